@@ -1,0 +1,110 @@
+//! Opaque, typed handles.
+
+use std::fmt;
+
+macro_rules! handle {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(transparent)]
+        pub struct $name(usize);
+
+        impl $name {
+            /// Wraps the driver's own value, a pointer for CUDA and HIP.
+            pub const fn from_raw(raw: usize) -> Self {
+                Self(raw)
+            }
+
+            /// The driver's own value.
+            pub const fn as_raw(self) -> usize {
+                self.0
+            }
+
+            /// Whether the value is zero, which names no object (for a stream: the legacy default stream).
+            pub const fn is_null(self) -> bool {
+                self.0 == 0
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(formatter, concat!(stringify!($name), "({:#x})"), self.0)
+            }
+        }
+    };
+}
+
+handle!(
+    /// A context: the state of one device as one user sees it (`CUcontext`).
+    ContextHandle
+);
+handle!(
+    /// A stream (`CUstream`), or one of the three special values below.
+    StreamHandle
+);
+handle!(
+    /// An event (`CUevent`).
+    EventHandle
+);
+handle!(
+    /// A loaded module (`CUmodule`).
+    ModuleHandle
+);
+handle!(
+    /// A kernel inside of a loaded module (`CUfunction`).
+    FunctionHandle
+);
+handle!(
+    /// A memory pool (`CUmemoryPool`).
+    MemoryPoolHandle
+);
+
+impl StreamHandle {
+    /// The null handle: the legacy default stream.
+    pub const NULL: Self = Self(0);
+    /// The legacy default stream, by name (`CU_STREAM_LEGACY`).
+    pub const LEGACY: Self = Self(1);
+    /// The calling thread's default stream (`CU_STREAM_PER_THREAD`).
+    pub const PER_THREAD: Self = Self(2);
+
+    /// Whether this is the legacy default stream, under either of its values.
+    pub const fn is_legacy(self) -> bool {
+        self.0 <= 1
+    }
+
+    /// Whether this is the per-thread default stream.
+    pub const fn is_per_thread(self) -> bool {
+        self.0 == 2
+    }
+}
+
+/// The number of a device within its driver, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceOrdinal(pub u32);
+
+/// An address in device memory (`CUdeviceptr`). On the host device it is an address of this process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+pub struct DevicePointer(pub u64);
+
+impl DevicePointer {
+    /// The null address.
+    pub const NULL: Self = Self(0);
+
+    /// Whether this is the null address.
+    pub const fn is_null(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The address `bytes` further on. Wraps around, as the hardware's arithmetic does.
+    #[must_use]
+    pub const fn byte_add(self, bytes: usize) -> Self {
+        Self(self.0.wrapping_add(bytes as u64))
+    }
+}
+
+impl fmt::Debug for DevicePointer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "DevicePointer({:#x})", self.0)
+    }
+}
