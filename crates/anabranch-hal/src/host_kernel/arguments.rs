@@ -98,7 +98,7 @@ impl<'a> HostArguments<'a> {
         writable: bool,
         argument: usize,
     ) -> GlobalSlice<'a, T> {
-        if address % align_of::<T>() as u64 != 0 {
+        if !address.is_multiple_of(align_of::<T>() as u64) {
             KernelFault {
                 status: crate::Status::MISALIGNED_ADDRESS,
                 message: format!("address {address:#x} is not aligned to {} bytes", align_of::<T>()),

@@ -1,0 +1,99 @@
+//! Making a context current on the thread for the duration of a call.
+//!
+//! Many of the driver's calls act on the context that is current on the calling thread. The thread is the program's,
+//! and other libraries in it keep a context of their own there, so a context is pushed on the thread's stack for one
+//! call and popped again. Where the right one is current already, which is so on the threads of most programs with one
+//! device, that costs one read of a thread-local variable.
+//!
+//! Many handles know their context, and calls on them need none. So that the decision is one line for each call, there
+//! are three ways of binding:
+//!
+//! * [`CudaDriver::bind`], for calls on the current context, and for those where the time does not matter: making,
+//!   allocating, freeing, synchronous copies, modules, and what is asked of kernels. With no context current, some of
+//!   these answer 201; with another one, exporting an event ends the process.
+//! * [`CudaDriver::bind_for_stream`], for all that is queued in a stream or asked of one. Only the default streams need
+//!   it, to tell which context's is meant.
+//! * [`CudaDriver::bind_for_handle`], for calls on events.
+//!
+//! The last two bind nothing with the drivers that this was measured with, [`FIRST_WITH_HANDLES`] and newer, and are
+//! the same as the first with older ones.
+
+use crate::driver::CudaDriver;
+use crate::error::check;
+use crate::ffi::CudaFunctions;
+use crate::handles::raw_context;
+use anabranch_hal::{ContextHandle, DriverVersion, Result, StreamHandle};
+use std::marker::PhantomData;
+use std::ptr;
+
+/// The first driver that is known to find the context of a call in the handles of streams and events. Earlier ones may
+/// do so too, but their documentation does not say it.
+pub(crate) const FIRST_WITH_HANDLES: DriverVersion = DriverVersion { major: 13, minor: 0 };
+
+/// While it lives, the context is current on this thread. Then the thread has what it had.
+#[must_use = "the context is current only as long as this lives"]
+pub(crate) struct Bound<'a> {
+    /// The functions to pop the context with, if it was pushed.
+    pushed: Option<&'a CudaFunctions>,
+    /// The stack of contexts is the thread's, so this must be dropped there.
+    not_send: PhantomData<*const ()>,
+}
+
+impl<'a> Bound<'a> {
+    const fn new(pushed: Option<&'a CudaFunctions>) -> Self {
+        Self { pushed, not_send: PhantomData }
+    }
+}
+
+impl Drop for Bound<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(functions) = self.pushed {
+            pop(functions);
+        }
+    }
+}
+
+#[cold]
+fn pop(functions: &CudaFunctions) {
+    let mut popped = ptr::null_mut();
+    // SAFETY: the result is written to a variable that outlives the call. What is popped is what was pushed: the calls
+    // in between leave the stack as it is.
+    // A failure would mean that the stack is empty, and then there is nothing to put right.
+    let _ = unsafe { functions.cuCtxPopCurrent(&mut popped) };
+}
+
+impl CudaDriver {
+    /// Makes the context current while the result lives.
+    #[inline]
+    pub(crate) fn bind(&self, context: ContextHandle) -> Result<Bound<'_>> {
+        let mut current = ptr::null_mut();
+        // SAFETY: the result is written to a variable that outlives the call.
+        check(unsafe { self.functions.cuCtxGetCurrent(&mut current) })?;
+        if current == raw_context(context) { Ok(Bound::new(None)) } else { self.push(context) }
+    }
+
+    /// Makes the context current while the result lives, if the stream is one of the default streams, of which each
+    /// context has its own under the same handle, or if the driver may not look at the stream.
+    #[inline]
+    pub(crate) fn bind_for_stream(&self, context: ContextHandle, stream: StreamHandle) -> Result<Bound<'_>> {
+        let is_default = stream.is_legacy() || stream.is_per_thread();
+        if is_default { self.bind(context) } else { self.bind_for_handle(context) }
+    }
+
+    /// Makes the context current while the result lives, if the driver may not look at the handle.
+    #[inline]
+    pub(crate) fn bind_for_handle(&self, context: ContextHandle) -> Result<Bound<'_>> {
+        if self.handles_suffice { Ok(Bound::new(None)) } else { self.bind(context) }
+    }
+
+    #[cold]
+    fn push(&self, context: ContextHandle) -> Result<Bound<'_>> {
+        // SAFETY: by the handle rule, which holds for every caller, the context is one of this driver and not destroyed.
+        check(unsafe { self.functions.cuCtxPushCurrent(raw_context(context)) })?;
+        Ok(Bound::new(Some(&self.functions)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! On a GPU: calls leave the thread's current context alone, and reach the right one whichever that is.
+
+use crate::driver::CudaDriver;
+use crate::error::check;
+use crate::handles::{context_handle, raw_context};
+use anabranch_hal::{
+    ContextFlags, ContextHandle, Contexts, CopyKind, DeviceOrdinal, EventFlags, EventRecordFlags, EventWaitFlags,
+    Events, FillPattern, Memory, PinnedFlags, Status, StreamFlags, StreamHandle, Streams,
+};
+use std::ptr;
+use std::sync::{Arc, mpsc};
+
+/// The driver and two contexts of its first device, on a thread on which none is current.
+struct TwoContexts {
+    driver: Arc<CudaDriver>,
+    ours: ContextHandle,
+    other: ContextHandle,
+}
+
+impl TwoContexts {
+    /// None, and a line that says so, where there is no GPU.
+    fn find() -> Option<Self> {
+        let driver = CudaDriver::load().inspect_err(|absence| eprintln!("skipped: {absence}")).ok()?;
+        let create = || driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).expect("a context");
+        let (ours, other) = (create(), create());
+        assert!(current(&driver).is_null(), "making a context does not make it current");
+        Some(Self { driver, ours, other })
+    }
+
+    /// Runs a test with no context current, then with the other one.
+    fn with_each_current(&self, test: impl Fn()) {
+        for outside in [ContextHandle::from_raw(0), self.other] {
+            if !outside.is_null() {
+                // SAFETY: the context is one of this driver and not destroyed.
+                check(unsafe { self.driver.functions.cuCtxPushCurrent(raw_context(outside)) }).expect("a context");
+            }
+            test();
+            assert_eq!(current(&self.driver), outside, "the thread has what it had");
+            if !outside.is_null() {
+                // SAFETY: the result is written to a variable that outlives the call.
+                check(unsafe { self.driver.functions.cuCtxPopCurrent(&mut ptr::null_mut()) }).expect("it was pushed");
+            }
+        }
+    }
+}
+
+impl Drop for TwoContexts {
+    fn drop(&mut self) {
+        for context in [self.ours, self.other] {
+            // SAFETY: the tests use nothing of the contexts after this.
+            let _ = unsafe { self.driver.context_destroy(context) };
+        }
+    }
+}
+
+fn current(driver: &CudaDriver) -> ContextHandle {
+    let mut current = ptr::null_mut();
+    // SAFETY: the result is written to a variable that outlives the call.
+    check(unsafe { driver.functions.cuCtxGetCurrent(&mut current) }).expect("the driver can say");
+    context_handle(current)
+}
+
+#[test]
+fn calls_that_bind_leave_the_thread_as_it_was() {
+    let Some(contexts) = TwoContexts::find() else { return };
+    let (driver, ours) = (&contexts.driver, contexts.ours);
+    contexts.with_each_current(|| {
+        // SAFETY: every handle is made here, in the context that it is used with, and destroyed once; the work is
+        // waited for.
+        unsafe {
+            let stream = driver.stream_create(ours, StreamFlags::empty(), 0).expect("a stream");
+            let memory = driver.allocate(ours, 64).expect("device memory");
+            let pinned = driver.allocate_pinned(ours, 64, PinnedFlags::empty()).expect("pinned memory");
+            driver.fill_async(ours, memory, FillPattern::U8(7), 64, stream).expect("a fill");
+            let to = pinned.expose_provenance() as u64;
+            driver.copy_async(ours, CopyKind::DeviceToHost, to, memory.0, 64, stream).expect("a copy");
+            driver.context_synchronize(ours).expect("the work succeeds");
+            assert_eq!(pinned.read(), 7);
+            assert_eq!(driver.allocate(ours, 0).unwrap_err().status, Status::INVALID_VALUE, "a call that fails");
+            driver.free_pinned(ours, pinned).expect("it is ours");
+            driver.free(ours, memory).expect("it is ours");
+            assert_eq!(driver.stream_context(ours, stream), Ok(ours));
+            driver.stream_destroy(ours, stream).expect("it is ours");
+        }
+    });
+}
+
+#[test]
+fn calls_that_do_not_bind_need_no_context() {
+    let Some(contexts) = TwoContexts::find() else { return };
+    let (driver, ours) = (&contexts.driver, contexts.ours);
+    contexts.with_each_current(|| {
+        // SAFETY: as above.
+        unsafe {
+            let stream = driver.stream_create(ours, StreamFlags::NON_BLOCKING, 0).expect("a stream");
+            let [start, end] = [(); 2].map(|()| driver.event_create(ours, EventFlags::empty()).expect("an event"));
+            for event in [start, end] {
+                driver.event_record(ours, event, stream, EventRecordFlags::empty()).expect("a record");
+                driver.stream_wait_event(ours, stream, event, EventWaitFlags::empty()).expect("a wait");
+                driver.event_synchronize(ours, event).expect("nothing is queued");
+                driver.event_query(ours, event).expect("nothing is queued");
+            }
+            driver.event_elapsed(ours, start, end).expect("both are complete");
+            driver.stream_flags(ours, stream).expect("the driver can say");
+            driver.stream_priority(ours, stream).expect("the driver can say");
+            driver.stream_id(ours, stream).expect("the driver can say");
+            driver.stream_launch_host_function(ours, stream, Box::new(|| ())).expect("host work");
+            driver.stream_add_callback(ours, stream, Box::new(|_| ())).expect("a callback");
+            driver.stream_synchronize(ours, stream).expect("the work succeeds");
+            driver.stream_query(ours, stream).expect("nothing is queued");
+            for event in [start, end] {
+                driver.event_destroy(ours, event).expect("it is ours");
+            }
+            driver.stream_destroy(ours, stream).expect("it is ours");
+        }
+    });
+}
+
+#[test]
+fn default_streams_are_those_of_the_context_that_is_named() {
+    let Some(contexts) = TwoContexts::find() else { return };
+    let (driver, ours, other) = (&contexts.driver, contexts.ours, contexts.other);
+    contexts.with_each_current(|| {
+        for stream in [StreamHandle::NULL, StreamHandle::LEGACY, StreamHandle::PER_THREAD] {
+            let (open, gate) = mpsc::channel::<()>();
+            // SAFETY: both contexts live as long as the test, and the work is waited for.
+            unsafe {
+                let wait = Box::new(move || gate.recv().unwrap_or(()));
+                driver.stream_launch_host_function(ours, stream, wait).expect("host work");
+                driver.stream_query(other, stream).expect("nothing is queued there");
+                assert_eq!(driver.stream_query(ours, stream).unwrap_err().status, Status::NOT_READY);
+                drop(open);
+                driver.stream_synchronize(ours, stream).expect("the work succeeds");
+            }
+        }
+    });
+}

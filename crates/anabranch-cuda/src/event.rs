@@ -1,0 +1,86 @@
+//! Events (Driver API, group EVENT).
+
+use crate::driver::CudaDriver;
+use crate::error::check;
+use crate::ffi::Zeroed;
+use crate::ffi::cuda_types::CUipcEventHandle;
+use crate::handles::{event_handle, raw_event, raw_stream, signed, unsigned};
+use anabranch_hal::{
+    ContextHandle, EventFlags, EventHandle, EventRecordFlags, Events, InterprocessEventHandle, Result, StreamHandle,
+};
+use std::ptr;
+
+impl Events for CudaDriver {
+    unsafe fn event_create(&self, context: ContextHandle, flags: EventFlags) -> Result<EventHandle> {
+        let _bound = self.bind(context)?;
+        let mut event = ptr::null_mut();
+        // SAFETY: the result is written to a variable that outlives the call.
+        check(unsafe { self.functions.cuEventCreate(&mut event, flags.bits()) })?;
+        Ok(event_handle(event))
+    }
+
+    unsafe fn event_destroy(&self, context: ContextHandle, event: EventHandle) -> Result<()> {
+        let _bound = self.bind_for_handle(context)?;
+        // SAFETY: by the handle rule the event is live, and this is the last use of it.
+        check(unsafe { self.functions.cuEventDestroy(raw_event(event)) })
+    }
+
+    #[inline]
+    unsafe fn event_record(
+        &self,
+        context: ContextHandle,
+        event: EventHandle,
+        stream: StreamHandle,
+        flags: EventRecordFlags,
+    ) -> Result<()> {
+        let _bound = self.bind_for_stream(context, stream)?;
+        let (event, stream) = (raw_event(event), raw_stream(stream));
+        if flags.is_empty() {
+            // SAFETY: by the handle rule event and stream are live.
+            check(unsafe { self.functions.cuEventRecord(event, stream) })
+        } else {
+            // SAFETY: by the handle rule event and stream are live; the driver refuses flags that it does not know.
+            check(unsafe { self.functions.cuEventRecordWithFlags(event, stream, flags.bits()) })
+        }
+    }
+
+    #[inline]
+    unsafe fn event_query(&self, context: ContextHandle, event: EventHandle) -> Result<()> {
+        let _bound = self.bind_for_handle(context)?;
+        // SAFETY: by the handle rule the event is live.
+        self.observe(context, check(unsafe { self.functions.cuEventQuery(raw_event(event)) }))
+    }
+
+    #[inline]
+    unsafe fn event_synchronize(&self, context: ContextHandle, event: EventHandle) -> Result<()> {
+        let _bound = self.bind_for_handle(context)?;
+        // SAFETY: by the handle rule the event is live.
+        self.observe(context, check(unsafe { self.functions.cuEventSynchronize(raw_event(event)) }))
+    }
+
+    unsafe fn event_elapsed(&self, context: ContextHandle, start: EventHandle, end: EventHandle) -> Result<f32> {
+        let _bound = self.bind_for_handle(context)?;
+        let mut milliseconds = 0.0;
+        // SAFETY: by the handle rule both events are live; the result is written to a variable that outlives the call.
+        check(unsafe { self.functions.cuEventElapsedTime(&mut milliseconds, raw_event(start), raw_event(end)) })?;
+        Ok(milliseconds)
+    }
+
+    unsafe fn event_export(&self, context: ContextHandle, event: EventHandle) -> Result<InterprocessEventHandle> {
+        let _bound = self.bind(context)?;
+        let mut exported = CUipcEventHandle::zeroed();
+        // SAFETY: by the handle rule the event is live; the result is written to a variable that outlives the call.
+        check(unsafe { self.functions.cuIpcGetEventHandle(&mut exported, raw_event(event)) })?;
+        Ok(InterprocessEventHandle(exported.reserved.map(unsigned)))
+    }
+
+    unsafe fn event_open(&self, context: ContextHandle, exported: &InterprocessEventHandle) -> Result<EventHandle> {
+        let _bound = self.bind(context)?;
+        let exported = CUipcEventHandle { reserved: exported.0.map(signed) };
+        let mut event = ptr::null_mut();
+        // SAFETY: the result is written to a variable that outlives the call; the driver refuses bytes that it did not
+        // make.
+        check(unsafe { self.functions.cuIpcOpenEventHandle(&mut event, exported) })?;
+        Ok(event_handle(event))
+    }
+}

@@ -1,0 +1,93 @@
+//! What every test needs: the driver, the primary context of the first device, a stream.
+
+use anabranch_cuda::CudaDriver;
+use anabranch_hal::{
+    ContextHandle, Contexts, CopyKind, DeviceOrdinal, DevicePointer, FunctionHandle, Memory, ModuleHandle, ModuleImage,
+    Modules, StreamFlags, StreamHandle, Streams,
+};
+use std::ops::Deref;
+use std::sync::Arc;
+
+pub(crate) const DEVICE: DeviceOrdinal = DeviceOrdinal(0);
+
+/// A share in the primary context of the first device, and a stream that is waited for at the end.
+pub(crate) struct Gpu {
+    driver: Arc<CudaDriver>,
+    pub(crate) context: ContextHandle,
+    pub(crate) stream: StreamHandle,
+}
+
+impl Gpu {
+    /// None, and a line that says so, where there is no GPU.
+    pub(crate) fn find() -> Option<Self> {
+        let driver = match CudaDriver::load() {
+            Ok(driver) => driver,
+            Err(absence) => {
+                eprintln!("skipped: {absence}");
+                return None;
+            }
+        };
+        let context = driver.primary_context_retain(DEVICE).expect("the device has a primary context");
+        // SAFETY: the context is the one that was retained above.
+        let stream = unsafe { driver.stream_create(context, StreamFlags::NON_BLOCKING, 0) }.expect("a stream");
+        Some(Self { driver, context, stream })
+    }
+
+    pub(crate) fn synchronize(&self) {
+        // SAFETY: context and stream live as long as this.
+        unsafe { self.stream_synchronize(self.context, self.stream) }.expect("the work succeeds");
+    }
+
+    pub(crate) fn allocate(&self, bytes: usize) -> DevicePointer {
+        // SAFETY: the context lives as long as this.
+        unsafe { Memory::allocate(&**self, self.context, bytes) }.expect("device memory")
+    }
+
+    /// Copies host memory to the device, and waits.
+    pub(crate) fn upload(&self, to: DevicePointer, from: &[u8]) {
+        let (source, bytes) = (from.as_ptr().expose_provenance() as u64, from.len());
+        // SAFETY: the tests give memory that is as long as the data, and the copy is waited for.
+        unsafe { self.copy_async(self.context, CopyKind::HostToDevice, to.0, source, bytes, self.stream) }
+            .expect("an upload");
+        self.synchronize();
+    }
+
+    /// Copies device memory to the host, and waits.
+    pub(crate) fn download(&self, from: DevicePointer, bytes: usize) -> Vec<u8> {
+        let mut to = vec![0; bytes];
+        let destination = to.as_mut_ptr().expose_provenance() as u64;
+        // SAFETY: the tests give memory that is as long as they say, and the copy is waited for.
+        unsafe { self.copy_async(self.context, CopyKind::DeviceToHost, destination, from.0, bytes, self.stream) }
+            .expect("a download");
+        self.synchronize();
+        to
+    }
+
+    /// Loads PTX and finds a kernel of it.
+    pub(crate) fn kernel(&self, ptx: &str, name: &str) -> (ModuleHandle, FunctionHandle) {
+        // SAFETY: the context lives as long as this.
+        let module = unsafe { self.module_load(self.context, ModuleImage::Ptx(ptx)) }.expect("the PTX is valid");
+        // SAFETY: the module was loaded just now.
+        let function = unsafe { self.module_function(self.context, module, name) }.expect("the kernel is there");
+        (module, function)
+    }
+}
+
+impl Deref for Gpu {
+    type Target = CudaDriver;
+
+    fn deref(&self) -> &CudaDriver {
+        &self.driver
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        // SAFETY: the stream is ours, and so is the share in the context; the tests use neither after this.
+        unsafe {
+            let _ = self.stream_synchronize(self.context, self.stream);
+            let _ = self.stream_destroy(self.context, self.stream);
+            let _ = self.primary_context_release(DEVICE);
+        }
+    }
+}
