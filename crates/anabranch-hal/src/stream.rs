@@ -114,11 +114,15 @@ pub enum StreamAttribute {
     AccessPolicyWindow(AccessPolicyWindow),
 }
 
-/// Host work that runs in stream order. It must not unwind, and must not call the driver.
+/// Host work that runs in stream order. It must not call the driver.
+///
+/// If it panics, or what it holds panics when it is dropped, the driver carries the panic to whoever waits: the next
+/// call that synchronises or queries the stream, or synchronises the context, answers 719 with
+/// [`Detail::Panic`](crate::Detail::Panic), once. Later work runs all the same.
 pub type HostWork = Box<dyn FnOnce() + Send + 'static>;
 
-/// A callback of the older kind: runs even after an error, and is told the status. It must not unwind, and must not
-/// call the driver.
+/// A callback of the older kind: runs even after an error, and is told the status. For the rest it is like
+/// [`HostWork`].
 pub type Callback = Box<dyn FnOnce(Status) + Send + 'static>;
 
 /// Streams: made, ordered, waited for.

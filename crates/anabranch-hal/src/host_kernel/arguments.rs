@@ -106,7 +106,7 @@ impl<'a> HostArguments<'a> {
             .raise()
         }
         GlobalSlice {
-            base: address as usize as *mut T,
+            base: if bytes == 0 { std::ptr::dangling_mut() } else { address as usize as *mut T },
             length: bytes / size_of::<T>(),
             writable,
             argument,

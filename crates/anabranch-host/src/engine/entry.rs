@@ -1,0 +1,59 @@
+//! What a queue holds.
+
+use super::kernel::KernelWork;
+use super::stream::Position;
+use super::value::ValueCondition;
+use crate::memory::{Block, StagedBytes};
+use anabranch_hal::{Callback, Copy3d, FillPattern, HostWork, Value};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// One entry of a stream's queue. What is large is boxed, so that queues of many small entries stay small.
+pub(crate) enum Entry {
+    /// A kernel launch.
+    Kernel(Arc<KernelWork>),
+    /// A copy between two addresses.
+    Copy { destination: u64, source: u64, bytes: usize },
+    /// An upload whose data was copied when it was enqueued.
+    StagedCopy { destination: u64, source: Box<StagedBytes> },
+    /// A copy of rows and slices.
+    Copy3d(Box<Copy3d>),
+    /// A fill.
+    Fill { address: u64, pattern: FillPattern, count: usize },
+    /// Host work, which is dropped once the context is lost.
+    HostFunction(HostWork),
+    /// Host work of the older kind, which is told the status.
+    Callback(Callback),
+    /// A place of another stream that must be reached first.
+    WaitFor(Position),
+    /// A value in memory that must be there first.
+    WaitValue(ValueCondition),
+    /// A value to write.
+    WriteValue { address: u64, value: Value },
+    /// Takes the time, in nanoseconds since the driver was made.
+    TimeStamp(Arc<AtomicU64>),
+    /// Gives memory back.
+    Release(Box<Block>),
+}
+
+const _: () = assert!(size_of::<Entry>() <= 40, "ten million entries must stay small");
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Kernel(_) => "Kernel",
+            Self::Copy { .. } => "Copy",
+            Self::StagedCopy { .. } => "StagedCopy",
+            Self::Copy3d(_) => "Copy3d",
+            Self::Fill { .. } => "Fill",
+            Self::HostFunction(_) => "HostFunction",
+            Self::Callback(_) => "Callback",
+            Self::WaitFor(_) => "WaitFor",
+            Self::WaitValue(_) => "WaitValue",
+            Self::WriteValue { .. } => "WriteValue",
+            Self::TimeStamp(_) => "TimeStamp",
+            Self::Release(_) => "Release",
+        })
+    }
+}

@@ -1,0 +1,175 @@
+//! Running a kernel: its blocks, on one thread or on several.
+
+use super::Engine;
+use super::host_work::HostWorkScope;
+use super::share::Share;
+use super::stream::StreamState;
+use crate::error::panic_message;
+use crate::module::FunctionState;
+use anabranch_hal::{Block, DeclaredRange, HostArguments, HostBody, KernelFault};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::cell::Cell;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Threads in all, below which it does not pay to call other workers.
+const WORTH_SHARING: u64 = 4096;
+
+/// Threads that one worker takes at a time, so that taking costs little.
+const THREADS_AT_A_TIME: u64 = 1024;
+
+/// A kernel that queued work will run.
+///
+/// It takes no share in the kernel: threads that enqueue and threads that run would wrestle for the count of shares, which
+/// costs more than all the rest of a small launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KernelReference(NonNull<FunctionState>);
+
+// SAFETY: it stands for a shared reference to a `FunctionState`, which may be used from any thread.
+unsafe impl Send for KernelReference {}
+// SAFETY: as above.
+unsafe impl Sync for KernelReference {}
+
+impl KernelReference {
+    /// # Safety
+    /// The kernel's module is not unloaded before all work that uses the reference has run or is dropped.
+    pub(crate) unsafe fn new(function: &FunctionState) -> Self {
+        Self(NonNull::from(function))
+    }
+
+    pub(crate) fn get(&self) -> &FunctionState {
+        // SAFETY: whoever made the reference vouched that the kernel outlives it. A module's kernels are destroyed only
+        // when it is unloaded, or with its context, whose work is completed first.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// A launch, with everything that it needs by value.
+#[derive(Debug)]
+pub(crate) struct KernelWork {
+    pub(crate) kernel: KernelReference,
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared_bytes: usize,
+    /// The values of the arguments without padding.
+    pub(crate) values: SmallVec<[u8; 48]>,
+    pub(crate) ranges: SmallVec<[DeclaredRange; 2]>,
+}
+
+/// How a kernel failed.
+#[derive(Debug)]
+pub(crate) enum KernelError {
+    /// As hardware does: the context is lost.
+    Fault(KernelFault),
+    /// A plain panic: an error of the stream.
+    Panic(String),
+}
+
+impl KernelError {
+    fn from_payload(payload: Box<dyn Any + Send>) -> Self {
+        match payload.downcast::<KernelFault>() {
+            Ok(fault) => Self::Fault(*fault),
+            Err(payload) => Self::Panic(panic_message(payload)),
+        }
+    }
+
+    /// Makes it known where it will be asked for.
+    pub(crate) fn note(self, stream: &StreamState, sequence: u64) {
+        match self {
+            Self::Fault(fault) => stream.core.lose(fault),
+            Self::Panic(message) => stream.fail(sequence, message),
+        }
+    }
+}
+
+impl KernelWork {
+    fn block_count(&self) -> u64 {
+        self.grid.iter().map(|&extent| u64::from(extent)).product()
+    }
+
+    fn threads_per_block(&self) -> u64 {
+        self.block.iter().map(|&extent| u64::from(extent)).product()
+    }
+
+    /// Runs some blocks of a stage on this thread.
+    pub(crate) fn run_blocks(&self, stage: &HostBody, blocks: Range<u64>) -> Result<(), KernelError> {
+        with_shared_memory(self.shared_bytes, |shared| {
+            let body = AssertUnwindSafe(|| {
+                // SAFETY: whoever enqueued the launch vouched that every range is live, initialised memory until it has
+                // run, which nobody reaches through references.
+                let arguments = unsafe {
+                    let kernel = self.kernel.get();
+                    let sizes = kernel.function.parameter_sizes();
+                    HostArguments::new(&self.values, sizes, &self.ranges, kernel.globals.ranges())
+                };
+                let [width, height, _] = self.grid.map(u64::from);
+                for number in blocks {
+                    let index = [number % width, number / width % height, number / width / height];
+                    // Each is below an extent of the grid, which is 32 bits wide.
+                    let index = index.map(|value| value as u32);
+                    stage(&mut Block::new(index, self.block, self.grid, shared), &arguments);
+                }
+            });
+            catch_unwind(body).map_err(KernelError::from_payload)
+        })
+    }
+}
+
+impl Engine {
+    /// Runs a kernel to its end, with the help of workers where that pays.
+    pub(crate) fn run_kernel(&self, work: &Arc<KernelWork>, level: usize) -> Result<(), KernelError> {
+        let blocks = work.block_count();
+        let chunk = (THREADS_AT_A_TIME / work.threads_per_block().max(1)).max(1);
+        let chunks = blocks.div_ceil(chunk);
+        let helpers = self.scheduler.workers.min(usize::try_from(chunks - 1).unwrap_or(usize::MAX));
+        let shared = helpers > 0 && blocks.saturating_mul(work.threads_per_block()) >= WORTH_SHARING;
+        for (number, stage) in work.kernel.get().function.stages().iter().enumerate() {
+            if shared {
+                let share = Share::new(Arc::clone(work), number, blocks, chunk);
+                self.scheduler.offer(self, level, &share, helpers);
+                share.run_to_end(work, stage)?;
+            } else {
+                work.run_blocks(stage, 0..blocks)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Shared memory is made of these, so that it is aligned to 16 bytes.
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C, align(16))]
+struct Line([u8; 16]);
+
+thread_local! {
+    static SHARED_MEMORY: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+}
+
+/// Gives `body` this thread's shared memory, which is initialised once and used again.
+fn with_shared_memory<R>(bytes: usize, body: impl FnOnce(&mut [u8]) -> R) -> R {
+    if bytes == 0 {
+        return body(&mut []);
+    }
+    // Taken out while in use; `body` does not unwind.
+    let mut lines = SHARED_MEMORY.try_with(Cell::take).unwrap_or_default();
+    let count = bytes.div_ceil(size_of::<Line>());
+    if lines.len() < count {
+        lines.resize(count, Line([0; 16]));
+    }
+    let memory = bytemuck::cast_slice_mut::<Line, u8>(&mut lines);
+    let result = match memory.get_mut(..bytes) {
+        Some(memory) => body(memory),
+        None => body(&mut []),
+    };
+    let _ = SHARED_MEMORY.try_with(|kept| kept.set(lines));
+    result
+}
+
+/// Marks the thread as inside of a kernel for a share of it.
+pub(crate) fn run_share(work: &KernelWork, stage: &HostBody, blocks: Range<u64>) -> Result<(), KernelError> {
+    let _scope = HostWorkScope::enter();
+    work.run_blocks(stage, blocks)
+}

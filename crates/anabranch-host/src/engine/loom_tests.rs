@@ -1,0 +1,186 @@
+//! The queue protocol under every interleaving.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p anabranch-host --release --lib loom`
+//!
+//! Queues, completion and barriers are the real ones. What runs them here is as small as can be: a line of tokens stands for
+//! the scheduler. Threads run what they find and end; what is left is run by the main thread afterwards. If an entry is
+//! then still not complete, a token or a wake-up was lost, or entries wait for each other in a circle.
+
+mod line;
+
+use super::barrier::LegacyOrder;
+use crate::sync::Mutex;
+use line::{Entry, Line, Tokens, wait, work};
+use loom::thread;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+fn check(bound: usize, body: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(bound);
+    builder.check(body);
+}
+
+fn tokens() -> Arc<Tokens> {
+    Arc::new(Mutex::new(VecDeque::new()))
+}
+
+#[test]
+fn loom_no_entry_is_lost_between_enqueuing_and_going_idle() {
+    check(6, || {
+        let tokens = tokens();
+        let line = Line::new(&tokens);
+        line.put(Entry::Note(1));
+        let worker = {
+            let tokens = Arc::clone(&tokens);
+            thread::spawn(move || work(&tokens))
+        };
+        line.put(Entry::Note(2));
+        line.put(Entry::Note(3));
+        worker.join().unwrap();
+        work(&tokens);
+        assert!(line.is_finished());
+        assert_eq!(line.notes(), [1, 2, 3]);
+    });
+}
+
+#[test]
+fn loom_one_thread_at_a_time_runs_a_stream() {
+    check(4, || {
+        let tokens = tokens();
+        let line = Line::new(&tokens);
+        line.put(Entry::Note(1));
+        let second = line.put(Entry::Note(2));
+        let worker = {
+            let tokens = Arc::clone(&tokens);
+            thread::spawn(move || work(&tokens))
+        };
+        let other = {
+            let (line, tokens) = (Arc::clone(&line), Arc::clone(&tokens));
+            thread::spawn(move || {
+                wait(&line, 1);
+                // Giving the stream back after the first entry may have put a token in line, which is a worker's to take.
+                work(&tokens);
+            })
+        };
+        wait(&line, second);
+        worker.join().unwrap();
+        other.join().unwrap();
+        assert_eq!(line.notes(), [1, 2]);
+    });
+}
+
+#[test]
+fn loom_what_is_put_in_while_a_thread_helps_is_left_to_a_worker() {
+    check(6, || {
+        let tokens = tokens();
+        let line = Line::new(&tokens);
+        let first = line.put(Entry::Note(1));
+        let other = {
+            let line = Arc::clone(&line);
+            thread::spawn(move || wait(&line, first))
+        };
+        line.put(Entry::Note(2));
+        other.join().unwrap();
+        work(&tokens);
+        assert!(line.is_finished());
+        assert_eq!(line.notes(), [1, 2]);
+    });
+}
+
+#[test]
+fn loom_a_waiting_thread_is_woken() {
+    check(6, || {
+        let tokens = tokens();
+        let line = Line::new(&tokens);
+        let sequence = line.put(Entry::Note(1));
+        let worker = {
+            let tokens = Arc::clone(&tokens);
+            thread::spawn(move || work(&tokens))
+        };
+        wait(&line, sequence);
+        assert_eq!(line.notes(), [1]);
+        worker.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_a_parked_stream_is_woken() {
+    check(4, || {
+        let tokens = tokens();
+        let (first, second) = (Line::new(&tokens), Line::new(&tokens));
+        let awaited = first.put(Entry::Note(1));
+        second.put(Entry::WaitFor((Arc::clone(&first), awaited)));
+        let last = second.put(Entry::Note(2));
+        let workers: Vec<_> = (0..2)
+            .map(|_| {
+                let tokens = Arc::clone(&tokens);
+                thread::spawn(move || work(&tokens))
+            })
+            .collect();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        work(&tokens);
+        assert!(second.completion.is_complete(last));
+        assert_eq!((first.notes(), second.notes()), (vec![1], vec![2]));
+    });
+}
+
+#[test]
+fn loom_a_thread_that_waits_follows_the_chain() {
+    check(4, || {
+        let tokens = tokens();
+        let (first, second) = (Line::new(&tokens), Line::new(&tokens));
+        let awaited = first.put(Entry::Note(1));
+        second.put(Entry::WaitFor((Arc::clone(&first), awaited)));
+        let last = second.put(Entry::Note(2));
+        let worker = {
+            let tokens = Arc::clone(&tokens);
+            thread::spawn(move || work(&tokens))
+        };
+        wait(&second, last);
+        assert_eq!((first.notes(), second.notes()), (vec![1], vec![2]));
+        worker.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_legacy_and_blocking_streams_never_wait_in_a_circle() {
+    check(6, || {
+        let tokens = tokens();
+        let (legacy, blocking) = (Line::new(&tokens), Line::new(&tokens));
+        let order = Arc::new(LegacyOrder::new());
+        blocking.put_blocking(&order, &legacy, 1);
+        let other = {
+            let (legacy, blocking, order) = (Arc::clone(&legacy), Arc::clone(&blocking), Arc::clone(&order));
+            thread::spawn(move || legacy.put_legacy(&order, &[blocking], 2))
+        };
+        blocking.put_blocking(&order, &legacy, 3);
+        other.join().unwrap();
+        work(&tokens);
+        assert!(legacy.is_finished() && blocking.is_finished());
+        assert_eq!((legacy.notes(), blocking.notes()), (vec![2], vec![1, 3]));
+    });
+}
+
+#[test]
+fn loom_two_threads_on_the_legacy_stream_wait_in_no_circle_either() {
+    check(4, || {
+        let tokens = tokens();
+        let (legacy, one, two) = (Line::new(&tokens), Line::new(&tokens), Line::new(&tokens));
+        let order = Arc::new(LegacyOrder::new());
+        let other = {
+            let (legacy, one, two, order) =
+                (Arc::clone(&legacy), Arc::clone(&one), Arc::clone(&two), Arc::clone(&order));
+            thread::spawn(move || {
+                two.put_blocking(&order, &legacy, 1);
+                legacy.put_legacy(&order, &[one, two], 2);
+            })
+        };
+        one.put_blocking(&order, &legacy, 3);
+        legacy.put_legacy(&order, &[Arc::clone(&one), Arc::clone(&two)], 4);
+        one.put_blocking(&order, &legacy, 5);
+        other.join().unwrap();
+        work(&tokens);
+        assert!(legacy.is_finished() && one.is_finished() && two.is_finished());
+    });
+}

@@ -1,0 +1,179 @@
+//! Waits for values in memory.
+//!
+//! Nobody tells the driver when a host thread or a kernel writes an address, so parked waits are looked at again and
+//! again: by one idle worker with growing pauses, by threads that synchronise, and at once after a value written in
+//! stream order.
+
+use super::stream::StreamState;
+use anabranch_hal::Value;
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::time::{Duration, Instant};
+
+/// The pause after which a new wait is looked at again.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
+
+/// The pause that pauses grow to.
+const LONGEST_PAUSE: Duration = Duration::from_micros(500);
+
+/// How a value is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    GreaterOrEqual,
+    Equal,
+    And,
+    Nor,
+}
+
+/// A condition on a value in memory.
+#[derive(Clone, Copy)]
+pub(crate) struct ValueCondition {
+    address: u64,
+    value: Value,
+    comparison: Comparison,
+}
+
+impl ValueCondition {
+    /// # Safety
+    /// `address` is aligned for the value, and stays valid, initialised memory until the condition is used no more.
+    pub(crate) unsafe fn new(address: u64, value: Value, comparison: Comparison) -> Self {
+        Self { address, value, comparison }
+    }
+
+    pub(crate) fn is_satisfied(&self) -> bool {
+        match self.value {
+            Value::U32(value) => {
+                // SAFETY: `new`'s caller vouched for the address; other writers are kernels, which write in one piece.
+                let current = unsafe { AtomicU32::from_ptr(self.address as usize as *mut u32) }.load(Ordering::Acquire);
+                match self.comparison {
+                    Comparison::GreaterOrEqual => current.wrapping_sub(value).cast_signed() >= 0,
+                    Comparison::Equal => current == value,
+                    Comparison::And => current & value != 0,
+                    Comparison::Nor => !(current | value) != 0,
+                }
+            }
+            Value::U64(value) => {
+                // SAFETY: as above.
+                let current = unsafe { AtomicU64::from_ptr(self.address as usize as *mut u64) }.load(Ordering::Acquire);
+                match self.comparison {
+                    Comparison::GreaterOrEqual => current.wrapping_sub(value).cast_signed() >= 0,
+                    Comparison::Equal => current == value,
+                    Comparison::And => current & value != 0,
+                    Comparison::Nor => !(current | value) != 0,
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ValueCondition {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?} {:?} at {:#x}", self.comparison, self.value, self.address)
+    }
+}
+
+/// Writes a value in one piece.
+///
+/// # Safety
+/// `address` is aligned for the value, and valid memory.
+pub(crate) unsafe fn write_value(address: u64, value: Value) {
+    match value {
+        Value::U32(value) => {
+            // SAFETY: the caller vouches for the address.
+            unsafe { AtomicU32::from_ptr(address as usize as *mut u32) }.store(value, Ordering::Release);
+        }
+        Value::U64(value) => {
+            // SAFETY: as above.
+            unsafe { AtomicU64::from_ptr(address as usize as *mut u64) }.store(value, Ordering::Release);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Waiting {
+    streams: Vec<(Arc<StreamState>, ValueCondition)>,
+    pause: Duration,
+    due: Instant,
+}
+
+/// The streams that are parked on a value.
+#[derive(Debug)]
+pub(crate) struct ValueWaits {
+    count: AtomicUsize,
+    waiting: Mutex<Waiting>,
+}
+
+impl ValueWaits {
+    pub(crate) fn new() -> Self {
+        let waiting = Waiting { streams: Vec::new(), pause: SHORTEST_PAUSE, due: Instant::now() };
+        Self { count: AtomicUsize::new(0), waiting: Mutex::new(waiting) }
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// Looks after a stream that has just been parked.
+    pub(crate) fn add(&self, stream: Arc<StreamState>, condition: ValueCondition) {
+        {
+            let mut waiting = self.waiting.lock();
+            waiting.streams.push((stream, condition));
+            waiting.pause = SHORTEST_PAUSE;
+            waiting.due = Instant::now() + SHORTEST_PAUSE;
+            self.count.store(waiting.streams.len(), Ordering::Relaxed);
+        }
+        // Either this look sees what a value write of another stream wrote, or that write sees the count.
+        fence(Ordering::SeqCst);
+        self.poll();
+    }
+
+    /// To be called after a value was written in stream order.
+    #[inline]
+    pub(crate) fn written(&self) {
+        fence(Ordering::SeqCst);
+        if !self.is_empty() {
+            self.poll();
+        }
+    }
+
+    /// How long it is until the waits should be looked at again. `None`: there are none.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        if self.is_empty() {
+            return None;
+        }
+        Some(self.waiting.lock().due.saturating_duration_since(Instant::now()))
+    }
+
+    /// Makes the streams ready whose wait is over, or whose context is lost. Returns whether there were any.
+    pub(crate) fn poll(&self) -> bool {
+        let over: Vec<_> = {
+            let mut waiting = self.waiting.lock();
+            let over: Vec<_> = waiting
+                .streams
+                .extract_if(.., |(stream, condition)| condition.is_satisfied() || stream.core.is_lost())
+                .collect();
+            waiting.pause = if over.is_empty() { (waiting.pause * 3 / 2).min(LONGEST_PAUSE) } else { SHORTEST_PAUSE };
+            waiting.due = Instant::now() + waiting.pause;
+            self.count.store(waiting.streams.len(), Ordering::Relaxed);
+            over
+        };
+        let found = !over.is_empty();
+        for (stream, _) in over {
+            stream.unpark(true);
+        }
+        found
+    }
+
+    /// Forgets all waits, when the driver goes.
+    pub(crate) fn clear(&self) {
+        let mut waiting = self.waiting.lock();
+        let streams = std::mem::take(&mut waiting.streams);
+        self.count.store(0, Ordering::Relaxed);
+        drop(waiting);
+        drop(streams);
+    }
+}

@@ -1,0 +1,165 @@
+//! One worker thread: looks for work, runs it, sleeps.
+
+use super::Engine;
+use super::run::Pace;
+use super::scheduler::{Ready, Sleeper, Task};
+use parking_lot::MutexGuard;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a worker looks for work before it sleeps. Longer than it takes to wake one, so that work that comes in quick
+/// succession finds a worker awake.
+const SEARCH: Duration = Duration::from_micros(50);
+
+/// How long a worker that is one too many sleeps before it ends.
+const SURPLUS_SLEEP: Duration = Duration::from_millis(200);
+
+thread_local! {
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is a worker.
+pub(crate) fn is_worker() -> bool {
+    IS_WORKER.try_with(Cell::get).unwrap_or(false)
+}
+
+/// The worker's life.
+pub(crate) fn work(engine: &Arc<Engine>) {
+    IS_WORKER.with(|is_worker| is_worker.set(true));
+    let mut worker = Worker { engine, sleeper: None, searching: true };
+    while let Some(task) = worker.next() {
+        match task {
+            Task::Stream(stream) => {
+                if let Some(claim) = stream.queue.claim_by_token() {
+                    engine.run(&stream, claim, Pace::Worker);
+                }
+            }
+            Task::Share(share) => share.take_part(),
+        }
+    }
+}
+
+struct Worker<'a> {
+    engine: &'a Arc<Engine>,
+    sleeper: Option<Arc<Sleeper>>,
+    /// Whether the scheduler counts this worker among those that search.
+    searching: bool,
+}
+
+impl Worker<'_> {
+    /// The next task, or `None` at the end of the worker.
+    fn next(&mut self) -> Option<Task> {
+        let scheduler = &self.engine.scheduler;
+        loop {
+            if self.engine.values.pause() == Some(Duration::ZERO) {
+                self.engine.values.poll();
+            }
+            let mut ready = scheduler.ready.lock();
+            if ready.stopping {
+                return None;
+            }
+            if let Some(task) = ready.pop() {
+                scheduler.refresh(&ready);
+                if self.searching {
+                    self.searching = false;
+                    ready.searching -= 1;
+                    scheduler.pass_on(self.engine, ready);
+                }
+                return Some(task);
+            }
+            if !self.searching && ready.searching == 0 {
+                self.searching = true;
+                ready.searching += 1;
+            }
+            if self.searching {
+                drop(ready);
+                self.search();
+                ready = scheduler.ready.lock();
+                self.searching = false;
+                ready.searching -= 1;
+                if ready.stopping || scheduler.has_work() {
+                    continue;
+                }
+            }
+            if !self.sleep(ready) {
+                return None;
+            }
+        }
+    }
+
+    /// Looks on for a moment.
+    fn search(&self) {
+        let begin = Instant::now();
+        while begin.elapsed() < SEARCH {
+            for _ in 0..16 {
+                if self.engine.scheduler.has_work() {
+                    return;
+                }
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    /// Sleeps until woken, looking after waits for values meanwhile if no other worker does. `false`: the worker ends,
+    /// because it is one too many.
+    fn sleep(&mut self, mut ready: MutexGuard<'_, Ready>) -> bool {
+        let scheduler = &self.engine.scheduler;
+        let sleeper = Arc::clone(self.sleeper.get_or_insert_with(|| {
+            Arc::new(Sleeper { thread: std::thread::current(), notified: AtomicBool::new(false) })
+        }));
+        let surplus = scheduler.has_surplus(&ready);
+        let polls = !ready.poller && !self.engine.values.is_empty();
+        ready.poller |= polls;
+        ready.sleepers.push(Arc::clone(&sleeper));
+        drop(ready);
+        let begin = Instant::now();
+        let mut polling = polls;
+        while !sleeper.notified.swap(false, Ordering::Acquire) {
+            match if polling { self.engine.values.pause() } else { None } {
+                Some(pause) => {
+                    if !pause.is_zero() {
+                        std::thread::park_timeout(pause);
+                    }
+                    if self.engine.values.pause() == Some(Duration::ZERO) {
+                        self.engine.values.poll();
+                    }
+                }
+                None if polling => {
+                    // A wait that came between the look and this lock wakes a worker itself, because it finds no poller.
+                    scheduler.ready.lock().poller = false;
+                    polling = false;
+                    if !self.engine.values.is_empty() {
+                        scheduler.ensure_poller(self.engine);
+                    }
+                }
+                None if surplus => {
+                    std::thread::park_timeout(SURPLUS_SLEEP);
+                    if begin.elapsed() >= SURPLUS_SLEEP && self.end_if_surplus(&sleeper) {
+                        return false;
+                    }
+                }
+                None => std::thread::park(),
+            }
+        }
+        self.searching = true;
+        if polling {
+            scheduler.ready.lock().poller = false;
+        }
+        true
+    }
+
+    /// Takes a sleeping worker out of the count, if it was not woken and is still one too many.
+    fn end_if_surplus(&self, sleeper: &Arc<Sleeper>) -> bool {
+        let scheduler = &self.engine.scheduler;
+        let mut ready = scheduler.ready.lock();
+        if !scheduler.has_surplus(&ready) {
+            return false;
+        }
+        let Some(index) = ready.sleepers.iter().position(|other| Arc::ptr_eq(other, sleeper)) else { return false };
+        ready.sleepers.swap_remove(index);
+        ready.threads -= 1;
+        true
+    }
+}

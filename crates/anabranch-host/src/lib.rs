@@ -1,0 +1,37 @@
+//! The software device of Anabranch: the driver contract of [`anabranch_hal`] on the threads of this process.
+//!
+//! It has the semantics of the CUDA driver, status codes included: streams run in order and really overlap, the legacy
+//! default stream is a barrier for blocking streams, events bind to what was recorded last, memory is allocated in stream
+//! order. Kernels are Rust closures ([`anabranch_hal::HostFunction`]).
+//!
+//! # Errors of queued work
+//!
+//! * A [`KernelFault`](anabranch_hal::KernelFault) loses the *context*, as a fault of a kernel on hardware does: work still
+//!   queued in the context is dropped, callbacks excepted, and every later call answers the fault's status.
+//! * Any other panic in a kernel or in host work is an error of *that stream*: 719 with
+//!   [`Detail::Panic`](anabranch_hal::Detail::Panic). Later work still runs. The first such error is reported once: by the
+//!   next query or synchronisation that covers the failed work, be it of the stream, of an event recorded in it later, or
+//!   of the context. A query that is not complete yet answers 600 first, so that an error never reads as completion.
+//!
+//! # Portability
+//!
+//! Shared memory and registers are as large as on an H100, though nothing limits them here. The priority of a single launch
+//! is ignored; that of its stream is honoured. Events of other processes, access-policy windows, and modules of PTX or
+//! machine code answer 801.
+
+mod context;
+mod device;
+mod driver;
+mod engine;
+mod error;
+mod event;
+mod handles;
+mod memory;
+mod module;
+mod options;
+mod per_thread;
+mod stream;
+mod sync;
+
+pub use driver::HostDriver;
+pub use options::{HostOptions, InvalidVariable};

@@ -1,0 +1,53 @@
+//! Fills.
+
+use super::copy::address;
+use super::table::Lookup;
+use crate::engine::entry::Entry;
+use crate::engine::stream::StreamState;
+use anabranch_hal::{Failure, FillPattern, Result, Status};
+use std::sync::Arc;
+
+/// Enqueues a fill. 1 where it is outside of memory or not aligned to the pattern.
+///
+/// # Safety
+/// The range stays valid until the fill has run.
+pub(crate) unsafe fn fill(stream: &Arc<StreamState>, begin: u64, pattern: FillPattern, count: usize) -> Result<()> {
+    if count == 0 {
+        return Ok(());
+    }
+    let bad = || Failure::new(Status::INVALID_VALUE);
+    let bytes = count.checked_mul(pattern.width()).ok_or_else(bad)?;
+    let inside = matches!(stream.core.shared.table.find(begin, bytes), Lookup::Inside(_));
+    if !inside || !begin.is_multiple_of(pattern.width() as u64) {
+        return Err(bad());
+    }
+    stream.enqueue(Entry::Fill { address: begin, pattern, count });
+    Ok(())
+}
+
+/// Fills memory.
+///
+/// # Safety
+/// `begin` is aligned to the pattern, and valid for writes of `count` elements.
+pub(crate) unsafe fn run_fill(begin: u64, pattern: FillPattern, count: usize) {
+    let begin = address(begin);
+    match pattern {
+        // SAFETY: the caller vouches for the range.
+        FillPattern::U8(value) => unsafe { begin.write_bytes(value, count) },
+        // SAFETY: as above, and for the alignment.
+        FillPattern::U16(value) => unsafe { fill_with(begin.cast(), value, count) },
+        // SAFETY: as above.
+        FillPattern::U32(value) => unsafe { fill_with(begin.cast(), value, count) },
+        // SAFETY: as above.
+        FillPattern::U64(value) => unsafe { fill_with(begin.cast(), value, count) },
+    }
+}
+
+/// # Safety
+/// `begin` is aligned, and valid for writes of `count` elements.
+unsafe fn fill_with<T: Copy>(begin: *mut T, value: T, count: usize) {
+    for index in 0..count {
+        // SAFETY: the caller vouches for the range.
+        unsafe { begin.add(index).write(value) }
+    }
+}

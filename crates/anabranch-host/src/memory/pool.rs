@@ -1,0 +1,225 @@
+//! Pools: memory allocated and freed in stream order.
+//!
+//! A freed block stays in its pool with the place of the free in its stream. The same stream may have it again at once,
+//! because what it does then comes after; another stream only when that place is reached. So neither call puts anything
+//! into a queue.
+
+use super::block::{Account, Block};
+use crate::device::DeviceState;
+use crate::engine::entry::Entry;
+use crate::engine::stream::{Position, StreamState};
+use anabranch_hal::{Failure, MemoryPoolAttribute, Result, Status};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Blocks are multiples of this, so that freed ones fit again.
+const GRANULARITY: usize = 512;
+
+/// A pool's limit is rounded up to this, as on an H100, which reserves in pieces of this size.
+const LIMIT_GRANULARITY: u64 = 32 << 20;
+
+/// A freed block may serve a request that is smaller by this, or by half of the block.
+const SMALL_WASTE: usize = 64 << 10;
+
+/// A freed block, and the place where it was freed, until that is known to be reached.
+#[derive(Debug)]
+struct IdleBlock {
+    block: Block,
+    freed_at: Option<Position>,
+}
+
+impl IdleBlock {
+    fn is_free(&self) -> bool {
+        self.freed_at.as_ref().is_none_or(Position::is_complete)
+    }
+
+    fn is_free_for(&self, stream: &Arc<StreamState>) -> bool {
+        self.freed_at.as_ref().is_none_or(|freed_at| Arc::ptr_eq(&freed_at.stream, stream) || freed_at.is_complete())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Contents {
+    /// By size and address.
+    idle: BTreeMap<(usize, u64), IdleBlock>,
+    threshold: u64,
+    used: u64,
+    used_high: u64,
+    reserved: u64,
+    reserved_high: u64,
+    destroyed: bool,
+}
+
+/// A memory pool.
+#[derive(Debug)]
+pub(crate) struct PoolState {
+    this: Weak<PoolState>,
+    pub(crate) device: u32,
+    pub(crate) is_default: bool,
+    account: Arc<Account>,
+    idle_blocks: Arc<AtomicUsize>,
+    max_bytes: u64,
+    contents: Mutex<Contents>,
+}
+
+impl PoolState {
+    /// `max_bytes` of 0: no limit of the pool's own.
+    pub(crate) fn new(device: &DeviceState, is_default: bool, max_bytes: u64) -> Arc<Self> {
+        let limit = match max_bytes {
+            0 => u64::MAX,
+            bytes => bytes.checked_next_multiple_of(LIMIT_GRANULARITY).unwrap_or(u64::MAX),
+        };
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            device: device.ordinal,
+            is_default,
+            account: Arc::clone(&device.account),
+            idle_blocks: Arc::clone(&device.idle_blocks),
+            max_bytes: limit,
+            contents: Mutex::new(Contents::default()),
+        })
+    }
+
+    /// Another share in this pool. `None`: it is being dropped.
+    pub(crate) fn share(&self) -> Option<Arc<Self>> {
+        self.this.upgrade()
+    }
+
+    /// A block that the stream may use after all that is in it now.
+    pub(crate) fn allocate(&self, device: &DeviceState, bytes: usize, stream: &Arc<StreamState>) -> Result<Block> {
+        let bytes = bytes.checked_next_multiple_of(GRANULARITY).ok_or(Failure::new(Status::OUT_OF_MEMORY))?;
+        if let Some(block) = self.reuse(bytes, stream) {
+            return Ok(block);
+        }
+        self.reserve(bytes).or_else(|_| {
+            device.give_all_idle_memory_back();
+            self.reserve(bytes)
+        })
+    }
+
+    fn reuse(&self, bytes: usize, stream: &Arc<StreamState>) -> Option<Block> {
+        let mut contents = self.contents.lock();
+        let largest = bytes.saturating_add(bytes.max(SMALL_WASTE));
+        let mut fitting = contents.idle.range((bytes, 0)..=(largest, u64::MAX));
+        let key = fitting.find_map(|(key, idle)| idle.is_free_for(stream).then_some(*key))?;
+        let idle = contents.idle.remove(&key)?;
+        self.idle_blocks.fetch_sub(1, Ordering::Relaxed);
+        contents.use_bytes(idle.block.bytes());
+        Some(idle.block)
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<Block> {
+        let mut contents = self.contents.lock();
+        let reserved = contents.reserved.saturating_add(bytes as u64);
+        if reserved > self.max_bytes {
+            return Err(Failure::new(Status::OUT_OF_MEMORY));
+        }
+        let block = Block::allocate(&self.account, bytes)?;
+        contents.reserved = reserved;
+        contents.reserved_high = contents.reserved_high.max(reserved);
+        contents.use_bytes(bytes);
+        Ok(block)
+    }
+
+    /// Takes a block back that is free from `freed_at` on, or at once. A pool that is destroyed keeps nothing.
+    pub(crate) fn take_back(&self, block: Block, freed_at: Option<Position>) {
+        let mut contents = self.contents.lock();
+        contents.used = contents.used.saturating_sub(block.bytes() as u64);
+        if contents.destroyed {
+            contents.reserved = contents.reserved.saturating_sub(block.bytes() as u64);
+            drop(contents);
+            release(IdleBlock { block, freed_at });
+            return;
+        }
+        self.idle_blocks.fetch_add(1, Ordering::Relaxed);
+        contents.idle.insert((block.bytes(), block.address()), IdleBlock { block, freed_at });
+    }
+
+    /// Gives memory back that is above the threshold. Called when a thread has synchronised.
+    pub(crate) fn release_above_threshold(&self) {
+        let threshold = self.contents.lock().threshold;
+        self.trim(usize::try_from(threshold).unwrap_or(usize::MAX));
+    }
+
+    /// Gives memory back that nobody uses, until no more than `keep_bytes` are reserved.
+    pub(crate) fn trim(&self, keep_bytes: usize) {
+        let mut released = Vec::new();
+        let mut contents = self.contents.lock();
+        while contents.reserved > keep_bytes as u64 {
+            // The largest first, so that as few as possible go.
+            let Some(key) = contents.idle.iter().rev().find_map(|(key, idle)| idle.is_free().then_some(*key)) else {
+                break;
+            };
+            let Some(idle) = contents.idle.remove(&key) else { break };
+            contents.reserved = contents.reserved.saturating_sub(idle.block.bytes() as u64);
+            released.push(idle);
+        }
+        drop(contents);
+        self.idle_blocks.fetch_sub(released.len(), Ordering::Relaxed);
+    }
+
+    /// Gives all memory back, at once or where it was freed, and keeps none from now on.
+    pub(crate) fn destroy(&self) {
+        for idle in self.close() {
+            release(idle);
+        }
+    }
+
+    /// Forgets where blocks were freed, when no work runs any more.
+    pub(crate) fn clear(&self) {
+        drop(self.close());
+    }
+
+    fn close(&self) -> Vec<IdleBlock> {
+        let mut contents = self.contents.lock();
+        contents.destroyed = true;
+        let idle: Vec<_> = std::mem::take(&mut contents.idle).into_values().collect();
+        let bytes: u64 = idle.iter().map(|idle| idle.block.bytes() as u64).sum();
+        contents.reserved = contents.reserved.saturating_sub(bytes);
+        self.idle_blocks.fetch_sub(idle.len(), Ordering::Relaxed);
+        idle
+    }
+
+    pub(crate) fn attribute(&self, attribute: MemoryPoolAttribute) -> Result<u64> {
+        let contents = self.contents.lock();
+        match attribute {
+            MemoryPoolAttribute::ReleaseThreshold => Ok(contents.threshold),
+            MemoryPoolAttribute::ReservedCurrent => Ok(contents.reserved),
+            MemoryPoolAttribute::ReservedHigh => Ok(contents.reserved_high),
+            MemoryPoolAttribute::UsedCurrent => Ok(contents.used),
+            MemoryPoolAttribute::UsedHigh => Ok(contents.used_high),
+            _ => Err(Failure::new(Status::NOT_SUPPORTED)),
+        }
+    }
+
+    pub(crate) fn set_attribute(&self, attribute: MemoryPoolAttribute, value: u64) -> Result<()> {
+        let mut contents = self.contents.lock();
+        match (attribute, value) {
+            (MemoryPoolAttribute::ReleaseThreshold, _) => contents.threshold = value,
+            (MemoryPoolAttribute::ReservedHigh, 0) => contents.reserved_high = contents.reserved,
+            (MemoryPoolAttribute::UsedHigh, 0) => contents.used_high = contents.used,
+            _ => return Err(Failure::new(Status::INVALID_VALUE)),
+        }
+        Ok(())
+    }
+}
+
+impl Contents {
+    fn use_bytes(&mut self, bytes: usize) {
+        self.used += bytes as u64;
+        self.used_high = self.used_high.max(self.used);
+    }
+}
+
+/// Gives a block's memory back as soon as the stream has come to where it was freed.
+fn release(idle: IdleBlock) {
+    if idle.is_free() {
+        return;
+    }
+    let IdleBlock { block, freed_at } = idle;
+    if let Some(freed_at) = freed_at {
+        freed_at.stream.enqueue(Entry::Release(Box::new(block)));
+    }
+}

@@ -1,0 +1,153 @@
+//! Which addresses are memory of which kind.
+//!
+//! Device addresses are addresses of this process, so one table serves all devices. Every copy looks into it, most of them
+//! for the same few allocations; each thread therefore remembers what it found last. A generation, which every removal
+//! changes, tells whether that still holds.
+
+use super::block::Block;
+use super::pool::PoolState;
+use parking_lot::RwLock;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static NEXT_TABLE: AtomicU64 = AtomicU64::new(1);
+
+/// What memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryKind {
+    Device,
+    Managed,
+    Pinned,
+    Pooled,
+    /// A global variable of a module.
+    Global,
+}
+
+/// A piece of memory that a caller has.
+#[derive(Debug)]
+pub(crate) struct Allocation {
+    pub(crate) block: Block,
+    pub(crate) kind: MemoryKind,
+    /// The context that it goes with, by number; none for memory from pools.
+    pub(crate) owner: Option<u64>,
+    pub(crate) pool: Option<Arc<PoolState>>,
+}
+
+/// What a range of addresses is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    /// No memory of the driver's: host memory, or nothing.
+    Unknown,
+    /// Inside of one allocation.
+    Inside(MemoryKind),
+    /// It begins in an allocation and ends outside of it.
+    Overrun,
+}
+
+#[derive(Clone, Copy)]
+struct Found {
+    table: u64,
+    generation: u64,
+    begin: u64,
+    end: u64,
+    kind: MemoryKind,
+}
+
+thread_local! {
+    static LAST_FOUND: Cell<[Option<Found>; 2]> = const { Cell::new([None; 2]) };
+}
+
+/// All allocations of a driver, by address.
+#[derive(Debug)]
+pub(crate) struct AllocationTable {
+    id: u64,
+    generation: AtomicU64,
+    allocations: RwLock<BTreeMap<u64, Allocation>>,
+}
+
+impl AllocationTable {
+    pub(crate) fn new() -> Self {
+        Self {
+            id: NEXT_TABLE.fetch_add(1, Ordering::Relaxed),
+            generation: AtomicU64::new(0),
+            allocations: RwLock::new(BTreeMap::new()),
+        }
+    }
+
+    /// Enters an allocation and returns its address.
+    pub(crate) fn insert(&self, allocation: Allocation) -> u64 {
+        let address = allocation.block.address();
+        self.allocations.write().insert(address, allocation);
+        address
+    }
+
+    /// Takes the allocation out that begins at `address`, if it is of a kind that is wanted.
+    pub(crate) fn remove(&self, address: u64, wanted: impl FnOnce(MemoryKind) -> bool) -> Option<Allocation> {
+        let mut allocations = self.allocations.write();
+        if !wanted(allocations.get(&address)?.kind) {
+            return None;
+        }
+        self.generation.fetch_add(1, Ordering::Release);
+        allocations.remove(&address)
+    }
+
+    /// The kind of the allocation that begins at `address`.
+    pub(crate) fn kind_at(&self, address: u64) -> Option<MemoryKind> {
+        self.allocations.read().get(&address).map(|allocation| allocation.kind)
+    }
+
+    /// Drops all allocations of a context.
+    pub(crate) fn remove_owned_by(&self, owner: u64) {
+        let mut allocations = self.allocations.write();
+        self.generation.fetch_add(1, Ordering::Release);
+        allocations.retain(|_, allocation| allocation.owner != Some(owner));
+    }
+
+    /// Drops all allocations.
+    pub(crate) fn clear(&self) {
+        let mut allocations = self.allocations.write();
+        self.generation.fetch_add(1, Ordering::Release);
+        let all = std::mem::take(&mut *allocations);
+        drop(allocations);
+        drop(all);
+    }
+
+    /// What a range is.
+    #[inline]
+    pub(crate) fn find(&self, address: u64, bytes: usize) -> Lookup {
+        let generation = self.generation.load(Ordering::Acquire);
+        let last = LAST_FOUND.try_with(Cell::get).unwrap_or_default();
+        let hit = last.iter().flatten().find(|found| {
+            found.table == self.id && found.generation == generation && found.begin <= address && address < found.end
+        });
+        match hit {
+            Some(found) => found.lookup(address, bytes),
+            None => self.find_anew(address, bytes, generation, last[0]),
+        }
+    }
+
+    fn find_anew(&self, address: u64, bytes: usize, generation: u64, last: Option<Found>) -> Lookup {
+        let allocations = self.allocations.read();
+        let before = allocations.range((Bound::Unbounded, Bound::Included(address))).next_back();
+        let Some((&begin, allocation)) = before else { return Lookup::Unknown };
+        let end = begin + allocation.block.bytes() as u64;
+        if address >= end {
+            return Lookup::Unknown;
+        }
+        let found = Found { table: self.id, generation, begin, end, kind: allocation.kind };
+        let _ = LAST_FOUND.try_with(|kept| kept.set([Some(found), last]));
+        found.lookup(address, bytes)
+    }
+}
+
+impl Found {
+    fn lookup(&self, address: u64, bytes: usize) -> Lookup {
+        match address.checked_add(bytes as u64) {
+            Some(end) if end <= self.end => Lookup::Inside(self.kind),
+            _ => Lookup::Overrun,
+        }
+    }
+}

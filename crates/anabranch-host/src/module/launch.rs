@@ -1,0 +1,99 @@
+//! Launches: checked, and copied into an entry.
+
+use super::FunctionState;
+use crate::device::{MAX_BLOCK_DIMENSIONS, MAX_GRID_DIMENSIONS, MAX_THREADS_PER_BLOCK};
+use crate::engine::entry::Entry;
+use crate::engine::kernel::{KernelReference, KernelWork};
+use crate::engine::stream::StreamState;
+use anabranch_hal::{Failure, Launch, Result, Status};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Blocks of a cluster that every device can run.
+const PORTABLE_CLUSTER_SIZE: u64 = 8;
+/// Blocks of a cluster when the kernel has asked for more.
+const LARGEST_CLUSTER_SIZE: u64 = 16;
+
+impl FunctionState {
+    /// Checks a launch and enqueues it.
+    ///
+    /// # Safety
+    /// Each argument's address is valid for reads of its parameter's size; what the kernel then does is sound; the
+    /// kernel's module is not unloaded before it has run.
+    pub(super) unsafe fn launch(&self, stream: &Arc<StreamState>, launch: &Launch<'_>) -> Result<()> {
+        if !Arc::ptr_eq(&self.core, &stream.core) {
+            return Err(Failure::new(Status::INVALID_HANDLE));
+        }
+        self.check(launch)?;
+        let sizes = self.function.parameter_sizes();
+        let mut values = SmallVec::new();
+        for (&address, &size) in launch.arguments.iter().zip(sizes).filter(|(_, size)| **size > 0) {
+            // SAFETY: the caller vouches for the address, which was checked not to be null.
+            values.extend_from_slice(unsafe { std::slice::from_raw_parts(address.cast::<u8>(), size) });
+        }
+        stream.enqueue(Entry::Kernel(Arc::new(KernelWork {
+            // SAFETY: the caller vouches for the module.
+            kernel: unsafe { KernelReference::new(self) },
+            grid: launch.grid,
+            block: launch.block,
+            shared_bytes: self.function.static_shared_bytes() as usize + launch.dynamic_shared_bytes as usize,
+            values,
+            ranges: SmallVec::from_slice(launch.ranges),
+        })));
+        Ok(())
+    }
+
+    fn check(&self, launch: &Launch<'_>) -> Result<()> {
+        let invalid = |what: &str| Err(Failure::argument(Status::INVALID_VALUE, what));
+        let fits = |extents: [u32; 3], limits: [u32; 3]| {
+            extents.iter().zip(limits).all(|(&extent, limit)| (1..=limit).contains(&extent))
+        };
+        let product = |extents: [u32; 3]| extents.iter().map(|&extent| u64::from(extent)).product::<u64>();
+        if !fits(launch.grid, MAX_GRID_DIMENSIONS) {
+            return invalid("an extent of the grid is 0 or too large");
+        }
+        let threads = product(launch.block);
+        if !fits(launch.block, MAX_BLOCK_DIMENSIONS) || threads > u64::from(MAX_THREADS_PER_BLOCK) {
+            return invalid("an extent of the block is 0 or too large, or the block has more than 1024 threads");
+        }
+        if launch.dynamic_shared_bytes > self.max_dynamic_shared_bytes.load(Ordering::Relaxed) {
+            return invalid("the block has more dynamic shared memory than the kernel is set to have at most");
+        }
+        let sizes = self.function.parameter_sizes();
+        if launch.arguments.len() != sizes.len() {
+            return invalid("the number of arguments is not that of the kernel's parameters");
+        }
+        if launch.arguments.iter().zip(sizes).any(|(address, &size)| address.is_null() && size > 0) {
+            return invalid("the address of an argument is null");
+        }
+        if let Some(cluster) = launch.cluster {
+            self.check_cluster(launch.grid, cluster)?;
+        }
+        if launch.cooperative {
+            let per_multiprocessor = self.max_active_blocks(threads as u32, launch.dynamic_shared_bytes as usize);
+            let limit = u64::from(per_multiprocessor) * u64::from(self.core.shared.workers.max(1));
+            if product(launch.grid) > limit {
+                return Err(Failure::argument(
+                    Status::COOPERATIVE_LAUNCH_TOO_LARGE,
+                    format!("no more than {limit} blocks of this size can run at the same time"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_cluster(&self, grid: [u32; 3], cluster: [u32; 3]) -> Result<()> {
+        let non_portable = self.non_portable_cluster_size.load(Ordering::Relaxed);
+        let largest = if non_portable { LARGEST_CLUSTER_SIZE } else { PORTABLE_CLUSTER_SIZE };
+        let blocks: u64 = cluster.iter().map(|&extent| u64::from(extent)).product();
+        let divides = grid.iter().zip(cluster).all(|(&blocks, extent)| extent != 0 && blocks % extent == 0);
+        if divides && blocks <= largest {
+            return Ok(());
+        }
+        Err(Failure::argument(
+            Status::INVALID_CLUSTER_SIZE,
+            format!("the extents of a cluster divide those of the grid, and it has no more than {largest} blocks"),
+        ))
+    }
+}

@@ -1,0 +1,140 @@
+//! How the software device is set up.
+
+use std::fmt;
+use std::num::NonZero;
+
+/// Memory of a device where the machine does not say how much it has.
+const FALLBACK_MEMORY: u64 = 16 << 30;
+
+/// How the software device is set up.
+///
+/// ```
+/// use anabranch_host::{HostDriver, HostOptions};
+///
+/// let driver = HostDriver::new(HostOptions { devices: 2, ..HostOptions::default() });
+/// # drop(driver);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostOptions {
+    /// How many devices there are, at least 1. They share the workers.
+    pub devices: u32,
+    /// How many threads run queued work. `None`: as many as run in parallel on this machine, at least 2.
+    pub workers: Option<usize>,
+    /// Memory of each device in bytes. By default as much as the machine has.
+    pub memory_bytes_per_device: u64,
+    /// How many entries a stream holds before a thread that adds one has to wait until half of them have run. The thread
+    /// helps to run them meanwhile. At least 2.
+    pub queue_limit: usize,
+    /// Runs queued work in an order chosen by this seed. There are no workers then: work runs only in threads that
+    /// synchronise, and one entry in each query.
+    pub seed: Option<u64>,
+}
+
+impl Default for HostOptions {
+    fn default() -> Self {
+        Self {
+            devices: 1,
+            workers: None,
+            memory_bytes_per_device: physical_memory().unwrap_or(FALLBACK_MEMORY),
+            queue_limit: 262_144,
+            seed: None,
+        }
+    }
+}
+
+impl HostOptions {
+    /// The defaults, changed by the environment variables `ANABRANCH_HOST_DEVICES`, `ANABRANCH_HOST_WORKERS` and
+    /// `ANABRANCH_HOST_SEED` where they are set.
+    pub fn from_environment() -> Result<Self, InvalidVariable> {
+        Self::from_variables(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
+    }
+
+    /// As [`from_environment`](Self::from_environment), with another source of variables.
+    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, InvalidVariable> {
+        let mut options = Self::default();
+        if let Some(devices) = number(&variable, "ANABRANCH_HOST_DEVICES", 1..=1024)? {
+            options.devices = devices as u32;
+        }
+        if let Some(workers) = number(&variable, "ANABRANCH_HOST_WORKERS", 1..=4096)? {
+            options.workers = Some(workers as usize);
+        }
+        options.seed = number(&variable, "ANABRANCH_HOST_SEED", 0..=u64::MAX)?;
+        Ok(options)
+    }
+
+    /// How many workers there will be.
+    pub(crate) fn worker_count(&self) -> usize {
+        let parallelism = || std::thread::available_parallelism().map_or(2, NonZero::get).max(2);
+        self.workers.map_or_else(parallelism, |workers| workers.max(1))
+    }
+}
+
+fn number(
+    variable: &impl Fn(&str) -> Option<String>,
+    name: &'static str,
+    range: std::ops::RangeInclusive<u64>,
+) -> Result<Option<u64>, InvalidVariable> {
+    let Some(value) = variable(name) else { return Ok(None) };
+    match value.trim().parse::<u64>() {
+        Ok(number) if range.contains(&number) => Ok(Some(number)),
+        _ => Err(InvalidVariable { name, value, least: *range.start(), most: *range.end() }),
+    }
+}
+
+/// An environment variable has a value that it cannot have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidVariable {
+    /// The variable.
+    pub name: &'static str,
+    /// What it is set to.
+    pub value: String,
+    /// The smallest number that it can be.
+    pub least: u64,
+    /// The largest number that it can be.
+    pub most: u64,
+}
+
+impl fmt::Display for InvalidVariable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, value, least, most } = self;
+        write!(formatter, "{name} is {value:?}, and must be a number from {least} to {most}")
+    }
+}
+
+impl std::error::Error for InvalidVariable {}
+
+/// The memory of the machine in bytes, where the system says.
+fn physical_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_read() {
+        let options = HostOptions::from_variables(|name| match name {
+            "ANABRANCH_HOST_DEVICES" => Some("3".to_owned()),
+            "ANABRANCH_HOST_WORKERS" => Some(" 5 ".to_owned()),
+            _ => None,
+        })
+        .unwrap();
+        assert_eq!((options.devices, options.workers, options.seed), (3, Some(5), None));
+    }
+
+    #[test]
+    fn a_bad_variable_is_one_clear_error() {
+        for bad in ["0", "-1", "many", ""] {
+            let error = HostOptions::from_variables(|name| (name == "ANABRANCH_HOST_DEVICES").then(|| bad.to_owned()))
+                .unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("ANABRANCH_HOST_DEVICES is {bad:?}, and must be a number from 1 to 1024")
+            );
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Faults, panics, and what is not permitted.
+
+#![allow(clippy::undocumented_unsafe_blocks, reason = "the fixture keeps its handles alive")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use anabranch_hal::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use support::{Fixture, status, until};
+
+fn faulty(fixture: &Fixture) -> FunctionHandle {
+    fixture.function(HostFunction::new("faulty", &[8], |block, arguments| {
+        let memory = arguments.slice::<u32>(0);
+        block.phase(|thread, _| memory.set(thread.global_x(), 1));
+    }))
+}
+
+#[test]
+fn a_fault_loses_the_context_and_no_other() {
+    let fixture = Fixture::new();
+    let (driver, context, stream) = (&fixture.driver, fixture.context, fixture.stream());
+    let other = driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).unwrap();
+    let memory = fixture.allocate(16);
+    let kernel = faulty(&fixture);
+    let event = fixture.event();
+    let gate = fixture.gate(stream);
+    fixture.launch(stream, kernel, 1, 5, &[(memory, 16)]).unwrap();
+    fixture.record(event, stream);
+
+    let dropped = Arc::new(());
+    let held = Arc::downgrade(&dropped);
+    fixture.host(stream, move || drop(dropped));
+    let ran = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&ran);
+    fixture.host(stream, move || {
+        count.fetch_add(1, Ordering::SeqCst);
+    });
+    let told = Arc::new(AtomicI32::new(-1));
+    let tell = Arc::clone(&told);
+    let callback = Box::new(move |status: Status| tell.store(status.0, Ordering::SeqCst));
+    unsafe { driver.stream_add_callback(context, stream, callback) }.unwrap();
+    gate.open();
+
+    let failure = fixture.synchronize(stream).unwrap_err();
+    assert_eq!(failure.status, Status::ILLEGAL_ADDRESS);
+    assert!(matches!(failure.detail.as_deref(), Some(Detail::Fault(message)) if message.contains("element 4")));
+    assert_eq!(told.load(Ordering::SeqCst), 700);
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+    assert!(held.upgrade().is_none());
+
+    assert_eq!(status(unsafe { driver.allocate(context, 16) }), 700);
+    assert_eq!(fixture.query_event(event), 700);
+    assert_eq!(status(unsafe { driver.stream_create(context, StreamFlags::empty(), 0) }), 700);
+    assert_eq!(status(fixture.launch(stream, kernel, 1, 1, &[(memory, 16)])), 700);
+    assert_eq!(status(fixture.synchronize_all()), 700);
+    assert_eq!(status(unsafe { driver.stream_destroy(context, stream) }), 700);
+    assert_eq!(status(unsafe { driver.free(context, memory) }), 700);
+
+    unsafe { driver.context_synchronize(other) }.unwrap();
+    unsafe { driver.context_destroy(other) }.unwrap();
+    // The last share in the primary context takes the error with it.
+    unsafe { driver.primary_context_release(DeviceOrdinal(0)) }.unwrap();
+    let again = driver.primary_context_retain(DeviceOrdinal(0)).unwrap();
+    unsafe { driver.context_synchronize(again) }.unwrap();
+}
+
+#[test]
+fn a_fault_ends_waits_for_values() {
+    let fixture = Fixture::new();
+    let (waiting, stream) = (fixture.stream(), fixture.stream());
+    let memory = fixture.allocate(16);
+    // Before the wait, because loading a module waits for all work.
+    let kernel = faulty(&fixture);
+    unsafe { fixture.driver.stream_wait_value(fixture.context, waiting, memory, Value::U32(9), WaitValueFlags::EQUAL) }
+        .unwrap();
+    fixture.launch(stream, kernel, 1, 1, &[]).unwrap_err();
+    fixture.launch(stream, kernel, 1, 5, &[(memory, 16)]).unwrap();
+    assert_eq!(status(fixture.synchronize(waiting)), 700);
+}
+
+#[test]
+fn every_fault_has_its_status() {
+    for (fault, expected) in [
+        (KernelFault::trap("trap"), 719),
+        (KernelFault::assertion("assertion"), 710),
+        (KernelFault { status: Status::MISALIGNED_ADDRESS, message: "misaligned".to_owned() }, 716),
+    ] {
+        let fixture = Fixture::new();
+        let stream = fixture.stream();
+        let kernel = fixture.function(HostFunction::new("fault", &[], move |_, _| fault.clone().raise()));
+        // Enough blocks for several threads to take part.
+        fixture.launch(stream, kernel, 64, 256, &[]).unwrap();
+        assert_eq!(status(fixture.synchronize(stream)), expected);
+        assert_eq!(status(fixture.synchronize_all()), expected);
+    }
+}
+
+fn assert_panicked(result: Result<()>, text: &str) {
+    let failure = result.unwrap_err();
+    assert_eq!(failure.status, Status::LAUNCH_FAILED);
+    assert!(matches!(failure.detail.as_deref(), Some(Detail::Panic(message)) if message == text), "{failure}");
+}
+
+#[test]
+fn a_panic_is_an_error_of_its_stream_reported_once() {
+    let fixture = Fixture::new();
+    let (stream, other) = (fixture.stream(), fixture.stream());
+    let (sender, receiver) = channel();
+    fixture.host(stream, || panic!("first"));
+    fixture.host(stream, || panic!("second {}", 2));
+    fixture.host(stream, move || sender.send(()).unwrap());
+    fixture.host(other, || ());
+    fixture.synchronize(other).unwrap();
+    assert_panicked(fixture.synchronize(stream), "first");
+    receiver.try_recv().unwrap();
+    fixture.synchronize(stream).unwrap();
+    fixture.synchronize_all().unwrap();
+
+    let kernel = fixture.function(HostFunction::new("panics", &[], |block, _| {
+        assert_ne!(block.index(), [7, 0, 0], "block seven");
+    }));
+    fixture.launch(stream, kernel, 64, 256, &[]).unwrap();
+    let failure = fixture.synchronize_all().unwrap_err();
+    assert!(matches!(failure.detail.as_deref(), Some(Detail::Panic(message)) if message.contains("block seven")));
+    assert_eq!(fixture.query(stream), 0);
+}
+
+#[test]
+fn an_event_reports_panics_before_it_only() {
+    let fixture = Fixture::new();
+    let stream = fixture.stream();
+    let (before, after) = (fixture.event(), fixture.event());
+    fixture.record(before, stream);
+    let gate = fixture.gate(stream);
+    fixture.host(stream, || panic!("between"));
+    fixture.record(after, stream);
+    assert_eq!(fixture.query(stream), 600);
+    gate.open();
+    until("the event", || fixture.query_event(before) == 0 && fixture.query_event(after) != 600);
+    // `until` has taken the report.
+    assert_eq!(fixture.query_event(after), 0);
+    assert_eq!(fixture.query_event(before), 0);
+}
+
+#[test]
+fn the_panic_of_a_destroyed_stream_reaches_the_context() {
+    let fixture = Fixture::new();
+    let stream = fixture.stream();
+    let gate = fixture.gate(stream);
+    fixture.host(stream, || panic!("orphan"));
+    unsafe { fixture.driver.stream_destroy(fixture.context, stream) }.unwrap();
+    gate.open();
+    assert_panicked(fixture.synchronize_all(), "orphan");
+    fixture.synchronize_all().unwrap();
+}
+
+#[test]
+fn host_work_and_kernels_must_not_call_the_driver() {
+    let fixture = Fixture::new();
+    let stream = fixture.stream();
+    let (sender, receiver) = channel();
+    let driver: &'static anabranch_host::HostDriver = Box::leak(Box::new(fixture.driver));
+    let context = fixture.context;
+    let from_callback = sender.clone();
+    let from_kernel = sender.clone();
+    let calls = move || {
+        [
+            status(unsafe { driver.stream_query(context, stream) }),
+            status(unsafe { driver.context_synchronize(context) }),
+            status(unsafe { driver.allocate(context, 16) }),
+            status(driver.device_count()),
+        ]
+    };
+    let function = HostFunction::new("calls", &[], move |_, _| from_kernel.send(calls()).unwrap());
+    let module: HostModule = [function].into_iter().collect();
+    unsafe {
+        let module = driver.module_load(context, ModuleImage::Host(&module)).unwrap();
+        let function = driver.module_function(context, module, "calls").unwrap();
+        driver.stream_launch_host_function(context, stream, Box::new(move || sender.send(calls()).unwrap())).unwrap();
+        driver.stream_add_callback(context, stream, Box::new(move |_| from_callback.send(calls()).unwrap())).unwrap();
+        let launch = Launch {
+            grid: [1; 3],
+            block: [1; 3],
+            cluster: None,
+            dynamic_shared_bytes: 0,
+            cooperative: false,
+            priority: None,
+            arguments: &[],
+            ranges: &[],
+        };
+        driver.launch(context, stream, function, &launch).unwrap();
+        driver.stream_synchronize(context, stream).unwrap();
+    }
+    assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [[800; 4]; 3]);
+}
+
+#[test]
+fn the_driver_can_be_dropped_by_host_work() {
+    let Fixture { driver, context } = Fixture::new();
+    let (sender, receiver) = channel::<anabranch_host::HostDriver>();
+    let (done, is_done) = channel();
+    let stream = unsafe { driver.stream_create(context, StreamFlags::empty(), 0) }.unwrap();
+    let work = Box::new(move || {
+        drop(receiver.recv().unwrap());
+        done.send(()).unwrap();
+    });
+    unsafe { driver.stream_launch_host_function(context, stream, work) }.unwrap();
+    sender.send(driver).unwrap();
+    is_done.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
+}
+
+#[test]
+fn work_that_is_queued_when_the_driver_goes_is_dropped() {
+    let fixture = Fixture::new();
+    let (stream, gated) = (fixture.stream(), fixture.allocate(4));
+    let flags = WaitValueFlags::EQUAL;
+    unsafe { fixture.driver.stream_wait_value(fixture.context, stream, gated, Value::U32(1), flags) }.unwrap();
+    let held = Arc::new(());
+    let kept = Arc::clone(&held);
+    fixture.host(stream, move || drop(kept));
+    let event = fixture.event();
+    fixture.record(event, stream);
+    fixture.wait(fixture.blocking(), event);
+    drop(fixture);
+    assert_eq!(Arc::strong_count(&held), 1);
+}
+
+/// Panics when it is dropped.
+struct Grenade;
+
+impl Drop for Grenade {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+#[test]
+fn a_panic_in_what_work_holds_is_carried_too() {
+    let fixture = Fixture::new();
+    let stream = fixture.stream();
+    let grenade = Grenade;
+    fixture.host(stream, move || {
+        let _ = &grenade;
+    });
+    assert_panicked(fixture.synchronize(stream), "dropped");
+    // Work that never runs.
+    let gated = fixture.allocate(4);
+    let flags = WaitValueFlags::EQUAL;
+    unsafe { fixture.driver.stream_wait_value(fixture.context, stream, gated, Value::U32(1), flags) }.unwrap();
+    for _ in 0..2 {
+        let grenade = Grenade;
+        fixture.host(stream, move || {
+            let _ = &grenade;
+        });
+    }
+    drop(fixture);
+}
+
+#[test]
+fn streams_of_the_api() {
+    let fixture = Fixture::new();
+    let (driver, context) = (&fixture.driver, fixture.context);
+    for default in [StreamHandle::NULL, StreamHandle::LEGACY, StreamHandle::PER_THREAD] {
+        assert_eq!(status(unsafe { driver.stream_destroy(context, default) }), 400);
+        assert_eq!(unsafe { driver.stream_flags(context, default) }.unwrap(), StreamFlags::empty());
+        assert_eq!(unsafe { driver.stream_context(context, default) }.unwrap(), context);
+    }
+    let bad = StreamFlags::from_bits_retain(0x8);
+    assert_eq!(status(unsafe { driver.stream_create(context, bad, 0) }), 1);
+    for (asked, got) in [(-100, -5), (-5, -5), (-1, -1), (0, 0), (1, 0), (100, 0)] {
+        let stream = unsafe { driver.stream_create(context, StreamFlags::NON_BLOCKING, asked) }.unwrap();
+        assert_eq!(unsafe { driver.stream_priority(context, stream) }.unwrap(), got);
+        assert_eq!(unsafe { driver.stream_flags(context, stream) }.unwrap(), StreamFlags::NON_BLOCKING);
+    }
+    let id = |stream| unsafe { driver.stream_id(context, stream) }.unwrap();
+    assert_eq!(id(StreamHandle::NULL), id(StreamHandle::LEGACY));
+    assert_ne!(id(StreamHandle::NULL), id(fixture.stream()));
+
+    let stream = fixture.stream();
+    let policy = StreamAttribute::SynchronizationPolicy(SynchronizationPolicy::BlockingSync);
+    unsafe { driver.stream_set_attribute(context, stream, &policy) }.unwrap();
+    let kind = StreamAttributeKind::SynchronizationPolicy;
+    assert_eq!(unsafe { driver.stream_attribute(context, stream, kind) }.unwrap(), policy);
+    let kind = StreamAttributeKind::AccessPolicyWindow;
+    assert_eq!(status(unsafe { driver.stream_attribute(context, stream, kind) }), 801);
+
+    let other = driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).unwrap();
+    assert_eq!(status(unsafe { driver.stream_query(other, stream) }), 0);
+    assert_eq!(status(unsafe { driver.stream_synchronize(other, stream) }), 0);
+    assert_eq!(status(unsafe { driver.allocate_async(other, 64, None, stream) }), 0);
+    assert_eq!(unsafe { driver.stream_context(other, stream) }.unwrap(), context);
+}
+
+#[test]
+fn devices_and_contexts() {
+    let fixture = Fixture::new();
+    let driver = &fixture.driver;
+    assert_eq!(driver.device_count().unwrap(), 2);
+    assert_eq!(status(driver.device_properties(DeviceOrdinal(2))), 101);
+    assert_eq!(status(driver.primary_context_retain(DeviceOrdinal(2))), 101);
+    assert_eq!(driver.device_properties(DeviceOrdinal(0)).unwrap().name, "Software device (2 workers)");
+    assert_eq!(driver.primary_context_retain(DeviceOrdinal(0)).unwrap(), fixture.context);
+    unsafe { driver.primary_context_release(DeviceOrdinal(0)) }.unwrap();
+    unsafe { driver.primary_context_release(DeviceOrdinal(0)) }.unwrap();
+    assert_eq!(status(unsafe { driver.primary_context_release(DeviceOrdinal(0)) }), 201);
+    let context = driver.primary_context_retain(DeviceOrdinal(0)).unwrap();
+    let peer = driver.context_create(DeviceOrdinal(1), ContextFlags::SCHEDULE_BLOCKING_SYNC).unwrap();
+    assert!(driver.device_can_access_peer(DeviceOrdinal(0), DeviceOrdinal(1)).unwrap());
+    unsafe {
+        assert_eq!(status(driver.context_disable_peer_access(context, peer)), 705);
+        assert_eq!(status(driver.context_enable_peer_access(context, peer)), 0);
+        assert_eq!(status(driver.context_enable_peer_access(context, peer)), 704);
+        assert_eq!(status(driver.context_disable_peer_access(context, peer)), 0);
+        assert_eq!(status(driver.context_destroy(peer)), 0);
+        assert_eq!(status(driver.context_destroy(context)), 201);
+    }
+}
+
+#[test]
+fn a_destroyed_context_completes_its_work_first() {
+    let fixture = Fixture::new();
+    let context = fixture.driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
+    let stream = unsafe { fixture.driver.stream_create(context, StreamFlags::empty(), 0) }.unwrap();
+    let (open, gate) = channel();
+    let (sender, receiver) = channel();
+    let work = Box::new(move || {
+        gate.recv().unwrap();
+        sender.send(()).unwrap();
+    });
+    unsafe { fixture.driver.stream_launch_host_function(context, stream, work) }.unwrap();
+    std::thread::scope(|scope| {
+        let destroy = scope.spawn(|| unsafe { fixture.driver.context_destroy(context) });
+        open.send(()).unwrap();
+        destroy.join().unwrap().unwrap();
+    });
+    receiver.try_recv().unwrap();
+}

@@ -1,0 +1,207 @@
+//! Modules and kernels.
+
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "the fixture keeps its handles alive, and the tests their memory"
+)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use anabranch_hal::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use support::{Fixture, status};
+
+fn launch() -> Launch<'static> {
+    Launch {
+        grid: [1; 3],
+        block: [1; 3],
+        cluster: None,
+        dynamic_shared_bytes: 0,
+        cooperative: false,
+        priority: None,
+        arguments: &[],
+        ranges: &[],
+    }
+}
+
+#[test]
+fn every_thread_of_every_block_runs_once() {
+    let fixture = Fixture::new();
+    let (stream, memory) = (fixture.stream(), fixture.allocate(300 * 256 * 4));
+    let kernel = fixture.function(HostFunction::new("count", &[8], |block, arguments| {
+        let counts = arguments.slice::<u32>(0);
+        block.phase(|thread, _| {
+            counts.fetch_update(thread.global_x(), |count| count + 1);
+        });
+    }));
+    for blocks in [1, 3, 300] {
+        fixture.fill(stream, memory, 0, 300 * 256);
+        fixture.launch(stream, kernel, blocks, 256, &[(memory, 300 * 256 * 4)]).unwrap();
+        let count = blocks as usize * 256;
+        fixture.synchronize(stream).unwrap();
+        let counts = fixture.read(memory, 300 * 256);
+        assert!(counts[..count].iter().all(|&count| count == 1));
+        assert!(counts[count..].iter().all(|&count| count == 0));
+    }
+}
+
+#[test]
+fn blocks_have_their_places_in_all_dimensions() {
+    let fixture = Fixture::new();
+    let (stream, seen) = (fixture.stream(), Arc::new(std::sync::Mutex::new(Vec::new())));
+    let sink = Arc::clone(&seen);
+    let kernel = fixture.function(HostFunction::new("places", &[], move |block, _| {
+        assert_eq!((block.dimensions(), block.grid_dimensions()), ([8, 8, 8], [3, 4, 5]));
+        sink.lock().unwrap().push(block.index());
+    }));
+    let places = Launch { grid: [3, 4, 5], block: [8, 8, 8], ..launch() };
+    unsafe { fixture.driver.launch(fixture.context, stream, kernel, &places) }.unwrap();
+    fixture.synchronize(stream).unwrap();
+    let mut seen = seen.lock().unwrap().clone();
+    seen.sort_unstable_by_key(|&[x, y, z]| [z, y, x]);
+    let all = (0..5).flat_map(|z| (0..4).flat_map(move |y| (0..3).map(move |x| [x, y, z])));
+    assert!(seen.iter().copied().eq(all));
+}
+
+#[test]
+fn all_blocks_finish_a_stage_before_the_next() {
+    let fixture = Fixture::new();
+    let stream = fixture.stream();
+    let finished = Arc::new(AtomicUsize::new(0));
+    let (one, two) = (Arc::clone(&finished), Arc::clone(&finished));
+    let kernel = HostFunction::new("stages", &[], move |block, _| {
+        if block.index()[0] % 16 == 0 {
+            std::thread::yield_now();
+        }
+        one.fetch_add(1, Ordering::SeqCst);
+    })
+    .then(move |_, _| assert!(two.fetch_add(1, Ordering::SeqCst) >= 256));
+    let kernel = fixture.function(kernel);
+    fixture.launch(stream, kernel, 256, 64, &[]).unwrap();
+    fixture.synchronize(stream).unwrap();
+    assert_eq!(finished.load(Ordering::SeqCst), 512);
+}
+
+#[test]
+fn shared_memory_is_aligned_and_as_large_as_asked() {
+    let fixture = Fixture::new();
+    let (driver, context, stream) = (&fixture.driver, fixture.context, fixture.stream());
+    let lengths = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sink = Arc::clone(&lengths);
+    let kernel = HostFunction::new("shared", &[], move |block, _| {
+        let shared = block.shared();
+        shared.slice::<u128>().fill(1);
+        sink.lock().unwrap().push(shared.len());
+    });
+    let kernel = fixture.function(kernel.with_static_shared_bytes(32));
+    let run = |bytes| {
+        let shared = Launch { dynamic_shared_bytes: bytes, ..launch() };
+        status(unsafe { driver.launch(context, stream, kernel, &shared) })
+    };
+    let set = |bytes| {
+        let attribute = FunctionAttribute::MaxDynamicSharedBytes(bytes);
+        status(unsafe { driver.function_set_attribute(context, kernel, attribute) })
+    };
+    assert_eq!((run(0), run(100), run(48 << 10)), (0, 0, 1));
+    assert_eq!((set(232_448), set(232_448 - 32)), (1, 0));
+    assert_eq!((run(48 << 10), run(1 << 20)), (0, 1));
+    fixture.synchronize(stream).unwrap();
+    assert_eq!(*lengths.lock().unwrap(), [32, 132, (48 << 10) + 32]);
+}
+
+#[test]
+fn launches_are_checked() {
+    let fixture = Fixture::new();
+    let (driver, context, stream) = (&fixture.driver, fixture.context, fixture.stream());
+    let kernel = fixture.function(HostFunction::new("nothing", &[], |_, _| ()));
+    let one = |launch: Launch<'_>| status(unsafe { driver.launch(context, stream, kernel, &launch) });
+    assert_eq!(one(launch()), 0);
+    assert_eq!(one(Launch { grid: [0, 1, 1], ..launch() }), 1);
+    assert_eq!(one(Launch { grid: [1, 65_536, 1], ..launch() }), 1);
+    assert_eq!(one(Launch { block: [2048, 1, 1], ..launch() }), 1);
+    assert_eq!(one(Launch { block: [32, 32, 2], ..launch() }), 1);
+    assert_eq!(one(Launch { block: [1, 1, 65], ..launch() }), 1);
+    assert_eq!(one(Launch { dynamic_shared_bytes: 1 << 20, ..launch() }), 1);
+    assert_eq!(one(Launch { arguments: &[std::ptr::null()], ..launch() }), 1);
+    assert_eq!(one(Launch { grid: [64, 1, 1], cluster: Some([8, 1, 1]), ..launch() }), 0);
+    assert_eq!(one(Launch { grid: [64, 1, 1], cluster: Some([16, 1, 1]), ..launch() }), 912);
+    assert_eq!(one(Launch { grid: [9, 1, 1], cluster: Some([2, 1, 1]), ..launch() }), 912);
+    let cooperative = |blocks| Launch { grid: [blocks, 1, 1], block: [1024, 1, 1], cooperative: true, ..launch() };
+    let fitting = unsafe { driver.function_max_active_blocks(context, kernel, 1024, 0) }.unwrap() * 2;
+    assert_eq!((one(cooperative(fitting)), one(cooperative(fitting + 1))), (0, 720));
+    let null = FunctionHandle::from_raw(0);
+    assert_eq!(status(unsafe { driver.launch(context, stream, null, &launch()) }), 400);
+    let other = driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).unwrap();
+    let foreign = unsafe { driver.stream_create(other, StreamFlags::empty(), 0) }.unwrap();
+    assert_eq!(status(unsafe { driver.launch(context, foreign, kernel, &launch()) }), 400);
+    fixture.synchronize(stream).unwrap();
+}
+
+#[test]
+fn modules_have_functions_and_globals() {
+    let fixture = Fixture::new();
+    let (driver, context, stream) = (&fixture.driver, fixture.context, fixture.stream());
+    let module = HostModule::new()
+        .with_function(HostFunction::new("add", &[8, 4], |_, arguments| {
+            let (table, sum) = (arguments.global::<u32>("table"), arguments.slice::<u32>(0));
+            sum.set(0, table.get(0) + table.get(1) + arguments.scalar::<u32>(1));
+        }))
+        .with_global("table", 8);
+    unsafe {
+        let module = driver.module_load(context, ModuleImage::Host(&module)).unwrap();
+        assert_eq!(driver.module_function_names(context, module).unwrap(), ["add"]);
+        assert_eq!(status(driver.module_function(context, module, "none")), 500);
+        assert_eq!(status(driver.module_global(context, module, "none")), 500);
+        let function = driver.module_function(context, module, "add").unwrap();
+        let info = driver.function_info(context, function).unwrap();
+        let parameters = [ParameterInfo { offset: 0, size: 8 }, ParameterInfo { offset: 8, size: 4 }];
+        assert_eq!(info.parameters.as_deref(), Some(parameters.as_slice()));
+
+        let (table, bytes) = driver.module_global(context, module, "table").unwrap();
+        assert_eq!(bytes, 8);
+        assert_eq!(fixture.read(table, 2), [0, 0]);
+        assert_eq!(status(driver.free(context, table)), 1);
+        fixture.fill(stream, table, 20, 2);
+        let (sum, addend) = (fixture.allocate(4), 2u32);
+        let ranges = [DeclaredRange { argument: 0, address: sum.0, bytes: 4, access: Access::Write }];
+        let arguments = [(&raw const sum).cast(), (&raw const addend).cast()];
+        let add = Launch { arguments: &arguments, ranges: &ranges, ..launch() };
+        driver.launch(context, stream, function, &add).unwrap();
+        fixture.synchronize(stream).unwrap();
+        assert_eq!(fixture.read(sum, 1), [42]);
+        driver.module_unload(context, module).unwrap();
+        let used = SMALL_MEMORY - driver.memory_info(context).unwrap().free;
+        assert_eq!(used, 4);
+    }
+}
+
+const SMALL_MEMORY: u64 = support::SMALL.memory_bytes_per_device;
+
+#[test]
+fn images_for_other_devices_are_refused_with_a_hint() {
+    let fixture = Fixture::new();
+    for image in [ModuleImage::Ptx(".version 8.0"), ModuleImage::Binary(b"\x7fELF")] {
+        let failure = unsafe { fixture.driver.module_load(fixture.context, image) }.unwrap_err();
+        assert_eq!(failure.status, Status::NOT_SUPPORTED);
+        assert!(failure.to_string().contains("HostModule"));
+    }
+}
+
+#[test]
+fn closures_go_with_their_module() {
+    let fixture = Fixture::new();
+    let held = Arc::new(());
+    let kept = Arc::clone(&held);
+    let module = HostModule::new().with_function(HostFunction::new("holds", &[], move |_, _| {
+        let _ = &kept;
+    }));
+    let handle = unsafe { fixture.driver.module_load(fixture.context, ModuleImage::Host(&module)) }.unwrap();
+    drop(module);
+    let function = unsafe { fixture.driver.module_function(fixture.context, handle, "holds") }.unwrap();
+    fixture.launch(fixture.stream(), function, 512, 256, &[]).unwrap();
+    fixture.synchronize_all().unwrap();
+    unsafe { fixture.driver.module_unload(fixture.context, handle) }.unwrap();
+    assert_eq!(Arc::strong_count(&held), 1);
+}

@@ -1,0 +1,117 @@
+//! Memory allocated and freed in stream order.
+
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "the fixture keeps its handles alive, and the tests their memory"
+)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use anabranch_hal::*;
+use support::{Fixture, status};
+fn allocate(fixture: &Fixture, bytes: usize, pool: Option<MemoryPoolHandle>, stream: StreamHandle) -> u64 {
+    unsafe { fixture.driver.allocate_async(fixture.context, bytes, pool, stream) }.unwrap().0
+}
+
+fn free(fixture: &Fixture, address: u64, stream: StreamHandle) -> i32 {
+    status(unsafe { fixture.driver.free_async(fixture.context, DevicePointer(address), stream) })
+}
+
+fn attribute(fixture: &Fixture, pool: MemoryPoolHandle, attribute: MemoryPoolAttribute) -> u64 {
+    unsafe { fixture.driver.memory_pool_attribute(pool, attribute) }.unwrap()
+}
+
+#[test]
+fn blocks_are_used_again_in_stream_order() {
+    let fixture = Fixture::new();
+    let (stream, other) = (fixture.stream(), fixture.stream());
+    let gate = fixture.gate(stream);
+    let first = allocate(&fixture, 4096, None, stream);
+    assert_eq!(free(&fixture, first, stream), 0);
+    // On another stream not before the free has been reached; on the same one at once.
+    assert_ne!(allocate(&fixture, 4096, None, other), first);
+    assert_eq!(allocate(&fixture, 4096, None, stream), first);
+    assert_eq!(free(&fixture, first, stream), 0);
+    gate.open();
+    while fixture.query(stream) == 600 {}
+    assert_eq!(allocate(&fixture, 4096, None, other), first);
+}
+
+#[test]
+fn arguments() {
+    let fixture = Fixture::new();
+    let stream = fixture.stream();
+    let allocate = |bytes| status(unsafe { fixture.driver.allocate_async(fixture.context, bytes, None, stream) });
+    assert_eq!((allocate(0), allocate(usize::MAX), allocate(2 << 30)), (0, 2, 2));
+    let plain = fixture.allocate(64);
+    assert_eq!(free(&fixture, 0, stream), 0);
+    assert_eq!(free(&fixture, plain.0, stream), 0);
+    let managed = unsafe { fixture.driver.allocate_managed(fixture.context, 64) }.unwrap();
+    assert_eq!(free(&fixture, managed.0, stream), 801);
+    assert_eq!(free(&fixture, 0x1234, stream), 1);
+}
+
+#[test]
+fn memory_above_the_threshold_is_released_by_synchronising() {
+    let fixture = Fixture::new();
+    let (driver, stream) = (&fixture.driver, fixture.stream());
+    let pool = driver.default_memory_pool(DeviceOrdinal(0)).unwrap();
+    use MemoryPoolAttribute::{ReleaseThreshold, ReservedCurrent, ReservedHigh, UsedCurrent, UsedHigh};
+    let numbers =
+        || [ReservedCurrent, ReservedHigh, UsedCurrent, UsedHigh].map(|which| attribute(&fixture, pool, which));
+    let memory = allocate(&fixture, 4096, None, stream);
+    assert_eq!(numbers(), [4096; 4]);
+    assert_eq!(free(&fixture, memory, stream), 0);
+    assert_eq!(numbers(), [4096, 4096, 0, 4096]);
+    fixture.synchronize(stream).unwrap();
+    assert_eq!(numbers(), [0, 4096, 0, 4096]);
+    assert_eq!(unsafe { driver.memory_info(fixture.context) }.unwrap().free, 1 << 30);
+
+    let set = |which, value| status(unsafe { driver.memory_pool_set_attribute(pool, which, value) });
+    assert_eq!((set(UsedCurrent, 0), set(ReservedCurrent, 0), set(UsedHigh, 5)), (1, 1, 1));
+    assert_eq!((set(UsedHigh, 0), set(ReservedHigh, 0), set(ReleaseThreshold, u64::MAX)), (0, 0, 0));
+    assert_eq!(numbers(), [0; 4]);
+    let memory = allocate(&fixture, 4096, None, stream);
+    assert_eq!(free(&fixture, memory, stream), 0);
+    fixture.synchronize_all().unwrap();
+    assert_eq!(numbers(), [4096, 4096, 0, 4096]);
+    unsafe { driver.memory_pool_trim(pool, 4096) }.unwrap();
+    assert_eq!(attribute(&fixture, pool, ReservedCurrent), 4096);
+    unsafe { driver.memory_pool_trim(pool, 0) }.unwrap();
+    assert_eq!(attribute(&fixture, pool, ReservedCurrent), 0);
+    assert_eq!(status(unsafe { driver.memory_pool_destroy(pool) }), 1);
+}
+
+#[test]
+fn a_destroyed_pool_releases_memory_where_it_was_freed() {
+    let fixture = Fixture::new();
+    let (driver, stream) = (&fixture.driver, fixture.stream());
+    let options = MemoryPoolOptions { max_bytes: 1 };
+    let pool = driver.memory_pool_create(DeviceOrdinal(0), &options).unwrap();
+    let free_bytes = || unsafe { driver.memory_info(fixture.context) }.unwrap().free;
+    let [one, two] = [16 << 20; 2].map(|bytes| allocate(&fixture, bytes, Some(pool), stream));
+    let more = unsafe { driver.allocate_async(fixture.context, 1, Some(pool), stream) };
+    assert_eq!(status(more), 2);
+    unsafe { driver.memory_pool_set_access(pool, DeviceOrdinal(1), true) }.unwrap();
+    assert_eq!(status(unsafe { driver.memory_pool_set_access(pool, DeviceOrdinal(0), false) }), 1);
+    let gate = fixture.gate(stream);
+    fixture.fill(stream, DevicePointer(one), 1, 1024);
+    fixture.fill(stream, DevicePointer(two), 2, 1024);
+    assert_eq!(free(&fixture, one, stream), 0);
+    unsafe { driver.memory_pool_destroy(pool) }.unwrap();
+    assert_eq!(free(&fixture, two, stream), 0);
+    assert_eq!(free_bytes(), (1 << 30) - (32 << 20));
+    gate.open();
+    fixture.synchronize(stream).unwrap();
+    assert_eq!(free_bytes(), 1 << 30);
+}
+
+#[test]
+fn idle_memory_serves_plain_allocations() {
+    let fixture = Fixture::new();
+    let stream = fixture.stream();
+    let memory = allocate(&fixture, 800 << 20, None, stream);
+    assert_eq!(free(&fixture, memory, stream), 0);
+    fixture.free(fixture.allocate(800 << 20));
+}

@@ -1,0 +1,166 @@
+//! The driver with one context, behind calls that are short to write.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(unreachable_pub, reason = "each test file is a crate of its own")]
+#![allow(dead_code, reason = "each test file uses some of it")]
+#![allow(clippy::undocumented_unsafe_blocks, reason = "the fixture keeps its handles alive, and tests their addresses")]
+
+use anabranch_hal::*;
+use anabranch_host::{HostDriver, HostOptions};
+use std::ffi::c_void;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// A driver and a context of its first device.
+pub struct Fixture {
+    pub driver: HostDriver,
+    pub context: ContextHandle,
+}
+
+/// Holds work back until it is opened.
+pub struct Gate(Option<Sender<()>>);
+
+impl Gate {
+    pub fn open(mut self) {
+        self.0.take();
+    }
+}
+
+pub fn status<T>(result: Result<T>) -> i32 {
+    result.map_or_else(|failure| failure.status.0, |_| 0)
+}
+
+pub const SMALL: HostOptions =
+    HostOptions { devices: 2, workers: Some(2), memory_bytes_per_device: 1 << 30, queue_limit: 262_144, seed: None };
+
+impl Fixture {
+    pub fn new() -> Self {
+        Self::with(SMALL)
+    }
+
+    pub fn with(options: HostOptions) -> Self {
+        let driver = HostDriver::new(options);
+        let context = driver.primary_context_retain(DeviceOrdinal(0)).unwrap();
+        Self { driver, context }
+    }
+
+    pub fn blocking(&self) -> StreamHandle {
+        unsafe { self.driver.stream_create(self.context, StreamFlags::empty(), 0) }.unwrap()
+    }
+
+    pub fn stream(&self) -> StreamHandle {
+        unsafe { self.driver.stream_create(self.context, StreamFlags::NON_BLOCKING, 0) }.unwrap()
+    }
+
+    pub fn event(&self) -> EventHandle {
+        unsafe { self.driver.event_create(self.context, EventFlags::DISABLE_TIMING) }.unwrap()
+    }
+
+    pub fn host(&self, stream: StreamHandle, work: impl FnOnce() + Send + 'static) {
+        unsafe { self.driver.stream_launch_host_function(self.context, stream, Box::new(work)) }.unwrap();
+    }
+
+    /// Work that runs until the gate is opened.
+    pub fn gate(&self, stream: StreamHandle) -> Gate {
+        let (sender, receiver): (Sender<()>, Receiver<()>) = channel();
+        self.host(stream, move || {
+            let _ = receiver.recv();
+        });
+        Gate(Some(sender))
+    }
+
+    pub fn record(&self, event: EventHandle, stream: StreamHandle) {
+        unsafe { self.driver.event_record(self.context, event, stream, EventRecordFlags::empty()) }.unwrap();
+    }
+
+    pub fn wait(&self, stream: StreamHandle, event: EventHandle) {
+        unsafe { self.driver.stream_wait_event(self.context, stream, event, EventWaitFlags::empty()) }.unwrap();
+    }
+
+    pub fn query(&self, stream: StreamHandle) -> i32 {
+        status(unsafe { self.driver.stream_query(self.context, stream) })
+    }
+
+    pub fn query_event(&self, event: EventHandle) -> i32 {
+        status(unsafe { self.driver.event_query(self.context, event) })
+    }
+
+    pub fn synchronize(&self, stream: StreamHandle) -> Result<()> {
+        unsafe { self.driver.stream_synchronize(self.context, stream) }
+    }
+
+    pub fn synchronize_all(&self) -> Result<()> {
+        unsafe { self.driver.context_synchronize(self.context) }
+    }
+
+    pub fn allocate(&self, bytes: usize) -> DevicePointer {
+        unsafe { self.driver.allocate(self.context, bytes) }.unwrap()
+    }
+
+    pub fn free(&self, address: DevicePointer) {
+        unsafe { self.driver.free(self.context, address) }.unwrap();
+    }
+
+    pub fn fill(&self, stream: StreamHandle, address: DevicePointer, value: u32, count: usize) {
+        unsafe { self.driver.fill_async(self.context, address, FillPattern::U32(value), count, stream) }.unwrap();
+    }
+
+    pub fn read(&self, address: DevicePointer, count: usize) -> Vec<u32> {
+        let mut values = vec![0u32; count];
+        let destination = values.as_mut_ptr() as u64;
+        unsafe { self.driver.copy(self.context, CopyKind::DeviceToHost, destination, address.0, count * 4) }.unwrap();
+        values
+    }
+
+    pub fn load(&self, functions: impl IntoIterator<Item = HostFunction>) -> ModuleHandle {
+        let module: HostModule = functions.into_iter().collect();
+        unsafe { self.driver.module_load(self.context, ModuleImage::Host(&module)) }.unwrap()
+    }
+
+    pub fn function(&self, function: HostFunction) -> FunctionHandle {
+        let name = function.name().to_owned();
+        let module = self.load([function]);
+        unsafe { self.driver.module_function(self.context, module, &name) }.unwrap()
+    }
+
+    pub fn launch(
+        &self,
+        stream: StreamHandle,
+        function: FunctionHandle,
+        blocks: u32,
+        threads: u32,
+        memory: &[(DevicePointer, u64)],
+    ) -> Result<()> {
+        let arguments: Vec<*const c_void> = memory.iter().map(|(address, _)| (&raw const *address).cast()).collect();
+        let ranges: Vec<DeclaredRange> = memory
+            .iter()
+            .enumerate()
+            .map(|(argument, &(address, bytes))| DeclaredRange {
+                argument: argument as u32,
+                address: address.0,
+                bytes,
+                access: Access::Write,
+            })
+            .collect();
+        let launch = Launch {
+            grid: [blocks, 1, 1],
+            block: [threads, 1, 1],
+            cluster: None,
+            dynamic_shared_bytes: 0,
+            cooperative: false,
+            priority: None,
+            arguments: &arguments,
+            ranges: &ranges,
+        };
+        unsafe { self.driver.launch(self.context, stream, function, &launch) }
+    }
+}
+
+/// Looks until it is true. Fails after a time that no working driver needs.
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "never came true: {what}");
+        std::thread::yield_now();
+    }
+}
