@@ -4,6 +4,7 @@ use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::handles::{context_handle, raw_context};
 use crate::host_work::QUEUED;
+use crate::panics::PANICS;
 use anabranch_hal::{ContextFlags, ContextHandle, Contexts, DeviceOrdinal, Result};
 use std::ptr;
 
@@ -86,7 +87,8 @@ impl Contexts for CudaDriver {
     unsafe fn context_synchronize(&self, context: ContextHandle) -> Result<()> {
         let _bound = self.bind(context)?;
         // SAFETY: the context is current.
-        self.observe(context, check(unsafe { self.functions.cuCtxSynchronize() }))
+        self.observe(context, check(unsafe { self.functions.cuCtxSynchronize() }))?;
+        if PANICS.any() { PANICS.report_context(context) } else { Ok(()) }
     }
 
     unsafe fn context_enable_peer_access(&self, context: ContextHandle, peer: ContextHandle) -> Result<()> {

@@ -101,6 +101,11 @@ impl CudaDriver {
         if !self.primary_context_is_active(device)? {
             return Ok(USUAL_PRIORITIES);
         }
+        // A context that is lost cannot be asked.
+        Ok(self.ask_for_priority_range(device).unwrap_or(USUAL_PRIORITIES))
+    }
+
+    fn ask_for_priority_range(&self, device: DeviceOrdinal) -> Result<PriorityRange> {
         let context = self.primary_context_retain(device)?;
         let range = self.bind(context).and_then(|_bound| {
             let (mut least, mut greatest) = (0, 0);

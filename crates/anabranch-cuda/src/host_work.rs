@@ -6,6 +6,7 @@
 
 use crate::error::status;
 use crate::ffi::cuda_types::{CUresult, CUstream};
+use crate::panics::PANICS;
 use anabranch_hal::{Callback, ContextHandle, HostWork, Status};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -50,9 +51,28 @@ struct Entries {
     queued: BTreeMap<usize, Entry>,
 }
 
-struct Entry {
+/// A closure, and where it is queued.
+pub(crate) struct Entry {
     context: ContextHandle,
+    /// The stream's number.
+    stream: u64,
     work: QueuedWork,
+}
+
+impl Entry {
+    /// Runs the work. If it unwinds, the unwinding ends here, since the driver's frames lie above, and whoever waits for
+    /// the stream is told.
+    fn run(self, run: impl FnOnce(QueuedWork)) {
+        let Self { context, stream, work } = self;
+        // Nothing that the closure may have left half done is looked at afterwards: it was consumed.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| run(work))) {
+            PANICS.note(context, stream, &*payload);
+            // The payload may itself unwind when it is dropped. What that throws is let go without being dropped.
+            if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                std::mem::forget(second);
+            }
+        }
+    }
 }
 
 impl HostWorkRegistry {
@@ -66,17 +86,17 @@ impl HostWorkRegistry {
     }
 
     /// Keeps a closure for the context until it is taken.
-    pub(crate) fn insert(&self, context: ContextHandle, work: QueuedWork) -> WorkKey {
+    pub(crate) fn insert(&self, context: ContextHandle, stream: u64, work: QueuedWork) -> WorkKey {
         let mut entries = self.entries();
         let key = entries.next;
         entries.next = key.wrapping_add(1);
-        entries.queued.insert(key, Entry { context, work });
+        entries.queued.insert(key, Entry { context, stream, work });
         WorkKey(key)
     }
 
     /// Gives a closure up, to be run or dropped. Nothing if it was taken before.
-    pub(crate) fn take(&self, key: WorkKey) -> Option<QueuedWork> {
-        self.entries().queued.remove(&key.0).map(|entry| entry.work)
+    pub(crate) fn take(&self, key: WorkKey) -> Option<Entry> {
+        self.entries().queued.remove(&key.0)
     }
 
     /// The key that the next closure will have: those queued up to now have smaller ones.
@@ -88,54 +108,49 @@ impl HostWorkRegistry {
     #[cold]
     pub(crate) fn context_in_error(&self, context: ContextHandle) {
         let end = self.next_key();
-        drop(self.take_all(context, end, |work| matches!(work, QueuedWork::HostFunction(_))));
+        self.take_all(context, end, |work| matches!(work, QueuedWork::HostFunction(_)))
+            .into_iter()
+            .for_each(|entry| entry.run(drop));
     }
 
     /// The context is no more: host functions queued before `end` are dropped, and callbacks, which are always run,
     /// are run with 709. The bound keeps out what was queued since to another context in the same place.
     pub(crate) fn context_is_gone(&self, context: ContextHandle, end: WorkKey) {
-        for work in self.take_all(context, end, |_| true) {
-            if let QueuedWork::Callback(callback) = work {
-                without_unwinding(|| callback(Status::CONTEXT_IS_DESTROYED));
-            }
+        for entry in self.take_all(context, end, |_| true) {
+            entry.run(|work| match work {
+                QueuedWork::Callback(callback) => callback(Status::CONTEXT_IS_DESTROYED),
+                QueuedWork::HostFunction(function) => drop(function),
+            });
         }
     }
 
     /// The context's closures of a kind with keys below `end`, in the order of queueing. They are dropped by the caller,
     /// without the lock: dropping what a closure captured may queue more.
-    fn take_all(&self, context: ContextHandle, end: WorkKey, kind: impl Fn(&QueuedWork) -> bool) -> Vec<QueuedWork> {
+    fn take_all(&self, context: ContextHandle, end: WorkKey, kind: impl Fn(&QueuedWork) -> bool) -> Vec<Entry> {
         let mut entries = self.entries();
         let wanted = |entry: &Entry| entry.context == context && kind(&entry.work);
         let before = entries.queued.range(..end.0);
         let keys: Vec<usize> = before.filter(|(_, entry)| wanted(entry)).map(|(&key, _)| key).collect();
-        keys.iter().filter_map(|key| entries.queued.remove(key)).map(|entry| entry.work).collect()
+        keys.iter().filter_map(|key| entries.queued.remove(key)).collect()
     }
 }
 
 /// What the driver calls for a host function.
 pub(crate) unsafe extern "C" fn run_host_function(data: *mut c_void) {
-    if let Some(QueuedWork::HostFunction(work)) = QUEUED.take(WorkKey::from_user_data(data)) {
-        without_unwinding(work);
-    }
+    run(WorkKey::from_user_data(data), Status::SUCCESS);
 }
 
 /// What the driver calls for a callback.
 pub(crate) unsafe extern "C" fn run_callback(_stream: CUstream, code: CUresult, data: *mut c_void) {
-    if let Some(QueuedWork::Callback(callback)) = QUEUED.take(WorkKey::from_user_data(data)) {
-        without_unwinding(|| callback(status(code)));
-    }
+    run(WorkKey::from_user_data(data), status(code));
 }
 
-/// Runs a closure that has promised not to unwind. If it does all the same, the unwinding ends here: the driver's frames
-/// lie above, and unwinding into them would abort the process.
-fn without_unwinding(work: impl FnOnce()) {
-    // Nothing that the closure may have left half done is looked at afterwards: it was consumed.
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
-        // The payload may itself unwind when it is dropped. What that throws is let go without being dropped.
-        if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            std::mem::forget(second);
-        }
-    }
+fn run(key: WorkKey, status: Status) {
+    let Some(entry) = QUEUED.take(key) else { return };
+    entry.run(|work| match work {
+        QueuedWork::HostFunction(function) => function(),
+        QueuedWork::Callback(callback) => callback(status),
+    });
 }
 
 #[cfg(test)]
@@ -146,6 +161,7 @@ mod tests {
 
     const FIRST: ContextHandle = ContextHandle::from_raw(0x10);
     const SECOND: ContextHandle = ContextHandle::from_raw(0x20);
+    const STREAM: u64 = u64::MAX;
 
     /// Counts how often closures were run and dropped.
     #[derive(Clone, Default)]
@@ -193,7 +209,7 @@ mod tests {
     #[test]
     fn a_host_function_runs_once_and_is_dropped_once_however_often_it_is_called() {
         let counts = Counts::default();
-        let key = QUEUED.insert(FIRST, counts.host_function());
+        let key = QUEUED.insert(FIRST, STREAM, counts.host_function());
         assert_eq!(counts.get(), (0, 0));
         call_host_function(key);
         call_host_function(key);
@@ -203,7 +219,7 @@ mod tests {
     #[test]
     fn a_callback_is_told_the_status() {
         let counts = Counts::default();
-        let key = QUEUED.insert(FIRST, counts.callback(Status::ILLEGAL_ADDRESS));
+        let key = QUEUED.insert(FIRST, STREAM, counts.callback(Status::ILLEGAL_ADDRESS));
         // SAFETY: the function takes any key, and does not look at the stream.
         unsafe { run_callback(ptr::null_mut(), 700, key.as_user_data()) };
         assert_eq!(counts.get(), (1, 1));
@@ -212,7 +228,7 @@ mod tests {
     #[test]
     fn what_is_taken_back_is_dropped_and_never_run() {
         let (counts, registry) = (Counts::default(), HostWorkRegistry::new());
-        let key = registry.insert(FIRST, counts.host_function());
+        let key = registry.insert(FIRST, STREAM, counts.host_function());
         drop(registry.take(key));
         assert_eq!(counts.get(), (0, 1));
         assert!(registry.take(key).is_none());
@@ -221,10 +237,10 @@ mod tests {
     #[test]
     fn a_context_in_error_loses_its_host_functions_and_nothing_else() {
         let (lost, kept, registry) = (Counts::default(), Counts::default(), HostWorkRegistry::new());
-        registry.insert(FIRST, lost.host_function());
-        registry.insert(FIRST, lost.host_function());
-        let callback = registry.insert(FIRST, kept.callback(Status::SUCCESS));
-        let other = registry.insert(SECOND, kept.host_function());
+        registry.insert(FIRST, STREAM, lost.host_function());
+        registry.insert(FIRST, STREAM, lost.host_function());
+        let callback = registry.insert(FIRST, STREAM, kept.callback(Status::SUCCESS));
+        let other = registry.insert(SECOND, STREAM, kept.host_function());
         registry.context_in_error(FIRST);
         assert_eq!((lost.get(), kept.get()), ((0, 2), (0, 0)));
         assert!(registry.take(callback).is_some() && registry.take(other).is_some());
@@ -233,10 +249,10 @@ mod tests {
     #[test]
     fn a_context_that_is_gone_runs_its_callbacks_and_drops_its_host_functions() {
         let (functions, callbacks, registry) = (Counts::default(), Counts::default(), HostWorkRegistry::new());
-        registry.insert(FIRST, functions.host_function());
-        registry.insert(FIRST, callbacks.callback(Status::CONTEXT_IS_DESTROYED));
+        registry.insert(FIRST, STREAM, functions.host_function());
+        registry.insert(FIRST, STREAM, callbacks.callback(Status::CONTEXT_IS_DESTROYED));
         let end = registry.next_key();
-        let later = registry.insert(FIRST, functions.host_function());
+        let later = registry.insert(FIRST, STREAM, functions.host_function());
         registry.context_is_gone(FIRST, end);
         assert_eq!((functions.get(), callbacks.get()), ((0, 1), (1, 1)));
         assert!(registry.take(later).is_some(), "queued since, to a context in the same place");
@@ -247,12 +263,12 @@ mod tests {
         struct QueuesOnDrop(Arc<HostWorkRegistry>);
         impl Drop for QueuesOnDrop {
             fn drop(&mut self) {
-                self.0.insert(SECOND, QueuedWork::HostFunction(Box::new(|| ())));
+                self.0.insert(SECOND, STREAM, QueuedWork::HostFunction(Box::new(|| ())));
             }
         }
         let registry = Arc::new(HostWorkRegistry::new());
         let captured = QueuesOnDrop(Arc::clone(&registry));
-        registry.insert(FIRST, QueuedWork::HostFunction(Box::new(move || drop(captured))));
+        registry.insert(FIRST, STREAM, QueuedWork::HostFunction(Box::new(move || drop(captured))));
         registry.context_in_error(FIRST);
         assert_eq!(registry.entries().queued.len(), 1);
         registry.context_in_error(SECOND);
@@ -260,7 +276,8 @@ mod tests {
 
     #[test]
     fn unwinding_ends_before_the_driver() {
-        let key = QUEUED.insert(FIRST, QueuedWork::HostFunction(Box::new(|| std::panic::resume_unwind(Box::new(1)))));
+        let key =
+            QUEUED.insert(FIRST, STREAM, QueuedWork::HostFunction(Box::new(|| std::panic::resume_unwind(Box::new(1)))));
         call_host_function(key);
 
         struct UnwindsOnDrop;
@@ -270,7 +287,7 @@ mod tests {
             }
         }
         let work = || std::panic::resume_unwind(Box::new(UnwindsOnDrop));
-        let key = QUEUED.insert(FIRST, QueuedWork::HostFunction(Box::new(work)));
+        let key = QUEUED.insert(FIRST, STREAM, QueuedWork::HostFunction(Box::new(work)));
         call_host_function(key);
     }
 

@@ -28,6 +28,7 @@ mod host_work;
 mod memory;
 mod module;
 mod nvrtc;
+mod panics;
 mod stream;
 
 pub use driver::CudaDriver;

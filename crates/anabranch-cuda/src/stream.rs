@@ -8,11 +8,27 @@ use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::CUstreamAttrValue;
 use crate::handles::{context_handle, raw_event, raw_stream, stream_handle};
 use crate::host_work::{QUEUED, QueuedWork, run_callback, run_host_function};
+use crate::panics::PANICS;
 use anabranch_hal::{
     Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, HostWork, Result, StreamAttribute,
     StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value, WaitValueFlags, WriteValueFlags,
 };
 use std::ptr;
+
+impl CudaDriver {
+    /// Passes a result of a call that waits for a stream, or reports a panic of one of the stream's closures.
+    #[inline]
+    fn observe_stream(&self, context: ContextHandle, stream: StreamHandle, result: Result<()>) -> Result<()> {
+        match result {
+            Ok(()) if PANICS.any() => {
+                // SAFETY: the caller's stream is live.
+                let id = unsafe { self.stream_id(context, stream) }?;
+                PANICS.report_stream(id)
+            }
+            result => self.observe(context, result),
+        }
+    }
+}
 
 impl Streams for CudaDriver {
     unsafe fn stream_create(&self, context: ContextHandle, flags: StreamFlags, priority: i32) -> Result<StreamHandle> {
@@ -33,14 +49,16 @@ impl Streams for CudaDriver {
     unsafe fn stream_query(&self, context: ContextHandle, stream: StreamHandle) -> Result<()> {
         let _bound = self.bind_for_stream(context, stream)?;
         // SAFETY: by the handle rule the stream is live.
-        self.observe(context, check(unsafe { self.functions.cuStreamQuery(raw_stream(stream)) }))
+        let result = check(unsafe { self.functions.cuStreamQuery(raw_stream(stream)) });
+        self.observe_stream(context, stream, result)
     }
 
     #[inline]
     unsafe fn stream_synchronize(&self, context: ContextHandle, stream: StreamHandle) -> Result<()> {
         let _bound = self.bind_for_stream(context, stream)?;
         // SAFETY: by the handle rule the stream is live.
-        self.observe(context, check(unsafe { self.functions.cuStreamSynchronize(raw_stream(stream)) }))
+        let result = check(unsafe { self.functions.cuStreamSynchronize(raw_stream(stream)) });
+        self.observe_stream(context, stream, result)
     }
 
     #[inline]
@@ -125,7 +143,9 @@ impl Streams for CudaDriver {
         work: HostWork,
     ) -> Result<()> {
         let _bound = self.bind_for_stream(context, stream)?;
-        let key = QUEUED.insert(context, QueuedWork::HostFunction(work));
+        // SAFETY: by the handle rule the stream is live.
+        let id = unsafe { self.stream_id(context, stream) }?;
+        let key = QUEUED.insert(context, id, QueuedWork::HostFunction(work));
         let data = key.as_user_data();
         // SAFETY: by the handle rule the stream is live; the function takes any key, at any time and from any thread.
         let queued =
@@ -143,7 +163,9 @@ impl Streams for CudaDriver {
         callback: Callback,
     ) -> Result<()> {
         let _bound = self.bind_for_stream(context, stream)?;
-        let key = QUEUED.insert(context, QueuedWork::Callback(callback));
+        // SAFETY: by the handle rule the stream is live.
+        let id = unsafe { self.stream_id(context, stream) }?;
+        let key = QUEUED.insert(context, id, QueuedWork::Callback(callback));
         let data = key.as_user_data();
         // SAFETY: by the handle rule the stream is live; the function takes any key, at any time and from any thread.
         let queued =

@@ -124,7 +124,7 @@ fn host_work_runs_in_order_and_after_the_device() {
 }
 
 #[test]
-fn unwinding_host_work_does_not_end_the_process() {
+fn unwinding_host_work_is_reported_once_and_does_not_end_the_process() {
     let Some(gpu) = Gpu::find() else { return };
     // SAFETY: every handle is made here, and destroyed once; the work is waited for before what it uses is freed.
     unsafe {
@@ -135,8 +135,11 @@ fn unwinding_host_work_does_not_end_the_process() {
         gpu.stream_add_callback(gpu.context, gpu.stream, unwinding).expect("a callback");
         gpu.stream_launch_host_function(gpu.context, gpu.stream, Box::new(move || sender.send(()).unwrap()))
             .expect("host work");
+        let failure = gpu.stream_synchronize(gpu.context, gpu.stream).unwrap_err();
+        assert_eq!(failure.status, Status::LAUNCH_FAILED);
+        assert!(failure.to_string().contains("on the driver's thread"), "{failure}");
+        assert_eq!(receiver.recv_timeout(SOON), Ok(()), "later work runs");
         gpu.synchronize();
-        assert_eq!(receiver.recv_timeout(SOON), Ok(()));
     }
 }
 
