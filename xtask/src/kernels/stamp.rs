@@ -27,7 +27,9 @@ impl Stamp {
     /// The comment, for the PTX of the source of that name.
     pub(crate) fn text(&self, name: &str) -> String {
         let Self { compiler, options, hash } = self;
-        format!("// Made from {name} by `cargo xtask kernels`.\n{COMPILER}{compiler}\n{OPTIONS}{options}\n{HASH}{hash}\n")
+        format!(
+            "// Made from {name} by `cargo xtask kernels`.\n{COMPILER}{compiler}\n{OPTIONS}{options}\n{HASH}{hash}\n"
+        )
     }
 }
 

@@ -1,0 +1,261 @@
+//! What the library costs over the bare function table, on a CUDA device, interleaved in one run; and that nothing is
+//! allocated on these paths.
+//!
+//! Each call is made in turns by the library and through function pointers taken from the driver's library directly.
+//! Medians of the turns are compared. Without a CUDA device it says so and ends.
+
+use anabranch::hal::{EventHandle, FunctionHandle, StreamHandle};
+use anabranch::{BackendKind, Context, EventFlags, Instance, LaunchConfig, Module, Stream};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ffi::{c_int, c_uint, c_void};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Counts allocations.
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is the system allocator's own.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+type Launch = unsafe extern "C" fn(
+    usize,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    c_uint,
+    usize,
+    *const *const c_void,
+    *const *const c_void,
+) -> c_int;
+
+/// The driver's functions, taken from its library with nothing in between.
+struct Bare {
+    launch: Launch,
+    record: unsafe extern "C" fn(usize, usize) -> c_int,
+    wait: unsafe extern "C" fn(usize, usize, c_uint) -> c_int,
+    query_stream: unsafe extern "C" fn(usize) -> c_int,
+    query_event: unsafe extern "C" fn(usize) -> c_int,
+    synchronize: unsafe extern "C" fn(usize) -> c_int,
+    set_current: unsafe extern "C" fn(usize) -> c_int,
+    _library: libloading::Library,
+}
+
+impl Bare {
+    fn load() -> Result<Self, libloading::Error> {
+        // SAFETY: the driver's library is loaded already, and its functions have these signatures.
+        unsafe {
+            let library = libloading::Library::new("libcuda.so.1")?;
+            Ok(Self {
+                launch: *library.get(b"cuLaunchKernel")?,
+                record: *library.get(b"cuEventRecord")?,
+                wait: *library.get(b"cuStreamWaitEvent")?,
+                query_stream: *library.get(b"cuStreamQuery")?,
+                query_event: *library.get(b"cuEventQuery")?,
+                synchronize: *library.get(b"cuStreamSynchronize")?,
+                set_current: *library.get(b"cuCtxSetCurrent")?,
+                _library: library,
+            })
+        }
+    }
+}
+
+/// Median nanoseconds a call of the two, measured in turns.
+fn compare(
+    name: &str,
+    calls: u32,
+    turns: u32,
+    mut settle: impl FnMut(),
+    mut bare: impl FnMut(),
+    mut ours: impl FnMut(),
+) {
+    let mut time = |work: &mut dyn FnMut()| {
+        settle();
+        let start = Instant::now();
+        for _ in 0..calls {
+            work();
+        }
+        start.elapsed().as_secs_f64() * 1e9 / f64::from(calls)
+    };
+    let (mut bare_times, mut our_times) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        time(&mut bare);
+        time(&mut ours);
+    }
+    for turn in 0..turns {
+        // Who goes first changes, since whoever goes second finds the caches warmer.
+        if turn % 2 == 0 {
+            bare_times.push(time(&mut bare));
+            our_times.push(time(&mut ours));
+        } else {
+            our_times.push(time(&mut ours));
+            bare_times.push(time(&mut bare));
+        }
+    }
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    for _ in 0..calls {
+        ours();
+    }
+    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
+    let median = |times: &mut Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    };
+    let (bare, ours) = (median(&mut bare_times), median(&mut our_times));
+    println!(
+        "{name:<34} {bare:>9.1} ns bare {ours:>9.1} ns here  {:>+7.1} ns  {:>+6.2} %  {allocations} allocations",
+        ours - bare,
+        (ours / bare - 1.0) * 100.0
+    );
+}
+
+fn main() -> anabranch::Result<()> {
+    let instance = Instance::new()?;
+    let Some(device) = instance.devices().iter().find(|device| device.backend() == BackendKind::Cuda) else {
+        println!("no CUDA device: nothing to compare with");
+        return Ok(());
+    };
+    let quick = std::env::args().any(|argument| argument == "--test");
+    println!("{}, driver of CUDA {}", device.properties().name, device.driver_version());
+    let context = device.context()?;
+    let bare = match Bare::load() {
+        Ok(bare) => bare,
+        Err(error) => {
+            println!("the driver's library cannot be opened a second time: {error}");
+            return Ok(());
+        }
+    };
+    // SAFETY: the context is live; the bare calls are given what they need, as a plain program would.
+    unsafe { (bare.set_current)(context.as_raw().as_raw()) };
+    measure(&context, &bare, if quick { 1 } else { 41 })
+}
+
+fn measure(context: &Context, bare: &Bare, turns: u32) -> anabranch::Result<()> {
+    let module = Module::load_ptx(context, include_str!("kernels.ptx"))?;
+    let (nothing, three) = (module.kernel("nothing")?, module.kernel("three")?);
+    let (stream, other) = (context.create_stream()?, context.create_stream()?);
+    let event = context.create_event_with_flags(EventFlags::DISABLE_TIMING)?;
+    let a = stream.upload(&[0.0f32; 64])?;
+    let mut b = stream.upload(&[0.0f32; 64])?;
+    let config = LaunchConfig::new(1, 32);
+    let (raw, raw_other, raw_event) = (handle(&stream), handle(&other), raw_event(event.as_raw()));
+    let settle = || {
+        // Errors show in the calls that follow.
+        let _ = stream.synchronize().and(other.synchronize());
+    };
+
+    let launch = |function: FunctionHandle, arguments: &[*const c_void]| {
+        // SAFETY: the function and the stream are live, and the arguments those that it declares.
+        black_box(unsafe {
+            let arguments = if arguments.is_empty() { std::ptr::null() } else { arguments.as_ptr() };
+            (bare.launch)(function.as_raw(), 1, 1, 1, 32, 1, 1, 0, raw, arguments, std::ptr::null())
+        });
+    };
+    compare(
+        "launch, no arguments",
+        400,
+        turns,
+        settle,
+        || launch(nothing.as_raw(), &[]),
+        || {
+            // SAFETY: the kernel does nothing.
+            black_box(unsafe { stream.launch(&nothing, &config, ()) }.is_ok());
+        },
+    );
+    let (address_a, address_b, count) = (a.device_pointer(), b.device_pointer(), 64u32);
+    compare(
+        "launch, two buffers and a number",
+        400,
+        turns,
+        settle,
+        || {
+            let arguments: [*const c_void; 3] =
+                [(&raw const address_a).cast(), (&raw const address_b).cast(), (&raw const count).cast()];
+            launch(three.as_raw(), &arguments);
+        },
+        || {
+            // SAFETY: the kernel does nothing with its arguments.
+            black_box(unsafe { stream.launch(&three, &config, (&a, &mut b, count)) }.is_ok());
+        },
+    );
+    compare(
+        "record an event",
+        2000,
+        turns,
+        settle,
+        // SAFETY: the event and the stream are live.
+        || _ = black_box(unsafe { (bare.record)(raw_event, raw) }),
+        || _ = black_box(stream.record(&event).is_ok()),
+    );
+    settle();
+    compare(
+        "wait for an event",
+        2000,
+        turns,
+        settle,
+        // SAFETY: the event and the stream are live.
+        || _ = black_box(unsafe { (bare.wait)(raw_other, raw_event, 0) }),
+        || _ = black_box(other.wait_event(&event).is_ok()),
+    );
+    compare(
+        "query a stream",
+        2000,
+        turns,
+        settle,
+        // SAFETY: the stream is live.
+        || _ = black_box(unsafe { (bare.query_stream)(raw) }),
+        || _ = black_box(stream.query().is_ok()),
+    );
+    compare(
+        "query an event",
+        2000,
+        turns,
+        settle,
+        // SAFETY: the event is live.
+        || _ = black_box(unsafe { (bare.query_event)(raw_event) }),
+        || _ = black_box(event.query().is_ok()),
+    );
+    compare(
+        "launch and synchronise",
+        100,
+        turns,
+        settle,
+        || {
+            launch(nothing.as_raw(), &[]);
+            // SAFETY: the stream is live.
+            black_box(unsafe { (bare.synchronize)(raw) });
+        },
+        || {
+            // SAFETY: the kernel does nothing.
+            black_box(unsafe { stream.launch(&nothing, &config, ()) }.and(stream.synchronize()).is_ok());
+        },
+    );
+    Ok(())
+}
+
+fn handle(stream: &Stream) -> usize {
+    StreamHandle::as_raw(stream.as_raw())
+}
+
+fn raw_event(event: EventHandle) -> usize {
+    event.as_raw()
+}

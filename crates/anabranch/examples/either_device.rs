@@ -1,0 +1,48 @@
+//! One program for either kind of device: PTX for GPUs, and a closure with the same name and parameters for the host.
+//!
+//! ```text
+//! cargo run --example either_device
+//! cargo run --example either_device -- --device cuda:0
+//! ```
+
+mod support;
+
+use anabranch::{Device, DualModule, HostFunction, LaunchConfig};
+use std::error::Error;
+use std::process::ExitCode;
+
+/// Made from `tests/data/twice.cu`.
+const PTX: &str = include_str!("../tests/data/twice.ptx");
+
+fn main() -> ExitCode {
+    support::run(double_some_numbers)
+}
+
+fn double_some_numbers(device: &Device) -> Result<(), Box<dyn Error>> {
+    let stream = device.context()?.create_stream()?;
+    let kernel = program().load(&stream.context())?.kernel("twice")?;
+
+    let numbers: Vec<f32> = (0..1000).map(|number| number as f32).collect();
+    let count = numbers.len() as u32;
+    let mut data = stream.upload(&numbers)?;
+    // SAFETY: `twice` takes a pointer to that many numbers and their count, and uses no other memory.
+    unsafe { stream.launch(&kernel, &LaunchConfig::for_elements(count), (&mut data, count))? };
+    let doubled = stream.download(&data)?;
+
+    let right = numbers.iter().zip(&doubled).all(|(number, doubled)| 2.0 * number == *doubled);
+    println!("{device}: {:?} ... {:?}", &doubled[..4], &doubled[996..]);
+    if right { Ok(()) } else { Err("the device doubled a number wrongly".into()) }
+}
+
+fn program() -> DualModule {
+    // The sizes are those of the kernel's parameters in bytes: a pointer, and a count.
+    DualModule::new().ptx(PTX).host_function(HostFunction::new("twice", &[8, 4], |block, arguments| {
+        let (data, count) = (arguments.slice::<f32>(0), arguments.scalar::<u32>(1) as usize);
+        block.phase(|thread, _shared| {
+            let i = thread.global_x();
+            if i < count {
+                data.set(i, 2.0 * data.get(i));
+            }
+        });
+    }))
+}

@@ -1,0 +1,65 @@
+//! Working on a stream that another library owns, and letting it go on behind that work.
+//!
+//! With `cudarc`, CuPy or PyTorch the handle is a `CUstream` of the device's primary context. Here another stream of this
+//! library plays that part, so that the example runs on the host device too.
+//!
+//! ```text
+//! cargo run --example foreign_streams
+//! ```
+
+mod support;
+
+use anabranch::hal::StreamHandle;
+use anabranch::{BorrowedStream, Context, Device, Stream};
+use std::error::Error;
+use std::process::ExitCode;
+
+/// A library that makes its own streams, and shows their handles.
+struct OtherLibrary {
+    stream: Stream,
+}
+
+impl OtherLibrary {
+    /// The handle, which is valid as long as the library is there.
+    fn stream_handle(&self) -> StreamHandle {
+        self.stream.as_raw()
+    }
+
+    fn do_something(&self, text: &'static str) -> anabranch::Result<()> {
+        self.stream.launch_host_func(move || println!("other library: {text}"))
+    }
+}
+
+/// The library's stream, borrowed from the library, so that it cannot be used when that is gone.
+fn stream_of<'a>(context: &Context, library: &'a OtherLibrary) -> anabranch::Result<BorrowedStream<'a>> {
+    // SAFETY: the handle is of a stream of this context, which lives as long as the library is borrowed.
+    unsafe { BorrowedStream::from_raw(context, library.stream_handle()) }
+}
+
+fn main() -> ExitCode {
+    support::run(share_a_stream)
+}
+
+fn share_a_stream(device: &Device) -> Result<(), Box<dyn Error>> {
+    // The primary context, which libraries share.
+    let context = device.context()?;
+    let library = OtherLibrary { stream: context.create_stream()? };
+    library.do_something("before")?;
+
+    // Work put into the borrowed stream is in order with the library's own.
+    let borrowed = stream_of(&context, &library)?;
+    let buffer = borrowed.upload(&[1u32, 2, 3])?;
+    borrowed.launch_host_func(|| println!("this program: in between"))?;
+
+    // Work on another stream is put in order with it by an event, as between any two streams.
+    let own = context.create_stream()?;
+    own.wait(&borrowed)?;
+    println!("this program: its own stream read {:?}", own.download(&buffer)?);
+    borrowed.wait(&own)?;
+
+    // The stream is the library's: dropping the borrowed one destroys nothing.
+    drop(borrowed);
+    library.do_something("after")?;
+    library.stream.synchronize()?;
+    Ok(())
+}

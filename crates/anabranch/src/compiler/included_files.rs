@@ -1,0 +1,255 @@
+//! The files that a source includes.
+//!
+//! What is searched for is the text `include` and not a directive, and `#if` and comments are not followed: it finds all
+//! files that a compiler may read, and some that it does not. It has no state that could get out of step with the
+//! language, as that of a lexer could.
+
+use super::fingerprint::Sha256Digest;
+use sha2::{Digest, Sha256};
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What there may be of included files. Reading more would take as long as compiling.
+const MOST_FILES: usize = 4096;
+const MOST_BYTES: u64 = 64 << 20;
+
+/// The files that a source may include, and those that they include, each with the digest of its content.
+#[derive(Debug, Default)]
+pub(super) struct IncludedFiles {
+    files: Vec<(PathBuf, Sha256Digest)>,
+}
+
+impl IncludedFiles {
+    /// The files that the source of that name may include, or `None` where that cannot be told from its text.
+    pub(super) fn of(name: &str, source: &str, directories: &[PathBuf]) -> Option<Self> {
+        let mut found = Self::default();
+        let (mut seen, mut bytes_read) = (HashSet::new(), 0);
+        let mut to_search = vec![(directory_of(Path::new(name)), References::of(source.as_bytes())?)];
+        while let Some((beside, References(references))) = to_search.pop() {
+            for reference in references {
+                // In all the directories and not in the first that has it: a compiler asked for the next one goes on.
+                for directory in std::iter::once(&beside).chain(directories) {
+                    let path = directory.join(&reference);
+                    if !seen.insert(path.clone()) {
+                        continue;
+                    }
+                    let Some(content) = read(&path).ok()? else { continue };
+                    bytes_read += content.len() as u64;
+                    if found.files.len() == MOST_FILES || bytes_read > MOST_BYTES {
+                        return None;
+                    }
+                    to_search.push((directory_of(&path), References::of(&content)?));
+                    found.files.push((path, Sha256::digest(&content).into()));
+                }
+            }
+        }
+        Some(found)
+    }
+
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &(PathBuf, Sha256Digest)> {
+        self.files.iter()
+    }
+}
+
+fn directory_of(file: &Path) -> PathBuf {
+    file.parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+/// The content of a file, or `None` where there is none.
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let absent = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
+        _ => Err(error),
+    };
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => Ok(None),
+        // Reading anything else, such as a pipe, would change what the compiler reads.
+        Ok(metadata) if !metadata.is_file() => Err(io::ErrorKind::Unsupported.into()),
+        Ok(metadata) if metadata.len() > MOST_BYTES => Err(io::ErrorKind::FileTooLarge.into()),
+        Ok(_) => std::fs::read(path).map(Some).or_else(absent),
+        Err(error) => absent(error),
+    }
+}
+
+/// The names by which a text includes files.
+#[derive(Debug, PartialEq, Eq)]
+struct References(Vec<String>);
+
+impl References {
+    /// Text that makes the result depend on the time, or that can hide a directive.
+    const OPAQUE: [&str; 5] = ["__DATE__", "__TIME__", "__TIMESTAMP__", "??=", "??/"];
+
+    /// The names in a text, or `None` where there may be others that its text does not tell.
+    fn of(text: &[u8]) -> Option<Self> {
+        const WORD: &[u8] = b"include";
+        let text = &spliced(text);
+        if Self::OPAQUE.iter().any(|opaque| positions(text, opaque.as_bytes()).next().is_some()) {
+            return None;
+        }
+        let mut names = Vec::new();
+        for position in positions(text, WORD) {
+            let (before, after) = (&text[..position], &text[position + WORD.len()..]);
+            let after = after.strip_prefix(b"_next").unwrap_or(after);
+            let after = if before.ends_with(b"__has_") {
+                let before = without_trailing_space(&before[..before.len() - b"__has_".len()]);
+                let before = before.strip_suffix(b"(").map_or(before, without_trailing_space);
+                if [&b"defined"[..], b"ifdef", b"ifndef"].iter().any(|word| before.ends_with(word)) {
+                    continue;
+                }
+                let after = without_leading_space(after);
+                after.strip_prefix(b"(").unwrap_or(after)
+            } else if is_directive(before)? && !after.first().is_some_and(|byte| is_part_of_word(*byte)) {
+                after
+            } else {
+                continue;
+            };
+            names.push(name_at(without_leading_space(after))?);
+        }
+        Some(Self(names))
+    }
+}
+
+/// Whether what comes before the word makes it a directive; `None` if there is a comment between, which may hide that.
+fn is_directive(before: &[u8]) -> Option<bool> {
+    let before = without_trailing_space(before);
+    if before.ends_with(b"*/") { None } else { Some(before.ends_with(b"#") || before.ends_with(b"%:")) }
+}
+
+/// The name in quotation marks or angle brackets that the text begins with.
+fn name_at(text: &[u8]) -> Option<String> {
+    let (first, rest) = text.split_first()?;
+    let last = match first {
+        b'"' => b'"',
+        b'<' => b'>',
+        _ => return None,
+    };
+    let name = rest.split(|byte| *byte == b'\n').next()?;
+    let end = name.iter().position(|byte| *byte == last)?;
+    String::from_utf8(name[..end].to_vec()).ok()
+}
+
+/// The text with lines joined that end in a backslash, as the first thing that a compiler does. Some allow space behind
+/// it.
+fn spliced(text: &[u8]) -> Vec<u8> {
+    let mut joined = Vec::with_capacity(text.len());
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        match without_trailing_space(line.strip_suffix(b"\n").unwrap_or(line)).strip_suffix(b"\\") {
+            Some(start) if line.ends_with(b"\n") => joined.extend_from_slice(start),
+            _ => joined.extend_from_slice(line),
+        }
+    }
+    joined
+}
+
+fn positions<'a>(text: &'a [u8], word: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+    text.windows(word.len()).enumerate().filter(move |(_, window)| *window == word).map(|(position, _)| position)
+}
+
+fn is_part_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
+}
+
+/// Space within a line.
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | 0x0b | 0x0c)
+}
+
+fn without_leading_space(text: &[u8]) -> &[u8] {
+    let start = text.iter().position(|byte| !is_space(*byte)).unwrap_or(text.len());
+    &text[start..]
+}
+
+fn without_trailing_space(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|byte| !is_space(*byte)).map_or(0, |last| last + 1);
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{IncludedFiles, References};
+    use std::path::PathBuf;
+
+    fn names(text: &str) -> Option<Vec<String>> {
+        References::of(text.as_bytes()).map(|references| references.0)
+    }
+
+    #[test]
+    fn all_spellings_of_a_directive_are_found() {
+        for text in [
+            "#include <a.h>",
+            "#include\"a.h\"",
+            "  #\tinclude  \"a.h\" // why",
+            "#\x0cinclude\x0b\"a.h\"",
+            "%:include <a.h>",
+            "#inc\\\nlude <a.h>",
+            "#inc\\ \r\nlude <a.h>",
+            "#include_next <a.h>",
+            "/* first */ #include <a.h>",
+            "// #include <a.h>",
+            "#if __has_include(<a.h>)",
+            "#if __has_include ( \"a.h\" )",
+            "#if defined __has_include && __has_include_next(<a.h>)",
+            "int x;\r\n#include <a.h>\r\nint y;",
+        ] {
+            assert_eq!(names(text), Some(vec!["a.h".to_owned()]), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_text_does_not_tell_is_admitted() {
+        for text in [
+            "#include HEADER",
+            "#include",
+            "#include <a.h\n>",
+            "#/**/include <a.h>",
+            "#include /**/ <a.h>",
+            "#if __has_include(HEADER)",
+            "#define HAS(name) __has_include(name)",
+            "#define HAS __has_include",
+            "??=include <a.h>",
+            "const char *made = __DATE__;",
+        ] {
+            assert_eq!(names(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_it_is_passed_over() {
+        for text in
+            ["int include;", "we include <a.h>", "#includes", "#ifdef __has_include", "defined( __has_include )"]
+        {
+            assert_eq!(names(text), Some(Vec::new()), "{text}");
+        }
+    }
+
+    #[test]
+    fn files_are_found_in_turn_in_every_directory() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |name: &str, content: &str| {
+            let path = root.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        };
+        write("source/beside.h", "#include \"deeper/own.h\"");
+        write("source/deeper/own.h", "#include \"sibling.h\"\n#include <missing.h>");
+        write("source/deeper/sibling.h", "#include <shared.h>");
+        write("first/shared.h", "#include <shared.h>");
+        write("second/shared.h", "");
+        write("second/unused.h", "");
+        let source = "#include \"beside.h\"";
+        let name = root.path().join("source/kernel.cu");
+        let directories: Vec<PathBuf> = ["first", "second"].iter().map(|name| root.path().join(name)).collect();
+        let found = |source: &str| {
+            let found = IncludedFiles::of(name.to_str().unwrap(), source, &directories)?;
+            let relative = |path: &PathBuf| path.strip_prefix(root.path()).unwrap().to_str().unwrap().to_owned();
+            Some(found.iter().map(|(path, _)| relative(path)).collect::<Vec<_>>())
+        };
+        let expected =
+            ["source/beside.h", "source/deeper/own.h", "source/deeper/sibling.h", "first/shared.h", "second/shared.h"];
+        assert_eq!(found(source).unwrap(), expected);
+        assert_eq!(found("").unwrap(), [""; 0]);
+        write("second/shared.h", "#include MACRO");
+        assert_eq!(found(source), None);
+    }
+}

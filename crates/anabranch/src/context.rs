@@ -1,0 +1,260 @@
+//! Contexts: the state of a device as this program sees it, and what is made in it.
+
+use crate::device::Device;
+use crate::drop_error;
+use crate::error::{Error, ErrorKind, Result, ResultExt};
+use crate::event::Event;
+use crate::reaper;
+use crate::stream::{Stream, StreamCore};
+use anabranch_hal::{ContextFlags, ContextHandle, Driver, EventFlags, MemoryInfo, Status, StreamFlags};
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+/// A context. Cheap to clone; it lives until the last clone, and the last stream, event, buffer and module made in it,
+/// is dropped. Which context is current on a thread is never the caller's business, and never changes.
+///
+/// Follows the Driver API's groups *Context Management* and *Primary Context Management*.
+#[derive(Clone)]
+pub struct Context {
+    core: Arc<ContextCore>,
+}
+
+pub(crate) struct ContextCore {
+    device: Device,
+    driver: Arc<dyn Driver>,
+    handle: ContextHandle,
+    owned: bool,
+    /// Streams that may still have work in flight, for whoever must outlast all of it (modules).
+    streams: Mutex<Vec<Weak<StreamCore>>>,
+}
+
+impl Context {
+    pub(crate) fn primary(device: &Device) -> Result<Self> {
+        let handle = device
+            .driver()
+            .primary_context_retain(device.ordinal())
+            .during("opening the primary context", || device.to_string())?;
+        Ok(Self::from_handle(device, handle, false))
+    }
+
+    pub(crate) fn create(device: &Device, flags: ContextFlags) -> Result<Self> {
+        let handle = device
+            .driver()
+            .context_create(device.ordinal(), flags)
+            .during("creating a context", || device.to_string())?;
+        Ok(Self::from_handle(device, handle, true))
+    }
+
+    fn from_handle(device: &Device, handle: ContextHandle, owned: bool) -> Self {
+        let core = ContextCore {
+            device: device.clone(),
+            driver: device.driver().clone(),
+            handle,
+            owned,
+            streams: Mutex::new(Vec::new()),
+        };
+        Self { core: Arc::new(core) }
+    }
+
+    pub(crate) fn from_core(core: Arc<ContextCore>) -> Self {
+        Self { core }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<ContextCore> {
+        &self.core
+    }
+
+    /// The context's device.
+    pub fn device(&self) -> &Device {
+        &self.core.device
+    }
+
+    /// The driver's handle. It stays valid as long as this context.
+    pub fn as_raw(&self) -> ContextHandle {
+        self.core.handle
+    }
+
+    /// A non-blocking stream of the default priority: it neither waits for the legacy default stream nor is waited for
+    /// by it.
+    ///
+    /// # Errors
+    /// 2 when the device has no room for one.
+    pub fn create_stream(&self) -> Result<Stream> {
+        self.create_stream_with_priority(StreamFlags::NON_BLOCKING, 0)
+    }
+
+    /// A stream of the default priority; blocking towards the legacy default stream unless the flags say otherwise.
+    ///
+    /// # Errors
+    /// 1 for flags that the driver does not know.
+    pub fn create_stream_with_flags(&self, flags: StreamFlags) -> Result<Stream> {
+        self.create_stream_with_priority(flags, 0)
+    }
+
+    /// A stream with a priority. Lower is more urgent; a priority outside of the device's
+    /// [range](Device::stream_priority_range) is clamped, and [`Stream::priority`] returns the effective one.
+    ///
+    /// # Errors
+    /// 1 for flags that the driver does not know.
+    pub fn create_stream_with_priority(&self, flags: StreamFlags, priority: i32) -> Result<Stream> {
+        Stream::create(self, flags, priority)
+    }
+
+    /// The legacy default stream, which waits for all blocking streams of the context, and all of them for it.
+    pub fn legacy_stream(&self) -> Result<Stream> {
+        Stream::legacy(self)
+    }
+
+    /// The calling thread's default stream of this context. Using it from another thread is an error (400).
+    pub fn per_thread_stream(&self) -> Result<Stream> {
+        Stream::per_thread(self)
+    }
+
+    /// An event that takes time when it is recorded.
+    ///
+    /// # Errors
+    /// As [`create_event_with_flags`](Self::create_event_with_flags).
+    pub fn create_event(&self) -> Result<Event> {
+        self.create_event_with_flags(EventFlags::empty())
+    }
+
+    /// An event with flags.
+    ///
+    /// # Errors
+    /// 1 for flags that the driver does not know, and for an interprocess event that takes time.
+    pub fn create_event_with_flags(&self, flags: EventFlags) -> Result<Event> {
+        Event::create(self, flags)
+    }
+
+    /// Waits for all work of all streams of the context.
+    ///
+    /// # Errors
+    /// An error of any of that work.
+    pub fn synchronize(&self) -> Result<()> {
+        // SAFETY: the handle is live, since `self` keeps the context.
+        unsafe { self.core.driver.context_synchronize(self.core.handle) }
+            .during("synchronising a context", || self.core.place())
+    }
+
+    /// Free and total memory of the device, in bytes.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    pub fn memory_info(&self) -> Result<MemoryInfo> {
+        // SAFETY: the handle is live, since `self` keeps the context.
+        unsafe { self.core.driver.memory_info(self.core.handle) }.during("asking for free memory", || self.core.place())
+    }
+
+    /// Lets kernels and copies of this context reach the memory of `peer`. Doing so twice is no error.
+    ///
+    /// # Errors
+    /// 217 when the devices cannot; 101 when they belong to different back ends.
+    pub fn enable_peer_access(&self, peer: &Context) -> Result<()> {
+        let operation = "enabling peer access";
+        self.core.require_same_driver(&peer.core, operation)?;
+        // SAFETY: both handles are live, since the contexts are borrowed.
+        match unsafe { self.core.driver.context_enable_peer_access(self.core.handle, peer.core.handle) } {
+            Err(failure) if failure.status == Status::PEER_ACCESS_ALREADY_ENABLED => Ok(()),
+            result => result.during(operation, || self.core.place()),
+        }
+    }
+
+    /// Undoes [`enable_peer_access`](Self::enable_peer_access).
+    ///
+    /// # Safety
+    /// No work queued in this context uses memory of `peer`.
+    ///
+    /// # Errors
+    /// 705 when it is not enabled.
+    pub unsafe fn disable_peer_access(&self, peer: &Context) -> Result<()> {
+        let operation = "disabling peer access";
+        self.core.require_same_driver(&peer.core, operation)?;
+        // SAFETY: both handles are live; that nothing uses the memory is the caller's word.
+        unsafe { self.core.driver.context_disable_peer_access(self.core.handle, peer.core.handle) }
+            .during(operation, || self.core.place())
+    }
+}
+
+impl ContextCore {
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    #[inline(always)]
+    pub(crate) fn driver(&self) -> &dyn Driver {
+        &*self.driver
+    }
+
+    #[inline(always)]
+    pub(crate) fn handle(&self) -> ContextHandle {
+        self.handle
+    }
+
+    pub(crate) fn place(&self) -> String {
+        self.device.to_string()
+    }
+
+    pub(crate) fn require_same_driver(&self, other: &Self, operation: &'static str) -> Result<()> {
+        if self.device.same_driver(&other.device) {
+            return Ok(());
+        }
+        Err(Error::argument(
+            Status::INVALID_DEVICE,
+            operation,
+            format!("{} and {} do not belong to one driver; go through host memory", self.device, other.device),
+        ))
+    }
+
+    /// Remembers a stream for [`streams`](Self::streams), and forgets those that are gone.
+    pub(crate) fn remember(&self, stream: &Arc<StreamCore>) {
+        let mut streams = self.streams.lock();
+        if streams.len() == streams.capacity() {
+            streams.retain(|stream| stream.strong_count() > 0);
+        }
+        streams.push(Arc::downgrade(stream));
+    }
+
+    /// The streams of this context that anything still refers to.
+    pub(crate) fn streams(&self) -> Vec<Arc<StreamCore>> {
+        self.streams.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl Drop for ContextCore {
+    fn drop(&mut self) {
+        let (driver, handle, owned) = (self.driver.clone(), self.handle, self.owned);
+        let device = self.device.clone();
+        reaper::later(move || {
+            // SAFETY: everything made in the context kept it alive, so nothing of it is left, and the share is given
+            // back, or the context destroyed, exactly once.
+            let result = unsafe {
+                if owned { driver.context_destroy(handle) } else { driver.primary_context_release(device.ordinal()) }
+            };
+            drop_error::report(result.during("closing a context", || device.to_string()));
+        });
+    }
+}
+
+impl PartialEq for Context {
+    fn eq(&self, other: &Self) -> bool {
+        self.core.handle == other.core.handle && self.core.device == other.core.device
+    }
+}
+
+impl Eq for Context {}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Context({}, {:?})", self.core.device, self.core.handle)
+    }
+}
+
+/// A context that a call found to be another than it needs.
+#[cold]
+pub(crate) fn other_context(operation: &'static str, what: &str, place: String) -> Error {
+    Error::new(ErrorKind::Argument, Status::INVALID_HANDLE, operation)
+        .with_message(format!("the {what} belongs to another context"))
+        .with_hint("use objects of one context, or copy between contexts with copy_peer")
+        .at(place)
+}

@@ -1,0 +1,71 @@
+//! Closures that run in stream order, and what may be dropped inside of them.
+
+use anabranch_hal::{Callback, HostWork, Status};
+use std::cell::Cell;
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is inside of a closure that a driver called, where no driver may be called.
+pub(crate) fn is_inside() -> bool {
+    INSIDE.with(Cell::get)
+}
+
+struct Inside {
+    before: bool,
+}
+
+impl Inside {
+    fn enter() -> Self {
+        Self { before: INSIDE.with(|inside| inside.replace(true)) }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.with(|inside| inside.set(self.before));
+    }
+}
+
+/// A closure that is run at most once, and dropped, run or not, as inside of a host function. Its panics are the
+/// driver's to catch and to carry to whoever waits.
+struct Guarded<F> {
+    closure: Option<F>,
+}
+
+impl<F> Guarded<F> {
+    fn new(closure: F) -> Self {
+        Self { closure: Some(closure) }
+    }
+
+    #[inline(always)]
+    fn call(mut self, run: impl FnOnce(F)) {
+        let _inside = Inside::enter();
+        if let Some(closure) = self.closure.take() {
+            run(closure);
+        }
+    }
+}
+
+impl<F> Drop for Guarded<F> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(closure) = self.closure.take() {
+            let _inside = Inside::enter();
+            drop(closure);
+        }
+    }
+}
+
+/// A host function as a driver takes it.
+pub(crate) fn host_function(closure: impl FnOnce() + Send + 'static) -> HostWork {
+    let guarded = Guarded::new(closure);
+    Box::new(move || guarded.call(|closure| closure()))
+}
+
+/// A callback as a driver takes it.
+pub(crate) fn callback(closure: impl FnOnce(Status) + Send + 'static) -> Callback {
+    let guarded = Guarded::new(closure);
+    Box::new(move |status| guarded.call(|closure| closure(status)))
+}

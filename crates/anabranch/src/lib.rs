@@ -1,0 +1,67 @@
+//! Queues of GPU work: streams, events, stream-ordered memory and kernel launches, on NVIDIA GPUs and on a *software
+//! device* that has the same semantics with no GPU at all.
+//!
+//! ```
+//! use anabranch::Instance;
+//!
+//! let instance = Instance::new()?;                     // what is missing is data, never an error
+//! let device = instance.default_device()?;             // ANABRANCH_DEVICE, else the first GPU, else the host
+//! let context = device.context()?;
+//! let (producer, consumer) = (context.create_stream()?, context.create_stream()?);
+//!
+//! let buffer = producer.upload(&[1.0f32, 2.0, 3.0])?;  // allocated and copied in the order of `producer`
+//! let result = consumer.download(&buffer)?;            // ordered behind it: one event, made by the library
+//! assert_eq!(result, [1.0, 2.0, 3.0]);
+//! # Ok::<(), anabranch::Error>(())
+//! ```
+//!
+//! * [`Instance`], [`Device`], [`Context`]: what there is.
+//! * [`Stream`], [`Event`]: work in order, and order between streams.
+//! * [`Buffer`], [`PinnedBuffer`], [`ManagedBuffer`], [`MemoryPool`]: memory that safe code cannot free, move or race
+//!   while queued work uses it.
+//! * [`Module`], [`Kernel`], [`Compiler`], [`DualModule`]: code, for GPUs and as Rust closures.
+//! * [`other_libraries`]: what Warp, `cuda.core`, CuPy, Mojo and the CUDA driver API call these things.
+
+pub use anabranch_hal as hal;
+pub use anabranch_hal::{
+    Absence, Access, AccessPolicyWindow, AccessProperty, BackendKind, Block, Capabilities, ContextFlags, ContextHandle,
+    DeviceElement, DeviceOrdinal, DevicePointer, DeviceProperties, DriverVersion, EventFlags, EventHandle,
+    EventRecordFlags, EventWaitFlags, FillPattern, FunctionAttribute, FunctionHandle, FunctionInfo, GlobalSlice,
+    HostArguments, HostFunction, HostModule, InterprocessEventHandle, KernelFault, MemoryInfo, MemoryPoolAttribute,
+    MemoryPoolHandle, MemoryPoolOptions, ModuleHandle, OutputKind, ParameterInfo, PinnedFlags, PriorityRange,
+    SharedMemory, Status, StreamFlags, StreamHandle, SynchronizationPolicy, Thread, WaitValueFlags, WriteValueFlags,
+};
+
+mod compiler;
+mod context;
+mod device;
+mod device_name;
+mod drop_error;
+mod error;
+mod event;
+mod host_work;
+mod instance;
+mod kernel;
+mod memory;
+mod module;
+pub mod other_libraries;
+mod reaper;
+mod stream;
+mod uses;
+
+pub use compiler::{Architecture, CompileOptions, Compiled, CompiledImage, Compiler};
+pub use context::Context;
+pub use device::Device;
+pub use device_name::DeviceName;
+pub use drop_error::{reset_drop_error_hook, set_drop_error_hook};
+pub use error::{Error, ErrorKind, Result};
+pub use event::Event;
+pub use instance::{AbsentBackend, DEVICE_VARIABLE, Instance, InstanceBuilder};
+pub use kernel::{Dimensions, Kernel, KernelArgument, KernelArguments, LaunchConfig, Scalar};
+pub use memory::{
+    Buffer, BufferSlice, BufferSliceMut, FillElement, ManagedBuffer, MemoryPool, PinnedBuffer, Region, StreamScope,
+    Volume, VolumeMut,
+};
+pub use module::{DualModule, Module};
+pub use reaper::flush_deferred_drops;
+pub use stream::{BorrowedStream, CurrentStreamGuard, Signal, Stream, WaitCondition, WaitTarget};

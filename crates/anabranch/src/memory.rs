@@ -1,0 +1,23 @@
+//! Memory: on the device, pinned on the host, and managed by both; copies and fills in stream order.
+
+mod allocation;
+mod buffer;
+mod copy;
+mod copy_3d;
+mod fill;
+mod managed;
+mod pinned;
+mod pool;
+mod scope;
+mod slice;
+
+pub use buffer::Buffer;
+pub use copy_3d::{Region, Volume, VolumeMut};
+pub use fill::FillElement;
+pub use managed::ManagedBuffer;
+pub use pinned::PinnedBuffer;
+pub use pool::MemoryPool;
+pub use scope::StreamScope;
+pub use slice::{BufferSlice, BufferSliceMut};
+
+pub(crate) use allocation::{Allocation, byte_size};

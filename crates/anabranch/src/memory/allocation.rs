@@ -1,0 +1,212 @@
+//! A piece of memory, whichever kind, and when it can be given back.
+
+use crate::context::{ContextCore, other_context};
+use crate::drop_error;
+use crate::error::{Error, Result, ResultExt};
+use crate::host_work;
+use crate::reaper;
+use crate::stream::StreamCore;
+use crate::uses::Uses;
+use anabranch_hal::{Access, DevicePointer, MemoryPoolHandle, PinnedFlags, Status};
+use std::fmt;
+use std::sync::Arc;
+
+/// A piece of memory. It is given back behind its last use on every stream, and whoever drops it never waits.
+pub(crate) struct Allocation {
+    context: Arc<ContextCore>,
+    address: DevicePointer,
+    bytes: usize,
+    origin: Origin,
+    uses: Uses,
+}
+
+/// Where memory comes from, which is how it goes back.
+enum Origin {
+    /// From a pool, in the order of this stream.
+    StreamOrdered(Arc<StreamCore>),
+    /// From the device, at once.
+    Plain,
+    /// Managed.
+    Managed,
+    /// Pinned host memory.
+    Pinned,
+}
+
+impl Allocation {
+    fn new(context: &Arc<ContextCore>, address: DevicePointer, bytes: usize, origin: Origin) -> Self {
+        Self { context: context.clone(), address, bytes, origin, uses: Uses::default() }
+    }
+
+    /// Memory that can be used from this point of `stream` on. Its contents are unspecified.
+    pub(crate) fn stream_ordered(
+        stream: &Arc<StreamCore>,
+        bytes: usize,
+        pool: Option<MemoryPoolHandle>,
+    ) -> Result<Self> {
+        let operation = "allocating in stream order";
+        let context = stream.context();
+        let mut address = DevicePointer::NULL;
+        if bytes > 0 {
+            let handle = stream.handle(operation)?;
+            // SAFETY: the stream is in use by the caller, and the pool, if any, is borrowed by it.
+            address = unsafe { context.driver().allocate_async(context.handle(), bytes, pool, handle) }
+                .during(operation, || stream.place())?;
+        }
+        let allocation = Self::new(context, address, bytes, Origin::StreamOrdered(stream.clone()));
+        // Other streams must come after the allocation.
+        allocation.uses.order(stream, Access::Write)?;
+        stream.queued()?;
+        Ok(allocation)
+    }
+
+    pub(crate) fn plain(context: &Arc<ContextCore>, bytes: usize) -> Result<Self> {
+        let mut address = DevicePointer::NULL;
+        if bytes > 0 {
+            // SAFETY: the context's handle is live as long as its core.
+            address = unsafe { context.driver().allocate(context.handle(), bytes) }
+                .during("allocating", || context.place())?;
+        }
+        Ok(Self::new(context, address, bytes, Origin::Plain))
+    }
+
+    pub(crate) fn managed(context: &Arc<ContextCore>, bytes: usize) -> Result<Self> {
+        let mut address = DevicePointer::NULL;
+        if bytes > 0 {
+            // SAFETY: the context's handle is live as long as its core.
+            address = unsafe { context.driver().allocate_managed(context.handle(), bytes) }
+                .during("allocating managed memory", || context.place())?;
+        }
+        Ok(Self::new(context, address, bytes, Origin::Managed))
+    }
+
+    pub(crate) fn pinned(context: &Arc<ContextCore>, bytes: usize, flags: PinnedFlags) -> Result<Self> {
+        let mut address = DevicePointer::NULL;
+        if bytes > 0 {
+            // SAFETY: the context's handle is live as long as its core.
+            let pointer = unsafe { context.driver().allocate_pinned(context.handle(), bytes, flags) }
+                .during("allocating pinned memory", || context.place())?;
+            address = DevicePointer(pointer as usize as u64);
+        }
+        Ok(Self::new(context, address, bytes, Origin::Pinned))
+    }
+
+    pub(crate) fn context(&self) -> &Arc<ContextCore> {
+        &self.context
+    }
+
+    #[inline(always)]
+    pub(crate) fn address(&self) -> DevicePointer {
+        self.address
+    }
+
+    #[inline(always)]
+    pub(crate) fn uses(&self) -> &Uses {
+        &self.uses
+    }
+
+    pub(crate) fn is_pinned(&self) -> bool {
+        matches!(self.origin, Origin::Pinned)
+    }
+
+    /// Whether work of `stream` may use the memory: it is of the stream's context, or pinned, which every context
+    /// reaches.
+    #[inline(always)]
+    pub(crate) fn require_context(&self, stream: &StreamCore, operation: &'static str) -> Result<()> {
+        let same = Arc::ptr_eq(&self.context, stream.context())
+            || (self.context.handle() == stream.context().handle()
+                && self.context.device() == stream.context().device());
+        if same { Ok(()) } else { self.require_reach(stream, operation) }
+    }
+
+    #[cold]
+    fn require_reach(&self, stream: &StreamCore, operation: &'static str) -> Result<()> {
+        if self.is_pinned() && self.context.device().same_driver(stream.context().device()) {
+            return Ok(());
+        }
+        Err(other_context(operation, "memory", stream.place()))
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        if self.address.is_null() {
+            return;
+        }
+        let uses = std::mem::take(&mut self.uses);
+        let (context, address) = (self.context.clone(), self.address);
+        let free: Box<dyn FnOnce() -> Result<()> + Send> = match &self.origin {
+            Origin::StreamOrdered(home) => {
+                let home = home.clone();
+                Box::new(move || free_in_stream_order(&context, address, &home, uses))
+            }
+            Origin::Plain | Origin::Managed => Box::new(move || {
+                free_behind(uses, move || {
+                    // SAFETY: all uses are over, and the owner is gone.
+                    let freed = unsafe { context.driver().free(context.handle(), address) };
+                    freed.during("freeing", || context.place())
+                })
+            }),
+            Origin::Pinned => Box::new(move || {
+                free_behind(uses, move || {
+                    let pointer = address.0 as usize as *mut u8;
+                    // SAFETY: all uses are over, and the owner is gone.
+                    let freed = unsafe { context.driver().free_pinned(context.handle(), pointer) };
+                    freed.during("freeing pinned memory", || context.place())
+                })
+            }),
+        };
+        if host_work::is_inside() {
+            reaper::later(move || drop_error::report(free()));
+        } else {
+            drop_error::report(free());
+        }
+    }
+}
+
+/// Frees memory, by a call that may block, on the reaper's thread, once its uses are over.
+fn free_behind(uses: Uses, free: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+    // Where no event can be had the context is lost, and nothing runs any more.
+    let events = uses.checkpoints(Access::Write).unwrap_or_default();
+    reaper::after(events, move || drop_error::report(free()));
+    Ok(())
+}
+
+/// Frees memory on the stream that it was allocated on, behind its uses on all streams.
+fn free_in_stream_order(
+    context: &Arc<ContextCore>,
+    address: DevicePointer,
+    home: &Arc<StreamCore>,
+    uses: Uses,
+) -> Result<()> {
+    let others: Vec<_> = uses.into_streams().into_iter().filter(|stream| !stream.is_same(home)).collect();
+    let mut events = Vec::new();
+    for stream in &others {
+        events.extend(stream.checkpoint()?);
+    }
+    match home.free_behind(&events, address) {
+        Some(result) => result,
+        None => {
+            // The stream has ended. Any other will do, behind the end of that one.
+            let stream = crate::context::Context::from_core(context.clone()).create_stream()?;
+            events.extend(home.checkpoint()?);
+            stream.core().free_behind(&events, address).unwrap_or(Ok(()))
+        }
+    }
+}
+
+impl fmt::Debug for Allocation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?}, {} bytes on {}", self.address, self.bytes, self.context.place())
+    }
+}
+
+/// The size in bytes of `length` elements, or the error that there is not so much memory.
+pub(crate) fn byte_size<T>(length: usize, operation: &'static str) -> Result<usize> {
+    length.checked_mul(size_of::<T>()).filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| {
+        Error::argument(
+            Status::OUT_OF_MEMORY,
+            operation,
+            format!("{length} elements of {} bytes are more than the address space; allocate less", size_of::<T>()),
+        )
+    })
+}

@@ -1,0 +1,120 @@
+//! Device memory.
+
+use super::slice::buffer_methods;
+use super::{Allocation, BufferSlice, MemoryPool, byte_size};
+use crate::context::Context;
+use crate::error::Result;
+use crate::stream::Stream;
+use bytemuck::Pod;
+use std::marker::PhantomData;
+
+/// Device memory for elements of `T`, a plain number or a plain structure of them.
+///
+/// Work on any stream of its context may use it, and the library orders these uses: nothing is done while it stays on
+/// one stream; where it moves to another, one event is recorded and waited for. Dropping it never waits: it is freed
+/// behind its last use on every stream.
+///
+/// ```
+/// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
+/// let mut buffer = stream.upload(&[1u32, 2, 3, 4])?;
+/// stream.fill(buffer.slice_mut(1..3)?, 7)?;
+/// assert_eq!(stream.download(&buffer)?, [1, 7, 7, 4]);
+/// # Ok::<(), anabranch::Error>(())
+/// ```
+pub struct Buffer<T> {
+    memory: Allocation,
+    length: usize,
+    element: PhantomData<T>,
+}
+
+buffer_methods!(Buffer);
+
+impl<T: Pod> Buffer<T> {
+    fn stream_ordered(stream: &Stream, length: usize, pool: Option<&MemoryPool>) -> Result<Self> {
+        let bytes = byte_size::<T>(length, "allocating in stream order")?;
+        let memory = Allocation::stream_ordered(stream.core(), bytes, pool.map(MemoryPool::as_raw))?;
+        Ok(Self { memory, length, element: PhantomData })
+    }
+}
+
+impl Stream {
+    /// Allocates in the order of this stream, from the device's default pool, and fills with zeros. The buffer can be
+    /// used at once, on this stream or another.
+    ///
+    /// # Errors
+    /// 2 when there is not enough memory.
+    pub fn allocate_zeroed<T: Pod>(&self, length: usize) -> Result<Buffer<T>> {
+        let mut buffer = Buffer::stream_ordered(self, length, None)?;
+        self.fill_zero(&mut buffer)?;
+        Ok(buffer)
+    }
+
+    /// As [`allocate_zeroed`](Self::allocate_zeroed), from another pool.
+    ///
+    /// # Errors
+    /// 2 when there is not enough memory, in the pool or on the device.
+    pub fn allocate_zeroed_from<T: Pod>(&self, pool: &MemoryPool, length: usize) -> Result<Buffer<T>> {
+        let mut buffer = Buffer::stream_ordered(self, length, Some(pool))?;
+        self.fill_zero(&mut buffer)?;
+        Ok(buffer)
+    }
+
+    /// As [`allocate_zeroed`](Self::allocate_zeroed), without filling.
+    ///
+    /// # Safety
+    /// Work that reads an element comes after work that has written it.
+    ///
+    /// # Errors
+    /// 2 when there is not enough memory.
+    pub unsafe fn allocate_uninitialized<T: Pod>(&self, length: usize) -> Result<Buffer<T>> {
+        Buffer::stream_ordered(self, length, None)
+    }
+
+    /// As [`allocate_zeroed_from`](Self::allocate_zeroed_from), without filling.
+    ///
+    /// # Safety
+    /// Work that reads an element comes after work that has written it.
+    ///
+    /// # Errors
+    /// 2 when there is not enough memory, in the pool or on the device.
+    pub unsafe fn allocate_uninitialized_from<T: Pod>(&self, pool: &MemoryPool, length: usize) -> Result<Buffer<T>> {
+        Buffer::stream_ordered(self, length, Some(pool))
+    }
+
+    /// Allocates, and copies `source` there. Returns when `source` may be changed again.
+    ///
+    /// # Errors
+    /// 2 when there is not enough memory.
+    pub fn upload<T: Pod>(&self, source: &[T]) -> Result<Buffer<T>> {
+        let mut buffer = Buffer::stream_ordered(self, source.len(), None)?;
+        self.copy_from_host(&mut buffer, source)?;
+        Ok(buffer)
+    }
+
+    /// Copies to a new vector. Returns when the copy is complete.
+    ///
+    /// # Errors
+    /// An error of work that the copy comes after.
+    pub fn download<'b, T: Pod>(&self, source: impl Into<BufferSlice<'b, T>>) -> Result<Vec<T>> {
+        let source = source.into();
+        let mut destination = vec![T::zeroed(); source.len()];
+        self.copy_to_host(&mut destination, source)?;
+        Ok(destination)
+    }
+}
+
+impl Context {
+    /// Allocates device memory outside of any stream's order, filled with zeros on `stream`. Prefer
+    /// [`Stream::allocate_zeroed`]; this is for devices without memory pools, and for memory to share with code that
+    /// needs it to come from the driver's plain allocator.
+    ///
+    /// # Errors
+    /// 2 when there is not enough memory.
+    pub fn allocate_zeroed<T: Pod>(&self, stream: &Stream, length: usize) -> Result<Buffer<T>> {
+        let bytes = byte_size::<T>(length, "allocating")?;
+        let memory = Allocation::plain(self.core(), bytes)?;
+        let mut buffer = Buffer { memory, length, element: PhantomData };
+        stream.fill_zero(&mut buffer)?;
+        Ok(buffer)
+    }
+}

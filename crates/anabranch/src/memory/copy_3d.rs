@@ -1,0 +1,236 @@
+//! Copies of rows and slices: two- and three-dimensional regions.
+
+use super::copy::kind;
+use super::{BufferSlice, BufferSliceMut};
+use crate::error::{Error, Result, ResultExt};
+use crate::stream::Stream;
+use anabranch_hal::{Access, Copy3d, CopyKind, CopyPlace, Status};
+use bytemuck::Pod;
+
+const OPERATION: &str = "copying a region";
+
+/// A buffer seen as rows and slices. All extents are in elements, rows and slices.
+///
+/// ```text
+/// element (x, y, z) is at (z * rows + y) * row_length + x
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Volume<'a, T> {
+    memory: BufferSlice<'a, T>,
+    row_length: usize,
+    rows: usize,
+}
+
+/// A buffer seen as rows and slices, to be written.
+#[derive(Debug)]
+pub struct VolumeMut<'a, T> {
+    memory: BufferSliceMut<'a, T>,
+    row_length: usize,
+    rows: usize,
+}
+
+/// A region to copy: where it starts in either volume, and how large it is, in elements, rows and slices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Region {
+    /// Where it starts in the source: x, y, z.
+    pub source_origin: [usize; 3],
+    /// Where it starts in the destination: x, y, z.
+    pub destination_origin: [usize; 3],
+    /// How large it is. A two-dimensional region has a depth of 1.
+    pub extent: [usize; 3],
+}
+
+impl<'a, T: Pod> Volume<'a, T> {
+    /// `memory` as slices of `rows` rows of `row_length` elements. For an image, `rows` is its height.
+    pub fn new(memory: impl Into<BufferSlice<'a, T>>, row_length: usize, rows: usize) -> Self {
+        Self { memory: memory.into(), row_length, rows }
+    }
+}
+
+impl<'a, T: Pod> VolumeMut<'a, T> {
+    /// `memory` as slices of `rows` rows of `row_length` elements. For an image, `rows` is its height.
+    pub fn new(memory: impl Into<BufferSliceMut<'a, T>>, row_length: usize, rows: usize) -> Self {
+        Self { memory: memory.into(), row_length, rows }
+    }
+}
+
+/// One end of a region copy in elements.
+struct End {
+    address: u64,
+    host: bool,
+    length: usize,
+    row_length: usize,
+    rows: usize,
+}
+
+impl End {
+    fn place<T>(&self, origin: [usize; 3], extent: [usize; 3], name: &str) -> Result<CopyPlace> {
+        let refuse = |message: String| Error::argument(Status::INVALID_VALUE, OPERATION, message);
+        let fits = |axis: usize, limit: usize| origin[axis].checked_add(extent[axis]).is_some_and(|end| end <= limit);
+        if !fits(0, self.row_length) || !fits(1, self.rows) {
+            return Err(refuse(format!(
+                "the region of {extent:?} at {origin:?} is not within the {name}'s rows of {} elements and slices of {} rows",
+                self.row_length, self.rows
+            )));
+        }
+        // The last element of the region must be within the buffer, whose last slice may be short.
+        let last = |axis: usize| origin[axis] + extent[axis] - 1;
+        let end = origin[2]
+            .checked_add(extent[2] - 1)
+            .and_then(|slice| slice.checked_mul(self.rows)?.checked_add(last(1))?.checked_mul(self.row_length))
+            .and_then(|start| start.checked_add(last(0)));
+        if end.is_none_or(|end| end >= self.length) {
+            return Err(refuse(format!(
+                "the region of {extent:?} at {origin:?} reaches beyond the {name}'s {} elements",
+                self.length
+            )));
+        }
+        Ok(CopyPlace {
+            address: self.address,
+            host: self.host,
+            pitch: self.row_length * size_of::<T>(),
+            height: self.rows,
+            origin: [origin[0] * size_of::<T>(), origin[1], origin[2]],
+        })
+    }
+}
+
+fn copy_of<T>(destination: &End, source: &End, region: &Region) -> Result<Copy3d> {
+    let [width, rows, slices] = region.extent;
+    Ok(Copy3d {
+        source: source.place::<T>(region.source_origin, region.extent, "source")?,
+        destination: destination.place::<T>(region.destination_origin, region.extent, "destination")?,
+        extent: [width * size_of::<T>(), rows, slices],
+    })
+}
+
+impl Region {
+    fn is_empty<T>(&self) -> bool {
+        size_of::<T>() == 0 || self.extent.contains(&0)
+    }
+}
+
+fn host_end<T>(memory: &[T], row_length: usize, rows: usize) -> End {
+    End { address: memory.as_ptr() as usize as u64, host: true, length: memory.len(), row_length, rows }
+}
+
+impl<T: Pod> Volume<'_, T> {
+    fn end(&self) -> End {
+        let (address, host) = (self.memory.device_pointer().0, self.memory.allocation().is_pinned());
+        End { address, host, length: self.memory.len(), row_length: self.row_length, rows: self.rows }
+    }
+}
+
+impl<T: Pod> VolumeMut<'_, T> {
+    fn end(&self) -> End {
+        let (address, host) = (self.memory.device_pointer().0, self.memory.allocation().is_pinned());
+        End { address, host, length: self.memory.len(), row_length: self.row_length, rows: self.rows }
+    }
+}
+
+impl Stream {
+    /// Copies a region of rows and slices in stream order, and returns at once: between device, pinned and managed
+    /// memory. Follows `cuMemcpy3DAsync`; with a depth of 1 it is what `cuMemcpy2DAsync` does.
+    ///
+    /// ```
+    /// use anabranch::{Region, Volume, VolumeMut};
+    /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
+    /// // Column 1 of a picture of 3 rows and 4 columns.
+    /// let picture = stream.upload(&(0..12).collect::<Vec<u32>>())?;
+    /// let mut column = stream.allocate_zeroed::<u32>(3)?;
+    /// let region = Region { source_origin: [1, 0, 0], extent: [1, 3, 1], ..Region::default() };
+    /// stream.copy_region(VolumeMut::new(&mut column, 1, 3), Volume::new(&picture, 4, 3), &region)?;
+    /// assert_eq!(stream.download(&column)?, [1, 5, 9]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// 1 when the region is not within either volume; 400 when a buffer is of another context.
+    pub fn copy_region<T: Pod>(
+        &self,
+        destination: VolumeMut<'_, T>,
+        source: Volume<'_, T>,
+        region: &Region,
+    ) -> Result<()> {
+        let core = self.core();
+        destination.memory.allocation().require_context(core, OPERATION)?;
+        source.memory.allocation().require_context(core, OPERATION)?;
+        if region.is_empty::<T>() {
+            return Ok(());
+        }
+        let copy = copy_of::<T>(&destination.end(), &source.end(), region)?;
+        source.memory.allocation().uses().order(core, Access::Read)?;
+        destination.memory.allocation().uses().order(core, Access::Write)?;
+        // SAFETY: the region is within both buffers, which are freed behind their uses, of which this is one.
+        unsafe { self.queue_region(&copy) }?;
+        if kind(destination.memory.allocation(), source.memory.allocation()) == CopyKind::Inferred {
+            // Between host addresses a copy is synchronous, in one dimension as in three.
+            return self.synchronize();
+        }
+        Ok(())
+    }
+
+    /// Copies a region from plain host memory, seen as slices of `rows` rows of `row_length` elements. Returns when the
+    /// copy is complete.
+    ///
+    /// # Errors
+    /// As [`copy_region`](Self::copy_region).
+    pub fn copy_region_from_host<T: Pod>(
+        &self,
+        destination: VolumeMut<'_, T>,
+        source: &[T],
+        row_length: usize,
+        rows: usize,
+        region: &Region,
+    ) -> Result<()> {
+        let core = self.core();
+        destination.memory.allocation().require_context(core, OPERATION)?;
+        if region.is_empty::<T>() {
+            return Ok(());
+        }
+        let copy = copy_of::<T>(&destination.end(), &host_end(source, row_length, rows), region)?;
+        destination.memory.allocation().uses().order(core, Access::Write)?;
+        self.sync_scope(|_| {
+            // SAFETY: the region is within the buffer, which is freed behind its uses, and within the source, which is
+            // borrowed until the scope has waited.
+            unsafe { self.queue_region(&copy) }
+        })
+    }
+
+    /// Copies a region to plain host memory, seen as slices of `rows` rows of `row_length` elements. Returns when the
+    /// copy is complete.
+    ///
+    /// # Errors
+    /// As [`copy_region`](Self::copy_region).
+    pub fn copy_region_to_host<T: Pod>(
+        &self,
+        destination: &mut [T],
+        row_length: usize,
+        rows: usize,
+        source: Volume<'_, T>,
+        region: &Region,
+    ) -> Result<()> {
+        let core = self.core();
+        source.memory.allocation().require_context(core, OPERATION)?;
+        if region.is_empty::<T>() {
+            return Ok(());
+        }
+        let copy = copy_of::<T>(&host_end(destination, row_length, rows), &source.end(), region)?;
+        source.memory.allocation().uses().order(core, Access::Read)?;
+        self.sync_scope(|_| {
+            // SAFETY: the region is within the buffer, which is freed behind its uses, and within the destination, which
+            // is borrowed exclusively until the scope has waited.
+            unsafe { self.queue_region(&copy) }
+        })
+    }
+
+    /// # Safety
+    /// Both regions stay valid until the copy has run.
+    unsafe fn queue_region(&self, copy: &Copy3d) -> Result<()> {
+        let core = self.core();
+        let (driver, context, handle) = (core.context().driver(), core.context().handle(), core.handle(OPERATION)?);
+        // SAFETY: the stream is live while it is borrowed; the regions are the caller's word.
+        unsafe { driver.copy_3d_async(context, copy, handle) }.during(OPERATION, || core.place())?;
+        core.queued()
+    }
+}

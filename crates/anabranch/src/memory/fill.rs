@@ -1,0 +1,90 @@
+//! Filling memory.
+
+use super::BufferSliceMut;
+use crate::error::{Result, ResultExt};
+use crate::stream::Stream;
+use anabranch_hal::{Access, DevicePointer, FillPattern};
+use bytemuck::Pod;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// An element that memory can be filled with: of 8, 16, 32 or 64 bits.
+pub trait FillElement: Pod + sealed::Sealed {
+    /// The element's bits.
+    #[doc(hidden)]
+    fn pattern(self) -> FillPattern;
+}
+
+macro_rules! fill_elements {
+    ($($pattern:ident $bits:ident: $($element:ident)*;)*) => { $($(
+        impl sealed::Sealed for $element {}
+
+        impl FillElement for $element {
+            fn pattern(self) -> FillPattern {
+                FillPattern::$pattern(bytemuck::cast::<$element, $bits>(self))
+            }
+        }
+    )*)* };
+}
+
+fill_elements! {
+    U8 u8: u8 i8;
+    U16 u16: u16 i16;
+    U32 u32: u32 i32 f32;
+    U64 u64: u64 i64 f64;
+}
+
+impl Stream {
+    /// Sets every element to `value`, in stream order, and returns at once.
+    ///
+    /// # Errors
+    /// 400 when the buffer is of another context.
+    pub fn fill<'d, T: FillElement>(&self, destination: impl Into<BufferSliceMut<'d, T>>, value: T) -> Result<()> {
+        let destination = destination.into();
+        self.fill_pattern(&destination, value.pattern(), destination.len())
+    }
+
+    /// Sets every byte to zero, in stream order, and returns at once.
+    ///
+    /// # Errors
+    /// 400 when the buffer is of another context.
+    pub fn fill_zero<'d, T: Pod>(&self, destination: impl Into<BufferSliceMut<'d, T>>) -> Result<()> {
+        let destination = destination.into();
+        self.fill_pattern(&destination, FillPattern::U8(0), destination.byte_len())
+    }
+
+    fn fill_pattern<T: Pod>(
+        &self,
+        destination: &BufferSliceMut<'_, T>,
+        pattern: FillPattern,
+        count: usize,
+    ) -> Result<()> {
+        let operation = "filling";
+        let core = self.core();
+        destination.allocation().require_context(core, operation)?;
+        if count == 0 {
+            return Ok(());
+        }
+        destination.allocation().uses().order(core, Access::Write)?;
+        // SAFETY: the range is within its buffer, which is freed behind its uses, of which this is one.
+        unsafe { self.fill_raw(destination.device_pointer(), pattern, count) }?;
+        core.queued()
+    }
+
+    /// Fills `count` elements of the pattern's width at `address`, in stream order, with no order kept by the library.
+    ///
+    /// # Safety
+    /// The range is valid until the fill has run, and what uses it is ordered by the caller.
+    ///
+    /// # Errors
+    /// 1 when the range is not within an allocation, or not aligned to the pattern's width.
+    pub unsafe fn fill_raw(&self, address: DevicePointer, pattern: FillPattern, count: usize) -> Result<()> {
+        let operation = "filling";
+        let core = self.core();
+        let (driver, context, handle) = (core.context().driver(), core.context().handle(), core.handle(operation)?);
+        // SAFETY: the stream is live while it is borrowed; the range is the caller's word.
+        unsafe { driver.fill_async(context, address, pattern, count, handle) }.during(operation, || core.place())
+    }
+}

@@ -1,0 +1,97 @@
+//! Pinned host memory.
+
+use super::slice::buffer_methods;
+use super::{Allocation, byte_size};
+use crate::context::Context;
+use crate::error::Result;
+use anabranch_hal::{Access, PinnedFlags};
+use bytemuck::Pod;
+use std::marker::PhantomData;
+
+/// Host memory that devices reach directly, so that copies between it and a device are fully asynchronous.
+///
+/// It knows the work that uses it: reading it from the host waits for the last work that writes it, and writing it
+/// waits for all work that uses it. Dropping it never waits.
+///
+/// ```
+/// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+/// # let stream = context.create_stream()?;
+/// let buffer = stream.upload(&[1.0f32, 2.0, 3.0])?;
+/// let mut result = context.allocate_pinned::<f32>(3)?;
+/// stream.copy(&mut result, &buffer)?; // returns at once
+/// assert_eq!(result.as_slice()?, [1.0, 2.0, 3.0]); // waits for the copy
+/// # Ok::<(), anabranch::Error>(())
+/// ```
+pub struct PinnedBuffer<T> {
+    memory: Allocation,
+    length: usize,
+    element: PhantomData<T>,
+}
+
+buffer_methods!(PinnedBuffer);
+
+impl Context {
+    /// Allocates pinned host memory, filled with zeros. Every context of the driver reaches it.
+    ///
+    /// # Errors
+    /// 2 when there is not enough memory that can be pinned.
+    pub fn allocate_pinned<T: Pod>(&self, length: usize) -> Result<PinnedBuffer<T>> {
+        self.allocate_pinned_with_flags(length, PinnedFlags::empty())
+    }
+
+    /// As [`allocate_pinned`](Self::allocate_pinned), with flags beside `PORTABLE` and `DEVICE_MAP`, which are always
+    /// set.
+    ///
+    /// # Errors
+    /// 2 when there is not enough memory that can be pinned; 1 for flags that the driver does not know.
+    pub fn allocate_pinned_with_flags<T: Pod>(&self, length: usize, flags: PinnedFlags) -> Result<PinnedBuffer<T>> {
+        let bytes = byte_size::<T>(length, "allocating pinned memory")?;
+        let flags = flags | PinnedFlags::PORTABLE | PinnedFlags::DEVICE_MAP;
+        let memory = Allocation::pinned(self.core(), bytes, flags)?;
+        let buffer = PinnedBuffer::<T> { memory, length, element: PhantomData };
+        if bytes > 0 {
+            // SAFETY: the memory was just allocated with that many bytes, and nobody else has its address.
+            unsafe { std::ptr::write_bytes(buffer.pointer().cast::<u8>(), 0, bytes) };
+        }
+        Ok(buffer)
+    }
+}
+
+impl<T: Pod> PinnedBuffer<T> {
+    fn pointer(&self) -> *mut T {
+        if self.byte_len() == 0 {
+            return std::ptr::NonNull::dangling().as_ptr();
+        }
+        self.memory.address().0 as usize as *mut T
+    }
+
+    /// The elements, to read. Waits until the last queued work that writes them is complete.
+    ///
+    /// # Errors
+    /// An error of that work.
+    pub fn as_slice(&self) -> Result<&[T]> {
+        self.memory.uses().synchronize(Access::Read)?;
+        // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that writes it is complete,
+        // and none can be queued while `self` is borrowed.
+        Ok(unsafe { std::slice::from_raw_parts(self.pointer(), self.length) })
+    }
+
+    /// The elements, to write. Waits until all queued work that uses them is complete.
+    ///
+    /// # Errors
+    /// An error of that work.
+    pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
+        self.memory.uses().synchronize(Access::Write)?;
+        // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that uses it is complete, and
+        // none can be queued while `self` is borrowed.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer(), self.length) })
+    }
+
+    /// Whether [`as_mut_slice`](Self::as_mut_slice) would return without waiting.
+    ///
+    /// # Errors
+    /// An error of the work that uses the memory.
+    pub fn is_idle(&self) -> Result<bool> {
+        self.memory.uses().is_over(Access::Write)
+    }
+}

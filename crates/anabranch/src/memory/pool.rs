@@ -1,0 +1,164 @@
+//! Memory pools.
+
+use crate::device::Device;
+use crate::drop_error;
+use crate::error::{Result, ResultExt};
+use crate::reaper;
+use anabranch_hal::{MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions};
+use std::fmt;
+
+/// A pool that stream-ordered allocation takes memory from. Freed memory stays in the pool for the next allocation, and
+/// goes back to the device when the pool holds more than its release threshold at a synchronisation, or is trimmed.
+///
+/// Dropping a pool leaves its buffers valid. Follows the Driver API's group *Stream Ordered Memory Allocator*.
+pub struct MemoryPool {
+    device: Device,
+    handle: MemoryPoolHandle,
+    owned: bool,
+}
+
+impl MemoryPool {
+    pub(crate) fn default_of(device: &Device) -> Result<Self> {
+        let handle = device
+            .driver()
+            .default_memory_pool(device.ordinal())
+            .during("opening the default memory pool", || device.to_string())?;
+        Ok(Self { device: device.clone(), handle, owned: false })
+    }
+
+    pub(crate) fn create(device: &Device, options: &MemoryPoolOptions) -> Result<Self> {
+        let handle = device
+            .driver()
+            .memory_pool_create(device.ordinal(), options)
+            .during("creating a memory pool", || device.to_string())?;
+        Ok(Self { device: device.clone(), handle, owned: true })
+    }
+
+    /// Gives memory back to the device, until the pool reserves no more than `keep_bytes` or as little as its
+    /// allocations allow.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    pub fn trim(&self, keep_bytes: usize) -> Result<()> {
+        // SAFETY: the pool is live while it is borrowed.
+        unsafe { self.device.driver().memory_pool_trim(self.handle, keep_bytes) }
+            .during("trimming a memory pool", || self.device.to_string())
+    }
+
+    /// Bytes that the pool keeps when it could give memory back. 0 at first.
+    ///
+    /// # Errors
+    /// Only what the driver says.
+    pub fn release_threshold(&self) -> Result<u64> {
+        self.attribute(MemoryPoolAttribute::ReleaseThreshold)
+    }
+
+    /// Sets the [release threshold](Self::release_threshold). `u64::MAX` keeps all.
+    ///
+    /// # Errors
+    /// Only what the driver says.
+    pub fn set_release_threshold(&self, bytes: u64) -> Result<()> {
+        self.set_attribute(MemoryPoolAttribute::ReleaseThreshold, bytes)
+    }
+
+    /// Bytes in use by allocations at the moment.
+    ///
+    /// # Errors
+    /// Only what the driver says.
+    pub fn used_bytes(&self) -> Result<u64> {
+        self.attribute(MemoryPoolAttribute::UsedCurrent)
+    }
+
+    /// The most bytes ever in use.
+    ///
+    /// # Errors
+    /// Only what the driver says.
+    pub fn used_bytes_high(&self) -> Result<u64> {
+        self.attribute(MemoryPoolAttribute::UsedHigh)
+    }
+
+    /// Bytes reserved from the device at the moment.
+    ///
+    /// # Errors
+    /// Only what the driver says.
+    pub fn reserved_bytes(&self) -> Result<u64> {
+        self.attribute(MemoryPoolAttribute::ReservedCurrent)
+    }
+
+    /// The most bytes ever reserved.
+    ///
+    /// # Errors
+    /// Only what the driver says.
+    pub fn reserved_bytes_high(&self) -> Result<u64> {
+        self.attribute(MemoryPoolAttribute::ReservedHigh)
+    }
+
+    /// Starts the two highest numbers anew from what they are now.
+    ///
+    /// # Errors
+    /// Only what the driver says.
+    pub fn reset_high_watermarks(&self) -> Result<()> {
+        self.set_attribute(MemoryPoolAttribute::UsedHigh, 0)?;
+        self.set_attribute(MemoryPoolAttribute::ReservedHigh, 0)
+    }
+
+    /// Lets the device `peer` use memory of this pool, or no longer.
+    ///
+    /// # Errors
+    /// 217 or 1 when `peer` cannot reach this device's memory.
+    pub fn set_peer_access(&self, peer: &Device, allowed: bool) -> Result<()> {
+        // SAFETY: the pool is live while it is borrowed.
+        unsafe { self.device.driver().memory_pool_set_access(self.handle, peer.ordinal(), allowed) }
+            .during("setting peer access of a memory pool", || self.device.to_string())
+    }
+
+    /// Reads one of the pool's numbers.
+    ///
+    /// # Errors
+    /// Only what the driver says.
+    pub fn attribute(&self, attribute: MemoryPoolAttribute) -> Result<u64> {
+        // SAFETY: the pool is live while it is borrowed.
+        unsafe { self.device.driver().memory_pool_attribute(self.handle, attribute) }
+            .during("reading a memory pool's attribute", || self.device.to_string())
+    }
+
+    /// Sets one of the pool's numbers.
+    ///
+    /// # Errors
+    /// 1 when it cannot be set, or not to that.
+    pub fn set_attribute(&self, attribute: MemoryPoolAttribute, value: u64) -> Result<()> {
+        // SAFETY: the pool is live while it is borrowed.
+        unsafe { self.device.driver().memory_pool_set_attribute(self.handle, attribute, value) }
+            .during("setting a memory pool's attribute", || self.device.to_string())
+    }
+
+    /// The pool's device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The driver's handle. It is valid as long as this pool.
+    pub fn as_raw(&self) -> MemoryPoolHandle {
+        self.handle
+    }
+}
+
+impl Drop for MemoryPool {
+    fn drop(&mut self) {
+        if !self.owned {
+            return;
+        }
+        let (device, handle) = (self.device.clone(), self.handle);
+        reaper::now_or_later(move || {
+            // SAFETY: the pool is owned by the value being dropped, so this is its last use.
+            let result = unsafe { device.driver().memory_pool_destroy(handle) };
+            drop_error::report(result.during("destroying a memory pool", || device.to_string()));
+        });
+    }
+}
+
+impl fmt::Debug for MemoryPool {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "MemoryPool({}, {:?})", self.device, self.handle)
+    }
+}

@@ -1,0 +1,253 @@
+//! Views of parts of buffers.
+
+use super::Allocation;
+use crate::error::{Error, Result};
+use anabranch_hal::{DevicePointer, Status};
+use bytemuck::Pod;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+
+/// A part of a buffer, for work that reads it. Cheap to copy.
+pub struct BufferSlice<'a, T> {
+    memory: &'a Allocation,
+    offset: usize,
+    length: usize,
+    element: PhantomData<&'a [T]>,
+}
+
+/// A part of a buffer, for work that writes it.
+pub struct BufferSliceMut<'a, T> {
+    slice: BufferSlice<'a, T>,
+    exclusive: PhantomData<&'a mut [T]>,
+}
+
+impl<T> Clone for BufferSlice<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for BufferSlice<'_, T> {}
+
+impl<'a, T: Pod> BufferSlice<'a, T> {
+    pub(crate) fn whole(memory: &'a Allocation, length: usize) -> Self {
+        Self { memory, offset: 0, length, element: PhantomData }
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The size in bytes.
+    pub fn byte_len(&self) -> usize {
+        self.length * size_of::<T>()
+    }
+
+    /// The address of the first element. Using it in a driver's call of one's own opts out of the order that this
+    /// library keeps between streams.
+    pub fn device_pointer(&self) -> DevicePointer {
+        self.memory.address().byte_add(self.offset)
+    }
+
+    /// A part of this part, in elements.
+    ///
+    /// # Errors
+    /// 1 when the range reaches beyond the end.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self> {
+        let start = match range.start_bound() {
+            Bound::Included(&start) => start,
+            Bound::Excluded(&start) => start.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&end) => end.saturating_add(1),
+            Bound::Excluded(&end) => end,
+            Bound::Unbounded => self.length,
+        };
+        if start > end || end > self.length {
+            return Err(Error::argument(
+                Status::INVALID_VALUE,
+                "slicing a buffer",
+                format!("elements {start} to {end} are not within its {} elements", self.length),
+            ));
+        }
+        Ok(Self { offset: self.offset + start * size_of::<T>(), length: end - start, ..*self })
+    }
+
+    #[inline(always)]
+    pub(crate) fn allocation(&self) -> &'a Allocation {
+        self.memory
+    }
+}
+
+impl<'a, T: Pod> BufferSliceMut<'a, T> {
+    /// `memory` is borrowed mutably by the caller for `'a`.
+    pub(crate) fn whole(memory: &'a Allocation, length: usize) -> Self {
+        Self { slice: BufferSlice::whole(memory, length), exclusive: PhantomData }
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        self.slice.len()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.slice.is_empty()
+    }
+
+    /// The size in bytes.
+    pub fn byte_len(&self) -> usize {
+        self.slice.byte_len()
+    }
+
+    /// The address of the first element, as [`BufferSlice::device_pointer`].
+    pub fn device_pointer(&self) -> DevicePointer {
+        self.slice.device_pointer()
+    }
+
+    /// A part of this part, in elements.
+    ///
+    /// # Errors
+    /// 1 when the range reaches beyond the end.
+    pub fn slice(self, range: impl RangeBounds<usize>) -> Result<Self> {
+        Ok(Self { slice: self.slice.slice(range)?, exclusive: PhantomData })
+    }
+
+    /// Two parts: the elements before `index`, and the rest. The order between streams is kept for buffers as wholes:
+    /// work on two parts in two streams takes turns. Parts that are to overlap belong in buffers of their own.
+    ///
+    /// # Errors
+    /// 1 when there are fewer than `index` elements.
+    pub fn split_at(self, index: usize) -> Result<(Self, Self)> {
+        let (head, tail) = (self.slice.slice(..index)?, self.slice.slice(index..)?);
+        Ok((Self { slice: head, exclusive: PhantomData }, Self { slice: tail, exclusive: PhantomData }))
+    }
+
+    /// The same part again, for a shorter time.
+    pub fn reborrow(&mut self) -> BufferSliceMut<'_, T> {
+        BufferSliceMut { slice: self.slice, exclusive: PhantomData }
+    }
+
+    /// The same part, for reading.
+    pub fn as_slice(&self) -> BufferSlice<'_, T> {
+        self.slice
+    }
+
+    #[inline(always)]
+    pub(crate) fn allocation(&self) -> &'a Allocation {
+        self.slice.memory
+    }
+}
+
+impl<'a, T: Pod> From<BufferSliceMut<'a, T>> for BufferSlice<'a, T> {
+    fn from(slice: BufferSliceMut<'a, T>) -> Self {
+        slice.slice
+    }
+}
+
+impl<T> fmt::Debug for BufferSlice<'_, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "BufferSlice(+{} bytes, {} elements of {:?})", self.offset, self.length, self.memory)
+    }
+}
+
+impl<T> fmt::Debug for BufferSliceMut<'_, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Mut({:?})", self.slice)
+    }
+}
+
+/// What all three kinds of buffer offer alike: they are owners of an [`Allocation`] in a field `memory`, with a `length`.
+macro_rules! buffer_methods {
+    ($buffer:ident) => {
+        impl<T: bytemuck::Pod> $buffer<T> {
+            /// The number of elements.
+            pub fn len(&self) -> usize {
+                self.length
+            }
+
+            /// Whether there are no elements.
+            pub fn is_empty(&self) -> bool {
+                self.length == 0
+            }
+
+            /// The size in bytes.
+            pub fn byte_len(&self) -> usize {
+                self.length * size_of::<T>()
+            }
+
+            /// The address of the first element. Using it in a driver's call of one's own opts out of the order that this
+            /// library keeps between streams.
+            pub fn device_pointer(&self) -> anabranch_hal::DevicePointer {
+                self.memory.address()
+            }
+
+            #[inline(always)]
+            pub(crate) fn allocation(&self) -> &crate::memory::Allocation {
+                &self.memory
+            }
+
+            /// The context that it was allocated in.
+            pub fn context(&self) -> crate::context::Context {
+                crate::context::Context::from_core(self.memory.context().clone())
+            }
+
+            /// A part of it, in elements, for work that reads.
+            ///
+            /// # Errors
+            /// 1 when the range reaches beyond the end.
+            pub fn slice(
+                &self,
+                range: impl std::ops::RangeBounds<usize>,
+            ) -> crate::error::Result<crate::memory::BufferSlice<'_, T>> {
+                crate::memory::BufferSlice::from(self).slice(range)
+            }
+
+            /// A part of it, in elements, for work that writes. The order between streams is kept for buffers as wholes:
+            /// work on two parts in two streams takes turns. Parts that are to overlap belong in buffers of their own.
+            ///
+            /// # Errors
+            /// 1 when the range reaches beyond the end.
+            pub fn slice_mut(
+                &mut self,
+                range: impl std::ops::RangeBounds<usize>,
+            ) -> crate::error::Result<crate::memory::BufferSliceMut<'_, T>> {
+                crate::memory::BufferSliceMut::from(self).slice(range)
+            }
+        }
+
+        impl<'a, T: bytemuck::Pod> From<&'a $buffer<T>> for crate::memory::BufferSlice<'a, T> {
+            fn from(buffer: &'a $buffer<T>) -> Self {
+                crate::memory::BufferSlice::whole(&buffer.memory, buffer.length)
+            }
+        }
+
+        impl<'a, T: bytemuck::Pod> From<&'a mut $buffer<T>> for crate::memory::BufferSlice<'a, T> {
+            fn from(buffer: &'a mut $buffer<T>) -> Self {
+                crate::memory::BufferSlice::whole(&buffer.memory, buffer.length)
+            }
+        }
+
+        impl<'a, T: bytemuck::Pod> From<&'a mut $buffer<T>> for crate::memory::BufferSliceMut<'a, T> {
+            fn from(buffer: &'a mut $buffer<T>) -> Self {
+                crate::memory::BufferSliceMut::whole(&buffer.memory, buffer.length)
+            }
+        }
+
+        impl<T> std::fmt::Debug for $buffer<T> {
+            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                write!(formatter, concat!(stringify!($buffer), "({} elements at {:?})"), self.length, self.memory)
+            }
+        }
+    };
+}
+
+pub(super) use buffer_methods;

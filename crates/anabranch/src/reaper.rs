@@ -1,0 +1,112 @@
+//! Work that must not be done where it comes up.
+//!
+//! Destroying is not allowed inside of a host function, and freeing some kinds of memory blocks until the device is
+//! idle. Both are handed to one background thread of the process, which first waits, by asking and never by blocking,
+//! until the events that guard the work are complete. The driver's own blocking may still hold the thread up, and with it
+//! what else is to be given back, but never a caller.
+
+use crate::event::RawEvent;
+use crate::host_work;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+type Action = Box<dyn FnOnce() + Send>;
+
+struct Job {
+    after: Vec<Arc<RawEvent>>,
+    action: Action,
+}
+
+enum Message {
+    Job(Job),
+    Flush(Sender<()>),
+}
+
+/// Does `action` here, or on the reaper's thread if this is inside of a host function.
+pub(crate) fn now_or_later(action: impl FnOnce() + Send + 'static) {
+    if host_work::is_inside() { later(action) } else { action() }
+}
+
+/// Does `action` on the reaper's thread.
+pub(crate) fn later(action: impl FnOnce() + Send + 'static) {
+    after(Vec::new(), action);
+}
+
+/// Does `action` on the reaper's thread when all of the events are complete.
+pub(crate) fn after(events: Vec<Arc<RawEvent>>, action: impl FnOnce() + Send + 'static) {
+    let job = Job { after: events, action: Box::new(action) };
+    let unsent = match sender() {
+        Some(sender) => match sender.send(Message::Job(job)) {
+            Ok(()) => return,
+            Err(error) => error.0,
+        },
+        None => Message::Job(job),
+    };
+    // There is no thread to be had. Doing it here may block, which is better than losing it.
+    if let Message::Job(job) = unsent {
+        job.after.iter().for_each(|event| {
+            let _ = event.synchronize();
+        });
+        (job.action)();
+    }
+}
+
+/// Waits until everything handed over before has been done, or can only be done when more work completes.
+///
+/// Buffers of kinds whose freeing blocks, modules and contexts are given back by a background thread. A program that
+/// wants to see the memory back calls this first. It is not needed for correctness.
+pub fn flush_deferred_drops() {
+    if host_work::is_inside() {
+        return;
+    }
+    let (done, wait) = channel();
+    if let Some(Ok(())) = sender().map(|sender| sender.send(Message::Flush(done))) {
+        let _ = wait.recv();
+    }
+}
+
+fn sender() -> Option<&'static Sender<Message>> {
+    static SENDER: OnceLock<Option<Sender<Message>>> = OnceLock::new();
+    SENDER
+        .get_or_init(|| {
+            let (sender, receiver) = channel();
+            std::thread::Builder::new().name("anabranch-reaper".to_owned()).spawn(move || run(&receiver)).ok()?;
+            Some(sender)
+        })
+        .as_ref()
+}
+
+fn run(receiver: &Receiver<Message>) {
+    const SHORTEST: Duration = Duration::from_micros(100);
+    const LONGEST: Duration = Duration::from_millis(5);
+    let mut waiting: Vec<Job> = Vec::new();
+    let mut pause = SHORTEST;
+    loop {
+        let message = if waiting.is_empty() {
+            receiver.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            receiver.recv_timeout(pause)
+        };
+        let mut flushed = None;
+        match message {
+            Ok(Message::Job(job)) => waiting.push(job),
+            Ok(Message::Flush(done)) => flushed = Some(done),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        let before = waiting.len();
+        for job in std::mem::take(&mut waiting) {
+            if job.after.iter().all(|event| event.is_over()) {
+                // A panic in a drop of a user's value must not end this thread.
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job.action));
+            } else {
+                waiting.push(job);
+            }
+        }
+        pause = if waiting.len() < before { SHORTEST } else { (pause * 2).min(LONGEST) };
+        if let Some(done) = flushed {
+            let _ = done.send(());
+        }
+    }
+}

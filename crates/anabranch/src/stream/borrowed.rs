@@ -1,0 +1,65 @@
+//! Streams that somebody else owns.
+
+use super::{Ownership, Stream, StreamCore};
+use crate::context::Context;
+use crate::error::Result;
+use anabranch_hal::StreamHandle;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+/// A stream that somebody else owns: CuPy, PyTorch, cudarc, or a [`Stream`] of this library. It can be used like a
+/// [`Stream`], cannot outlive what it borrows from, and destroys nothing when it is dropped.
+pub struct BorrowedStream<'a> {
+    stream: Stream,
+    lifetime: PhantomData<&'a ()>,
+}
+
+impl<'a> BorrowedStream<'a> {
+    /// Wraps the handle of a stream that somebody else owns.
+    ///
+    /// ```
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// # let owner = context.create_stream()?;
+    /// // `owner` stands for the object of another library that keeps the stream alive.
+    /// let handle = owner.as_raw();
+    /// // SAFETY: the handle is a live stream of this context for as long as `owner` is not dropped.
+    /// let stream = unsafe { anabranch::BorrowedStream::from_raw(&context, handle)? };
+    /// stream.launch_host_func(|| println!("on a stream of another library"))?;
+    /// stream.synchronize()?;
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Safety
+    /// For as long as `'a`, `handle` is a live stream of `context`, of the same driver. Whoever leaks a
+    /// [guard](Stream::enter) of this stream keeps it live for as long as the thread looks for its current stream.
+    ///
+    /// # Errors
+    /// When the driver does not know the handle.
+    pub unsafe fn from_raw(context: &Context, handle: StreamHandle) -> Result<Self> {
+        Ok(Self { stream: Stream::from_handle(context, handle, Ownership::Foreign)?, lifetime: PhantomData })
+    }
+
+    pub(super) fn of(stream: &'a Stream) -> Self {
+        Self::of_core(stream.core())
+    }
+
+    pub(super) fn of_core(core: &StreamCore) -> Self {
+        let core = StreamCore::new(core.context(), core.raw(), core.id(), Ownership::Foreign);
+        Self { stream: Stream { core }, lifetime: PhantomData }
+    }
+}
+
+impl Deref for BorrowedStream<'_> {
+    type Target = Stream;
+
+    fn deref(&self) -> &Stream {
+        &self.stream
+    }
+}
+
+impl fmt::Debug for BorrowedStream<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Borrowed{:?}", self.stream)
+    }
+}

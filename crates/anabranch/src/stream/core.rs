@@ -1,0 +1,235 @@
+//! What a stream is underneath: a handle, its identity, and a way to wait for it after it is gone.
+
+use crate::context::ContextCore;
+use crate::drop_error;
+use crate::error::{Error, ErrorKind, Result, ResultExt};
+use crate::event::RawEvent;
+use crate::host_work;
+use crate::reaper;
+use anabranch_hal::{DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, Status, StreamHandle};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::thread::ThreadId;
+
+/// Who owns a stream's handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ownership {
+    /// This library: it is destroyed at the end.
+    Owned,
+    /// Somebody else: another library, or the driver itself for default streams.
+    Foreign,
+}
+
+/// A stream, shared by whoever uses it or has to wait for it.
+pub(crate) struct StreamCore {
+    context: Arc<ContextCore>,
+    handle: StreamHandle,
+    id: u64,
+    /// The only thread that may use it, for a per-thread default stream.
+    thread: Option<ThreadId>,
+    ownership: Ownership,
+    tail: Mutex<Tail>,
+}
+
+/// How others wait for all the work that a stream has at the moment.
+enum Tail {
+    /// By recording an event at that moment; the event is made when first needed, and recorded again each time.
+    Live { event: Option<RawEvent> },
+    /// By the event recorded when the stream ended, if there was anything to wait for.
+    Ended { event: Option<Arc<RawEvent>> },
+}
+
+impl StreamCore {
+    pub(crate) fn new(context: &Arc<ContextCore>, handle: StreamHandle, id: u64, ownership: Ownership) -> Arc<Self> {
+        let core = Arc::new(Self {
+            context: context.clone(),
+            handle,
+            id,
+            thread: handle.is_per_thread().then(|| std::thread::current().id()),
+            ownership,
+            tail: Mutex::new(Tail::Live { event: None }),
+        });
+        context.remember(&core);
+        core
+    }
+
+    #[inline(always)]
+    pub(crate) fn context(&self) -> &Arc<ContextCore> {
+        &self.context
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn raw(&self) -> StreamHandle {
+        self.handle
+    }
+
+    pub(crate) fn place(&self) -> String {
+        format!("stream {} of {}", self.id, self.context.place())
+    }
+
+    /// The handle, for use at this place: on this thread, and not inside of a host function. Some drivers answer 800
+    /// there, some calls of some drivers deadlock.
+    #[inline(always)]
+    pub(crate) fn handle(&self, operation: &'static str) -> Result<StreamHandle> {
+        if host_work::is_inside() {
+            return Err(self.not_permitted(operation));
+        }
+        if self.thread.is_none() || self.on_own_thread() { Ok(self.handle) } else { Err(self.other_thread(operation)) }
+    }
+
+    #[cold]
+    fn not_permitted(&self, operation: &'static str) -> Error {
+        Error::driver(operation, Status::NOT_PERMITTED.into()).at(self.place())
+    }
+
+    fn on_own_thread(&self) -> bool {
+        self.thread.is_none_or(|thread| thread == std::thread::current().id())
+    }
+
+    #[cold]
+    fn other_thread(&self, operation: &'static str) -> Error {
+        Error::new(ErrorKind::Argument, Status::INVALID_HANDLE, operation)
+            .with_message("it is the default stream of another thread")
+            .with_hint("ask the context for this thread's own with per_thread_stream")
+            .at(self.place())
+    }
+
+    /// Called after work that uses tracked memory was queued.
+    #[inline(always)]
+    pub(crate) fn queued(&self) -> Result<()> {
+        if self.thread.is_some() { self.record_tail_now() } else { Ok(()) }
+    }
+
+    /// Another thread cannot record on this thread's default stream, so it is done after each use of tracked memory.
+    #[cold]
+    fn record_tail_now(&self) -> Result<()> {
+        match &mut *self.tail.lock() {
+            Tail::Live { event } => self.record_into(event).map(|_| ()),
+            Tail::Ended { .. } => Ok(()),
+        }
+    }
+
+    /// Records the stream's work at this moment in the slot's event, which is made if there is none.
+    fn record_into<'a>(&self, slot: &'a mut Option<RawEvent>) -> Result<&'a RawEvent> {
+        let event = match slot {
+            Some(event) => event,
+            None => slot.insert(RawEvent::create(&self.context, EventFlags::DISABLE_TIMING)?),
+        };
+        self.record(event)?;
+        Ok(event)
+    }
+
+    fn record(&self, event: &RawEvent) -> Result<()> {
+        let (driver, context) = (self.context.driver(), self.context.handle());
+        // SAFETY: the caller holds the tail's lock and found the stream live; the event is borrowed.
+        unsafe { driver.event_record(context, event.handle(), self.handle, EventRecordFlags::empty()) }
+            .during("recording an event to order streams", || self.place())
+    }
+
+    /// Makes later work of this stream wait for the work that `earlier` has at this moment.
+    pub(crate) fn follow(&self, earlier: &StreamCore) -> Result<()> {
+        if self.is_same(earlier) {
+            return Ok(());
+        }
+        let mut tail = earlier.tail.lock();
+        let event = match &mut *tail {
+            Tail::Live { event } if earlier.on_own_thread() => Some(earlier.record_into(event)?),
+            Tail::Live { event } => event.as_ref(),
+            Tail::Ended { event } => event.as_deref(),
+        };
+        let Some(event) = event else { return Ok(()) };
+        let handle = self.handle("ordering a stream behind another")?;
+        let (driver, context) = (self.context.driver(), self.context.handle());
+        // SAFETY: this stream is in use by the caller, and the event is kept by the tail's lock until the wait is bound.
+        unsafe { driver.stream_wait_event(context, handle, event.handle(), EventWaitFlags::empty()) }
+            .during("ordering a stream behind another", || self.place())
+    }
+
+    /// An event that is complete when the work that the stream has at this moment is, or `None` when there is none.
+    pub(crate) fn checkpoint(&self) -> Result<Option<Arc<RawEvent>>> {
+        let tail = self.tail.lock();
+        match &*tail {
+            Tail::Ended { event } => Ok(event.clone()),
+            Tail::Live { event } => {
+                let fresh = RawEvent::create(&self.context, EventFlags::DISABLE_TIMING)?;
+                if self.on_own_thread() {
+                    self.record(&fresh)?;
+                } else if let Some(event) = event {
+                    event.synchronize()?;
+                }
+                Ok(Some(Arc::new(fresh)))
+            }
+        }
+    }
+
+    /// Frees memory in this stream's order, behind the events, or returns `None` when the stream has ended or is another
+    /// thread's.
+    pub(crate) fn free_behind(&self, events: &[Arc<RawEvent>], address: DevicePointer) -> Option<Result<()>> {
+        let tail = self.tail.lock();
+        if !matches!(*tail, Tail::Live { .. }) || !self.on_own_thread() {
+            return None;
+        }
+        let (driver, context) = (self.context.driver(), self.context.handle());
+        // The tail's lock keeps the stream from ending while these calls use its handle.
+        let waits = events.iter().try_for_each(|event| {
+            // SAFETY: the stream is live, the event is borrowed.
+            unsafe { driver.stream_wait_event(context, self.handle, event.handle(), EventWaitFlags::empty()) }
+        });
+        // SAFETY: the stream is live; all uses of the memory are in this stream or behind the events just waited for.
+        let freed = waits.and_then(|()| unsafe { driver.free_async(context, address, self.handle) });
+        Some(freed.during("freeing in stream order", || self.place()))
+    }
+
+    /// Whether both are the same live stream, though perhaps under two handles.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || (self.id == other.id && self.context.device() == other.context.device())
+    }
+
+    /// Ends the stream: destroys it if it is owned. Work that is queued still runs, and who has to wait for it still
+    /// can. `pending` says whether anybody may have to.
+    pub(crate) fn end(&self, pending: bool) -> Result<()> {
+        let mut tail = self.tail.lock();
+        let Tail::Live { event } = &mut *tail else { return Ok(()) };
+        let mut event = event.take();
+        if self.on_own_thread() {
+            // Where recording fails the context is lost, and there is nothing left to wait for.
+            if !pending || self.record_into(&mut event).is_err() {
+                event = None;
+            }
+        }
+        *tail = Tail::Ended { event: event.map(Arc::new) };
+        if self.ownership == Ownership::Foreign {
+            return Ok(());
+        }
+        // SAFETY: the tail says that the stream has ended, so nobody uses the handle after this.
+        unsafe { self.context.driver().stream_destroy(self.context.handle(), self.handle) }
+            .during("destroying a stream", || self.place())
+    }
+
+    /// Gives the handle up without destroying the stream.
+    pub(crate) fn release(&self) -> StreamHandle {
+        let mut tail = self.tail.lock();
+        let mut event = None;
+        if self.record_into(&mut event).is_err() {
+            event = None;
+        }
+        *tail = Tail::Ended { event: event.map(Arc::new) };
+        self.handle
+    }
+
+    /// Whether the handle may still be used.
+    pub(crate) fn is_live(&self) -> bool {
+        matches!(*self.tail.lock(), Tail::Live { .. })
+    }
+}
+
+/// Ends a stream in the drop of its owner, whose reference is one of the core's.
+pub(super) fn end_in_drop(core: &Arc<StreamCore>) {
+    // Any reference beside the owner's belongs to memory that the stream has used.
+    let pending = Arc::strong_count(core) > 1;
+    let core = core.clone();
+    reaper::now_or_later(move || drop_error::report(core.end(pending)));
+}

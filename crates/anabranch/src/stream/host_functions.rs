@@ -1,0 +1,48 @@
+//! Host functions and callbacks.
+
+use super::Stream;
+use crate::error::{Result, ResultExt};
+use crate::host_work;
+use anabranch_hal::Status;
+
+impl Stream {
+    /// Runs `function` on a thread of the driver's after all work queued so far, and before all work queued later. Its
+    /// start has the effect of having synchronised everything before it in this stream.
+    ///
+    /// The function must not use this library, nor wait for work that is not certain to run without it; calls it makes
+    /// answer 800. Dropping objects of this library inside of it is fine. When the context is in error it is dropped
+    /// without being run. If it panics, the next [`synchronize`](Self::synchronize) or [`query`](Self::query) of this
+    /// stream reports the panic once; later work runs all the same.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    pub fn launch_host_func<F>(&self, function: F) -> Result<()>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        let operation = "launching a host function";
+        let handle = self.core.handle(operation)?;
+        let work = host_work::host_function(function);
+        // SAFETY: the stream is live while it is borrowed; the driver catches the work's panics.
+        unsafe { self.core.context().driver().stream_launch_host_function(self.core.context().handle(), handle, work) }
+            .during(operation, || self.core.place())
+    }
+
+    /// Runs `callback` as [`launch_host_func`](Self::launch_host_func) does, but also when the context is in error, and
+    /// tells it the status. It runs exactly once. It cannot be captured into a graph. The driver's documentation calls
+    /// this the older way, and recommends host functions where the status is not needed.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    pub fn add_callback<F>(&self, callback: F) -> Result<()>
+    where
+        F: FnOnce(Status) + Send + 'static,
+    {
+        let operation = "adding a callback";
+        let handle = self.core.handle(operation)?;
+        let callback = host_work::callback(callback);
+        // SAFETY: the stream is live while it is borrowed; the driver catches the callback's panics.
+        unsafe { self.core.context().driver().stream_add_callback(self.core.context().handle(), handle, callback) }
+            .during(operation, || self.core.place())
+    }
+}

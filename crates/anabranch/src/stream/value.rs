@@ -1,0 +1,202 @@
+//! Waiting for, and writing, a value in memory, in stream order.
+
+use super::Stream;
+use crate::context::Context;
+use crate::error::{Result, ResultExt};
+use crate::memory::Allocation;
+use anabranch_hal::{Access, DevicePointer, PinnedFlags, Value, WaitValueFlags, WriteValueFlags};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The condition of a value wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WaitCondition {
+    /// `(signed)(*address - value) >= 0`: at least `value`, cyclic.
+    GreaterOrEqual,
+    /// `*address == value`.
+    Equal,
+    /// `(*address & value) != 0`.
+    And,
+    /// `!(*address | value) != 0`. Needs `Capabilities::STREAM_WAIT_VALUE_NOR`.
+    Nor,
+}
+
+impl WaitCondition {
+    fn flags(self) -> WaitValueFlags {
+        match self {
+            Self::GreaterOrEqual => WaitValueFlags::GREATER_OR_EQUAL,
+            Self::Equal => WaitValueFlags::EQUAL,
+            Self::And => WaitValueFlags::AND,
+            Self::Nor => WaitValueFlags::NOR,
+        }
+    }
+}
+
+/// A number of 64 bits that the host and streams can read, write and wait for, starting at 0.
+///
+/// A stream that waits for a signal waits until somebody sets it: the order is invisible to the scheduler, so that it
+/// can deadlock where an event would not. Where an [`Event`](crate::Event) says the same thing, use an event. Set a signal
+/// before you drop it: a stream that still waits for it then waits for ever.
+///
+/// ```
+/// use anabranch::WaitCondition;
+/// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+/// let stream = context.create_stream()?;
+/// let signal = context.create_signal()?;
+/// stream.wait_signal(&signal, WaitCondition::GreaterOrEqual, 1)?;
+/// assert!(!stream.query()?);
+/// signal.set(1);
+/// stream.synchronize()?;
+/// # Ok::<(), anabranch::Error>(())
+/// ```
+pub struct Signal {
+    memory: Allocation,
+}
+
+impl Signal {
+    /// Sets the value from the host.
+    pub fn set(&self, value: u64) {
+        self.atomic().store(value, Ordering::SeqCst);
+    }
+
+    /// The value as the host sees it.
+    pub fn get(&self) -> u64 {
+        self.atomic().load(Ordering::SeqCst)
+    }
+
+    fn atomic(&self) -> &AtomicU64 {
+        // SAFETY: the memory has 8 bytes, is aligned (pinned memory is, to pages or at least 256 bytes), lives as long
+        // as `self`, and is only ever used through atomics by the host and in one piece by devices.
+        unsafe { AtomicU64::from_ptr(self.memory.address().0 as usize as *mut u64) }
+    }
+
+    fn pointer(&self) -> DevicePointer {
+        self.memory.address()
+    }
+}
+
+impl fmt::Debug for Signal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Signal({})", self.get())
+    }
+}
+
+impl Context {
+    /// A [`Signal`], at 0.
+    ///
+    /// # Errors
+    /// 2 when there is no pinned memory left.
+    pub fn create_signal(&self) -> Result<Signal> {
+        let memory =
+            Allocation::pinned(self.core(), size_of::<u64>(), PinnedFlags::PORTABLE | PinnedFlags::DEVICE_MAP)?;
+        let signal = Signal { memory };
+        signal.set(0);
+        Ok(signal)
+    }
+}
+
+impl Stream {
+    /// Makes later work of this stream wait until the signal's value satisfies the condition.
+    ///
+    /// # Errors
+    /// 801 where the device has no waits on 64-bit values; 400 when the signal is of another context.
+    pub fn wait_signal(&self, signal: &Signal, condition: WaitCondition, value: u64) -> Result<()> {
+        let operation = "waiting for a signal";
+        signal.memory.require_context(&self.core, operation)?;
+        // The signal's memory outlives the wait: it is freed behind its uses.
+        signal.memory.uses().order(&self.core, Access::Read)?;
+        // SAFETY: the signal's memory is live until the wait has run, and aligned.
+        unsafe { self.wait_value(operation, signal.pointer(), Value::U64(value), condition.flags()) }
+    }
+
+    /// Sets the signal's value in stream order: after all work queued so far.
+    ///
+    /// # Errors
+    /// 801 where the device has no writes of 64-bit values; 400 when the signal is of another context.
+    pub fn write_signal(&self, signal: &Signal, value: u64) -> Result<()> {
+        let operation = "setting a signal";
+        signal.memory.require_context(&self.core, operation)?;
+        // Setting it is unordered by its nature, so it counts as a read: it only keeps the memory.
+        signal.memory.uses().order(&self.core, Access::Read)?;
+        // SAFETY: the signal's memory is live until the write has run, and aligned.
+        unsafe { self.write_value(operation, signal.pointer(), Value::U64(value), WriteValueFlags::empty()) }
+    }
+
+    /// Makes later work of this stream wait until the 32 bits at `address` satisfy the condition in `flags`.
+    ///
+    /// # Safety
+    /// The address is valid for the device until the wait has run.
+    ///
+    /// # Errors
+    /// 1 when the address is not aligned to 4 bytes or the flags make no sense.
+    pub unsafe fn wait_value_32(&self, address: DevicePointer, value: u32, flags: WaitValueFlags) -> Result<()> {
+        // SAFETY: the address is the caller's word.
+        unsafe { self.wait_value("waiting for a value", address, Value::U32(value), flags) }
+    }
+
+    /// Makes later work of this stream wait until the 64 bits at `address` satisfy the condition in `flags`.
+    ///
+    /// # Safety
+    /// The address is valid for the device until the wait has run.
+    ///
+    /// # Errors
+    /// 1 when the address is not aligned to 8 bytes or the flags make no sense; 801 where the device has it not.
+    pub unsafe fn wait_value_64(&self, address: DevicePointer, value: u64, flags: WaitValueFlags) -> Result<()> {
+        // SAFETY: the address is the caller's word.
+        unsafe { self.wait_value("waiting for a value", address, Value::U64(value), flags) }
+    }
+
+    /// Writes 32 bits at `address` in stream order.
+    ///
+    /// # Safety
+    /// The address is valid for the device until the write has run.
+    ///
+    /// # Errors
+    /// 1 when the address is not aligned to 4 bytes or the flags make no sense.
+    pub unsafe fn write_value_32(&self, address: DevicePointer, value: u32, flags: WriteValueFlags) -> Result<()> {
+        // SAFETY: the address is the caller's word.
+        unsafe { self.write_value("writing a value", address, Value::U32(value), flags) }
+    }
+
+    /// Writes 64 bits at `address` in stream order.
+    ///
+    /// # Safety
+    /// The address is valid for the device until the write has run.
+    ///
+    /// # Errors
+    /// 1 when the address is not aligned to 8 bytes or the flags make no sense; 801 where the device has it not.
+    pub unsafe fn write_value_64(&self, address: DevicePointer, value: u64, flags: WriteValueFlags) -> Result<()> {
+        // SAFETY: the address is the caller's word.
+        unsafe { self.write_value("writing a value", address, Value::U64(value), flags) }
+    }
+
+    unsafe fn wait_value(
+        &self,
+        operation: &'static str,
+        address: DevicePointer,
+        value: Value,
+        flags: WaitValueFlags,
+    ) -> Result<()> {
+        let handle = self.core.handle(operation)?;
+        let context = self.core.context();
+        // SAFETY: the stream is live while it is borrowed; the address is the caller's word.
+        unsafe { context.driver().stream_wait_value(context.handle(), handle, address, value, flags) }
+            .during(operation, || self.core.place())?;
+        self.core.queued()
+    }
+
+    unsafe fn write_value(
+        &self,
+        operation: &'static str,
+        address: DevicePointer,
+        value: Value,
+        flags: WriteValueFlags,
+    ) -> Result<()> {
+        let handle = self.core.handle(operation)?;
+        let context = self.core.context();
+        // SAFETY: the stream is live while it is borrowed; the address is the caller's word.
+        unsafe { context.driver().stream_write_value(context.handle(), handle, address, value, flags) }
+            .during(operation, || self.core.place())?;
+        self.core.queued()
+    }
+}

@@ -1,0 +1,19 @@
+//! What the tests share.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+use anabranch::{Context, Instance, Signal, Stream, WaitCondition};
+
+/// The host device, with workers of its own, so that tests do not wait for each other.
+pub(crate) fn host() -> Context {
+    let instance = Instance::builder().cuda(false).host_devices(1).build().unwrap();
+    instance.device("host").unwrap().context().unwrap()
+}
+
+/// Makes later work of `stream` wait until the signal is set to 1.
+#[allow(dead_code, reason = "not every test file holds a stream up")]
+pub(crate) fn hold(context: &Context, stream: &Stream) -> Signal {
+    let signal = context.create_signal().unwrap();
+    stream.wait_signal(&signal, WaitCondition::GreaterOrEqual, 1).unwrap();
+    signal
+}

@@ -1,0 +1,10 @@
+//! A callback runs later, and borrows nothing that may be gone by then.
+
+use anabranch::{Result, Stream};
+
+fn count(stream: &Stream) -> Result<()> {
+    let mut count = 0;
+    stream.add_callback(|_| count += 1)
+}
+
+fn main() {}

@@ -1,0 +1,137 @@
+//! Bad input: one typed error that names the operation and the remedy.
+
+mod common;
+
+use anabranch::{
+    BackendKind, DualModule, ErrorKind, HostFunction, Instance, LaunchConfig, Module, Region, Status, Volume, VolumeMut,
+};
+use common::host;
+
+#[track_caller]
+fn says(error: &anabranch::Error, status: Status, parts: &[&str]) {
+    let text = error.to_string();
+    assert_eq!(error.status(), status, "{text}");
+    assert!(!text.contains('\n'), "more than one line: {text}");
+    for part in parts {
+        assert!(text.contains(part), "`{part}` is not in: {text}");
+    }
+}
+
+#[test]
+fn device_names() {
+    let instance = Instance::builder().cuda(false).host_devices(2).build().unwrap();
+    says(&instance.device("gpu").unwrap_err(), Status::INVALID_DEVICE, &["`gpu`", "host", "cuda:N"]);
+    says(&instance.device("host:2").unwrap_err(), Status::INVALID_DEVICE, &["host:2", "host:0, host:1"]);
+    let error = instance.device("cuda:0").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Absent);
+    says(&error, Status::NO_DEVICE, &["cuda:0", "left out"]);
+}
+
+#[test]
+fn safety_27_a_missing_library_is_data() {
+    let instance = Instance::new().unwrap();
+    for absent in instance.absent_backends() {
+        assert!(!absent.absence.reason.is_empty() && !absent.absence.remedy.is_empty());
+    }
+    let cuda = instance.devices().iter().any(|device| device.backend() == BackendKind::Cuda);
+    assert_ne!(cuda, instance.absent_backends().iter().any(|absent| absent.backend == BackendKind::Cuda));
+    assert!(instance.devices().iter().any(|device| device.backend() == BackendKind::Host));
+}
+
+#[test]
+fn no_back_end_at_all() {
+    let instance = Instance::builder().cuda(false).host(false).build().unwrap();
+    if std::env::var_os(anabranch::DEVICE_VARIABLE).is_none() {
+        says(&instance.default_device().unwrap_err(), Status::NO_DEVICE, &["no back end"]);
+    }
+    assert_eq!(instance.absent_backends().len(), 2);
+}
+
+#[test]
+fn options_that_make_no_sense() {
+    for builder in [Instance::builder().host_devices(0), Instance::builder().host_workers(0)] {
+        says(&builder.build().unwrap_err(), Status::INVALID_VALUE, &["at least 1"]);
+    }
+}
+
+#[test]
+fn copies_of_unequal_lengths() {
+    let stream = host().create_stream().unwrap();
+    let (mut four, five) = (stream.upload(&[0u8; 4]).unwrap(), stream.upload(&[0u8; 5]).unwrap());
+    says(&stream.copy(&mut four, &five).unwrap_err(), Status::INVALID_VALUE, &["4 elements", "source 5"]);
+    says(&stream.copy_from_host(&mut four, &[1]).unwrap_err(), Status::INVALID_VALUE, &["4 elements"]);
+    says(&four.slice(3..5).unwrap_err(), Status::INVALID_VALUE, &["3 to 5", "4 elements"]);
+    let region = Region { extent: [3, 2, 1], ..Region::default() };
+    let error = stream.copy_region(VolumeMut::new(&mut four, 2, 2), Volume::new(&five, 2, 2), &region).unwrap_err();
+    says(&error, Status::INVALID_VALUE, &["rows of 2 elements"]);
+}
+
+#[test]
+fn safety_16_a_buffer_of_another_context() {
+    let instance = Instance::builder().cuda(false).host_devices(2).build().unwrap();
+    let first = instance.device("host:0").unwrap().context().unwrap().create_stream().unwrap();
+    let second = instance.device("host:1").unwrap().context().unwrap().create_stream().unwrap();
+    let (a, mut b) = (first.upload(&[1u8; 4]).unwrap(), second.upload(&[2u8; 4]).unwrap());
+    says(&first.copy(&mut b, &a).unwrap_err(), Status::INVALID_HANDLE, &["another context", "copy_peer"]);
+    second.copy_peer(&mut b, &a).unwrap();
+    assert_eq!(second.download(&b).unwrap(), [1; 4]);
+    let elsewhere = host().create_stream().unwrap();
+    says(&elsewhere.copy_peer(&mut b, &a).unwrap_err(), Status::INVALID_HANDLE, &["another context"]);
+}
+
+#[test]
+fn safety_1_arguments_that_do_not_fit_the_kernel() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let module = DualModule::new().host_function(HostFunction::new("two", &[8, 4], |_, _| {})).load(&context).unwrap();
+    let kernel = module.kernel("two").unwrap();
+    let (memory, config) = (stream.upload(&[0u32]).unwrap(), LaunchConfig::new(1, 1));
+    // SAFETY: the kernel does nothing, and these launches are refused.
+    let errors = unsafe {
+        [
+            stream.launch(&kernel, &config, (&memory,)).unwrap_err(),
+            stream.launch(&kernel, &config, (&memory, 1u32, 2u32)).unwrap_err(),
+            stream.launch(&kernel, &config, (&memory, 1u64)).unwrap_err(),
+        ]
+    };
+    for error in &errors {
+        says(error, Status::INVALID_VALUE, &["`two`", "[8, 4]"]);
+    }
+    says(&module.kernel("three").unwrap_err(), Status::NOT_FOUND, &["`three`", "two"]);
+}
+
+#[test]
+fn launches_that_do_not_fit_the_device() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let module = DualModule::new().host_function(HostFunction::new("none", &[], |_, _| {})).load(&context).unwrap();
+    let kernel = module.kernel("none").unwrap();
+    let launch = |config: LaunchConfig| {
+        // SAFETY: the kernel does nothing, and these launches are refused.
+        unsafe { stream.launch(&kernel, &config, ()) }.unwrap_err()
+    };
+    says(&launch(LaunchConfig::new(0, 1)), Status::INVALID_VALUE, &["the grid [0, 1, 1] has no blocks"]);
+    says(&launch(LaunchConfig::new(1, (0, 1))), Status::INVALID_VALUE, &["has no threads"]);
+    says(&launch(LaunchConfig::new(1, 2048)), Status::INVALID_VALUE, &["2048 threads", "1024"]);
+    let config = LaunchConfig::new(1, 1);
+    says(&launch(config.dynamic_shared_bytes(1 << 20)), Status::INVALID_VALUE, &["1048576 bytes of shared memory"]);
+    says(&launch(config.dynamic_shared_bytes(1 << 16)), Status::INVALID_VALUE, &["MaxDynamicSharedBytes"]);
+}
+
+#[test]
+fn out_of_memory() {
+    let stream = host().create_stream().unwrap();
+    says(&stream.allocate_zeroed::<u8>(1 << 50).unwrap_err(), Status::OUT_OF_MEMORY, &["allocating", "trim"]);
+    says(&stream.allocate_zeroed::<u64>(usize::MAX / 2).unwrap_err(), Status::OUT_OF_MEMORY, &["address space"]);
+}
+
+#[test]
+fn code_for_another_kind_of_device() {
+    let context = host();
+    says(&Module::load_ptx(&context, ".version 8.0").unwrap_err(), Status::NOT_SUPPORTED, &["functions in Rust"]);
+    let error = DualModule::new().ptx(".version 8.0").load(&context).unwrap_err();
+    says(&error, Status::NO_BINARY_FOR_GPU, &["no host functions", "DualModule"]);
+    let error = Module::load_file(&context, "no/such/file.ptx").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    says(&error, Status::FILE_NOT_FOUND, &["no/such/file.ptx"]);
+}

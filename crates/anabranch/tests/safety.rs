@@ -1,0 +1,220 @@
+//! Classes of defects that safe code must not be able to bring about, as far as no other file has their test.
+//! `docs/safety.md` lists them all by the numbers in the tests' names.
+
+mod common;
+
+use anabranch::{
+    Buffer, Context, ContextFlags, DualModule, Error, ErrorKind, Event, EventFlags, HostFunction, Instance, Kernel,
+    KernelFault, LaunchConfig, ManagedBuffer, MemoryPool, Module, PinnedBuffer, Signal, Status, Stream, StreamFlags,
+    flush_deferred_drops, reset_drop_error_hook, set_drop_error_hook,
+};
+use common::{hold, host};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+/// Closures as a kernel of one parameter for memory, which they do not use.
+fn kernel(context: &Context, body: impl Fn() + Send + Sync + 'static) -> Kernel {
+    let function = HostFunction::new("kernel", &[8], move |_, _| body());
+    DualModule::new().host_function(function).load(context).unwrap().kernel("kernel").unwrap()
+}
+
+/// A context of its own, lost to a fault, with a stream and a buffer of it.
+fn lost(context: &Context) -> (Context, Stream, Buffer<u8>) {
+    let lost = context.device().create_context(ContextFlags::empty()).unwrap();
+    let stream = lost.create_stream().unwrap();
+    let mut buffer = stream.allocate_zeroed::<u8>(64).unwrap();
+    let fault = kernel(&lost, || KernelFault::trap("on purpose").raise());
+    // SAFETY: the kernel uses no memory.
+    unsafe { stream.launch(&fault, &LaunchConfig::new(1, 1), (&mut buffer,)) }.unwrap();
+    assert!(stream.synchronize().unwrap_err().is_sticky());
+    (lost, stream, buffer)
+}
+
+#[test]
+fn safety_8_a_buffer_dropped_and_used_elsewhere_while_a_scope_copies_it() {
+    let context = host();
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let dropped = stream.upload(&vec![3u8; 1 << 16]).unwrap();
+    let mut changed = stream.upload(&[5u8; 16]).unwrap();
+    let (mut first, mut second) = (vec![0u8; 1 << 16], [0u8; 16]);
+    let signal = hold(&context, &stream);
+    let reused = stream
+        .sync_scope(|scope| {
+            scope.copy_to_host(&mut first, &dropped)?;
+            scope.copy_to_host(&mut second, &changed)?;
+            drop(dropped);
+            other.fill(&mut changed, 9)?;
+            let reused = other.allocate_zeroed::<u8>(1 << 16)?;
+            assert!(!other.query()?, "the other stream does not wait for the copy");
+            signal.set(1);
+            Ok(reused)
+        })
+        .unwrap();
+    assert!(first.iter().all(|&byte| byte == 3));
+    assert_eq!(second, [5; 16]);
+    assert_eq!(other.download(&changed).unwrap(), [9; 16]);
+    assert!(other.download(&reused).unwrap().iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn safety_10_a_code_that_nobody_knows_is_a_status_like_any_other() {
+    let (unknown, again) = (Status(4242), Status(4242));
+    assert_eq!(unknown, again);
+    assert_eq!(unknown.result(), Err(unknown));
+    assert_eq!((unknown.name(), unknown.is_sticky()), (None, false));
+    assert!(unknown.to_string().contains("4242"));
+}
+
+#[test]
+fn safety_14_neither_shutdown_nor_the_raw_handle_keeps_the_context() {
+    let context = host();
+    let free = || context.memory_info().unwrap().free;
+    let before = free();
+    let end_by: [fn(Stream); 3] = [|stream| stream.shutdown().unwrap(), |stream| _ = stream.into_raw(), drop];
+    for end in end_by {
+        let own = context.device().create_context(ContextFlags::empty()).unwrap();
+        let stream = own.create_stream().unwrap();
+        // Memory that is given back by nobody but its context when that is destroyed.
+        // SAFETY: the context is live.
+        unsafe { context.device().driver().allocate(own.as_raw(), 1 << 20) }.unwrap();
+        assert!(free() < before);
+        end(stream);
+        drop(own);
+        // A context is destroyed by a thread of its own, perhaps behind other things.
+        for _ in 0..100 {
+            flush_deferred_drops();
+            if free() == before {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        assert_eq!(free(), before, "the context is still there");
+    }
+}
+
+#[test]
+fn safety_15_shutdown_needs_the_only_handle() {
+    let stream = Arc::new(host().create_stream().unwrap());
+    let clone = stream.clone();
+    // The type asks for the value itself, and gives it back where there is another handle.
+    let stream = Arc::try_unwrap(stream).unwrap_err();
+    stream.synchronize().unwrap();
+    drop(clone);
+    Arc::try_unwrap(stream).unwrap().shutdown().unwrap();
+}
+
+#[test]
+fn safety_17_no_buffer_is_empty_where_an_allocation_failed() {
+    let stream = host().create_stream().unwrap();
+    let error = stream.allocate_zeroed::<u8>(1 << 50).unwrap_err();
+    assert_eq!(error.status(), Status::OUT_OF_MEMORY);
+    let empty = stream.allocate_zeroed::<u8>(0).unwrap();
+    assert!(empty.is_empty() && stream.download(&empty).unwrap().is_empty());
+}
+
+#[test]
+fn safety_18_dropping_never_waits() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let other = context.create_stream_with_flags(StreamFlags::empty()).unwrap();
+    let kernel = kernel(&context, || {});
+    let mut device = stream.allocate_zeroed::<u8>(1 << 12).unwrap();
+    let mut plain = context.allocate_zeroed::<u8>(&stream, 1 << 12).unwrap();
+    let mut pinned = context.allocate_pinned::<u8>(1 << 12).unwrap();
+    let mut managed = context.allocate_managed::<u8>(1 << 12).unwrap();
+    let gate = context.create_signal().unwrap();
+    let signal = hold(&context, &stream);
+    stream.wait_signal(&gate, anabranch::WaitCondition::GreaterOrEqual, 0).unwrap();
+    stream.fill(&mut device, 1).unwrap();
+    stream.fill(&mut plain, 1).unwrap();
+    stream.copy(&mut pinned, &device).unwrap();
+    stream.fill(&mut managed, 1).unwrap();
+    // SAFETY: the kernel uses no memory.
+    unsafe { stream.launch(&kernel, &LaunchConfig::new(1, 1), (&mut device,)) }.unwrap();
+    let event = stream.record_event().unwrap();
+    other.wait_event(&event).unwrap();
+    // Whoever waited here would wait for ever: the stream is let go only afterwards.
+    drop((device, plain, pinned, managed, gate, event, kernel, stream));
+    assert!(!other.query().unwrap());
+    signal.set(1);
+    other.synchronize().unwrap();
+}
+
+#[test]
+fn safety_26_an_error_of_a_drop_goes_to_the_hook_and_nowhere_else() {
+    let context = host();
+    let told: Arc<Mutex<Vec<Error>>> = Arc::default();
+    let hook = told.clone();
+    set_drop_error_hook(move |error| hook.lock().unwrap().push(error.clone()));
+    let (lost, stream, buffer) = lost(&context);
+    drop((buffer, stream, lost));
+    flush_deferred_drops();
+    // Calls that have nothing to do with it are not told.
+    let unrelated = context.create_stream().unwrap();
+    let memory = unrelated.upload(&[1u8, 2, 3]).unwrap();
+    assert_eq!(unrelated.download(&memory).unwrap(), [1, 2, 3]);
+    context.synchronize().unwrap();
+    reset_drop_error_hook();
+    let told = told.lock().unwrap();
+    let freeing = told.iter().find(|error| error.status() == Status::LAUNCH_FAILED).expect("the hook is told");
+    assert_eq!(freeing.kind(), ErrorKind::Asynchronous);
+}
+
+#[test]
+fn safety_21_what_crosses_threads_and_tasks_can() {
+    fn crosses<T: Send + Sync + 'static>() {}
+    crosses::<Instance>();
+    crosses::<Context>();
+    crosses::<Stream>();
+    crosses::<Event>();
+    crosses::<Signal>();
+    crosses::<Buffer<f32>>();
+    crosses::<PinnedBuffer<f32>>();
+    crosses::<ManagedBuffer<f32>>();
+    crosses::<MemoryPool>();
+    crosses::<Module>();
+    crosses::<Kernel>();
+    crosses::<Error>();
+}
+
+#[test]
+fn safety_29_a_handle_that_comes_again_is_another_stream() {
+    let context = host();
+    let mut memory = context.create_stream().unwrap().upload(&[1u32; 4]).unwrap();
+    let first = context.create_stream().unwrap();
+    let (handle, id) = (first.as_raw(), first.id());
+    let signal = hold(&context, &first);
+    first.fill(&mut memory, 7).unwrap();
+    drop(first);
+    let (mut ids, mut later) = (HashSet::from([id]), Vec::new());
+    for _ in 0..64 {
+        let stream = context.create_stream().unwrap();
+        assert!(ids.insert(stream.id()), "an id came again");
+        later.push(stream);
+    }
+    // One with the handle of the stream that is gone, if there is one, is not taken for it.
+    let same = later.iter().position(|stream| stream.as_raw() == handle).unwrap_or(0);
+    let reader = later.swap_remove(same);
+    let mut copy = reader.allocate_zeroed::<u32>(4).unwrap();
+    reader.copy(&mut copy, &memory).unwrap();
+    assert!(!reader.query().unwrap(), "the reader does not wait for the writer that is gone");
+    signal.set(1);
+    assert_eq!(reader.download(&copy).unwrap(), [7; 4]);
+}
+
+#[test]
+fn safety_18_a_panic_of_queued_work_survives_the_drop_of_what_the_stream_used() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let mut pinned = context.allocate_pinned::<u8>(64).unwrap();
+    stream.fill(&mut pinned, 1).unwrap();
+    stream.launch_host_func(|| panic!("on purpose")).unwrap();
+    // The library itself waits for an event behind the panic before it gives the memory back.
+    let event = stream.record_event_with_flags(EventFlags::DISABLE_TIMING).unwrap();
+    drop((pinned, event));
+    for _ in 0..20 {
+        flush_deferred_drops();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(stream.synchronize().unwrap_err().kind(), ErrorKind::Panicked);
+}
