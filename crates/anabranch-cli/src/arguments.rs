@@ -1,0 +1,70 @@
+//! What can be written on the command line.
+
+use clap::{Args, Parser, Subcommand};
+
+/// Streams, events and memory of GPUs, and of a software device that needs none: shows which devices there are, and
+/// checks that they do what the documentation says.
+#[derive(Debug, Parser)]
+#[command(name = "anabranch", version, arg_required_else_help = true, after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  anabranch devices                              what is there, and what is missing
+  anabranch conformance                          check the default device
+  anabranch conformance --device host            check the software device
+  anabranch conformance --filter event           only the cases about events
+
+Environment:
+  ANABRANCH_DEVICE         the device that is used where none is named, such as cuda:0 or host
+  ANABRANCH_HOST_DEVICES   how many software devices there are
+  ANABRANCH_HOST_WORKERS   how many threads run their work
+
+Exit status: 0 if all is well, 1 if something failed, 2 if the command line makes no sense.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Shows every device with its properties, and what is missing for those that are not there.
+    Devices(DevicesOptions),
+    /// Asks a device several hundred questions about streams, events, memory and kernels, and compares its answers with
+    /// those of real hardware.
+    Conformance(ConformanceOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DevicesOptions {
+    /// Prints one JSON object, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConformanceOptions {
+    /// The device to ask: cuda, cuda:1, host, host:1. Without it the default device: what ANABRANCH_DEVICE names, else
+    /// the first GPU, else the software device.
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
+
+    /// Runs only the cases whose name contains this text, or whose rule is this text.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+
+    /// Prints one JSON object in each line, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Prints the names of the cases, and runs none.
+    #[arg(long)]
+    pub(crate) list: bool,
+
+    /// Runs only the case of exactly this name.
+    #[arg(long, hide = true, value_name = "NAME", conflicts_with_all = ["filter", "list"])]
+    pub(crate) exact: Option<String>,
+
+    /// Runs cases in this process even if they leave the device unusable for it, and prints only the outcome.
+    #[arg(long, hide = true, requires = "exact")]
+    pub(crate) in_this_process: bool,
+}

@@ -1,0 +1,126 @@
+//! Flags and handles of events that are refused, and those that are not.
+
+use crate::case::{Case, Need, Verdict, equal, holds, refused, status_of};
+use crate::environment::Environment;
+use anabranch::hal::EventHandle;
+use anabranch::{Capabilities, EventFlags, EventRecordFlags, EventWaitFlags, Status};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("event_flags.known_ones_are_kept", "E8", known_ones_are_kept),
+    Case::new("event_flags.unknown_ones_are_refused", "E8", unknown_ones_are_refused),
+    Case::new("event_flags.interprocess_with_timing", "E8", interprocess_with_timing),
+    Case::new("event_flags.interprocess", "E8", interprocess).needs(INTERPROCESS),
+    Case::new("event_flags.export_of_another_event", "E8", export_of_another_event).needs(INTERPROCESS),
+    Case::new("event_flags.unknown_record_flags", "E8", unknown_record_flags),
+    Case::new("event_flags.unknown_wait_flags", "E8", unknown_wait_flags),
+    Case::new("event_flags.external_record_outside_capture", "C6", external_record_outside_capture),
+    Case::new("event_flags.external_wait_outside_capture", "C6", external_wait_outside_capture),
+    Case::new("event_flags.refused_record_changes_nothing", "X2", refused_record_changes_nothing),
+    Case::new("event_flags.null_event_in_streams", "X2", null_event_in_streams),
+    Case::new("event_flags.null_event", "X2", null_event),
+    Case::new("event_flags.null_event_measured", "X2", null_event_measured),
+];
+
+const INTERPROCESS: &[Need] = &[Need::Capability(Capabilities::INTERPROCESS_EVENTS)];
+const NULL: EventHandle = EventHandle::from_raw(0);
+
+fn known_ones_are_kept(environment: &Environment) -> Verdict {
+    let all = EventFlags::BLOCKING_SYNC | EventFlags::DISABLE_TIMING;
+    for flags in [EventFlags::empty(), EventFlags::BLOCKING_SYNC, EventFlags::DISABLE_TIMING, all] {
+        equal("the flags", environment.context().create_event_with_flags(flags)?.flags(), flags)?;
+    }
+    Ok(())
+}
+
+fn unknown_ones_are_refused(environment: &Environment) -> Verdict {
+    for bits in [0x10, 0x80] {
+        let created = environment.context().create_event_with_flags(EventFlags::from_bits_retain(bits));
+        refused(&format!("flags {bits:#x}"), created, Status::INVALID_VALUE)?;
+    }
+    Ok(())
+}
+
+fn interprocess_with_timing(environment: &Environment) -> Verdict {
+    let created = environment.context().create_event_with_flags(EventFlags::INTERPROCESS);
+    refused("creating", created, Status::INVALID_VALUE)
+}
+
+fn interprocess(environment: &Environment) -> Verdict {
+    let flags = EventFlags::INTERPROCESS | EventFlags::DISABLE_TIMING;
+    let event = environment.context().create_event_with_flags(flags)?;
+    let exported = event.export()?;
+    let opened = anabranch::Event::open(environment.context(), &exported);
+    refused("opening it in the process that made it", opened, Status::INVALID_CONTEXT)
+}
+
+fn export_of_another_event(environment: &Environment) -> Verdict {
+    refused("exporting", environment.context().create_event()?.export(), Status::INVALID_HANDLE)
+}
+
+fn unknown_record_flags(environment: &Environment) -> Verdict {
+    let (stream, event) = (environment.stream()?, environment.context().create_event()?);
+    let recorded = stream.record_with_flags(&event, EventRecordFlags::from_bits_retain(0x40));
+    refused("recording", recorded, Status::INVALID_VALUE)
+}
+
+fn unknown_wait_flags(environment: &Environment) -> Verdict {
+    let (stream, event) = (environment.stream()?, environment.context().create_event()?);
+    let waited = stream.wait_event_with_flags(&event, EventWaitFlags::from_bits_retain(0x40));
+    refused("waiting", waited, Status::INVALID_VALUE)
+}
+
+fn external_record_outside_capture(environment: &Environment) -> Verdict {
+    let (stream, event) = (environment.stream()?, environment.context().create_event()?);
+    let result = stream.record_with_flags(&event, EventRecordFlags::EXTERNAL);
+    refused("external record", result, Status::ILLEGAL_STATE)
+}
+
+fn external_wait_outside_capture(environment: &Environment) -> Verdict {
+    let (stream, event) = (environment.stream()?, environment.context().create_event()?);
+    let result = stream.wait_event_with_flags(&event, EventWaitFlags::EXTERNAL);
+    refused("external wait", result, Status::ILLEGAL_STATE)
+}
+
+fn refused_record_changes_nothing(environment: &Environment) -> Verdict {
+    let (stream, event) = (environment.stream()?, environment.context().create_event()?);
+    refused("recording", stream.record_with_flags(&event, EventRecordFlags::EXTERNAL), Status::ILLEGAL_STATE)?;
+    refused("measuring, as before any record", event.elapsed_since(&event), Status::INVALID_HANDLE)?;
+    stream.record(&event)?;
+    stream.synchronize()?;
+    holds("the event is complete", event.query()?)
+}
+
+fn null_event_in_streams(environment: &Environment) -> Verdict {
+    let (driver, context) = (environment.device().driver(), environment.context().as_raw());
+    let stream = environment.stream()?;
+    // SAFETY: the stream is live; the driver refuses a null event.
+    let recorded = unsafe { driver.event_record(context, NULL, stream.as_raw(), EventRecordFlags::empty()) };
+    equal("recording", status_of(recorded), Status::INVALID_HANDLE)?;
+    // SAFETY: as above.
+    let waited = unsafe { driver.stream_wait_event(context, stream.as_raw(), NULL, EventWaitFlags::empty()) };
+    equal("waiting", status_of(waited), Status::INVALID_HANDLE)?;
+    stream.synchronize()?;
+    Ok(())
+}
+
+fn null_event(environment: &Environment) -> Verdict {
+    let (driver, context) = (environment.device().driver(), environment.context().as_raw());
+    // SAFETY: the context is live; the driver refuses a null event.
+    equal("querying", status_of(unsafe { driver.event_query(context, NULL) }), Status::INVALID_HANDLE)?;
+    // SAFETY: as above.
+    equal("synchronising", status_of(unsafe { driver.event_synchronize(context, NULL) }), Status::INVALID_HANDLE)?;
+    // SAFETY: as above.
+    equal("destroying", status_of(unsafe { driver.event_destroy(context, NULL) }), Status::INVALID_HANDLE)
+}
+
+fn null_event_measured(environment: &Environment) -> Verdict {
+    let (driver, context) = (environment.device().driver(), environment.context().as_raw());
+    let event = environment.stream()?.record_event()?;
+    event.synchronize()?;
+    // SAFETY: the event is live; the driver refuses a null event.
+    let from_null = unsafe { driver.event_elapsed(context, NULL, event.as_raw()) };
+    equal("from a null event", status_of(from_null), Status::INVALID_HANDLE)?;
+    // SAFETY: as above.
+    let to_null = unsafe { driver.event_elapsed(context, event.as_raw(), NULL) };
+    equal("to a null event", status_of(to_null), Status::INVALID_HANDLE)
+}

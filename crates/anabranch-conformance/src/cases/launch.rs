@@ -1,0 +1,230 @@
+//! Launches: what kernels are given, where their threads stand, and what they share.
+
+use super::memory_raw::numbers;
+use crate::case::{Case, Need, Verdict, equal, holds, refused};
+use crate::environment::Environment;
+use crate::gate::Gate;
+use crate::kernels::{self, Mixed};
+use anabranch::{Capabilities, FunctionAttribute, LaunchConfig, Scalar, Status};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("launch.arguments_of_all_sizes", "S1", arguments_of_all_sizes),
+    Case::new("launch.places_in_three_dimensions", "S1", places_in_three_dimensions),
+    Case::new("launch.shared_memory_and_barriers", "S1", shared_memory_and_barriers),
+    Case::new("launch.atomics_of_many_blocks", "S1", atomics_of_many_blocks),
+    Case::new("launch.for_elements", "S1", for_elements),
+    Case::new("launch.parts_of_buffers", "S1", parts_of_buffers),
+    Case::new("launch.in_order", "S1", in_order),
+    Case::new("launch.returns_at_once", "S1", returns_at_once),
+    Case::new("launch.arguments_are_copied", "S1", arguments_are_copied),
+    Case::new("launch.much_shared_memory", "X2", much_shared_memory),
+    Case::new("launch.priorities", "S4", priorities),
+    Case::new("launch.cooperative", "X2", cooperative).needs(&[Need::Capability(Capabilities::COOPERATIVE_LAUNCH)]),
+    Case::new("launch.clusters", "X2", clusters).needs(&[Need::Capability(Capabilities::CLUSTER_LAUNCH)]),
+    Case::new("launch.occupancy", "X2", occupancy),
+];
+
+fn arguments_of_all_sizes(environment: &Environment) -> Verdict {
+    let stream = environment.stream()?;
+    let mut place = stream.allocate_zeroed::<u64>(7)?;
+    let g = Mixed { a: 200, padding: [0; 7], b: 1 << 50, c: 1000.0, padding_at_end: [0; 4] };
+    let (b, c, d) = (0xfffeu16, 0xffff_fffeu32, u64::MAX - 5);
+    let arguments = (&mut place, 0xfdu8, b, c, d, 16_777_216.0f32, 9_007_199_254_740_991.0f64, Scalar(g));
+    // SAFETY: these are the types that `mixed` declares, and it writes seven numbers.
+    unsafe { stream.launch(&environment.kernel("mixed")?, &LaunchConfig::new(1, 1), arguments)? };
+    let sum = 200 + (1 << 50) + 1000;
+    let expected = vec![0xfd, 0xfffe, 0xffff_fffe, d, 16_777_216, 9_007_199_254_740_991, sum];
+    equal("what arrived", stream.download(&place)?, expected)
+}
+
+fn places_in_three_dimensions(environment: &Environment) -> Verdict {
+    let (stream, indices) = (environment.stream()?, environment.kernel("indices")?);
+    for (grid, block) in
+        [([2, 3, 4], [4, 3, 2]), ([1, 1, 5], [1, 7, 1]), ([9, 1, 1], [1, 1, 33]), ([1, 6, 1], [32, 32, 1])]
+    {
+        let [blocks, threads] = [grid, block].map(|extents: [u32; 3]| extents.iter().product::<u32>());
+        let mut place = stream.allocate_zeroed::<u32>((blocks * threads) as usize)?;
+        // SAFETY: `indices` writes one number for each thread.
+        unsafe { stream.launch(&indices, &LaunchConfig::new(grid, block), (&mut place,))? };
+        let expected = (0..blocks).flat_map(|block| (0..threads).map(move |thread| block * 65_536 + thread)).collect();
+        equal(&format!("{grid:?} blocks of {block:?}"), stream.download(&place)?, expected)?;
+    }
+    Ok(())
+}
+
+fn shared_memory_and_barriers(environment: &Environment) -> Verdict {
+    let (stream, reverse) = (environment.stream()?, environment.kernel("reverse")?);
+    for (blocks, threads) in [(1u32, 1u32), (3, 64), (50, 1024), (7, 100)] {
+        let count = blocks * threads;
+        let mut data = stream.upload(&(0..count).collect::<Vec<u32>>())?;
+        let config = LaunchConfig::new(blocks, threads).dynamic_shared_bytes(4 * threads);
+        // SAFETY: `reverse` uses one number for each thread, and as many in shared memory as a block has threads.
+        unsafe { stream.launch(&reverse, &config, (&mut data,))? };
+        let expected =
+            (0..blocks).flat_map(|block| (0..threads).rev().map(move |thread| block * threads + thread)).collect();
+        equal(&format!("{blocks} blocks of {threads}"), stream.download(&data)?, expected)?;
+    }
+    Ok(())
+}
+
+fn atomics_of_many_blocks(environment: &Environment) -> Verdict {
+    let (stream, count_up) = (environment.stream()?, environment.kernel("count_up")?);
+    let mut count = stream.allocate_zeroed::<u32>(1)?;
+    for (blocks, threads) in [(2000, 64), (70_000, 1), (3, 1024)] {
+        // SAFETY: `count_up` updates one number in one piece.
+        unsafe { stream.launch(&count_up, &LaunchConfig::new(blocks, threads), (&mut count,))? };
+    }
+    equal("threads that have run", stream.download(&count)?, vec![2000 * 64 + 70_000 + 3 * 1024])
+}
+
+fn for_elements(environment: &Environment) -> Verdict {
+    let (stream, scale) = (environment.stream()?, environment.kernel("scale")?);
+    for count in [1u32, 255, 256, 257, 100_001] {
+        let values: Vec<f32> = (0..count).map(|index| (index % 1000) as f32).collect();
+        let source = stream.upload(&values)?;
+        let mut destination = stream.allocate_zeroed::<f32>(count as usize)?;
+        let config = LaunchConfig::for_elements(count);
+        // SAFETY: `scale` reads and writes as many numbers as its last argument says.
+        unsafe { stream.launch(&scale, &config, (&mut destination, &source, 3.0f32, count))? };
+        let expected: Vec<f32> = values.iter().map(|value| value * 3.0).collect();
+        holds(&format!("each of {count} is scaled"), stream.download(&destination)? == expected)?;
+    }
+    Ok(())
+}
+
+fn parts_of_buffers(environment: &Environment) -> Verdict {
+    let (stream, scale) = (environment.stream()?, environment.kernel("scale")?);
+    let source = stream.upload(&[1.0f32, 2.0, 3.0, 4.0, 5.0])?;
+    let mut destination = stream.upload(&[9.0f32; 5])?;
+    let arguments = (destination.slice_mut(1..3)?, source.slice(3..)?, 2.0f32, 2u32);
+    // SAFETY: `scale` reads and writes as many numbers as its last argument says.
+    unsafe { stream.launch(&scale, &LaunchConfig::for_elements(2), arguments)? };
+    equal("contents", stream.download(&destination)?, vec![9.0, 8.0, 10.0, 9.0, 9.0])
+}
+
+fn in_order(environment: &Environment) -> Verdict {
+    let (stream, add) = (environment.stream()?, environment.kernel("add")?);
+    let mut place = stream.upload(&[1u32])?;
+    let mut expected = 1u32;
+    for step in 0..2000u32 {
+        // SAFETY: `add` reads and writes one number where its first argument points.
+        unsafe { stream.launch(&add, &LaunchConfig::new(1, 1), (&mut place, 5u32, step))? };
+        expected = expected.wrapping_mul(5).wrapping_add(step);
+    }
+    equal("result", stream.download(&place)?, vec![expected])
+}
+
+fn returns_at_once(environment: &Environment) -> Verdict {
+    let (stream, store) = (environment.stream()?, environment.kernel("store")?);
+    let mut place = stream.allocate_zeroed::<u32>(1)?;
+    let gate = Gate::shut(environment, &stream)?;
+    // SAFETY: `store` writes one number where its first argument points.
+    unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut place, 6u32))? };
+    equal("complete while held up", stream.query()?, false)?;
+    gate.open();
+    equal("result", stream.download(&place)?, vec![6])
+}
+
+/// The values are those at the call, whatever becomes of the variables.
+fn arguments_are_copied(environment: &Environment) -> Verdict {
+    let (stream, store) = (environment.stream()?, environment.kernel("store")?);
+    let mut places = stream.allocate_zeroed::<u32>(50)?;
+    let gate = Gate::shut(environment, &stream)?;
+    for (index, value) in numbers(50).into_iter().enumerate() {
+        let place = places.slice_mut(index..=index)?;
+        // SAFETY: `store` writes one number where its first argument points.
+        unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (place, u32::from(value)))? };
+    }
+    gate.open();
+    equal("results", stream.download(&places)?, numbers(50).into_iter().map(u32::from).collect())
+}
+
+fn much_shared_memory(environment: &Environment) -> Verdict {
+    let properties = environment.device().properties();
+    let (plain, most) = (properties.max_shared_memory_per_block, properties.max_shared_memory_per_block_optin);
+    let stream = environment.stream()?;
+    // A module of its own, because the attribute stays set.
+    let reverse = kernels::program().load(environment.context())?.kernel("reverse")?;
+    let mut data = stream.upload(&[1u32, 2, 3])?;
+    let mut launch = |bytes: u32| {
+        let config = LaunchConfig::new(1, 3).dynamic_shared_bytes(bytes);
+        // SAFETY: `reverse` uses one number for each thread, and as many in shared memory as a block has threads.
+        unsafe { stream.launch(&reverse, &config, (&mut data,)) }
+    };
+    let allow = |bytes: u32| reverse.set_attribute(FunctionAttribute::MaxDynamicSharedBytes(bytes));
+    launch(plain)?;
+    refused("a byte more, not asked for", launch(plain + 1), Status::INVALID_VALUE)?;
+    refused("asking for more than there is", allow(most + 1), Status::INVALID_VALUE)?;
+    if most >= 64 << 10 {
+        allow(64 << 10)?;
+        launch(64 << 10)?;
+        refused("a byte more than was asked for", launch((64 << 10) + 1), Status::INVALID_VALUE)?;
+    }
+    allow(most)?;
+    launch(most)?;
+    allow(1 << 10)?;
+    equal("the attribute", reverse.info()?.max_dynamic_shared_bytes, 1 << 10)?;
+    refused("more than was asked for last", launch(2 << 10), Status::INVALID_VALUE)?;
+    launch(1 << 10)?;
+    let launches = if most >= 64 << 10 { 4 } else { 3 };
+    let expected = if launches % 2 == 0 { vec![1, 2, 3] } else { vec![3, 2, 1] };
+    equal("reversed by each launch that was not refused", stream.download(&data)?, expected)
+}
+
+fn priorities(environment: &Environment) -> Verdict {
+    let (stream, count_up) = (environment.stream()?, environment.kernel("count_up")?);
+    let mut count = stream.allocate_zeroed::<u32>(1)?;
+    for priority in [-100, 100, -5, 0] {
+        // SAFETY: `count_up` updates one number in one piece.
+        unsafe { stream.launch(&count_up, &LaunchConfig::new(1, 1).priority(priority), (&mut count,))? };
+    }
+    equal("launches that have run", stream.download(&count)?, vec![4])
+}
+
+fn cooperative(environment: &Environment) -> Verdict {
+    let (stream, count_up) = (environment.stream()?, environment.kernel("count_up")?);
+    let mut count = stream.allocate_zeroed::<u32>(1)?;
+    let limit = count_up.max_active_blocks(1024, 0)? * environment.device().properties().multiprocessor_count;
+    let mut launch = |blocks: u32| {
+        let config = LaunchConfig::new(blocks, 1024).cooperative();
+        // SAFETY: `count_up` updates one number in one piece.
+        unsafe { stream.launch(&count_up, &config, (&mut count,)) }
+    };
+    launch(1)?;
+    launch(limit)?;
+    refused("one block more than fit", launch(limit + 1), Status::COOPERATIVE_LAUNCH_TOO_LARGE)?;
+    equal("threads that have run", stream.download(&count)?, vec![(limit + 1) * 1024])
+}
+
+fn clusters(environment: &Environment) -> Verdict {
+    let stream = environment.stream()?;
+    // A module of its own, because the attribute stays set.
+    let count_up = kernels::program().load(environment.context())?.kernel("count_up")?;
+    let mut count = stream.allocate_zeroed::<u32>(1)?;
+    let mut launch = |grid: u32, cluster: u32| {
+        let config = LaunchConfig::new(grid, 32).cluster(cluster);
+        // SAFETY: `count_up` updates one number in one piece.
+        unsafe { stream.launch(&count_up, &config, (&mut count,)) }
+    };
+    for (grid, cluster) in [(16, 8), (6, 3), (5, 1)] {
+        launch(grid, cluster)?;
+    }
+    for (grid, cluster) in [(3, 2), (18, 9), (32, 16), (64, 32), (4, 0)] {
+        refused(&format!("{cluster} of {grid}"), launch(grid, cluster), Status::INVALID_CLUSTER_SIZE)?;
+    }
+    count_up.set_attribute(FunctionAttribute::NonPortableClusterSize(true))?;
+    for (grid, cluster) in [(32, 16), (18, 9)] {
+        launch(grid, cluster)?;
+    }
+    refused("17 of 34", launch(34, 17), Status::INVALID_CLUSTER_SIZE)?;
+    equal("threads that have run", stream.download(&count)?, vec![(16 + 6 + 5 + 32 + 18) * 32])
+}
+
+fn occupancy(environment: &Environment) -> Verdict {
+    let count_up = environment.kernel("count_up")?;
+    holds("a block of 1024 fits", count_up.max_active_blocks(1024, 0)? >= 1)?;
+    holds("as many small ones fit", count_up.max_active_blocks(32, 0)? >= count_up.max_active_blocks(1024, 0)?)?;
+    refused("a block of no threads", count_up.max_active_blocks(0, 0), Status::INVALID_VALUE)?;
+    equal("a block that is too large", count_up.max_active_blocks(1025, 0)?, 0)?;
+    equal("too much shared memory", count_up.max_active_blocks(32, 1 << 20)?, 0)
+}

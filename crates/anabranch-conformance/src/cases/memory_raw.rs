@@ -1,0 +1,128 @@
+//! The driver's own calls, for questions that the safe interface makes impossible to ask.
+
+use crate::case::{Failed, Verdict, status_of};
+use crate::environment::Environment;
+use anabranch::hal::{ContextHandle, Copy3d, CopyKind, Driver};
+use anabranch::{DevicePointer, FillPattern, PinnedFlags, Status, Stream};
+use std::sync::Arc;
+
+/// More memory than any device has.
+pub(super) const HUGE: usize = 1 << 50;
+
+/// An address that nobody was given.
+pub(super) const GARBAGE: DevicePointer = DevicePointer(0x1234_5678_0000);
+
+/// A driver, a context and a stream to call it with.
+pub(super) struct Raw {
+    driver: Arc<dyn Driver>,
+    context: ContextHandle,
+    stream: Stream,
+}
+
+impl Raw {
+    pub(super) fn new(environment: &Environment) -> Result<Self, Failed> {
+        let context = environment.context();
+        Ok(Self { driver: context.device().driver().clone(), context: context.as_raw(), stream: environment.stream()? })
+    }
+
+    pub(super) fn driver(&self) -> &dyn Driver {
+        &*self.driver
+    }
+
+    pub(super) fn context(&self) -> ContextHandle {
+        self.context
+    }
+
+    pub(super) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    pub(super) fn synchronize(&self) -> Verdict {
+        Ok(self.stream.synchronize()?)
+    }
+
+    /// # Safety
+    /// As for the driver's call, unless the driver refuses it.
+    pub(super) unsafe fn copy(&self, kind: CopyKind, to: u64, from: u64, bytes: usize) -> Status {
+        // SAFETY: the context and the stream are live; the ranges are the caller's word.
+        status_of(unsafe { self.driver.copy_async(self.context, kind, to, from, bytes, self.stream.as_raw()) })
+    }
+
+    /// # Safety
+    /// As for the driver's call, unless the driver refuses it.
+    pub(super) unsafe fn copy_now(&self, kind: CopyKind, to: u64, from: u64, bytes: usize) -> Status {
+        // SAFETY: the context is live; the ranges are the caller's word.
+        status_of(unsafe { self.driver.copy(self.context, kind, to, from, bytes) })
+    }
+
+    /// # Safety
+    /// As for the driver's call, unless the driver refuses it.
+    pub(super) unsafe fn copy_region(&self, copy: &Copy3d) -> Status {
+        // SAFETY: the context and the stream are live; the volumes are the caller's word.
+        status_of(unsafe { self.driver.copy_3d_async(self.context, copy, self.stream.as_raw()) })
+    }
+
+    /// # Safety
+    /// As for the driver's call, unless the driver refuses it.
+    pub(super) unsafe fn fill(&self, address: DevicePointer, pattern: FillPattern, count: usize) -> Status {
+        // SAFETY: the context and the stream are live; the range is the caller's word.
+        status_of(unsafe { self.driver.fill_async(self.context, address, pattern, count, self.stream.as_raw()) })
+    }
+
+    /// Plain device memory.
+    pub(super) fn allocate(&self, bytes: usize) -> Result<DevicePointer, Status> {
+        // SAFETY: the context is live.
+        unsafe { self.driver.allocate(self.context, bytes) }.map_err(|failure| failure.status)
+    }
+
+    /// Device memory in the stream's order.
+    pub(super) fn allocate_async(&self, bytes: usize) -> Result<DevicePointer, Status> {
+        // SAFETY: the context and the stream are live.
+        unsafe { self.driver.allocate_async(self.context, bytes, None, self.stream.as_raw()) }
+            .map_err(|failure| failure.status)
+    }
+
+    pub(super) fn allocate_managed(&self, bytes: usize) -> Result<DevicePointer, Status> {
+        // SAFETY: the context is live.
+        unsafe { self.driver.allocate_managed(self.context, bytes) }.map_err(|failure| failure.status)
+    }
+
+    pub(super) fn allocate_pinned(&self, bytes: usize, flags: PinnedFlags) -> Result<DevicePointer, Status> {
+        // SAFETY: the context is live.
+        unsafe { self.driver.allocate_pinned(self.context, bytes, flags) }
+            .map(|pointer| DevicePointer(pointer.expose_provenance() as u64))
+            .map_err(|failure| failure.status)
+    }
+
+    /// # Safety
+    /// As for the driver's call, unless the driver refuses it.
+    pub(super) unsafe fn free(&self, address: DevicePointer) -> Status {
+        // SAFETY: the context is live; the address is the caller's word.
+        status_of(unsafe { self.driver.free(self.context, address) })
+    }
+
+    /// # Safety
+    /// As for the driver's call, unless the driver refuses it.
+    pub(super) unsafe fn free_async(&self, address: DevicePointer) -> Status {
+        // SAFETY: the context and the stream are live; the address is the caller's word.
+        status_of(unsafe { self.driver.free_async(self.context, address, self.stream.as_raw()) })
+    }
+
+    /// # Safety
+    /// As for the driver's call, unless the driver refuses it.
+    pub(super) unsafe fn free_pinned(&self, address: DevicePointer) -> Status {
+        let pointer = std::ptr::with_exposed_provenance_mut(address.0 as usize);
+        // SAFETY: the context is live; the address is the caller's word.
+        status_of(unsafe { self.driver.free_pinned(self.context, pointer) })
+    }
+}
+
+/// The address, or the verdict that a call failed which must not.
+pub(super) fn address(what: &str, result: Result<DevicePointer, Status>) -> Result<DevicePointer, Failed> {
+    result.map_err(|status| Failed(format!("{what}: failed with {status:?}")))
+}
+
+/// Numbers that repeat only after a while, so that a copy of the wrong place is seen.
+pub(super) fn numbers(count: usize) -> Vec<u8> {
+    (0..count).map(|index| (index * 31 % 251) as u8).collect()
+}

@@ -1,0 +1,80 @@
+//! A number to which kernels append digits: it tells afterwards in which order they ran.
+
+use crate::case::{Verdict, equal, status_of};
+use crate::environment::Environment;
+use anabranch::hal::{Access, DeclaredRange, Launch};
+use anabranch::{Buffer, Kernel, Result, Status, Stream};
+
+/// A number in device memory, to which kernels append decimal digits. The library, which would order all uses of one
+/// buffer, is passed by, so that the order is the streams' own.
+pub(super) struct Trace<'e> {
+    environment: &'e Environment,
+    add: Kernel,
+    home: Stream,
+    number: Buffer<u32>,
+}
+
+impl<'e> Trace<'e> {
+    /// A number that is 0. Make it before any gate is shut: it must be dropped after the gates, because its drop waits
+    /// for the work that uses it.
+    pub(super) fn new(environment: &'e Environment) -> Result<Self> {
+        let home = environment.stream()?;
+        let number = home.allocate_zeroed(1)?;
+        home.synchronize()?;
+        Ok(Self { environment, add: environment.kernel("add")?, home, number })
+    }
+
+    /// Appends a digit, in the order of `stream` alone.
+    pub(super) fn append(&self, stream: &Stream, digit: u32) -> Verdict {
+        self.multiply_add(stream, 10, digit)
+    }
+
+    /// Multiplies by `factor` and adds `value`, in the order of `stream` alone.
+    pub(super) fn multiply_add(&self, stream: &Stream, factor: u32, value: u32) -> Verdict {
+        let address = self.number.device_pointer();
+        let arguments = [(&raw const address).cast(), (&raw const factor).cast(), (&raw const value).cast()];
+        let ranges = [DeclaredRange { argument: 0, address: address.0, bytes: 4, access: Access::Write }];
+        let launch = Launch {
+            grid: [1, 1, 1],
+            block: [1, 1, 1],
+            cluster: None,
+            dynamic_shared_bytes: 0,
+            cooperative: false,
+            priority: None,
+            arguments: &arguments,
+            ranges: &ranges,
+        };
+        let (driver, context) = (self.environment.device().driver(), self.environment.context().as_raw());
+        // SAFETY: all handles are live; the arguments are those of `add`; the drop of `self` waits for the launch before
+        // the number is freed.
+        let launched = unsafe { driver.launch(context, stream.as_raw(), self.add.as_raw(), &launch) };
+        equal("launching `add`", status_of(launched), Status::SUCCESS)
+    }
+
+    /// The number at this moment, whatever is still pending.
+    pub(super) fn read(&self) -> Result<u32> {
+        Ok(self.home.download(&self.number)?.first().copied().unwrap_or_default())
+    }
+
+    /// That the number is still 0 after everything that could run had its chance.
+    pub(super) fn is_untouched(&self) -> Verdict {
+        settle(&self.home)?;
+        equal("the number while the gate is shut", self.read()?, 0)
+    }
+}
+
+impl Drop for Trace<'_> {
+    fn drop(&mut self) {
+        // A lost context has no work left, and others have reported it.
+        let _ = self.environment.context().synchronize();
+    }
+}
+
+/// Gives work of other streams that wrongly does not wait the chance to run: several round trips of an idle stream.
+pub(super) fn settle(idle: &Stream) -> Verdict {
+    for _ in 0..4 {
+        idle.launch_host_func(|| ())?;
+        idle.synchronize()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! Memory pools: what they count, keep and give back.
+
+use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused, status_of};
+use crate::environment::Environment;
+use crate::gate::Gate;
+use anabranch::hal::DeviceOrdinal;
+use anabranch::{Capabilities, MemoryPool, MemoryPoolAttribute, MemoryPoolOptions, Status};
+
+const POOLS: &[Need] = &[Need::Capability(Capabilities::MEMORY_POOLS)];
+const LARGE: usize = 8 << 20;
+const SMALL: usize = 4 << 10;
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("pool.new_is_empty", "M3", new_is_empty).needs(POOLS),
+    Case::new("pool.counts_at_the_call", "M3", counts_at_the_call).needs(POOLS),
+    Case::new("pool.keeps_nothing_by_default", "M3", keeps_nothing_by_default).needs(POOLS),
+    Case::new("pool.keeps_below_its_threshold", "M3", keeps_below_its_threshold).needs(POOLS),
+    Case::new("pool.trim_with_a_pending_free", "M3", trim_with_a_pending_free).needs(POOLS),
+    Case::new("pool.trim_leaves_what_is_in_use", "M3", trim_leaves_what_is_in_use).needs(POOLS),
+    Case::new("pool.threshold_reads_back", "M3", threshold_reads_back).needs(POOLS),
+    Case::new("pool.attributes_that_cannot_be_set", "X2", attributes_that_cannot_be_set).needs(POOLS),
+    Case::new("pool.high_numbers_start_anew", "M3", high_numbers_start_anew).needs(POOLS),
+    Case::new("pool.default_pool_cannot_be_destroyed", "X2", default_pool_cannot_be_destroyed).needs(POOLS),
+    Case::new("pool.dropped_with_a_buffer_in_use", "M3", dropped_with_a_buffer_in_use).needs(POOLS),
+    Case::new("pool.limit_is_kept", "M3", limit_is_kept).needs(POOLS),
+    Case::new("pool.limit_is_rounded_up", "M3", limit_is_rounded_up).needs(POOLS),
+    Case::new("pool.allocation_of_nothing", "M3", allocation_of_nothing).needs(POOLS),
+    Case::new("pool.of_a_missing_device", "X2", of_a_missing_device).needs(POOLS),
+    Case::new("pool.default_pool_serves_allocations", "M3", default_pool_serves_allocations).needs(POOLS),
+];
+
+fn new_pool(environment: &Environment) -> Result<MemoryPool, Failed> {
+    Ok(environment.device().create_memory_pool(&MemoryPoolOptions::default())?)
+}
+
+/// Used, the most ever used, reserved, and the most ever reserved.
+fn state(pool: &MemoryPool) -> Result<[u64; 4], Failed> {
+    Ok([pool.used_bytes()?, pool.used_bytes_high()?, pool.reserved_bytes()?, pool.reserved_bytes_high()?])
+}
+
+fn new_is_empty(environment: &Environment) -> Verdict {
+    let pool = new_pool(environment)?;
+    equal("used and reserved", state(&pool)?, [0; 4])?;
+    equal("threshold", pool.release_threshold()?, 0)
+}
+
+fn counts_at_the_call(environment: &Environment) -> Verdict {
+    let (stream, pool) = (environment.stream()?, new_pool(environment)?);
+    let large = stream.allocate_zeroed_from::<u8>(&pool, LARGE)?;
+    let [used, used_high, reserved, _] = state(&pool)?;
+    equal("used after the first", used, LARGE as u64)?;
+    equal("the most used after the first", used_high, LARGE as u64)?;
+    holds("no more is used than reserved", used <= reserved)?;
+    let small = stream.allocate_zeroed_from::<u8>(&pool, SMALL)?;
+    let both = (LARGE + SMALL) as u64;
+    equal("used after the second", pool.used_bytes()?, both)?;
+    drop(large);
+    equal("used after one free", pool.used_bytes()?, SMALL as u64)?;
+    drop(small);
+    equal("used after both", pool.used_bytes()?, 0)?;
+    equal("the most used", pool.used_bytes_high()?, both)?;
+    Ok(stream.synchronize()?)
+}
+
+fn keeps_nothing_by_default(environment: &Environment) -> Verdict {
+    let (stream, pool) = (environment.stream()?, new_pool(environment)?);
+    drop(stream.allocate_zeroed_from::<u8>(&pool, LARGE)?);
+    stream.synchronize()?;
+    let [used, _, reserved, reserved_high] = state(&pool)?;
+    equal("used and reserved after synchronising", [used, reserved], [0; 2])?;
+    holds("the most reserved is remembered", reserved_high >= LARGE as u64)
+}
+
+fn keeps_below_its_threshold(environment: &Environment) -> Verdict {
+    let (stream, pool) = (environment.stream()?, new_pool(environment)?);
+    pool.set_release_threshold(u64::MAX)?;
+    let buffer = stream.allocate_zeroed_from::<u8>(&pool, LARGE)?;
+    let before = pool.reserved_bytes()?;
+    drop(buffer);
+    stream.synchronize()?;
+    holds("something was reserved", before >= LARGE as u64)?;
+    equal("reserved after synchronising", pool.reserved_bytes()?, before)?;
+    pool.trim(0)?;
+    equal("reserved after trimming", pool.reserved_bytes()?, 0)
+}
+
+fn trim_with_a_pending_free(environment: &Environment) -> Verdict {
+    let (stream, pool) = (environment.stream()?, new_pool(environment)?);
+    pool.set_release_threshold(u64::MAX)?;
+    let mut buffer = stream.allocate_zeroed_from::<u8>(&pool, LARGE)?;
+    stream.synchronize()?;
+    let before = pool.reserved_bytes()?;
+    let gate = Gate::shut(environment, &stream)?;
+    stream.fill(&mut buffer, 1)?;
+    drop(buffer);
+    pool.trim(0)?;
+    let [used, _, reserved, _] = state(&pool)?;
+    gate.open();
+    stream.synchronize()?;
+    equal("used while the free is pending", used, 0)?;
+    equal("reserved while the free is pending", reserved, before)?;
+    equal("reserved after synchronising", pool.reserved_bytes()?, before)?;
+    pool.trim(0)?;
+    equal("reserved after trimming", pool.reserved_bytes()?, 0)
+}
+
+fn trim_leaves_what_is_in_use(environment: &Environment) -> Verdict {
+    let (stream, pool) = (environment.stream()?, new_pool(environment)?);
+    let mut buffer = stream.allocate_zeroed_from::<u32>(&pool, 1000)?;
+    stream.fill(&mut buffer, 77)?;
+    stream.synchronize()?;
+    pool.trim(0)?;
+    holds("what is used stays reserved", pool.reserved_bytes()? >= pool.used_bytes()?)?;
+    holds("something is used", pool.used_bytes()? >= 4000)?;
+    equal("contents", stream.download(&buffer)?, vec![77; 1000])
+}
+
+fn threshold_reads_back(environment: &Environment) -> Verdict {
+    let pool = new_pool(environment)?;
+    for bytes in [1 << 20, u64::MAX, 1, 0] {
+        pool.set_release_threshold(bytes)?;
+        equal("threshold", pool.release_threshold()?, bytes)?;
+    }
+    Ok(())
+}
+
+fn attributes_that_cannot_be_set(environment: &Environment) -> Verdict {
+    let pool = new_pool(environment)?;
+    let set = |attribute, value| pool.set_attribute(attribute, value);
+    refused("used", set(MemoryPoolAttribute::UsedCurrent, 0), Status::INVALID_VALUE)?;
+    refused("reserved", set(MemoryPoolAttribute::ReservedCurrent, 0), Status::INVALID_VALUE)?;
+    refused("the most used, to 5", set(MemoryPoolAttribute::UsedHigh, 5), Status::INVALID_VALUE)?;
+    Ok(set(MemoryPoolAttribute::UsedHigh, 0)?)
+}
+
+fn high_numbers_start_anew(environment: &Environment) -> Verdict {
+    let (stream, pool) = (environment.stream()?, new_pool(environment)?);
+    let first = stream.allocate_zeroed_from::<u8>(&pool, SMALL)?;
+    drop(stream.allocate_zeroed_from::<u8>(&pool, LARGE)?);
+    holds("the most used", pool.used_bytes_high()? >= (LARGE + SMALL) as u64)?;
+    pool.reset_high_watermarks()?;
+    holds("the most used, anew", pool.used_bytes_high()? <= SMALL as u64)?;
+    holds("the most reserved, anew", pool.reserved_bytes_high()? <= pool.reserved_bytes()?)?;
+    let second = stream.allocate_zeroed_from::<u8>(&pool, SMALL)?;
+    equal("the most used since", pool.used_bytes_high()?, 2 * SMALL as u64)?;
+    drop((first, second));
+    Ok(stream.synchronize()?)
+}
+
+fn default_pool_cannot_be_destroyed(environment: &Environment) -> Verdict {
+    let pool = environment.device().default_memory_pool()?;
+    // SAFETY: the driver refuses it.
+    let status = status_of(unsafe { environment.device().driver().memory_pool_destroy(pool.as_raw()) });
+    equal("destroying it", status, Status::INVALID_VALUE)?;
+    let stream = environment.stream()?;
+    let buffer = stream.allocate_zeroed_from::<u8>(&pool, 10)?;
+    equal("it still works", stream.download(&buffer)?, vec![0; 10])
+}
+
+fn dropped_with_a_buffer_in_use(environment: &Environment) -> Verdict {
+    let (stream, pool) = (environment.stream()?, new_pool(environment)?);
+    let mut buffer = stream.allocate_zeroed_from::<u16>(&pool, 5001)?;
+    drop(pool);
+    stream.fill(&mut buffer, 0x1234)?;
+    equal("contents", stream.download(&buffer)?, vec![0x1234; 5001])?;
+    drop(buffer);
+    Ok(stream.synchronize()?)
+}
+
+fn limit_is_kept(environment: &Environment) -> Verdict {
+    const LIMIT: usize = 32 << 20;
+    let stream = environment.stream()?;
+    let pool = environment.device().create_memory_pool(&MemoryPoolOptions { max_bytes: LIMIT as u64 })?;
+    refused("twice the limit", stream.allocate_zeroed_from::<u8>(&pool, 2 * LIMIT), Status::OUT_OF_MEMORY)?;
+    let all = stream.allocate_zeroed_from::<u8>(&pool, LIMIT)?;
+    refused("more than the rest", stream.allocate_zeroed_from::<u8>(&pool, 1 << 20), Status::OUT_OF_MEMORY)?;
+    drop(all);
+    stream.synchronize()?;
+    let again = stream.allocate_zeroed_from::<u8>(&pool, 1 << 20)?;
+    equal("afterwards", stream.download(again.slice(..4)?)?, vec![0; 4])?;
+    drop(again);
+    Ok(stream.synchronize()?)
+}
+
+/// The hardware reserves in large pieces, and a limit of a part of one is a limit of one.
+fn limit_is_rounded_up(environment: &Environment) -> Verdict {
+    let stream = environment.stream()?;
+    let pool = environment.device().create_memory_pool(&MemoryPoolOptions { max_bytes: 1 })?;
+    let buffer = stream.allocate_zeroed_from::<u8>(&pool, 512)?;
+    equal("contents", stream.download(&buffer)?, vec![0; 512])
+}
+
+fn allocation_of_nothing(environment: &Environment) -> Verdict {
+    let (stream, pool) = (environment.stream()?, new_pool(environment)?);
+    let context = environment.context();
+    // SAFETY: the context, the pool and the stream are live.
+    let nothing =
+        unsafe { context.device().driver().allocate_async(context.as_raw(), 0, Some(pool.as_raw()), stream.as_raw()) };
+    let address = nothing.map_err(|failure| Failed(format!("allocating 0 bytes: {failure}")))?;
+    equal("address", address.0, 0)?;
+    equal("used", pool.used_bytes()?, 0)
+}
+
+fn of_a_missing_device(environment: &Environment) -> Verdict {
+    let result = environment.device().driver().memory_pool_create(DeviceOrdinal(9999), &MemoryPoolOptions::default());
+    equal("making it", status_of(result), Status::INVALID_DEVICE)
+}
+
+fn default_pool_serves_allocations(environment: &Environment) -> Verdict {
+    let (stream, pool) = (environment.stream()?, environment.device().default_memory_pool()?);
+    let before = pool.used_bytes()?;
+    let buffer = stream.allocate_zeroed::<u8>(LARGE)?;
+    holds("more is used", pool.used_bytes()? >= before + LARGE as u64)?;
+    drop(buffer);
+    Ok(stream.synchronize()?)
+}

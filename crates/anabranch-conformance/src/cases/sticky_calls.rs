@@ -1,0 +1,139 @@
+//! What each call answers once its context is lost.
+
+use super::sticky::Doomed;
+use crate::case::{Case, Verdict, equal, refused, status_of};
+use crate::environment::Environment;
+use crate::kernels;
+use anabranch::hal::CopyKind;
+use anabranch::{EventFlags, LaunchConfig, PinnedFlags, Status, StreamFlags};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("sticky_calls.streams", "X1", streams).loses_context(),
+    Case::new("sticky_calls.destroying_streams_and_events", "X1", destroying_streams_and_events).loses_context(),
+    Case::new("sticky_calls.events", "X1", events).loses_context(),
+    Case::new("sticky_calls.events_done_before", "X1", events_done_before).loses_context(),
+    Case::new("sticky_calls.kernels_and_modules", "X1", kernels_and_modules).loses_context(),
+    Case::new("sticky_calls.allocating", "X1", allocating).loses_context(),
+    Case::new("sticky_calls.freeing", "X1", freeing).loses_context(),
+    Case::new("sticky_calls.copying_and_filling", "X1", copying_and_filling).loses_context(),
+    Case::new("sticky_calls.device_is_still_there", "X1", device_is_still_there).loses_context(),
+];
+
+const LOST: Status = Status::ILLEGAL_ADDRESS;
+
+fn streams(environment: &Environment) -> Verdict {
+    let mut doomed = Doomed::new(environment)?;
+    let idle = doomed.context.create_stream()?;
+    let event = doomed.stream.record_event()?;
+    doomed.lose()?;
+    refused("querying", doomed.stream.query(), LOST)?;
+    refused("querying an idle one", idle.query(), LOST)?;
+    refused("waiting for an event", idle.wait_event(&event), LOST)?;
+    refused("asking for the priority", idle.priority(), LOST)?;
+    refused("launching a host function", idle.launch_host_func(|| ()), LOST)?;
+    refused("creating", doomed.context.create_stream(), LOST)?;
+    refused("creating a blocking one", doomed.context.create_stream_with_flags(StreamFlags::empty()), LOST)?;
+    refused("synchronising the context", doomed.context.synchronize(), LOST)
+}
+
+fn destroying_streams_and_events(environment: &Environment) -> Verdict {
+    let mut doomed = Doomed::new(environment)?;
+    let (driver, context) = (environment.device().driver(), doomed.context.as_raw());
+    let stream = doomed.context.create_stream()?;
+    // SAFETY: the context is live.
+    let event = unsafe { driver.event_create(context, EventFlags::empty()) };
+    doomed.lose()?;
+    let stream = stream.into_raw();
+    // SAFETY: the handle was just given up, and nobody else has it.
+    equal("a stream", status_of(unsafe { driver.stream_destroy(context, stream) }), LOST)?;
+    // SAFETY: the event was made above, and nobody else has it.
+    equal("an event", status_of(event.and_then(|event| unsafe { driver.event_destroy(context, event) })), LOST)
+}
+
+fn events(environment: &Environment) -> Verdict {
+    let mut doomed = Doomed::new(environment)?;
+    let (idle, event) = (doomed.context.create_stream()?, doomed.context.create_event()?);
+    doomed.lose()?;
+    refused("creating", doomed.context.create_event(), LOST)?;
+    refused("recording", idle.record(&event), LOST)?;
+    refused("recording a new one", idle.record_event(), LOST)?;
+    refused("waiting for a stream", idle.wait_stream(&doomed.stream), LOST)
+}
+
+fn events_done_before(environment: &Environment) -> Verdict {
+    let mut doomed = Doomed::new(environment)?;
+    let event = doomed.stream.record_event()?;
+    event.synchronize()?;
+    doomed.lose()?;
+    refused("querying", event.query(), LOST)?;
+    refused("synchronising", event.synchronize(), LOST)?;
+    refused("measuring", event.elapsed_since(&event), LOST)
+}
+
+fn kernels_and_modules(environment: &Environment) -> Verdict {
+    let mut doomed = Doomed::new(environment)?;
+    let (idle, spin) = (doomed.context.create_stream()?, doomed.module.kernel("spin")?);
+    doomed.lose()?;
+    // SAFETY: `spin` takes a number and uses no memory.
+    let launched = unsafe { idle.launch(&spin, &LaunchConfig::new(1, 1), (1u64,)) };
+    refused("launching", launched, LOST)?;
+    refused("looking for a kernel", doomed.module.kernel("add"), LOST)?;
+    refused("asking a kernel for its attributes", spin.info(), LOST)?;
+    refused("loading a module", kernels::program().load(&doomed.context), LOST)
+}
+
+fn allocating(environment: &Environment) -> Verdict {
+    let mut doomed = Doomed::new(environment)?;
+    let idle = doomed.context.create_stream()?;
+    doomed.lose()?;
+    refused("from the device", doomed.context.allocate_zeroed::<u8>(&idle, 64), LOST)?;
+    refused("in stream order", idle.allocate_zeroed::<u8>(64), LOST)?;
+    refused("pinned memory", doomed.context.allocate_pinned::<u8>(64), LOST)?;
+    refused("a signal", doomed.context.create_signal(), LOST)?;
+    refused("asking for free memory", doomed.context.memory_info(), LOST)
+}
+
+fn freeing(environment: &Environment) -> Verdict {
+    let mut doomed = Doomed::new(environment)?;
+    let (driver, context) = (environment.device().driver(), doomed.context.as_raw());
+    let stream = doomed.stream.as_raw();
+    // SAFETY: the context is live.
+    let plain = unsafe { driver.allocate(context, 64) };
+    // SAFETY: the context and the stream are live.
+    let pooled = unsafe { driver.allocate_async(context, 64, None, stream) };
+    // SAFETY: the context is live.
+    let pinned = unsafe { driver.allocate_pinned(context, 64, PinnedFlags::empty()) };
+    doomed.lose()?;
+    // SAFETY: the memory was allocated above, and nobody uses it.
+    equal("of the device", status_of(plain.and_then(|address| unsafe { driver.free(context, address) })), LOST)?;
+    // SAFETY: as above.
+    let freed = pooled.and_then(|address| unsafe { driver.free_async(context, address, stream) });
+    equal("in stream order", status_of(freed), LOST)?;
+    // SAFETY: as above.
+    let freed = pinned.and_then(|pointer| unsafe { driver.free_pinned(context, pointer) });
+    equal("pinned memory", status_of(freed), LOST)
+}
+
+fn copying_and_filling(environment: &Environment) -> Verdict {
+    let mut doomed = Doomed::new(environment)?;
+    let idle = doomed.context.create_stream()?;
+    let (mut buffer, mut pinned) = (idle.upload(&[1u32; 4])?, doomed.context.allocate_pinned::<u32>(4)?);
+    idle.synchronize()?;
+    doomed.lose()?;
+    refused("filling", idle.fill(&mut buffer, 2), LOST)?;
+    refused("copying to pinned memory", idle.copy(&mut pinned, &buffer), LOST)?;
+    refused("downloading", idle.download(&buffer), LOST)?;
+    let (driver, context) = (environment.device().driver(), doomed.context.as_raw());
+    let (to, from) = (buffer.device_pointer().0, pinned.device_pointer().0);
+    // SAFETY: both ranges are live.
+    let copied = unsafe { driver.copy_async(context, CopyKind::HostToDevice, to, from, 16, idle.as_raw()) };
+    equal("copying from pinned memory", status_of(copied), LOST)
+}
+
+fn device_is_still_there(environment: &Environment) -> Verdict {
+    let mut doomed = Doomed::new(environment)?;
+    let (device, driver) = (environment.device(), environment.device().driver());
+    doomed.lose()?;
+    equal("counting the devices", status_of(driver.device_count()), Status::SUCCESS)?;
+    equal("what the context says of its device", doomed.context.device(), device)
+}

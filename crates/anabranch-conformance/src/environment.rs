@@ -1,0 +1,86 @@
+//! What a case is given: a device, a context, and kernels that are loaded already.
+
+use crate::case::{Case, Failed, Need};
+use crate::kernels;
+use anabranch::{Context, Device, Kernel, LaunchConfig, Module, Result, Stream, StreamFlags};
+
+/// A device with what the cases use.
+#[derive(Debug)]
+pub struct Environment {
+    device: Device,
+    peer: Option<Device>,
+    context: Context,
+    module: Module,
+}
+
+impl Environment {
+    /// Opens the device, and loads and warms up the kernels, so that nothing is loaded while a case has a stream held
+    /// up: loading may block behind pending work. `peer` is a second device of the same back end.
+    ///
+    /// # Errors
+    /// When the device cannot be opened or the kernels cannot be loaded.
+    pub fn open(device: &Device, peer: Option<&Device>) -> Result<Self> {
+        let context = device.context()?;
+        let module = kernels::program().load(&context)?;
+        let environment = Self { device: device.clone(), peer: peer.cloned(), context, module };
+        let stream = environment.context.create_stream()?;
+        let mut word = stream.allocate_zeroed::<u32>(1)?;
+        let store = environment.kernel("store")?;
+        // SAFETY: `store` writes one number where its first argument points.
+        unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut word, 0u32))? };
+        for name in ["add", "spin", "scale"] {
+            environment.kernel(name)?;
+        }
+        stream.synchronize()?;
+        Ok(environment)
+    }
+
+    /// The device under test.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Its primary context.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// The second device, for a case that [needs](Need::TwoDevices) one.
+    pub(crate) fn peer(&self) -> std::result::Result<&Device, Failed> {
+        self.peer.as_ref().ok_or_else(|| Failed("the case uses a second device and does not say so".to_owned()))
+    }
+
+    /// The kernels, loaded in the primary context.
+    pub(crate) fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// A kernel of `kernels.cu`.
+    pub(crate) fn kernel(&self, name: &str) -> Result<Kernel> {
+        self.module.kernel(name)
+    }
+
+    /// A non-blocking stream.
+    pub(crate) fn stream(&self) -> Result<Stream> {
+        self.context.create_stream()
+    }
+
+    /// A stream that is blocking towards the legacy default stream.
+    pub(crate) fn blocking_stream(&self) -> Result<Stream> {
+        self.context.create_stream_with_flags(StreamFlags::empty())
+    }
+
+    /// Why the case cannot run here, or `None`.
+    pub(crate) fn lacks(&self, case: &Case) -> Option<String> {
+        case.needs.iter().find_map(|need| match need {
+            Need::Capability(capability) if !self.device.capabilities().contains(*capability) => {
+                Some(format!("{} has no {capability:?}", self.device))
+            }
+            Need::Without(capability) if self.device.capabilities().contains(*capability) => {
+                Some(format!("{} has {capability:?}", self.device))
+            }
+            Need::TwoDevices if self.peer.is_none() => Some(format!("{} is the only device", self.device)),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! The kernels of the cases: PTX made from `kernels.cu`, and their twins in Rust.
+
+use anabranch::{DualModule, HostFunction, KernelFault};
+use std::time::{Duration, Instant};
+
+const PTX: &str = include_str!("kernels.ptx");
+
+/// The structure that the kernel `mixed` takes by value, laid out as C++ does.
+#[repr(C)]
+#[derive(Clone, Copy, bytemuck::NoUninit)]
+pub(crate) struct Mixed {
+    pub(crate) a: u8,
+    pub(crate) padding: [u8; 7],
+    pub(crate) b: u64,
+    pub(crate) c: f32,
+    pub(crate) padding_at_end: [u8; 4],
+}
+
+/// The kernels for either kind of device.
+pub(crate) fn program() -> DualModule {
+    DualModule::new()
+        .ptx(PTX)
+        .host_global("table", 16)
+        .host_function(HostFunction::new("store", &[8, 4], |_, arguments| {
+            arguments.slice::<u32>(0).set(0, arguments.scalar(1));
+        }))
+        .host_function(HostFunction::new("add", &[8, 4, 4], |_, arguments| {
+            let (place, factor, value) = (arguments.slice::<u32>(0), arguments.scalar::<u32>(1), arguments.scalar(2));
+            place.set(0, place.get(0).wrapping_mul(factor).wrapping_add(value));
+        }))
+        .host_function(HostFunction::new("scale", &[8, 8, 4, 4], |block, arguments| {
+            let (destination, source) = (arguments.slice::<f32>(0), arguments.slice::<f32>(1));
+            let (factor, count) = (arguments.scalar::<f32>(2), arguments.scalar::<u32>(3) as usize);
+            block.phase(|thread, _| {
+                let i = thread.global_x();
+                if i < count {
+                    destination.set(i, source.get(i) * factor);
+                }
+            });
+        }))
+        .host_function(HostFunction::new("spin", &[8], |_, arguments| {
+            let (start, long) = (Instant::now(), Duration::from_nanos(arguments.scalar(0)));
+            while start.elapsed() < long {
+                std::thread::yield_now();
+            }
+        }))
+        .host_function(HostFunction::new("fault", &[8], |_, arguments| {
+            let place = arguments.slice::<u32>(0);
+            place.set(place.len(), 1);
+        }))
+        .host_function(HostFunction::new("trap", &[], |_, _| KernelFault::trap("the kernel trapped").raise()))
+        .host_function(HostFunction::new("reverse", &[8], |block, arguments| {
+            let data = arguments.slice::<u32>(0);
+            let count = block.thread_count();
+            let base = block.index()[0] as usize * count;
+            block.phase(|thread, shared| {
+                shared.slice::<u32>()[thread.linear()] = data.get(base + thread.linear());
+            });
+            block.phase(|thread, shared| {
+                data.set(base + thread.linear(), shared.slice::<u32>()[count - 1 - thread.linear()]);
+            });
+        }))
+        .host_function(HostFunction::new("indices", &[8], |block, arguments| {
+            let place = arguments.slice::<u32>(0);
+            let [x, y, z] = block.index();
+            let [width, height, _] = block.grid_dimensions();
+            let (number, count) = ((z * height + y) * width + x, block.thread_count());
+            block.phase(|thread, _| {
+                place.set(number as usize * count + thread.linear(), number * 65536 + thread.linear() as u32);
+            });
+        }))
+        .host_function(HostFunction::new("read_table", &[8], |block, arguments| {
+            let (place, table) = (arguments.slice::<u32>(0), arguments.global::<u32>("table"));
+            block.phase(|thread, _| place.set(thread.linear(), table.get(thread.linear())));
+        }))
+        .host_function(HostFunction::new("count_up", &[8], |block, arguments| {
+            let place = arguments.slice::<u32>(0);
+            block.phase(|_, _| {
+                place.fetch_update(0, |value| value.wrapping_add(1));
+            });
+        }))
+        .host_function(HostFunction::new("mixed", &[8, 1, 2, 4, 8, 4, 8, 24], |_, arguments| {
+            let place = arguments.slice::<u64>(0);
+            place.set(0, u64::from(arguments.scalar::<u8>(1)));
+            place.set(1, u64::from(arguments.scalar::<u16>(2)));
+            place.set(2, u64::from(arguments.scalar::<u32>(3)));
+            place.set(3, arguments.scalar::<u64>(4));
+            place.set(4, arguments.scalar::<f32>(5) as u64);
+            place.set(5, arguments.scalar::<f64>(6) as u64);
+            let [head, b, tail] = arguments.scalar::<[u64; 3]>(7);
+            let (a, c) = (head.to_ne_bytes()[0], f32::from_ne_bytes(low_half(tail)));
+            place.set(6, u64::from(a) + b + c as u64);
+        }))
+}
+
+fn low_half(word: u64) -> [u8; 4] {
+    let [a, b, c, d, ..] = word.to_ne_bytes();
+    [a, b, c, d]
+}

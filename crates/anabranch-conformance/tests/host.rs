@@ -1,0 +1,71 @@
+//! All cases on the host device.
+
+use anabranch::{Instance, flush_deferred_drops};
+use anabranch_conformance::{Case, Isolation, Outcome, Runner, Summary, all};
+use std::collections::{BTreeSet, HashSet};
+
+/// Families of rules, and how many there are of each.
+const RULES: [(char, u32); 8] = [('D', 4), ('E', 8), ('S', 6), ('H', 4), ('M', 5), ('C', 12), ('G', 7), ('X', 4)];
+
+fn is_known(rule: &str) -> bool {
+    RULES.iter().any(|(family, count)| {
+        let number = rule.strip_prefix(*family).and_then(|number| number.parse::<u32>().ok());
+        number.is_some_and(|number| (1..=*count).contains(&number))
+    })
+}
+
+fn group(case: &Case) -> &'static str {
+    case.name.split('.').next().unwrap_or_default()
+}
+
+#[test]
+fn the_host_device_answers_as_hardware_does() {
+    let instance = Instance::builder().cuda(false).host_devices(2).build().expect("the host devices start");
+    let [device, peer] = instance.devices() else { panic!("there are two devices") };
+    let mut runner = Runner::new(device, Some(peer)).expect("the host device can be used");
+    let isolation: &Isolation = &|_| Outcome::Failed("the host device needs no isolation".to_owned());
+    let only = std::env::var("ANABRANCH_CASES").unwrap_or_default();
+    let (mut summary, mut failures) = (Summary::default(), Vec::new());
+    for case in all().iter().filter(|case| case.name.contains(&only)) {
+        let report = runner.run(case, isolation);
+        flush_deferred_drops();
+        println!("{report} ({:.2} ms)", report.milliseconds);
+        summary.count(&report);
+        if report.outcome == "failed" {
+            failures.push(report.to_string());
+        }
+    }
+    println!("{summary}");
+    assert!(failures.is_empty(), "{summary}\n{}", failures.join("\n"));
+}
+
+#[test]
+fn names_are_unique_and_say_their_group() {
+    let mut names = HashSet::new();
+    for case in all() {
+        assert!(names.insert(case.name), "{} is there twice", case.name);
+        let well_formed = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit();
+        let parts: Vec<&str> = case.name.split('.').collect();
+        assert_eq!(parts.len(), 2, "{} is a group and a question", case.name);
+        assert!(
+            parts.iter().all(|part| part.split('_').all(|word| !word.is_empty() && word.chars().all(well_formed))),
+            "{} is made of words",
+            case.name
+        );
+    }
+}
+
+#[test]
+fn every_rule_is_known() {
+    for case in all() {
+        assert!(is_known(case.rule), "{}: there is no rule `{}`", case.name, case.rule);
+    }
+}
+
+#[test]
+fn there_are_cases_enough() {
+    let cases = all();
+    assert!(cases.len() >= 120, "{} cases", cases.len());
+    let groups: BTreeSet<&str> = cases.iter().map(group).collect();
+    assert!(groups.len() >= 15, "groups {groups:?}");
+}
