@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Checks of the tree that no compiler makes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+failed=0
+
+complain() {
+    echo "$1" >&2
+    failed=1
+}
+
+# Unfinished work does not land.
+if git grep -nE 'todo!\(|unimplemented!\(|TODO|FIXME|XXX' -- '*.rs' '*.cu' '*.sh' ':!ci/check-tree.sh'; then
+    complain "unfinished marks"
+fi
+
+# A file is one concept.
+while read -r lines file; do
+    if [ "$lines" -gt 600 ]; then complain "$file has $lines lines: split it"; fi
+done < <(git ls-files '*.rs' | grep -vE '/ffi/|/generated/' | xargs wc -l | grep -v ' total$')
+
+# Paths of somebody's machine do not belong here.
+if git grep -nIE '/(home|root|Users)/[A-Za-z0-9_.-]+' -- ':!*.lock' ':!ci/check-tree.sh'; then
+    complain "paths of a machine"
+fi
+
+exit "$failed"

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Builds what is to be run on a machine with a GPU, and packs it into .gpu/, so that the machine needs no Rust.
+#
+#   ci/gpu-pack.sh            then copy the repository, or just .gpu/ and ci/gpu-run.sh, to the machine, and there:
+#   ci/gpu-run.sh results/    runs everything and writes what came of it to results/
+set -euo pipefail
+cd "$(dirname "$0")/.."
+pack=.gpu/pack
+rm -rf "$pack"
+mkdir -p "$pack/tests" "$pack/benches" "$pack/examples"
+
+# The executables that a cargo command has built, one "name path" a line.
+executables() {
+    "$@" --message-format=json | python3 -c '
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message.get("executable"):
+        print(message["target"]["name"], message["executable"])'
+}
+
+pack_into() {
+    while read -r name path; do
+        strip -o "$pack/$1/$name" "$path"
+    done
+}
+
+cargo build --release --package anabranch-cli
+strip -o "$pack/anabranch" target/release/anabranch
+executables cargo build --release --package anabranch --examples | pack_into examples
+executables cargo bench --package anabranch --bench cuda_overhead --bench cuda_overlap --bench host_device --no-run |
+    pack_into benches
+executables cargo test --release --package anabranch-cuda --no-run | pack_into tests
+
+du -sh "$pack"
+find "$pack" -type f | sort

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Runs on a machine with a GPU what ci/gpu-pack.sh has packed, and writes what came of it to a folder.
+#
+#   ci/gpu-run.sh [FOLDER] [STEP ...]      steps: conformance tests main overhead overlap host sanitize; all by default
+#
+# Exit status 1 if anything failed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+results=${1:-gpu-results}
+shift || true
+steps=${*:-conformance tests main overhead overlap host sanitize}
+mkdir -p "$results"
+pack=.gpu/pack
+failed=0
+
+# Runs a step, and keeps all its output.
+step() {
+    local name=$1
+    shift
+    printf '\n== %s: %s\n' "$name" "$*"
+    if "$@" >"$results/$name.txt" 2>&1; then
+        tail -n 12 "$results/$name.txt"
+    else
+        echo "FAILED with status $?"
+        tail -n 60 "$results/$name.txt"
+        failed=1
+    fi
+}
+
+wanted() { [[ " $steps " == *" $1 "* ]]; }
+
+{
+    date -u
+    nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+    uname -srm
+    grep -m 1 'model name' /proc/cpuinfo
+} >"$results/machine.txt" 2>&1
+cat "$results/machine.txt"
+"$pack/anabranch" devices | tee "$results/devices.txt"
+
+wanted conformance && step conformance "$pack/anabranch" conformance --device cuda:0
+if wanted tests; then
+    # One after the other: some calls of the driver hold a lock while they wait for the device.
+    for test in "$pack"/tests/*; do step "test-$(basename "$test")" "$test" --test-threads=1; done
+fi
+if wanted main; then
+    step main "$pack/examples/edges" --device cuda:0 --verify --output "$results/edges.png"
+    for example in fork_join overlap foreign_streams either_device current_stream; do
+        step "example-$example" "$pack/examples/$example" --device cuda:0
+    done
+fi
+wanted overhead && step overhead "$pack/benches/cuda_overhead" --bench
+wanted overlap && step overlap "$pack/benches/cuda_overlap" --bench
+wanted host && step host "$pack/benches/host_device" --bench
+if wanted sanitize && command -v compute-sanitizer >/dev/null; then
+    for tool in memcheck racecheck; do
+        step "sanitize-$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 \
+            "$pack/examples/edges" --device cuda:0 --verify --output "$results/edges-sanitized.png"
+    done
+    rm -f "$results/edges-sanitized.png"
+    # Cases that ask for errors on purpose are reported by the sanitizer too, so only those that must succeed are run.
+    step sanitize-conformance compute-sanitizer --tool memcheck --error-exitcode 1 \
+        "$pack/anabranch" conformance --device cuda:0 --filter order
+fi
+printf '\n'
+tail -n 1 "$results/conformance.txt" 2>/dev/null
+exit "$failed"
