@@ -148,7 +148,7 @@ pub(crate) unsafe extern "C" fn run_callback(_stream: CUstream, code: CUresult, 
 fn run(key: WorkKey, status: Status) {
     let Some(entry) = QUEUED.take(key) else { return };
     entry.run(|work| match work {
-        QueuedWork::HostFunction(function) => function(),
+        QueuedWork::HostFunction(function) => function.run(),
         QueuedWork::Callback(callback) => callback(status),
     });
 }
@@ -181,7 +181,7 @@ mod tests {
     impl Counts {
         fn host_function(&self) -> QueuedWork {
             let (run, captured) = (Arc::clone(&self.run), CountsDrop(Arc::clone(&self.dropped)));
-            QueuedWork::HostFunction(Box::new(move || {
+            QueuedWork::HostFunction(HostWork::new(move || {
                 let _captured = &captured;
                 run.fetch_add(1, Ordering::SeqCst);
             }))
@@ -263,12 +263,12 @@ mod tests {
         struct QueuesOnDrop(Arc<HostWorkRegistry>);
         impl Drop for QueuesOnDrop {
             fn drop(&mut self) {
-                self.0.insert(SECOND, STREAM, QueuedWork::HostFunction(Box::new(|| ())));
+                self.0.insert(SECOND, STREAM, QueuedWork::HostFunction(HostWork::new(|| ())));
             }
         }
         let registry = Arc::new(HostWorkRegistry::new());
         let captured = QueuesOnDrop(Arc::clone(&registry));
-        registry.insert(FIRST, STREAM, QueuedWork::HostFunction(Box::new(move || drop(captured))));
+        registry.insert(FIRST, STREAM, QueuedWork::HostFunction(HostWork::new(move || drop(captured))));
         registry.context_in_error(FIRST);
         assert_eq!(registry.entries().queued.len(), 1);
         registry.context_in_error(SECOND);
@@ -276,8 +276,11 @@ mod tests {
 
     #[test]
     fn unwinding_ends_before_the_driver() {
-        let key =
-            QUEUED.insert(FIRST, STREAM, QueuedWork::HostFunction(Box::new(|| std::panic::resume_unwind(Box::new(1)))));
+        let key = QUEUED.insert(
+            FIRST,
+            STREAM,
+            QueuedWork::HostFunction(HostWork::new(|| std::panic::resume_unwind(Box::new(1)))),
+        );
         call_host_function(key);
 
         struct UnwindsOnDrop;
@@ -287,7 +290,7 @@ mod tests {
             }
         }
         let work = || std::panic::resume_unwind(Box::new(UnwindsOnDrop));
-        let key = QUEUED.insert(FIRST, STREAM, QueuedWork::HostFunction(Box::new(work)));
+        let key = QUEUED.insert(FIRST, STREAM, QueuedWork::HostFunction(HostWork::new(work)));
         call_host_function(key);
     }
 

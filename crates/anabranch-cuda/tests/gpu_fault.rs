@@ -2,7 +2,7 @@
 
 use anabranch_cuda::CudaDriver;
 use anabranch_hal::{
-    ContextFlags, Contexts, DeviceOrdinal, Launch, ModuleImage, Modules, Status, StreamFlags, Streams,
+    ContextFlags, Contexts, DeviceOrdinal, HostWork, Launch, ModuleImage, Modules, Status, StreamFlags, Streams,
 };
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -51,12 +51,12 @@ fn a_lost_context_runs_callbacks_and_drops_host_functions() {
         let module = driver.module_load(context, ModuleImage::Ptx(PTX)).expect("the PTX is valid");
         let fault = driver.module_function(context, module, "fault").expect("the kernel is there");
         // Gives time to queue the rest.
-        let pause = Box::new(|| std::thread::sleep(Duration::from_millis(100)));
+        let pause = HostWork::new(|| std::thread::sleep(Duration::from_millis(100)));
         driver.stream_launch_host_function(context, stream, pause).expect("host work");
         driver.launch(context, stream, fault, &ONE_THREAD).expect("a launch");
         let tell = Box::new(move |status| told.send(status).unwrap_or(()));
         driver.stream_add_callback(context, stream, tell).expect("a callback");
-        let run = Box::new(move || ran.send(()).unwrap_or(()));
+        let run = HostWork::new(move || ran.send(()).unwrap_or(()));
         driver.stream_launch_host_function(context, stream, run).expect("host work");
 
         let failure = driver.stream_synchronize(context, stream).unwrap_err();
@@ -67,7 +67,7 @@ fn a_lost_context_runs_callbacks_and_drops_host_functions() {
 
         // Whether the driver takes more host work or refuses it, nothing of it is left in the end.
         let more = Arc::clone(&captured);
-        let refused = driver.stream_launch_host_function(context, stream, Box::new(move || drop(more)));
+        let refused = driver.stream_launch_host_function(context, stream, HostWork::new(move || drop(more)));
         let more = Arc::clone(&captured);
         let refused_too = driver.stream_add_callback(context, stream, Box::new(move |_| drop(more)));
         eprintln!("after the fault: host function {refused:?}, callback {refused_too:?}");

@@ -26,6 +26,7 @@ mod event;
 mod failure;
 mod handle;
 mod host_kernel;
+mod host_work;
 mod launch;
 mod memory;
 mod module;
@@ -46,6 +47,7 @@ pub use host_kernel::{
     Block, DeviceElement, GlobalRange, GlobalSlice, HostArguments, HostBody, HostFunction, HostGlobal, HostModule,
     KernelFault, SharedMemory, Thread,
 };
+pub use host_work::{Callback, HostWork};
 pub use launch::{Access, DeclaredRange, Launch};
 pub use memory::{
     Copy3d, CopyKind, CopyPlace, FillPattern, Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolOptions, PinnedFlags,
@@ -53,6 +55,6 @@ pub use memory::{
 pub use module::{FunctionAttribute, FunctionInfo, ModuleImage, Modules, ParameterInfo};
 pub use status::Status;
 pub use stream::{
-    AccessPolicyWindow, AccessProperty, Callback, HostWork, StreamAttribute, StreamAttributeKind, StreamFlags, Streams,
+    AccessPolicyWindow, AccessProperty, StreamAttribute, StreamAttributeKind, StreamFlags, Streams,
     SynchronizationPolicy, Value, WaitValueFlags, WriteValueFlags,
 };

@@ -62,10 +62,10 @@ pub trait Modules {
     /// The handle rule. A binary image is whole, and made by NVIDIA's tools.
     unsafe fn module_load(&self, context: ContextHandle, image: ModuleImage<'_>) -> Result<ModuleHandle>;
 
-    /// Unloads a module.
+    /// Unloads a module, once the work queued so far is done: it may block until then.
     ///
     /// # Safety
-    /// The handle rule; no queued work uses the module.
+    /// The handle rule; nothing is launched from the module any more.
     unsafe fn module_unload(&self, context: ContextHandle, module: ModuleHandle) -> Result<()>;
 
     /// Finds a kernel by name. 500 where there is none.

@@ -1,6 +1,6 @@
 //! Streams (Driver API, groups STREAM, EXEC for host functions, MEMOP for value operations).
 
-use crate::{ContextHandle, DevicePointer, EventHandle, EventWaitFlags, Result, Status, StreamHandle};
+use crate::{Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, HostWork, Result, StreamHandle};
 use bitflags::bitflags;
 
 bitflags! {
@@ -113,17 +113,6 @@ pub enum StreamAttribute {
     /// Which memory the stream's kernels should find in the cache.
     AccessPolicyWindow(AccessPolicyWindow),
 }
-
-/// Host work that runs in stream order. It must not call the driver.
-///
-/// If it panics, or what it holds panics when it is dropped, the driver carries the panic to whoever waits: the next
-/// call that synchronises or queries the stream, or synchronises the context, answers 719 with
-/// [`Detail::Panic`](crate::Detail::Panic), once. Later work runs all the same.
-pub type HostWork = Box<dyn FnOnce() + Send + 'static>;
-
-/// A callback of the older kind: runs even after an error, and is told the status. For the rest it is like
-/// [`HostWork`].
-pub type Callback = Box<dyn FnOnce(Status) + Send + 'static>;
 
 /// Streams: made, ordered, waited for.
 ///

@@ -86,12 +86,6 @@ impl EventState {
     }
 }
 
-/// What is to be said of a place that was reached.
-fn report(position: &Position) -> Result<()> {
-    position.stream.core.check()?;
-    position.stream.take_failure(position.sequence)
-}
-
 impl Events for HostDriver {
     unsafe fn event_create(&self, context: ContextHandle, flags: EventFlags) -> Result<EventHandle> {
         permitted()?;
@@ -152,7 +146,7 @@ impl Events for HostDriver {
         self.shared.engine.step();
         match &*event.record.lock() {
             None => event.core.check(),
-            Some(record) if record.position.is_complete() => report(&record.position),
+            Some(record) if record.position.is_complete() => record.position.stream.core.check(),
             Some(_) => Err(Failure::new(Status::NOT_READY)),
         }
     }
@@ -168,7 +162,7 @@ impl Events for HostDriver {
         let patience = if sleeps { Patience::Sleep } else { patience(&position.stream) };
         self.shared.engine.wait(&position, patience);
         self.shared.device(position.stream.core.device)?.give_idle_memory_back();
-        report(&position)
+        position.stream.core.check()
     }
 
     unsafe fn event_elapsed(&self, context: ContextHandle, start: EventHandle, end: EventHandle) -> Result<f32> {

@@ -179,7 +179,9 @@ fn host_work_and_kernels_must_not_call_the_driver() {
     unsafe {
         let module = driver.module_load(context, ModuleImage::Host(&module)).unwrap();
         let function = driver.module_function(context, module, "calls").unwrap();
-        driver.stream_launch_host_function(context, stream, Box::new(move || sender.send(calls()).unwrap())).unwrap();
+        driver
+            .stream_launch_host_function(context, stream, HostWork::new(move || sender.send(calls()).unwrap()))
+            .unwrap();
         driver.stream_add_callback(context, stream, Box::new(move |_| from_callback.send(calls()).unwrap())).unwrap();
         let launch = Launch {
             grid: [1; 3],
@@ -203,7 +205,7 @@ fn the_driver_can_be_dropped_by_host_work() {
     let (sender, receiver) = channel::<anabranch_host::HostDriver>();
     let (done, is_done) = channel();
     let stream = unsafe { driver.stream_create(context, StreamFlags::empty(), 0) }.unwrap();
-    let work = Box::new(move || {
+    let work = HostWork::new(move || {
         drop(receiver.recv().unwrap());
         done.send(()).unwrap();
     });
@@ -326,7 +328,7 @@ fn a_destroyed_context_completes_its_work_first() {
     let stream = unsafe { fixture.driver.stream_create(context, StreamFlags::empty(), 0) }.unwrap();
     let (open, gate) = channel();
     let (sender, receiver) = channel();
-    let work = Box::new(move || {
+    let work = HostWork::new(move || {
         gate.recv().unwrap();
         sender.send(()).unwrap();
     });

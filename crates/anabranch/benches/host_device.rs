@@ -22,9 +22,11 @@ fn host() -> Context {
     open().expect("the host device needs nothing")
 }
 
-/// What every operation does: next to nothing, and nothing that two threads share.
-fn count_up() {
-    COUNTER.store(COUNTER.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+/// What every operation does: next to nothing, with as much captured as closures commonly have, and nothing shared by two
+/// threads.
+fn count_up(value: u64) -> impl FnOnce() + Send + 'static {
+    let captured = [value, 1];
+    move || COUNTER.store(COUNTER.load(Ordering::Relaxed) + black_box(captured)[1], Ordering::Relaxed)
 }
 
 static COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -59,7 +61,7 @@ fn enqueue(criterion: &mut Criterion) {
                 let (stream, signal) = held(&context);
                 let start = Instant::now();
                 for _ in 0..count {
-                    stream.launch_host_func(count_up).expect("queued");
+                    stream.launch_host_func(count_up(7)).expect("queued");
                 }
                 let time = start.elapsed();
                 signal.set(1);
@@ -91,7 +93,7 @@ fn enqueue(criterion: &mut Criterion) {
                 let (sender, receiver) = channel::<Box<dyn FnOnce() + Send>>();
                 let start = Instant::now();
                 for _ in 0..count {
-                    sender.send(Box::new(count_up)).expect("sent");
+                    sender.send(Box::new(count_up(7))).expect("sent");
                 }
                 let time = start.elapsed();
                 drop(sender);
@@ -106,7 +108,7 @@ fn enqueue(criterion: &mut Criterion) {
             burst_time(iterations, |count| {
                 let start = Instant::now();
                 for _ in 0..count {
-                    pool.spawn(count_up);
+                    pool.spawn(count_up(7));
                 }
                 start.elapsed()
             })
@@ -118,7 +120,7 @@ fn enqueue(criterion: &mut Criterion) {
             burst_time(iterations, |count| {
                 let start = Instant::now();
                 for _ in 0..count {
-                    runtime.spawn(async { count_up() });
+                    runtime.spawn(async { count_up(7)() });
                 }
                 start.elapsed()
             })
@@ -143,7 +145,7 @@ fn in_order(criterion: &mut Criterion) {
     group.bench_function("anabranch stream", |bencher| {
         bencher.iter(|| {
             for _ in 0..COUNT {
-                stream.launch_host_func(count_up).expect("queued");
+                stream.launch_host_func(count_up(7)).expect("queued");
             }
             stream.synchronize().expect("done");
         });
@@ -152,7 +154,7 @@ fn in_order(criterion: &mut Criterion) {
     group.bench_function("std::sync::mpsc and a thread", |bencher| {
         bencher.iter(|| {
             for _ in 0..COUNT {
-                sender.send(Box::new(count_up)).expect("sent");
+                sender.send(Box::new(count_up(7))).expect("sent");
             }
             let (done, wait) = channel();
             sender.send(Box::new(move || done.send(()).expect("sent"))).expect("sent");
@@ -164,7 +166,7 @@ fn in_order(criterion: &mut Criterion) {
         bencher.iter(|| {
             pool.scope(|scope| {
                 for _ in 0..COUNT {
-                    scope.spawn(|_| count_up());
+                    scope.spawn(|_| count_up(7)());
                 }
             });
         });
@@ -176,7 +178,7 @@ fn in_order(criterion: &mut Criterion) {
             |mut set| {
                 runtime.block_on(async {
                     for _ in 0..COUNT {
-                        set.spawn(async { count_up() });
+                        set.spawn(async { count_up(7)() });
                     }
                     while set.join_next().await.is_some() {}
                 });
@@ -193,7 +195,7 @@ fn round_trip(criterion: &mut Criterion) {
     let stream = context.create_stream().expect("a stream");
     group.bench_function("anabranch stream", |bencher| {
         bencher.iter(|| {
-            stream.launch_host_func(count_up).expect("queued");
+            stream.launch_host_func(count_up(7)).expect("queued");
             stream.synchronize().expect("done");
         });
     });
@@ -201,7 +203,7 @@ fn round_trip(criterion: &mut Criterion) {
     group.bench_function("std::sync::mpsc and a thread", |bencher| {
         bencher.iter(|| {
             let (done, wait) = channel();
-            sender.send(Box::new(move || (count_up(), done.send(()).expect("sent")).1)).expect("sent");
+            sender.send(Box::new(move || (count_up(7)(), done.send(()).expect("sent")).1)).expect("sent");
             wait.recv().expect("done");
         });
     });
@@ -209,14 +211,14 @@ fn round_trip(criterion: &mut Criterion) {
     group.bench_function("rayon spawn", |bencher| {
         bencher.iter(|| {
             let (done, wait) = channel();
-            pool.spawn(move || (count_up(), done.send(()).expect("sent")).1);
+            pool.spawn(move || (count_up(7)(), done.send(()).expect("sent")).1);
             wait.recv().expect("done");
         });
     });
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     group.bench_function("tokio spawn", |bencher| {
         bencher.iter(|| {
-            runtime.block_on(runtime.spawn(async { count_up() })).expect("done");
+            runtime.block_on(runtime.spawn(async { count_up(7)() })).expect("done");
         });
     });
     group.finish();

@@ -215,6 +215,14 @@ impl ContextCore {
         streams.push(Arc::downgrade(stream));
     }
 
+    /// Whether no stream that is known here has work at the moment.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.streams().iter().all(|stream| match stream.checkpoint() {
+            Ok(event) => event.is_none_or(|event| event.is_over()),
+            Err(_) => true,
+        })
+    }
+
     /// The streams of this context that anything still refers to.
     pub(crate) fn streams(&self) -> Vec<Arc<StreamCore>> {
         self.streams.lock().iter().filter_map(Weak::upgrade).collect()

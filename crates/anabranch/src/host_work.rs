@@ -61,7 +61,7 @@ impl<F> Drop for Guarded<F> {
 /// A host function as a driver takes it.
 pub(crate) fn host_function(closure: impl FnOnce() + Send + 'static) -> HostWork {
     let guarded = Guarded::new(closure);
-    Box::new(move || guarded.call(|closure| closure()))
+    HostWork::new(move || guarded.call(|closure| closure()))
 }
 
 /// A callback as a driver takes it.

@@ -278,12 +278,12 @@ impl ModuleCore {
 
 impl Drop for ModuleCore {
     fn drop(&mut self) {
-        // Launches keep no account of the module, so that they cost nothing more. All streams of the context may have
-        // some in flight.
+        // Launches keep no account of the module, so that they cost nothing more. Unloading waits for them; that it has
+        // little to wait for is a courtesy to others.
         let events = self.context.streams().iter().filter_map(|stream| stream.checkpoint().ok().flatten()).collect();
         let (context, handle) = (self.context.clone(), self.handle);
-        reaper::after(events, move || {
-            // SAFETY: no launch of the module can still run, and its owners are gone.
+        reaper::blocking_after(events, &self.context, move || {
+            // SAFETY: its owners are gone, so nothing more is launched from it; unloading waits for what was.
             let result = unsafe { context.driver().module_unload(context.handle(), handle) };
             drop_error::report(result.during("unloading a module", || context.place()));
         });

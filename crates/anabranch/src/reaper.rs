@@ -2,21 +2,43 @@
 //!
 //! Destroying is not allowed inside of a host function, and freeing some kinds of memory blocks until the device is
 //! idle. Both are handed to one background thread of the process, which first waits, by asking and never by blocking,
-//! until the events that guard the work are complete. The driver's own blocking may still hold the thread up, and with it
-//! what else is to be given back, but never a caller.
+//! until the events that guard the work are complete, and until there is nothing for a blocking call to wait for.
 
+use crate::context::ContextCore;
 use crate::event::RawEvent;
 use crate::host_work;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 type Action = Box<dyn FnOnce() + Send>;
 
 struct Job {
     after: Vec<Arc<RawEvent>>,
+    /// A context in which the action may block until all work is done, and since when only that is waited for.
+    blocks_in: Option<Arc<ContextCore>>,
+    waiting_since: Option<Instant>,
     action: Action,
 }
+
+impl Job {
+    /// Whether it is time for the action.
+    fn is_due(&mut self) -> bool {
+        if !self.after.iter().all(|event| event.is_over()) {
+            return false;
+        }
+        self.after.clear();
+        let Some(context) = &self.blocks_in else { return true };
+        // A driver may hold a lock while it blocks, and so hold up other threads, even the one that is to end the
+        // waiting. So the action waits for a moment when there is nothing to wait for; but a context that is never
+        // idle must not keep its memory for ever.
+        let since = *self.waiting_since.get_or_insert_with(Instant::now);
+        context.is_idle() || since.elapsed() > LONGEST_WAIT_FOR_IDLE
+    }
+}
+
+/// How long memory is kept because its context is never seen idle.
+const LONGEST_WAIT_FOR_IDLE: Duration = Duration::from_secs(5);
 
 enum Message {
     Job(Job),
@@ -30,12 +52,20 @@ pub(crate) fn now_or_later(action: impl FnOnce() + Send + 'static) {
 
 /// Does `action` on the reaper's thread.
 pub(crate) fn later(action: impl FnOnce() + Send + 'static) {
-    after(Vec::new(), action);
+    hand_over(Job { after: Vec::new(), blocks_in: None, waiting_since: None, action: Box::new(action) });
 }
 
-/// Does `action` on the reaper's thread when all of the events are complete.
-pub(crate) fn after(events: Vec<Arc<RawEvent>>, action: impl FnOnce() + Send + 'static) {
-    let job = Job { after: events, action: Box::new(action) };
+/// Does `action`, which may block until the context is idle, on the reaper's thread when all of the events are complete.
+pub(crate) fn blocking_after(
+    events: Vec<Arc<RawEvent>>,
+    context: &Arc<ContextCore>,
+    action: impl FnOnce() + Send + 'static,
+) {
+    let blocks_in = Some(context.clone());
+    hand_over(Job { after: events, blocks_in, waiting_since: None, action: Box::new(action) });
+}
+
+fn hand_over(job: Job) {
     let unsent = match sender() {
         Some(sender) => match sender.send(Message::Job(job)) {
             Ok(()) => return,
@@ -96,8 +126,8 @@ fn run(receiver: &Receiver<Message>) {
             Err(RecvTimeoutError::Disconnected) => return,
         }
         let before = waiting.len();
-        for job in std::mem::take(&mut waiting) {
-            if job.after.iter().all(|event| event.is_over()) {
+        for mut job in std::mem::take(&mut waiting) {
+            if job.is_due() {
                 // A panic in a drop of a user's value must not end this thread.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job.action));
             } else {

@@ -1,5 +1,7 @@
 //! Bad input: one typed error that names the operation and the remedy.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
 mod common;
 
 use anabranch::{

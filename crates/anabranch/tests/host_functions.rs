@@ -1,5 +1,7 @@
 //! Closures in streams: their panics, and what is dropped inside of them.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
 mod common;
 
 use anabranch::{ErrorKind, Status};

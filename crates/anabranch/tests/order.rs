@@ -1,5 +1,7 @@
 //! The order that the library keeps between streams that use the same memory.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
 mod common;
 
 use anabranch::{Buffer, Stream};

@@ -1,5 +1,7 @@
 //! Scopes: what borrows host memory is waited for on every way out.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
 mod common;
 
 use anabranch::{ErrorKind, Status};

@@ -1,5 +1,7 @@
 //! Streams as objects: identity, handles, the current stream, the end.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
 mod common;
 
 use anabranch::{BorrowedStream, Status, Stream, StreamFlags, SynchronizationPolicy};

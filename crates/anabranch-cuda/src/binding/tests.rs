@@ -5,7 +5,7 @@ use crate::error::check;
 use crate::handles::{context_handle, raw_context};
 use anabranch_hal::{
     ContextFlags, ContextHandle, Contexts, CopyKind, DeviceOrdinal, EventFlags, EventRecordFlags, EventWaitFlags,
-    Events, FillPattern, Memory, PinnedFlags, Status, StreamFlags, StreamHandle, Streams,
+    Events, FillPattern, HostWork, Memory, PinnedFlags, Status, StreamFlags, StreamHandle, Streams,
 };
 use std::ptr;
 use std::sync::{Arc, mpsc};
@@ -104,7 +104,7 @@ fn calls_that_do_not_bind_need_no_context() {
             driver.stream_flags(ours, stream).expect("the driver can say");
             driver.stream_priority(ours, stream).expect("the driver can say");
             driver.stream_id(ours, stream).expect("the driver can say");
-            driver.stream_launch_host_function(ours, stream, Box::new(|| ())).expect("host work");
+            driver.stream_launch_host_function(ours, stream, HostWork::new(|| ())).expect("host work");
             driver.stream_add_callback(ours, stream, Box::new(|_| ())).expect("a callback");
             driver.stream_synchronize(ours, stream).expect("the work succeeds");
             driver.stream_query(ours, stream).expect("nothing is queued");
@@ -125,7 +125,7 @@ fn default_streams_are_those_of_the_context_that_is_named() {
             let (open, gate) = mpsc::channel::<()>();
             // SAFETY: both contexts live as long as the test, and the work is waited for.
             unsafe {
-                let wait = Box::new(move || gate.recv().unwrap_or(()));
+                let wait = HostWork::new(move || gate.recv().unwrap_or(()));
                 driver.stream_launch_host_function(ours, stream, wait).expect("host work");
                 driver.stream_query(other, stream).expect("nothing is queued there");
                 assert_eq!(driver.stream_query(ours, stream).unwrap_err().status, Status::NOT_READY);

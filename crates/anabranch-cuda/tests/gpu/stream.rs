@@ -4,8 +4,8 @@ use crate::kernels::{PTX, spin};
 use crate::support::{DEVICE, Gpu};
 use anabranch_hal::{
     ContextFlags, Contexts, DeviceOrdinal, DevicePointer, Devices, EventFlags, EventRecordFlags, EventWaitFlags,
-    Events, Memory, Modules, Status, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams,
-    SynchronizationPolicy, Value, WaitValueFlags, WriteValueFlags,
+    Events, HostWork, Memory, Modules, Status, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle,
+    Streams, SynchronizationPolicy, Value, WaitValueFlags, WriteValueFlags,
 };
 use std::sync::mpsc;
 use std::time::Duration;
@@ -106,8 +106,12 @@ fn host_work_runs_in_order_and_after_the_device() {
         for stream in [gpu.stream, StreamHandle::PER_THREAD] {
             for number in 0..3 {
                 let sender = sender.clone();
-                gpu.stream_launch_host_function(gpu.context, stream, Box::new(move || sender.send(number).unwrap()))
-                    .expect("host work");
+                gpu.stream_launch_host_function(
+                    gpu.context,
+                    stream,
+                    HostWork::new(move || sender.send(number).unwrap()),
+                )
+                .expect("host work");
             }
             let sender = sender.clone();
             gpu.stream_add_callback(gpu.context, stream, Box::new(move |status| sender.send(status.0 + 3).unwrap()))
@@ -129,11 +133,11 @@ fn unwinding_host_work_is_reported_once_and_does_not_end_the_process() {
     // SAFETY: every handle is made here, and destroyed once; the work is waited for before what it uses is freed.
     unsafe {
         let (sender, receiver) = mpsc::channel();
-        let unwinding = Box::new(|| std::panic::resume_unwind(Box::new("on the driver's thread")));
+        let unwinding = HostWork::new(|| std::panic::resume_unwind(Box::new("on the driver's thread")));
         gpu.stream_launch_host_function(gpu.context, gpu.stream, unwinding).expect("host work");
         let unwinding = Box::new(|_| std::panic::resume_unwind(Box::new("on the driver's thread")));
         gpu.stream_add_callback(gpu.context, gpu.stream, unwinding).expect("a callback");
-        gpu.stream_launch_host_function(gpu.context, gpu.stream, Box::new(move || sender.send(()).unwrap()))
+        gpu.stream_launch_host_function(gpu.context, gpu.stream, HostWork::new(move || sender.send(()).unwrap()))
             .expect("host work");
         let failure = gpu.stream_synchronize(gpu.context, gpu.stream).unwrap_err();
         assert_eq!(failure.status, Status::LAUNCH_FAILED);
@@ -182,7 +186,7 @@ fn a_context_of_its_own_completes_its_work_before_it_goes() {
         assert_eq!(own, Ok(context), "whichever context is asked");
         let memory = Memory::allocate(&*gpu, context, 16).expect("device memory");
         assert_ne!(memory, DevicePointer::NULL);
-        let slow = Box::new(move || {
+        let slow = HostWork::new(move || {
             std::thread::sleep(Duration::from_millis(50));
             sender.send(()).unwrap();
         });

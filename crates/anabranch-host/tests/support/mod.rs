@@ -57,7 +57,7 @@ impl Fixture {
     }
 
     pub fn host(&self, stream: StreamHandle, work: impl FnOnce() + Send + 'static) {
-        unsafe { self.driver.stream_launch_host_function(self.context, stream, Box::new(work)) }.unwrap();
+        unsafe { self.driver.stream_launch_host_function(self.context, stream, HostWork::new(work)) }.unwrap();
     }
 
     /// Work that runs until the gate is opened.

@@ -140,14 +140,14 @@ impl Drop for Allocation {
                 Box::new(move || free_in_stream_order(&context, address, &home, uses))
             }
             Origin::Plain | Origin::Managed => Box::new(move || {
-                free_behind(uses, move || {
+                free_behind(uses, context.clone(), move || {
                     // SAFETY: all uses are over, and the owner is gone.
                     let freed = unsafe { context.driver().free(context.handle(), address) };
                     freed.during("freeing", || context.place())
                 })
             }),
             Origin::Pinned => Box::new(move || {
-                free_behind(uses, move || {
+                free_behind(uses, context.clone(), move || {
                     let pointer = address.0 as usize as *mut u8;
                     // SAFETY: all uses are over, and the owner is gone.
                     let freed = unsafe { context.driver().free_pinned(context.handle(), pointer) };
@@ -164,10 +164,14 @@ impl Drop for Allocation {
 }
 
 /// Frees memory, by a call that may block, on the reaper's thread, once its uses are over.
-fn free_behind(uses: Uses, free: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+fn free_behind(
+    uses: Uses,
+    context: Arc<ContextCore>,
+    free: impl FnOnce() -> Result<()> + Send + 'static,
+) -> Result<()> {
     // Where no event can be had the context is lost, and nothing runs any more.
     let events = uses.checkpoints(Access::Write).unwrap_or_default();
-    reaper::after(events, move || drop_error::report(free()));
+    reaper::blocking_after(events, &context, move || drop_error::report(free()));
     Ok(())
 }
 

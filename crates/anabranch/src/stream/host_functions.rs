@@ -12,7 +12,7 @@ impl Stream {
     /// The function must not use this library, nor wait for work that is not certain to run without it; calls it makes
     /// answer 800. Dropping objects of this library inside of it is fine. When the context is in error it is dropped
     /// without being run. If it panics, the next [`synchronize`](Self::synchronize) or [`query`](Self::query) of this
-    /// stream reports the panic once; later work runs all the same.
+    /// stream, or the next synchronisation of its context, reports the panic once; later work runs all the same.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
