@@ -65,3 +65,8 @@ pub use memory::{
 pub use module::{DualModule, Module};
 pub use reaper::flush_deferred_drops;
 pub use stream::{BorrowedStream, CurrentStreamGuard, Signal, Stream, WaitCondition, WaitTarget};
+
+/// The examples of the README are tested as those of the documentation are.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,6 +1,8 @@
 //! Classes of defects that safe code must not be able to bring about, as far as no other file has their test.
 //! `docs/safety.md` lists them all by the numbers in the tests' names.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
 mod common;
 
 use anabranch::{
