@@ -81,7 +81,27 @@ pub enum Outcome {
 
 /// Fails unless the two are equal.
 pub(crate) fn equal<T: PartialEq + fmt::Debug>(what: &str, found: T, expected: T) -> Verdict {
-    if found == expected { Ok(()) } else { Err(Failed(format!("{what}: found {found:?}, expected {expected:?}"))) }
+    if found == expected {
+        return Ok(());
+    }
+    let (found, expected) = (format!("{found:?}"), format!("{expected:?}"));
+    let same = found.chars().zip(expected.chars()).take_while(|(found, expected)| found == expected).count();
+    Err(Failed(format!("{what}: found {}, expected {}", excerpt(&found, same), excerpt(&expected, same))))
+}
+
+/// The text if it is short, else what is around the character of that number.
+fn excerpt(text: &str, place: usize) -> String {
+    const SHORT: usize = 160;
+    const BEFORE: usize = 40;
+    const AFTER: usize = 80;
+    let length = text.chars().count();
+    if length <= SHORT {
+        return text.to_owned();
+    }
+    let start = place.saturating_sub(BEFORE);
+    let middle: String = text.chars().skip(start).take(BEFORE + AFTER).collect();
+    let (before, after) = (if start > 0 { "…" } else { "" }, if start + BEFORE + AFTER < length { "…" } else { "" });
+    format!("{before}{middle}{after}")
 }
 
 /// Fails unless `condition` holds.
@@ -100,4 +120,20 @@ pub(crate) fn refused<T>(what: &str, result: anabranch::Result<T>, status: Statu
 /// The status of a driver's own call.
 pub(crate) fn status_of<T>(result: anabranch::hal::Result<T>) -> Status {
     result.map_or_else(|failure| failure.status, |_| Status::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::equal;
+
+    #[test]
+    fn a_long_difference_is_told_in_short() {
+        let mut found = vec![1; 10_000];
+        let expected = found.clone();
+        found[5000] = 2;
+        let text = equal("contents", found, expected).unwrap_err().0;
+        assert!(text.chars().count() < 400, "{text}");
+        assert!(text.contains("1, 2, 1") && text.contains("…"), "{text}");
+        assert_eq!(equal("short", 1, 2).unwrap_err().0, "short: found 1, expected 2");
+    }
 }

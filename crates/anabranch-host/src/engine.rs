@@ -14,6 +14,7 @@ pub(crate) mod random;
 pub(crate) mod run;
 pub(crate) mod scheduler;
 pub(crate) mod share;
+pub(crate) mod spares;
 pub(crate) mod stream;
 pub(crate) mod value;
 pub(crate) mod wait;

@@ -10,8 +10,9 @@
 //!   queued in the context is dropped, callbacks excepted, and every later call answers the fault's status.
 //! * Any other panic in a kernel or in host work is an error of *that stream*: 719 with
 //!   [`Detail::Panic`](anabranch_hal::Detail::Panic). Later work still runs. The first such error is reported once: by the
-//!   next query or synchronisation that covers the failed work, be it of the stream or of the context. Events do not report
-//!   it, because they are asked by others too than those whom it concerns. A query that is not complete yet answers 600 first, so that an error never reads as completion.
+//!   next query of the stream, or the next synchronisation of the stream or of the context, that covers the failed work.
+//!   Events do not report it, because others ask them too than those whom it concerns. A query that is not complete yet
+//!   answers 600 first, so that an error never reads as completion.
 //!
 //! # Portability
 //!

@@ -241,8 +241,8 @@ impl Modules for HostDriver {
         let stream = unsafe { resolve(context, stream) }?;
         // SAFETY: the handle rule.
         let function = unsafe { handles::function(function) }?;
-        // SAFETY: the caller vouches for the arguments and for what the kernel does, and by the rule of `module_unload`
-        // for the module.
+        // SAFETY: the caller vouches for the arguments and for what the kernel does; `module_unload` waits for the launches
+        // that it finds, and by its rule there are none later.
         unsafe { function.launch(&stream, launch) }
     }
 }

@@ -56,19 +56,29 @@ fn a_wait_ends_with_the_write_of_another_stream() {
 fn conditions() {
     let fixture = Fixture::new();
     let (stream, memory) = (fixture.stream(), fixture.allocate(16));
-    let store = |value| unsafe { AtomicU64::from_ptr(memory.0 as *mut u64) }.store(value, Ordering::SeqCst);
+    // Every writer writes in one piece of the operation's own width, so that each width has its place.
+    let place = |value| match value {
+        Value::U32(_) => memory,
+        Value::U64(_) => memory.byte_add(8),
+    };
+    let store = |current, value| match value {
+        Value::U32(_) => host_store(place(value), current as u32),
+        Value::U64(_) => {
+            unsafe { AtomicU64::from_ptr(place(value).0 as *mut u64) }.store(current, Ordering::SeqCst);
+        }
+    };
     let passes = |current, value, flags| {
-        store(current);
-        assert_eq!(wait(&fixture, stream, memory, value, flags), 0);
+        store(current, value);
+        assert_eq!(wait(&fixture, stream, place(value), value, flags), 0);
         until("a condition that is true", || fixture.query(stream) == 0);
     };
     let blocks_until = |current, value, flags, release| {
-        store(current);
-        assert_eq!(wait(&fixture, stream, memory, value, flags), 0);
+        store(current, value);
+        assert_eq!(wait(&fixture, stream, place(value), value, flags), 0);
         // Longer than the longest pause between two looks.
         std::thread::sleep(std::time::Duration::from_millis(2));
         assert_eq!(fixture.query(stream), 600);
-        store(release);
+        store(release, value);
         fixture.synchronize(stream).unwrap();
     };
     use WaitValueFlags as Flags;

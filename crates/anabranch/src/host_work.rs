@@ -8,6 +8,7 @@ thread_local! {
 }
 
 /// Whether this thread is inside of a closure that a driver called, where no driver may be called.
+#[inline]
 pub(crate) fn is_inside() -> bool {
     INSIDE.with(Cell::get)
 }

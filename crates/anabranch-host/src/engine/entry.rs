@@ -9,12 +9,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+/// The largest upload that is kept in its entry, in bytes.
+pub(crate) const SMALL_COPY: usize = 32;
+
 /// One entry of a stream's queue. What is large is boxed, so that queues of many small entries stay small.
 pub(crate) enum Entry {
     /// A kernel launch.
     Kernel(Arc<KernelWork>),
     /// A copy between two addresses.
     Copy { destination: u64, source: u64, bytes: usize },
+    /// An upload of a few bytes, which were copied when it was enqueued.
+    SmallCopy { destination: u64, length: u8, source: [u8; SMALL_COPY] },
     /// An upload whose data was copied when it was enqueued.
     StagedCopy { destination: u64, source: Box<StagedBytes> },
     /// A copy of rows and slices.
@@ -44,6 +49,7 @@ impl fmt::Debug for Entry {
         formatter.write_str(match self {
             Self::Kernel(_) => "Kernel",
             Self::Copy { .. } => "Copy",
+            Self::SmallCopy { .. } => "SmallCopy",
             Self::StagedCopy { .. } => "StagedCopy",
             Self::Copy3d(_) => "Copy3d",
             Self::Fill { .. } => "Fill",

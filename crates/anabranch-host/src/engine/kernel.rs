@@ -86,6 +86,16 @@ impl KernelError {
 }
 
 impl KernelWork {
+    /// A launch to be filled in.
+    pub(crate) fn new(kernel: KernelReference) -> Self {
+        Self { kernel, grid: [0; 3], block: [0; 3], shared_bytes: 0, values: SmallVec::new(), ranges: SmallVec::new() }
+    }
+
+    /// Whether nobody else has it, and it is as small as launches mostly are.
+    pub(crate) fn is_worth_keeping(work: &mut Arc<Self>) -> bool {
+        Arc::get_mut(work).is_some_and(|work| !work.values.spilled() && !work.ranges.spilled())
+    }
+
     fn block_count(&self) -> u64 {
         self.grid.iter().map(|&extent| u64::from(extent)).product()
     }

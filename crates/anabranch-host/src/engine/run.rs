@@ -3,6 +3,7 @@
 use super::entry::Entry;
 use super::host_work::HostWorkScope;
 use super::queue::Claim;
+use super::spares::Collected;
 use super::stream::{ParkedOn, StreamState, Waiter};
 use super::value::{ValueCondition, write_value};
 use super::{Engine, level, worker};
@@ -52,6 +53,7 @@ impl Engine {
         let level = level(stream.priority);
         let mut front_satisfied = claim.front_satisfied;
         let mut done = 0;
+        let mut collected = Collected::new(&stream.spares);
         let mut batch = stream.batch.lock();
         loop {
             if batch.is_empty() && !self.refill(stream, &mut batch, pace) {
@@ -59,7 +61,7 @@ impl Engine {
             }
             let Some(entry) = batch.pop_front() else { continue };
             let sequence = stream.completion.completed() + 1;
-            match self.execute(stream, sequence, entry, front_satisfied) {
+            match self.execute(stream, sequence, entry, front_satisfied, &mut collected) {
                 Outcome::Done => {}
                 Outcome::Blocked(entry, reason) => {
                     batch.push_front(entry);
@@ -133,23 +135,33 @@ impl Engine {
         true
     }
 
-    fn execute(&self, stream: &Arc<StreamState>, sequence: u64, entry: Entry, satisfied: bool) -> Outcome {
+    fn execute(
+        &self,
+        stream: &Arc<StreamState>,
+        sequence: u64,
+        entry: Entry,
+        satisfied: bool,
+        collected: &mut Collected<'_>,
+    ) -> Outcome {
         if stream.core.is_lost() {
             self.skip(stream, sequence, entry);
             return Outcome::Done;
         }
         match entry {
             Entry::Kernel(work) => {
-                // The work may be the last that holds the kernel's closures.
                 let _scope = HostWorkScope::enter();
                 if let Err(error) = self.run_kernel(&work, level(stream.priority)) {
                     error.note(stream, sequence);
                 }
-                drop_caught(stream, sequence, work);
+                collected.push(work);
             }
             Entry::Copy { destination, source, bytes } => {
                 // SAFETY: whoever enqueued the copy vouched for both ranges until it has run.
                 unsafe { run_copy(destination, source, bytes) }
+            }
+            Entry::SmallCopy { destination, length, source } => {
+                // SAFETY: as above; the source is the entry's own, and at least as long.
+                unsafe { run_copy(destination, source.as_ptr() as u64, usize::from(length)) }
             }
             Entry::StagedCopy { destination, source } => {
                 let source = source.data();

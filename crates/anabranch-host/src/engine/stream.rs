@@ -5,6 +5,7 @@ use super::completion::{Completion, Wake};
 use super::entry::Entry;
 use super::host_work::HostWorkScope;
 use super::queue::{Queue, Tail};
+use super::spares::Spares;
 use super::value::ValueCondition;
 use crate::context::ContextCore;
 use crate::error::{StreamFailure, panic_message};
@@ -82,6 +83,8 @@ pub(crate) struct StreamState {
     pub(crate) completion: Padded<Completion<Waiter>>,
     /// Entries taken out of the queue; locked by the thread that runs the stream.
     pub(crate) batch: Mutex<VecDeque<Entry>>,
+    /// Launches to be used again.
+    pub(crate) spares: Padded<Spares>,
     pub(crate) core: Arc<ContextCore>,
     pub(crate) id: u64,
     pub(crate) priority: i32,
@@ -98,6 +101,7 @@ impl StreamState {
             queue: Padded(Queue::new()),
             completion: Padded(Completion::new()),
             batch: Mutex::new(VecDeque::new()),
+            spares: Padded::default(),
             core,
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             priority,
@@ -244,8 +248,10 @@ impl StreamState {
         }
     }
 
-    /// Drops what is queued and not taken yet, when nobody is left to be told of a panic.
+    /// Drops what is queued, when no thread runs the stream any more and nobody is left to be told of a panic. Streams
+    /// that wait for each other hold each other by their entries, and would otherwise never go.
     pub(crate) fn drop_queued(&self) {
+        drop_quietly(std::mem::take(&mut *self.batch.lock()));
         drop_quietly(self.queue.drain());
     }
 }
@@ -263,8 +269,6 @@ fn drop_quietly(entries: VecDeque<Entry>) {
 impl Drop for StreamState {
     fn drop(&mut self) {
         self.drop_queued();
-        // Not locked by anybody, because nobody else has the stream.
-        drop_quietly(std::mem::take(&mut *self.batch.lock()));
         if let Some(failure) = self.failure.get_mut().take() {
             self.core.adopt_failure(failure);
         }

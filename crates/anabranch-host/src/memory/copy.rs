@@ -2,7 +2,7 @@
 
 use super::block::StagedBytes;
 use super::table::{AllocationTable, Lookup, MemoryKind};
-use crate::engine::entry::Entry;
+use crate::engine::entry::{Entry, SMALL_COPY};
 use crate::engine::stream::{Position, StreamState};
 use crate::engine::wait::Patience;
 use anabranch_hal::{Copy3d, CopyKind, CopyPlace, Failure, Result, Status};
@@ -41,6 +41,13 @@ pub(crate) unsafe fn copy(
     }
     let manner = manner(&stream.core.shared.table, kind, destination, source, bytes, synchronous)?;
     let engine = &stream.core.shared.engine;
+    if manner.stage && bytes <= SMALL_COPY {
+        let mut data = [0; SMALL_COPY];
+        // SAFETY: the caller vouches for the source, and the array is large enough and the call's own.
+        unsafe { ptr::copy_nonoverlapping(address(source).cast_const(), data.as_mut_ptr(), bytes) };
+        stream.enqueue(Entry::SmallCopy { destination, length: bytes as u8, source: data });
+        return Ok(());
+    }
     if manner.stage && bytes <= STAGING_LIMIT {
         // SAFETY: the caller vouches for the source.
         let staged = unsafe { StagedBytes::copy_from(source, bytes, &engine.staged_bytes, STAGED_IN_ALL) };

@@ -6,7 +6,6 @@ use crate::engine::entry::Entry;
 use crate::engine::kernel::{KernelReference, KernelWork};
 use crate::engine::stream::StreamState;
 use anabranch_hal::{Failure, Launch, Result, Status};
-use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -26,21 +25,28 @@ impl FunctionState {
             return Err(Failure::new(Status::INVALID_HANDLE));
         }
         self.check(launch)?;
-        let sizes = self.function.parameter_sizes();
-        let mut values = SmallVec::new();
-        for (&address, &size) in launch.arguments.iter().zip(sizes).filter(|(_, size)| **size > 0) {
-            // SAFETY: the caller vouches for the address, which was checked not to be null.
-            values.extend_from_slice(unsafe { std::slice::from_raw_parts(address.cast::<u8>(), size) });
+        // SAFETY: the caller vouches for the module.
+        let kernel = unsafe { KernelReference::new(self) };
+        let mut work = stream.spares.take().unwrap_or_else(|| Arc::new(KernelWork::new(kernel)));
+        // A spare launch is nobody else's; if it were, it would be left to them.
+        if Arc::get_mut(&mut work).is_none() {
+            work = Arc::new(KernelWork::new(kernel));
         }
-        stream.enqueue(Entry::Kernel(Arc::new(KernelWork {
-            // SAFETY: the caller vouches for the module.
-            kernel: unsafe { KernelReference::new(self) },
-            grid: launch.grid,
-            block: launch.block,
-            shared_bytes: self.function.static_shared_bytes() as usize + launch.dynamic_shared_bytes as usize,
-            values,
-            ranges: SmallVec::from_slice(launch.ranges),
-        })));
+        if let Some(work) = Arc::get_mut(&mut work) {
+            work.kernel = kernel;
+            work.grid = launch.grid;
+            work.block = launch.block;
+            work.shared_bytes = self.function.static_shared_bytes() as usize + launch.dynamic_shared_bytes as usize;
+            work.values.clear();
+            let sizes = self.function.parameter_sizes();
+            for (&address, &size) in launch.arguments.iter().zip(sizes).filter(|(_, size)| **size > 0) {
+                // SAFETY: the caller vouches for the address, which was checked not to be null.
+                work.values.extend_from_slice(unsafe { std::slice::from_raw_parts(address.cast::<u8>(), size) });
+            }
+            work.ranges.clear();
+            work.ranges.extend_from_slice(launch.ranges);
+        }
+        stream.enqueue(Entry::Kernel(work));
         Ok(())
     }
 
