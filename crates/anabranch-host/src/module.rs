@@ -157,6 +157,12 @@ impl Modules for HostDriver {
         global.map(|global| (global.address, global.bytes)).ok_or(Failure::new(Status::NOT_FOUND))
     }
 
+    unsafe fn function_name(&self, _: ContextHandle, function: FunctionHandle) -> Result<String> {
+        permitted()?;
+        // SAFETY: the handle rule.
+        Ok(unsafe { handles::function(function) }?.function.name().to_owned())
+    }
+
     unsafe fn function_info(&self, context: ContextHandle, function: FunctionHandle) -> Result<FunctionInfo> {
         permitted()?;
         // SAFETY: the handle rule.
