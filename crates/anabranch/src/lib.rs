@@ -24,14 +24,19 @@
 
 pub use anabranch_hal as hal;
 pub use anabranch_hal::{
-    Absence, Access, AccessPolicyWindow, AccessProperty, BackendKind, Block, Capabilities, ContextFlags, ContextHandle,
-    DeviceElement, DeviceOrdinal, DevicePointer, DeviceProperties, DriverVersion, EventFlags, EventHandle,
-    EventRecordFlags, EventWaitFlags, FillPattern, FunctionAttribute, FunctionHandle, FunctionInfo, GlobalSlice,
-    HostArguments, HostFunction, HostModule, InterprocessEventHandle, KernelFault, MemoryInfo, MemoryPoolAttribute,
-    MemoryPoolHandle, MemoryPoolOptions, ModuleHandle, OutputKind, ParameterInfo, PinnedFlags, PriorityRange,
-    SharedMemory, Status, StreamFlags, StreamHandle, SynchronizationPolicy, Thread, WaitValueFlags, WriteValueFlags,
+    Absence, Access, AccessPolicyWindow, AccessProperty, AllocationNode, BackendKind, Block, Capabilities, CaptureMode,
+    CaptureStatus, ConditionalHandle, ConditionalKind, ConditionalNode, ContextFlags, ContextHandle, DependencyUpdate,
+    DeviceElement, DeviceOrdinal, DevicePointer, DeviceProperties, DriverVersion, EdgeData, EdgeKind, EventFlags,
+    EventHandle, EventRecordFlags, EventWaitFlags, ExecutableGraphHandle, FillNode, FillPattern, FunctionAttribute,
+    FunctionHandle, FunctionInfo, GlobalSlice, GraphHandle, GraphInstantiateResult, GraphMemoryAttribute,
+    GraphNodeHandle, GraphNodeKind, GraphUpdateResult, HostArguments, HostFunction, HostModule, InstantiateFlags,
+    InterprocessEventHandle, KernelFault, KernelNode, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle,
+    MemoryPoolOptions, ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags, PriorityRange,
+    SharedMemory, Status, StreamFlags, StreamHandle, SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags,
+    WriteValueFlags,
 };
 
+mod capture;
 mod compiler;
 mod context;
 mod device;
@@ -39,6 +44,7 @@ mod device_name;
 mod drop_error;
 mod error;
 mod event;
+mod graph;
 mod host_work;
 mod instance;
 mod kernel;
@@ -49,6 +55,7 @@ mod reaper;
 mod stream;
 mod uses;
 
+pub use capture::{CaptureInfo, CaptureModeGuard, CaptureScope};
 pub use compiler::{Architecture, CompileOptions, Compiled, CompiledImage, Compiler};
 pub use context::Context;
 pub use device::Device;
@@ -56,6 +63,10 @@ pub use device_name::DeviceName;
 pub use drop_error::{reset_drop_error_hook, set_drop_error_hook};
 pub use error::{Error, ErrorKind, Result};
 pub use event::Event;
+pub use graph::{
+    BodyGraph, Conditional, Dependencies, EdgeDescription, ExecutableGraph, Graph, GraphDescription, GraphEdge, Node,
+    NodeDescription, NodeWork, UpdateError,
+};
 pub use instance::{AbsentBackend, DEVICE_VARIABLE, Instance, InstanceBuilder};
 pub use kernel::{Dimensions, Kernel, KernelArgument, KernelArguments, LaunchConfig, Scalar};
 pub use memory::{
