@@ -90,6 +90,7 @@ impl ContextState {
     /// Lets go of everything made in the context.
     pub(crate) fn let_go(&self) {
         self.core.destroyed.store(true, Ordering::Release);
+        self.core.shared.captures.context_gone(&self.core);
         for stream in self.core.registered() {
             stream.drop_queued();
         }
@@ -163,6 +164,11 @@ impl ContextCore {
         self.adopted.lock().get_or_insert(failure);
     }
 
+    /// The legacy stream. `None`: the context is no more.
+    pub(crate) fn legacy_stream(&self) -> Option<Arc<StreamState>> {
+        self.legacy.get().and_then(Weak::upgrade)
+    }
+
     fn registered(&self) -> Vec<Arc<StreamState>> {
         self.registry.read().iter().filter_map(Weak::upgrade).collect()
     }
@@ -188,7 +194,7 @@ impl ContextCore {
     #[cold]
     pub(crate) fn wait_for_legacy(&self, tail: &mut Tail<'_, Entry>, sequence: u64) {
         // The legacy stream goes with its context, once its work is complete.
-        if let Some(stream) = self.legacy.get().and_then(Weak::upgrade) {
+        if let Some(stream) = self.legacy_stream() {
             let position = Position { stream, sequence };
             if !position.is_complete() {
                 tail.push(Entry::WaitFor(position));
@@ -264,7 +270,9 @@ impl Contexts for HostDriver {
     unsafe fn context_synchronize(&self, context: ContextHandle) -> Result<()> {
         permitted()?;
         // SAFETY: the handle rule.
-        unsafe { handles::context(context) }?.core.synchronize()
+        let core = &unsafe { handles::context(context) }?.core;
+        core.shared.captures.before_synchronizing_context(core)?;
+        core.synchronize()
     }
 
     unsafe fn context_enable_peer_access(&self, context: ContextHandle, peer: ContextHandle) -> Result<()> {

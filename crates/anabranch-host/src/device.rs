@@ -1,5 +1,6 @@
 //! Devices.
 
+use crate::capture::CaptureRegistry;
 use crate::context::ContextState;
 use crate::driver::HostDriver;
 use crate::engine::host_work::permitted;
@@ -32,6 +33,7 @@ pub(crate) const PRIORITY_RANGE: PriorityRange = PriorityRange { least: 0, great
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) table: AllocationTable,
+    pub(crate) captures: CaptureRegistry,
     pub(crate) workers: u32,
     devices: Vec<DeviceState>,
 }
@@ -41,6 +43,7 @@ impl Shared {
         Arc::new(Self {
             engine,
             table: AllocationTable::new(),
+            captures: CaptureRegistry::default(),
             workers: u32::try_from(workers).unwrap_or(u32::MAX),
             devices: (0..devices).map(|ordinal| DeviceState::new(ordinal, memory)).collect(),
         })

@@ -8,13 +8,14 @@ use crate::engine::host_work::permitted;
 use crate::engine::stream::{Role, StreamState};
 use crate::engine::value::{Comparison, ValueCondition};
 use crate::engine::wait::Patience;
+use crate::event::Recorded;
 use crate::handles;
 use crate::memory::{Lookup, MemoryKind};
 use crate::per_thread::per_thread_stream;
 use anabranch_hal::{
-    Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, Failure, HostWork, Result, Status,
-    StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, SynchronizationPolicy, Value,
-    WaitValueFlags, WriteValueFlags,
+    Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, Failure, HostWork, NodeParameters, Result,
+    Status, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, SynchronizationPolicy, Value,
+    ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -135,6 +136,7 @@ impl Streams for HostDriver {
     unsafe fn stream_query(&self, context: ContextHandle, stream: StreamHandle) -> Result<()> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve_even_if_lost(context, stream) }?;
+        self.shared.captures.before_synchronizing(&stream)?;
         self.shared.engine.step();
         let end = stream.end();
         let covered = || stream.core.blocking_streams().iter().all(|other| other.is_idle());
@@ -148,6 +150,7 @@ impl Streams for HostDriver {
     unsafe fn stream_synchronize(&self, context: ContextHandle, stream: StreamHandle) -> Result<()> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve_even_if_lost(context, stream) }?;
+        self.shared.captures.before_synchronizing(&stream)?;
         let patience = patience(&stream);
         let engine = &self.shared.engine;
         let end = stream.end();
@@ -173,12 +176,22 @@ impl Streams for HostDriver {
         if !EventWaitFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
-        if flags.contains(EventWaitFlags::EXTERNAL) {
-            return Err(Failure::new(Status::ILLEGAL_STATE));
-        }
+        let external = flags.contains(EventWaitFlags::EXTERNAL);
         // SAFETY: the handle rule.
-        let event = unsafe { handles::event(event) }?;
-        if let Some(position) = event.position()
+        let state = unsafe { handles::event(event) }?;
+        if external {
+            let mut recording = stream.recording()?.ok_or(Failure::new(Status::ILLEGAL_STATE))?;
+            recording.add(&NodeParameters::EventWait(event))?;
+            return Ok(());
+        }
+        let recorded = state.recorded();
+        if let Recorded::Captured(record) = &recorded {
+            return self.shared.captures.wait_event(&stream, record);
+        }
+        if let Some(recording) = stream.recording()? {
+            return if matches!(recorded, Recorded::Never) { Ok(()) } else { recording.refuse_outside() };
+        }
+        if let Recorded::At(position) = recorded
             && !Arc::ptr_eq(&position.stream, &stream)
             && !position.is_complete()
         {
@@ -247,6 +260,11 @@ impl Streams for HostDriver {
     ) -> Result<()> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve(context, stream) }?;
+        if let Some(mut recording) = stream.recording()? {
+            let work = work.repeatable().ok_or(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED))?;
+            recording.add(&NodeParameters::Host(work.clone()))?;
+            return Ok(());
+        }
         stream.enqueue(Entry::HostFunction(work));
         Ok(())
     }
@@ -259,6 +277,9 @@ impl Streams for HostDriver {
     ) -> Result<()> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve(context, stream) }?;
+        if let Some(recording) = stream.recording()? {
+            return recording.refuse();
+        }
         stream.enqueue(Entry::Callback(callback));
         Ok(())
     }
@@ -281,6 +302,11 @@ impl Streams for HostDriver {
         }
         // SAFETY: the handle rule.
         check_value(unsafe { handles::context(context) }?, address, value, |_| true)?;
+        if let Some(mut recording) = stream.recording()? {
+            let operation = ValueOperation::Wait { address, value, flags };
+            recording.add(&NodeParameters::ValueOperations(vec![operation]))?;
+            return Ok(());
+        }
         let comparison = match flags {
             WaitValueFlags::EQUAL => Comparison::Equal,
             WaitValueFlags::AND => Comparison::And,
@@ -309,6 +335,11 @@ impl Streams for HostDriver {
         let usable = |kind| !matches!(kind, MemoryKind::Pooled | MemoryKind::Managed);
         // SAFETY: the handle rule.
         check_value(unsafe { handles::context(context) }?, address, value, usable)?;
+        if let Some(mut recording) = stream.recording()? {
+            let operation = ValueOperation::Write { address, value, flags };
+            recording.add(&NodeParameters::ValueOperations(vec![operation]))?;
+            return Ok(());
+        }
         stream.enqueue(Entry::WriteValue { address: address.0, value });
         Ok(())
     }
