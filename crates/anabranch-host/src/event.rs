@@ -16,8 +16,8 @@ use anabranch_hal::{
     StreamHandle,
 };
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// What an event captured last.
 #[derive(Debug)]
@@ -30,12 +30,18 @@ struct Record {
 /// An event.
 #[derive(Debug)]
 pub(crate) struct EventState {
-    core: Arc<ContextCore>,
+    this: Weak<EventState>,
+    pub(crate) core: Arc<ContextCore>,
     flags: EventFlags,
     record: Mutex<Option<Record>>,
 }
 
 impl EventState {
+    /// Another share in this event. `None`: it is being dropped.
+    pub(crate) fn share(&self) -> Option<Arc<Self>> {
+        self.this.upgrade()
+    }
+
     /// The place captured last.
     pub(crate) fn position(&self) -> Option<Position> {
         self.record.lock().as_ref().map(|record| record.position.clone())
@@ -99,7 +105,12 @@ impl Events for HostDriver {
         if interprocess {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
-        let event = Arc::new(EventState { core: Arc::clone(&context.core), flags, record: Mutex::new(None) });
+        let event = Arc::new_cyclic(|this| EventState {
+            this: Weak::clone(this),
+            core: Arc::clone(&context.core),
+            flags,
+            record: Mutex::new(None),
+        });
         Ok(EventHandle::from_raw(context.core.events.insert(event)))
     }
 

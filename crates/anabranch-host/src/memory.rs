@@ -7,8 +7,8 @@ mod pool;
 mod table;
 
 pub(crate) use block::{Account, Block, StagedBytes};
-pub(crate) use copy::{run_copy, run_copy_3d};
-pub(crate) use fill::run_fill;
+pub(crate) use copy::{check_copy_3d, run_copy, run_copy_3d};
+pub(crate) use fill::{check_fill, run_fill};
 pub(crate) use pool::PoolState;
 pub(crate) use table::{Allocation, AllocationTable, Lookup, MemoryKind};
 

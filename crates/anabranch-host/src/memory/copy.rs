@@ -103,15 +103,18 @@ pub(crate) unsafe fn copy_3d(stream: &Arc<StreamState>, copy: &Copy3d) -> Result
     if copy.extent.contains(&0) {
         return Ok(());
     }
-    let table = &stream.core.shared.table;
-    let from = place(table, &copy.source, copy.extent)?;
-    let to = place(table, &copy.destination, copy.extent)?;
+    let (from, to) = check_copy_3d(&stream.core.shared.table, copy)?;
     let sequence = stream.enqueue(Entry::Copy3d(Box::new(*copy)));
     if from == Lookup::Unknown || to == Lookup::Unknown {
         stream.core.shared.engine.wait(&Position { stream: Arc::clone(stream), sequence }, Patience::Auto);
         stream.core.check()?;
     }
     Ok(())
+}
+
+/// What both ends of a copy are, from and to; 1 where they cannot be what they are said to be. No extent is 0.
+pub(crate) fn check_copy_3d(table: &AllocationTable, copy: &Copy3d) -> Result<(Lookup, Lookup)> {
+    Ok((place(table, &copy.source, copy.extent)?, place(table, &copy.destination, copy.extent)?))
 }
 
 /// What one end of the copy is; 1 where its pitch or height do not fit, or it is outside of memory.

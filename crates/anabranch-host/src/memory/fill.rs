@@ -1,7 +1,7 @@
 //! Fills.
 
 use super::copy::address;
-use super::table::Lookup;
+use super::table::{AllocationTable, Lookup};
 use crate::engine::entry::Entry;
 use crate::engine::stream::StreamState;
 use anabranch_hal::{Failure, FillPattern, Result, Status};
@@ -17,12 +17,16 @@ pub(crate) unsafe fn fill(stream: &Arc<StreamState>, begin: u64, pattern: FillPa
     }
     let bad = || Failure::new(Status::INVALID_VALUE);
     let bytes = count.checked_mul(pattern.width()).ok_or_else(bad)?;
-    let inside = matches!(stream.core.shared.table.find(begin, bytes), Lookup::Inside(_));
-    if !inside || !begin.is_multiple_of(pattern.width() as u64) {
-        return Err(bad());
-    }
+    check_fill(&stream.core.shared.table, begin, pattern, bytes)?;
     stream.enqueue(Entry::Fill { address: begin, pattern, count });
     Ok(())
+}
+
+/// 1 where a fill of so many bytes is outside of memory or not aligned to the pattern.
+pub(crate) fn check_fill(table: &AllocationTable, begin: u64, pattern: FillPattern, bytes: usize) -> Result<()> {
+    let inside = matches!(table.find(begin, bytes), Lookup::Inside(_));
+    let aligned = begin.is_multiple_of(pattern.width() as u64);
+    if inside && aligned { Ok(()) } else { Err(Failure::new(Status::INVALID_VALUE)) }
 }
 
 /// Fills memory.

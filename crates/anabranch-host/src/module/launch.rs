@@ -5,7 +5,9 @@ use crate::device::{MAX_BLOCK_DIMENSIONS, MAX_GRID_DIMENSIONS, MAX_THREADS_PER_B
 use crate::engine::entry::Entry;
 use crate::engine::kernel::{KernelReference, KernelWork};
 use crate::engine::stream::StreamState;
-use anabranch_hal::{Failure, Launch, Result, Status};
+use anabranch_hal::{Failure, KernelNode, Launch, Result, Status};
+use smallvec::SmallVec;
+use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -48,6 +50,36 @@ impl FunctionState {
         }
         stream.enqueue(Entry::Kernel(work));
         Ok(())
+    }
+
+    /// A launch as a graph keeps it, checked.
+    ///
+    /// # Safety
+    /// The kernel's module is not unloaded before all that runs it has run; what it then does is sound.
+    pub(crate) unsafe fn prepare(&self, node: &KernelNode) -> Result<KernelWork> {
+        let arguments: SmallVec<[*const c_void; 8]> =
+            node.arguments.iter().map(|value| value.as_ptr().cast()).collect();
+        self.check(&Launch {
+            grid: node.grid,
+            block: node.block,
+            cluster: node.cluster,
+            dynamic_shared_bytes: node.dynamic_shared_bytes,
+            cooperative: node.cooperative,
+            priority: node.priority,
+            arguments: &arguments,
+            ranges: &node.ranges,
+        })?;
+        if node.arguments.iter().zip(self.function.parameter_sizes()).any(|(value, &size)| value.len() != size) {
+            return Err(Failure::argument(Status::INVALID_VALUE, "an argument is not of the size of its parameter"));
+        }
+        // SAFETY: the caller vouches for the module.
+        let mut work = KernelWork::new(unsafe { KernelReference::new(self) });
+        work.grid = node.grid;
+        work.block = node.block;
+        work.shared_bytes = self.function.static_shared_bytes() as usize + node.dynamic_shared_bytes as usize;
+        work.values.extend(node.arguments.iter().flatten().copied());
+        work.ranges.extend_from_slice(&node.ranges);
+        Ok(work)
     }
 
     fn check(&self, launch: &Launch<'_>) -> Result<()> {
