@@ -29,7 +29,8 @@ impl Captures for HostDriver {
     ) -> Result<()> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve(context, stream) }?;
-        self.shared.captures.begin(&stream, mode, None)
+        // SAFETY: as above.
+        unsafe { self.shared.captures.begin(&stream, mode, None) }
     }
 
     unsafe fn stream_begin_capture_to_graph(
@@ -42,7 +43,8 @@ impl Captures for HostDriver {
     ) -> Result<()> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve(context, stream) }?;
-        self.shared.captures.begin(&stream, mode, Some((graph, dependencies)))
+        // SAFETY: as above.
+        unsafe { self.shared.captures.begin(&stream, mode, Some((graph, dependencies))) }
     }
 
     unsafe fn stream_end_capture(&self, context: ContextHandle, stream: StreamHandle) -> Result<GraphHandle> {
@@ -78,7 +80,8 @@ impl Captures for HostDriver {
     ) -> Result<()> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve(context, stream) }?;
-        self.shared.captures.update(&stream, dependencies, update)
+        // SAFETY: as above.
+        unsafe { self.shared.captures.update(&stream, dependencies, update) }
     }
 
     fn thread_exchange_capture_mode(&self, mode: CaptureMode) -> Result<CaptureMode> {

@@ -10,6 +10,8 @@ use crate::engine::stream::{Position, Role, StreamState};
 use crate::engine::wait::Patience;
 use crate::error::StreamFailure;
 use crate::event::EventState;
+use crate::executable::ExecutableState;
+use crate::graph::GraphState;
 use crate::handles::{self, Handles};
 use crate::module::ModuleState;
 use anabranch_hal::{
@@ -42,6 +44,8 @@ pub(crate) struct ContextCore {
     pub(crate) streams: Handles<StreamState>,
     pub(crate) events: Handles<EventState>,
     pub(crate) modules: Handles<ModuleState>,
+    pub(crate) graphs: Handles<GraphState>,
+    pub(crate) executables: Handles<ExecutableState>,
     peers: Mutex<HashSet<u64>>,
     /// An unreported failure of a stream that is no more.
     adopted: Mutex<Option<StreamFailure>>,
@@ -71,6 +75,8 @@ impl ContextState {
             streams: Handles::default(),
             events: Handles::default(),
             modules: Handles::default(),
+            graphs: Handles::default(),
+            executables: Handles::default(),
             peers: Mutex::new(HashSet::new()),
             adopted: Mutex::new(None),
         });
@@ -96,7 +102,10 @@ impl ContextState {
         }
         drop(self.core.events.take_all());
         drop(self.core.streams.take_all());
+        drop(self.core.executables.take_all());
+        drop(self.core.graphs.take_all());
         drop(self.core.modules.take_all());
+        self.core.shared.graph_memory.release_context(self.core.id);
         self.core.shared.table.remove_owned_by(self.core.id);
     }
 }

@@ -17,8 +17,8 @@ use anabranch_hal::{
     Result, Status, StreamHandle,
 };
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// What an event captured last.
 #[derive(Debug)]
@@ -50,12 +50,18 @@ pub(crate) enum Recorded {
 /// An event.
 #[derive(Debug)]
 pub(crate) struct EventState {
-    core: Arc<ContextCore>,
+    this: Weak<EventState>,
+    pub(crate) core: Arc<ContextCore>,
     flags: EventFlags,
     record: Mutex<Option<Record>>,
 }
 
 impl EventState {
+    /// Another share in this event. `None`: it is being dropped.
+    pub(crate) fn share(&self) -> Option<Arc<Self>> {
+        self.this.upgrade()
+    }
+
     /// What was captured last.
     pub(crate) fn recorded(&self) -> Recorded {
         match &*self.record.lock() {
@@ -130,7 +136,12 @@ impl Events for HostDriver {
         if interprocess {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
-        let event = Arc::new(EventState { core: Arc::clone(&context.core), flags, record: Mutex::new(None) });
+        let event = Arc::new_cyclic(|this| EventState {
+            this: Weak::clone(this),
+            core: Arc::clone(&context.core),
+            flags,
+            record: Mutex::new(None),
+        });
         Ok(EventHandle::from_raw(context.core.events.insert(event)))
     }
 
@@ -163,7 +174,10 @@ impl Events for HostDriver {
             return Err(Failure::new(if external { Status::ILLEGAL_STATE } else { Status::INVALID_HANDLE }));
         }
         match stream.recording()? {
-            Some(mut recording) if external => drop(recording.add(&NodeParameters::EventRecord(event))?),
+            Some(mut recording) if external => {
+                // SAFETY: the handle rule.
+                unsafe { recording.add(NodeParameters::EventRecord(event)) }?;
+            }
             Some(mut recording) => {
                 let record = recording.record()?;
                 *state.record.lock() = Some(Record::Captured(record));

@@ -7,8 +7,8 @@ mod pool;
 mod table;
 
 pub(crate) use block::{Account, Block, StagedBytes};
-pub(crate) use copy::{run_copy, run_copy_3d};
-pub(crate) use fill::run_fill;
+pub(crate) use copy::{check_copy_3d, run_copy, run_copy_3d};
+pub(crate) use fill::{check_fill, run_fill};
 pub(crate) use pool::PoolState;
 pub(crate) use table::{Allocation, AllocationTable, Lookup, MemoryKind};
 
@@ -131,7 +131,8 @@ impl Memory for HostDriver {
                 access: Vec::new(),
                 address: DevicePointer::NULL,
             };
-            let added = recording.add(&NodeParameters::Allocate(node))?;
+            // SAFETY: an allocation names nothing that could be gone.
+            let added = unsafe { recording.add(NodeParameters::Allocate(node)) }?;
             return added.address.ok_or(Failure::new(Status::UNKNOWN));
         }
         let pool = match pool {
@@ -151,7 +152,8 @@ impl Memory for HostDriver {
             return stream.core.check();
         }
         if let Some(mut recording) = stream.recording()? {
-            recording.add(&NodeParameters::Free(address))?;
+            // SAFETY: the caller vouches for what the node does.
+            unsafe { recording.add(NodeParameters::Free(address)) }?;
             return stream.core.check();
         }
         if self.shared.table.kind_at(address.0) == Some(MemoryKind::Managed) {

@@ -1,6 +1,6 @@
 //! Streams.
 
-use crate::context::ContextState;
+use crate::context::ContextCore;
 use crate::device::PRIORITY_RANGE;
 use crate::driver::HostDriver;
 use crate::engine::entry::Entry;
@@ -92,15 +92,57 @@ pub(crate) fn patience(stream: &StreamState) -> Patience {
 
 /// Checks the address of a value operation.
 fn check_value(
-    context: &ContextState,
+    core: &ContextCore,
     address: DevicePointer,
     value: Value,
     usable: impl FnOnce(MemoryKind) -> bool,
 ) -> Result<()> {
     let width = value.width();
-    let found = context.core.shared.table.find(address.0, width as usize);
+    let found = core.shared.table.find(address.0, width as usize);
     let inside = matches!(found, Lookup::Inside(kind) if usable(kind));
     if inside && address.0.is_multiple_of(width) { Ok(()) } else { Err(Failure::new(Status::INVALID_VALUE)) }
+}
+
+/// The condition of a value wait, checked.
+///
+/// # Safety
+/// The address stays valid, initialised memory until the condition is used no more.
+pub(crate) unsafe fn value_condition(
+    core: &ContextCore,
+    address: DevicePointer,
+    value: Value,
+    flags: WaitValueFlags,
+) -> Result<ValueCondition> {
+    if !WaitValueFlags::all().contains(flags) {
+        return Err(Failure::new(Status::INVALID_VALUE));
+    }
+    if flags.contains(WaitValueFlags::FLUSH) {
+        return Err(Failure::new(Status::NOT_SUPPORTED));
+    }
+    check_value(core, address, value, |_| true)?;
+    let comparison = match flags {
+        WaitValueFlags::EQUAL => Comparison::Equal,
+        WaitValueFlags::AND => Comparison::And,
+        WaitValueFlags::NOR => Comparison::Nor,
+        _ => Comparison::GreaterOrEqual,
+    };
+    // SAFETY: the alignment was checked; the rest is the caller's word.
+    Ok(unsafe { ValueCondition::new(address.0, value, comparison) })
+}
+
+/// Checks a value write.
+pub(crate) fn check_value_write(
+    core: &ContextCore,
+    address: DevicePointer,
+    value: Value,
+    flags: WriteValueFlags,
+) -> Result<()> {
+    // Hardware refuses to leave the barrier out, and to write memory of pools and managed memory.
+    if !flags.is_empty() {
+        return Err(Failure::new(Status::INVALID_VALUE));
+    }
+    let usable = |kind| !matches!(kind, MemoryKind::Pooled | MemoryKind::Managed | MemoryKind::Graph);
+    check_value(core, address, value, usable)
 }
 
 impl Streams for HostDriver {
@@ -181,7 +223,8 @@ impl Streams for HostDriver {
         let state = unsafe { handles::event(event) }?;
         if external {
             let mut recording = stream.recording()?.ok_or(Failure::new(Status::ILLEGAL_STATE))?;
-            recording.add(&NodeParameters::EventWait(event))?;
+            // SAFETY: the handle rule.
+            unsafe { recording.add(NodeParameters::EventWait(event)) }?;
             return Ok(());
         }
         let recorded = state.recorded();
@@ -262,7 +305,8 @@ impl Streams for HostDriver {
         let stream = unsafe { resolve(context, stream) }?;
         if let Some(mut recording) = stream.recording()? {
             let work = work.repeatable().ok_or(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED))?;
-            recording.add(&NodeParameters::Host(work.clone()))?;
+            // SAFETY: host work names no handle.
+            unsafe { recording.add(NodeParameters::Host(work.clone())) }?;
             return Ok(());
         }
         stream.enqueue(Entry::HostFunction(work));
@@ -294,27 +338,17 @@ impl Streams for HostDriver {
     ) -> Result<()> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve(context, stream) }?;
-        if !WaitValueFlags::all().contains(flags) {
-            return Err(Failure::new(Status::INVALID_VALUE));
-        }
-        if flags.contains(WaitValueFlags::FLUSH) {
-            return Err(Failure::new(Status::NOT_SUPPORTED));
-        }
         // SAFETY: the handle rule.
-        check_value(unsafe { handles::context(context) }?, address, value, |_| true)?;
+        let core = &unsafe { handles::context(context) }?.core;
+        // SAFETY: the caller vouches for the address.
+        let condition = unsafe { value_condition(core, address, value, flags) }?;
         if let Some(mut recording) = stream.recording()? {
             let operation = ValueOperation::Wait { address, value, flags };
-            recording.add(&NodeParameters::ValueOperations(vec![operation]))?;
+            // SAFETY: the caller vouches for what the node does.
+            unsafe { recording.add(NodeParameters::ValueOperations(vec![operation])) }?;
             return Ok(());
         }
-        let comparison = match flags {
-            WaitValueFlags::EQUAL => Comparison::Equal,
-            WaitValueFlags::AND => Comparison::And,
-            WaitValueFlags::NOR => Comparison::Nor,
-            _ => Comparison::GreaterOrEqual,
-        };
-        // SAFETY: the alignment was checked; the rest is the caller's word.
-        stream.enqueue(Entry::WaitValue(unsafe { ValueCondition::new(address.0, value, comparison) }));
+        stream.enqueue(Entry::WaitValue(condition));
         Ok(())
     }
 
@@ -328,16 +362,12 @@ impl Streams for HostDriver {
     ) -> Result<()> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve(context, stream) }?;
-        // Hardware refuses to leave the barrier out, and to write memory of pools and managed memory.
-        if !flags.is_empty() {
-            return Err(Failure::new(Status::INVALID_VALUE));
-        }
-        let usable = |kind| !matches!(kind, MemoryKind::Pooled | MemoryKind::Managed);
         // SAFETY: the handle rule.
-        check_value(unsafe { handles::context(context) }?, address, value, usable)?;
+        check_value_write(&unsafe { handles::context(context) }?.core, address, value, flags)?;
         if let Some(mut recording) = stream.recording()? {
             let operation = ValueOperation::Write { address, value, flags };
-            recording.add(&NodeParameters::ValueOperations(vec![operation]))?;
+            // SAFETY: the caller vouches for what the node does.
+            unsafe { recording.add(NodeParameters::ValueOperations(vec![operation])) }?;
             return Ok(());
         }
         stream.enqueue(Entry::WriteValue { address: address.0, value });

@@ -22,14 +22,16 @@ fn elapsed(fixture: &Fixture, start: EventHandle, end: EventHandle) -> i32 {
 fn a_captured_event_is_neither_queried_nor_synchronised() {
     let fixture = Fixture::new();
     for mode in MODES {
-        let calls: [(fn(&Fixture, EventHandle) -> i32, i32); 2] =
-            [(|f, event| f.query_event(event), 907), (|f, event| f.synchronize_event(event), 1)];
-        for (call, answer) in calls {
+        for synchronize in [false, true] {
             let (stream, event) = (fixture.stream(), fixture.event());
             fixture.begin(stream, mode);
             assert_eq!(fixture.node(stream), 0);
             fixture.record(event, stream);
-            assert_eq!(call(&fixture, event), answer);
+            if synchronize {
+                assert_eq!(fixture.synchronize_event(event), 1);
+            } else {
+                assert_eq!(fixture.query_event(event), 907);
+            }
             assert_eq!(fixture.capture_status(stream), 2);
             // Both answer as before while it is invalidated.
             assert_eq!((fixture.query_event(event), fixture.synchronize_event(event)), (907, 1));

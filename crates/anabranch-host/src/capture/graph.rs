@@ -1,42 +1,63 @@
 //! The graph that a capture makes.
 
-use anabranch_hal::{AddedNode, Dependency, GraphHandle, GraphNodeHandle, NodeParameters, Result};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-static NEXT: AtomicUsize = AtomicUsize::new(1);
+use crate::context::ContextCore;
+use crate::graph::GraphState;
+use crate::handles;
+use anabranch_hal::{AddedNode, Dependency, Failure, GraphHandle, NodeParameters, Result, Status};
+use std::sync::Arc;
 
 /// The graph that a capture makes, or that it adds to.
 #[derive(Debug)]
 pub(crate) struct CaptureGraph {
-    pub(super) handle: GraphHandle,
+    graph: Arc<GraphState>,
     /// The graph was there before, and stays its owner's.
-    borrowed: bool,
+    existing: bool,
 }
 
 impl CaptureGraph {
     /// A new graph.
-    pub(super) fn create() -> Self {
-        Self { handle: GraphHandle::from_raw(NEXT.fetch_add(1, Ordering::Relaxed)), borrowed: false }
+    pub(super) fn create(core: &Arc<ContextCore>) -> Self {
+        Self { graph: GraphState::new(core), existing: false }
     }
 
     /// A graph that exists.
-    pub(super) fn existing(handle: GraphHandle) -> Self {
-        Self { handle, borrowed: true }
+    ///
+    /// # Safety
+    /// The handle rule.
+    pub(super) unsafe fn existing(graph: GraphHandle) -> Result<Self> {
+        // SAFETY: the caller's word.
+        let graph = unsafe { handles::graph(graph) }?.share();
+        Ok(Self { graph: graph.ok_or(Failure::new(Status::INVALID_VALUE))?, existing: true })
+    }
+
+    pub(super) fn handle(&self) -> GraphHandle {
+        self.graph.handle()
     }
 
     /// 1 when one of the nodes is not of the graph.
-    pub(super) fn check_dependencies(&self, _dependencies: &[Dependency]) -> Result<()> {
-        Ok(())
+    ///
+    /// # Safety
+    /// The handle rule.
+    pub(super) unsafe fn check(&self, dependencies: &[Dependency]) -> Result<()> {
+        // SAFETY: the caller's word.
+        dependencies.iter().try_for_each(|dependency| unsafe { self.graph.number_of(dependency.node) }.map(|_| ()))
+    }
+
+    /// Adds a node.
+    ///
+    /// # Safety
+    /// The handle rule, for the node's parameters too.
+    pub(super) unsafe fn add_node(&self, dependencies: &[Dependency], parameters: NodeParameters) -> Result<AddedNode> {
+        // SAFETY: the caller's word.
+        unsafe { self.graph.add_node(dependencies, parameters) }
     }
 
     /// The graph, which is now the caller's, or was already.
-    pub(super) fn finish(mut self) -> GraphHandle {
-        self.borrowed = true;
-        self.handle
-    }
-
-    pub(super) fn add_node(&self, _dependencies: &[Dependency], _parameters: &NodeParameters) -> Result<AddedNode> {
-        let node = GraphNodeHandle::from_raw(NEXT.fetch_add(1, Ordering::Relaxed));
-        Ok(AddedNode { node, address: None, bodies: Vec::new() })
+    pub(super) fn finish(self) -> GraphHandle {
+        let handle = self.graph.handle();
+        if !self.existing {
+            self.graph.core.graphs.insert(Arc::clone(&self.graph));
+        }
+        handle
     }
 }

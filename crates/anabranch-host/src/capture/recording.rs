@@ -48,9 +48,13 @@ impl<'a> Recording<'a> {
     }
 
     /// Adds a node below what the stream has come to. Where that fails the capture goes on.
-    pub(crate) fn add(&mut self, parameters: &NodeParameters) -> Result<AddedNode> {
+    ///
+    /// # Safety
+    /// The handle rule, for the node's parameters too; what the node does at each launch is sound.
+    pub(crate) unsafe fn add(&mut self, parameters: NodeParameters) -> Result<AddedNode> {
         let stream = self.stream;
-        self.session()?.add_node(stream, parameters)
+        // SAFETY: the caller's word.
+        unsafe { self.session()?.add_node(stream, parameters) }
     }
 
     /// Refuses what cannot be captured, which invalidates the capture.

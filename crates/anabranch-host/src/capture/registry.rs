@@ -97,7 +97,10 @@ impl CaptureRegistry {
     }
 
     /// Makes a stream capture, into a graph below some nodes of it where they are given.
-    pub(super) fn begin(
+    ///
+    /// # Safety
+    /// The handle rule, until the capture ends.
+    pub(super) unsafe fn begin(
         &self,
         stream: &Arc<StreamState>,
         mode: CaptureMode,
@@ -111,10 +114,12 @@ impl CaptureRegistry {
             return Err(Failure::new(Status::ILLEGAL_STATE));
         }
         let (graph, dependencies) = match existing {
-            None => (CaptureGraph::create(), Vec::new()),
+            None => (CaptureGraph::create(&stream.core), Vec::new()),
             Some((graph, dependencies)) => {
-                let graph = CaptureGraph::existing(graph);
-                graph.check_dependencies(dependencies)?;
+                // SAFETY: the caller's word.
+                let graph = unsafe { CaptureGraph::existing(graph) }?;
+                // SAFETY: as above.
+                unsafe { graph.check(dependencies) }?;
                 (graph, dependencies.to_vec())
             }
         };
@@ -126,7 +131,10 @@ impl CaptureRegistry {
     }
 
     /// Changes what the next node of a stream will depend on.
-    pub(super) fn update(
+    ///
+    /// # Safety
+    /// The handle rule.
+    pub(super) unsafe fn update(
         &self,
         stream: &Arc<StreamState>,
         dependencies: &[Dependency],
@@ -136,7 +144,8 @@ impl CaptureRegistry {
             return Err(Failure::new(Status::ILLEGAL_STATE));
         };
         let session = recording.session()?;
-        session.graph.check_dependencies(dependencies)?;
+        // SAFETY: the caller's word.
+        unsafe { session.graph.check(dependencies) }?;
         match update {
             DependencyUpdate::Add => session.add_dependencies(stream, dependencies),
             DependencyUpdate::Set => session.set_dependencies(stream, dependencies),
@@ -231,7 +240,7 @@ impl CaptureRegistry {
         Ok(CaptureInfo {
             status: CaptureStatus::Active,
             id: session.id,
-            graph: Some(session.graph.handle),
+            graph: Some(session.graph.handle()),
             dependencies: dependencies.iter().map(|dependency| dependency.node).collect(),
             edge_data: with_edge_data.then(|| dependencies.iter().map(|dependency| dependency.data).collect()),
         })

@@ -81,8 +81,12 @@ impl Session {
     }
 
     /// Adds a node to the stream.
-    pub(super) fn add_node(&mut self, stream: &StreamState, parameters: &NodeParameters) -> Result<AddedNode> {
-        let added = self.graph.add_node(self.dependencies(stream), parameters)?;
+    ///
+    /// # Safety
+    /// The handle rule, for the node's parameters too.
+    pub(super) unsafe fn add_node(&mut self, stream: &StreamState, parameters: NodeParameters) -> Result<AddedNode> {
+        // SAFETY: the caller's word; nodes of a graph that is captured into are not removed meanwhile.
+        let added = unsafe { self.graph.add_node(self.dependencies(stream), parameters) }?;
         if let Some(branch) = self.branches.get_mut(&stream.id) {
             let parents = branch.dependencies.iter().map(|dependency| dependency.node).collect();
             self.parents.insert(added.node, parents);

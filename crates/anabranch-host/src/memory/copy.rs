@@ -51,7 +51,8 @@ pub(crate) unsafe fn copy(
             destination: end(destination, manner.to_host),
             extent: [bytes, 1, 1],
         };
-        recording.add(&NodeParameters::Copy(copy))?;
+        // SAFETY: the caller vouches for what the node does.
+        unsafe { recording.add(NodeParameters::Copy(copy)) }?;
         return Ok(());
     }
     let engine = &stream.core.shared.engine;
@@ -119,11 +120,10 @@ pub(crate) unsafe fn copy_3d(stream: &Arc<StreamState>, copy: &Copy3d) -> Result
     if copy.extent.contains(&0) {
         return Ok(());
     }
-    let table = &stream.core.shared.table;
-    let from = place(table, &copy.source, copy.extent)?;
-    let to = place(table, &copy.destination, copy.extent)?;
+    let (from, to) = check_copy_3d(&stream.core.shared.table, copy)?;
     if let Some(mut recording) = stream.recording()? {
-        recording.add(&NodeParameters::Copy(*copy))?;
+        // SAFETY: the caller vouches for what the node does.
+        unsafe { recording.add(NodeParameters::Copy(*copy)) }?;
         return Ok(());
     }
     let sequence = stream.enqueue(Entry::Copy3d(Box::new(*copy)));
@@ -132,6 +132,11 @@ pub(crate) unsafe fn copy_3d(stream: &Arc<StreamState>, copy: &Copy3d) -> Result
         stream.core.check()?;
     }
     Ok(())
+}
+
+/// What both ends of a copy are, from and to; 1 where they cannot be what they are said to be. No extent is 0.
+pub(crate) fn check_copy_3d(table: &AllocationTable, copy: &Copy3d) -> Result<(Lookup, Lookup)> {
+    Ok((place(table, &copy.source, copy.extent)?, place(table, &copy.destination, copy.extent)?))
 }
 
 /// What one end of the copy is; 1 where its pitch or height do not fit, or it is outside of memory.

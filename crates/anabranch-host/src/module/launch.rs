@@ -6,6 +6,7 @@ use crate::engine::entry::Entry;
 use crate::engine::kernel::{KernelReference, KernelWork};
 use crate::engine::stream::StreamState;
 use anabranch_hal::{Failure, FunctionHandle, KernelNode, Launch, NodeParameters, Result, Status};
+use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,7 +29,9 @@ impl FunctionState {
         self.check(launch)?;
         if let Some(mut recording) = stream.recording()? {
             // SAFETY: the caller vouches for the arguments, whose number was checked.
-            recording.add(&NodeParameters::Kernel(unsafe { self.node(stream, launch) }))?;
+            let node = unsafe { self.node(stream, launch) };
+            // SAFETY: the caller vouches for what the kernel does.
+            unsafe { recording.add(NodeParameters::Kernel(node)) }?;
             return Ok(());
         }
         // SAFETY: the caller vouches for the module.
@@ -78,6 +81,36 @@ impl FunctionState {
             arguments: launch.arguments.iter().zip(self.function.parameter_sizes()).map(value).collect(),
             ranges: launch.ranges.to_vec(),
         }
+    }
+
+    /// A launch as a graph keeps it, checked.
+    ///
+    /// # Safety
+    /// The kernel's module is not unloaded before all that runs it has run; what it then does is sound.
+    pub(crate) unsafe fn prepare(&self, node: &KernelNode) -> Result<KernelWork> {
+        let arguments: SmallVec<[*const c_void; 8]> =
+            node.arguments.iter().map(|value| value.as_ptr().cast()).collect();
+        self.check(&Launch {
+            grid: node.grid,
+            block: node.block,
+            cluster: node.cluster,
+            dynamic_shared_bytes: node.dynamic_shared_bytes,
+            cooperative: node.cooperative,
+            priority: node.priority,
+            arguments: &arguments,
+            ranges: &node.ranges,
+        })?;
+        if node.arguments.iter().zip(self.function.parameter_sizes()).any(|(value, &size)| value.len() != size) {
+            return Err(Failure::argument(Status::INVALID_VALUE, "an argument is not of the size of its parameter"));
+        }
+        // SAFETY: the caller vouches for the module.
+        let mut work = KernelWork::new(unsafe { KernelReference::new(self) });
+        work.grid = node.grid;
+        work.block = node.block;
+        work.shared_bytes = self.function.static_shared_bytes() as usize + node.dynamic_shared_bytes as usize;
+        work.values.extend(node.arguments.iter().flatten().copied());
+        work.ranges.extend_from_slice(&node.ranges);
+        Ok(work)
     }
 
     fn check(&self, launch: &Launch<'_>) -> Result<()> {

@@ -19,7 +19,7 @@ impl Fixture {
     pub fn end(&self, stream: StreamHandle) -> i32 {
         match self.end_with_graph(stream) {
             Ok(graph) => {
-                let _ = unsafe { self.driver.graph_destroy(self.context, graph) };
+                unsafe { self.driver.graph_destroy(self.context, graph) }.unwrap();
                 0
             }
             Err(failure) => failure.status.0,
