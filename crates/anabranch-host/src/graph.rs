@@ -12,7 +12,7 @@ mod state;
 
 pub(crate) use add::locate;
 pub(crate) use memory::{GraphBlock, GraphMemory, GraphMemoryCounters, LaunchMemory};
-pub(crate) use node::{Action, NodeState, ValueStep};
+pub(crate) use node::{Action, Node, NodeState, ValueStep};
 pub(crate) use state::{Contents, GraphState};
 
 use crate::driver::HostDriver;

@@ -1,9 +1,10 @@
 //! The graph that a capture makes.
 
 use crate::context::ContextCore;
-use crate::graph::GraphState;
+use crate::graph::{GraphState, Node};
 use crate::handles;
-use anabranch_hal::{AddedNode, Dependency, Failure, GraphHandle, NodeParameters, Result, Status};
+use anabranch_hal::{AddedNode, Dependency, Failure, GraphHandle, GraphNodeHandle, NodeParameters, Result, Status};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The graph that a capture makes, or that it adds to.
@@ -50,6 +51,19 @@ impl CaptureGraph {
     pub(super) unsafe fn add_node(&self, dependencies: &[Dependency], parameters: NodeParameters) -> Result<AddedNode> {
         // SAFETY: the caller's word.
         unsafe { self.graph.add_node(dependencies, parameters) }
+    }
+
+    /// The nodes that each node depends on, as the graph has it now.
+    pub(super) fn parents(&self) -> HashMap<GraphNodeHandle, Vec<GraphNodeHandle>> {
+        let contents = self.graph.lock();
+        let before = |node: &Node| {
+            node.before
+                .iter()
+                .filter_map(|(number, _)| contents.nodes.get(number))
+                .map(|node| node.state.handle())
+                .collect()
+        };
+        contents.nodes.values().map(|node| (node.state.handle(), before(node))).collect()
     }
 
     /// The graph, which is now the caller's, or was already.

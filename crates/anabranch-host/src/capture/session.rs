@@ -128,15 +128,17 @@ impl Session {
         if wanted.peek().is_none() {
             return true;
         }
+        // Both ways count: those by which nodes were captured, whatever became of the graph's edges, and those that the
+        // caller has added.
+        let edges = self.graph.parents();
         let mut found: HashSet<GraphNodeHandle> = HashSet::new();
         let origin = self.branches.get(&self.origin).map_or(&[][..], |branch| &branch.dependencies);
         let mut pending: Vec<_> = origin.iter().map(|dependency| dependency.node).collect();
         pending.extend(&self.excused);
         while let Some(node) = pending.pop() {
-            if found.insert(node)
-                && let Some(parents) = self.parents.get(&node)
-            {
-                pending.extend(parents);
+            if found.insert(node) {
+                pending.extend(self.parents.get(&node).into_iter().flatten());
+                pending.extend(edges.get(&node).into_iter().flatten());
             }
         }
         wanted.all(|node| found.contains(&node))
