@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread::Thread;
 
 /// Numbers for streams: one counter for all drivers, because numbers are unique in the process.
@@ -89,6 +89,8 @@ pub(crate) struct StreamState {
     pub(crate) id: u64,
     pub(crate) priority: i32,
     pub(crate) role: Role,
+    /// Whether it takes part in a capture; on a legacy stream, how many blocking streams do.
+    captures: AtomicU32,
     policy: AtomicU8,
     legacy_waits: AtomicU64,
     failed: AtomicBool,
@@ -106,6 +108,7 @@ impl StreamState {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             priority,
             role,
+            captures: AtomicU32::new(0),
             policy: AtomicU8::new(0),
             legacy_waits: AtomicU64::new(0),
             failed: AtomicBool::new(false),
@@ -113,6 +116,20 @@ impl StreamState {
         });
         stream.core.register_stream(&stream);
         stream
+    }
+
+    /// Whether a capture must be looked for before anything is put in. It is a hint: the captures' lock tells.
+    #[inline]
+    pub(crate) fn meets_capture(&self) -> bool {
+        self.captures.load(Ordering::Acquire) != 0
+    }
+
+    pub(crate) fn meet_capture(&self) {
+        self.captures.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn leave_capture(&self) {
+        self.captures.fetch_sub(1, Ordering::Release);
     }
 
     pub(crate) fn flags(&self) -> StreamFlags {
