@@ -129,8 +129,8 @@ impl Module {
     fn load(context: &Context, image: ModuleImage<'_>) -> Result<Self> {
         let core = context.core();
         // SAFETY: the context's handle is live as long as its core; back ends check that a binary image is whole.
-        let handle =
-            unsafe { core.driver().module_load(core.handle(), image) }.during("loading a module", || core.place())?;
+        let loaded = unsafe { core.driver().module_load(core.handle(), image) };
+        let handle = loaded.during("loading a module", || core.place())?;
         Ok(Self { core: Arc::new(ModuleCore { context: core.clone(), handle }) })
     }
 
