@@ -13,6 +13,7 @@ pub use compiled::{Compiled, CompiledImage};
 pub use options::CompileOptions;
 
 use crate::error::{Error, Result, ResultExt};
+use crate::trace;
 use anabranch_hal::{self as hal, Detail, Failure};
 use cache::Cache;
 use fingerprint::Fingerprint;
@@ -149,6 +150,7 @@ impl Compiler {
     }
 
     fn compile_prepared(&self, source: &str, prepared: &Prepared) -> Result<Compiled> {
+        trace::span!("compiling", name = prepared.name, bytes = source.len());
         let request = prepared.request(source);
         let fingerprint = || Fingerprint::of(&self.identity(), &request, &prepared.include_directories);
         let entry =
@@ -157,8 +159,10 @@ impl Compiler {
             && let Some(output) = cache.read(key)
             && let Some(compiled) = Compiled::new(&request, output, true)
         {
+            trace::rare!(cached = true, "compiled before, and read from the cache");
             return Ok(compiled);
         }
+        trace::rare!(cached = false, "running the compiler");
         let output = self.driver.compile(&request).map_err(|failure| refused(failure, &prepared.name))?;
         if let Some((key, cache)) = &entry
             // An included file may have changed since it was read for the key, and what was made is of either content.

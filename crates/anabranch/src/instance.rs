@@ -4,6 +4,7 @@ use crate::compiler::Compiler;
 use crate::device::Device;
 use crate::device_name::DeviceName;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
+use crate::trace;
 use anabranch_hal::{Absence, BackendKind, DeviceOrdinal, Driver, Status};
 use std::sync::Arc;
 
@@ -87,6 +88,7 @@ impl InstanceBuilder {
     /// When an environment variable or an option has a value that makes no sense. A back end that is not there is no
     /// error.
     pub fn build(self) -> Result<Instance> {
+        trace::span!("loading the back ends");
         let mut instance = Instance { devices: Vec::new(), absent: Vec::new() };
         instance.add(BackendKind::Cuda, self.load_cuda())?;
         instance.add(BackendKind::Host, self.load_host()?)?;
@@ -163,6 +165,7 @@ impl Instance {
         let driver = match driver {
             Ok(driver) => driver,
             Err(absence) => {
+                trace::rare!(%backend, %absence, "a back end is absent");
                 self.absent.push(AbsentBackend { backend, absence });
                 return Ok(());
             }
@@ -172,6 +175,7 @@ impl Instance {
         for ordinal in (0..count).map(DeviceOrdinal) {
             let name = DeviceName { backend, ordinal };
             let properties = driver.device_properties(ordinal).during(operation, || name.to_string())?;
+            trace::rare!(device = %name, product = properties.name, "found a device");
             self.devices.push(Device::new(driver.clone(), name, properties));
         }
         Ok(())

@@ -6,6 +6,7 @@ use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::event::RawEvent;
 use crate::host_work;
 use crate::reaper;
+use crate::trace;
 use anabranch_hal::{DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, Status, StreamHandle};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -141,6 +142,7 @@ impl StreamCore {
             Tail::Ended { event } => event.as_deref(),
         };
         let Some(event) = event else { return Ok(()) };
+        trace::queued!(stream = self.id, behind = earlier.id, "ordering a stream behind another");
         let handle = self.handle("ordering a stream behind another")?;
         let (driver, context) = (self.context.driver(), self.context.handle());
         // SAFETY: this stream is in use by the caller, and the event is kept by the tail's lock until the wait is bound.
@@ -172,6 +174,7 @@ impl StreamCore {
         if !matches!(*tail, Tail::Live { .. }) || !self.on_own_thread() {
             return None;
         }
+        trace::queued!(?address, stream = self.id, device = %self.context.device(), "freeing in stream order");
         let (driver, context) = (self.context.driver(), self.context.handle());
         // The tail's lock keeps the stream from ending while these calls use its handle.
         let waits = events.iter().try_for_each(|event| {
@@ -204,6 +207,7 @@ impl StreamCore {
         if self.ownership == Ownership::Foreign {
             return Ok(());
         }
+        trace::rare!(stream = self.id, device = %self.context.device(), "destroying a stream");
         // SAFETY: the tail says that the stream has ended, so nobody uses the handle after this.
         unsafe { self.context.driver().stream_destroy(self.context.handle(), self.handle) }
             .during("destroying a stream", || self.place())
