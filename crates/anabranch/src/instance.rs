@@ -48,6 +48,7 @@ pub struct InstanceBuilder {
     host_devices: Option<u32>,
     host_workers: Option<usize>,
     host_queue_limit: Option<usize>,
+    host_seed: Option<u64>,
 }
 
 impl InstanceBuilder {
@@ -79,6 +80,13 @@ impl InstanceBuilder {
     /// How many operations a stream of a host device holds before queueing another one waits.
     pub fn host_queue_limit(mut self, operations: usize) -> Self {
         self.host_queue_limit = Some(operations);
+        self
+    }
+
+    /// Runs the host devices' work in an order made from this number, in place of `ANABRANCH_HOST_SEED`. There are no
+    /// threads of their own then: work runs only in threads that synchronise, and one operation in each query.
+    pub fn host_seed(mut self, seed: u64) -> Self {
+        self.host_seed = Some(seed);
         self
     }
 
@@ -118,6 +126,7 @@ impl InstanceBuilder {
         let mut options = anabranch_host::HostOptions::from_environment().map_err(|error| refuse(error.to_string()))?;
         options.devices = self.host_devices.unwrap_or(options.devices);
         options.workers = self.host_workers.or(options.workers);
+        options.seed = self.host_seed.or(options.seed);
         options.queue_limit = self.host_queue_limit.unwrap_or(options.queue_limit);
         if options.devices == 0 || options.workers == Some(0) || options.queue_limit == 0 {
             return Err(refuse("devices, workers and the queue limit must be at least 1".to_owned()));
@@ -158,7 +167,14 @@ impl Instance {
 
     /// An instance with options.
     pub fn builder() -> InstanceBuilder {
-        InstanceBuilder { cuda: true, host: true, host_devices: None, host_workers: None, host_queue_limit: None }
+        InstanceBuilder {
+            cuda: true,
+            host: true,
+            host_devices: None,
+            host_workers: None,
+            host_queue_limit: None,
+            host_seed: None,
+        }
     }
 
     fn add(&mut self, backend: BackendKind, driver: Result<Arc<dyn Driver>, Absence>) -> Result<()> {
