@@ -34,8 +34,9 @@ pub(crate) struct StreamCore {
 
 /// How others wait for all the work that a stream has at the moment.
 enum Tail {
-    /// By recording an event at that moment; the event is made when first needed, and recorded again each time.
-    Live { event: Option<RawEvent> },
+    /// By recording an event at that moment; the event is made when first needed, and recorded again each time, unless
+    /// somebody holds it.
+    Live { event: Option<Arc<RawEvent>> },
     /// By the event recorded when the stream ended, if there was anything to wait for.
     Ended { event: Option<Arc<RawEvent>> },
 }
@@ -113,21 +114,18 @@ impl StreamCore {
         }
     }
 
-    /// Records the stream's work at this moment in the slot's event, which is made if there is none.
-    fn record_into<'a>(&self, slot: &'a mut Option<RawEvent>) -> Result<&'a RawEvent> {
+    /// Records the stream's work at this moment in the slot's event. A new one is made if there is none, or if somebody
+    /// holds it, who means what it captured before.
+    fn record_into<'a>(&self, slot: &'a mut Option<Arc<RawEvent>>) -> Result<&'a RawEvent> {
         let event = match slot {
-            Some(event) => event,
-            None => slot.insert(RawEvent::create(&self.context, EventFlags::DISABLE_TIMING)?),
+            Some(event) if Arc::strong_count(event) == 1 => event.clone(),
+            _ => Arc::new(RawEvent::create(&self.context, EventFlags::DISABLE_TIMING)?),
         };
-        self.record(event)?;
-        Ok(event)
-    }
-
-    fn record(&self, event: &RawEvent) -> Result<()> {
         let (driver, context) = (self.context.driver(), self.context.handle());
         // SAFETY: the caller holds the tail's lock and found the stream live; the event is borrowed.
         unsafe { driver.event_record(context, event.handle(), self.handle, EventRecordFlags::empty()) }
-            .during("recording an event to order streams", || self.place())
+            .during("recording an event to order streams", || self.place())?;
+        Ok(slot.insert(event))
     }
 
     /// Makes later work of this stream wait for the work that `earlier` has at this moment.
@@ -138,8 +136,7 @@ impl StreamCore {
         let mut tail = earlier.tail.lock();
         let event = match &mut *tail {
             Tail::Live { event } if earlier.on_own_thread() => Some(earlier.record_into(event)?),
-            Tail::Live { event } => event.as_ref(),
-            Tail::Ended { event } => event.as_deref(),
+            Tail::Live { event } | Tail::Ended { event } => event.as_deref(),
         };
         let Some(event) = event else { return Ok(()) };
         trace::queued!(stream = self.id, behind = earlier.id, "ordering a stream behind another");
@@ -150,21 +147,16 @@ impl StreamCore {
             .during("ordering a stream behind another", || self.place())
     }
 
-    /// An event that is complete when the work that the stream has at this moment is, or `None` when there is none.
+    /// An event that is complete when the work that the stream has at this moment is, or `None` when there is none. Of
+    /// another thread's default stream, that is the work which uses tracked memory.
     pub(crate) fn checkpoint(&self) -> Result<Option<Arc<RawEvent>>> {
-        let tail = self.tail.lock();
-        match &*tail {
-            Tail::Ended { event } => Ok(event.clone()),
-            Tail::Live { event } => {
-                let fresh = RawEvent::create(&self.context, EventFlags::DISABLE_TIMING)?;
-                if self.on_own_thread() {
-                    self.record(&fresh)?;
-                } else if let Some(event) = event {
-                    event.synchronize()?;
-                }
-                Ok(Some(Arc::new(fresh)))
-            }
+        let mut tail = self.tail.lock();
+        match &mut *tail {
+            Tail::Live { event } if self.on_own_thread() => _ = self.record_into(event)?,
+            Tail::Live { .. } | Tail::Ended { .. } => {}
         }
+        let (Tail::Live { event } | Tail::Ended { event }) = &*tail;
+        Ok(event.clone())
     }
 
     /// Frees memory in this stream's order, behind the events, or returns `None` when the stream has ended or is another
@@ -203,7 +195,7 @@ impl StreamCore {
                 event = None;
             }
         }
-        *tail = Tail::Ended { event: event.map(Arc::new) };
+        *tail = Tail::Ended { event };
         if self.ownership == Ownership::Foreign {
             return Ok(());
         }
@@ -220,7 +212,7 @@ impl StreamCore {
         if self.record_into(&mut event).is_err() {
             event = None;
         }
-        *tail = Tail::Ended { event: event.map(Arc::new) };
+        *tail = Tail::Ended { event };
         self.handle
     }
 
