@@ -1,14 +1,41 @@
 #!/usr/bin/env bash
-# The host device's tests under AddressSanitizer. Needs a nightly toolchain.
+# Tests under AddressSanitizer, ThreadSanitizer and Miri. Needs a nightly toolchain, with its `rust-src` for
+# ThreadSanitizer and its `miri`.
+#
+#   ci/sanitize.sh [CHECK ...]      checks: address thread miri; all by default
 set -euo pipefail
 cd "$(dirname "$0")/.."
 host=$(rustc -vV | sed -n 's/^host: //p')
-# Leaks are not looked for: threads that outlive main keep what they use.
-RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS="detect_leaks=0" \
-    CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/sanitize" \
-    cargo +nightly test --target "$host" -p anabranch-hal -p anabranch-host \
-    --lib --tests
-RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS="detect_leaks=0" \
-    CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/sanitize" \
-    cargo +nightly test --target "$host" -p anabranch \
-    --test model --test order --test scope --test host_functions --test safety
+target_directory=${CARGO_TARGET_DIR:-target}
+checks=${*:-address thread miri}
+
+wanted() { [[ " $checks " == *" $1 "* ]]; }
+
+# What bounds the memory of the process, and would measure the sanitizer's own.
+of_the_process=(--skip ten_million_entries_in_one_stream_stay_small)
+
+# The tests of the library that put the host device's threads and memory to work.
+library=(--test model --test order --test scope --test host_functions --test safety)
+
+if wanted address; then
+    export RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR="$target_directory/address"
+    # Leaks are not looked for: threads that outlive main keep what they use.
+    export ASAN_OPTIONS="detect_leaks=0"
+    cargo +nightly test --target "$host" -p anabranch-hal -p anabranch-host --lib --tests -- "${of_the_process[@]}"
+    cargo +nightly test --target "$host" -p anabranch "${library[@]}"
+fi
+
+if wanted thread; then
+    # The standard library is built with it too: its channels and locks would otherwise look like races.
+    export RUSTFLAGS="-Zsanitizer=thread" CARGO_TARGET_DIR="$target_directory/thread"
+    export TSAN_OPTIONS="halt_on_error=0"
+    cargo +nightly test -Zbuild-std --target "$host" -p anabranch-hal -p anabranch-host --lib --tests \
+        -- "${of_the_process[@]}"
+    cargo +nightly test -Zbuild-std --target "$host" -p anabranch "${library[@]}"
+fi
+
+if wanted miri; then
+    unset RUSTFLAGS
+    export CARGO_TARGET_DIR="$target_directory/miri"
+    cargo +nightly miri test -p anabranch-hal --lib
+fi

@@ -53,6 +53,8 @@ pub enum Need {
     Without(Capabilities),
     /// A second device of the same back end.
     TwoDevices,
+    /// Work that runs though nobody synchronises, because the case waits for it by other means.
+    BackgroundProgress,
 }
 
 /// What a case found: nothing wrong, or what.

@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Failed, Need};
 use crate::kernels;
-use anabranch::{Context, Device, Kernel, LaunchConfig, Module, Result, Stream, StreamFlags};
+use anabranch::{Capabilities, Context, Device, Kernel, LaunchConfig, Module, Result, Stream, StreamFlags};
 
 /// A device with what the cases use.
 #[derive(Debug)]
@@ -80,6 +80,9 @@ impl Environment {
                 Some(format!("{} has {capability:?}", self.device))
             }
             Need::TwoDevices if self.peer.is_none() => Some(format!("{} is the only device", self.device)),
+            Need::BackgroundProgress if !self.device.capabilities().contains(Capabilities::BACKGROUND_PROGRESS) => {
+                Some(format!("{} runs work only in threads that synchronise", self.device))
+            }
             _ => None,
         })
     }

@@ -1,7 +1,7 @@
 //! All cases on the host device.
 
-use anabranch::{Instance, flush_deferred_drops};
-use anabranch_conformance::{Case, Isolation, Outcome, Runner, Summary, all};
+use anabranch::{Instance, InstanceBuilder, flush_deferred_drops};
+use anabranch_conformance::{Case, CaseReport, Isolation, Outcome, Runner, Summary, all};
 use std::collections::{BTreeSet, HashSet};
 
 /// Families of rules, and how many there are of each.
@@ -20,23 +20,38 @@ fn group(case: &Case) -> &'static str {
 
 #[test]
 fn the_host_device_answers_as_hardware_does() {
-    let instance = Instance::builder().cuda(false).host_devices(2).build().expect("the host devices start");
+    let reports = ask(Instance::builder());
+    let attended = |report: &&CaseReport| report.reason.as_ref().is_some_and(|reason| reason.contains("synchronise"));
+    assert_eq!(reports.iter().filter(attended).count(), 0, "this device has threads of its own");
+}
+
+/// Without threads of its own, and in an order that a number decides.
+#[test]
+fn the_deterministic_host_device_answers_so_too() {
+    for seed in [1, 2] {
+        ask(Instance::builder().host_seed(seed));
+    }
+}
+
+fn ask(builder: InstanceBuilder) -> Vec<CaseReport> {
+    let instance = builder.cuda(false).host_devices(2).build().expect("the host devices start");
     let [device, peer] = instance.devices() else { panic!("there are two devices") };
     let mut runner = Runner::new(device, Some(peer)).expect("the host device can be used");
     let isolation: &Isolation = &|_| Outcome::Failed("the host device needs no isolation".to_owned());
     let only = std::env::var("ANABRANCH_CASES").unwrap_or_default();
-    let (mut summary, mut failures) = (Summary::default(), Vec::new());
+    let (mut summary, mut reports) = (Summary::default(), Vec::new());
     for case in all().iter().filter(|case| case.name.contains(&only)) {
         let report = runner.run(case, isolation);
         flush_deferred_drops();
         println!("{report} ({:.2} ms)", report.milliseconds);
         summary.count(&report);
-        if report.outcome == "failed" {
-            failures.push(report.to_string());
-        }
+        reports.push(report);
     }
     println!("{summary}");
+    let failures: Vec<String> =
+        reports.iter().filter(|report| report.outcome == "failed").map(ToString::to_string).collect();
     assert!(failures.is_empty(), "{summary}\n{}", failures.join("\n"));
+    reports
 }
 
 #[test]

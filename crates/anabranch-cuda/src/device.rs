@@ -85,7 +85,7 @@ impl CudaDriver {
             (Capabilities::ACCESS_POLICY_WINDOW, CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE),
             (Capabilities::UNIFIED_ADDRESSING, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING),
         ];
-        let mut capabilities = Capabilities::CUDA_MODULES;
+        let mut capabilities = Capabilities::CUDA_MODULES | Capabilities::BACKGROUND_PROGRESS;
         for (capability, attribute) in by_attribute {
             capabilities.set(capability, self.device_can(device, attribute)?);
         }

@@ -1,5 +1,6 @@
 //! NVRTC, NVIDIA's compiler of CUDA C++, as the contract's compiler.
 
+mod build;
 mod failure;
 mod program;
 
@@ -27,6 +28,7 @@ pub fn load_compiler() -> FoundCompiler {
 struct Nvrtc {
     functions: Loaded<NvrtcFunctions>,
     version: (u32, u32),
+    build: Option<String>,
 }
 
 impl Nvrtc {
@@ -35,7 +37,10 @@ impl Nvrtc {
         // SAFETY: the results are written to variables that outlive the call.
         let answer = unsafe { functions.nvrtcVersion(&mut major, &mut minor) };
         match (answer, u32::try_from(major), u32::try_from(minor)) {
-            (Ok(NVRTC_SUCCESS), Ok(major), Ok(minor)) => Ok(Self { functions, version: (major, minor) }),
+            (Ok(NVRTC_SUCCESS), Ok(major), Ok(minor)) => {
+                let build = build::of(&functions);
+                Ok(Self { functions, version: (major, minor), build })
+            }
             _ => Err(absence::no_compiler_version(functions.file())),
         }
     }
@@ -45,6 +50,10 @@ impl Compiler for Nvrtc {
     fn identity(&self) -> String {
         let (major, minor) = self.version;
         format!("NVRTC {major}.{minor}")
+    }
+
+    fn build(&self) -> Option<String> {
+        self.build.clone()
     }
 
     fn version(&self) -> (u32, u32) {

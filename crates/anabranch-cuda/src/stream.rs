@@ -147,9 +147,9 @@ impl Streams for CudaDriver {
         let id = unsafe { self.stream_id(context, stream) }?;
         let key = QUEUED.insert(context, id, QueuedWork::HostFunction(work));
         let data = key.as_user_data();
+        let raw = raw_stream(stream);
         // SAFETY: by the handle rule the stream is live; the function takes any key, at any time and from any thread.
-        let queued =
-            check(unsafe { self.functions.cuLaunchHostFunc(raw_stream(stream), Some(run_host_function), data) });
+        let queued = check(unsafe { self.functions.cuLaunchHostFunc(raw, Some(run_host_function), data) });
         if queued.is_err() {
             drop(QUEUED.take(key));
         }
@@ -167,9 +167,9 @@ impl Streams for CudaDriver {
         let id = unsafe { self.stream_id(context, stream) }?;
         let key = QUEUED.insert(context, id, QueuedWork::Callback(callback));
         let data = key.as_user_data();
+        let raw = raw_stream(stream);
         // SAFETY: by the handle rule the stream is live; the function takes any key, at any time and from any thread.
-        let queued =
-            check(unsafe { self.functions.cuStreamAddCallback(raw_stream(stream), Some(run_callback), data, 0) });
+        let queued = check(unsafe { self.functions.cuStreamAddCallback(raw, Some(run_callback), data, 0) });
         if queued.is_err() {
             drop(QUEUED.take(key));
         }

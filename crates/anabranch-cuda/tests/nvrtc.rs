@@ -23,6 +23,8 @@ fn it_says_what_it_is_and_what_it_makes_code_for() {
     let (major, minor) = compiler.version();
     assert!(major >= 11);
     assert_eq!(compiler.identity(), format!("NVRTC {major}.{minor}"));
+    #[cfg(target_os = "linux")]
+    assert!(compiler.build().unwrap().contains(" bytes, modified "), "{:?}", compiler.build());
     let architectures = compiler.architectures().unwrap();
     assert!(architectures.contains(&90) || architectures.contains(&80), "{architectures:?}");
 }

@@ -42,6 +42,12 @@ pub trait Compiler: std::fmt::Debug + Send + Sync {
     /// Name and version, such as `NVRTC 13.0`. Outputs of different versions are never taken for one another.
     fn identity(&self) -> String;
 
+    /// What tells builds of one version apart, where that can be known. Outputs of different builds are never taken for
+    /// one another either.
+    fn build(&self) -> Option<String> {
+        None
+    }
+
     /// The version's two numbers.
     fn version(&self) -> (u32, u32);
 

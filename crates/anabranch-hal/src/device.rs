@@ -35,6 +35,8 @@ bitflags! {
         const UNIFIED_ADDRESSING = 1 << 12;
         /// The driver reports the parameters of kernels, so that arguments are checked.
         const PARAMETER_INFO = 1 << 13;
+        /// Queued work runs though no thread waits for it or asks after it.
+        const BACKGROUND_PROGRESS = 1 << 14;
     }
 }
 

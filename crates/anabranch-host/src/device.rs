@@ -29,6 +29,19 @@ pub(crate) const MAX_SHARED_BYTES_OPTIN: u32 = 227 << 10;
 /// Streams' priorities.
 pub(crate) const PRIORITY_RANGE: PriorityRange = PriorityRange { least: 0, greatest: GREATEST_PRIORITY };
 
+/// What every host device can do.
+const CAPABILITIES: Capabilities = Capabilities::MEMORY_POOLS
+    .union(Capabilities::MANAGED_MEMORY)
+    .union(Capabilities::CONCURRENT_MANAGED_ACCESS)
+    .union(Capabilities::COOPERATIVE_LAUNCH)
+    .union(Capabilities::CLUSTER_LAUNCH)
+    .union(Capabilities::STREAM_VALUE_64)
+    .union(Capabilities::STREAM_WAIT_VALUE_NOR)
+    .union(Capabilities::STREAM_PRIORITIES)
+    .union(Capabilities::HOST_FUNCTIONS)
+    .union(Capabilities::UNIFIED_ADDRESSING)
+    .union(Capabilities::PARAMETER_INFO);
+
 /// What all contexts of a driver share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -159,6 +172,8 @@ impl Devices for HostDriver {
         permitted()?;
         let state = self.shared.device(device.0)?;
         let workers = self.shared.workers;
+        let mut capabilities = CAPABILITIES;
+        capabilities.set(Capabilities::BACKGROUND_PROGRESS, workers > 0);
         let mut uuid = *b"anabranch host \0";
         uuid[15] = device.0 as u8;
         uuid[14] = (device.0 >> 8) as u8;
@@ -180,17 +195,7 @@ impl Devices for HostDriver {
             max_shared_memory_per_block: MAX_SHARED_BYTES,
             max_shared_memory_per_block_optin: MAX_SHARED_BYTES_OPTIN,
             priority_range: PRIORITY_RANGE,
-            capabilities: Capabilities::MEMORY_POOLS
-                | Capabilities::MANAGED_MEMORY
-                | Capabilities::CONCURRENT_MANAGED_ACCESS
-                | Capabilities::COOPERATIVE_LAUNCH
-                | Capabilities::CLUSTER_LAUNCH
-                | Capabilities::STREAM_VALUE_64
-                | Capabilities::STREAM_WAIT_VALUE_NOR
-                | Capabilities::STREAM_PRIORITIES
-                | Capabilities::HOST_FUNCTIONS
-                | Capabilities::UNIFIED_ADDRESSING
-                | Capabilities::PARAMETER_INFO,
+            capabilities,
         })
     }
 

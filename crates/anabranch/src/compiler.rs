@@ -13,6 +13,7 @@ pub use compiled::{Compiled, CompiledImage};
 pub use options::CompileOptions;
 
 use crate::error::{Error, Result, ResultExt};
+use crate::trace;
 use anabranch_hal::{self as hal, Detail, Failure};
 use cache::Cache;
 use fingerprint::Fingerprint;
@@ -52,8 +53,8 @@ use std::sync::Arc;
 ///
 /// What was compiled once is read from disk from then on, by all processes of the user. It is found by a SHA-256 over
 /// everything that the result depends on: the source and its name, the options in order, the name expressions, what is
-/// made, for which architecture, by which compiler, and the content of the files that the source includes. Other
-/// options ask for another entry, and no entry is ever out of date.
+/// made, for which architecture, by which compiler (of NVRTC the version, and size and time of its file), and the content
+/// of the files that the source includes. Other options ask for another entry, and no entry is ever out of date.
 ///
 /// The cache lies in the directory that `ANABRANCH_CACHE` names, else in `anabranch` within `$XDG_CACHE_HOME` or the
 /// platform's own directory for caches, such as `~/.cache`. `ANABRANCH_CACHE=off` (or `0`) turns it off, as does
@@ -97,11 +98,12 @@ impl Compiler {
 
     /// A compiler of one's own.
     ///
-    /// For the cache to be right, what it makes may depend on nothing but the request, its [identity], and files that are
+    /// For the cache to be right, what it makes may depend on nothing but the request, its [identity] and [build], and files that are
     /// included from beside the file that includes them or from directories given as `--include-path=…`. Otherwise use
     /// [`CompileOptions::without_cache`].
     ///
     /// [identity]: hal::Compiler::identity
+    /// [build]: hal::Compiler::build
     pub fn from_driver(driver: Arc<dyn hal::Compiler>) -> Self {
         Self { driver }
     }
@@ -149,16 +151,20 @@ impl Compiler {
     }
 
     fn compile_prepared(&self, source: &str, prepared: &Prepared) -> Result<Compiled> {
+        trace::span!("compiling", name = prepared.name, bytes = source.len());
         let request = prepared.request(source);
-        let fingerprint = || Fingerprint::of(&self.identity(), &request, &prepared.include_directories);
+        let compiler = format!("{}\n{}", self.identity(), self.driver.build().unwrap_or_default());
+        let fingerprint = || Fingerprint::of(&compiler, &request, &prepared.include_directories);
         let entry =
             prepared.cache_directory.as_deref().and_then(|directory| Some((fingerprint()?, Cache::open(directory)?)));
         if let Some((key, cache)) = &entry
             && let Some(output) = cache.read(key)
             && let Some(compiled) = Compiled::new(&request, output, true)
         {
+            trace::rare!(cached = true, "compiled before, and read from the cache");
             return Ok(compiled);
         }
+        trace::rare!(cached = false, "running the compiler");
         let output = self.driver.compile(&request).map_err(|failure| refused(failure, &prepared.name))?;
         if let Some((key, cache)) = &entry
             // An included file may have changed since it was read for the key, and what was made is of either content.

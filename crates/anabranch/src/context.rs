@@ -6,6 +6,7 @@ use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::event::Event;
 use crate::reaper;
 use crate::stream::{Stream, StreamCore};
+use crate::trace;
 use anabranch_hal::{ContextFlags, ContextHandle, Driver, EventFlags, MemoryInfo, Status, StreamFlags};
 use parking_lot::Mutex;
 use std::fmt;
@@ -31,6 +32,7 @@ pub(crate) struct ContextCore {
 
 impl Context {
     pub(crate) fn primary(device: &Device) -> Result<Self> {
+        trace::span!("opening the primary context", %device);
         let handle = device
             .driver()
             .primary_context_retain(device.ordinal())
@@ -39,6 +41,7 @@ impl Context {
     }
 
     pub(crate) fn create(device: &Device, flags: ContextFlags) -> Result<Self> {
+        trace::span!("creating a context", %device, ?flags);
         let handle = device
             .driver()
             .context_create(device.ordinal(), flags)
@@ -133,6 +136,7 @@ impl Context {
     /// # Errors
     /// An error of any of that work.
     pub fn synchronize(&self) -> Result<()> {
+        trace::span!("synchronising a context", device = %self.core.device);
         // SAFETY: the handle is live, since `self` keeps the context.
         unsafe { self.core.driver.context_synchronize(self.core.handle) }
             .during("synchronising a context", || self.core.place())
@@ -235,6 +239,7 @@ impl Drop for ContextCore {
         let (driver, handle, owned) = (self.driver.clone(), self.handle, self.owned);
         let device = self.device.clone();
         reaper::later(move || {
+            trace::span!("closing a context", %device);
             // SAFETY: everything made in the context kept it alive, so nothing of it is left, and the share is given
             // back, or the context destroyed, exactly once.
             let result = unsafe {

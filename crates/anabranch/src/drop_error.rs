@@ -1,6 +1,7 @@
 //! Errors that a drop cannot return.
 
 use crate::error::{Error, Result};
+use crate::trace;
 use anabranch_hal::Status;
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub fn reset_drop_error_hook() {
 /// Tells the hook, if there is anything to tell.
 pub(crate) fn report(result: Result<()>) {
     let Err(error) = result else { return };
+    trace::rare!(%error, "an error while something was dropped");
     let hook = HOOK.read().clone();
     match hook {
         Some(hook) => hook(&error),

@@ -6,6 +6,7 @@ use crate::drop_error;
 use crate::error::{Result, ResultExt};
 use crate::reaper;
 use crate::stream::Stream;
+use crate::trace;
 use anabranch_hal::{EventFlags, EventHandle, EventRecordFlags, InterprocessEventHandle, Status};
 use parking_lot::Mutex;
 use std::fmt;
@@ -61,6 +62,7 @@ impl RawEvent {
     }
 
     pub(crate) fn synchronize(&self) -> Result<()> {
+        trace::span!("synchronising an event", event = ?self.handle, device = %self.context.device());
         // SAFETY: the event is live until `self` is dropped.
         unsafe { self.context.driver().event_synchronize(self.context.handle(), self.handle) }
             .during("synchronising an event", || self.context.place())

@@ -4,6 +4,7 @@ use crate::compiler::Compiler;
 use crate::device::Device;
 use crate::device_name::DeviceName;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
+use crate::trace;
 use anabranch_hal::{Absence, BackendKind, DeviceOrdinal, Driver, Status};
 use std::sync::Arc;
 
@@ -47,6 +48,7 @@ pub struct InstanceBuilder {
     host_devices: Option<u32>,
     host_workers: Option<usize>,
     host_queue_limit: Option<usize>,
+    host_seed: Option<u64>,
 }
 
 impl InstanceBuilder {
@@ -81,12 +83,20 @@ impl InstanceBuilder {
         self
     }
 
+    /// Runs the host devices' work in an order made from this number, in place of `ANABRANCH_HOST_SEED`. There are no
+    /// threads of their own then: work runs only in threads that synchronise, and one operation in each query.
+    pub fn host_seed(mut self, seed: u64) -> Self {
+        self.host_seed = Some(seed);
+        self
+    }
+
     /// Loads the back ends.
     ///
     /// # Errors
     /// When an environment variable or an option has a value that makes no sense. A back end that is not there is no
     /// error.
     pub fn build(self) -> Result<Instance> {
+        trace::span!("loading the back ends");
         let mut instance = Instance { devices: Vec::new(), absent: Vec::new() };
         instance.add(BackendKind::Cuda, self.load_cuda())?;
         instance.add(BackendKind::Host, self.load_host()?)?;
@@ -116,6 +126,7 @@ impl InstanceBuilder {
         let mut options = anabranch_host::HostOptions::from_environment().map_err(|error| refuse(error.to_string()))?;
         options.devices = self.host_devices.unwrap_or(options.devices);
         options.workers = self.host_workers.or(options.workers);
+        options.seed = self.host_seed.or(options.seed);
         options.queue_limit = self.host_queue_limit.unwrap_or(options.queue_limit);
         if options.devices == 0 || options.workers == Some(0) || options.queue_limit == 0 {
             return Err(refuse("devices, workers and the queue limit must be at least 1".to_owned()));
@@ -156,13 +167,21 @@ impl Instance {
 
     /// An instance with options.
     pub fn builder() -> InstanceBuilder {
-        InstanceBuilder { cuda: true, host: true, host_devices: None, host_workers: None, host_queue_limit: None }
+        InstanceBuilder {
+            cuda: true,
+            host: true,
+            host_devices: None,
+            host_workers: None,
+            host_queue_limit: None,
+            host_seed: None,
+        }
     }
 
     fn add(&mut self, backend: BackendKind, driver: Result<Arc<dyn Driver>, Absence>) -> Result<()> {
         let driver = match driver {
             Ok(driver) => driver,
             Err(absence) => {
+                trace::rare!(%backend, %absence, "a back end is absent");
                 self.absent.push(AbsentBackend { backend, absence });
                 return Ok(());
             }
@@ -172,6 +191,7 @@ impl Instance {
         for ordinal in (0..count).map(DeviceOrdinal) {
             let name = DeviceName { backend, ordinal };
             let properties = driver.device_properties(ordinal).during(operation, || name.to_string())?;
+            trace::rare!(device = %name, product = properties.name, "found a device");
             self.devices.push(Device::new(driver.clone(), name, properties));
         }
         Ok(())

@@ -10,6 +10,7 @@ use crate::context::{ContextCore, other_context};
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::module::{Module, ModuleCore};
 use crate::stream::Stream;
+use crate::trace;
 use anabranch_hal::{FunctionAttribute, FunctionHandle, FunctionInfo, Launch, ParameterInfo, Status};
 use std::fmt;
 use std::sync::Arc;
@@ -176,6 +177,7 @@ impl Stream {
     ) -> Result<()> {
         let operation = "launching a kernel";
         let core = self.core();
+        trace::queued!(stream = core.id(), kernel = kernel.name(), grid = ?config.grid, block = ?config.block, "{operation}");
         if !Arc::ptr_eq(kernel.context(), core.context()) && kernel.context().handle() != core.context().handle() {
             return Err(other_context(operation, "kernel", core.place()));
         }

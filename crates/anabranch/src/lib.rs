@@ -21,6 +21,14 @@
 //!   while queued work uses it.
 //! * [`Module`], [`Kernel`], [`Compiler`], [`DualModule`]: code, for GPUs and as Rust closures.
 //! * [`other_libraries`]: what Warp, `cuda.core`, CuPy, Mojo and the CUDA driver API call these things.
+//!
+//! # Cargo features
+//!
+//! `cuda` and `host`, both on unless turned off, are the back ends. `tracing` tells subscribers of the `tracing` crate,
+//! under the target `anabranch`, what the library does: what blocks or is rare as spans and events at level `DEBUG`
+//! (opening devices and contexts, synchronising, loading modules, compiling, allocations that are not in stream order,
+//! freeing them, errors of drops), and what is queued as events at level `TRACE` (launches, copies, fills, records,
+//! waits, allocations in stream order). Without the feature there is nothing of this in the program.
 
 pub use anabranch_hal as hal;
 pub use anabranch_hal::{
@@ -53,6 +61,7 @@ mod module;
 pub mod other_libraries;
 mod reaper;
 mod stream;
+mod trace;
 mod uses;
 
 pub use capture::{CaptureInfo, CaptureModeGuard, CaptureScope};

@@ -7,6 +7,7 @@ use crate::error::{Error, Result, ResultExt};
 use crate::kernel::Kernel;
 use crate::reaper;
 use crate::stream::Stream;
+use crate::trace;
 use anabranch_hal::{BackendKind, CopyKind, DevicePointer, HostModule, ModuleHandle, ModuleImage, Status};
 use bytemuck::Pod;
 use std::fmt;
@@ -128,9 +129,10 @@ impl DualModule {
 impl Module {
     fn load(context: &Context, image: ModuleImage<'_>) -> Result<Self> {
         let core = context.core();
+        trace::span!("loading a module", device = %core.device(), bytes = image_bytes(&image));
         // SAFETY: the context's handle is live as long as its core; back ends check that a binary image is whole.
-        let handle =
-            unsafe { core.driver().module_load(core.handle(), image) }.during("loading a module", || core.place())?;
+        let loaded = unsafe { core.driver().module_load(core.handle(), image) };
+        let handle = loaded.during("loading a module", || core.place())?;
         Ok(Self { core: Arc::new(ModuleCore { context: core.clone(), handle }) })
     }
 
@@ -260,6 +262,16 @@ impl Module {
     }
 }
 
+/// How large an image is that comes as bytes.
+#[cfg(feature = "tracing")]
+fn image_bytes(image: &ModuleImage<'_>) -> usize {
+    match image {
+        ModuleImage::Ptx(text) => text.len(),
+        ModuleImage::Binary(bytes) => bytes.len(),
+        _ => 0,
+    }
+}
+
 impl ModuleCore {
     pub(crate) fn context(&self) -> &Arc<ContextCore> {
         &self.context
@@ -283,6 +295,7 @@ impl Drop for ModuleCore {
         let events = self.context.streams().iter().filter_map(|stream| stream.checkpoint().ok().flatten()).collect();
         let (context, handle) = (self.context.clone(), self.handle);
         reaper::blocking_after(events, &self.context, move || {
+            trace::span!("unloading a module", device = %context.device());
             // SAFETY: its owners are gone, so nothing more is launched from it; unloading waits for what was.
             let result = unsafe { context.driver().module_unload(context.handle(), handle) };
             drop_error::report(result.during("unloading a module", || context.place()));

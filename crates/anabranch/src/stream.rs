@@ -18,6 +18,7 @@ pub(crate) use self::core::{Ownership, StreamCore};
 use crate::context::Context;
 use crate::device::Device;
 use crate::error::{Result, ResultExt};
+use crate::trace;
 use anabranch_hal::{Status, StreamFlags, StreamHandle};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -105,6 +106,7 @@ impl Stream {
     /// An error of any of that work: a lost context, or a panic of a host function or kernel, which is reported once.
     pub fn synchronize(&self) -> Result<()> {
         let operation = "synchronising";
+        trace::span!("synchronising a stream", stream = self.core.id(), device = %self.core.context().device());
         let handle = self.core.handle(operation)?;
         // SAFETY: the stream is live while it is borrowed.
         unsafe { self.core.context().driver().stream_synchronize(self.core.context().handle(), handle) }
@@ -141,6 +143,7 @@ impl Stream {
     /// # Errors
     /// That of the waiting, else that of the destroying.
     pub fn shutdown(self) -> Result<()> {
+        trace::span!("shutting a stream down", stream = self.core.id(), device = %self.core.context().device());
         let waited = self.synchronize();
         let failed = waited.is_err();
         waited.and(self.core.end(failed))

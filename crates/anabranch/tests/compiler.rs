@@ -15,6 +15,7 @@ use tempfile::TempDir;
 #[derive(Debug)]
 struct Fake {
     identity: &'static str,
+    build: Option<&'static str>,
     compilations: AtomicUsize,
     /// Written to while it compiles, as somebody's editor may.
     edit: Mutex<Option<(PathBuf, &'static str)>>,
@@ -22,7 +23,11 @@ struct Fake {
 
 impl Fake {
     fn new(identity: &'static str) -> Arc<Self> {
-        Arc::new(Self { identity, compilations: AtomicUsize::new(0), edit: Mutex::new(None) })
+        Self::of_build(identity, None)
+    }
+
+    fn of_build(identity: &'static str, build: Option<&'static str>) -> Arc<Self> {
+        Arc::new(Self { identity, build, compilations: AtomicUsize::new(0), edit: Mutex::new(None) })
     }
 
     fn compilations(&self) -> usize {
@@ -33,6 +38,10 @@ impl Fake {
 impl hal::Compiler for Fake {
     fn identity(&self) -> String {
         self.identity.to_owned()
+    }
+
+    fn build(&self) -> Option<String> {
+        self.build.map(str::to_owned)
     }
 
     fn version(&self) -> (u32, u32) {
@@ -169,8 +178,11 @@ fn whatever_else_is_asked_for_is_another_entry() {
     for (source, options) in &requests {
         assert!(setup.is_cached(source, options), "{source:?} {options:?}");
     }
-    let other = Compiler::from_driver(Fake::new("fake 2"));
-    assert!(!other.compile("source", &setup.options()).unwrap().from_cache());
+    for other in
+        [Fake::new("fake 2"), Fake::of_build("fake 1", Some("update 1")), Fake::of_build("fake 1", Some("update 2"))]
+    {
+        assert!(!Compiler::from_driver(other).compile("source", &setup.options()).unwrap().from_cache());
+    }
 }
 
 #[test]

@@ -142,6 +142,43 @@ fn safety_18_dropping_never_waits() {
 }
 
 #[test]
+fn safety_18_dropping_what_the_default_stream_of_another_thread_uses_never_waits() {
+    let context = host();
+    let home = context.create_stream().unwrap();
+    let mut device = home.allocate_zeroed::<u8>(1 << 12).unwrap();
+    let mut plain = context.allocate_zeroed::<u8>(&home, 1 << 12).unwrap();
+    let mut pinned = context.allocate_pinned::<u8>(1 << 12).unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let other = context.clone();
+    let thread = std::thread::spawn(move || {
+        let stream = other.per_thread_stream().unwrap();
+        let mut own = stream.allocate_zeroed::<u8>(1 << 12).unwrap();
+        let mut kept = stream.allocate_zeroed::<u8>(1 << 12).unwrap();
+        let signal = hold(&other, &stream);
+        for memory in [&mut device, &mut plain, &mut own, &mut kept] {
+            stream.fill(memory, 1).unwrap();
+        }
+        stream.copy(&mut pinned, &own).unwrap();
+        let (dropped, wait) = std::sync::mpsc::channel::<()>();
+        sender.send(((device, plain, pinned, own), signal, dropped)).unwrap();
+        // The stream goes on while others hold what it captured for them.
+        stream.fill(&mut kept, 2).unwrap();
+        wait.recv().unwrap();
+        stream.fill(kept.slice_mut(..1).unwrap(), 3).unwrap();
+        stream.download(&kept).unwrap()
+    });
+    let (memory, signal, dropped) = receiver.recv().unwrap();
+    // Whoever waited here would wait for ever: the stream is let go only afterwards.
+    drop(memory);
+    let reused = home.allocate_zeroed::<u8>(1 << 12).unwrap();
+    dropped.send(()).unwrap();
+    signal.set(1);
+    let kept = thread.join().unwrap();
+    assert!(kept[0] == 3 && kept[1..].iter().all(|&byte| byte == 2));
+    assert!(home.download(&reused).unwrap().iter().all(|&byte| byte == 0), "memory was given away while it was used");
+}
+
+#[test]
 fn safety_26_an_error_of_a_drop_goes_to_the_hook_and_nowhere_else() {
     let context = host();
     let told: Arc<Mutex<Vec<Error>>> = Arc::default();

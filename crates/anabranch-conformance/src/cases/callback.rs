@@ -2,7 +2,7 @@
 
 use super::order_tools::Log;
 use super::order_trace::{Trace, settle};
-use crate::case::{Case, Verdict, equal, holds, refused};
+use crate::case::{Case, Need, Verdict, equal, holds, refused};
 use crate::environment::Environment;
 use crate::gate::{Gate, quiesce};
 use anabranch::Status;
@@ -13,10 +13,11 @@ use std::sync::mpsc::channel;
 pub(super) const CASES: &[Case] = &[
     Case::new("callback.runs_once_with_success", "H2", runs_once_with_success),
     Case::new("callback.runs_after_earlier_work", "H2", runs_after_earlier_work),
-    Case::new("callback.holds_later_work_up", "H2", holds_later_work_up),
+    Case::new("callback.holds_later_work_up", "H2", holds_later_work_up).needs(&[Need::BackgroundProgress]),
     Case::new("callback.is_ordered_with_host_functions", "H2", is_ordered_with_host_functions),
     Case::new("callback.may_not_call_the_driver", "H2", may_not_call_the_driver),
-    Case::new("callback.runs_when_its_stream_is_destroyed", "H2", runs_when_its_stream_is_destroyed),
+    Case::new("callback.runs_when_its_stream_is_destroyed", "H2", runs_when_its_stream_is_destroyed)
+        .needs(&[Need::BackgroundProgress]),
     Case::new("callback.sees_earlier_work", "H3", sees_earlier_work),
 ];
 

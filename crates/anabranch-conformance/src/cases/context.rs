@@ -134,9 +134,9 @@ fn kernel_is_refused_by_the_driver(environment: &Environment) -> Verdict {
         arguments: &[(&raw const nanoseconds).cast()],
         ranges: &[],
     };
+    let driver = environment.device().driver();
     // SAFETY: all handles are live, and the arguments are those of `spin`, which uses no memory.
-    let launched =
-        unsafe { environment.device().driver().launch(other.as_raw(), stream.as_raw(), kernel.as_raw(), &launch) };
+    let launched = unsafe { driver.launch(other.as_raw(), stream.as_raw(), kernel.as_raw(), &launch) };
     equal("launching", status_of(launched), Status::INVALID_HANDLE)?;
     stream.synchronize()?;
     Ok(())

@@ -201,9 +201,10 @@ fn pageable_source_may_change(environment: &Environment) -> Verdict {
         let there = unsafe { raw.copy_now(CopyKind::HostToDevice, memory.0, from, size) };
         source.fill(0xff);
         let to = back.as_mut_ptr().expose_provenance() as u64;
-        // SAFETY: both have that many bytes, and the call returns when the copy is complete; then the memory is not used.
-        let (back_again, freed) =
-            unsafe { (raw.copy_now(CopyKind::DeviceToHost, to, memory.0, size), raw.free(memory)) };
+        // SAFETY: both have that many bytes, and the call returns when the copy is complete.
+        let back_again = unsafe { raw.copy_now(CopyKind::DeviceToHost, to, memory.0, size) };
+        // SAFETY: the copies are complete, and nothing else has used the memory.
+        let freed = unsafe { raw.free(memory) };
         equal("there, back and freed", [there, back_again, freed], [Status::SUCCESS; 3])?;
         same("what was copied", &back, &numbers(size))?;
     }

@@ -2,7 +2,7 @@
 
 use super::order_tools::{Log, comes_second};
 use super::order_trace::{Trace, settle};
-use crate::case::{Case, Verdict, equal, holds, status_of};
+use crate::case::{Case, Need, Verdict, equal, holds, status_of};
 use crate::environment::Environment;
 use crate::gate::Gate;
 use anabranch::hal::StreamHandle;
@@ -12,7 +12,8 @@ use std::time::Duration;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("destroy.stream_with_pending_kernel", "S3", stream_with_pending_kernel),
-    Case::new("destroy.stream_with_pending_host_function", "S3", stream_with_pending_host_function),
+    Case::new("destroy.stream_with_pending_host_function", "S3", stream_with_pending_host_function)
+        .needs(&[Need::BackgroundProgress]),
     Case::new("destroy.stream_whose_buffer_is_used_elsewhere", "S3", stream_whose_buffer_is_used_elsewhere),
     Case::new("destroy.stream_whose_buffer_goes_too", "S3", stream_whose_buffer_goes_too),
     Case::new("destroy.stream_that_others_wait_for", "S3", stream_that_others_wait_for),

@@ -2,7 +2,7 @@
 
 use super::order_tools::Log;
 use super::order_trace::{Trace, settle};
-use crate::case::{Case, Failed, Verdict, equal, holds, refused};
+use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused};
 use crate::environment::Environment;
 use crate::gate::{Gate, quiesce};
 use anabranch::{Result, Status, Stream};
@@ -12,16 +12,19 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("host_function.runs_after_earlier_work", "H1", runs_after_earlier_work),
-    Case::new("host_function.holds_later_work_up", "H1", holds_later_work_up),
+    Case::new("host_function.holds_later_work_up", "H1", holds_later_work_up).needs(&[Need::BackgroundProgress]),
     Case::new("host_function.runs_once", "H1", runs_once),
     Case::new("host_function.many_run_in_order", "H1", many_run_in_order),
     Case::new("host_function.is_dropped_when_it_has_run", "H1", is_dropped_when_it_has_run),
-    Case::new("host_function.stream_is_not_complete_while_it_runs", "H1", stream_is_not_complete_while_it_runs),
-    Case::new("host_function.may_not_wait_for_the_context", "H1", may_not_wait_for_the_context),
-    Case::new("host_function.may_not_make_anything", "H1", may_not_make_anything),
-    Case::new("host_function.may_not_allocate_or_copy", "H1", may_not_allocate_or_copy),
-    Case::new("host_function.may_drop_anything", "H1", may_drop_anything),
-    Case::new("host_function.sees_kernels", "H3", sees_kernels),
+    Case::new("host_function.stream_is_not_complete_while_it_runs", "H1", stream_is_not_complete_while_it_runs)
+        .needs(&[Need::BackgroundProgress]),
+    Case::new("host_function.may_not_wait_for_the_context", "H1", may_not_wait_for_the_context)
+        .needs(&[Need::BackgroundProgress]),
+    Case::new("host_function.may_not_make_anything", "H1", may_not_make_anything).needs(&[Need::BackgroundProgress]),
+    Case::new("host_function.may_not_allocate_or_copy", "H1", may_not_allocate_or_copy)
+        .needs(&[Need::BackgroundProgress]),
+    Case::new("host_function.may_drop_anything", "H1", may_drop_anything).needs(&[Need::BackgroundProgress]),
+    Case::new("host_function.sees_kernels", "H3", sees_kernels).needs(&[Need::BackgroundProgress]),
     Case::new("host_function.sees_earlier_copies", "H3", sees_earlier_copies),
     Case::new("host_function.is_seen_by_later_copies", "H3", is_seen_by_later_copies),
     Case::new("host_function.sees_work_of_awaited_streams", "H3", sees_work_of_awaited_streams),

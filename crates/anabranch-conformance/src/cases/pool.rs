@@ -193,9 +193,9 @@ fn limit_is_rounded_up(environment: &Environment) -> Verdict {
 fn allocation_of_nothing(environment: &Environment) -> Verdict {
     let (stream, pool) = (environment.stream()?, new_pool(environment)?);
     let context = environment.context();
+    let driver = context.device().driver();
     // SAFETY: the context, the pool and the stream are live.
-    let nothing =
-        unsafe { context.device().driver().allocate_async(context.as_raw(), 0, Some(pool.as_raw()), stream.as_raw()) };
+    let nothing = unsafe { driver.allocate_async(context.as_raw(), 0, Some(pool.as_raw()), stream.as_raw()) };
     let address = nothing.map_err(|failure| Failed(format!("allocating 0 bytes: {failure}")))?;
     equal("address", address.0, 0)?;
     equal("used", pool.used_bytes()?, 0)

@@ -4,6 +4,7 @@ mod entry;
 
 use super::cache_directory;
 use super::fingerprint::Fingerprint;
+use crate::trace;
 use anabranch_hal::CompileOutput;
 use std::fmt;
 use std::fs::File;
@@ -139,8 +140,7 @@ fn is_entry(name: &str) -> bool {
 /// Tells of trouble with the cache where somebody listens. It is not worth failing for.
 #[cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "used when the feature is on"))]
 fn note(what: &str, path: &Path, why: &dyn fmt::Display) {
-    #[cfg(feature = "tracing")]
-    tracing::debug!(path = %path.display(), %why, "{what}");
+    trace::rare!(path = %path.display(), %why, "{what}");
 }
 
 #[cfg(test)]

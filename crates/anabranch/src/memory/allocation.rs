@@ -8,6 +8,7 @@ use crate::error::{Error, Result, ResultExt};
 use crate::host_work;
 use crate::reaper;
 use crate::stream::StreamCore;
+use crate::trace;
 use crate::uses::Uses;
 use anabranch_hal::{Access, DevicePointer, MemoryPoolHandle, PinnedFlags, Status};
 use std::fmt;
@@ -56,6 +57,7 @@ impl Allocation {
     ) -> Result<Self> {
         let operation = "allocating in stream order";
         let context = stream.context();
+        trace::queued!(bytes, stream = stream.id(), device = %context.device(), "{operation}");
         let mut address = DevicePointer::NULL;
         if bytes > 0 {
             let handle = stream.handle(operation)?;
@@ -79,6 +81,7 @@ impl Allocation {
     }
 
     pub(crate) fn plain(context: &Arc<ContextCore>, bytes: usize) -> Result<Self> {
+        trace::span!("allocating", bytes, device = %context.device());
         let mut address = DevicePointer::NULL;
         if bytes > 0 {
             // SAFETY: the context's handle is live as long as its core.
@@ -89,6 +92,7 @@ impl Allocation {
     }
 
     pub(crate) fn managed(context: &Arc<ContextCore>, bytes: usize) -> Result<Self> {
+        trace::span!("allocating managed memory", bytes, device = %context.device());
         let mut address = DevicePointer::NULL;
         if bytes > 0 {
             // SAFETY: the context's handle is live as long as its core.
@@ -99,6 +103,7 @@ impl Allocation {
     }
 
     pub(crate) fn pinned(context: &Arc<ContextCore>, bytes: usize, flags: PinnedFlags) -> Result<Self> {
+        trace::span!("allocating pinned memory", bytes, ?flags, device = %context.device());
         let mut address = DevicePointer::NULL;
         if bytes > 0 {
             // SAFETY: the context's handle is live as long as its core.
@@ -214,6 +219,7 @@ impl Drop for Allocation {
             }
             Origin::Plain | Origin::Managed => Box::new(move || {
                 free_behind(uses, context.clone(), move || {
+                    trace::span!("freeing", ?address, device = %context.device());
                     // SAFETY: all uses are over, and the owner is gone.
                     let freed = unsafe { context.driver().free(context.handle(), address) };
                     freed.during("freeing", || context.place())
@@ -221,6 +227,7 @@ impl Drop for Allocation {
             }),
             Origin::Pinned => Box::new(move || {
                 free_behind(uses, context.clone(), move || {
+                    trace::span!("freeing pinned memory", ?address, device = %context.device());
                     let pointer = address.0 as usize as *mut u8;
                     // SAFETY: all uses are over, and the owner is gone.
                     let freed = unsafe { context.driver().free_pinned(context.handle(), pointer) };

@@ -4,6 +4,7 @@ use super::{Allocation, BufferSlice, BufferSliceMut};
 use crate::context::other_context;
 use crate::error::{Error, Result, ResultExt};
 use crate::stream::{Stream, StreamCore};
+use crate::trace;
 use anabranch_hal::{Access, CopyKind, DevicePointer, Status};
 use bytemuck::Pod;
 use std::sync::Arc;
@@ -74,6 +75,7 @@ impl Stream {
     ) -> Result<()> {
         let operation = "copying between contexts";
         let (destination, source) = (destination.into(), source.into());
+        trace::queued!(bytes = source.byte_len(), stream = self.id(), "{operation}");
         require_equal_lengths(destination.len(), source.len())?;
         let core = self.core();
         let (to, from) = (destination.allocation(), source.allocation());
@@ -196,6 +198,7 @@ impl Stream {
 /// # Safety
 /// Both ranges stay valid until the copy has run.
 unsafe fn queue(core: &Arc<StreamCore>, kind: CopyKind, to: u64, from: u64, bytes: usize) -> Result<()> {
+    trace::queued!(bytes, stream = core.id(), ?kind, "{OPERATION}");
     let handle = core.handle(OPERATION)?;
     // SAFETY: the stream is in use by the caller; the ranges are the caller's word.
     unsafe { core.context().driver().copy_async(core.context().handle(), kind, to, from, bytes, handle) }

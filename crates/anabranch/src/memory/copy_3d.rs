@@ -4,6 +4,7 @@ use super::copy::kind;
 use super::{Allocation, BufferSlice, BufferSliceMut};
 use crate::error::{Error, Result, ResultExt};
 use crate::stream::Stream;
+use crate::trace;
 use anabranch_hal::{Access, Copy3d, CopyKind, CopyPlace, Status};
 use bytemuck::Pod;
 use std::sync::Arc;
@@ -250,6 +251,7 @@ impl Stream {
     /// Both regions stay valid until the copy has run.
     unsafe fn queue_region(&self, copy: &Copy3d) -> Result<()> {
         let core = self.core();
+        trace::queued!(stream = core.id(), "{OPERATION}");
         let (driver, context, handle) = (core.context().driver(), core.context().handle(), core.handle(OPERATION)?);
         // SAFETY: the stream is live while it is borrowed; the regions are the caller's word.
         unsafe { driver.copy_3d_async(context, copy, handle) }.during(OPERATION, || core.place())?;

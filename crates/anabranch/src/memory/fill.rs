@@ -3,6 +3,7 @@
 use super::BufferSliceMut;
 use crate::error::{Result, ResultExt};
 use crate::stream::Stream;
+use crate::trace;
 use anabranch_hal::{Access, DevicePointer, FillPattern};
 use bytemuck::Pod;
 
@@ -83,6 +84,7 @@ impl Stream {
     pub unsafe fn fill_raw(&self, address: DevicePointer, pattern: FillPattern, count: usize) -> Result<()> {
         let operation = "filling";
         let core = self.core();
+        trace::queued!(count, ?pattern, stream = core.id(), "{operation}");
         let (driver, context, handle) = (core.context().driver(), core.context().handle(), core.handle(operation)?);
         // SAFETY: the stream is live while it is borrowed; the range is the caller's word.
         unsafe { driver.fill_async(context, address, pattern, count, handle) }.during(operation, || core.place())

@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::event::RawEvent;
 use crate::host_work;
 use crate::reaper;
+use crate::trace;
 use anabranch_hal::{DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, Status, StreamHandle};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -36,9 +37,9 @@ pub(crate) struct StreamCore {
 
 /// How others wait for all the work that a stream has at the moment.
 enum Tail {
-    /// By recording an event at that moment; the event is made when first needed, and recorded again each time. While
-    /// the stream captures, the event stays at the work before: captured work does not run.
-    Live { event: Option<RawEvent> },
+    /// By recording an event at that moment; the event is made when first needed, and recorded again each time, unless
+    /// somebody holds it. While the stream captures, the event stays at the work before: captured work does not run.
+    Live { event: Option<Arc<RawEvent>> },
     /// By the event recorded when the stream ended, if there was anything to wait for.
     Ended { event: Option<Arc<RawEvent>> },
 }
@@ -182,14 +183,15 @@ impl StreamCore {
         }
     }
 
-    /// Records the stream's work at this moment in the slot's event, which is made if there is none.
-    fn record_into<'a>(&self, slot: &'a mut Option<RawEvent>) -> Result<&'a RawEvent> {
+    /// Records the stream's work at this moment in the slot's event. A new one is made if there is none, or if somebody
+    /// holds it, who means what it captured before.
+    fn record_into<'a>(&self, slot: &'a mut Option<Arc<RawEvent>>) -> Result<&'a RawEvent> {
         let event = match slot {
-            Some(event) => event,
-            None => slot.insert(RawEvent::create(&self.context, EventFlags::DISABLE_TIMING)?),
+            Some(event) if Arc::strong_count(event) == 1 => event.clone(),
+            _ => Arc::new(RawEvent::create(&self.context, EventFlags::DISABLE_TIMING)?),
         };
-        self.record(event)?;
-        Ok(event)
+        self.record(&event)?;
+        Ok(slot.insert(event))
     }
 
     /// Records within a capture, for a caller in whose hands the stream ends.
@@ -240,10 +242,10 @@ impl StreamCore {
         let mut tail = earlier.tail.lock();
         let event = match &mut *tail {
             Tail::Live { event } if earlier.records_tail() => Some(earlier.record_into(event)?),
-            Tail::Live { event } => event.as_ref(),
-            Tail::Ended { event } => event.as_deref(),
+            Tail::Live { event } | Tail::Ended { event } => event.as_deref(),
         };
         let Some(event) = event else { return Ok(()) };
+        trace::queued!(stream = self.id, behind = earlier.id, "ordering a stream behind another");
         let handle = self.handle("ordering a stream behind another")?;
         let (driver, context) = (self.context.driver(), self.context.handle());
         // SAFETY: this stream is in use by the caller, and the event is kept by the tail's lock until the wait is bound.
@@ -251,21 +253,16 @@ impl StreamCore {
             .during("ordering a stream behind another", || self.place())
     }
 
-    /// An event that is complete when the work that the stream has at this moment is, or `None` when there is none.
+    /// An event that is complete when the work that the stream has at this moment is, or `None` when there is none. Of
+    /// another thread's default stream, that is the work which uses tracked memory.
     pub(crate) fn checkpoint(&self) -> Result<Option<Arc<RawEvent>>> {
-        let tail = self.tail.lock();
-        match &*tail {
-            Tail::Ended { event } => Ok(event.clone()),
-            Tail::Live { event } => {
-                let fresh = RawEvent::create(&self.context, EventFlags::DISABLE_TIMING)?;
-                if self.records_tail() {
-                    self.record(&fresh)?;
-                } else if let Some(event) = event {
-                    event.synchronize()?;
-                }
-                Ok(Some(Arc::new(fresh)))
-            }
+        let mut tail = self.tail.lock();
+        match &mut *tail {
+            Tail::Live { event } if self.records_tail() => _ = self.record_into(event)?,
+            Tail::Live { .. } | Tail::Ended { .. } => {}
         }
+        let (Tail::Live { event } | Tail::Ended { event }) = &*tail;
+        Ok(event.clone())
     }
 
     /// Frees memory in this stream's order, behind the events, or returns `None` when the stream has ended, captures, or is
@@ -275,6 +272,7 @@ impl StreamCore {
         if !matches!(*tail, Tail::Live { .. }) || !self.records_tail() {
             return None;
         }
+        trace::queued!(?address, stream = self.id, device = %self.context.device(), "freeing in stream order");
         let (driver, context) = (self.context.driver(), self.context.handle());
         // The tail's lock keeps the stream from ending while these calls use its handle.
         let waits = events.iter().try_for_each(|event| {
@@ -305,10 +303,11 @@ impl StreamCore {
                 event = None;
             }
         }
-        *tail = Tail::Ended { event: event.map(Arc::new) };
+        *tail = Tail::Ended { event };
         if self.ownership == Ownership::Foreign {
             return Ok(());
         }
+        trace::rare!(stream = self.id, device = %self.context.device(), "destroying a stream");
         // SAFETY: the tail says that the stream has ended, so nobody uses the handle after this.
         unsafe { self.context.driver().stream_destroy(self.context.handle(), self.handle) }
             .during("destroying a stream", || self.place())
@@ -324,7 +323,7 @@ impl StreamCore {
         if !self.records_tail() || self.record_into(&mut event).is_err() {
             event = None;
         }
-        *tail = Tail::Ended { event: event.map(Arc::new) };
+        *tail = Tail::Ended { event };
         self.handle
     }
 

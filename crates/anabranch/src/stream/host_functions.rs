@@ -3,6 +3,7 @@
 use super::Stream;
 use crate::error::{Result, ResultExt};
 use crate::host_work;
+use crate::trace;
 use anabranch_hal::Status;
 
 impl Stream {
@@ -23,6 +24,7 @@ impl Stream {
         F: FnOnce() + Send + 'static,
     {
         let operation = "launching a host function";
+        trace::queued!(stream = self.core.id(), "{operation}");
         let handle = self.core.handle(operation)?;
         let work = host_work::host_function(function);
         // SAFETY: the stream is live while it is borrowed; the driver catches the work's panics.
@@ -64,6 +66,7 @@ impl Stream {
         F: FnOnce(Status) + Send + 'static,
     {
         let operation = "adding a callback";
+        trace::queued!(stream = self.core.id(), "{operation}");
         let handle = self.core.handle(operation)?;
         let callback = host_work::callback(callback);
         // SAFETY: the stream is live while it is borrowed; the driver catches the callback's panics.

@@ -3,6 +3,7 @@
 use super::Stream;
 use crate::error::{Result, ResultExt};
 use crate::event::Event;
+use crate::trace;
 use anabranch_hal::{EventFlags, EventRecordFlags, EventWaitFlags};
 
 mod sealed {
@@ -60,6 +61,7 @@ impl Stream {
     #[inline]
     pub fn record_with_flags(&self, event: &Event, flags: EventRecordFlags) -> Result<()> {
         let operation = "recording an event";
+        trace::queued!(stream = self.core.id(), event = ?event.as_raw(), "{operation}");
         let context = self.core.context();
         context.require_same_driver(event.context_core(), operation)?;
         let handle = self.core.handle(operation)?;
@@ -113,6 +115,7 @@ impl Stream {
     #[inline]
     pub fn wait_event_with_flags(&self, event: &Event, flags: EventWaitFlags) -> Result<()> {
         let operation = "waiting for an event in a stream";
+        trace::queued!(stream = self.core.id(), event = ?event.as_raw(), "{operation}");
         let context = self.core.context();
         context.require_same_driver(event.context_core(), operation)?;
         let handle = self.core.handle(operation)?;

@@ -4,6 +4,7 @@ use super::Stream;
 use crate::context::Context;
 use crate::error::{Result, ResultExt};
 use crate::memory::Allocation;
+use crate::trace;
 use anabranch_hal::{Access, DevicePointer, PinnedFlags, Value, WaitValueFlags, WriteValueFlags};
 use std::fmt;
 use std::sync::Arc;
@@ -181,6 +182,7 @@ impl Stream {
         value: Value,
         flags: WaitValueFlags,
     ) -> Result<()> {
+        trace::queued!(stream = self.core.id(), ?address, ?value, "{operation}");
         let handle = self.core.handle(operation)?;
         let context = self.core.context();
         // SAFETY: the stream is live while it is borrowed; the address is the caller's word.
@@ -196,6 +198,7 @@ impl Stream {
         value: Value,
         flags: WriteValueFlags,
     ) -> Result<()> {
+        trace::queued!(stream = self.core.id(), ?address, ?value, "{operation}");
         let handle = self.core.handle(operation)?;
         let context = self.core.context();
         // SAFETY: the stream is live while it is borrowed; the address is the caller's word.

@@ -3,6 +3,7 @@
 use anabranch::{Buffer, Kernel, LaunchConfig, Result, Stream};
 
 fn launch(stream: &Stream, kernel: &Kernel, buffer: &mut Buffer<u32>) -> Result<()> {
+    // SAFETY: it does not compile, so nothing is launched.
     unsafe { stream.launch(kernel, &LaunchConfig::new(1, 1), (&mut *buffer, &*buffer)) }
 }
 
