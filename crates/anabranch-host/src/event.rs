@@ -71,6 +71,13 @@ impl EventState {
         }
     }
 
+    /// Captures a place that is not the end of a stream. Whoever comes there has filled `time` before.
+    pub(crate) fn bind(&self, position: Position, time: &Arc<AtomicU64>) {
+        let time = self.takes_time().then(|| Arc::clone(time));
+        let before = self.record.lock().replace(Record::Place(PlaceRecord { position, time }));
+        drop(before);
+    }
+
     fn takes_time(&self) -> bool {
         !self.flags.contains(EventFlags::DISABLE_TIMING)
     }

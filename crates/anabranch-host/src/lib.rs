@@ -20,8 +20,6 @@
 //! is ignored; that of its stream is honoured. Events of other processes, access-policy windows, and modules of PTX or
 //! machine code answer 801.
 
-#![allow(dead_code, unused_imports, reason = "what launches and captures of graphs need is there before they are")]
-
 mod capture;
 mod context;
 mod device;
