@@ -1,5 +1,6 @@
 //! Capture: work put into streams becomes a graph instead of running.
 
+mod conditional;
 mod mode;
 mod scope;
 mod state;

@@ -79,6 +79,8 @@ struct Inner {
     nodes: NodeTable,
     /// What else is kept, by address.
     kept: HashMap<usize, Retained>,
+    /// Uses of memory in conditional parts that have been captured since the last [`CaptureState::adopt`].
+    inside: Vec<(u64, Access)>,
 }
 
 /// The streams that use a piece of memory within a capture.
@@ -110,6 +112,7 @@ impl CaptureState {
             parts: GraphParts::default(),
             nodes: NodeTable::new(graph),
             kept: HashMap::new(),
+            inside: Vec::new(),
         };
         Arc::new(Self { graph, origin: origin.id(), outer, into: into.cloned(), inner: Mutex::new(inner) })
     }
@@ -210,12 +213,18 @@ impl CaptureState {
         })
     }
 
-    /// Takes over what another capture, whose graph is part of this one's, uses and keeps.
-    pub(crate) fn take_over(&self, parts: &GraphParts, stream: &Arc<StreamCore>) -> Result<()> {
-        for (memory, access) in parts.memory() {
-            self.use_memory(memory, stream, *access)?;
-        }
-        Ok(())
+    /// Takes over what a part, which `stream` has just captured into a conditional node, uses and keeps.
+    pub(crate) fn adopt(&self, part: &GraphObject, stream: &Arc<StreamCore>) -> Result<()> {
+        let inside = {
+            let state = part.lock();
+            let mut inner = self.inner.lock();
+            inner.parts.merge(&state.parts);
+            for object in part.take_put_by() {
+                inner.kept.insert(Arc::as_ptr(&object).cast::<()>() as usize, object);
+            }
+            std::mem::take(&mut inner.inside)
+        };
+        inside.into_iter().try_for_each(|(address, access)| self.order(DevicePointer(address), stream, access))
     }
 
     /// A stream is dropped while it takes part.
@@ -264,6 +273,12 @@ impl CaptureState {
             if let Some(slot) = slot.upgrade() {
                 slot.clear(self);
             }
+        }
+        if let Some(outer) = &self.outer {
+            let used = uses
+                .iter()
+                .map(|(&address, uses)| (address, if uses.writer.is_some() { Access::Write } else { Access::Read }));
+            outer.inner.lock().inside.extend(used);
         }
         drop(uses);
         parts.keep_all(kept.into_values());

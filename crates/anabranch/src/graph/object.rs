@@ -24,9 +24,18 @@ pub(crate) struct GraphObject {
     context: Arc<ContextCore>,
     handle: GraphHandle,
     number: u64,
-    /// The graph in whose conditional node it is, which owns it.
-    parent: Option<Weak<GraphObject>>,
+    owner: Owner,
     state: Mutex<GraphState>,
+}
+
+/// Who owns a graph of the driver.
+enum Owner {
+    /// The object.
+    Itself,
+    /// A conditional node of another graph.
+    Parent(Weak<GraphObject>),
+    /// A conditional node of a graph that is being captured. What this one must keep is put by for that.
+    Capture(Mutex<Vec<Retained>>),
 }
 
 /// What is known of a graph.
@@ -40,7 +49,7 @@ pub(crate) struct GraphState {
 impl GraphObject {
     pub(crate) fn new(context: &Arc<ContextCore>, handle: GraphHandle, number: u64, parts: GraphParts) -> Arc<Self> {
         let state = GraphState { nodes: NodeTable::new(number), bodies: HashMap::new(), parts };
-        Arc::new(Self { context: context.clone(), handle, number, parent: None, state: Mutex::new(state) })
+        Arc::new(Self { context: context.clone(), handle, number, owner: Owner::Itself, state: Mutex::new(state) })
     }
 
     /// A graph that was captured, with the nodes that are known already.
@@ -52,7 +61,7 @@ impl GraphObject {
         parts: GraphParts,
     ) -> Arc<Self> {
         let state = GraphState { nodes, bodies: HashMap::new(), parts };
-        Arc::new(Self { context: context.clone(), handle, number, parent: None, state: Mutex::new(state) })
+        Arc::new(Self { context: context.clone(), handle, number, owner: Owner::Itself, state: Mutex::new(state) })
     }
 
     /// Takes over the memory of what was captured into this graph.
@@ -68,7 +77,13 @@ impl GraphObject {
         let number = next_graph_number();
         let state = GraphState { nodes: NodeTable::new(number), bodies: HashMap::new(), parts: GraphParts::default() };
         let context = parent.context.clone();
-        Arc::new(Self { context, handle, number, parent: Some(Arc::downgrade(parent)), state: Mutex::new(state) })
+        Arc::new(Self {
+            context,
+            handle,
+            number,
+            owner: Owner::Parent(Arc::downgrade(parent)),
+            state: Mutex::new(state),
+        })
     }
 
     pub(crate) fn context(&self) -> &Arc<ContextCore> {
@@ -92,8 +107,27 @@ impl GraphObject {
         self.state.lock()
     }
 
+    /// A graph that belongs to a conditional node of a graph that is being captured.
+    pub(crate) fn part(context: &Arc<ContextCore>, handle: GraphHandle) -> Arc<Self> {
+        let number = next_graph_number();
+        let state = GraphState { nodes: NodeTable::new(number), bodies: HashMap::new(), parts: GraphParts::default() };
+        let owner = Owner::Capture(Mutex::default());
+        Arc::new(Self { context: context.clone(), handle, number, owner, state: Mutex::new(state) })
+    }
+
+    /// What a part of a capture must keep.
+    pub(crate) fn take_put_by(&self) -> Vec<Retained> {
+        match &self.owner {
+            Owner::Capture(put_by) => std::mem::take(&mut *put_by.lock()),
+            _ => Vec::new(),
+        }
+    }
+
     fn parent(&self) -> Option<Arc<GraphObject>> {
-        self.parent.as_ref().and_then(Weak::upgrade)
+        match &self.owner {
+            Owner::Parent(parent) => parent.upgrade(),
+            _ => None,
+        }
     }
 
     /// Whether memory of the graph of that number can be used here.
@@ -107,6 +141,10 @@ impl GraphObject {
         if let Some(parent) = self.parent() {
             let _lock = parent.lock();
             return parent.retain(object);
+        }
+        if let Owner::Capture(put_by) = &self.owner {
+            put_by.lock().push(object);
+            return Ok(());
         }
         // SAFETY: the graph is live as long as `self`, and the caller holds the lock.
         unsafe { self.context.driver().graph_retain(self.context.handle(), self.handle, object) }
@@ -172,7 +210,7 @@ impl GraphObject {
 
 impl Drop for GraphObject {
     fn drop(&mut self) {
-        if self.parent.is_some() {
+        if !matches!(self.owner, Owner::Itself) {
             return;
         }
         let (context, handle) = (self.context.clone(), self.handle);
