@@ -40,6 +40,9 @@ pub use anabranch_hal::{
     SharedMemory, Status, StreamFlags, StreamHandle, SynchronizationPolicy, Thread, WaitValueFlags, WriteValueFlags,
 };
 
+/// What the elements of buffers and the values of [`Scalar`] implement.
+pub use bytemuck;
+
 mod compiler;
 mod context;
 mod device;
