@@ -17,12 +17,14 @@
 
 mod absence;
 mod binding;
+mod capture;
 mod context;
 mod device;
 mod driver;
 mod error;
 mod event;
 mod ffi;
+mod graph;
 mod handles;
 mod host_work;
 mod memory;

@@ -138,6 +138,10 @@ impl Modules for CudaDriver {
         Ok((DevicePointer(address), bytes))
     }
 
+    unsafe fn function_name(&self, _: ContextHandle, _: FunctionHandle) -> Result<String> {
+        Err(Failure::new(Status::NOT_SUPPORTED))
+    }
+
     unsafe fn function_info(&self, context: ContextHandle, function: FunctionHandle) -> Result<FunctionInfo> {
         let _bound = self.bind(context)?;
         let function = raw_function(function);

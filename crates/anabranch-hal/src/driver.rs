@@ -1,6 +1,6 @@
 //! The driver as a whole.
 
-use crate::{Contexts, Devices, Events, Memory, Modules, Streams};
+use crate::{Captures, Contexts, Devices, Events, Graphs, Memory, Modules, Streams};
 use std::fmt;
 
 /// Which family of devices a driver serves.
@@ -66,7 +66,9 @@ impl fmt::Display for Absence {
 impl std::error::Error for Absence {}
 
 /// A driver: all the groups of calls, for one family of devices.
-pub trait Driver: Devices + Contexts + Streams + Events + Memory + Modules + fmt::Debug + Send + Sync {
+pub trait Driver:
+    Devices + Contexts + Streams + Captures + Events + Memory + Modules + Graphs + fmt::Debug + Send + Sync
+{
     /// The family of devices.
     fn kind(&self) -> BackendKind;
 

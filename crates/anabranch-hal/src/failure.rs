@@ -1,6 +1,6 @@
 //! What a driver's call returns when it does not succeed.
 
-use crate::Status;
+use crate::{GraphInstantiateResult, GraphNodeHandle, GraphUpdateResult, Status};
 use std::fmt;
 
 /// The result of a driver's call.
@@ -36,6 +36,20 @@ pub enum Detail {
     Argument(String),
     /// One sentence on how the device came to be in error.
     Fault(String),
+    /// Why a graph could not be made ready.
+    Instantiate {
+        /// The reason.
+        result: GraphInstantiateResult,
+        /// The node that it is about, where there is one.
+        node: Option<GraphNodeHandle>,
+    },
+    /// Why an executable graph could not be updated.
+    Update {
+        /// The reason.
+        result: GraphUpdateResult,
+        /// The node, of the graph that the update came from, that it is about, where there is one.
+        node: Option<GraphNodeHandle>,
+    },
 }
 
 impl fmt::Display for Detail {
@@ -49,6 +63,8 @@ impl fmt::Display for Detail {
                     since % 1000 / 10
                 )
             }
+            Self::Instantiate { result, .. } => formatter.write_str(result.reason()),
+            Self::Update { result, .. } => formatter.write_str(result.reason()),
             Self::Panic(message) => write!(formatter, "panicked: {message}"),
             Self::Log(text) | Self::Argument(text) | Self::Fault(text) => formatter.write_str(text),
         }

@@ -59,6 +59,25 @@ handle!(
     MemoryPoolHandle
 );
 
+handle!(
+    /// A graph: a description of work (`CUgraph`).
+    GraphHandle
+);
+handle!(
+    /// A node of a graph (`CUgraphNode`).
+    GraphNodeHandle
+);
+handle!(
+    /// A graph made ready to be launched (`CUgraphExec`).
+    ExecutableGraphHandle
+);
+
+/// The value that decides what a conditional node runs (`CUgraphConditionalHandle`). Kernels are given it as a plain
+/// number of 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(transparent)]
+pub struct ConditionalHandle(pub u64);
+
 impl StreamHandle {
     /// The null handle: the legacy default stream.
     pub const NULL: Self = Self(0);

@@ -1,6 +1,6 @@
 //! Closures that run in stream order.
 
-use crate::Status;
+use crate::{RepeatableWork, Status};
 use smallbox::space::S4;
 use smallbox::{SmallBox, smallbox};
 use std::fmt;
@@ -24,6 +24,20 @@ pub type Callback = Box<dyn FnOnce(Status) + Send + 'static>;
 
 trait Work: Send {
     fn run(&mut self);
+
+    fn repeatable(&self) -> Option<&RepeatableWork> {
+        None
+    }
+}
+
+impl Work for RepeatableWork {
+    fn run(&mut self) {
+        RepeatableWork::run(self);
+    }
+
+    fn repeatable(&self) -> Option<&RepeatableWork> {
+        Some(self)
+    }
 }
 
 /// A closure until it has been called.
@@ -49,6 +63,17 @@ impl HostWork {
     #[inline]
     pub fn run(mut self) {
         self.work.run();
+    }
+
+    /// The closure as one that can run any number of times, if it was made from one. No other can be captured.
+    pub fn repeatable(&self) -> Option<&RepeatableWork> {
+        self.work.repeatable()
+    }
+}
+
+impl From<RepeatableWork> for HostWork {
+    fn from(work: RepeatableWork) -> Self {
+        Self { work: smallbox!(work) }
     }
 }
 

@@ -18,12 +18,14 @@
 //! Calls may be made from any thread. A driver that needs a context current on the thread makes it so for the duration
 //! of the call and leaves the thread as it found it.
 
+mod capture;
 mod compiler;
 mod context;
 mod device;
 mod driver;
 mod event;
 mod failure;
+mod graph;
 mod handle;
 mod host_kernel;
 mod host_work;
@@ -33,19 +35,25 @@ mod module;
 mod status;
 mod stream;
 
+pub use capture::{CaptureInfo, CaptureMode, CaptureStatus, Captures, DependencyUpdate};
 pub use compiler::{CompileOutput, CompileRequest, Compiler, FoundCompiler, OutputKind};
 pub use context::{ContextFlags, Contexts};
 pub use device::{Capabilities, DeviceProperties, Devices, PriorityRange};
 pub use driver::{Absence, BackendKind, Driver, DriverVersion};
 pub use event::{EventFlags, EventRecordFlags, EventWaitFlags, Events, InterprocessEventHandle};
 pub use failure::{Detail, Failure, Result};
+pub use graph::{
+    AddedNode, AllocationNode, ConditionalKind, ConditionalNode, Dependency, Edge, EdgeData, EdgeKind,
+    ExecutableGraphs, FillNode, GraphInstantiateResult, GraphMemoryAttribute, GraphNodeKind, GraphUpdateResult, Graphs,
+    InstantiateFlags, KernelNode, NodeParameters, RepeatableWork, Retained, ValueOperation,
+};
 pub use handle::{
-    ContextHandle, DeviceOrdinal, DevicePointer, EventHandle, FunctionHandle, MemoryPoolHandle, ModuleHandle,
-    StreamHandle,
+    ConditionalHandle, ContextHandle, DeviceOrdinal, DevicePointer, EventHandle, ExecutableGraphHandle, FunctionHandle,
+    GraphHandle, GraphNodeHandle, MemoryPoolHandle, ModuleHandle, StreamHandle,
 };
 pub use host_kernel::{
-    Block, DeviceElement, GlobalRange, GlobalSlice, HostArguments, HostBody, HostFunction, HostGlobal, HostModule,
-    KernelFault, SharedMemory, Thread,
+    Block, ConditionalValues, DeviceElement, GlobalRange, GlobalSlice, HostArguments, HostBody, HostFunction,
+    HostGlobal, HostModule, KernelFault, SharedMemory, Thread,
 };
 pub use host_work::{Callback, HostWork};
 pub use launch::{Access, DeclaredRange, Launch};

@@ -96,6 +96,12 @@ pub trait Modules {
         name: &str,
     ) -> Result<(DevicePointer, usize)>;
 
+    /// A kernel's name. 801 where the driver cannot say.
+    ///
+    /// # Safety
+    /// The handle rule.
+    unsafe fn function_name(&self, context: ContextHandle, function: FunctionHandle) -> Result<String>;
+
     /// What a kernel says of itself.
     ///
     /// # Safety

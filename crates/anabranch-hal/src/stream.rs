@@ -203,7 +203,8 @@ pub trait Streams {
     ) -> Result<()>;
 
     /// Runs host work after all work queued so far. When the context is in error it is dropped and not run; it is never
-    /// leaked.
+    /// leaked. While the stream captures, only [repeatable](HostWork::repeatable) work can become a node; other work is
+    /// refused with 900, and the capture goes on.
     ///
     /// # Safety
     /// The handle rule.

@@ -8,8 +8,10 @@ use crate::engine::host_work::permitted;
 use crate::engine::queue::Tail;
 use crate::engine::stream::{Position, Role, StreamState};
 use crate::engine::wait::Patience;
-use crate::error::StreamFailure;
+use crate::error::{StreamFailure, drop_quietly};
 use crate::event::EventState;
+use crate::executable::ExecutableState;
+use crate::graph::GraphState;
 use crate::handles::{self, Handles};
 use crate::module::ModuleState;
 use anabranch_hal::{
@@ -42,6 +44,8 @@ pub(crate) struct ContextCore {
     pub(crate) streams: Handles<StreamState>,
     pub(crate) events: Handles<EventState>,
     pub(crate) modules: Handles<ModuleState>,
+    pub(crate) graphs: Handles<GraphState>,
+    pub(crate) executables: Handles<ExecutableState>,
     peers: Mutex<HashSet<u64>>,
     /// An unreported failure of a stream that is no more.
     adopted: Mutex<Option<StreamFailure>>,
@@ -71,6 +75,8 @@ impl ContextState {
             streams: Handles::default(),
             events: Handles::default(),
             modules: Handles::default(),
+            graphs: Handles::default(),
+            executables: Handles::default(),
             peers: Mutex::new(HashSet::new()),
             adopted: Mutex::new(None),
         });
@@ -90,12 +96,17 @@ impl ContextState {
     /// Lets go of everything made in the context.
     pub(crate) fn let_go(&self) {
         self.core.destroyed.store(true, Ordering::Release);
+        self.core.shared.captures.context_gone(&self.core);
         for stream in self.core.registered() {
             stream.drop_queued();
         }
+        // First what holds objects of the caller's, which may ask for the rest.
+        self.core.executables.take_all().into_iter().for_each(drop_quietly);
+        self.core.graphs.take_all().into_iter().for_each(drop_quietly);
         drop(self.core.events.take_all());
         drop(self.core.streams.take_all());
         drop(self.core.modules.take_all());
+        self.core.shared.graph_memory.release_context(self.core.id);
         self.core.shared.table.remove_owned_by(self.core.id);
     }
 }
@@ -163,6 +174,11 @@ impl ContextCore {
         self.adopted.lock().get_or_insert(failure);
     }
 
+    /// The legacy stream. `None`: the context is no more.
+    pub(crate) fn legacy_stream(&self) -> Option<Arc<StreamState>> {
+        self.legacy.get().and_then(Weak::upgrade)
+    }
+
     fn registered(&self) -> Vec<Arc<StreamState>> {
         self.registry.read().iter().filter_map(Weak::upgrade).collect()
     }
@@ -188,7 +204,7 @@ impl ContextCore {
     #[cold]
     pub(crate) fn wait_for_legacy(&self, tail: &mut Tail<'_, Entry>, sequence: u64) {
         // The legacy stream goes with its context, once its work is complete.
-        if let Some(stream) = self.legacy.get().and_then(Weak::upgrade) {
+        if let Some(stream) = self.legacy_stream() {
             let position = Position { stream, sequence };
             if !position.is_complete() {
                 tail.push(Entry::WaitFor(position));
@@ -264,7 +280,9 @@ impl Contexts for HostDriver {
     unsafe fn context_synchronize(&self, context: ContextHandle) -> Result<()> {
         permitted()?;
         // SAFETY: the handle rule.
-        unsafe { handles::context(context) }?.core.synchronize()
+        let core = &unsafe { handles::context(context) }?.core;
+        core.shared.captures.before_synchronizing_context(core)?;
+        core.synchronize()
     }
 
     unsafe fn context_enable_peer_access(&self, context: ContextHandle, peer: ContextHandle) -> Result<()> {

@@ -1,9 +1,11 @@
 //! Devices.
 
+use crate::capture::CaptureRegistry;
 use crate::context::ContextState;
 use crate::driver::HostDriver;
 use crate::engine::host_work::permitted;
 use crate::engine::{Engine, GREATEST_PRIORITY};
+use crate::graph::{GraphMemory, GraphMemoryCounters};
 use crate::handles::Handles;
 use crate::memory::{Account, AllocationTable, PoolState};
 use anabranch_hal::{
@@ -45,6 +47,8 @@ const CAPABILITIES: Capabilities = Capabilities::MEMORY_POOLS
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) table: AllocationTable,
+    pub(crate) captures: CaptureRegistry,
+    pub(crate) graph_memory: GraphMemory,
     pub(crate) workers: u32,
     devices: Vec<DeviceState>,
 }
@@ -54,6 +58,8 @@ impl Shared {
         Arc::new(Self {
             engine,
             table: AllocationTable::new(),
+            captures: CaptureRegistry::default(),
+            graph_memory: GraphMemory::new(),
             workers: u32::try_from(workers).unwrap_or(u32::MAX),
             devices: (0..devices).map(|ordinal| DeviceState::new(ordinal, memory)).collect(),
         })
@@ -86,6 +92,8 @@ pub(crate) struct DeviceState {
     pub(crate) pools: Handles<PoolState>,
     /// How many freed blocks the pools keep.
     pub(crate) idle_blocks: Arc<AtomicUsize>,
+    /// How much of its memory graphs have.
+    pub(crate) graph_memory: GraphMemoryCounters,
 }
 
 impl DeviceState {
@@ -97,6 +105,7 @@ impl DeviceState {
             default_pool: OnceLock::new(),
             pools: Handles::default(),
             idle_blocks: Arc::new(AtomicUsize::new(0)),
+            graph_memory: GraphMemoryCounters::default(),
         }
     }
 

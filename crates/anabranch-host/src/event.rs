@@ -3,6 +3,7 @@
 //! A record binds the event to a place of a stream, and puts nothing into the queue: the event is complete when the stream
 //! has come there. Only an event that takes time needs an entry, which takes it.
 
+use crate::capture::CapturedRecord;
 use crate::context::ContextCore;
 use crate::driver::HostDriver;
 use crate::engine::entry::Entry;
@@ -12,33 +13,69 @@ use crate::engine::wait::Patience;
 use crate::handles;
 use crate::stream::{patience, resolve};
 use anabranch_hal::{
-    ContextHandle, EventFlags, EventHandle, EventRecordFlags, Events, Failure, InterprocessEventHandle, Result, Status,
-    StreamHandle,
+    ContextHandle, EventFlags, EventHandle, EventRecordFlags, Events, Failure, InterprocessEventHandle, NodeParameters,
+    Result, Status, StreamHandle,
 };
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// What an event captured last.
 #[derive(Debug)]
-struct Record {
+enum Record {
+    /// A place of a stream.
+    Place(PlaceRecord),
+    /// What a capturing stream had come to.
+    Captured(CapturedRecord),
+}
+
+#[derive(Debug)]
+struct PlaceRecord {
     position: Position,
     /// When the place was reached, in nanoseconds; 0 until then.
     time: Option<Arc<AtomicU64>>,
 }
 
+/// What an event captured last, for whoever waits for it.
+#[derive(Debug)]
+pub(crate) enum Recorded {
+    /// It was never recorded.
+    Never,
+    /// A place of a stream.
+    At(Position),
+    /// What a capturing stream had come to.
+    Captured(CapturedRecord),
+}
+
 /// An event.
 #[derive(Debug)]
 pub(crate) struct EventState {
-    core: Arc<ContextCore>,
+    this: Weak<EventState>,
+    pub(crate) core: Arc<ContextCore>,
     flags: EventFlags,
     record: Mutex<Option<Record>>,
 }
 
 impl EventState {
-    /// The place captured last.
-    pub(crate) fn position(&self) -> Option<Position> {
-        self.record.lock().as_ref().map(|record| record.position.clone())
+    /// Another share in this event. `None`: it is being dropped.
+    pub(crate) fn share(&self) -> Option<Arc<Self>> {
+        self.this.upgrade()
+    }
+
+    /// What was captured last.
+    pub(crate) fn recorded(&self) -> Recorded {
+        match &*self.record.lock() {
+            None => Recorded::Never,
+            Some(Record::Place(record)) => Recorded::At(record.position.clone()),
+            Some(Record::Captured(record)) => Recorded::Captured(record.clone()),
+        }
+    }
+
+    /// Captures a place that is not the end of a stream. Whoever comes there has filled `time` before.
+    pub(crate) fn bind(&self, position: Position, time: &Arc<AtomicU64>) {
+        let time = self.takes_time().then(|| Arc::clone(time));
+        let before = self.record.lock().replace(Record::Place(PlaceRecord { position, time }));
+        drop(before);
     }
 
     fn takes_time(&self) -> bool {
@@ -51,14 +88,20 @@ impl EventState {
         if !self.takes_time() {
             let sequence = stream.mark();
             match &mut *record {
-                Some(record) if Arc::ptr_eq(&record.position.stream, stream) => record.position.sequence = sequence,
+                Some(Record::Place(record)) if Arc::ptr_eq(&record.position.stream, stream) => {
+                    record.position.sequence = sequence;
+                }
                 record => {
-                    *record = Some(Record { position: Position { stream: Arc::clone(stream), sequence }, time: None });
+                    let position = Position { stream: Arc::clone(stream), sequence };
+                    *record = Some(Record::Place(PlaceRecord { position, time: None }));
                 }
             }
             return;
         }
-        let before = record.take().and_then(|record| record.time);
+        let before = match record.take() {
+            Some(Record::Place(record)) => record.time,
+            _ => None,
+        };
         // A cell that is still in a queue belongs to the record before.
         let time = match before.filter(|time| Arc::strong_count(time) == 1) {
             Some(time) => {
@@ -73,13 +116,14 @@ impl EventState {
         } else {
             sequence = stream.enqueue(Entry::TimeStamp(Arc::clone(&time)));
         }
-        *record = Some(Record { position: Position { stream: Arc::clone(stream), sequence }, time: Some(time) });
+        let position = Position { stream: Arc::clone(stream), sequence };
+        *record = Some(Record::Place(PlaceRecord { position, time: Some(time) }));
     }
 
     /// When the place was reached. 400 where no time was taken, 600 before it is reached.
     fn time(&self) -> Result<Option<u64>> {
         let record = self.record.lock();
-        let Some(Record { position, time: Some(time) }) = &*record else {
+        let Some(Record::Place(PlaceRecord { position, time: Some(time) })) = &*record else {
             return Err(Failure::new(Status::INVALID_HANDLE));
         };
         Ok(position.is_complete().then(|| time.load(Ordering::Acquire)))
@@ -99,7 +143,12 @@ impl Events for HostDriver {
         if interprocess {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
-        let event = Arc::new(EventState { core: Arc::clone(&context.core), flags, record: Mutex::new(None) });
+        let event = Arc::new_cyclic(|this| EventState {
+            this: Weak::clone(this),
+            core: Arc::clone(&context.core),
+            flags,
+            record: Mutex::new(None),
+        });
         Ok(EventHandle::from_raw(context.core.events.insert(event)))
     }
 
@@ -125,15 +174,24 @@ impl Events for HostDriver {
         if !EventRecordFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
-        if flags.contains(EventRecordFlags::EXTERNAL) {
-            return Err(Failure::new(Status::ILLEGAL_STATE));
-        }
         // SAFETY: the handle rule.
-        let event = unsafe { handles::event(event) }?;
-        if !Arc::ptr_eq(&event.core, &stream.core) {
-            return Err(Failure::new(Status::INVALID_HANDLE));
+        let state = unsafe { handles::event(event) }?;
+        let external = flags.contains(EventRecordFlags::EXTERNAL);
+        if !Arc::ptr_eq(&state.core, &stream.core) {
+            return Err(Failure::new(if external { Status::ILLEGAL_STATE } else { Status::INVALID_HANDLE }));
         }
-        event.record(&stream);
+        match stream.recording()? {
+            Some(mut recording) if external => {
+                // SAFETY: the handle rule.
+                unsafe { recording.add(NodeParameters::EventRecord(event)) }?;
+            }
+            Some(mut recording) => {
+                let record = recording.record()?;
+                *state.record.lock() = Some(Record::Captured(record));
+            }
+            None if external => return Err(Failure::new(Status::ILLEGAL_STATE)),
+            None => state.record(&stream),
+        }
         Ok(())
     }
 
@@ -143,10 +201,14 @@ impl Events for HostDriver {
         unsafe { handles::context(context) }?;
         // SAFETY: the handle rule.
         let event = unsafe { handles::event(event) }?;
+        if let Recorded::Captured(record) = event.recorded() {
+            return Err(self.shared.captures.query_event(&record));
+        }
+        self.shared.captures.before_unsafe_call()?;
         self.shared.engine.step();
         match &*event.record.lock() {
             None => event.core.check(),
-            Some(record) if record.position.is_complete() => record.position.stream.core.check(),
+            Some(Record::Place(record)) if record.position.is_complete() => record.position.stream.core.check(),
             Some(_) => Err(Failure::new(Status::NOT_READY)),
         }
     }
@@ -157,7 +219,12 @@ impl Events for HostDriver {
         unsafe { handles::context(context) }?;
         // SAFETY: the handle rule.
         let event = unsafe { handles::event(event) }?;
-        let Some(position) = event.position() else { return event.core.check() };
+        let recorded = event.recorded();
+        if let Recorded::Captured(record) = &recorded {
+            return Err(self.shared.captures.synchronize_event(record));
+        }
+        self.shared.captures.before_unsafe_call()?;
+        let Recorded::At(position) = recorded else { return event.core.check() };
         let sleeps = event.flags.contains(EventFlags::BLOCKING_SYNC);
         let patience = if sleeps { Patience::Sleep } else { patience(&position.stream) };
         self.shared.engine.wait(&position, patience);
@@ -175,6 +242,11 @@ impl Events for HostDriver {
         end.core.check()?;
         if !Arc::ptr_eq(&start.core, &end.core) {
             return Err(Failure::new(Status::INVALID_HANDLE));
+        }
+        for event in [start, end] {
+            if let Recorded::Captured(record) = event.recorded() {
+                return Err(self.shared.captures.time_event(&record));
+            }
         }
         let (Some(start), Some(end)) = (start.time()?, end.time()?) else {
             return Err(Failure::new(Status::NOT_READY));

@@ -1,7 +1,8 @@
 //! Objects that callers know by a handle.
 
 use anabranch_hal::{
-    ContextHandle, EventHandle, Failure, FunctionHandle, MemoryPoolHandle, ModuleHandle, Result, Status, StreamHandle,
+    ContextHandle, EventHandle, ExecutableGraphHandle, Failure, FunctionHandle, GraphHandle, GraphNodeHandle,
+    MemoryPoolHandle, ModuleHandle, Result, Status, StreamHandle,
 };
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -10,6 +11,8 @@ use std::sync::Arc;
 use crate::context::ContextState;
 use crate::engine::stream::StreamState;
 use crate::event::EventState;
+use crate::executable::ExecutableState;
+use crate::graph::{GraphState, NodeState};
 use crate::memory::PoolState;
 use crate::module::{FunctionState, ModuleState};
 
@@ -52,7 +55,7 @@ impl<T> Handles<T> {
 /// The object behind a handle.
 ///
 /// # Safety
-/// `raw` is 0, or a handle from [`Handles::insert`] of a `T` that is not destroyed for as long as `'a`.
+/// `raw` is 0, or the address of a `T` that is not destroyed for as long as `'a`.
 unsafe fn object<'a, T>(raw: usize) -> Option<&'a T> {
     // SAFETY: the handle is the address of a `T` inside of an `Arc`, which its owner holds until it is destroyed.
     unsafe { (raw as *const T).as_ref() }
@@ -66,7 +69,7 @@ macro_rules! lookups {
         /// The handle is null, or was made by this crate and is not destroyed for as long as `'a`.
         #[inline]
         pub(crate) unsafe fn $name<'a>(handle: $handle) -> Result<&'a $state> {
-            // SAFETY: handles of this kind are made by `Handles::insert` of that type; the rest is the caller's word.
+            // SAFETY: handles of this kind are addresses of objects of that type; the rest is the caller's word.
             unsafe { object(handle.as_raw()) }.ok_or(Failure::new(Status::$status))
         }
     )* };
@@ -75,8 +78,11 @@ macro_rules! lookups {
 lookups! {
     context: ContextHandle => ContextState or INVALID_CONTEXT;
     event: EventHandle => EventState or INVALID_HANDLE;
+    executable: ExecutableGraphHandle => ExecutableState or INVALID_VALUE;
     function: FunctionHandle => FunctionState or INVALID_HANDLE;
+    graph: GraphHandle => GraphState or INVALID_VALUE;
     module: ModuleHandle => ModuleState or INVALID_HANDLE;
+    node: GraphNodeHandle => NodeState or INVALID_VALUE;
     pool: MemoryPoolHandle => PoolState or INVALID_VALUE;
     stream: StreamHandle => StreamState or INVALID_HANDLE;
 }

@@ -20,12 +20,15 @@
 //! is ignored; that of its stream is honoured. Events of other processes, access-policy windows, and modules of PTX or
 //! machine code answer 801.
 
+mod capture;
 mod context;
 mod device;
 mod driver;
 mod engine;
 mod error;
 mod event;
+mod executable;
+mod graph;
 mod handles;
 mod memory;
 mod module;

@@ -7,8 +7,8 @@ mod pool;
 mod table;
 
 pub(crate) use block::{Account, Block, StagedBytes};
-pub(crate) use copy::{run_copy, run_copy_3d};
-pub(crate) use fill::run_fill;
+pub(crate) use copy::{check_copy_3d, run_copy, run_copy_3d};
+pub(crate) use fill::{check_fill, run_fill};
 pub(crate) use pool::PoolState;
 pub(crate) use table::{Allocation, AllocationTable, Lookup, MemoryKind};
 
@@ -20,8 +20,9 @@ use crate::engine::host_work::permitted;
 use crate::handles;
 use crate::stream::{resolve, resolve_even_if_lost};
 use anabranch_hal::{
-    ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Failure, FillPattern, Memory, MemoryInfo,
-    MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, PinnedFlags, Result, Status, StreamHandle,
+    AllocationNode, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Failure, FillPattern, Memory,
+    MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, NodeParameters, PinnedFlags, Result, Status,
+    StreamHandle,
 };
 use std::sync::Arc;
 
@@ -46,6 +47,7 @@ impl HostDriver {
         bytes: usize,
         kind: MemoryKind,
     ) -> Result<u64> {
+        self.shared.captures.before_unsafe_call()?;
         if bytes == 0 {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
@@ -70,12 +72,17 @@ impl HostDriver {
         permitted()?;
         // SAFETY: the handle rule.
         let context = unsafe { handles::context(context) }?;
+        self.shared.captures.before_unsafe_call()?;
         if address == 0 {
             return context.core.check();
         }
         let bad = || Failure::new(Status::INVALID_VALUE);
-        self.shared.table.kind_at(address).filter(|&kind| wanted(kind)).ok_or_else(bad)?;
+        let kind = self.shared.table.kind_at(address).filter(|&kind| wanted(kind)).ok_or_else(bad)?;
         context.core.wait_for_all(context.core.patience());
+        if kind == MemoryKind::Graph {
+            let block = self.shared.graph_memory.block(address).filter(|block| block.free());
+            return block.ok_or_else(bad).and_then(|_| context.core.check());
+        }
         let Allocation { block, pool, .. } = self.shared.table.remove(address, wanted).ok_or_else(bad)?;
         match pool {
             Some(pool) => pool.take_back(block, None),
@@ -116,6 +123,22 @@ impl Memory for HostDriver {
         if bytes == 0 {
             return Ok(DevicePointer::NULL);
         }
+        if let Some(mut recording) = stream.recording()? {
+            let device = match pool {
+                // SAFETY: the handle rule.
+                Some(pool) => unsafe { handles::pool(pool) }?.device,
+                None => stream.core.device,
+            };
+            let node = AllocationNode {
+                device: DeviceOrdinal(device),
+                bytes,
+                access: Vec::new(),
+                address: DevicePointer::NULL,
+            };
+            // SAFETY: an allocation names nothing that could be gone.
+            let added = unsafe { recording.add(NodeParameters::Allocate(node)) }?;
+            return added.address.ok_or(Failure::new(Status::UNKNOWN));
+        }
         let pool = match pool {
             // SAFETY: the handle rule.
             Some(pool) => unsafe { handles::pool(pool) }?.share().ok_or(Failure::new(Status::INVALID_VALUE))?,
@@ -132,8 +155,20 @@ impl Memory for HostDriver {
         if address.is_null() {
             return stream.core.check();
         }
-        if self.shared.table.kind_at(address.0) == Some(MemoryKind::Managed) {
-            return Err(Failure::new(Status::NOT_SUPPORTED));
+        if let Some(mut recording) = stream.recording()? {
+            // SAFETY: the caller vouches for what the node does.
+            unsafe { recording.add(NodeParameters::Free(address)) }?;
+            return stream.core.check();
+        }
+        match self.shared.table.kind_at(address.0) {
+            Some(MemoryKind::Managed) => return Err(Failure::new(Status::NOT_SUPPORTED)),
+            Some(MemoryKind::Graph) => {
+                let block = self.shared.graph_memory.block(address.0).filter(|block| block.free());
+                // Its graph may be gone, and work that is queued may use it.
+                stream.enqueue(Entry::ReleaseShare(block.ok_or(Failure::new(Status::INVALID_VALUE))?));
+                return stream.core.check();
+            }
+            _ => {}
         }
         // Plain memory may be freed in stream order too.
         let wanted = |kind| matches!(kind, MemoryKind::Pooled | MemoryKind::Device);
@@ -160,6 +195,7 @@ impl Memory for HostDriver {
         }
         // Unlike device memory, none of it is no error.
         if bytes == 0 {
+            self.shared.captures.before_unsafe_call()?;
             return Ok(std::ptr::null_mut());
         }
         self.allocate_block(context, device, bytes, MemoryKind::Pinned).map(copy::address)
@@ -186,7 +222,10 @@ impl Memory for HostDriver {
         stream: StreamHandle,
     ) -> Result<()> {
         // SAFETY: the handle rule.
-        unsafe { resolve(context, stream) }?;
+        let stream = unsafe { resolve(context, stream) }?;
+        if let Some(recording) = stream.recording()? {
+            return recording.refuse();
+        }
         if let Some(device) = device {
             self.shared.device(device.0)?;
         }

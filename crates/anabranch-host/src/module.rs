@@ -89,6 +89,7 @@ impl Modules for HostDriver {
                  beside its image, and each device takes the one that it can run",
             ));
         };
+        self.shared.captures.before_unsafe_call()?;
         context.core.wait_for_all(context.core.patience());
         let globals = Globals::allocate(&context.core, module.globals())?;
         let functions =
@@ -103,6 +104,7 @@ impl Modules for HostDriver {
         unsafe { handles::context(context) }?;
         // SAFETY: the handle rule.
         let core = Arc::clone(&unsafe { handles::module(module) }?.core);
+        self.shared.captures.before_unsafe_call()?;
         // Launches in flight hold no share in the module.
         core.wait_for_all(core.patience());
         core.modules.remove(module.as_raw()).ok_or(Failure::new(Status::INVALID_HANDLE))?;
@@ -155,6 +157,12 @@ impl Modules for HostDriver {
         }
         let global = module.globals.ranges().iter().find(|global| global.name == name);
         global.map(|global| (global.address, global.bytes)).ok_or(Failure::new(Status::NOT_FOUND))
+    }
+
+    unsafe fn function_name(&self, _: ContextHandle, function: FunctionHandle) -> Result<String> {
+        permitted()?;
+        // SAFETY: the handle rule.
+        Ok(unsafe { handles::function(function) }?.function.name().to_owned())
     }
 
     unsafe fn function_info(&self, context: ContextHandle, function: FunctionHandle) -> Result<FunctionInfo> {

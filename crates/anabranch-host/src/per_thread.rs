@@ -6,9 +6,20 @@ use anabranch_hal::{Failure, Result, Status};
 use std::cell::RefCell;
 use std::sync::Arc;
 
+/// The default streams of a thread. When it ends they go, each as soon as its work is done, and nobody is left who could
+/// end what they capture.
+struct ThreadStreams(Vec<Arc<StreamState>>);
+
+impl Drop for ThreadStreams {
+    fn drop(&mut self) {
+        for stream in &self.0 {
+            stream.core.shared.captures.stream_gone(stream);
+        }
+    }
+}
+
 thread_local! {
-    /// When the thread ends its streams go, each as soon as its work is done.
-    static STREAMS: RefCell<Vec<Arc<StreamState>>> = const { RefCell::new(Vec::new()) };
+    static STREAMS: RefCell<ThreadStreams> = const { RefCell::new(ThreadStreams(Vec::new())) };
 }
 
 /// The calling thread's default stream in a context.
@@ -16,7 +27,7 @@ pub(crate) fn per_thread_stream(context: &ContextState) -> Result<Arc<StreamStat
     let core: &Arc<ContextCore> = &context.core;
     STREAMS
         .try_with(|streams| {
-            let mut streams = streams.borrow_mut();
+            let streams = &mut streams.borrow_mut().0;
             if let Some(stream) = streams.iter().find(|stream| Arc::ptr_eq(&stream.core, core)) {
                 return Arc::clone(stream);
             }

@@ -1,6 +1,6 @@
 //! Streams.
 
-use crate::context::ContextState;
+use crate::context::ContextCore;
 use crate::device::PRIORITY_RANGE;
 use crate::driver::HostDriver;
 use crate::engine::entry::Entry;
@@ -8,13 +8,14 @@ use crate::engine::host_work::permitted;
 use crate::engine::stream::{Role, StreamState};
 use crate::engine::value::{Comparison, ValueCondition};
 use crate::engine::wait::Patience;
+use crate::event::Recorded;
 use crate::handles;
 use crate::memory::{Lookup, MemoryKind};
 use crate::per_thread::per_thread_stream;
 use anabranch_hal::{
-    Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, Failure, HostWork, Result, Status,
-    StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, SynchronizationPolicy, Value,
-    WaitValueFlags, WriteValueFlags,
+    Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, Failure, HostWork, NodeParameters, Result,
+    Status, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, SynchronizationPolicy, Value,
+    ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -91,15 +92,57 @@ pub(crate) fn patience(stream: &StreamState) -> Patience {
 
 /// Checks the address of a value operation.
 fn check_value(
-    context: &ContextState,
+    core: &ContextCore,
     address: DevicePointer,
     value: Value,
     usable: impl FnOnce(MemoryKind) -> bool,
 ) -> Result<()> {
     let width = value.width();
-    let found = context.core.shared.table.find(address.0, width as usize);
+    let found = core.shared.table.find(address.0, width as usize);
     let inside = matches!(found, Lookup::Inside(kind) if usable(kind));
     if inside && address.0.is_multiple_of(width) { Ok(()) } else { Err(Failure::new(Status::INVALID_VALUE)) }
+}
+
+/// The condition of a value wait, checked.
+///
+/// # Safety
+/// The address stays valid, initialised memory until the condition is used no more.
+pub(crate) unsafe fn value_condition(
+    core: &ContextCore,
+    address: DevicePointer,
+    value: Value,
+    flags: WaitValueFlags,
+) -> Result<ValueCondition> {
+    if !WaitValueFlags::all().contains(flags) {
+        return Err(Failure::new(Status::INVALID_VALUE));
+    }
+    if flags.contains(WaitValueFlags::FLUSH) {
+        return Err(Failure::new(Status::NOT_SUPPORTED));
+    }
+    check_value(core, address, value, |_| true)?;
+    let comparison = match flags {
+        WaitValueFlags::EQUAL => Comparison::Equal,
+        WaitValueFlags::AND => Comparison::And,
+        WaitValueFlags::NOR => Comparison::Nor,
+        _ => Comparison::GreaterOrEqual,
+    };
+    // SAFETY: the alignment was checked; the rest is the caller's word.
+    Ok(unsafe { ValueCondition::new(address.0, value, comparison) })
+}
+
+/// Checks a value write.
+pub(crate) fn check_value_write(
+    core: &ContextCore,
+    address: DevicePointer,
+    value: Value,
+    flags: WriteValueFlags,
+) -> Result<()> {
+    // Hardware refuses to leave the barrier out, and to write memory of pools and managed memory.
+    if !flags.is_empty() {
+        return Err(Failure::new(Status::INVALID_VALUE));
+    }
+    let usable = |kind| !matches!(kind, MemoryKind::Pooled | MemoryKind::Managed | MemoryKind::Graph);
+    check_value(core, address, value, usable)
 }
 
 impl Streams for HostDriver {
@@ -135,6 +178,7 @@ impl Streams for HostDriver {
     unsafe fn stream_query(&self, context: ContextHandle, stream: StreamHandle) -> Result<()> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve_even_if_lost(context, stream) }?;
+        self.shared.captures.before_synchronizing(&stream)?;
         self.shared.engine.step();
         let end = stream.end();
         let covered = || stream.core.blocking_streams().iter().all(|other| other.is_idle());
@@ -148,6 +192,7 @@ impl Streams for HostDriver {
     unsafe fn stream_synchronize(&self, context: ContextHandle, stream: StreamHandle) -> Result<()> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve_even_if_lost(context, stream) }?;
+        self.shared.captures.before_synchronizing(&stream)?;
         let patience = patience(&stream);
         let engine = &self.shared.engine;
         let end = stream.end();
@@ -173,12 +218,23 @@ impl Streams for HostDriver {
         if !EventWaitFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
-        if flags.contains(EventWaitFlags::EXTERNAL) {
-            return Err(Failure::new(Status::ILLEGAL_STATE));
-        }
+        let external = flags.contains(EventWaitFlags::EXTERNAL);
         // SAFETY: the handle rule.
-        let event = unsafe { handles::event(event) }?;
-        if let Some(position) = event.position()
+        let state = unsafe { handles::event(event) }?;
+        if external {
+            let mut recording = stream.recording()?.ok_or(Failure::new(Status::ILLEGAL_STATE))?;
+            // SAFETY: the handle rule.
+            unsafe { recording.add(NodeParameters::EventWait(event)) }?;
+            return Ok(());
+        }
+        let recorded = state.recorded();
+        if let Recorded::Captured(record) = &recorded {
+            return self.shared.captures.wait_event(&stream, record);
+        }
+        if let Some(recording) = stream.recording()? {
+            return if matches!(recorded, Recorded::Never) { Ok(()) } else { recording.refuse_outside() };
+        }
+        if let Recorded::At(position) = recorded
             && !Arc::ptr_eq(&position.stream, &stream)
             && !position.is_complete()
         {
@@ -247,6 +303,12 @@ impl Streams for HostDriver {
     ) -> Result<()> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve(context, stream) }?;
+        if let Some(mut recording) = stream.recording()? {
+            let work = work.repeatable().ok_or(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED))?;
+            // SAFETY: host work names no handle.
+            unsafe { recording.add(NodeParameters::Host(work.clone())) }?;
+            return Ok(());
+        }
         stream.enqueue(Entry::HostFunction(work));
         Ok(())
     }
@@ -259,6 +321,9 @@ impl Streams for HostDriver {
     ) -> Result<()> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve(context, stream) }?;
+        if let Some(recording) = stream.recording()? {
+            return recording.refuse();
+        }
         stream.enqueue(Entry::Callback(callback));
         Ok(())
     }
@@ -273,22 +338,17 @@ impl Streams for HostDriver {
     ) -> Result<()> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve(context, stream) }?;
-        if !WaitValueFlags::all().contains(flags) {
-            return Err(Failure::new(Status::INVALID_VALUE));
-        }
-        if flags.contains(WaitValueFlags::FLUSH) {
-            return Err(Failure::new(Status::NOT_SUPPORTED));
-        }
         // SAFETY: the handle rule.
-        check_value(unsafe { handles::context(context) }?, address, value, |_| true)?;
-        let comparison = match flags {
-            WaitValueFlags::EQUAL => Comparison::Equal,
-            WaitValueFlags::AND => Comparison::And,
-            WaitValueFlags::NOR => Comparison::Nor,
-            _ => Comparison::GreaterOrEqual,
-        };
-        // SAFETY: the alignment was checked; the rest is the caller's word.
-        stream.enqueue(Entry::WaitValue(unsafe { ValueCondition::new(address.0, value, comparison) }));
+        let core = &unsafe { handles::context(context) }?.core;
+        // SAFETY: the caller vouches for the address.
+        let condition = unsafe { value_condition(core, address, value, flags) }?;
+        if let Some(mut recording) = stream.recording()? {
+            let operation = ValueOperation::Wait { address, value, flags };
+            // SAFETY: the caller vouches for what the node does.
+            unsafe { recording.add(NodeParameters::ValueOperations(vec![operation])) }?;
+            return Ok(());
+        }
+        stream.enqueue(Entry::WaitValue(condition));
         Ok(())
     }
 
@@ -302,13 +362,14 @@ impl Streams for HostDriver {
     ) -> Result<()> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve(context, stream) }?;
-        // Hardware refuses to leave the barrier out, and to write memory of pools and managed memory.
-        if !flags.is_empty() {
-            return Err(Failure::new(Status::INVALID_VALUE));
-        }
-        let usable = |kind| !matches!(kind, MemoryKind::Pooled | MemoryKind::Managed);
         // SAFETY: the handle rule.
-        check_value(unsafe { handles::context(context) }?, address, value, usable)?;
+        check_value_write(&unsafe { handles::context(context) }?.core, address, value, flags)?;
+        if let Some(mut recording) = stream.recording()? {
+            let operation = ValueOperation::Write { address, value, flags };
+            // SAFETY: the caller vouches for what the node does.
+            unsafe { recording.add(NodeParameters::ValueOperations(vec![operation])) }?;
+            return Ok(());
+        }
         stream.enqueue(Entry::WriteValue { address: address.0, value });
         Ok(())
     }

@@ -50,6 +50,7 @@ impl Context {
     }
 
     fn from_handle(device: &Device, handle: ContextHandle, owned: bool) -> Self {
+        reaper::may_use(device.driver());
         let core = ContextCore {
             device: device.clone(),
             driver: device.driver().clone(),

@@ -177,6 +177,25 @@ fn hint_for(status: Status) -> Option<&'static str> {
         Status::INVALID_CLUSTER_SIZE => "use at most 8 blocks a cluster, or allow non-portable cluster sizes",
         Status::COOPERATIVE_LAUNCH_TOO_LARGE => "launch no more blocks than fit on the device at once",
         Status::LAUNCH_OUT_OF_RESOURCES => "use fewer threads a block, or less shared memory",
+        Status::STREAM_CAPTURE_UNSUPPORTED => {
+            "do this before or after the capture, in a thread whose capture mode is relaxed, or in a relaxed capture"
+        }
+        Status::STREAM_CAPTURE_INVALIDATED => "an earlier call has spoiled the capture; end it, and capture anew",
+        Status::STREAM_CAPTURE_MERGE => "two captures cannot be joined; capture both parts in one",
+        Status::STREAM_CAPTURE_UNMATCHED => "end the capture on the stream that it began on",
+        Status::STREAM_CAPTURE_UNJOINED => {
+            "before the end, let the capturing stream wait for every stream that was drawn into the capture"
+        }
+        Status::STREAM_CAPTURE_ISOLATION => {
+            "wait for it before the capture begins, or with EventWaitFlags::EXTERNAL at every launch"
+        }
+        Status::STREAM_CAPTURE_IMPLICIT => {
+            "use a non-blocking stream, or leave the legacy default stream alone while a blocking stream captures"
+        }
+        Status::CAPTURED_EVENT => "an event recorded in a capture has no state of its own; launch the graph first",
+        Status::STREAM_CAPTURE_WRONG_THREAD => "end a capture on its own thread, or capture in the relaxed mode",
+        Status::GRAPH_EXEC_UPDATE_FAILURE => "instantiate the new graph instead",
+        Status::LOSSY_QUERY => "ask for the data of the edges too",
         Status::PEER_ACCESS_NOT_ENABLED => "call Context::enable_peer_access first",
         Status::SYSTEM_DRIVER_MISMATCH => "reboot after a driver update, or reinstall the driver",
         status if status.is_sticky() => {

@@ -1,5 +1,6 @@
 //! Events: points in the work of streams.
 
+use crate::capture::CaptureState;
 use crate::context::{Context, ContextCore};
 use crate::drop_error;
 use crate::error::{Result, ResultExt};
@@ -7,8 +8,10 @@ use crate::reaper;
 use crate::stream::Stream;
 use crate::trace;
 use anabranch_hal::{EventFlags, EventHandle, EventRecordFlags, InterprocessEventHandle, Status};
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 /// An event captures the work of a stream at the moment it is recorded. Others wait for that work, ask whether it is
 /// done, or measure the time between two such moments.
@@ -18,8 +21,16 @@ use std::sync::Arc;
 ///
 /// Follows the Driver API's group *Event Management*. `cuda.core` and CuPy call it `Event`, Mojo `DeviceEvent`.
 pub struct Event {
-    raw: RawEvent,
+    raw: Arc<RawEvent>,
     flags: EventFlags,
+    captured: CapturedIn,
+}
+
+/// The capture that an event was last recorded in, if it was recorded in one.
+#[derive(Default)]
+struct CapturedIn {
+    any: AtomicBool,
+    state: Mutex<Weak<CaptureState>>,
 }
 
 /// An event's handle, owned.
@@ -76,7 +87,7 @@ impl Drop for RawEvent {
 
 impl Event {
     pub(crate) fn create(context: &Context, flags: EventFlags) -> Result<Self> {
-        Ok(Self { raw: RawEvent::create(context.core(), flags)?, flags })
+        Ok(Self::from_raw(RawEvent::create(context.core(), flags)?, flags))
     }
 
     /// Opens an event that another process has exported. Until that process records it, it counts as complete.
@@ -89,7 +100,11 @@ impl Event {
         let handle = unsafe { core.driver().event_open(core.handle(), exported) }
             .during("opening an event of another process", || core.place())?;
         let flags = EventFlags::INTERPROCESS | EventFlags::DISABLE_TIMING;
-        Ok(Self { raw: RawEvent { context: core.clone(), handle }, flags })
+        Ok(Self::from_raw(RawEvent { context: core.clone(), handle }, flags))
+    }
+
+    fn from_raw(raw: RawEvent, flags: EventFlags) -> Self {
+        Self { raw: Arc::new(raw), flags, captured: CapturedIn::default() }
     }
 
     /// Captures the work of `stream` at this moment, in place of what was captured before.
@@ -159,8 +174,28 @@ impl Event {
         self.raw.handle
     }
 
+    #[inline(always)]
     pub(crate) fn context_core(&self) -> &Arc<ContextCore> {
         &self.raw.context
+    }
+
+    pub(crate) fn raw(&self) -> &Arc<RawEvent> {
+        &self.raw
+    }
+
+    /// The capture that its last record belongs to, if that goes on.
+    #[inline(always)]
+    pub(crate) fn capture(&self) -> Option<Arc<CaptureState>> {
+        if self.captured.any.load(Ordering::Acquire) { self.captured.state.lock().upgrade() } else { None }
+    }
+
+    /// Notes which capture, if any, the event was just recorded in.
+    #[inline(always)]
+    pub(crate) fn recorded_in(&self, capture: Option<&Arc<CaptureState>>) {
+        if capture.is_some() || self.captured.any.load(Ordering::Relaxed) {
+            *self.captured.state.lock() = capture.map(Arc::downgrade).unwrap_or_default();
+            self.captured.any.store(capture.is_some(), Ordering::Release);
+        }
     }
 }
 

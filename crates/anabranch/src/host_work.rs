@@ -1,6 +1,6 @@
 //! Closures that run in stream order, and what may be dropped inside of them.
 
-use anabranch_hal::{Callback, HostWork, Status};
+use anabranch_hal::{Callback, HostWork, RepeatableWork, Status};
 use std::cell::Cell;
 
 thread_local! {
@@ -63,6 +63,17 @@ impl<F> Drop for Guarded<F> {
 pub(crate) fn host_function(closure: impl FnOnce() + Send + 'static) -> HostWork {
     let guarded = Guarded::new(closure);
     HostWork::new(move || guarded.call(|closure| closure()))
+}
+
+/// A host function that can run any number of times, as a driver takes it.
+pub(crate) fn repeatable(closure: impl Fn() + Send + Sync + 'static) -> RepeatableWork {
+    let guarded = Guarded::new(closure);
+    RepeatableWork::new(move || {
+        let _inside = Inside::enter();
+        if let Some(closure) = &guarded.closure {
+            closure();
+        }
+    })
 }
 
 /// A callback as a driver takes it.

@@ -57,8 +57,12 @@ impl Kernel {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    fn context(&self) -> &Arc<ContextCore> {
+    pub(crate) fn context(&self) -> &Arc<ContextCore> {
         self.inner.module.context()
+    }
+
+    pub(crate) fn module_core(&self) -> &Arc<ModuleCore> {
+        &self.inner.module
     }
 
     /// The kernel's name.
@@ -125,7 +129,7 @@ impl Kernel {
 
     /// That the arguments are as many, and each as large, as the kernel declares.
     #[inline(always)]
-    fn check(&self, sizes: &[usize]) -> Result<()> {
+    pub(crate) fn check(&self, sizes: &[usize]) -> Result<()> {
         let Some(parameters) = &self.inner.parameters else { return Ok(()) };
         let equal = parameters.len() == sizes.len()
             && parameters.iter().zip(sizes).all(|(parameter, size)| parameter.size == *size);
@@ -180,6 +184,9 @@ impl Stream {
         }
         let handle = core.handle(operation)?;
         arguments.prepare(self, operation)?;
+        if let Some(capture) = core.capture() {
+            capture.keep(&kernel.inner.module);
+        }
         arguments.with(|values, sizes, ranges| {
             kernel.check(sizes)?;
             let launch = Launch {

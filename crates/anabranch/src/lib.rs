@@ -32,17 +32,22 @@
 
 pub use anabranch_hal as hal;
 pub use anabranch_hal::{
-    Absence, Access, AccessPolicyWindow, AccessProperty, BackendKind, Block, Capabilities, ContextFlags, ContextHandle,
-    DeviceElement, DeviceOrdinal, DevicePointer, DeviceProperties, DriverVersion, EventFlags, EventHandle,
-    EventRecordFlags, EventWaitFlags, FillPattern, FunctionAttribute, FunctionHandle, FunctionInfo, GlobalSlice,
-    HostArguments, HostFunction, HostModule, InterprocessEventHandle, KernelFault, MemoryInfo, MemoryPoolAttribute,
-    MemoryPoolHandle, MemoryPoolOptions, ModuleHandle, OutputKind, ParameterInfo, PinnedFlags, PriorityRange,
-    SharedMemory, Status, StreamFlags, StreamHandle, SynchronizationPolicy, Thread, WaitValueFlags, WriteValueFlags,
+    Absence, Access, AccessPolicyWindow, AccessProperty, AllocationNode, BackendKind, Block, Capabilities, CaptureMode,
+    CaptureStatus, ConditionalHandle, ConditionalKind, ConditionalNode, ContextFlags, ContextHandle, DependencyUpdate,
+    DeviceElement, DeviceOrdinal, DevicePointer, DeviceProperties, DriverVersion, EdgeData, EdgeKind, EventFlags,
+    EventHandle, EventRecordFlags, EventWaitFlags, ExecutableGraphHandle, FillNode, FillPattern, FunctionAttribute,
+    FunctionHandle, FunctionInfo, GlobalSlice, GraphHandle, GraphInstantiateResult, GraphMemoryAttribute,
+    GraphNodeHandle, GraphNodeKind, GraphUpdateResult, HostArguments, HostFunction, HostModule, InstantiateFlags,
+    InterprocessEventHandle, KernelFault, KernelNode, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle,
+    MemoryPoolOptions, ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags, PriorityRange,
+    SharedMemory, Status, StreamFlags, StreamHandle, SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags,
+    WriteValueFlags,
 };
 
 /// What the elements of buffers and the values of [`Scalar`] implement.
 pub use bytemuck;
 
+mod capture;
 mod compiler;
 mod context;
 mod device;
@@ -50,6 +55,7 @@ mod device_name;
 mod drop_error;
 mod error;
 mod event;
+mod graph;
 mod host_work;
 mod instance;
 mod kernel;
@@ -61,6 +67,7 @@ mod stream;
 mod trace;
 mod uses;
 
+pub use capture::{CaptureInfo, CaptureModeGuard, CaptureScope};
 pub use compiler::{Architecture, CompileOptions, Compiled, CompiledImage, Compiler};
 pub use context::Context;
 pub use device::Device;
@@ -68,6 +75,10 @@ pub use device_name::DeviceName;
 pub use drop_error::{reset_drop_error_hook, set_drop_error_hook};
 pub use error::{Error, ErrorKind, Result};
 pub use event::Event;
+pub use graph::{
+    BodyGraph, Conditional, Dependencies, EdgeDescription, ExecutableGraph, Graph, GraphDescription, GraphEdge, Node,
+    NodeDescription, NodeWork, UpdateError,
+};
 pub use instance::{AbsentBackend, DEVICE_VARIABLE, Instance, InstanceBuilder};
 pub use kernel::{Dimensions, Kernel, KernelArgument, KernelArguments, LaunchConfig, Scalar};
 pub use memory::{

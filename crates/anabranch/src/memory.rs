@@ -5,6 +5,7 @@ mod buffer;
 mod copy;
 mod copy_3d;
 mod fill;
+mod host_access;
 mod managed;
 mod pinned;
 mod pool;
@@ -21,3 +22,5 @@ pub use scope::StreamScope;
 pub use slice::{BufferSlice, BufferSliceMut};
 
 pub(crate) use allocation::{Allocation, byte_size};
+pub(crate) use copy::require_equal_lengths;
+pub(crate) use copy_3d::region_copy;

@@ -7,6 +7,7 @@
 use crate::context::ContextCore;
 use crate::event::RawEvent;
 use crate::host_work;
+use anabranch_hal::{CaptureMode, Driver};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -42,6 +43,7 @@ const LONGEST_WAIT_FOR_IDLE: Duration = Duration::from_secs(5);
 
 enum Message {
     Job(Job),
+    Relax(Arc<dyn Driver>),
     Flush(Sender<()>),
 }
 
@@ -55,6 +57,11 @@ pub(crate) fn later(action: impl FnOnce() + Send + 'static) {
     hand_over(Job { after: Vec::new(), blocks_in: None, waiting_since: None, action: Box::new(action) });
 }
 
+/// Does `action` on the reaper's thread when all of the events are complete.
+pub(crate) fn after(events: Vec<Arc<RawEvent>>, action: impl FnOnce() + Send + 'static) {
+    hand_over(Job { after: events, blocks_in: None, waiting_since: None, action: Box::new(action) });
+}
+
 /// Does `action`, which may block until the context is idle, on the reaper's thread when all of the events are complete.
 pub(crate) fn blocking_after(
     events: Vec<Arc<RawEvent>>,
@@ -63,6 +70,15 @@ pub(crate) fn blocking_after(
 ) {
     let blocks_in = Some(context.clone());
     hand_over(Job { after: events, blocks_in, waiting_since: None, action: Box::new(action) });
+}
+
+/// Keeps what the reaper's thread does with a driver from spoiling captures of other threads: it frees only what no capture
+/// can depend on.
+pub(crate) fn may_use(driver: &Arc<dyn Driver>) {
+    if let Some(sender) = sender() {
+        // Without a thread everything is done by the thread that asks.
+        let _ = sender.send(Message::Relax(driver.clone()));
+    }
 }
 
 fn hand_over(job: Job) {
@@ -122,6 +138,10 @@ fn run(receiver: &Receiver<Message>) {
         match message {
             Ok(Message::Job(job)) => waiting.push(job),
             Ok(Message::Flush(done)) => flushed = Some(done),
+            Ok(Message::Relax(driver)) => {
+                // A driver too old to capture has nothing to spoil.
+                let _ = driver.thread_exchange_capture_mode(CaptureMode::Relaxed);
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }

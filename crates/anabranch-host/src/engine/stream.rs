@@ -9,13 +9,14 @@ use super::spares::Spares;
 use super::value::ValueCondition;
 use crate::context::ContextCore;
 use crate::error::{StreamFailure, panic_message};
+use crate::executable::{NodeWait, Run};
 use crate::sync::{Mutex, Padded};
 use anabranch_hal::{Failure, StreamFlags, SynchronizationPolicy};
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::thread::Thread;
 
 /// Numbers for streams: one counter for all drivers, because numbers are unique in the process.
@@ -37,6 +38,8 @@ pub(crate) enum Role {
 pub(crate) enum ParkedOn {
     Stream(Position),
     Value,
+    /// The rest of a graph.
+    Graph(Arc<Run>),
 }
 
 /// Who waits for a place of a stream.
@@ -46,6 +49,8 @@ pub(crate) enum Waiter {
     Stream(Arc<StreamState>),
     /// A thread that synchronises.
     Thread(Thread),
+    /// A node of a graph.
+    Node(NodeWait),
 }
 
 impl Wake for Waiter {
@@ -53,6 +58,7 @@ impl Wake for Waiter {
         match self {
             Self::Stream(stream) => stream.unpark(false),
             Self::Thread(thread) => thread.unpark(),
+            Self::Node(wait) => wait.resume(),
         }
     }
 }
@@ -89,6 +95,8 @@ pub(crate) struct StreamState {
     pub(crate) id: u64,
     pub(crate) priority: i32,
     pub(crate) role: Role,
+    /// Whether it takes part in a capture; on a legacy stream, how many blocking streams do.
+    captures: AtomicU32,
     policy: AtomicU8,
     legacy_waits: AtomicU64,
     failed: AtomicBool,
@@ -106,6 +114,7 @@ impl StreamState {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             priority,
             role,
+            captures: AtomicU32::new(0),
             policy: AtomicU8::new(0),
             legacy_waits: AtomicU64::new(0),
             failed: AtomicBool::new(false),
@@ -113,6 +122,20 @@ impl StreamState {
         });
         stream.core.register_stream(&stream);
         stream
+    }
+
+    /// Whether a capture must be looked for before anything is put in. It is a hint: the captures' lock tells.
+    #[inline]
+    pub(crate) fn meets_capture(&self) -> bool {
+        self.captures.load(Ordering::Acquire) != 0
+    }
+
+    pub(crate) fn meet_capture(&self) {
+        self.captures.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn leave_capture(&self) {
+        self.captures.fetch_sub(1, Ordering::Release);
     }
 
     pub(crate) fn flags(&self) -> StreamFlags {
@@ -260,6 +283,9 @@ impl StreamState {
 fn drop_quietly(entries: VecDeque<Entry>) {
     let _scope = HostWorkScope::enter();
     for entry in entries {
+        if let Entry::Graph(launch) = &entry {
+            launch.abandon();
+        }
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(entry))) {
             panic_message(payload);
         }

@@ -5,7 +5,7 @@ use super::table::{AllocationTable, Lookup, MemoryKind};
 use crate::engine::entry::{Entry, SMALL_COPY};
 use crate::engine::stream::{Position, StreamState};
 use crate::engine::wait::Patience;
-use anabranch_hal::{Copy3d, CopyKind, CopyPlace, Failure, Result, Status};
+use anabranch_hal::{Copy3d, CopyKind, CopyPlace, Failure, NodeParameters, Result, Status};
 use std::ptr;
 use std::sync::Arc;
 
@@ -22,6 +22,10 @@ struct Manner {
     stage: bool,
     /// The host waits until the copy is done, unless it was staged.
     wait: bool,
+    /// The source is host memory.
+    from_host: bool,
+    /// The destination is.
+    to_host: bool,
 }
 
 /// Enqueues a copy, and waits for it where the hardware does. `synchronous`: by the rules of the call without a stream.
@@ -40,6 +44,17 @@ pub(crate) unsafe fn copy(
         return Ok(());
     }
     let manner = manner(&stream.core.shared.table, kind, destination, source, bytes, synchronous)?;
+    if let Some(mut recording) = stream.recording()? {
+        let end = |address, host| CopyPlace { address, host, pitch: bytes, height: 1, origin: [0; 3] };
+        let copy = Copy3d {
+            source: end(source, manner.from_host),
+            destination: end(destination, manner.to_host),
+            extent: [bytes, 1, 1],
+        };
+        // SAFETY: the caller vouches for what the node does.
+        unsafe { recording.add(NodeParameters::Copy(copy)) }?;
+        return Ok(());
+    }
     let engine = &stream.core.shared.engine;
     if manner.stage && bytes <= SMALL_COPY {
         let mut data = [0; SMALL_COPY];
@@ -92,6 +107,8 @@ fn manner(
     Ok(Manner {
         stage: from_pageable && !between_hosts,
         wait: from_pageable || to_pageable || between_hosts || (synchronous && touches_host),
+        from_host: is_host(from),
+        to_host: is_host(to),
     })
 }
 
@@ -103,15 +120,23 @@ pub(crate) unsafe fn copy_3d(stream: &Arc<StreamState>, copy: &Copy3d) -> Result
     if copy.extent.contains(&0) {
         return Ok(());
     }
-    let table = &stream.core.shared.table;
-    let from = place(table, &copy.source, copy.extent)?;
-    let to = place(table, &copy.destination, copy.extent)?;
+    let (from, to) = check_copy_3d(&stream.core.shared.table, copy)?;
+    if let Some(mut recording) = stream.recording()? {
+        // SAFETY: the caller vouches for what the node does.
+        unsafe { recording.add(NodeParameters::Copy(*copy)) }?;
+        return Ok(());
+    }
     let sequence = stream.enqueue(Entry::Copy3d(Box::new(*copy)));
     if from == Lookup::Unknown || to == Lookup::Unknown {
         stream.core.shared.engine.wait(&Position { stream: Arc::clone(stream), sequence }, Patience::Auto);
         stream.core.check()?;
     }
     Ok(())
+}
+
+/// What both ends of a copy are, from and to; 1 where they cannot be what they are said to be. No extent is 0.
+pub(crate) fn check_copy_3d(table: &AllocationTable, copy: &Copy3d) -> Result<(Lookup, Lookup)> {
+    Ok((place(table, &copy.source, copy.extent)?, place(table, &copy.destination, copy.extent)?))
 }
 
 /// What one end of the copy is; 1 where its pitch or height do not fit, or it is outside of memory.

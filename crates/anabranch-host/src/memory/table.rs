@@ -24,6 +24,8 @@ pub(crate) enum MemoryKind {
     Pooled,
     /// A global variable of a module.
     Global,
+    /// Memory that a graph allocates.
+    Graph,
 }
 
 /// A piece of memory that a caller has.

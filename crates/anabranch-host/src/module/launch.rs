@@ -5,7 +5,9 @@ use crate::device::{MAX_BLOCK_DIMENSIONS, MAX_GRID_DIMENSIONS, MAX_THREADS_PER_B
 use crate::engine::entry::Entry;
 use crate::engine::kernel::{KernelReference, KernelWork};
 use crate::engine::stream::StreamState;
-use anabranch_hal::{Failure, Launch, Result, Status};
+use anabranch_hal::{Failure, FunctionHandle, KernelNode, Launch, NodeParameters, Result, Status};
+use smallvec::SmallVec;
+use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -25,6 +27,13 @@ impl FunctionState {
             return Err(Failure::new(Status::INVALID_HANDLE));
         }
         self.check(launch)?;
+        if let Some(mut recording) = stream.recording()? {
+            // SAFETY: the caller vouches for the arguments, whose number was checked.
+            let node = unsafe { self.node(stream, launch) };
+            // SAFETY: the caller vouches for what the kernel does.
+            unsafe { recording.add(NodeParameters::Kernel(node)) }?;
+            return Ok(());
+        }
         // SAFETY: the caller vouches for the module.
         let kernel = unsafe { KernelReference::new(self) };
         let mut work = stream.spares.take().unwrap_or_else(|| Arc::new(KernelWork::new(kernel)));
@@ -48,6 +57,60 @@ impl FunctionState {
         }
         stream.enqueue(Entry::Kernel(work));
         Ok(())
+    }
+
+    /// A launch as a node keeps it. Its priority is its own, or else the stream's.
+    ///
+    /// # Safety
+    /// As for [`launch`](Self::launch).
+    #[cold]
+    unsafe fn node(&self, stream: &StreamState, launch: &Launch<'_>) -> KernelNode {
+        let value = |(&address, &size): (&*const c_void, &usize)| match size {
+            0 => Vec::new(),
+            // SAFETY: the caller vouches for the address, which was checked not to be null.
+            size => unsafe { std::slice::from_raw_parts(address.cast::<u8>(), size) }.to_vec(),
+        };
+        KernelNode {
+            function: FunctionHandle::from_raw(std::ptr::from_ref(self) as usize),
+            grid: launch.grid,
+            block: launch.block,
+            cluster: launch.cluster,
+            dynamic_shared_bytes: launch.dynamic_shared_bytes,
+            cooperative: launch.cooperative,
+            priority: launch.priority.or((stream.priority != 0).then_some(stream.priority)),
+            arguments: launch.arguments.iter().zip(self.function.parameter_sizes()).map(value).collect(),
+            ranges: launch.ranges.to_vec(),
+        }
+    }
+
+    /// A launch as a graph keeps it, checked.
+    ///
+    /// # Safety
+    /// The kernel's module is not unloaded before all that runs it has run; what it then does is sound.
+    pub(crate) unsafe fn prepare(&self, node: &KernelNode) -> Result<KernelWork> {
+        let arguments: SmallVec<[*const c_void; 8]> =
+            node.arguments.iter().map(|value| value.as_ptr().cast()).collect();
+        self.check(&Launch {
+            grid: node.grid,
+            block: node.block,
+            cluster: node.cluster,
+            dynamic_shared_bytes: node.dynamic_shared_bytes,
+            cooperative: node.cooperative,
+            priority: node.priority,
+            arguments: &arguments,
+            ranges: &node.ranges,
+        })?;
+        if node.arguments.iter().zip(self.function.parameter_sizes()).any(|(value, &size)| value.len() != size) {
+            return Err(Failure::argument(Status::INVALID_VALUE, "an argument is not of the size of its parameter"));
+        }
+        // SAFETY: the caller vouches for the module.
+        let mut work = KernelWork::new(unsafe { KernelReference::new(self) });
+        work.grid = node.grid;
+        work.block = node.block;
+        work.shared_bytes = self.function.static_shared_bytes() as usize + node.dynamic_shared_bytes as usize;
+        work.values.extend(node.arguments.iter().flatten().copied());
+        work.ranges.extend_from_slice(&node.ranges);
+        Ok(work)
     }
 
     fn check(&self, launch: &Launch<'_>) -> Result<()> {

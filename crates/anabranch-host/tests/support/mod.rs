@@ -5,6 +5,9 @@
 #![allow(dead_code, reason = "each test file uses some of it")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "the fixture keeps its handles alive, and tests their addresses")]
 
+pub mod capture;
+pub mod graphs;
+
 use anabranch_hal::*;
 use anabranch_host::{HostDriver, HostOptions};
 use std::ffi::c_void;

@@ -1,18 +1,30 @@
 //! The arguments of a launch.
 
 use crate::error::Result;
-use crate::memory::{Buffer, BufferSlice, BufferSliceMut, ManagedBuffer, PinnedBuffer};
+use crate::memory::{Allocation, Buffer, BufferSlice, BufferSliceMut, ManagedBuffer, PinnedBuffer};
 use crate::stream::Stream;
 use anabranch_hal::{Access, DeclaredRange, DevicePointer};
 use bytemuck::{NoUninit, Pod};
 use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Memory that an argument uses.
+pub struct MemoryUse {
+    pub(crate) memory: Arc<Allocation>,
+    pub(crate) access: Access,
+}
 
 mod sealed {
-    use super::{Access, Result, Stream};
+    use super::{Access, MemoryUse, Result, Stream};
 
     pub trait Sealed {
         /// Orders the memory behind its earlier uses, if the argument is memory.
         fn order(&self, stream: &Stream, operation: &'static str) -> Result<()>;
+
+        /// The allocation that the argument is in, if it is memory.
+        fn memory_used(&self) -> Option<MemoryUse> {
+            None
+        }
 
         /// The memory that the argument points to, as address, bytes and access.
         #[inline(always)]
@@ -83,7 +95,11 @@ macro_rules! memory_arguments {
             fn order(&self, stream: &Stream, operation: &'static str) -> Result<()> {
                 let memory = self.allocation();
                 memory.require_context(stream.core(), operation)?;
-                memory.uses().order(stream.core(), Access::$access)
+                memory.order(stream.core(), Access::$access)
+            }
+
+            fn memory_used(&self) -> Option<MemoryUse> {
+                Some(MemoryUse { memory: self.allocation().clone(), access: Access::$access })
             }
 
             #[inline(always)]
@@ -120,6 +136,10 @@ pub trait KernelArguments: sealed_tuple::Sealed {
     #[doc(hidden)]
     fn prepare(&self, stream: &Stream, operation: &'static str) -> Result<()>;
 
+    /// Calls `visit` with each use of memory among the arguments.
+    #[doc(hidden)]
+    fn for_each_use(&self, visit: &mut dyn FnMut(MemoryUse));
+
     /// Calls `launch` with the addresses of the values, their sizes, and the memory they point to.
     #[doc(hidden)]
     fn with<R>(&self, launch: impl FnOnce(&[*const c_void], &[usize], &[DeclaredRange]) -> R) -> R;
@@ -136,6 +156,8 @@ impl KernelArguments for () {
         Ok(())
     }
 
+    fn for_each_use(&self, _: &mut dyn FnMut(MemoryUse)) {}
+
     fn with<R>(&self, launch: impl FnOnce(&[*const c_void], &[usize], &[DeclaredRange]) -> R) -> R {
         launch(&[], &[], &[])
     }
@@ -150,6 +172,10 @@ macro_rules! argument_tuples {
             fn prepare(&self, stream: &Stream, operation: &'static str) -> Result<()> {
                 $(self.$index.order(stream, operation)?;)*
                 Ok(())
+            }
+
+            fn for_each_use(&self, visit: &mut dyn FnMut(MemoryUse)) {
+                $(self.$index.memory_used().map(&mut *visit);)*
             }
 
             #[inline(always)]

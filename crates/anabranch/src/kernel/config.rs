@@ -35,12 +35,12 @@ impl From<[u32; 3]> for Dimensions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct LaunchConfig {
-    pub(super) grid: [u32; 3],
-    pub(super) block: [u32; 3],
-    pub(super) cluster: Option<[u32; 3]>,
-    pub(super) dynamic_shared_bytes: u32,
-    pub(super) cooperative: bool,
-    pub(super) priority: Option<i32>,
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) cluster: Option<[u32; 3]>,
+    pub(crate) dynamic_shared_bytes: u32,
+    pub(crate) cooperative: bool,
+    pub(crate) priority: Option<i32>,
 }
 
 impl LaunchConfig {
@@ -100,7 +100,7 @@ impl LaunchConfig {
 
     /// Says which part of the configuration a driver has refused.
     #[cold]
-    pub(super) fn explain(&self, error: Error, device: &DeviceProperties) -> Error {
+    pub(crate) fn explain(&self, error: Error, device: &DeviceProperties) -> Error {
         if error.status() != Status::INVALID_VALUE {
             return error;
         }

@@ -1,5 +1,7 @@
 //! A piece of memory, whichever kind, and when it can be given back.
 
+use super::host_access::HostAccess;
+use crate::capture::CaptureState;
 use crate::context::{ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
@@ -19,6 +21,7 @@ pub(crate) struct Allocation {
     bytes: usize,
     origin: Origin,
     uses: Uses,
+    host_access: HostAccess,
 }
 
 /// Where memory comes from, which is how it goes back.
@@ -31,11 +34,19 @@ enum Origin {
     Managed,
     /// Pinned host memory.
     Pinned,
+    /// From the graph of that number, whose launches allocate it. It is captured in that stream, or made by hand.
+    Graph { graph: u64, stream: Option<Arc<StreamCore>> },
 }
 
 impl Allocation {
     fn new(context: &Arc<ContextCore>, address: DevicePointer, bytes: usize, origin: Origin) -> Self {
-        Self { context: context.clone(), address, bytes, origin, uses: Uses::default() }
+        let host_access = HostAccess::default();
+        Self { context: context.clone(), address, bytes, origin, uses: Uses::default(), host_access }
+    }
+
+    /// Memory that the launches of a graph allocate.
+    pub(crate) fn of_graph(context: &Arc<ContextCore>, address: DevicePointer, bytes: usize, graph: u64) -> Self {
+        Self::new(context, address, bytes, Origin::Graph { graph, stream: None })
     }
 
     /// Memory that can be used from this point of `stream` on. Its contents are unspecified.
@@ -54,9 +65,17 @@ impl Allocation {
             address = unsafe { context.driver().allocate_async(context.handle(), bytes, pool, handle) }
                 .during(operation, || stream.place())?;
         }
-        let allocation = Self::new(context, address, bytes, Origin::StreamOrdered(stream.clone()));
+        let capture = stream.capture();
+        let origin = match &capture {
+            Some(capture) => Origin::Graph { graph: capture.graph(), stream: Some(stream.clone()) },
+            None => Origin::StreamOrdered(stream.clone()),
+        };
+        let allocation = Self::new(context, address, bytes, origin);
         // Other streams must come after the allocation.
-        allocation.uses.order(stream, Access::Write)?;
+        match &capture {
+            Some(capture) => capture.use_graph_memory(&allocation, stream, Access::Write)?,
+            None => allocation.uses.order(stream, Access::Write)?,
+        }
         stream.queued()?;
         Ok(allocation)
     }
@@ -109,6 +128,54 @@ impl Allocation {
         &self.uses
     }
 
+    pub(crate) fn host_access(&self) -> &HostAccess {
+        &self.host_access
+    }
+
+    /// Whether the host reaches the memory through references.
+    pub(crate) fn is_host_visible(&self) -> bool {
+        matches!(self.origin, Origin::Pinned | Origin::Managed)
+    }
+
+    /// The number of the graph that allocates it, if one does.
+    pub(crate) fn graph(&self) -> Option<u64> {
+        match self.origin {
+            Origin::Graph { graph, .. } => Some(graph),
+            _ => None,
+        }
+    }
+
+    /// Orders a use in `stream` behind the uses before it: by events, or by edges while the stream captures.
+    #[inline(always)]
+    pub(crate) fn order(self: &Arc<Self>, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
+        if stream.is_capturing() || matches!(self.origin, Origin::Graph { .. }) {
+            return self.order_captured(stream, access);
+        }
+        self.uses.order(stream, access)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn order_captured(self: &Arc<Self>, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
+        let capture = stream.capture();
+        match (&capture, &self.origin) {
+            (Some(capture), Origin::Graph { graph, .. }) if capture.owns(*graph) => {
+                capture.use_graph_memory(self, stream, access)
+            }
+            (_, Origin::Graph { .. }) => Err(self.refuse_graph_memory(stream.place())),
+            (Some(capture), _) => capture.use_memory(self, stream, access),
+            // The capture has just ended.
+            (None, _) => self.uses.order(stream, access),
+        }
+    }
+
+    #[cold]
+    pub(crate) fn refuse_graph_memory(&self, place: String) -> Error {
+        Error::argument(Status::INVALID_VALUE, "using memory of a graph", "only the graph that allocates it can use it")
+            .with_hint("copy it, inside of the capture, to a buffer that was allocated before")
+            .at(place)
+    }
+
     pub(crate) fn is_pinned(&self) -> bool {
         matches!(self.origin, Origin::Pinned)
     }
@@ -140,6 +207,12 @@ impl Drop for Allocation {
         let uses = std::mem::take(&mut self.uses);
         let (context, address) = (self.context.clone(), self.address);
         let free: Box<dyn FnOnce() -> Result<()> + Send> = match &self.origin {
+            Origin::Graph { graph, stream } => {
+                if let Some(stream) = stream {
+                    CaptureState::drop_graph_memory(*graph, address, stream);
+                }
+                return;
+            }
             Origin::StreamOrdered(home) => {
                 let home = home.clone();
                 Box::new(move || free_in_stream_order(&context, address, &home, uses))

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::stream::Stream;
 use bytemuck::Pod;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// Device memory for elements of `T`, a plain number or a plain structure of them.
 ///
@@ -22,7 +23,7 @@ use std::marker::PhantomData;
 /// # Ok::<(), anabranch::Error>(())
 /// ```
 pub struct Buffer<T> {
-    memory: Allocation,
+    memory: Arc<Allocation>,
     length: usize,
     element: PhantomData<T>,
 }
@@ -33,7 +34,14 @@ impl<T: Pod> Buffer<T> {
     fn stream_ordered(stream: &Stream, length: usize, pool: Option<&MemoryPool>) -> Result<Self> {
         let bytes = byte_size::<T>(length, "allocating in stream order")?;
         let memory = Allocation::stream_ordered(stream.core(), bytes, pool.map(MemoryPool::as_raw))?;
-        Ok(Self { memory, length, element: PhantomData })
+        Ok(Self { memory: Arc::new(memory), length, element: PhantomData })
+    }
+}
+
+impl<T: Pod> Buffer<T> {
+    /// Memory that a graph allocates.
+    pub(crate) fn of_graph(memory: Allocation, length: usize) -> Self {
+        Self { memory: Arc::new(memory), length, element: PhantomData }
     }
 }
 
@@ -86,6 +94,7 @@ impl Stream {
     /// # Errors
     /// 2 when there is not enough memory.
     pub fn upload<T: Pod>(&self, source: &[T]) -> Result<Buffer<T>> {
+        self.refuse_while_capturing("uploading")?;
         let mut buffer = Buffer::stream_ordered(self, source.len(), None)?;
         self.copy_from_host(&mut buffer, source)?;
         Ok(buffer)
@@ -112,7 +121,7 @@ impl Context {
     /// 2 when there is not enough memory.
     pub fn allocate_zeroed<T: Pod>(&self, stream: &Stream, length: usize) -> Result<Buffer<T>> {
         let bytes = byte_size::<T>(length, "allocating")?;
-        let memory = Allocation::plain(self.core(), bytes)?;
+        let memory = Arc::new(Allocation::plain(self.core(), bytes)?);
         let mut buffer = Buffer { memory, length, element: PhantomData };
         stream.fill_zero(&mut buffer)?;
         Ok(buffer)

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const OPERATION: &str = "copying";
 
-pub(super) fn require_equal_lengths(destination: usize, source: usize) -> Result<()> {
+pub(crate) fn require_equal_lengths(destination: usize, source: usize) -> Result<()> {
     if destination == source {
         return Ok(());
     }
@@ -52,8 +52,8 @@ impl Stream {
         if source.byte_len() == 0 {
             return Ok(());
         }
-        source.allocation().uses().order(core, Access::Read)?;
-        destination.allocation().uses().order(core, Access::Write)?;
+        source.allocation().order(core, Access::Read)?;
+        destination.allocation().order(core, Access::Write)?;
         let kind = kind(destination.allocation(), source.allocation());
         let (to, from) = (destination.device_pointer().0, source.device_pointer().0);
         // SAFETY: both ranges are within their buffers, which are freed behind their uses, of which this is one.
@@ -86,8 +86,8 @@ impl Stream {
         if source.byte_len() == 0 {
             return Ok(());
         }
-        from.uses().order(core, Access::Read)?;
-        to.uses().order(core, Access::Write)?;
+        from.order(core, Access::Read)?;
+        to.order(core, Access::Write)?;
         let (driver, context, handle) = (core.context().driver(), core.context().handle(), core.handle(operation)?);
         // SAFETY: both ranges are within their buffers, which are freed behind their uses, of which this is one; their
         // contexts are live as long as they are.
@@ -147,7 +147,7 @@ impl Stream {
         if destination.byte_len() == 0 {
             return Ok(());
         }
-        destination.allocation().uses().order(core, Access::Write)?;
+        destination.allocation().order(core, Access::Write)?;
         let (to, from) = (destination.device_pointer().0, source.as_ptr() as usize as u64);
         let kind = if destination.allocation().is_pinned() { CopyKind::Inferred } else { CopyKind::HostToDevice };
         // SAFETY: the destination is freed behind its uses, of which this is one; the source is the caller's word.
@@ -174,7 +174,7 @@ impl Stream {
         if source.byte_len() == 0 {
             return Ok(());
         }
-        source.allocation().uses().order(core, Access::Read)?;
+        source.allocation().order(core, Access::Read)?;
         let (to, from) = (destination.as_mut_ptr() as usize as u64, source.device_pointer().0);
         let kind = if source.allocation().is_pinned() { CopyKind::Inferred } else { CopyKind::DeviceToHost };
         // SAFETY: the source is freed behind its uses, of which this is one; the destination is the caller's word.

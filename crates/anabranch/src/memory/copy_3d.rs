@@ -1,12 +1,13 @@
 //! Copies of rows and slices: two- and three-dimensional regions.
 
 use super::copy::kind;
-use super::{BufferSlice, BufferSliceMut};
+use super::{Allocation, BufferSlice, BufferSliceMut};
 use crate::error::{Error, Result, ResultExt};
 use crate::stream::Stream;
 use crate::trace;
 use anabranch_hal::{Access, Copy3d, CopyKind, CopyPlace, Status};
 use bytemuck::Pod;
+use std::sync::Arc;
 
 const OPERATION: &str = "copying a region";
 
@@ -105,6 +106,18 @@ fn copy_of<T>(destination: &End, source: &End, region: &Region) -> Result<Copy3d
     })
 }
 
+/// A copy of a region between buffers, checked; `None` when there is nothing to copy.
+pub(crate) fn region_copy<T: Pod>(
+    destination: &VolumeMut<'_, T>,
+    source: &Volume<'_, T>,
+    region: &Region,
+) -> Result<Option<Copy3d>> {
+    if region.is_empty::<T>() {
+        return Ok(None);
+    }
+    copy_of::<T>(&destination.end(), &source.end(), region).map(Some)
+}
+
 impl Region {
     fn is_empty<T>(&self) -> bool {
         size_of::<T>() == 0 || self.extent.contains(&0)
@@ -116,6 +129,10 @@ fn host_end<T>(memory: &[T], row_length: usize, rows: usize) -> End {
 }
 
 impl<T: Pod> Volume<'_, T> {
+    pub(crate) fn allocation(&self) -> &Arc<Allocation> {
+        self.memory.allocation()
+    }
+
     fn end(&self) -> End {
         let (address, host) = (self.memory.device_pointer().0, self.memory.allocation().is_pinned());
         End { address, host, length: self.memory.len(), row_length: self.row_length, rows: self.rows }
@@ -123,6 +140,10 @@ impl<T: Pod> Volume<'_, T> {
 }
 
 impl<T: Pod> VolumeMut<'_, T> {
+    pub(crate) fn allocation(&self) -> &Arc<Allocation> {
+        self.memory.allocation()
+    }
+
     fn end(&self) -> End {
         let (address, host) = (self.memory.device_pointer().0, self.memory.allocation().is_pinned());
         End { address, host, length: self.memory.len(), row_length: self.row_length, rows: self.rows }
@@ -160,11 +181,12 @@ impl Stream {
             return Ok(());
         }
         let copy = copy_of::<T>(&destination.end(), &source.end(), region)?;
-        source.memory.allocation().uses().order(core, Access::Read)?;
-        destination.memory.allocation().uses().order(core, Access::Write)?;
+        source.memory.allocation().order(core, Access::Read)?;
+        destination.memory.allocation().order(core, Access::Write)?;
         // SAFETY: the region is within both buffers, which are freed behind their uses, of which this is one.
         unsafe { self.queue_region(&copy) }?;
-        if kind(destination.memory.allocation(), source.memory.allocation()) == CopyKind::Inferred {
+        let synchronous = kind(destination.memory.allocation(), source.memory.allocation()) == CopyKind::Inferred;
+        if synchronous && !core.is_capturing() {
             // Between host addresses a copy is synchronous, in one dimension as in three.
             return self.synchronize();
         }
@@ -190,7 +212,7 @@ impl Stream {
             return Ok(());
         }
         let copy = copy_of::<T>(&destination.end(), &host_end(source, row_length, rows), region)?;
-        destination.memory.allocation().uses().order(core, Access::Write)?;
+        destination.memory.allocation().order(core, Access::Write)?;
         self.sync_scope(|_| {
             // SAFETY: the region is within the buffer, which is freed behind its uses, and within the source, which is
             // borrowed until the scope has waited.
@@ -217,7 +239,7 @@ impl Stream {
             return Ok(());
         }
         let copy = copy_of::<T>(&host_end(destination, row_length, rows), &source.end(), region)?;
-        source.memory.allocation().uses().order(core, Access::Read)?;
+        source.memory.allocation().order(core, Access::Read)?;
         self.sync_scope(|_| {
             // SAFETY: the region is within the buffer, which is freed behind its uses, and within the destination, which
             // is borrowed exclusively until the scope has waited.

@@ -68,7 +68,7 @@ impl Stream {
         if count == 0 {
             return Ok(());
         }
-        destination.allocation().uses().order(core, Access::Write)?;
+        destination.allocation().order(core, Access::Write)?;
         // SAFETY: the range is within its buffer, which is freed behind its uses, of which this is one.
         unsafe { self.fill_raw(destination.device_pointer(), pattern, count) }?;
         core.queued()

@@ -8,13 +8,14 @@ use crate::stream::Stream;
 use anabranch_hal::{Access, Capabilities};
 use bytemuck::Pod;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// Memory that host and device reach under one address, and that moves between them by itself.
 ///
 /// Like [`PinnedBuffer`](crate::PinnedBuffer) it knows the work that uses it, and host access waits for that work. On a
 /// device without `Capabilities::CONCURRENT_MANAGED_ACCESS`, host access waits for all work of the context.
 pub struct ManagedBuffer<T> {
-    memory: Allocation,
+    memory: Arc<Allocation>,
     length: usize,
     element: PhantomData<T>,
 }
@@ -28,7 +29,7 @@ impl Context {
     /// 801 where the device has none; 2 when there is not enough.
     pub fn allocate_managed<T: Pod>(&self, length: usize) -> Result<ManagedBuffer<T>> {
         let bytes = byte_size::<T>(length, "allocating managed memory")?;
-        let memory = Allocation::managed(self.core(), bytes)?;
+        let memory = Arc::new(Allocation::managed(self.core(), bytes)?);
         let buffer = ManagedBuffer::<T> { memory, length, element: PhantomData };
         buffer.wait(Access::Write)?;
         if bytes > 0 {
@@ -58,8 +59,9 @@ impl<T: Pod> ManagedBuffer<T> {
     /// The elements, to read. Waits until the last queued work that writes them is complete.
     ///
     /// # Errors
-    /// An error of that work.
+    /// An error of that work; 401 while a graph writes the memory; see [`read`](Self::read).
     pub fn as_slice(&self) -> Result<&[T]> {
+        self.memory.host_access().require_no_graph(Access::Read)?;
         self.wait(Access::Read)?;
         // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that writes it is complete,
         // and none can be queued while `self` is borrowed.
@@ -69,12 +71,39 @@ impl<T: Pod> ManagedBuffer<T> {
     /// The elements, to write. Waits until all queued work that uses them is complete.
     ///
     /// # Errors
-    /// An error of that work.
+    /// An error of that work; 401 while a graph uses the memory; see [`write`](Self::write).
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
+        self.memory.host_access().require_no_graph(Access::Write)?;
         self.wait(Access::Write)?;
         // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that uses it is complete, and
         // none can be queued while `self` is borrowed.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer(), self.length) })
+    }
+
+    /// Calls `reader` with the elements, after waiting for work that writes them. Launches of graphs that write them are
+    /// refused meanwhile, so that this is possible while a graph keeps the memory.
+    ///
+    /// # Errors
+    /// An error of the work that is waited for; 401 inside of a [`write`](Self::write).
+    pub fn read<R>(&self, reader: impl FnOnce(&[T]) -> R) -> Result<R> {
+        let _guard = self.memory.host_access().enter(Access::Read, "reading memory from the host")?;
+        self.wait(Access::Read)?;
+        // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that writes it is complete. None
+        // can be queued while `self` is borrowed, except by launches of graphs, which the guard keeps out.
+        Ok(reader(unsafe { std::slice::from_raw_parts(self.pointer(), self.length) }))
+    }
+
+    /// Calls `writer` with the elements, after waiting for work that uses them. Launches of graphs that use them are
+    /// refused meanwhile, so that this is possible while a graph keeps the memory.
+    ///
+    /// # Errors
+    /// An error of the work that is waited for; 401 inside of a [`read`](Self::read).
+    pub fn write<R>(&mut self, writer: impl FnOnce(&mut [T]) -> R) -> Result<R> {
+        let _guard = self.memory.host_access().enter(Access::Write, "writing memory from the host")?;
+        self.wait(Access::Write)?;
+        // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that uses it is complete. None
+        // can be queued while `self` is borrowed, except by launches of graphs, which the guard keeps out.
+        Ok(writer(unsafe { std::slice::from_raw_parts_mut(self.pointer(), self.length) }))
     }
 }
 
@@ -91,7 +120,7 @@ impl Stream {
         if memory.byte_len() == 0 {
             return Ok(());
         }
-        memory.memory.uses().order(core, Access::Read)?;
+        memory.memory.order(core, Access::Read)?;
         let device = (!to_host).then(|| core.context().device().ordinal());
         let (driver, context, handle) = (core.context().driver(), core.context().handle(), core.handle(operation)?);
         // SAFETY: the stream is live while it is borrowed; the memory is freed behind its uses, of which this is one.

@@ -7,6 +7,7 @@ use crate::error::Result;
 use anabranch_hal::{Access, PinnedFlags};
 use bytemuck::Pod;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// Host memory that devices reach directly, so that copies between it and a device are fully asynchronous.
 ///
@@ -23,7 +24,7 @@ use std::marker::PhantomData;
 /// # Ok::<(), anabranch::Error>(())
 /// ```
 pub struct PinnedBuffer<T> {
-    memory: Allocation,
+    memory: Arc<Allocation>,
     length: usize,
     element: PhantomData<T>,
 }
@@ -47,7 +48,7 @@ impl Context {
     pub fn allocate_pinned_with_flags<T: Pod>(&self, length: usize, flags: PinnedFlags) -> Result<PinnedBuffer<T>> {
         let bytes = byte_size::<T>(length, "allocating pinned memory")?;
         let flags = flags | PinnedFlags::PORTABLE | PinnedFlags::DEVICE_MAP;
-        let memory = Allocation::pinned(self.core(), bytes, flags)?;
+        let memory = Arc::new(Allocation::pinned(self.core(), bytes, flags)?);
         let buffer = PinnedBuffer::<T> { memory, length, element: PhantomData };
         if bytes > 0 {
             // SAFETY: the memory was just allocated with that many bytes, and nobody else has its address.
@@ -68,8 +69,9 @@ impl<T: Pod> PinnedBuffer<T> {
     /// The elements, to read. Waits until the last queued work that writes them is complete.
     ///
     /// # Errors
-    /// An error of that work.
+    /// An error of that work; 401 while a graph writes the memory; see [`read`](Self::read).
     pub fn as_slice(&self) -> Result<&[T]> {
+        self.memory.host_access().require_no_graph(Access::Read)?;
         self.memory.uses().synchronize(Access::Read)?;
         // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that writes it is complete,
         // and none can be queued while `self` is borrowed.
@@ -79,12 +81,39 @@ impl<T: Pod> PinnedBuffer<T> {
     /// The elements, to write. Waits until all queued work that uses them is complete.
     ///
     /// # Errors
-    /// An error of that work.
+    /// An error of that work; 401 while a graph uses the memory; see [`write`](Self::write).
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
+        self.memory.host_access().require_no_graph(Access::Write)?;
         self.memory.uses().synchronize(Access::Write)?;
         // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that uses it is complete, and
         // none can be queued while `self` is borrowed.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer(), self.length) })
+    }
+
+    /// Calls `reader` with the elements, after waiting for work that writes them. Launches of graphs that write them are
+    /// refused meanwhile, so that this is possible while a graph keeps the memory.
+    ///
+    /// # Errors
+    /// An error of the work that is waited for; 401 inside of a [`write`](Self::write).
+    pub fn read<R>(&self, reader: impl FnOnce(&[T]) -> R) -> Result<R> {
+        let _guard = self.memory.host_access().enter(Access::Read, "reading memory from the host")?;
+        self.memory.uses().synchronize(Access::Read)?;
+        // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that writes it is complete. None
+        // can be queued while `self` is borrowed, except by launches of graphs, which the guard keeps out.
+        Ok(reader(unsafe { std::slice::from_raw_parts(self.pointer(), self.length) }))
+    }
+
+    /// Calls `writer` with the elements, after waiting for work that uses them. Launches of graphs that use them are
+    /// refused meanwhile, so that this is possible while a graph keeps the memory.
+    ///
+    /// # Errors
+    /// An error of the work that is waited for; 401 inside of a [`read`](Self::read).
+    pub fn write<R>(&mut self, writer: impl FnOnce(&mut [T]) -> R) -> Result<R> {
+        let _guard = self.memory.host_access().enter(Access::Write, "writing memory from the host")?;
+        self.memory.uses().synchronize(Access::Write)?;
+        // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that uses it is complete. None
+        // can be queued while `self` is borrowed, except by launches of graphs, which the guard keeps out.
+        Ok(writer(unsafe { std::slice::from_raw_parts_mut(self.pointer(), self.length) }))
     }
 
     /// Whether [`as_mut_slice`](Self::as_mut_slice) would return without waiting.

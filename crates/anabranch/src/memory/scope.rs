@@ -4,7 +4,7 @@ use super::{BufferSlice, BufferSliceMut};
 use crate::error::{Error, Result};
 use crate::host_work;
 use crate::stream::Stream;
-use anabranch_hal::Status;
+use anabranch_hal::{CaptureStatus, Status};
 use bytemuck::Pod;
 use std::marker::PhantomData;
 
@@ -44,7 +44,7 @@ impl Stream {
     ///
     /// # Errors
     /// The body's error, else an error of the stream's work. 800 inside of a host function, where waiting is not
-    /// permitted.
+    /// permitted; 900 while the stream captures: captured work would use the borrowed memory later than the borrow.
     pub fn sync_scope<'env, F, R>(&self, body: F) -> Result<R>
     where
         F: for<'scope> FnOnce(&'scope StreamScope<'scope, 'env>) -> Result<R>,
@@ -54,7 +54,7 @@ impl Stream {
             return Err(Error::argument(Status::NOT_PERMITTED, operation, "it would wait inside of a host function")
                 .with_hint("signal another thread, and wait there"));
         }
-        self.core().handle(operation)?;
+        self.refuse_while_capturing(operation)?;
         let wait = WaitOnDrop(self);
         let scope = StreamScope { stream: self, scope: PhantomData, environment: PhantomData };
         let result = body(&scope);
@@ -86,6 +86,25 @@ fn wait_whatever_happens(stream: &Stream) {
             // Somebody else has made the stream wait for something, such as the end of a capture. To return would be to
             // let the device write memory that is no longer borrowed.
             Err(_) => std::thread::sleep(std::time::Duration::from_millis(1)),
+        }
+    }
+}
+
+impl Stream {
+    /// Refuses an operation that waits for the stream's work, or would let captured work keep what is only borrowed. It
+    /// does no harm to the capture.
+    pub(crate) fn refuse_while_capturing(&self, operation: &'static str) -> Result<()> {
+        let core = self.core();
+        let handle = core.handle(operation)?;
+        // SAFETY: the stream is live while it is borrowed. The driver is asked, because another library may capture.
+        let status = unsafe { core.context().driver().stream_capture_status(core.context().handle(), handle) };
+        match status {
+            Ok(CaptureStatus::None) => Ok(()),
+            // A lost context, or the legacy stream beside a capture: what follows says so.
+            Err(_) => Ok(()),
+            Ok(_) => Err(Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, operation, "the stream captures")
+                .with_hint("do this before the capture; captured copies take device or pinned buffers")
+                .at(core.place())),
         }
     }
 }

@@ -7,10 +7,11 @@ use bytemuck::Pod;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
 
 /// A part of a buffer, for work that reads it. Cheap to copy.
 pub struct BufferSlice<'a, T> {
-    memory: &'a Allocation,
+    memory: &'a Arc<Allocation>,
     offset: usize,
     length: usize,
     element: PhantomData<&'a [T]>,
@@ -31,7 +32,7 @@ impl<T> Clone for BufferSlice<'_, T> {
 impl<T> Copy for BufferSlice<'_, T> {}
 
 impl<'a, T: Pod> BufferSlice<'a, T> {
-    pub(crate) fn whole(memory: &'a Allocation, length: usize) -> Self {
+    pub(crate) fn whole(memory: &'a Arc<Allocation>, length: usize) -> Self {
         Self { memory, offset: 0, length, element: PhantomData }
     }
 
@@ -82,14 +83,14 @@ impl<'a, T: Pod> BufferSlice<'a, T> {
     }
 
     #[inline(always)]
-    pub(crate) fn allocation(&self) -> &'a Allocation {
+    pub(crate) fn allocation(&self) -> &'a Arc<Allocation> {
         self.memory
     }
 }
 
 impl<'a, T: Pod> BufferSliceMut<'a, T> {
     /// `memory` is borrowed mutably by the caller for `'a`.
-    pub(crate) fn whole(memory: &'a Allocation, length: usize) -> Self {
+    pub(crate) fn whole(memory: &'a Arc<Allocation>, length: usize) -> Self {
         Self { slice: BufferSlice::whole(memory, length), exclusive: PhantomData }
     }
 
@@ -142,7 +143,7 @@ impl<'a, T: Pod> BufferSliceMut<'a, T> {
     }
 
     #[inline(always)]
-    pub(crate) fn allocation(&self) -> &'a Allocation {
+    pub(crate) fn allocation(&self) -> &'a Arc<Allocation> {
         self.slice.memory
     }
 }
@@ -191,7 +192,7 @@ macro_rules! buffer_methods {
             }
 
             #[inline(always)]
-            pub(crate) fn allocation(&self) -> &crate::memory::Allocation {
+            pub(crate) fn allocation(&self) -> &std::sync::Arc<crate::memory::Allocation> {
                 &self.memory
             }
 

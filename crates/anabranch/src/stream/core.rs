@@ -1,5 +1,6 @@
 //! What a stream is underneath: a handle, its identity, and a way to wait for it after it is gone.
 
+use crate::capture::{CaptureSlot, CaptureState};
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
@@ -30,12 +31,14 @@ pub(crate) struct StreamCore {
     thread: Option<ThreadId>,
     ownership: Ownership,
     tail: Mutex<Tail>,
+    /// Shared by all that stand for the same stream.
+    capture: Arc<CaptureSlot>,
 }
 
 /// How others wait for all the work that a stream has at the moment.
 enum Tail {
     /// By recording an event at that moment; the event is made when first needed, and recorded again each time, unless
-    /// somebody holds it.
+    /// somebody holds it. While the stream captures, the event stays at the work before: captured work does not run.
     Live { event: Option<Arc<RawEvent>> },
     /// By the event recorded when the stream ended, if there was anything to wait for.
     Ended { event: Option<Arc<RawEvent>> },
@@ -43,6 +46,11 @@ enum Tail {
 
 impl StreamCore {
     pub(crate) fn new(context: &Arc<ContextCore>, handle: StreamHandle, id: u64, ownership: Ownership) -> Arc<Self> {
+        let known = || context.streams().into_iter().find(|stream| stream.id == id);
+        let capture = match ownership {
+            Ownership::Owned => Arc::default(),
+            Ownership::Foreign => known().map_or_else(Arc::default, |stream| stream.capture.clone()),
+        };
         let core = Arc::new(Self {
             context: context.clone(),
             handle,
@@ -50,6 +58,7 @@ impl StreamCore {
             thread: handle.is_per_thread().then(|| std::thread::current().id()),
             ownership,
             tail: Mutex::new(Tail::Live { event: None }),
+            capture,
         });
         context.remember(&core);
         core
@@ -99,10 +108,70 @@ impl StreamCore {
             .at(self.place())
     }
 
+    /// Whether this thread can record how far the stream's work has come, and not some capture's.
+    fn records_tail(&self) -> bool {
+        self.on_own_thread() && !self.is_capturing()
+    }
+
+    /// Whether the stream takes part in a capture that was begun through this library.
+    #[inline(always)]
+    pub(crate) fn is_capturing(&self) -> bool {
+        self.capture.is_active()
+    }
+
+    /// The capture that the stream takes part in.
+    #[inline(always)]
+    pub(crate) fn capture(&self) -> Option<Arc<CaptureState>> {
+        if self.is_capturing() { self.capture.get() } else { None }
+    }
+
+    pub(crate) fn capture_slot(&self) -> &Arc<CaptureSlot> {
+        &self.capture
+    }
+
+    /// Makes the stream the origin of a capture by `begin`, a call of the driver.
+    pub(crate) fn begin_capture(&self, capture: &Arc<CaptureState>, begin: impl FnOnce() -> Result<()>) -> Result<()> {
+        // The driver says what is wrong with one that captures already.
+        if self.is_capturing() { begin() } else { self.join_capture(capture, begin) }
+    }
+
+    /// Makes the stream take part in a capture by `enter`, a call of the driver. Others then wait for the work before.
+    #[cold]
+    pub(crate) fn join_capture(&self, capture: &Arc<CaptureState>, enter: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut tail = self.tail.lock();
+        let Tail::Live { event } = &mut *tail else { return Ok(()) };
+        if !self.is_capturing() {
+            self.record_into(event)?;
+        }
+        enter()?;
+        capture.admit(self);
+        Ok(())
+    }
+
+    /// Makes later work of this stream wait, within a capture, for the work that `earlier` has captured so far.
+    #[cold]
+    fn follow_captured(&self, earlier: &StreamCore, capture: &Arc<CaptureState>) -> Result<()> {
+        let event = RawEvent::create(&self.context, EventFlags::DISABLE_TIMING)?;
+        {
+            let tail = earlier.tail.lock();
+            match &*tail {
+                Tail::Live { .. } => earlier.record(&event)?,
+                Tail::Ended { .. } => return Ok(()),
+            }
+        }
+        let handle = self.handle("ordering a stream behind another")?;
+        let (driver, context) = (self.context.driver(), self.context.handle());
+        self.join_capture(capture, || {
+            // SAFETY: this stream is in use by the caller, and the event is borrowed.
+            unsafe { driver.stream_wait_event(context, handle, event.handle(), EventWaitFlags::empty()) }
+                .during("ordering a stream behind another", || self.place())
+        })
+    }
+
     /// Called after work that uses tracked memory was queued.
     #[inline(always)]
     pub(crate) fn queued(&self) -> Result<()> {
-        if self.thread.is_some() { self.record_tail_now() } else { Ok(()) }
+        if self.thread.is_some() && !self.is_capturing() { self.record_tail_now() } else { Ok(()) }
     }
 
     /// Another thread cannot record on this thread's default stream, so it is done after each use of tracked memory.
@@ -121,11 +190,45 @@ impl StreamCore {
             Some(event) if Arc::strong_count(event) == 1 => event.clone(),
             _ => Arc::new(RawEvent::create(&self.context, EventFlags::DISABLE_TIMING)?),
         };
+        self.record(&event)?;
+        Ok(slot.insert(event))
+    }
+
+    /// Records within a capture, for a caller in whose hands the stream ends.
+    pub(crate) fn record_raw(&self, event: &RawEvent) -> Result<()> {
+        self.record(event)
+    }
+
+    /// Makes later work of this stream wait for an event that was recorded in the capture that it takes part in.
+    pub(crate) fn wait_for_captured(&self, event: &RawEvent) -> Result<()> {
+        let tail = self.tail.lock();
+        if !matches!(*tail, Tail::Live { .. }) {
+            return Ok(());
+        }
+        let handle = self.handle("ordering a stream behind another")?;
+        let (driver, context) = (self.context.driver(), self.context.handle());
+        // SAFETY: the stream is live while the tail is locked, and the event is borrowed.
+        unsafe { driver.stream_wait_event(context, handle, event.handle(), EventWaitFlags::empty()) }
+            .during("ordering a stream behind another", || self.place())
+    }
+
+    /// Frees, at each launch of the graph that is being captured, memory that the graph allocates.
+    pub(crate) fn free_captured(&self, address: DevicePointer) {
+        let tail = self.tail.lock();
+        if !matches!(*tail, Tail::Live { .. }) || !self.on_own_thread() {
+            return;
+        }
+        let (driver, context) = (self.context.driver(), self.context.handle());
+        // SAFETY: the stream is live while the tail is locked, and all captured uses of the memory are before this place.
+        let freed = unsafe { driver.free_async(context, address, self.handle) };
+        drop_error::report(freed.during("freeing memory of a graph", || self.place()));
+    }
+
+    fn record(&self, event: &RawEvent) -> Result<()> {
         let (driver, context) = (self.context.driver(), self.context.handle());
         // SAFETY: the caller holds the tail's lock and found the stream live; the event is borrowed.
         unsafe { driver.event_record(context, event.handle(), self.handle, EventRecordFlags::empty()) }
-            .during("recording an event to order streams", || self.place())?;
-        Ok(slot.insert(event))
+            .during("recording an event to order streams", || self.place())
     }
 
     /// Makes later work of this stream wait for the work that `earlier` has at this moment.
@@ -133,9 +236,12 @@ impl StreamCore {
         if self.is_same(earlier) {
             return Ok(());
         }
+        if let Some(capture) = earlier.capture() {
+            return self.follow_captured(earlier, &capture);
+        }
         let mut tail = earlier.tail.lock();
         let event = match &mut *tail {
-            Tail::Live { event } if earlier.on_own_thread() => Some(earlier.record_into(event)?),
+            Tail::Live { event } if earlier.records_tail() => Some(earlier.record_into(event)?),
             Tail::Live { event } | Tail::Ended { event } => event.as_deref(),
         };
         let Some(event) = event else { return Ok(()) };
@@ -152,18 +258,18 @@ impl StreamCore {
     pub(crate) fn checkpoint(&self) -> Result<Option<Arc<RawEvent>>> {
         let mut tail = self.tail.lock();
         match &mut *tail {
-            Tail::Live { event } if self.on_own_thread() => _ = self.record_into(event)?,
+            Tail::Live { event } if self.records_tail() => _ = self.record_into(event)?,
             Tail::Live { .. } | Tail::Ended { .. } => {}
         }
         let (Tail::Live { event } | Tail::Ended { event }) = &*tail;
         Ok(event.clone())
     }
 
-    /// Frees memory in this stream's order, behind the events, or returns `None` when the stream has ended or is another
-    /// thread's.
+    /// Frees memory in this stream's order, behind the events, or returns `None` when the stream has ended, captures, or is
+    /// another thread's.
     pub(crate) fn free_behind(&self, events: &[Arc<RawEvent>], address: DevicePointer) -> Option<Result<()>> {
         let tail = self.tail.lock();
-        if !matches!(*tail, Tail::Live { .. }) || !self.on_own_thread() {
+        if !matches!(*tail, Tail::Live { .. }) || !self.records_tail() {
             return None;
         }
         trace::queued!(?address, stream = self.id, device = %self.context.device(), "freeing in stream order");
@@ -186,10 +292,12 @@ impl StreamCore {
     /// Ends the stream: destroys it if it is owned. Work that is queued still runs, and who has to wait for it still
     /// can. `pending` says whether anybody may have to.
     pub(crate) fn end(&self, pending: bool) -> Result<()> {
+        // Before the lock, because what the capture kept may be dropped, and be this stream's to free.
+        let captured = self.capture().inspect(|capture| capture.stream_ends(self, self.ownership)).is_some();
         let mut tail = self.tail.lock();
         let Tail::Live { event } = &mut *tail else { return Ok(()) };
         let mut event = event.take();
-        if self.on_own_thread() {
+        if !captured && self.on_own_thread() {
             // Where recording fails the context is lost, and there is nothing left to wait for.
             if !pending || self.record_into(&mut event).is_err() {
                 event = None;
@@ -207,9 +315,12 @@ impl StreamCore {
 
     /// Gives the handle up without destroying the stream.
     pub(crate) fn release(&self) -> StreamHandle {
+        if let Some(capture) = self.capture() {
+            capture.stream_ends(self, Ownership::Owned);
+        }
         let mut tail = self.tail.lock();
         let mut event = None;
-        if self.record_into(&mut event).is_err() {
+        if !self.records_tail() || self.record_into(&mut event).is_err() {
             event = None;
         }
         *tail = Tail::Ended { event };

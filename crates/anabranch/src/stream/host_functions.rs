@@ -16,7 +16,9 @@ impl Stream {
     /// stream, or the next synchronisation of its context, reports the panic once; later work runs all the same.
     ///
     /// # Errors
-    /// Only an error of earlier asynchronous work.
+    /// 900 while the stream captures, because a graph runs its host functions at every launch; see
+    /// [`launch_repeatable_host_func`](Self::launch_repeatable_host_func). Else only an error of earlier asynchronous
+    /// work.
     pub fn launch_host_func<F>(&self, function: F) -> Result<()>
     where
         F: FnOnce() + Send + 'static,
@@ -25,6 +27,29 @@ impl Stream {
         trace::queued!(stream = self.core.id(), "{operation}");
         let handle = self.core.handle(operation)?;
         let work = host_work::host_function(function);
+        // SAFETY: the stream is live while it is borrowed; the driver catches the work's panics.
+        unsafe { self.core.context().driver().stream_launch_host_function(self.core.context().handle(), handle, work) }
+            .during(operation, || self.core.place())
+            .map_err(|error| match error.status() {
+                Status::STREAM_CAPTURE_UNSUPPORTED => {
+                    error.with_hint("a graph runs its host functions at every launch: use launch_repeatable_host_func")
+                }
+                _ => error,
+            })
+    }
+
+    /// As [`launch_host_func`](Self::launch_host_func), for a function that can run any number of times. While the stream
+    /// captures it becomes a node, which runs it at every launch of the graph; the graph keeps it.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    pub fn launch_repeatable_host_func<F>(&self, function: F) -> Result<()>
+    where
+        F: Fn() + Send + Sync + 'static,
+    {
+        let operation = "launching a host function";
+        let handle = self.core.handle(operation)?;
+        let work = host_work::repeatable(function).into();
         // SAFETY: the stream is live while it is borrowed; the driver catches the work's panics.
         unsafe { self.core.context().driver().stream_launch_host_function(self.core.context().handle(), handle, work) }
             .during(operation, || self.core.place())

@@ -67,7 +67,16 @@ impl Stream {
         let handle = self.core.handle(operation)?;
         // SAFETY: the stream and the event are live while they are borrowed.
         unsafe { context.driver().event_record(context.handle(), event.as_raw(), handle, flags) }
-            .during(operation, || self.core.place())
+            .during(operation, || self.core.place())?;
+        let capture = self.core.capture();
+        if flags.contains(EventRecordFlags::EXTERNAL) {
+            if let Some(capture) = capture {
+                capture.keep(event.raw());
+            }
+        } else {
+            event.recorded_in(capture.as_ref());
+        }
+        Ok(())
     }
 
     /// Makes an event and records it. The event takes time; see
@@ -110,9 +119,23 @@ impl Stream {
         let context = self.core.context();
         context.require_same_driver(event.context_core(), operation)?;
         let handle = self.core.handle(operation)?;
-        // SAFETY: the stream and the event are live while they are borrowed.
-        unsafe { context.driver().stream_wait_event(context.handle(), handle, event.as_raw(), flags) }
-            .during(operation, || self.core.place())
+        let wait = || {
+            // SAFETY: the stream and the event are live while they are borrowed.
+            unsafe { context.driver().stream_wait_event(context.handle(), handle, event.as_raw(), flags) }
+                .during(operation, || self.core.place())
+        };
+        if flags.contains(EventWaitFlags::EXTERNAL) {
+            wait()?;
+            if let Some(capture) = self.core.capture() {
+                capture.keep(event.raw());
+            }
+            return Ok(());
+        }
+        match event.capture() {
+            // The wait draws this stream into the capture.
+            Some(capture) => self.core.join_capture(&capture, wait),
+            None => wait(),
+        }
     }
 
     /// Makes later work of this stream wait for the work that `other` has at this moment. The host does not wait.

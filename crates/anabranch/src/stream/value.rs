@@ -7,6 +7,7 @@ use crate::memory::Allocation;
 use crate::trace;
 use anabranch_hal::{Access, DevicePointer, PinnedFlags, Value, WaitValueFlags, WriteValueFlags};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The condition of a value wait.
@@ -23,7 +24,7 @@ pub enum WaitCondition {
 }
 
 impl WaitCondition {
-    fn flags(self) -> WaitValueFlags {
+    pub(crate) fn flags(self) -> WaitValueFlags {
         match self {
             Self::GreaterOrEqual => WaitValueFlags::GREATER_OR_EQUAL,
             Self::Equal => WaitValueFlags::EQUAL,
@@ -51,7 +52,7 @@ impl WaitCondition {
 /// # Ok::<(), anabranch::Error>(())
 /// ```
 pub struct Signal {
-    memory: Allocation,
+    memory: Arc<Allocation>,
 }
 
 impl Signal {
@@ -71,6 +72,10 @@ impl Signal {
         unsafe { AtomicU64::from_ptr(self.memory.address().0 as usize as *mut u64) }
     }
 
+    pub(crate) fn allocation(&self) -> &Arc<Allocation> {
+        &self.memory
+    }
+
     fn pointer(&self) -> DevicePointer {
         self.memory.address()
     }
@@ -88,9 +93,8 @@ impl Context {
     /// # Errors
     /// 2 when there is no pinned memory left.
     pub fn create_signal(&self) -> Result<Signal> {
-        let memory =
-            Allocation::pinned(self.core(), size_of::<u64>(), PinnedFlags::PORTABLE | PinnedFlags::DEVICE_MAP)?;
-        let signal = Signal { memory };
+        let flags = PinnedFlags::PORTABLE | PinnedFlags::DEVICE_MAP;
+        let signal = Signal { memory: Arc::new(Allocation::pinned(self.core(), size_of::<u64>(), flags)?) };
         signal.set(0);
         Ok(signal)
     }
@@ -105,7 +109,7 @@ impl Stream {
         let operation = "waiting for a signal";
         signal.memory.require_context(&self.core, operation)?;
         // The signal's memory outlives the wait: it is freed behind its uses.
-        signal.memory.uses().order(&self.core, Access::Read)?;
+        signal.memory.order(&self.core, Access::Read)?;
         // SAFETY: the signal's memory is live until the wait has run, and aligned.
         unsafe { self.wait_value(operation, signal.pointer(), Value::U64(value), condition.flags()) }
     }
@@ -118,7 +122,7 @@ impl Stream {
         let operation = "setting a signal";
         signal.memory.require_context(&self.core, operation)?;
         // Setting it is unordered by its nature, so it counts as a read: it only keeps the memory.
-        signal.memory.uses().order(&self.core, Access::Read)?;
+        signal.memory.order(&self.core, Access::Read)?;
         // SAFETY: the signal's memory is live until the write has run, and aligned.
         unsafe { self.write_value(operation, signal.pointer(), Value::U64(value), WriteValueFlags::empty()) }
     }

@@ -1,0 +1,65 @@
+//! What a call puts into a capturing stream.
+
+use super::registry::{CaptureRegistry, Captures};
+use super::session::Session;
+use crate::engine::stream::{Role, StreamState};
+use anabranch_hal::{AddedNode, Failure, NodeParameters, Result, Status};
+use parking_lot::MutexGuard;
+use std::sync::Arc;
+
+/// A stream that captures, for the duration of a call. No capture changes meanwhile.
+#[derive(Debug)]
+pub(crate) struct Recording<'a> {
+    captures: MutexGuard<'a, Captures>,
+    stream: &'a Arc<StreamState>,
+}
+
+impl StreamState {
+    /// To be asked before anything is put into the stream: where it captures, work becomes nodes. 901 when the capture is
+    /// invalidated; 906, which invalidates, on the legacy stream while a blocking stream captures.
+    #[inline]
+    pub(crate) fn recording(self: &Arc<Self>) -> Result<Option<Recording<'_>>> {
+        if self.meets_capture() { self.core.shared.captures.recording(self) } else { Ok(None) }
+    }
+}
+
+impl CaptureRegistry {
+    #[cold]
+    fn recording<'a>(&'a self, stream: &'a Arc<StreamState>) -> Result<Option<Recording<'a>>> {
+        let mut captures = self.lock();
+        if stream.role == Role::Legacy {
+            captures.use_legacy(&stream.core)?;
+        }
+        match captures.session_of(stream) {
+            None => Ok(None),
+            Some(session) if session.invalidated => Err(Failure::new(Status::STREAM_CAPTURE_INVALIDATED)),
+            Some(_) => Ok(Some(Recording { captures, stream })),
+        }
+    }
+}
+
+impl<'a> Recording<'a> {
+    pub(super) fn stream(&self) -> &'a Arc<StreamState> {
+        self.stream
+    }
+
+    pub(super) fn session(&mut self) -> Result<&mut Session> {
+        self.captures.session_of(self.stream).ok_or(Failure::new(Status::ILLEGAL_STATE))
+    }
+
+    /// Adds a node below what the stream has come to. Where that fails the capture goes on.
+    ///
+    /// # Safety
+    /// The handle rule, for the node's parameters too; what the node does at each launch is sound.
+    pub(crate) unsafe fn add(&mut self, parameters: NodeParameters) -> Result<AddedNode> {
+        let stream = self.stream;
+        // SAFETY: the caller's word.
+        unsafe { self.session()?.add_node(stream, parameters) }
+    }
+
+    /// Refuses what cannot be captured, which invalidates the capture.
+    pub(crate) fn refuse<T>(mut self) -> Result<T> {
+        self.session()?.invalidated = true;
+        Err(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED))
+    }
+}

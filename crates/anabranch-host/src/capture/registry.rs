@@ -1,0 +1,250 @@
+//! All captures of a driver.
+//!
+//! One lock guards them all, because a call may touch several at once. It is taken only by calls that meet a capture: a
+//! stream that takes part in one is marked, and so is the legacy stream of a context while a blocking stream does.
+//!
+//! Nothing that callers made is dropped under the lock.
+
+use super::graph::CaptureGraph;
+use super::modes::current_thread;
+use super::session::Session;
+use crate::context::ContextCore;
+use crate::engine::stream::{Role, StreamState};
+use anabranch_hal::{
+    CaptureInfo, CaptureMode, CaptureStatus, Dependency, DependencyUpdate, EdgeData, Failure, GraphHandle, Result,
+    Status,
+};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Numbers for captures: one counter for all drivers, because numbers are unique in the process.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// All captures of a driver that are not over.
+#[derive(Debug, Default)]
+pub(crate) struct CaptureRegistry {
+    running: AtomicUsize,
+    captures: Mutex<Captures>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Captures {
+    /// By number.
+    pub(super) sessions: HashMap<u64, Session>,
+    /// The captures that streams take part in, both by number.
+    by_stream: HashMap<u64, u64>,
+}
+
+impl Captures {
+    /// The capture that a stream takes part in.
+    pub(super) fn session_of(&mut self, stream: &StreamState) -> Option<&mut Session> {
+        let id = self.by_stream.get(&stream.id)?;
+        self.sessions.get_mut(id)
+    }
+
+    /// The number of the capture that a stream takes part in.
+    pub(super) fn id_of(&self, stream: &StreamState) -> Option<u64> {
+        self.by_stream.get(&stream.id).copied()
+    }
+
+    pub(super) fn invalidate(&mut self, id: u64) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.invalidated = true;
+        }
+    }
+
+    /// Lets a stream take part in a capture.
+    pub(super) fn enter(&mut self, id: u64, stream: &Arc<StreamState>, dependencies: Vec<Dependency>) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.add_stream(stream, dependencies);
+            self.by_stream.insert(stream.id, id);
+            stream.meet_capture();
+            if stream.role == Role::Blocking
+                && let Some(legacy) = stream.core.legacy_stream()
+            {
+                legacy.meet_capture();
+            }
+        }
+    }
+
+    /// Ends a capture: its streams are as before it.
+    fn remove(&mut self, id: u64) -> Option<Session> {
+        let session = self.sessions.remove(&id)?;
+        for stream in session.streams() {
+            self.by_stream.remove(&stream.id);
+            stream.leave_capture();
+            if stream.role == Role::Blocking
+                && let Some(legacy) = stream.core.legacy_stream()
+            {
+                legacy.leave_capture();
+            }
+        }
+        Some(session)
+    }
+}
+
+impl CaptureRegistry {
+    /// Whether nothing captures.
+    #[inline]
+    pub(super) fn is_idle(&self) -> bool {
+        self.running.load(Ordering::Acquire) == 0
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Captures> {
+        self.captures.lock()
+    }
+
+    /// Makes a stream capture, into a graph below some nodes of it where they are given.
+    ///
+    /// # Safety
+    /// The handle rule, until the capture ends.
+    pub(super) unsafe fn begin(
+        &self,
+        stream: &Arc<StreamState>,
+        mode: CaptureMode,
+        existing: Option<(GraphHandle, &[Dependency])>,
+    ) -> Result<()> {
+        if stream.role == Role::Legacy {
+            return Err(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED));
+        }
+        let mut captures = self.lock();
+        if captures.id_of(stream).is_some() {
+            return Err(Failure::new(Status::ILLEGAL_STATE));
+        }
+        let (graph, dependencies) = match existing {
+            None => (CaptureGraph::create(&stream.core), Vec::new()),
+            Some((graph, dependencies)) => {
+                // SAFETY: the caller's word.
+                let graph = unsafe { CaptureGraph::existing(graph) }?;
+                // SAFETY: as above.
+                unsafe { graph.check(dependencies) }?;
+                (graph, dependencies.to_vec())
+            }
+        };
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        captures.sessions.insert(id, Session::new(id, graph, mode, current_thread(), stream.id));
+        captures.enter(id, stream, dependencies);
+        self.running.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Changes what the next node of a stream will depend on.
+    ///
+    /// # Safety
+    /// The handle rule.
+    pub(super) unsafe fn update(
+        &self,
+        stream: &Arc<StreamState>,
+        dependencies: &[Dependency],
+        update: DependencyUpdate,
+    ) -> Result<()> {
+        let Some(mut recording) = stream.recording()? else {
+            return Err(Failure::new(Status::ILLEGAL_STATE));
+        };
+        let session = recording.session()?;
+        // SAFETY: the caller's word.
+        unsafe { session.graph.check(dependencies) }?;
+        match update {
+            DependencyUpdate::Add => session.add_dependencies(stream, dependencies),
+            DependencyUpdate::Set => session.set_dependencies(stream, dependencies),
+        }
+        Ok(())
+    }
+
+    /// Ends the capture that began in a stream, in a lost context too.
+    pub(super) fn end(&self, stream: &StreamState) -> Result<GraphHandle> {
+        let mut captures = self.lock();
+        if stream.role == Role::Legacy {
+            captures.use_legacy(&stream.core)?;
+        }
+        let Some(session) = captures.session_of(stream) else {
+            drop(captures);
+            return Err(stream.core.check().err().unwrap_or(Failure::new(Status::ILLEGAL_STATE)));
+        };
+        if session.origin != stream.id {
+            session.invalidated = true;
+            return Err(Failure::new(Status::STREAM_CAPTURE_UNMATCHED));
+        }
+        let status = if session.mode != CaptureMode::Relaxed && session.thread != current_thread() {
+            Status::STREAM_CAPTURE_WRONG_THREAD
+        } else if session.invalidated {
+            Status::STREAM_CAPTURE_INVALIDATED
+        } else if !session.is_joined() {
+            Status::STREAM_CAPTURE_UNJOINED
+        } else {
+            Status::SUCCESS
+        };
+        let id = session.id;
+        let session = captures.remove(id);
+        self.running.fetch_sub(1, Ordering::Release);
+        drop(captures);
+        stream.core.check()?;
+        status.result()?;
+        session.map(|session| session.graph.finish()).ok_or(Failure::new(Status::ILLEGAL_STATE))
+    }
+
+    /// Ends, without its graph, every capture that can be ended no more.
+    fn abandon_those(&self, meant: impl Fn(&mut Session) -> bool) {
+        if self.is_idle() {
+            return;
+        }
+        let mut captures = self.lock();
+        let over: Vec<u64> =
+            captures.sessions.values_mut().filter_map(|session| meant(session).then_some(session.id)).collect();
+        let over: Vec<_> = over.into_iter().filter_map(|id| captures.remove(id)).collect();
+        self.running.fetch_sub(over.len(), Ordering::Release);
+        drop(captures);
+        drop(over);
+    }
+
+    /// The stream can no longer be named. What began in it is over; what it was drawn into is left to its origin.
+    pub(crate) fn stream_gone(&self, stream: &StreamState) {
+        self.abandon_those(|session| session.origin == stream.id);
+    }
+
+    /// The context goes: what began in it is over, and what has drawn a stream of it in is invalidated.
+    pub(crate) fn context_gone(&self, core: &ContextCore) {
+        self.abandon_those(|session| {
+            session.invalidated |= session.has_stream_of(core);
+            session.began_in(core)
+        });
+    }
+
+    /// Whether a stream captures, without harm.
+    pub(super) fn status(&self, stream: &StreamState) -> Result<CaptureStatus> {
+        Ok(self.info(stream, true)?.status)
+    }
+
+    /// What the capture of a stream says of itself.
+    pub(super) fn info(&self, stream: &StreamState, with_edge_data: bool) -> Result<CaptureInfo> {
+        if !stream.meets_capture() {
+            return Ok(CaptureInfo::default());
+        }
+        let mut captures = self.lock();
+        if stream.role == Role::Legacy {
+            let blocked = captures.sessions.values().any(|session| session.has_blocking_stream_of(&stream.core));
+            return if blocked {
+                Err(Failure::new(Status::STREAM_CAPTURE_IMPLICIT))
+            } else {
+                Ok(CaptureInfo::default())
+            };
+        }
+        let Some(session) = captures.session_of(stream) else { return Ok(CaptureInfo::default()) };
+        if session.invalidated {
+            return Ok(CaptureInfo { status: CaptureStatus::Invalidated, ..CaptureInfo::default() });
+        }
+        let dependencies = session.dependencies(stream);
+        if !with_edge_data && dependencies.iter().any(|dependency| dependency.data != EdgeData::default()) {
+            return Err(Failure::new(Status::LOSSY_QUERY));
+        }
+        Ok(CaptureInfo {
+            status: CaptureStatus::Active,
+            id: session.id,
+            graph: Some(session.graph.handle()),
+            dependencies: dependencies.iter().map(|dependency| dependency.node).collect(),
+            edge_data: with_edge_data.then(|| dependencies.iter().map(|dependency| dependency.data).collect()),
+        })
+    }
+}

@@ -1,0 +1,146 @@
+//! One capture, from its beginning to its end.
+
+use super::graph::CaptureGraph;
+use crate::context::ContextCore;
+use crate::engine::stream::{Role, StreamState};
+use anabranch_hal::{AddedNode, CaptureMode, Dependency, EdgeData, GraphNodeHandle, NodeParameters, Result};
+use smallvec::SmallVec;
+use std::collections::{HashMap, HashSet};
+use std::ptr;
+use std::sync::Arc;
+
+/// A stream that takes part in a capture.
+#[derive(Debug)]
+struct Branch {
+    stream: Arc<StreamState>,
+    /// What its next node will depend on.
+    dependencies: Vec<Dependency>,
+    /// The last node that was captured in it.
+    last: Option<GraphNodeHandle>,
+}
+
+/// A capture.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(super) id: u64,
+    pub(super) graph: CaptureGraph,
+    pub(super) mode: CaptureMode,
+    /// The thread that began it.
+    pub(super) thread: u64,
+    /// The stream that it began in, by number.
+    pub(super) origin: u64,
+    pub(super) invalidated: bool,
+    /// The origin and the streams that were drawn in, by number.
+    branches: HashMap<u64, Branch>,
+    /// What each captured node depends on.
+    parents: HashMap<GraphNodeHandle, SmallVec<[GraphNodeHandle; 2]>>,
+    /// Nodes that the caller has taken out of dependency sets. They need not lead to the origin.
+    excused: Vec<GraphNodeHandle>,
+}
+
+impl Session {
+    pub(super) fn new(id: u64, graph: CaptureGraph, mode: CaptureMode, thread: u64, origin: u64) -> Self {
+        Self {
+            id,
+            graph,
+            mode,
+            thread,
+            origin,
+            invalidated: false,
+            branches: HashMap::new(),
+            parents: HashMap::new(),
+            excused: Vec::new(),
+        }
+    }
+
+    /// Lets a stream take part.
+    pub(super) fn add_stream(&mut self, stream: &Arc<StreamState>, dependencies: Vec<Dependency>) {
+        let branch = Branch { stream: Arc::clone(stream), dependencies, last: None };
+        self.branches.insert(stream.id, branch);
+    }
+
+    pub(super) fn streams(&self) -> impl Iterator<Item = &Arc<StreamState>> {
+        self.branches.values().map(|branch| &branch.stream)
+    }
+
+    pub(super) fn has_stream_of(&self, core: &ContextCore) -> bool {
+        self.streams().any(|stream| ptr::eq(&raw const *stream.core, core))
+    }
+
+    pub(super) fn has_blocking_stream_of(&self, core: &ContextCore) -> bool {
+        self.streams().any(|stream| stream.role == Role::Blocking && ptr::eq(&raw const *stream.core, core))
+    }
+
+    pub(super) fn began_in(&self, core: &ContextCore) -> bool {
+        self.branches.get(&self.origin).is_some_and(|branch| ptr::eq(&raw const *branch.stream.core, core))
+    }
+
+    /// What the stream's next node will depend on.
+    pub(super) fn dependencies(&self, stream: &StreamState) -> &[Dependency] {
+        self.branches.get(&stream.id).map_or(&[], |branch| &branch.dependencies)
+    }
+
+    /// Adds a node to the stream.
+    ///
+    /// # Safety
+    /// The handle rule, for the node's parameters too.
+    pub(super) unsafe fn add_node(&mut self, stream: &StreamState, parameters: NodeParameters) -> Result<AddedNode> {
+        // SAFETY: the caller's word; nodes of a graph that is captured into are not removed meanwhile.
+        let added = unsafe { self.graph.add_node(self.dependencies(stream), parameters) }?;
+        if let Some(branch) = self.branches.get_mut(&stream.id) {
+            let parents = branch.dependencies.iter().map(|dependency| dependency.node).collect();
+            self.parents.insert(added.node, parents);
+            branch.dependencies.clear();
+            branch.dependencies.push(added.node.into());
+            branch.last = Some(added.node);
+        }
+        Ok(added)
+    }
+
+    /// Makes the stream's next node depend on others as well.
+    pub(super) fn add_dependencies(&mut self, stream: &StreamState, added: &[Dependency]) {
+        if let Some(branch) = self.branches.get_mut(&stream.id) {
+            for dependency in added {
+                match branch.dependencies.iter_mut().find(|known| known.node == dependency.node) {
+                    // A full dependency covers any other.
+                    Some(known) if dependency.data == EdgeData::default() => known.data = dependency.data,
+                    Some(_) => {}
+                    None => branch.dependencies.push(*dependency),
+                }
+            }
+        }
+    }
+
+    /// Makes the stream's next node depend on others instead.
+    pub(super) fn set_dependencies(&mut self, stream: &StreamState, dependencies: &[Dependency]) {
+        if let Some(branch) = self.branches.get_mut(&stream.id) {
+            let before = std::mem::take(&mut branch.dependencies);
+            let gone = before.iter().filter(|old| dependencies.iter().all(|new| new.node != old.node));
+            self.excused.extend(gone.map(|dependency| dependency.node));
+        }
+        self.add_dependencies(stream, dependencies);
+    }
+
+    /// Whether all that was captured leads to what the origin has come to.
+    pub(super) fn is_joined(&self) -> bool {
+        let mut wanted =
+            self.branches.iter().filter(|(id, _)| **id != self.origin).filter_map(|(_, branch)| branch.last).peekable();
+        if wanted.peek().is_none() {
+            return true;
+        }
+        // Both ways count: those by which nodes were captured, whatever became of the graph's edges, and those that the
+        // caller has added.
+        let edges = self.graph.parents();
+        let mut found: HashSet<GraphNodeHandle> = HashSet::new();
+        let origin = self.branches.get(&self.origin).map_or(&[][..], |branch| &branch.dependencies);
+        let mut pending: Vec<_> = origin.iter().map(|dependency| dependency.node).collect();
+        pending.extend(&self.excused);
+        while let Some(node) = pending.pop() {
+            if found.insert(node) {
+                pending.extend(self.parents.get(&node).into_iter().flatten());
+                pending.extend(edges.get(&node).into_iter().flatten());
+            }
+        }
+        wanted.all(|node| found.contains(&node))
+    }
+}

@@ -1,0 +1,84 @@
+//! Nodes, added and removed.
+
+use super::node::Action;
+use super::state::GraphState;
+use crate::handles;
+use anabranch_hal::{AddedNode, Dependency, Failure, GraphNodeHandle, GraphNodeKind, NodeParameters, Result, Status};
+use std::sync::Arc;
+
+impl GraphState {
+    /// Adds a node, checked as hardware checks it, to this graph, which may be one that a capture makes.
+    ///
+    /// # Safety
+    /// The handle rule, for the node's parameters too.
+    pub(crate) unsafe fn add_node(&self, dependencies: &[Dependency], parameters: NodeParameters) -> Result<AddedNode> {
+        if self.is_body && !can_be_in_body(parameters.kind()) {
+            return Err(Failure::argument(
+                Status::NOT_SUPPORTED,
+                format!("a conditional node cannot run a node of the kind: {}", parameters.kind()),
+            ));
+        }
+        let to_kernel = matches!(parameters, NodeParameters::Kernel(_));
+        // SAFETY: the caller's word.
+        let before = unsafe { self.lock().check_dependencies(self, dependencies, to_kernel) }?;
+        // What a node needs is made without the lock, because another graph, or this one, may be copied for it.
+        // SAFETY: the caller's word.
+        let action = unsafe { self.make_action(&before, parameters) }?;
+        let mut contents = self.lock();
+        let mut node = contents.make_node(self.weak(), action);
+        contents.link(&before, node.state.number);
+        node.before = before;
+        let added = AddedNode {
+            node: node.state.handle(),
+            address: match &*node.action {
+                Action::Allocate(allocate) => Some(allocate.parameters.address),
+                _ => None,
+            },
+            bodies: match &*node.action {
+                Action::Conditional(conditional) => conditional.bodies.iter().map(|body| body.handle()).collect(),
+                _ => Vec::new(),
+            },
+        };
+        contents.nodes.insert(node.state.number, node);
+        Ok(added)
+    }
+
+    /// Removes a node and its edges.
+    pub(crate) fn remove_node(&self, number: u64) -> Result<()> {
+        let mut contents = self.lock();
+        if contents.has_memory_nodes() {
+            return Err(Failure::new(Status::NOT_SUPPORTED));
+        }
+        contents.unlink_all(number);
+        let node = contents.nodes.remove(&number);
+        if let Some(Action::Conditional(conditional)) = node.as_ref().map(|node| &*node.action) {
+            contents.release_conditional(conditional.handle);
+        }
+        drop(contents);
+        // Without the lock, because what it holds is the caller's.
+        node.map(drop).ok_or(Failure::new(Status::INVALID_VALUE))
+    }
+}
+
+/// Whether a conditional node can run nodes of that kind.
+pub(super) fn can_be_in_body(kind: GraphNodeKind) -> bool {
+    matches!(
+        kind,
+        GraphNodeKind::KERNEL
+            | GraphNodeKind::COPY
+            | GraphNodeKind::FILL
+            | GraphNodeKind::EMPTY
+            | GraphNodeKind::CHILD
+            | GraphNodeKind::CONDITIONAL
+    )
+}
+
+/// The graph of a node, and the node's number in it.
+///
+/// # Safety
+/// The handle rule.
+pub(crate) unsafe fn locate(node: GraphNodeHandle) -> Result<(Arc<GraphState>, u64)> {
+    // SAFETY: the caller's word.
+    let node = unsafe { handles::node(node) }?;
+    Ok((node.graph()?, node.number))
+}

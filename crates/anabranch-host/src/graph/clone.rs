@@ -1,0 +1,65 @@
+//! Copies of graphs.
+
+use super::node::{Action, ConditionalAction, Node};
+use super::state::{Contents, GraphState};
+use anabranch_hal::{Failure, GraphNodeHandle, Result, Status};
+use std::sync::{Arc, Weak};
+
+impl GraphState {
+    /// A copy with everything inside of it. Nodes keep their numbers.
+    pub(crate) fn copy(&self, is_body: bool) -> Arc<Self> {
+        let source = self.lock();
+        let copy = Self::with(&self.core, Arc::clone(&self.retention), is_body, Contents::default());
+        let mut contents = copy.lock();
+        contents.next_number = source.next_number;
+        contents.conditionals.clone_from(&source.conditionals);
+        for (&number, node) in &source.nodes {
+            let action = match &*node.action {
+                Action::Child(child) => Arc::new(Action::Child(child.copy(is_body))),
+                Action::Conditional(conditional) => Arc::new(Action::Conditional(ConditionalAction {
+                    handle: conditional.handle,
+                    kind: conditional.kind,
+                    bodies: conditional.bodies.iter().map(|body| body.copy(true)).collect(),
+                })),
+                _ => Arc::clone(&node.action),
+            };
+            let mut copied = Node::new(node.state.copy_for(copy.weak()), node.state.id, action);
+            copied.before.clone_from(&node.before);
+            copied.after.clone_from(&node.after);
+            contents.nodes.insert(number, copied);
+        }
+        drop(contents);
+        copy
+    }
+
+    /// A clone as callers ask for one. 801 when it allocates or frees memory.
+    pub(crate) fn clone_graph(&self) -> Result<Arc<Self>> {
+        if self.lock().has_memory_nodes() {
+            return Err(Failure::new(Status::NOT_SUPPORTED));
+        }
+        Ok(self.copy(false))
+    }
+
+    /// The node that was copied from the one with this number and id. 1 when there is none.
+    pub(crate) fn find_copy(&self, number: u64, id: u64) -> Result<GraphNodeHandle> {
+        let contents = self.lock();
+        let node = contents.nodes.get(&number).filter(|node| node.source == id);
+        node.map(|node| node.state.handle()).ok_or(Failure::new(Status::INVALID_VALUE))
+    }
+
+    /// Whether a conditional node can run all of its nodes.
+    pub(super) fn can_all_be_in_body(&self) -> bool {
+        self.lock().nodes.values().all(|node| match &*node.action {
+            Action::Child(child) => child.can_all_be_in_body(),
+            _ => super::add::can_be_in_body(node.kind()),
+        })
+    }
+
+    pub(crate) fn set_instance(&self, instance: Weak<crate::executable::ExecutableState>) {
+        self.lock().instance = instance;
+    }
+
+    pub(crate) fn instance(&self) -> Option<Arc<crate::executable::ExecutableState>> {
+        self.lock().instance.upgrade()
+    }
+}

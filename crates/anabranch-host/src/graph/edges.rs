@@ -1,0 +1,160 @@
+//! Edges: checked, added, removed.
+
+use super::node::Action;
+use super::state::{Contents, GraphState};
+use anabranch_hal::{Dependency, Edge, EdgeData, EdgeKind, Failure, Result, Status};
+use std::collections::HashSet;
+
+/// The highest port of a kernel.
+const LAST_KERNEL_PORT: u8 = 2;
+
+/// Up to so many dependencies, comparing each with each is faster than a set.
+const FEW: usize = 16;
+
+impl Contents {
+    /// Checks the data of an edge from a node, to a kernel or to something else.
+    fn check_data(&self, from: u64, to_kernel: bool, data: EdgeData) -> Result<()> {
+        let bad = |what: &str| Err(Failure::argument(Status::INVALID_VALUE, what));
+        let from_kernel = matches!(*self.node(from)?.action, Action::Kernel(_));
+        if data.to_port != 0 {
+            return bad("no node has a port for what it waits for but 0");
+        }
+        if data.from_port > if from_kernel { LAST_KERNEL_PORT } else { 0 } {
+            return bad("the earlier node of an edge has no such port");
+        }
+        match data.kind {
+            EdgeKind::FULL if data.from_port == 0 => Ok(()),
+            EdgeKind::PROGRAMMATIC if from_kernel && to_kernel && data.from_port > 0 => Ok(()),
+            EdgeKind::FULL | EdgeKind::PROGRAMMATIC => {
+                bad("an edge can be programmatic only from one kernel to another")
+            }
+            _ => bad("there is no such kind of edge"),
+        }
+    }
+
+    /// Checks what a new node depends on. Returns the earlier nodes by number.
+    ///
+    /// # Safety
+    /// The handle rule.
+    pub(super) unsafe fn check_dependencies(
+        &self,
+        graph: &GraphState,
+        dependencies: &[Dependency],
+        to_kernel: bool,
+    ) -> Result<Vec<(u64, EdgeData)>> {
+        let mut checked: Vec<(u64, EdgeData)> = Vec::with_capacity(dependencies.len());
+        let mut seen = HashSet::new();
+        for dependency in dependencies {
+            // SAFETY: the caller's word.
+            let from = unsafe { graph.number_of(dependency.node) }?;
+            self.check_data(from, to_kernel, dependency.data)?;
+            let twice = if dependencies.len() <= FEW {
+                checked.iter().any(|(other, _)| *other == from)
+            } else {
+                !seen.insert(from)
+            };
+            if twice {
+                return Err(Failure::argument(Status::INVALID_VALUE, "a dependency is there twice"));
+            }
+            checked.push((from, dependency.data));
+        }
+        Ok(checked)
+    }
+
+    /// Notes with the earlier nodes that a node depends on them.
+    pub(super) fn link(&mut self, before: &[(u64, EdgeData)], to: u64) {
+        for (from, _) in before {
+            if let Some(from) = self.nodes.get_mut(from) {
+                from.after.push(to);
+            }
+        }
+    }
+
+    fn unlink(&mut self, from: u64, to: u64) {
+        if let Some(node) = self.nodes.get_mut(&from) {
+            node.after.retain(|&other| other != to);
+        }
+        if let Some(node) = self.nodes.get_mut(&to) {
+            node.before.retain(|&(other, _)| other != from);
+        }
+    }
+
+    /// Removes all edges to and from a node.
+    pub(super) fn unlink_all(&mut self, number: u64) {
+        let Some(node) = self.nodes.get_mut(&number) else { return };
+        let (before, after) = (std::mem::take(&mut node.before), std::mem::take(&mut node.after));
+        for (from, _) in before {
+            self.unlink(from, number);
+        }
+        for to in after {
+            self.unlink(number, to);
+        }
+    }
+
+    pub(super) fn edges(&self) -> Vec<Edge> {
+        let to_edge = |(from, data): &(u64, EdgeData), to| {
+            self.nodes.get(from).map(|from| Edge { from: from.state.handle(), to, data: *data })
+        };
+        self.nodes
+            .values()
+            .flat_map(|node| node.before.iter().filter_map(move |before| to_edge(before, node.state.handle())))
+            .collect()
+    }
+}
+
+impl GraphState {
+    /// Adds edges: all of them, or none.
+    ///
+    /// # Safety
+    /// The handle rule.
+    pub(crate) unsafe fn add_edges(&self, edges: &[Edge]) -> Result<()> {
+        let mut contents = self.lock();
+        let mut added = Vec::with_capacity(edges.len());
+        let result = edges.iter().try_for_each(|edge| {
+            // SAFETY: the caller's word.
+            let (from, to) = unsafe { (self.number_of(edge.from)?, self.number_of(edge.to)?) };
+            let to_kernel = matches!(*contents.node(to)?.action, Action::Kernel(_));
+            contents.check_data(from, to_kernel, edge.data)?;
+            if from == to {
+                return Err(Failure::argument(Status::INVALID_VALUE, "a node cannot depend on itself"));
+            }
+            if contents.node(to)?.before.iter().any(|(other, _)| *other == from) {
+                return Err(Failure::argument(Status::INVALID_VALUE, "an edge is there already"));
+            }
+            contents.link(&[(from, edge.data)], to);
+            contents.node_mut(to)?.before.push((from, edge.data));
+            added.push((from, to));
+            Ok(())
+        });
+        if result.is_err() {
+            for (from, to) in added {
+                contents.unlink(from, to);
+            }
+        }
+        result
+    }
+
+    /// Removes edges: all of them, or none.
+    ///
+    /// # Safety
+    /// The handle rule.
+    pub(crate) unsafe fn remove_edges(&self, edges: &[Edge]) -> Result<()> {
+        let mut contents = self.lock();
+        if !edges.is_empty() && contents.has_memory_nodes() {
+            return Err(Failure::new(Status::NOT_SUPPORTED));
+        }
+        let mut found = HashSet::with_capacity(edges.len());
+        for edge in edges {
+            // SAFETY: the caller's word.
+            let (from, to) = unsafe { (self.number_of(edge.from)?, self.number_of(edge.to)?) };
+            let there = contents.node(to)?.before.contains(&(from, edge.data));
+            if !there || !found.insert((from, to)) {
+                return Err(Failure::argument(Status::INVALID_VALUE, "an edge is not there"));
+            }
+        }
+        for (from, to) in found {
+            contents.unlink(from, to);
+        }
+        Ok(())
+    }
+}

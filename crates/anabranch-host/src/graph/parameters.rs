@@ -1,0 +1,202 @@
+//! What nodes do, checked as hardware checks it when they are added or changed.
+
+use super::memory::GraphBlock;
+use super::node::{Action, AllocateAction, ConditionalAction, FreeAction, KernelAction, ValueStep, ValuesAction};
+use super::state::{Contents, GraphState};
+use crate::handles;
+use crate::memory::{Lookup, check_copy_3d, check_fill};
+use crate::stream::{check_value_write, value_condition};
+use anabranch_hal::{
+    AllocationNode, ConditionalKind, ConditionalNode, Copy3d, CopyPlace, DevicePointer, EdgeData, EventHandle, Failure,
+    FillNode, FillPattern, GraphHandle, KernelNode, NodeParameters, Result, Status, ValueOperation,
+};
+use std::sync::Arc;
+
+fn invalid(what: &str) -> Failure {
+    Failure::argument(Status::INVALID_VALUE, what)
+}
+
+impl GraphState {
+    /// What a new node does. `before`: the nodes that it will depend on.
+    ///
+    /// # Safety
+    /// The handle rule, for the parameters.
+    pub(super) unsafe fn make_action(&self, before: &[(u64, EdgeData)], parameters: NodeParameters) -> Result<Action> {
+        match parameters {
+            // SAFETY: the caller's word.
+            NodeParameters::Child(graph) => unsafe { self.make_child(graph) }.map(Action::Child),
+            NodeParameters::Allocate(allocation) => self.make_allocation(before, allocation).map(Action::Allocate),
+            NodeParameters::Free(address) => self.make_free(address).map(Action::Free),
+            NodeParameters::Conditional(node) => self.make_conditional(&node).map(Action::Conditional),
+            // SAFETY: the caller's word.
+            other => unsafe { self.make_plain(other) },
+        }
+    }
+
+    /// What a node of a kind does that owns nothing of the graph.
+    ///
+    /// # Safety
+    /// The handle rule, for the parameters.
+    pub(crate) unsafe fn make_plain(&self, parameters: NodeParameters) -> Result<Action> {
+        match parameters {
+            // SAFETY: the caller's word.
+            NodeParameters::Kernel(kernel) => unsafe { make_kernel(kernel) }.map(Action::Kernel),
+            NodeParameters::Copy(copy) => {
+                if copy.extent.contains(&0) {
+                    return Err(invalid("an extent of the copy is 0"));
+                }
+                check_copy_3d(&self.core.shared.table, &copy)?;
+                Ok(Action::Copy(copy))
+            }
+            NodeParameters::Fill(fill) => self.check_fill(&fill).map(|()| Action::Fill(fill)),
+            NodeParameters::Host(work) => Ok(Action::Host(work)),
+            NodeParameters::Empty => Ok(Action::Empty),
+            NodeParameters::EventWait(event) => {
+                // SAFETY: the caller's word.
+                unsafe { share_event(event) }.map(Action::EventWait)
+            }
+            NodeParameters::EventRecord(event) => {
+                // SAFETY: the caller's word.
+                unsafe { share_event(event) }.map(Action::EventRecord)
+            }
+            NodeParameters::ValueOperations(operations) => self.make_values(operations).map(Action::Values),
+            _ => Err(Failure::new(Status::NOT_SUPPORTED)),
+        }
+    }
+
+    /// # Safety
+    /// The handle rule.
+    unsafe fn make_child(&self, graph: GraphHandle) -> Result<Arc<GraphState>> {
+        // SAFETY: the caller's word.
+        let graph = unsafe { handles::graph(graph) }?;
+        if graph.lock().has_memory_nodes() {
+            return Err(Failure::new(Status::NOT_SUPPORTED));
+        }
+        if self.is_body && !graph.can_all_be_in_body() {
+            return Err(Failure::new(Status::NOT_SUPPORTED));
+        }
+        Ok(graph.copy(self.is_body))
+    }
+
+    fn make_allocation(&self, before: &[(u64, EdgeData)], parameters: AllocationNode) -> Result<AllocateAction> {
+        if parameters.bytes == 0 {
+            return Err(invalid("none can be allocated of no size"));
+        }
+        self.core.shared.device(parameters.device.0)?;
+        for peer in &parameters.access {
+            self.core.shared.device(peer.0)?;
+        }
+        let reused = self.lock().reusable_block(before, parameters.device.0, parameters.bytes);
+        let block = match reused {
+            Some(block) => block,
+            None => GraphBlock::reserve(&self.core, parameters.device.0, parameters.bytes)?,
+        };
+        let parameters = AllocationNode { address: DevicePointer(block.address()), ..parameters };
+        Ok(AllocateAction { parameters, block })
+    }
+
+    fn make_free(&self, address: DevicePointer) -> Result<FreeAction> {
+        let block = self.core.shared.graph_memory.block(address.0);
+        let block = block.ok_or_else(|| invalid("the address is not one that a graph has allocated"))?;
+        if self.lock().is_freed(&block) {
+            return Err(invalid("the graph frees the memory already"));
+        }
+        Ok(FreeAction { address, block })
+    }
+
+    fn make_values(&self, parameters: Vec<ValueOperation>) -> Result<ValuesAction> {
+        if parameters.is_empty() {
+            return Err(invalid("there is no value operation"));
+        }
+        let steps = parameters.iter().map(|operation| match *operation {
+            // SAFETY: whoever launches the graph vouches for the address; its alignment is checked.
+            ValueOperation::Wait { address, value, flags } => unsafe {
+                value_condition(&self.core, address, value, flags).map(ValueStep::Wait)
+            },
+            ValueOperation::Write { address, value, flags } => {
+                check_value_write(&self.core, address, value, flags)?;
+                Ok(ValueStep::Write { address: address.0, value })
+            }
+        });
+        let steps = steps.collect::<Result<_>>()?;
+        Ok(ValuesAction { parameters, steps })
+    }
+
+    fn make_conditional(&self, node: &ConditionalNode) -> Result<ConditionalAction> {
+        let fits = match node.kind {
+            ConditionalKind::If => (1..=2).contains(&node.body_count),
+            ConditionalKind::While => node.body_count == 1,
+            ConditionalKind::Switch => node.body_count > 0,
+        };
+        if !fits {
+            return Err(invalid("a conditional node of this kind cannot have as many graphs"));
+        }
+        self.lock().use_conditional(node.handle)?;
+        let body = || Self::with(&self.core, Arc::clone(&self.retention), true, Contents::default());
+        let bodies = (0..node.body_count).map(|_| body()).collect();
+        Ok(ConditionalAction { handle: node.handle, kind: node.kind, bodies })
+    }
+
+    fn check_fill(&self, fill: &FillNode) -> Result<()> {
+        if matches!(fill.pattern, FillPattern::U64(_)) {
+            return Err(invalid("a node fills with patterns of 1, 2 or 4 bytes"));
+        }
+        if fill.width == 0 || fill.height == 0 {
+            return Err(invalid("an extent of the fill is 0"));
+        }
+        let overflow = || invalid("the fill ends outside of all memory");
+        let row = fill.width.checked_mul(fill.pattern.width()).ok_or_else(overflow)?;
+        if fill.height > 1 && (fill.pitch < row || !fill.pitch.is_multiple_of(fill.pattern.width())) {
+            return Err(invalid("the rows of the fill overlap, or are not aligned"));
+        }
+        let last = (fill.height - 1).checked_mul(fill.pitch).filter(|_| fill.height > 1).unwrap_or(0);
+        let bytes = last.checked_add(row).ok_or_else(overflow)?;
+        check_fill(&self.core.shared.table, fill.address.0, fill.pattern, bytes)
+    }
+
+    /// Replaces what a node does by something of the same kind.
+    ///
+    /// # Safety
+    /// The handle rule, for the parameters too.
+    pub(crate) unsafe fn set_parameters(&self, number: u64, parameters: NodeParameters) -> Result<()> {
+        if self.lock().node(number)?.kind() != parameters.kind() {
+            return Err(invalid("the parameters are those of another kind of node"));
+        }
+        // SAFETY: the caller's word.
+        let action = Arc::new(unsafe { self.make_plain(parameters) }?);
+        let before = std::mem::replace(&mut self.lock().node_mut(number)?.action, action);
+        // Without the lock, because what it holds is the caller's.
+        drop(before);
+        Ok(())
+    }
+
+    /// A copy of one row as the parameters of a node. An address that is no memory of the driver's is a host address.
+    #[allow(dead_code, reason = "captures need it")]
+    pub(crate) fn linear_copy(&self, destination: u64, source: u64, bytes: usize) -> Copy3d {
+        let place = |address| CopyPlace {
+            address,
+            host: self.core.shared.table.find(address, bytes) == Lookup::Unknown,
+            pitch: bytes,
+            height: 1,
+            origin: [0; 3],
+        };
+        Copy3d { source: place(source), destination: place(destination), extent: [bytes, 1, 1] }
+    }
+}
+
+/// # Safety
+/// The handle rule.
+unsafe fn make_kernel(parameters: KernelNode) -> Result<KernelAction> {
+    // SAFETY: the caller's word.
+    let function = unsafe { handles::function(parameters.function) }?;
+    // SAFETY: the node runs only in launches, for which the caller vouches that the module is still loaded.
+    let work = unsafe { function.prepare(&parameters) }?;
+    Ok(KernelAction { core: Arc::clone(&function.core), work: Arc::new(work), parameters })
+}
+
+/// # Safety
+/// The handle rule.
+unsafe fn share_event(event: EventHandle) -> Result<Arc<crate::event::EventState>> {
+    // SAFETY: the caller's word.
+    unsafe { handles::event(event) }?.share().ok_or(Failure::new(Status::INVALID_HANDLE))
+}

@@ -1,0 +1,177 @@
+//! Captures that end on every way out.
+
+use super::Stream;
+use crate::error::Result;
+use crate::graph::{Dependencies, ExecutableGraph, Graph};
+use anabranch_hal::{CaptureMode, InstantiateFlags};
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+/// A stream while it captures, inside of [`Stream::capture`]. It can be used like the [`Stream`]. It cannot leave the
+/// closure or its thread.
+#[derive(Debug)]
+pub struct CaptureScope<'scope> {
+    stream: &'scope Stream,
+    mode: CaptureMode,
+    /// Invariant, and of one thread.
+    scope: PhantomData<(&'scope mut &'scope (), *const ())>,
+}
+
+impl Deref for CaptureScope<'_> {
+    type Target = Stream;
+
+    fn deref(&self) -> &Stream {
+        self.stream
+    }
+}
+
+impl<'scope> CaptureScope<'scope> {
+    pub(super) fn new(stream: &'scope Stream, mode: CaptureMode) -> Self {
+        Self { stream, mode, scope: PhantomData }
+    }
+
+    /// The stream.
+    pub fn stream(&self) -> &'scope Stream {
+        self.stream
+    }
+
+    /// The mode of the capture.
+    pub fn mode(&self) -> CaptureMode {
+        self.mode
+    }
+
+    /// Draws another stream into the capture: its later work comes after what is captured here so far. The same as
+    /// `other.wait_stream(scope)`.
+    ///
+    /// # Errors
+    /// As [`Stream::wait_stream`].
+    pub fn fork(&self, other: &Stream) -> Result<()> {
+        other.wait_stream(self.stream)
+    }
+
+    /// Lets later work here come after what `other` has captured so far. The same as `scope.wait_stream(other)`.
+    ///
+    /// # Errors
+    /// As [`Stream::wait_stream`].
+    pub fn join(&self, other: &Stream) -> Result<()> {
+        self.stream.wait_stream(other)
+    }
+}
+
+/// Ends the capture when the closure panics.
+pub(super) struct EndOnDrop<'a>(pub(super) &'a Stream);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        // Whatever comes of it, the stream is usable again; a graph is dropped.
+        let _ = self.0.end_capture();
+    }
+}
+
+impl Stream {
+    /// Captures what `body` puts into this stream, and into streams that are made to wait for it, into a graph. Nothing of
+    /// it runs. The capture is ended on every way out, a panic included, and the streams are usable afterwards in every
+    /// case.
+    ///
+    /// The graph keeps what was captured: buffers, modules, events, closures. Buffers allocated inside belong to the graph:
+    /// launches allocate them, and free them where they are dropped inside of the closure.
+    ///
+    /// ```
+    /// use anabranch::CaptureMode;
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// let (stream, other) = (context.create_stream()?, context.create_stream()?);
+    /// let source = stream.upload(&[1u32, 2, 3, 4])?;
+    /// let (mut left, mut right) = (stream.allocate_zeroed::<u32>(2)?, stream.allocate_zeroed::<u32>(2)?);
+    ///
+    /// let graph = stream.capture(CaptureMode::Global, |scope| {
+    ///     scope.fork(&other)?;
+    ///     scope.copy(&mut left, source.slice(..2)?)?;
+    ///     other.copy(&mut right, source.slice(2..)?)?;
+    ///     scope.join(&other)
+    /// })?;
+    /// assert_eq!(graph.nodes()?.len(), 2);
+    ///
+    /// let executable = graph.instantiate()?;
+    /// executable.launch(&stream)?;
+    /// assert_eq!(stream.download(&left)?, [1, 2]);
+    /// assert_eq!(stream.download(&right)?, [3, 4]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// Follows `cuStreamBeginCapture` and `cuStreamEndCapture`. Warp calls it `ScopedCapture`.
+    ///
+    /// # Errors
+    /// The body's error, else as [`begin_capture`](Self::begin_capture) and [`end_capture`](Self::end_capture).
+    pub fn capture<F>(&self, mode: CaptureMode, body: F) -> Result<Graph>
+    where
+        F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
+    {
+        self.begin_capture(mode)?;
+        self.run_body(mode, body)
+    }
+
+    /// As [`capture`](Self::capture), into a graph that exists, below the given nodes of it. When it fails, the graph may
+    /// have new nodes all the same. Follows `cuStreamBeginCaptureToGraph`.
+    ///
+    /// # Errors
+    /// As [`capture`](Self::capture); 1 when a node is not of the graph; 801 where the driver is too old.
+    pub fn capture_into<F>(
+        &self,
+        graph: &mut Graph,
+        dependencies: impl Dependencies,
+        mode: CaptureMode,
+        body: F,
+    ) -> Result<()>
+    where
+        F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
+    {
+        self.begin_capture_to_object(graph.object(), &dependencies.list(), mode, None)?;
+        self.run_body(mode, body).map(drop)
+    }
+
+    /// Runs the body of a capture that has begun, and ends it.
+    pub(super) fn run_body<F>(&self, mode: CaptureMode, body: F) -> Result<Graph>
+    where
+        F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
+    {
+        let end = EndOnDrop(self);
+        let result = body(&CaptureScope::new(self, mode));
+        std::mem::forget(end);
+        let ended = self.end_capture();
+        // The body's error says more than what the capture made of it.
+        result.and(ended)
+    }
+
+    /// [Captures](Self::capture) and [instantiates](Graph::instantiate).
+    ///
+    /// # Errors
+    /// As [`capture`](Self::capture) and [`Graph::instantiate`].
+    pub fn capture_executable<F>(&self, mode: CaptureMode, body: F) -> Result<ExecutableGraph>
+    where
+        F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
+    {
+        self.capture_executable_with_flags(mode, InstantiateFlags::empty(), body)
+    }
+
+    /// As [`capture_executable`](Self::capture_executable), with flags. With [`InstantiateFlags::UPLOAD`] it is uploaded in
+    /// the order of this stream.
+    ///
+    /// # Errors
+    /// As [`capture`](Self::capture) and [`Graph::instantiate_with_flags`].
+    pub fn capture_executable_with_flags<F>(
+        &self,
+        mode: CaptureMode,
+        flags: InstantiateFlags,
+        body: F,
+    ) -> Result<ExecutableGraph>
+    where
+        F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
+    {
+        let graph = self.capture(mode, body)?;
+        if flags.contains(InstantiateFlags::UPLOAD) {
+            graph.instantiate_and_upload(flags, self)
+        } else {
+            graph.instantiate_with_flags(flags)
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! What this library keeps of a capture: the streams in it, the memory they use and what else its graph must keep.
+
+use crate::context::ContextCore;
+use crate::error::Result;
+use crate::event::RawEvent;
+use crate::graph::{Graph, GraphObject, GraphParts, Node, NodeTable, next_graph_number};
+use crate::memory::Allocation;
+use crate::stream::{Ownership, StreamCore};
+use anabranch_hal::{Access, DevicePointer, EventFlags, GraphHandle, GraphNodeHandle, Retained};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Which capture a stream takes part in. Whatever stands for the same stream shares it.
+#[derive(Default)]
+pub(crate) struct CaptureSlot {
+    active: AtomicBool,
+    state: Mutex<Option<Arc<CaptureState>>>,
+}
+
+impl CaptureSlot {
+    #[inline(always)]
+    pub(crate) fn is_active(&self) -> bool {
+        self.active.load(Ordering::Acquire)
+    }
+
+    #[cold]
+    pub(crate) fn get(&self) -> Option<Arc<CaptureState>> {
+        self.state.lock().clone()
+    }
+
+    fn set(&self, state: &Arc<CaptureState>) {
+        *self.state.lock() = Some(state.clone());
+        self.active.store(true, Ordering::Release);
+    }
+
+    /// Forgets the capture, unless the stream takes part in another meanwhile.
+    fn clear(&self, state: &CaptureState) {
+        let mut slot = self.state.lock();
+        if slot.as_ref().is_some_and(|current| std::ptr::eq(&raw const **current, state)) {
+            self.active.store(false, Ordering::Release);
+            // Dropped after the lock, because it drops what the capture kept.
+            let gone = slot.take();
+            drop(slot);
+            drop(gone);
+        }
+    }
+}
+
+/// A capture that was begun through this library.
+pub(crate) struct CaptureState {
+    /// The number of the graph that is being made.
+    graph: u64,
+    origin: u64,
+    /// The capture in whose conditional node's graph this one captures.
+    outer: Option<Arc<CaptureState>>,
+    /// The graph that is captured into, if it was there before.
+    into: Option<Arc<GraphObject>>,
+    inner: Mutex<Inner>,
+}
+
+/// What is left of a capture that is over.
+pub(crate) struct FinishedCapture {
+    graph: u64,
+    into: Option<Arc<GraphObject>>,
+    nodes: NodeTable,
+    pub(crate) parts: GraphParts,
+}
+
+struct Inner {
+    over: bool,
+    slots: Vec<Weak<CaptureSlot>>,
+    /// Uses of memory within the capture, by address.
+    uses: HashMap<u64, CapturedUses>,
+    parts: GraphParts,
+    nodes: NodeTable,
+    /// What else is kept, by address.
+    kept: HashMap<usize, Retained>,
+}
+
+/// The streams that use a piece of memory within a capture.
+#[derive(Default)]
+struct CapturedUses {
+    writer: Option<LastUse>,
+    readers: SmallVec<[LastUse; 2]>,
+}
+
+/// A stream's last use, as far as others can wait for it.
+#[derive(Clone)]
+struct LastUse {
+    stream: Arc<StreamCore>,
+    /// Where the stream was dropped during the capture: its work up to then.
+    end: Option<Arc<RawEvent>>,
+}
+
+impl CaptureState {
+    pub(crate) fn new(
+        origin: &StreamCore,
+        into: Option<&Arc<GraphObject>>,
+        outer: Option<Arc<CaptureState>>,
+    ) -> Arc<Self> {
+        let graph = into.map_or_else(next_graph_number, |into| into.number());
+        let inner = Inner {
+            over: false,
+            slots: Vec::new(),
+            uses: HashMap::new(),
+            parts: GraphParts::default(),
+            nodes: NodeTable::new(graph),
+            kept: HashMap::new(),
+        };
+        Arc::new(Self { graph, origin: origin.id(), outer, into: into.cloned(), inner: Mutex::new(inner) })
+    }
+
+    /// The node of that handle, which belongs to the graph that is being made.
+    pub(crate) fn enter_node(&self, node: GraphNodeHandle) -> Node {
+        match &self.into {
+            Some(into) => into.lock().nodes.enter(node),
+            None => self.inner.lock().nodes.enter(node),
+        }
+    }
+
+    /// The handle of a node of the graph that is being made.
+    pub(crate) fn find_node(&self, node: Node) -> Option<GraphNodeHandle> {
+        match &self.into {
+            Some(into) => into.lock().nodes.find(node),
+            None => self.inner.lock().nodes.find(node),
+        }
+    }
+
+    pub(crate) fn graph(&self) -> u64 {
+        self.graph
+    }
+
+    pub(crate) fn is_origin(&self, stream: &StreamCore) -> bool {
+        self.origin == stream.id()
+    }
+
+    /// Whether memory of the graph of that number can be used here.
+    pub(crate) fn owns(&self, graph: u64) -> bool {
+        self.graph == graph || self.outer.as_ref().is_some_and(|outer| outer.owns(graph))
+    }
+
+    /// Notes that a stream takes part.
+    pub(crate) fn admit(self: &Arc<Self>, stream: &StreamCore) {
+        let mut inner = self.inner.lock();
+        if inner.over {
+            return;
+        }
+        let slot = stream.capture_slot();
+        if !inner.slots.iter().any(|known| known.as_ptr() == Arc::as_ptr(slot)) {
+            inner.slots.push(Arc::downgrade(slot));
+        }
+        slot.set(self);
+    }
+
+    /// Keeps something for as long as the graph can run.
+    pub(crate) fn keep<T: Any + Send + Sync>(&self, object: &Arc<T>) {
+        let mut inner = self.inner.lock();
+        let address = Arc::as_ptr(object).cast::<()>() as usize;
+        inner.kept.entry(address).or_insert_with(|| object.clone());
+    }
+
+    /// Orders a use of memory within the capture, and keeps the memory for the graph.
+    pub(crate) fn use_memory(&self, memory: &Arc<Allocation>, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
+        self.order(memory.address(), stream, access)?;
+        self.inner.lock().parts.add(memory, access);
+        Ok(())
+    }
+
+    /// Orders a use of memory that the graph itself allocates.
+    pub(crate) fn use_graph_memory(&self, memory: &Allocation, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
+        self.order(memory.address(), stream, access)
+    }
+
+    fn order(&self, address: DevicePointer, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
+        // Waiting draws the stream into the capture, which takes the lock.
+        let earlier = {
+            let inner = self.inner.lock();
+            inner.uses.get(&address.0).map(|uses| uses.before(access)).unwrap_or_default()
+        };
+        for last in earlier {
+            match &last.end {
+                Some(end) => stream.wait_for_captured(end)?,
+                None => stream.follow(&last.stream)?,
+            }
+        }
+        let mut inner = self.inner.lock();
+        if !inner.over {
+            inner.uses.entry(address.0).or_default().note(stream, access);
+        }
+        Ok(())
+    }
+
+    /// Orders later work of `stream` behind everything that has used memory in the capture.
+    pub(crate) fn join_all(&self, stream: &Arc<StreamCore>) -> Result<()> {
+        let mut earlier: Vec<LastUse> = Vec::new();
+        for uses in self.inner.lock().uses.values() {
+            for last in uses.before(Access::Write) {
+                if !earlier.iter().any(|known| Arc::ptr_eq(&known.stream, &last.stream)) {
+                    earlier.push(last);
+                }
+            }
+        }
+        earlier.into_iter().try_for_each(|last| match &last.end {
+            Some(end) => stream.wait_for_captured(end),
+            None => stream.follow(&last.stream),
+        })
+    }
+
+    /// Takes over what another capture, whose graph is part of this one's, uses and keeps.
+    pub(crate) fn take_over(&self, parts: &GraphParts, stream: &Arc<StreamCore>) -> Result<()> {
+        for (memory, access) in parts.memory() {
+            self.use_memory(memory, stream, *access)?;
+        }
+        Ok(())
+    }
+
+    /// A stream is dropped while it takes part.
+    pub(crate) fn stream_ends(&self, stream: &StreamCore, ownership: Ownership) {
+        if ownership == Ownership::Owned && self.is_origin(stream) {
+            // Nobody can end the capture any more.
+            self.finish();
+            return;
+        }
+        let end = stream.record_captured().ok().map(Arc::new);
+        let mut inner = self.inner.lock();
+        for uses in inner.uses.values_mut() {
+            for last in uses.writer.iter_mut().chain(&mut uses.readers) {
+                if last.stream.id() == stream.id() {
+                    last.end.clone_from(&end);
+                }
+            }
+        }
+    }
+
+    /// Memory that a capture allocated is dropped: within the capture that frees it, at each launch; later it stays the
+    /// graph's.
+    pub(crate) fn drop_graph_memory(graph: u64, address: DevicePointer, home: &Arc<StreamCore>) {
+        let Some(capture) = home.capture().filter(|capture| capture.graph == graph) else { return };
+        // Where an edge or the free cannot be had, the memory stays allocated after a launch, as if it were kept.
+        if capture.order(address, home, Access::Write).is_ok() {
+            home.free_captured(address);
+        }
+        capture.inner.lock().uses.remove(&address.0);
+    }
+
+    /// Lets all streams go, and returns what the graph must keep.
+    pub(crate) fn finish(&self) -> FinishedCapture {
+        let (slots, uses, mut parts, kept, nodes) = {
+            let mut inner = self.inner.lock();
+            inner.over = true;
+            (
+                std::mem::take(&mut inner.slots),
+                std::mem::take(&mut inner.uses),
+                std::mem::take(&mut inner.parts),
+                std::mem::take(&mut inner.kept),
+                std::mem::replace(&mut inner.nodes, NodeTable::new(self.graph)),
+            )
+        };
+        for slot in slots {
+            if let Some(slot) = slot.upgrade() {
+                slot.clear(self);
+            }
+        }
+        drop(uses);
+        parts.keep_all(kept.into_values());
+        FinishedCapture { graph: self.graph, into: self.into.clone(), nodes, parts }
+    }
+}
+
+impl FinishedCapture {
+    /// The capture has failed. A graph that was there before has the new nodes all the same.
+    pub(crate) fn failed(self) {
+        if let Some(object) = self.into {
+            let retained = self.parts.to_retained();
+            object.take_over(self.parts);
+            if let Some(retained) = retained {
+                let _lock = object.lock();
+                // If the driver cannot keep it, it is kept for ever, which is better than nodes that use what is gone.
+                if object.retain(retained.clone()).is_err() {
+                    std::mem::forget(retained);
+                }
+            }
+        }
+    }
+
+    /// The graph, with all that it must keep.
+    pub(crate) fn into_graph(self, context: &Arc<ContextCore>, handle: GraphHandle) -> Result<Graph> {
+        let retained = self.parts.to_retained();
+        let object = match self.into {
+            Some(object) => {
+                object.take_over(self.parts);
+                object
+            }
+            None => GraphObject::captured(context, handle, self.graph, self.nodes, self.parts),
+        };
+        if let Some(retained) = retained {
+            let _lock = object.lock();
+            object.retain(retained)?;
+        }
+        Ok(Graph::from_object(object))
+    }
+}
+
+impl CapturedUses {
+    /// What a use must come after.
+    fn before(&self, access: Access) -> Vec<LastUse> {
+        match access {
+            Access::Read => self.writer.iter().cloned().collect(),
+            Access::Write => self.writer.iter().chain(&self.readers).cloned().collect(),
+        }
+    }
+
+    fn note(&mut self, stream: &Arc<StreamCore>, access: Access) {
+        let last = || LastUse { stream: stream.clone(), end: None };
+        match access {
+            Access::Write => *self = Self { writer: Some(last()), readers: SmallVec::new() },
+            Access::Read => {
+                if !self.readers.iter().any(|reader| Arc::ptr_eq(&reader.stream, stream)) {
+                    self.readers.push(last());
+                }
+            }
+        }
+    }
+}
+
+impl StreamCore {
+    /// An event recorded within the capture that the stream takes part in.
+    fn record_captured(&self) -> Result<RawEvent> {
+        let context: &Arc<ContextCore> = self.context();
+        let event = RawEvent::create(context, EventFlags::DISABLE_TIMING)?;
+        self.record_raw(&event)?;
+        Ok(event)
+    }
+}

@@ -1,0 +1,237 @@
+//! A graph as data: what its nodes are and do, for people and programs to look at.
+
+use super::{Graph, Node};
+use crate::error::Result;
+use anabranch_hal::{
+    ConditionalKind, CopyPlace, Driver, EdgeKind, GraphHandle, GraphNodeHandle, GraphNodeKind, NodeParameters, Value,
+    ValueOperation,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A graph as data.
+#[derive(Clone, Debug, Serialize)]
+pub struct GraphDescription {
+    /// The nodes.
+    pub nodes: Vec<NodeDescription>,
+    /// The edges.
+    pub edges: Vec<EdgeDescription>,
+}
+
+/// A node as data.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeDescription {
+    /// Its number among the nodes of its graph.
+    pub number: u64,
+    /// Its kind, such as `kernel`.
+    pub kind: String,
+    /// The kernel's name, or what the node does in a word or two.
+    pub label: String,
+    /// Its parameters by name.
+    pub parameters: BTreeMap<&'static str, String>,
+    /// The graphs inside of a child or conditional node.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub graphs: Vec<GraphDescription>,
+}
+
+/// An edge as data.
+#[derive(Clone, Debug, Serialize)]
+pub struct EdgeDescription {
+    /// The number of the earlier node.
+    pub from: u64,
+    /// The number of the node that depends on it.
+    pub to: u64,
+    /// `programmatic` where the edge is no full dependency.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+}
+
+impl Graph {
+    /// The graph as data: kinds, kernel names and parameters of all nodes, the graphs inside of nodes included.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    pub fn describe(&self) -> Result<GraphDescription> {
+        let nodes = self.nodes()?;
+        let edges = self.edges()?;
+        let state = self.object.lock();
+        let context = self.object.context();
+        let describer = Describer { driver: context.driver(), context: context.handle() };
+        let handle = |node: Node| state.nodes.find(node);
+        let nodes = nodes.into_iter().filter_map(|node| Some(describer.node(node.number(), handle(node)?))).collect();
+        let edges = edges
+            .iter()
+            .map(|edge| EdgeDescription {
+                from: edge.from.number(),
+                to: edge.to.number(),
+                kind: edge_kind(edge.data.kind),
+            })
+            .collect();
+        Ok(GraphDescription { nodes, edges })
+    }
+}
+
+fn edge_kind(kind: EdgeKind) -> Option<String> {
+    match kind {
+        EdgeKind::FULL => None,
+        EdgeKind::PROGRAMMATIC => Some("programmatic".to_owned()),
+        EdgeKind(other) => Some(format!("kind {other}")),
+    }
+}
+
+struct Describer<'a> {
+    driver: &'a dyn Driver,
+    context: anabranch_hal::ContextHandle,
+}
+
+impl Describer<'_> {
+    /// A graph inside of a node. What the driver does not say is left out.
+    fn graph(&self, graph: GraphHandle) -> GraphDescription {
+        // SAFETY: the graph belongs to a node of a graph that is live and locked.
+        let (nodes, edges) = unsafe {
+            (
+                self.driver.graph_nodes(self.context, graph).unwrap_or_default(),
+                self.driver.graph_edges(self.context, graph).unwrap_or_default(),
+            )
+        };
+        let number = |node: GraphNodeHandle| nodes.iter().position(|&other| other == node).unwrap_or(0) as u64;
+        GraphDescription {
+            edges: edges
+                .iter()
+                .map(|edge| EdgeDescription {
+                    from: number(edge.from),
+                    to: number(edge.to),
+                    kind: edge_kind(edge.data.kind),
+                })
+                .collect(),
+            nodes: nodes.iter().enumerate().map(|(place, &node)| self.node(place as u64, node)).collect(),
+        }
+    }
+
+    fn node(&self, number: u64, node: GraphNodeHandle) -> NodeDescription {
+        // SAFETY: the node belongs to a graph that is live and locked.
+        let (kind, parameters) = unsafe {
+            (self.driver.graph_node_kind(self.context, node), self.driver.graph_node_parameters(self.context, node))
+        };
+        let kind = match (&kind, &parameters) {
+            (Ok(kind), _) => *kind,
+            (Err(_), Ok(parameters)) => parameters.kind(),
+            (Err(_), Err(_)) => GraphNodeKind(u32::MAX),
+        };
+        let mut description = NodeDescription {
+            number,
+            kind: kind.to_string(),
+            label: kind.to_string(),
+            parameters: BTreeMap::new(),
+            graphs: Vec::new(),
+        };
+        if let Ok(parameters) = parameters {
+            self.fill(&mut description, &parameters);
+        }
+        description
+    }
+
+    fn fill(&self, description: &mut NodeDescription, parameters: &NodeParameters) {
+        let mut set = |name: &'static str, value: String| {
+            description.parameters.insert(name, value);
+        };
+        match parameters {
+            NodeParameters::Kernel(kernel) => {
+                set("grid", extents(kernel.grid));
+                set("block", extents(kernel.block));
+                if let Some(cluster) = kernel.cluster {
+                    set("cluster", extents(cluster));
+                }
+                if kernel.dynamic_shared_bytes > 0 {
+                    set("dynamic shared memory", format!("{} bytes", kernel.dynamic_shared_bytes));
+                }
+                if kernel.cooperative {
+                    set("cooperative", "yes".to_owned());
+                }
+                if let Some(priority) = kernel.priority {
+                    set("priority", priority.to_string());
+                }
+                if !kernel.arguments.is_empty() {
+                    set("arguments", kernel.arguments.iter().map(|bytes| number(bytes)).collect::<Vec<_>>().join(", "));
+                }
+                // SAFETY: the kernel is one of a live node's.
+                let name = unsafe { self.driver.function_name(self.context, kernel.function) };
+                if let Ok(name) = name {
+                    description.label = name;
+                }
+            }
+            NodeParameters::Copy(copy) => {
+                set("from", place(&copy.source));
+                set("to", place(&copy.destination));
+                set("extent", copy.extent.map(|extent| extent.to_string()).join(" × "));
+                let bytes: usize = copy.extent.iter().product();
+                description.label = format!("copy {bytes} bytes");
+            }
+            NodeParameters::Fill(fill) => {
+                set("address", format!("{:#x}", fill.address.0));
+                set("pattern", format!("{:?}", fill.pattern));
+                set("elements", format!("{} × {}", fill.width, fill.height));
+                description.label = format!("fill {} bytes", fill.width * fill.height * fill.pattern.width());
+            }
+            NodeParameters::EventWait(event) | NodeParameters::EventRecord(event) => {
+                set("event", format!("{:#x}", event.as_raw()));
+            }
+            NodeParameters::Allocate(allocation) => {
+                set("address", format!("{:#x}", allocation.address.0));
+                set("bytes", allocation.bytes.to_string());
+                description.label = format!("allocate {} bytes", allocation.bytes);
+            }
+            NodeParameters::Free(address) => set("address", format!("{:#x}", address.0)),
+            NodeParameters::ValueOperations(operations) => {
+                set("operations", operations.iter().map(operation).collect::<Vec<_>>().join(", "));
+            }
+            NodeParameters::Child(child) => description.graphs.push(self.graph(*child)),
+            NodeParameters::Conditional(conditional) => {
+                let kind = match conditional.kind {
+                    ConditionalKind::If => "if",
+                    ConditionalKind::While => "while",
+                    ConditionalKind::Switch => "switch",
+                };
+                description.label = kind.to_owned();
+                description.graphs = conditional.bodies.iter().map(|&body| self.graph(body)).collect();
+            }
+            _ => {}
+        }
+    }
+}
+
+fn extents([x, y, z]: [u32; 3]) -> String {
+    format!("{x} × {y} × {z}")
+}
+
+/// An argument's bytes as a number, which is what most are.
+fn number(bytes: &[u8]) -> String {
+    match bytes.len() {
+        1..=8 => {
+            let mut padded = [0; 8];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            format!("{:#x}", u64::from_le_bytes(padded))
+        }
+        length => format!("{length} bytes"),
+    }
+}
+
+fn place(place: &CopyPlace) -> String {
+    let kind = if place.host { "host" } else { "device" };
+    format!("{kind} {:#x}", place.address)
+}
+
+fn operation(operation: &ValueOperation) -> String {
+    let value = |value: &Value| match value {
+        Value::U32(value) => u64::from(*value),
+        Value::U64(value) => *value,
+    };
+    match operation {
+        ValueOperation::Wait { address, value: awaited, .. } => {
+            format!("wait for {} at {:#x}", value(awaited), address.0)
+        }
+        ValueOperation::Write { address, value: written, .. } => {
+            format!("write {} at {:#x}", value(written), address.0)
+        }
+    }
+}

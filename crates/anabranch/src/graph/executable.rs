@@ -1,0 +1,374 @@
+//! Executable graphs.
+
+use super::node::Node;
+use super::parts::{GraphParts, KeptMemory};
+use super::{Graph, GraphObject, NodeWork};
+use crate::context::{Context, ContextCore, other_context};
+use crate::drop_error;
+use crate::error::{Error, Result, ResultExt};
+use crate::memory::Allocation;
+use crate::reaper;
+use crate::stream::{Stream, StreamCore};
+use anabranch_hal::{Access, Detail, ExecutableGraphHandle, GraphUpdateResult, InstantiateFlags, Retained, Status};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::fmt;
+use std::sync::Arc;
+
+/// A graph made ready to be launched, any number of times, on any stream of its driver. It runs one launch at a time: each
+/// follows the earlier work of its stream, and all earlier launches of the same executable. Any thread may launch and
+/// change it. Dropping it while a launch is queued or runs is fine, and never waits.
+///
+/// A launch is ordered behind the earlier uses of the buffers in it, and later uses behind it, as for any other work.
+///
+/// Follows the Driver API's group *Graph Management* (`CUgraphExec`).
+pub struct ExecutableGraph {
+    core: Arc<ExecutableCore>,
+}
+
+pub(crate) struct ExecutableCore {
+    context: Arc<ContextCore>,
+    handle: ExecutableGraphHandle,
+    /// The graph that it was made from, whose nodes name those of the executable.
+    source: Arc<GraphObject>,
+    state: Mutex<State>,
+}
+
+/// What is under the lock, which all calls of the driver with the executable are made under.
+struct State {
+    parts: GraphParts,
+    /// The memory that the host reaches too, in the order of addresses, so that locks are always taken in one order.
+    host_visible: Vec<(Arc<Allocation>, Access)>,
+    /// What nodes were changed to refer to. The driver keeps what they referred to at first.
+    kept: Vec<Retained>,
+    /// The streams of earlier launches, for whoever drops what they use.
+    streams: SmallVec<[Arc<StreamCore>; 1]>,
+}
+
+impl State {
+    fn add(&mut self, memory: &Arc<Allocation>, access: Access) {
+        if self.parts.add(memory, access) && memory.is_host_visible() {
+            self.sort_host_visible();
+        }
+    }
+
+    fn sort_host_visible(&mut self) {
+        let visible = |(memory, _): &&(Arc<Allocation>, Access)| memory.is_host_visible();
+        self.host_visible = self.parts.memory().iter().filter(visible).cloned().collect();
+        self.host_visible.sort_by_key(|(memory, _)| Arc::as_ptr(memory) as usize);
+    }
+}
+
+/// Why a [whole-graph update](ExecutableGraph::update) was refused.
+#[derive(Clone, Debug)]
+pub struct UpdateError {
+    error: Error,
+    result: GraphUpdateResult,
+    node: Option<Node>,
+}
+
+impl UpdateError {
+    /// The error: 910 when the graphs do not fit.
+    pub fn error(&self) -> &Error {
+        &self.error
+    }
+
+    /// The reason.
+    pub fn result(&self) -> GraphUpdateResult {
+        self.result
+    }
+
+    /// The node, of the graph that the update came from, that it is about, where there is one.
+    pub fn node(&self) -> Option<Node> {
+        self.node
+    }
+}
+
+impl fmt::Display for UpdateError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.error, formatter)?;
+        match self.node {
+            Some(node) => write!(formatter, " (node {})", node.number()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for UpdateError {}
+
+impl From<UpdateError> for Error {
+    fn from(error: UpdateError) -> Self {
+        error.error
+    }
+}
+
+impl ExecutableGraph {
+    pub(super) fn new(graph: &Graph, flags: InstantiateFlags, upload: Option<&Stream>) -> Result<Self> {
+        let operation = "instantiating a graph";
+        let source = graph.object();
+        let context = source.context();
+        if let Some(stream) = upload {
+            context.require_same_driver(stream.core().context(), operation)?;
+        }
+        let stream = upload.map(|stream| stream.core().handle(operation)).transpose()?;
+        let graph_state = source.lock();
+        // SAFETY: the graph is live and locked, the stream is borrowed.
+        let handle = unsafe { context.driver().graph_instantiate(context.handle(), source.handle(), flags, stream) }
+            .during(operation, || source.place())
+            .map_err(explain_instantiation)?;
+        let mut parts = GraphParts::default();
+        parts.merge(&graph_state.parts);
+        drop(graph_state);
+        let mut state = State { parts, host_visible: Vec::new(), kept: Vec::new(), streams: SmallVec::new() };
+        state.sort_host_visible();
+        let core =
+            ExecutableCore { context: context.clone(), handle, source: source.clone(), state: Mutex::new(state) };
+        Ok(Self { core: Arc::new(core) })
+    }
+
+    /// Launches it in the order of `stream`, and returns at once. While the stream captures, it becomes a child of the
+    /// graph that is being captured.
+    ///
+    /// # Errors
+    /// 1 when memory that the graph allocated in its last launch is still allocated; 401 while the host uses pinned or
+    /// managed memory of the graph; 101 when the stream is of another back end.
+    #[inline]
+    pub fn launch(&self, stream: &Stream) -> Result<()> {
+        let operation = "launching a graph";
+        let core = stream.core();
+        let context = &self.core.context;
+        if !Arc::ptr_eq(context, core.context()) {
+            context.require_same_driver(core.context(), operation)?;
+        }
+        let handle = core.handle(operation)?;
+        let mut state = self.core.state.lock();
+        let host_visible: SmallVec<[_; 4]> = state
+            .host_visible
+            .iter()
+            .map(|(memory, access)| {
+                let guard = memory.host_access().launching();
+                guard.require(*access).map(|()| guard)
+            })
+            .collect::<Result<_>>()?;
+        for (memory, access) in state.parts.memory() {
+            memory.order(core, *access)?;
+        }
+        if let Some(capture) = core.capture() {
+            capture.keep(&self.core);
+        }
+        // SAFETY: the executable is live and locked and the stream is borrowed; what the nodes refer to is kept, and was
+        // just ordered.
+        unsafe { context.driver().executable_launch(context.handle(), self.core.handle, handle) }
+            .during(operation, || core.place())?;
+        drop(host_visible);
+        if !state.streams.iter().any(|known| Arc::ptr_eq(known, core)) {
+            state.remember(core);
+        }
+        drop(state);
+        core.queued()
+    }
+
+    /// Makes resources ready in the order of `stream`, so that the next launch need not.
+    ///
+    /// # Errors
+    /// 101 when the stream is of another back end.
+    pub fn upload(&self, stream: &Stream) -> Result<()> {
+        let operation = "uploading a graph";
+        let core = stream.core();
+        let context = &self.core.context;
+        context.require_same_driver(core.context(), operation)?;
+        let handle = core.handle(operation)?;
+        let _lock = self.core.state.lock();
+        // SAFETY: the executable is live and locked, the stream is borrowed.
+        unsafe { context.driver().executable_upload(context.handle(), self.core.handle, handle) }
+            .during(operation, || core.place())
+    }
+
+    /// Takes over what all nodes do from a graph of the same structure, from the next launch on.
+    ///
+    /// # Errors
+    /// 910 when the structure differs or a node cannot be changed so, with the reason and the node.
+    pub fn update(&self, graph: &Graph) -> Result<(), UpdateError> {
+        let operation = "updating an executable graph";
+        let mut state = self.core.state.lock();
+        let source = graph.object();
+        let mut graph_state = source.lock();
+        let context = &self.core.context;
+        // SAFETY: both are live and locked. The driver takes over what the graph keeps.
+        let updated =
+            unsafe { context.driver().executable_update(context.handle(), self.core.handle, source.handle()) };
+        match updated {
+            Ok(()) => {
+                for (memory, access) in graph_state.parts.memory() {
+                    state.add(memory, *access);
+                }
+                Ok(())
+            }
+            Err(failure) => {
+                let (result, node) = match failure.detail.as_deref() {
+                    Some(Detail::Update { result, node }) => (*result, *node),
+                    _ => (GraphUpdateResult::ERROR, None),
+                };
+                let node = node.map(|node| graph_state.nodes.enter(node));
+                Err(UpdateError { error: Error::driver(operation, failure).at(source.place()), result, node })
+            }
+        }
+    }
+
+    /// Replaces what a node does by other work of the same kind, from the next launch on. The node is that of the graph
+    /// that this was made from, which is untouched.
+    ///
+    /// # Errors
+    /// 1 when the work is of another kind or differs too much, or the node is not of that graph.
+    pub fn set_node(&self, node: Node, work: NodeWork<'_>) -> Result<()> {
+        let operation = "changing a node of an executable graph";
+        let context = &self.core.context;
+        if let Some(other) = &work.context
+            && other.handle() != context.handle()
+        {
+            return Err(other_context(operation, "work", self.core.source.place()));
+        }
+        if let Some(graph) =
+            work.memory.iter().find_map(|(memory, _)| memory.graph().filter(|&graph| !self.core.source.owns(graph)))
+        {
+            let message = format!("the memory belongs to graph {graph}");
+            return Err(Error::argument(Status::INVALID_VALUE, operation, message).at(self.core.source.place()));
+        }
+        if work.child.as_ref().is_some_and(|child| Arc::ptr_eq(child, &self.core.source)) {
+            return Err(super::own_child(operation));
+        }
+        let mut state = self.core.state.lock();
+        let source = self.core.source.lock();
+        let handle = self.core.source.node(&source, node, operation)?;
+        let child = work.child.as_ref().map(|child| child.lock());
+        for (memory, access) in &work.memory {
+            state.kept.push(Arc::new(KeptMemory::new(memory, *access)));
+            state.add(memory, *access);
+        }
+        if let Some(child) = &child {
+            for (memory, access) in child.parts.memory() {
+                state.kept.push(Arc::new(KeptMemory::new(memory, *access)));
+                state.add(memory, *access);
+            }
+            state.kept.extend(child.parts.to_retained());
+        }
+        state.kept.extend(work.kept.iter().cloned());
+        // SAFETY: the executable, its source and the child are live and locked; what the work refers to is kept.
+        unsafe {
+            context.driver().executable_set_node_parameters(
+                context.handle(),
+                self.core.handle,
+                handle,
+                &work.parameters,
+            )
+        }
+        .during(operation, || self.core.source.place())
+    }
+
+    /// Lets a kernel, copy or fill do nothing, or do its work again, from the next launch on.
+    ///
+    /// # Errors
+    /// 1 for other kinds of node, and when the node is not of the graph that this was made from.
+    pub fn set_node_enabled(&self, node: Node, enabled: bool) -> Result<()> {
+        let operation = "enabling a node of an executable graph";
+        let _lock = self.core.state.lock();
+        let source = self.core.source.lock();
+        let handle = self.core.source.node(&source, node, operation)?;
+        let context = &self.core.context;
+        // SAFETY: the executable and its source are live and locked. A node without effect leaves memory initialised as it
+        // was.
+        unsafe { context.driver().executable_set_node_enabled(context.handle(), self.core.handle, handle, enabled) }
+            .during(operation, || self.core.source.place())
+    }
+
+    /// Whether a kernel, copy or fill does its work.
+    ///
+    /// # Errors
+    /// As [`set_node_enabled`](Self::set_node_enabled).
+    pub fn is_node_enabled(&self, node: Node) -> Result<bool> {
+        let operation = "asking whether a node is enabled";
+        let _lock = self.core.state.lock();
+        let source = self.core.source.lock();
+        let handle = self.core.source.node(&source, node, operation)?;
+        let context = &self.core.context;
+        // SAFETY: the executable and its source are live and locked.
+        unsafe { context.driver().executable_node_enabled(context.handle(), self.core.handle, handle) }
+            .during(operation, || self.core.source.place())
+    }
+
+    /// The flags that it was made with.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    pub fn flags(&self) -> Result<InstantiateFlags> {
+        let _lock = self.core.state.lock();
+        let context = &self.core.context;
+        // SAFETY: the executable is live and locked.
+        unsafe { context.driver().executable_flags(context.handle(), self.core.handle) }
+            .during("asking for the flags of an executable graph", || context.place())
+    }
+
+    /// The number of the graph that it was made from, which its nodes carry. Unique in this process for ever.
+    pub fn graph_id(&self) -> u64 {
+        self.core.source.number()
+    }
+
+    /// The context of the graph that it was made from.
+    pub fn context(&self) -> Context {
+        Context::from_core(self.core.context.clone())
+    }
+
+    /// The driver's handle. It is valid as long as this executable. Drivers do not synchronise executable graphs: whoever
+    /// uses the handle sees to it that no other thread uses this meanwhile.
+    pub fn as_raw(&self) -> ExecutableGraphHandle {
+        self.core.handle
+    }
+}
+
+impl State {
+    #[cold]
+    fn remember(&mut self, stream: &Arc<StreamCore>) {
+        // Streams that are gone, and whose work is done, have nothing to wait for.
+        self.streams.retain(|stream| {
+            stream.is_live() || stream.checkpoint().is_ok_and(|event| event.is_some_and(|event| !event.is_over()))
+        });
+        self.streams.push(stream.clone());
+    }
+}
+
+impl Drop for ExecutableCore {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        let (kept, parts) = (std::mem::take(&mut state.kept), std::mem::take(&mut state.parts));
+        let streams = std::mem::take(&mut state.streams);
+        let (context, handle) = (self.context.clone(), self.handle);
+        reaper::now_or_later(move || {
+            // SAFETY: the handle was owned by the value being dropped, so this is its last use.
+            let result = unsafe { context.driver().executable_destroy(context.handle(), handle) };
+            drop_error::report(result.during("destroying an executable graph", || context.place()));
+            if kept.is_empty() {
+                return;
+            }
+            // A launch may still use what nodes were changed to refer to.
+            let events = streams.iter().filter_map(|stream| stream.checkpoint().ok().flatten()).collect();
+            reaper::after(events, move || drop((kept, parts)));
+        });
+    }
+}
+
+/// Adds what usually is the cause.
+fn explain_instantiation(error: Error) -> Error {
+    match error.status() {
+        Status::NOT_SUPPORTED => error.with_hint(
+            "a graph that allocates memory has one executable at a time, and conditional bodies hold only kernels, copies, \
+             fills, children, empty and conditional nodes",
+        ),
+        _ => error,
+    }
+}
+
+impl fmt::Debug for ExecutableGraph {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "ExecutableGraph(of graph {}, {:?})", self.core.source.number(), self.core.handle)
+    }
+}

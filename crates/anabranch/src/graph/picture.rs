@@ -1,0 +1,113 @@
+//! A graph as text for other programs to draw: DOT, Mermaid and JSON.
+
+use super::{Graph, GraphDescription, NodeDescription};
+use crate::error::{Error, ErrorKind, Result};
+use anabranch_hal::Status;
+use std::fmt::Write as _;
+
+impl Graph {
+    /// The graph in the DOT language of Graphviz, with names and parameters.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    pub fn to_dot(&self) -> Result<String> {
+        Ok(self.describe()?.to_dot())
+    }
+
+    /// The graph in the language of Mermaid, which many pages of documentation draw.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    pub fn to_mermaid(&self) -> Result<String> {
+        Ok(self.describe()?.to_mermaid())
+    }
+
+    /// The graph as JSON: the [`GraphDescription`].
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    pub fn to_json(&self) -> Result<String> {
+        self.describe()?.to_json()
+    }
+}
+
+impl GraphDescription {
+    /// In the DOT language of Graphviz.
+    pub fn to_dot(&self) -> String {
+        let mut text = String::from("digraph {\n    node [shape=box, fontname=\"sans-serif\"];\n");
+        dot(&mut text, self, "n", 1);
+        text.push_str("}\n");
+        text
+    }
+
+    /// In the language of Mermaid.
+    pub fn to_mermaid(&self) -> String {
+        let mut text = String::from("flowchart TD\n");
+        mermaid(&mut text, self, "n", 1);
+        text
+    }
+
+    /// As JSON.
+    ///
+    /// # Errors
+    /// Never in practice.
+    pub fn to_json(&self) -> Result<String> {
+        serde_json::to_string_pretty(self).map_err(|error| {
+            Error::new(ErrorKind::Argument, Status::UNKNOWN, "writing a graph as JSON").with_message(error.to_string())
+        })
+    }
+}
+
+/// The lines of a node's label.
+fn lines(node: &NodeDescription) -> Vec<String> {
+    let mut lines = vec![node.label.clone()];
+    if node.kind != node.label {
+        lines.push(format!("({})", node.kind));
+    }
+    lines.extend(node.parameters.iter().map(|(name, value)| format!("{name}: {value}")));
+    lines
+}
+
+// Writing to a string does not fail.
+fn dot(text: &mut String, graph: &GraphDescription, prefix: &str, depth: usize) {
+    let indent = "    ".repeat(depth);
+    for node in &graph.nodes {
+        let label = lines(node).join("\\n").replace('"', "\\\"");
+        let _ = writeln!(text, "{indent}{prefix}{} [label=\"{label}\"];", node.number);
+        for (place, inner) in node.graphs.iter().enumerate() {
+            let name = format!("{prefix}{}_{place}_", node.number);
+            let _ = writeln!(text, "{indent}subgraph cluster_{name} {{");
+            let _ = writeln!(text, "{indent}    label=\"{} {place}\";", node.label.replace('"', "\\\""));
+            dot(text, inner, &name, depth + 1);
+            let _ = writeln!(text, "{indent}}}");
+            if let Some(first) = inner.nodes.first() {
+                let _ = writeln!(text, "{indent}{prefix}{} -> {name}{} [style=dotted];", node.number, first.number);
+            }
+        }
+    }
+    for edge in &graph.edges {
+        let style = edge.kind.as_ref().map(|kind| format!(" [label=\"{kind}\"]")).unwrap_or_default();
+        let _ = writeln!(text, "{indent}{prefix}{} -> {prefix}{}{style};", edge.from, edge.to);
+    }
+}
+
+fn mermaid(text: &mut String, graph: &GraphDescription, prefix: &str, depth: usize) {
+    let indent = "    ".repeat(depth);
+    for node in &graph.nodes {
+        let label = lines(node).join("<br>").replace('"', "#quot;");
+        let _ = writeln!(text, "{indent}{prefix}{}[\"{label}\"]", node.number);
+        for (place, inner) in node.graphs.iter().enumerate() {
+            let name = format!("{prefix}{}_{place}_", node.number);
+            let _ = writeln!(text, "{indent}subgraph {name}[\"{} {place}\"]", node.label.replace('"', "#quot;"));
+            mermaid(text, inner, &name, depth + 1);
+            let _ = writeln!(text, "{indent}end");
+            if !inner.nodes.is_empty() {
+                let _ = writeln!(text, "{indent}{prefix}{} -.-> {name}", node.number);
+            }
+        }
+    }
+    for edge in &graph.edges {
+        let kind = edge.kind.as_ref().map(|kind| format!("|{kind}|")).unwrap_or_default();
+        let _ = writeln!(text, "{indent}{prefix}{} -->{kind} {prefix}{}", edge.from, edge.to);
+    }
+}
