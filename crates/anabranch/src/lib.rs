@@ -44,6 +44,9 @@ pub use anabranch_hal::{
     WriteValueFlags,
 };
 
+/// What the elements of buffers and the values of [`Scalar`] implement.
+pub use bytemuck;
+
 mod capture;
 mod compiler;
 mod context;
