@@ -164,6 +164,12 @@ fn the_legacy_stream_is_not_drawn_in() {
     assert_eq!(fixture.try_wait(StreamHandle::LEGACY, event), 900);
     assert_eq!(fixture.capture_status(stream), 2);
     assert_eq!(fixture.end(stream), 901);
+    let blocking = fixture.blocking();
+    fixture.begin(blocking, CaptureMode::Global);
+    fixture.record(event, blocking);
+    assert_eq!(fixture.try_wait(StreamHandle::LEGACY, event), 906);
+    assert_eq!(fixture.capture_status(blocking), 2);
+    assert_eq!(fixture.end(blocking), 901);
 }
 
 #[test]
