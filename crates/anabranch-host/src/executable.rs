@@ -92,7 +92,6 @@ impl ExecutableState {
 
     /// What a launch becomes where it is captured: a node with a copy of the graph that is launched. The handle is valid
     /// until the executable graph is changed or destroyed.
-    #[allow(dead_code, reason = "captures need it")]
     pub(crate) fn as_child(&self) -> NodeParameters {
         NodeParameters::Child(self.launches.lock().source.handle())
     }
@@ -138,7 +137,10 @@ impl ExecutableGraphs for HostDriver {
         let executable = ExecutableState::new(graph, flags)?;
         if flags.contains(InstantiateFlags::UPLOAD) {
             // SAFETY: the handle rule.
-            unsafe { resolve(context, upload.unwrap_or(StreamHandle::LEGACY)) }?;
+            let stream = unsafe { resolve(context, upload.unwrap_or(StreamHandle::LEGACY)) }?;
+            if let Some(recording) = stream.recording()? {
+                return recording.refuse();
+            }
             executable.memory.map()?;
         }
         Ok(ExecutableGraphHandle::from_raw(graph.core.executables.insert(executable)))
@@ -173,9 +175,13 @@ impl ExecutableGraphs for HostDriver {
         stream: StreamHandle,
     ) -> Result<()> {
         // SAFETY: the handle rule.
-        unsafe { resolve(context, stream) }?;
+        let stream = unsafe { resolve(context, stream) }?;
         // SAFETY: the handle rule.
-        unsafe { usable(context, executable) }?.memory.map()
+        let executable = unsafe { usable(context, executable) }?;
+        match stream.recording()? {
+            Some(recording) => recording.refuse(),
+            None => executable.memory.map(),
+        }
     }
 
     unsafe fn executable_launch(
@@ -189,8 +195,9 @@ impl ExecutableGraphs for HostDriver {
         // SAFETY: the handle rule.
         let executable = unsafe { handles::executable(executable) }?;
         if let Some(mut recording) = stream.recording()? {
-            // SAFETY: the child is the executable's own graph, and what its nodes do is the caller's word.
-            return unsafe { recording.add(executable.as_child()) }.map(|_| ());
+            // SAFETY: the caller vouches for what the graph does; no other thread uses the executable graph meanwhile.
+            unsafe { recording.add(executable.as_child()) }?;
+            return Ok(());
         }
         executable.share().ok_or(Failure::new(Status::INVALID_VALUE))?.launch(&stream)
     }

@@ -164,6 +164,12 @@ fn the_legacy_stream_is_not_drawn_in() {
     assert_eq!(fixture.try_wait(StreamHandle::LEGACY, event), 900);
     assert_eq!(fixture.capture_status(stream), 2);
     assert_eq!(fixture.end(stream), 901);
+    let blocking = fixture.blocking();
+    fixture.begin(blocking, CaptureMode::Global);
+    fixture.record(event, blocking);
+    assert_eq!(fixture.try_wait(StreamHandle::LEGACY, event), 906);
+    assert_eq!(fixture.capture_status(blocking), 2);
+    assert_eq!(fixture.end(blocking), 901);
 }
 
 #[test]
@@ -268,6 +274,21 @@ fn recording_a_captured_event_elsewhere_replaces_it() {
     assert_eq!((fixture.query_event(event), fixture.capture_status(stream)), (0, 1));
     assert_eq!(fixture.try_wait(stream, event), 905);
     assert_eq!(fixture.end(stream), 901);
+}
+
+#[test]
+fn recording_an_event_of_another_context() {
+    let fixture = Fixture::new();
+    let driver = &fixture.driver;
+    let other = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
+    let event = unsafe { driver.event_create(other, EventFlags::DISABLE_TIMING) }.unwrap();
+    let stream = fixture.stream();
+    fixture.begin(stream, CaptureMode::Global);
+    assert_eq!(fixture.try_record(event, stream, EventRecordFlags::empty()), 400);
+    assert_eq!(fixture.try_record(event, stream, EventRecordFlags::EXTERNAL), 400);
+    assert_eq!(fixture.capture_status(stream), 1);
+    assert_eq!(fixture.end(stream), 0);
+    unsafe { driver.context_destroy(other) }.unwrap();
 }
 
 #[test]

@@ -65,7 +65,6 @@ impl Run {
 
     /// `false`: it waits.
     fn wait_event(self: &Arc<Self>, current: &Current, event: &EventState, node: u32) -> bool {
-        // What a capture recorded has no state to wait for.
         let Recorded::At(position) = event.recorded() else { return true };
         let sequence = position.sequence;
         // Its own records, and what was put in behind the launch, cannot be waited for. Its own earlier records are done.
