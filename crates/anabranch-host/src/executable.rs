@@ -15,7 +15,7 @@ use crate::context::ContextCore;
 use crate::driver::HostDriver;
 use crate::engine::host_work::permitted;
 use crate::engine::stream::Position;
-use crate::graph::{GraphState, LaunchMemory};
+use crate::graph::{GraphState, LaunchMemory, Place};
 use crate::handles;
 use crate::stream::resolve;
 use anabranch_hal::{
@@ -65,7 +65,7 @@ impl ExecutableState {
         let last = earlier.and_then(|earlier| earlier.launches.lock().last.clone());
         // Of the graph itself, so that what is wrong is told by its own nodes.
         Flat::new(graph)?.check()?;
-        let source = graph.copy(false);
+        let source = graph.copy(Place::Alone);
         let flat = Flat::new(&source)?;
         let conditionals = flat.conditionals();
         let steps = flat.steps(conditionals.as_ref());

@@ -191,4 +191,8 @@ fn children_cannot_allocate() {
     let (graph, child) = (fixture.graph(), fixture.graph());
     fixture.add_allocation(child, &[], 64);
     assert_eq!(status(fixture.try_add(graph, &[], NodeParameters::Child(child))), 801);
+    let node = fixture.add(graph, &[], NodeParameters::Child(fixture.graph()));
+    let parameters = unsafe { fixture.driver.graph_node_parameters(fixture.context, node) }.unwrap();
+    let NodeParameters::Child(inside) = parameters else { panic!("a child graph is one") };
+    assert_eq!(status(fixture.try_add(inside, &[], allocation(64))), 801);
 }
