@@ -196,3 +196,22 @@ fn children_cannot_allocate() {
     let NodeParameters::Child(inside) = parameters else { panic!("a child graph is one") };
     assert_eq!(status(fixture.try_add(inside, &[], allocation(64))), 801);
 }
+
+#[test]
+fn a_context_takes_what_its_graphs_left_with_it() {
+    let fixture = Fixture::new();
+    let all = fixture.free_memory();
+    let context = fixture.driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).unwrap();
+    unsafe {
+        let graph = fixture.driver.graph_create(context).unwrap();
+        let added = fixture.driver.graph_add_node(context, graph, &[], &allocation(4096)).unwrap();
+        let executable = fixture.driver.graph_instantiate(context, graph, InstantiateFlags::empty(), None).unwrap();
+        fixture.driver.executable_launch(context, executable, StreamHandle::LEGACY).unwrap();
+        assert_eq!(fixture.graph_memory(GraphMemoryAttribute::UsedCurrent), 4096);
+        fixture.driver.context_destroy(context).unwrap();
+        let address = added.address.unwrap();
+        assert_eq!(status(fixture.driver.free(fixture.context, address)), 1);
+    }
+    assert_eq!(fixture.graph_memory(GraphMemoryAttribute::UsedCurrent), 0);
+    assert_eq!((fixture.graph_memory(GraphMemoryAttribute::ReservedCurrent), fixture.free_memory()), (0, all));
+}

@@ -201,3 +201,27 @@ fn an_upload_is_no_launch() {
     fixture.run_graph(executable, stream);
     assert_eq!(count.load(Ordering::SeqCst), 1);
 }
+
+#[test]
+fn every_launch_runs_what_was_set_before_it() {
+    let fixture = Fixture::new();
+    let streams = [fixture.stream(), fixture.stream()];
+    let log = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let push = |number: usize| {
+        let log = Arc::clone(&log);
+        NodeParameters::Host(RepeatableWork::new(move || log.lock().unwrap().push(number)))
+    };
+    let graph = fixture.graph();
+    let first = fixture.add(graph, &[], push(0));
+    fixture.add(graph, &[first], NodeParameters::Empty);
+    let executable = fixture.instantiate(graph);
+    for number in 0..2_000 {
+        assert_eq!(fixture.set(executable, first, &push(number)), 0);
+        fixture.launch_graph(executable, streams[number % 2]).unwrap();
+    }
+    fixture.synchronize_all().unwrap();
+    assert!(log.lock().unwrap().iter().copied().eq(0..2_000));
+    fixture.destroy_executable(executable);
+    fixture.destroy_graph(graph);
+    support::until("all closures are gone", || Arc::strong_count(&log) == 1);
+}
