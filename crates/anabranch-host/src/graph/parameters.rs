@@ -2,7 +2,7 @@
 
 use super::memory::GraphBlock;
 use super::node::{Action, AllocateAction, ConditionalAction, FreeAction, KernelAction, ValueStep, ValuesAction};
-use super::state::{Contents, GraphState};
+use super::state::{Contents, GraphState, Place};
 use crate::handles;
 use crate::memory::{Lookup, check_copy_3d, check_fill};
 use crate::stream::{check_value_write, value_condition};
@@ -72,10 +72,10 @@ impl GraphState {
         if graph.lock().has_memory_nodes() {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
-        if self.is_body && !graph.can_all_be_in_body() {
+        if self.place == Place::Body && !graph.can_all_be_in_body() {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
-        Ok(graph.copy(self.is_body))
+        Ok(graph.copy(self.place.of_child()))
     }
 
     fn make_allocation(&self, before: &[(u64, EdgeData)], parameters: AllocationNode) -> Result<AllocateAction> {
@@ -132,7 +132,7 @@ impl GraphState {
             return Err(invalid("a conditional node of this kind cannot have as many graphs"));
         }
         self.lock().use_conditional(node.handle)?;
-        let body = || Self::with(&self.core, Arc::clone(&self.retention), true, Contents::default());
+        let body = || Self::with(&self.core, Arc::clone(&self.retention), Place::Body, Contents::default());
         let bodies = (0..node.body_count).map(|_| body()).collect();
         Ok(ConditionalAction { handle: node.handle, kind: node.kind, bodies })
     }
