@@ -11,8 +11,15 @@
 //! * The range of stream priorities can only be asked of a context. Where the device's primary context is not active,
 //!   the properties of a device report 0 to -5, which is what devices answer that have priorities, rather than
 //!   activate it, which takes long and takes memory.
-//! * A host function is run once. One that another library captures into a graph, by capturing the stream around a
-//!   call made here, runs at the first launch of that graph only.
+//! * Host work that can run only once is refused with 900 while its stream captures.
+//! * A node of a graph is not told in which stream it runs. If its host work panics, that is reported to the first who
+//!   waits for a stream in which any graph was launched, or for the context.
+//! * Host work that is put into a node of an executable graph stays until that graph and its launches are gone, also
+//!   when other work has taken its place; it is refused with 801 where the graph was made while there was no host work
+//!   in any graph. Host functions that another library put into a node can be neither read nor replaced.
+//! * The parameters of conditional nodes cannot be read, and those of child graphs, allocations, frees and conditional
+//!   nodes cannot be replaced; a child graph's can be in an executable graph. The attributes of a kernel (cluster,
+//!   cooperation, priority) cannot be changed in an executable graph.
 //! * The limit of a memory pool is ignored by drivers before CUDA 12.2.
 
 mod absence;
@@ -21,6 +28,7 @@ mod capture;
 mod context;
 mod device;
 mod driver;
+mod dropping;
 mod error;
 mod event;
 mod ffi;

@@ -4,6 +4,8 @@ mod assembler;
 mod image;
 mod launch;
 
+pub(crate) use launch::attributes;
+
 use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::cuda_types::*;
@@ -27,12 +29,26 @@ impl CudaDriver {
         Ok(u32::try_from(value).unwrap_or(0))
     }
 
+    /// # Safety
+    ///
+    /// The handle rule, and the context is current.
+    unsafe fn raw_function_name(&self, function: CUfunction) -> Result<String> {
+        let mut name = ptr::null();
+        // SAFETY: the caller vouches for the function; the result is written to a variable that outlives the call.
+        check(unsafe { self.functions.cuFuncGetName(&mut name, function) })?;
+        if name.is_null() {
+            return Err(Failure::new(Status::NOT_FOUND));
+        }
+        // SAFETY: the driver's names have a terminator, and stay as long as the module is loaded.
+        Ok(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+    }
+
     /// None where the driver is too old to say.
     ///
     /// # Safety
     ///
     /// The handle rule, and the context is current.
-    unsafe fn function_parameters(&self, function: CUfunction) -> Result<Option<Vec<ParameterInfo>>> {
+    pub(crate) unsafe fn function_parameters(&self, function: CUfunction) -> Result<Option<Vec<ParameterInfo>>> {
         if self.functions.cuFuncGetParamInfo.is_none() {
             return Ok(None);
         }
@@ -108,17 +124,8 @@ impl Modules for CudaDriver {
         let mut functions = vec![ptr::null_mut(); count as usize];
         // SAFETY: as above, and there is room for as many functions as stated.
         check(unsafe { self.functions.cuModuleEnumerateFunctions(functions.as_mut_ptr(), count, module) })?;
-        let name = |function| {
-            let mut name = ptr::null();
-            // SAFETY: the function is one of a live module; the result is written to a variable that outlives the call.
-            check(unsafe { self.functions.cuFuncGetName(&mut name, function) })?;
-            if name.is_null() {
-                return Err(Failure::new(Status::NOT_FOUND));
-            }
-            // SAFETY: the driver's names have a terminator, and stay as long as the module is loaded.
-            Ok(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
-        };
-        functions.into_iter().map(name).collect()
+        // SAFETY: the function is one of a live module, and the context is current.
+        functions.into_iter().map(|function| unsafe { self.raw_function_name(function) }).collect()
     }
 
     unsafe fn module_global(
@@ -138,8 +145,10 @@ impl Modules for CudaDriver {
         Ok((DevicePointer(address), bytes))
     }
 
-    unsafe fn function_name(&self, _: ContextHandle, _: FunctionHandle) -> Result<String> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn function_name(&self, context: ContextHandle, function: FunctionHandle) -> Result<String> {
+        let _bound = self.bind(context)?;
+        // SAFETY: by the handle rule the function is of a live module, and the context is current.
+        unsafe { self.raw_function_name(raw_function(function)) }
     }
 
     unsafe fn function_info(&self, context: ContextHandle, function: FunctionHandle) -> Result<FunctionInfo> {
