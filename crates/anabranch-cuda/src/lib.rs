@@ -4,6 +4,9 @@
 //! build or to start a program: where one is missing, the answer is an [`Absence`](anabranch_hal::Absence) that says
 //! so, and what would put it right.
 //!
+//! Kernels that steer graphs need the device runtime, a library that comes with the CUDA toolkit. It is searched for where
+//! NVRTC is, unless the variable `ANABRANCH_CUDADEVRT` names the file.
+//!
 //! # Portability
 //!
 //! * Drivers for CUDA 12.0 and newer are served. What a driver is too old for answers 801 with the name of the entry

@@ -3,12 +3,15 @@
 mod assembler;
 mod image;
 mod launch;
+mod linker;
+mod logs;
 
 pub(crate) use launch::attributes;
 
 use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::cuda_types::*;
+use crate::ffi::find_device_runtime;
 use crate::handles::{function_handle, module_handle, raw_function, raw_module, raw_stream};
 use anabranch_hal::{
     ContextHandle, DevicePointer, Failure, FunctionAttribute, FunctionHandle, FunctionInfo, Launch, ModuleHandle,
@@ -66,6 +69,19 @@ impl CudaDriver {
     }
 }
 
+/// An image in a buffer that the driver cannot read past the end of.
+fn whole(image: ModuleImage<'_>) -> Result<image::Image> {
+    match image {
+        ModuleImage::Ptx(text) => image::of_ptx(text),
+        ModuleImage::Binary(bytes) => image::of_binary(bytes),
+        ModuleImage::Host(_) => {
+            let message = "a module of host functions can be loaded on the host device only";
+            Err(Failure::argument(Status::NOT_SUPPORTED, message))
+        }
+        _ => Err(Failure::argument(Status::NOT_SUPPORTED, "the CUDA back end knows no such kind of image")),
+    }
+}
+
 /// A name for the driver. One that C cannot spell is the name of nothing.
 fn name_of(name: &str) -> Result<CString> {
     CString::new(name).map_err(|_| Failure::argument(Status::NOT_FOUND, format!("the name {name:?} has a zero byte")))
@@ -78,19 +94,24 @@ fn signed_number(value: u32) -> Result<c_int> {
 
 impl Modules for CudaDriver {
     unsafe fn module_load(&self, context: ContextHandle, image: ModuleImage<'_>) -> Result<ModuleHandle> {
-        let image = match image {
-            ModuleImage::Ptx(text) => image::of_ptx(text)?,
-            ModuleImage::Binary(bytes) => image::of_binary(bytes)?,
-            ModuleImage::Host(_) => {
-                let message = "a module of host functions can be loaded on the host device only";
-                return Err(Failure::argument(Status::NOT_SUPPORTED, message));
-            }
-            _ => return Err(Failure::argument(Status::NOT_SUPPORTED, "the CUDA back end knows no such kind of image")),
-        };
+        let image = whole(image)?;
         let _bound = self.bind(context)?;
         // SAFETY: the context is current. The image is whole: it was checked to be as long as it says itself, and the
         // caller vouches that its contents are what NVIDIA's tools made.
         let module = unsafe { assembler::load(&self.functions, &image) }?;
+        Ok(module_handle(module))
+    }
+
+    unsafe fn module_load_with_device_runtime(
+        &self,
+        context: ContextHandle,
+        image: ModuleImage<'_>,
+    ) -> Result<ModuleHandle> {
+        let image = whole(image)?;
+        let library = find_device_runtime().map_err(|message| Failure::argument(Status::FILE_NOT_FOUND, message))?;
+        let _bound = self.bind(context)?;
+        // SAFETY: as for loading without the device runtime.
+        let module = unsafe { linker::load(&self.functions, &image, &library) }?;
         Ok(module_handle(module))
     }
 
