@@ -8,7 +8,6 @@ mod executable;
 pub(crate) mod host_node;
 mod kept;
 mod kernel;
-pub(crate) mod launches;
 mod memory;
 mod node;
 mod parameters;
@@ -116,11 +115,8 @@ impl Graphs for CudaDriver {
 
     unsafe fn graph_nodes(&self, context: ContextHandle, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
         let _bound = self.bind_for_handle(context)?;
-        let graph = raw_graph(graph);
-        list(|nodes, count| {
-            // SAFETY: by the handle rule the graph is live; there is room for as many nodes as stated, or none is asked for.
-            check(unsafe { self.functions.cuGraphGetNodes(graph, nodes, count) })
-        })
+        // SAFETY: by the handle rule the graph is live.
+        unsafe { nodes(self, raw_graph(graph)) }
     }
 
     unsafe fn graph_root_nodes(&self, context: ContextHandle, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
@@ -176,6 +172,18 @@ impl Graphs for CudaDriver {
     fn graph_memory_trim(&self, device: DeviceOrdinal) -> Result<()> {
         memory::trim(self, device)
     }
+}
+
+/// All nodes of a graph.
+///
+/// # Safety
+///
+/// The graph is live.
+unsafe fn nodes(driver: &CudaDriver, graph: CUgraph) -> Result<Vec<GraphNodeHandle>> {
+    list(|nodes, count| {
+        // SAFETY: the caller vouches for the graph; there is room for as many nodes as stated, or none is asked for.
+        check(unsafe { driver.functions.cuGraphGetNodes(graph, nodes, count) })
+    })
 }
 
 /// Nodes that the driver lists: asked how many there are, then which.

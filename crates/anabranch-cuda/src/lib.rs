@@ -16,7 +16,7 @@
 //!   activate it, which takes long and takes memory.
 //! * Host work that can run only once is refused with 900 while its stream captures.
 //! * A node of a graph is not told in which stream it runs. If its host work panics, that is reported to the first who
-//!   waits for a stream in which any graph was launched, or for the context.
+//!   waits for a stream in which the graph was launched of late, or for the context.
 //! * Host work that is put into a node of an executable graph stays until that graph and its launches are gone, also
 //!   when other work has taken its place; it is refused with 801 where the graph was made while there was no host work
 //!   in any graph. Host functions that another library put into a node can be neither read nor replaced.

@@ -7,7 +7,6 @@ use crate::error::check;
 use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::{CUgraph, CUstream, CUstreamAttrValue};
 use crate::graph::host_node::{HostNode, run_host_node};
-use crate::graph::launches::LAUNCHES;
 use crate::handles::{context_handle, raw_event, raw_stream, stream_handle};
 use crate::host_work::{QUEUED, QueuedWork, run_callback, run_host_function};
 use crate::panics::PANICS;
@@ -64,13 +63,6 @@ impl Streams for CudaDriver {
 
     unsafe fn stream_destroy(&self, context: ContextHandle, stream: StreamHandle) -> Result<()> {
         let _bound = self.bind_for_stream(context, stream)?;
-        if LAUNCHES.any() {
-            // In a context that is lost it may have no number any more, and is destroyed all the same.
-            // SAFETY: by the handle rule the stream is live.
-            if let Ok(id) = unsafe { self.stream_id(context, stream) } {
-                LAUNCHES.forget(id);
-            }
-        }
         // SAFETY: by the handle rule the stream is live, and this is the last use of it.
         check(unsafe { self.functions.cuStreamDestroy(raw_stream(stream)) })
     }

@@ -2,7 +2,6 @@
 
 use super::host_node::HOST_NODES;
 use super::kept::{self, Lent};
-use super::launches::LAUNCHES;
 use super::replace;
 use crate::driver::CudaDriver;
 use crate::dropping::DROPS;
@@ -10,6 +9,7 @@ use crate::error::check;
 use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
 use crate::handles::{executable_handle, node_handle, raw_executable, raw_graph, raw_node, raw_stream};
+use crate::panics::Place;
 use anabranch_hal::{
     ContextHandle, Detail, ExecutableGraphHandle, ExecutableGraphs, Failure, GraphHandle, GraphInstantiateResult,
     GraphNodeHandle, GraphUpdateResult, InstantiateFlags, NodeParameters, Result, StreamHandle, Streams,
@@ -45,7 +45,8 @@ impl ExecutableGraphs for CudaDriver {
         })?;
         let executable = executable_handle(executable);
         if let Some(lent) = lent {
-            lent.belongs_to(executable);
+            // SAFETY: no other thread uses the graph, and nothing was done to it since.
+            unsafe { lent.belongs_to(self, executable) };
         }
         Ok(executable)
     }
@@ -96,7 +97,7 @@ impl ExecutableGraphs for CudaDriver {
         if HOST_NODES.any() {
             // SAFETY: the caller keeps the handle rule.
             if let Ok(id) = unsafe { self.stream_id(context, stream) } {
-                LAUNCHES.note(context, id);
+                kept::launched(executable, Place { context, stream: Some(id) });
             }
         }
         // SAFETY: by the handle rule executable graph and stream are live, and the caller vouches for what the nodes do.

@@ -5,8 +5,8 @@
 //! of the works that there are. So whatever the driver does, nothing is run after it was dropped.
 
 use crate::dropping::DROPS;
-use crate::graph::launches::LAUNCHES;
-use crate::panics::{PANICS, contain};
+use crate::graph::kept::List;
+use crate::panics::{PANICS, Place, contain};
 use anabranch_hal::{ContextHandle, RepeatableWork};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -33,6 +33,8 @@ pub(crate) struct HostNode {
     /// Those that took the place of this one in a node. The driver has no share in them, but one in this, as long as it
     /// can run them: which graph a node belongs to is something that most drivers cannot be asked.
     kept: Mutex<Vec<Arc<HostNode>>>,
+    /// The lists of the executable graphs that have it.
+    lists: Mutex<Vec<Weak<List>>>,
 }
 
 impl HostNode {
@@ -47,6 +49,7 @@ impl HostNode {
             work,
             keeper,
             kept: Mutex::new(Vec::new()),
+            lists: Mutex::new(Vec::new()),
         });
         HOST_NODES.insert(&node);
         node
@@ -63,6 +66,24 @@ impl HostNode {
         let keeper = self.keeper.as_ref().and_then(Weak::upgrade);
         let keeper = keeper.as_deref().unwrap_or(self);
         keeper.kept.lock().unwrap_or_else(PoisonError::into_inner).push(successor);
+    }
+
+    /// An executable graph has the work, and its list tells where that is launched.
+    pub(super) fn is_in(&self, list: Weak<List>) {
+        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        lists.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&list));
+        lists.push(list);
+    }
+
+    /// Where the work may be running: the driver does not say. Another library may have launched it, in a stream that
+    /// nothing is known of.
+    fn places(&self) -> Vec<Place> {
+        let lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places: Vec<Place> = lists.iter().filter_map(Weak::upgrade).flat_map(|list| list.places()).collect();
+        if places.is_empty() {
+            places.push(Place { context: self.context, stream: None });
+        }
+        places
     }
 
     /// The address, as the driver takes it.
@@ -113,8 +134,6 @@ impl HostNodes {
         nodes.remove(&address);
         if nodes.is_empty() {
             self.any.store(false, Ordering::Release);
-            // Under the lock, so that no launch of a graph with a later node is forgotten.
-            LAUNCHES.forget_all();
         }
     }
 }
@@ -122,7 +141,7 @@ impl HostNodes {
 /// What the driver calls for a host node.
 pub(crate) unsafe extern "C" fn run_host_node(data: *mut c_void) {
     let Some(node) = HOST_NODES.find(data) else { return };
-    contain(|| node.work.run(), |payload| PANICS.note_at(LAUNCHES.places(node.context), payload));
+    contain(|| node.work.run(), |payload| PANICS.note_at(node.places(), payload));
     // The graph may have gone meanwhile. What the work captured is not dropped here, where the driver must not be called.
     if let Some(node) = Arc::into_inner(node) {
         DROPS.hand_over(Arc::new(node));

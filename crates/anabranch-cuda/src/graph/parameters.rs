@@ -1,6 +1,6 @@
 //! Reading nodes.
 
-use super::host_node::HOST_NODES;
+use super::host_node::{HOST_NODES, HostNode};
 use super::{kernel, memory, values};
 use crate::driver::CudaDriver;
 use crate::error::check;
@@ -10,6 +10,7 @@ use crate::handles::{event_handle, graph_handle};
 use crate::memory::copy;
 use anabranch_hal::{DevicePointer, Failure, FillNode, FillPattern, GraphNodeKind, NodeParameters, Result, Status};
 use std::ptr;
+use std::sync::Arc;
 
 /// The kind of a node.
 ///
@@ -48,10 +49,8 @@ pub(super) unsafe fn read(driver: &CudaDriver, node: CUgraphNode) -> Result<Node
             fill(&raw).map(NodeParameters::Fill)
         }
         GraphNodeKind::HOST => {
-            let mut raw = CUDA_HOST_NODE_PARAMS::zeroed();
-            // SAFETY: as for a copy.
-            check(unsafe { functions.cuGraphHostNodeGetParams(node, &mut raw) })?;
-            match HOST_NODES.find(raw.userData) {
+            // SAFETY: the caller vouches for the node, and it is of this kind.
+            match unsafe { host(driver, node) }? {
                 Some(host) => Ok(NodeParameters::Host(host.work())),
                 None => Err(unreadable("the host function was added by another library")),
             }
@@ -106,6 +105,18 @@ pub(super) unsafe fn read(driver: &CudaDriver, node: CUgraphNode) -> Result<Node
         }
         other => Err(unreadable(&format!("the contract has no parameters for nodes of {other}"))),
     }
+}
+
+/// The host work of a node. None if another library added it.
+///
+/// # Safety
+///
+/// The node is live.
+pub(super) unsafe fn host(driver: &CudaDriver, node: CUgraphNode) -> Result<Option<Arc<HostNode>>> {
+    let mut raw = CUDA_HOST_NODE_PARAMS::zeroed();
+    // SAFETY: the caller vouches for the node; the result is written to a variable that outlives the call.
+    check(unsafe { driver.functions.cuGraphHostNodeGetParams(node, &mut raw) })?;
+    Ok(HOST_NODES.find(raw.userData))
 }
 
 fn unreadable(why: &str) -> Failure {

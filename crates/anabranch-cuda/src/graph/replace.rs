@@ -1,12 +1,11 @@
 //! Replacing the parameters of nodes, in graphs and in executable graphs.
 
-use super::host_node::{HOST_NODES, HostNode};
+use super::host_node::HostNode;
 use super::kernel::Attributes;
 use super::node::{describe_fill, describe_host, unknown_kind};
 use super::{kept, kernel, parameters, values};
 use crate::driver::CudaDriver;
 use crate::error::check;
-use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
 use crate::handles::{node_handle, raw_context, raw_event, raw_executable, raw_graph};
 use crate::memory::copy;
@@ -152,10 +151,8 @@ unsafe fn host_in_graph(
     node: CUgraphNode,
     work: &RepeatableWork,
 ) -> Result<()> {
-    let mut raw = CUDA_HOST_NODE_PARAMS::zeroed();
-    // SAFETY: the caller vouches for the node; the result is written to a variable that outlives the call.
-    check(unsafe { driver.functions.cuGraphHostNodeGetParams(node, &mut raw) })?;
-    let Some(current) = HOST_NODES.find(raw.userData) else {
+    // SAFETY: the caller vouches for the node.
+    let Some(current) = unsafe { parameters::host(driver, node) }? else {
         let message = "the host function was added by another library, and nothing would keep another in its place";
         return Err(Failure::argument(Status::NOT_SUPPORTED, message));
     };

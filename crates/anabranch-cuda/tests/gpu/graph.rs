@@ -2,13 +2,11 @@
 
 use crate::kernels::PTX;
 use crate::support::{DEVICE, Gpu};
-use anabranch_cuda::load_compiler;
 use anabranch_hal::{
-    AllocationNode, CompileRequest, ConditionalKind, ConditionalNode, ContextHandle, Copy3d, CopyPlace, Dependency,
-    Detail, DevicePointer, Devices, Edge, EdgeData, EdgeKind, ExecutableGraphHandle, ExecutableGraphs, Failure,
-    FillNode, FillPattern, FunctionHandle, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind,
-    GraphUpdateResult, Graphs, InstantiateFlags, KernelNode, Memory, ModuleImage, Modules, NodeParameters, OutputKind,
-    RepeatableWork, Retained, Status, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
+    AllocationNode, Copy3d, CopyPlace, Dependency, Detail, DevicePointer, Devices, Edge, EdgeData, EdgeKind,
+    ExecutableGraphs, Failure, FillNode, FillPattern, FunctionHandle, GraphMemoryAttribute, GraphNodeKind,
+    GraphUpdateResult, Graphs, InstantiateFlags, KernelNode, Memory, Modules, NodeParameters, RepeatableWork, Retained,
+    Status, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -16,41 +14,7 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(20);
 
-impl Gpu {
-    fn graph(&self) -> GraphHandle {
-        // SAFETY: the context lives as long as this.
-        unsafe { self.graph_create(self.context) }.expect("a graph")
-    }
-
-    fn node(&self, graph: GraphHandle, after: &[GraphNodeHandle], parameters: &NodeParameters) -> GraphNodeHandle {
-        let dependencies: Vec<Dependency> = after.iter().map(|&node| node.into()).collect();
-        // SAFETY: the tests give graphs, nodes and parameters that are live, and nodes that do what is sound.
-        unsafe { self.graph_add_node(self.context, graph, &dependencies, parameters) }.expect("a node").node
-    }
-
-    fn executable(&self, graph: GraphHandle) -> ExecutableGraphHandle {
-        // SAFETY: the tests give graphs that are live.
-        unsafe { self.graph_instantiate(self.context, graph, InstantiateFlags::empty(), None) }.expect("it is sound")
-    }
-
-    fn run(&self, executable: ExecutableGraphHandle) {
-        // SAFETY: the tests give executable graphs that are live and do what is sound.
-        unsafe { self.executable_launch(self.context, executable, self.stream) }.expect("a launch");
-        self.synchronize();
-    }
-
-    fn destroy(&self, graph: GraphHandle, executables: &[ExecutableGraphHandle]) {
-        // SAFETY: the tests give their own, and use them no more.
-        unsafe {
-            for &executable in executables {
-                self.executable_destroy(self.context, executable).expect("it is ours");
-            }
-            self.graph_destroy(self.context, graph).expect("it is ours");
-        }
-    }
-}
-
-fn kernel(function: FunctionHandle, memory: DevicePointer, value: u32, count: u32) -> KernelNode {
+pub(crate) fn kernel(function: FunctionHandle, memory: DevicePointer, value: u32, count: u32) -> KernelNode {
     KernelNode {
         function,
         grid: [count.div_ceil(128).next_multiple_of(2), 1, 1],
@@ -64,7 +28,7 @@ fn kernel(function: FunctionHandle, memory: DevicePointer, value: u32, count: u3
     }
 }
 
-fn fill(address: DevicePointer, value: u32, width: usize) -> NodeParameters {
+pub(crate) fn fill(address: DevicePointer, value: u32, width: usize) -> NodeParameters {
     NodeParameters::Fill(FillNode { address, pitch: 0, pattern: FillPattern::U32(value), width, height: 1 })
 }
 
@@ -85,7 +49,7 @@ impl Drop for TellsDrop {
     }
 }
 
-fn skips(failure: &Failure) -> bool {
+pub(crate) fn skips(failure: &Failure) -> bool {
     eprintln!("skipped: {failure}");
     failure.status == Status::NOT_SUPPORTED
 }
@@ -405,112 +369,27 @@ fn children_events_and_values_are_read_back() {
     }
 }
 
-#[test]
-fn graphs_run_depending_on_a_default_value() {
-    let Some(gpu) = Gpu::find() else { return };
-    // SAFETY: every handle is made here, and destroyed once; the work is waited for before what it uses is freed.
-    unsafe {
-        let memory = gpu.allocate(4);
-        for default in [0, 1] {
-            gpu.upload(memory, &[9; 4]);
-            let graph = gpu.graph();
-            let handle = match gpu.graph_conditional_create(gpu.context, graph, Some(default)) {
-                Ok(handle) => handle,
-                Err(failure) => return assert!(skips(&failure)),
-            };
-            let node = ConditionalNode { handle, kind: ConditionalKind::If, body_count: 1, bodies: Vec::new() };
-            let added = gpu
-                .graph_add_node(gpu.context, graph, &[], &NodeParameters::Conditional(node))
-                .expect("a conditional node");
-            assert_eq!(added.bodies.len(), 1);
-            assert_eq!(gpu.graph_node_kind(gpu.context, added.node), Ok(GraphNodeKind::CONDITIONAL));
-            gpu.node(added.bodies[0], &[], &fill(memory, 0x0303_0303, 1));
-            let executable = gpu.executable(graph);
-            gpu.run(executable);
-            assert_eq!(gpu.download(memory, 4), if default == 0 { [9; 4] } else { [3; 4] });
-            gpu.destroy(graph, &[executable]);
-        }
-        gpu.free(gpu.context, memory).expect("the memory is free to go");
-    }
-}
-
-/// Counts down in a loop that the kernel ends by itself. Needs an NVRTC and the device runtime.
-#[test]
-fn a_kernel_ends_a_loop() {
-    let Some(gpu) = Gpu::find() else { return };
-    let compiler = match load_compiler() {
-        Ok(compiler) => compiler,
-        Err(absence) => return eprintln!("skipped: {absence}"),
-    };
-    // SAFETY: every handle is made here, and destroyed once; the work is waited for before what it uses is freed.
-    unsafe {
-        let (major, minor) = gpu.device_properties(DEVICE).expect("the device is there").compute_capability;
-        let request = CompileRequest {
-            source: "extern \"C\" __device__ void cudaGraphSetConditional(unsigned long long handle, unsigned value);
-            extern \"C\" __global__ void count_down(unsigned long long handle, unsigned *left) {
-                *left -= 1;
-                cudaGraphSetConditional(handle, *left != 0);
-            }",
-            name: "count_down.cu",
-            options: &[
-                format!("--gpu-architecture=compute_{major}{minor}"),
-                "--relocatable-device-code=true".to_owned(),
-            ],
-            name_expressions: &[],
-            output: OutputKind::Ptx,
-        };
-        let image = compiler.compile(&request).expect("the source is valid").image;
-        let ptx = String::from_utf8(image).expect("PTX is text");
-        let ptx = ModuleImage::Ptx(ptx.trim_end_matches('\0'));
-        let module = match gpu.module_load_with_device_runtime(gpu.context, ptx) {
-            Ok(module) => module,
-            Err(failure) if failure.status == Status::FILE_NOT_FOUND => return eprintln!("skipped: {failure}"),
-            Err(failure) => panic!("{failure}"),
-        };
-        let function = gpu.module_function(gpu.context, module, "count_down").expect("the kernel is there");
-        let memory = gpu.allocate(4);
-        gpu.upload(memory, &5_u32.to_le_bytes());
-        let graph = gpu.graph();
-        let handle = match gpu.graph_conditional_create(gpu.context, graph, Some(1)) {
-            Ok(handle) => handle,
-            Err(failure) => return assert!(skips(&failure)),
-        };
-        let node = ConditionalNode { handle, kind: ConditionalKind::While, body_count: 1, bodies: Vec::new() };
-        let node = NodeParameters::Conditional(node);
-        let added = gpu.graph_add_node(gpu.context, graph, &[], &node).expect("a conditional node");
-        let arguments = vec![handle.0.to_le_bytes().to_vec(), memory.0.to_le_bytes().to_vec()];
-        let body = KernelNode { grid: [1; 3], block: [1; 3], arguments, ..kernel(function, memory, 0, 0) };
-        gpu.node(added.bodies[0], &[], &NodeParameters::Kernel(body));
-        let executable = gpu.executable(graph);
-        gpu.run(executable);
-        assert_eq!(gpu.download(memory, 4), [0; 4]);
-        gpu.destroy(graph, &[executable]);
-        gpu.free(gpu.context, memory).expect("the memory is free to go");
-        gpu.module_unload(gpu.context, module).expect("it is not in use");
-    }
-}
-
 /// The calls on a graph's structure bind no context.
 #[test]
 fn graphs_need_no_context_to_be_current() {
     let Some(gpu) = Gpu::find() else { return };
     // SAFETY: every handle is made here, and destroyed once.
     unsafe {
-        let nowhere = ContextHandle::from_raw(gpu.context.as_raw());
+        let context = gpu.context;
         std::thread::scope(|scope| {
             let worker = scope.spawn(|| {
-                let graph = gpu.graph_create(nowhere).expect("a graph");
-                let node = gpu.graph_add_node(nowhere, graph, &[], &NodeParameters::Empty).expect("a node").node;
-                let clone = gpu.graph_clone(nowhere, graph).expect("a clone");
-                gpu.graph_retain(nowhere, graph, Arc::new(())).expect("it is kept");
-                assert_eq!(gpu.graph_nodes(nowhere, graph), Ok(vec![node]));
-                assert_eq!(gpu.graph_edges(nowhere, graph), Ok(Vec::new()));
-                gpu.graph_destroy_node(nowhere, node).expect("it is ours");
+                let graph = gpu.graph_create(context).expect("a graph");
+                let node = gpu.graph_add_node(context, graph, &[], &NodeParameters::Empty).expect("a node").node;
+                let clone = gpu.graph_clone(context, graph).expect("a clone");
+                gpu.graph_retain(context, graph, Arc::new(())).expect("it is kept");
+                assert_eq!(gpu.graph_nodes(context, graph), Ok(vec![node]));
+                assert_eq!(gpu.graph_edges(context, graph), Ok(Vec::new()));
+                gpu.graph_destroy_node(context, node).expect("it is ours");
                 let executable = gpu.executable(clone);
-                gpu.executable_flags(nowhere, executable).expect("the driver can say");
-                gpu.executable_launch(nowhere, executable, gpu.stream).expect("a launch");
+                gpu.executable_flags(context, executable).expect("the driver can say");
+                gpu.executable_launch(context, executable, gpu.stream).expect("a launch");
                 gpu.destroy(clone, &[executable]);
-                gpu.graph_destroy(nowhere, graph).expect("it is ours");
+                gpu.graph_destroy(context, graph).expect("it is ours");
             });
             worker.join().expect("nothing failed");
         });

@@ -1,6 +1,7 @@
 //! The back end on a GPU, through the contract alone. Each test says so and passes where there is none.
 
 mod capture;
+mod conditional;
 mod graph;
 mod kernels;
 mod memory;
