@@ -65,11 +65,11 @@ pub trait Modules {
     /// The handle rule. A binary image is whole, and made by NVIDIA's tools.
     unsafe fn module_load(&self, context: ContextHandle, image: ModuleImage<'_>) -> Result<ModuleHandle>;
 
-    /// As [`module_load`](Self::module_load), linked with the library that device code needs to set the value of a
-    /// conditional node. 801 where there is no such library.
+    /// Loads a module after linking it to the device runtime, which has the functions that kernels call to steer graphs,
+    /// such as `cudaGraphSetConditional`. 301 where the device runtime is not on this machine, 801 where there is none.
     ///
     /// # Safety
-    /// As for [`module_load`](Self::module_load).
+    /// As [`module_load`](Self::module_load).
     unsafe fn module_load_with_device_runtime(
         &self,
         context: ContextHandle,

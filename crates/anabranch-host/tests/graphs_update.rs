@@ -19,7 +19,7 @@ impl Fixture {
         status(unsafe { self.driver.executable_set_node_parameters(self.context, executable, node, parameters) })
     }
 
-    fn update(&self, executable: ExecutableGraphHandle, graph: GraphHandle) -> Result<()> {
+    fn update_executable(&self, executable: ExecutableGraphHandle, graph: GraphHandle) -> Result<()> {
         unsafe { self.driver.executable_update(self.context, executable, graph) }
     }
 
@@ -28,7 +28,7 @@ impl Fixture {
     }
 
     fn refused_update(&self, executable: ExecutableGraphHandle, graph: GraphHandle) -> (u32, Option<GraphNodeHandle>) {
-        let failure = self.update(executable, graph).unwrap_err();
+        let failure = self.update_executable(executable, graph).unwrap_err();
         assert_eq!(failure.status, Status::GRAPH_EXEC_UPDATE_FAILURE);
         match failure.detail.as_deref() {
             Some(Detail::Update { result, node }) => (result.0, *node),
@@ -86,7 +86,7 @@ fn an_update_takes_over_all_nodes_of_a_graph_of_the_same_structure() {
     let (newer, _) = build(20);
     let gate = fixture.gate(stream);
     fixture.launch_graph(executable, stream).unwrap();
-    fixture.update(executable, newer).unwrap();
+    fixture.update_executable(executable, newer).unwrap();
     fixture.destroy_graph(newer);
     gate.open();
     fixture.synchronize(stream).unwrap();
@@ -107,7 +107,7 @@ fn an_update_from_another_structure_is_refused_with_the_reason() {
     let first = fixture.add(graph, &[], fill(memory, 1, 1));
     fixture.add(graph, &[first], NodeParameters::Empty);
     let executable = fixture.instantiate(graph);
-    fixture.update(executable, graph).unwrap();
+    fixture.update_executable(executable, graph).unwrap();
     let kinds = fixture.graph();
     let other = fixture.add(kinds, &[], NodeParameters::Empty);
     fixture.add(kinds, &[other], NodeParameters::Empty);
@@ -179,7 +179,7 @@ fn kernels_copies_and_fills_can_be_disabled() {
     gate.open();
     fixture.synchronize(stream).unwrap();
     assert_eq!(fixture.read(memory, 2), [5, 5]);
-    fixture.update(executable, graph).unwrap();
+    fixture.update_executable(executable, graph).unwrap();
     fixture.run_graph(executable, stream);
     assert_eq!(fixture.read(memory, 2), [6, 5], "an update leaves it");
     assert_eq!((fixture.enable(executable, empty, false), status(is_enabled(empty))), (1, 1));
