@@ -287,18 +287,10 @@ impl CaptureState {
 }
 
 impl FinishedCapture {
-    /// The capture has failed. A graph that was there before has the new nodes all the same.
+    /// The capture has failed, and with it a graph that was there before.
     pub(crate) fn failed(self) {
         if let Some(object) = self.into {
-            let retained = self.parts.to_retained();
-            object.take_over(self.parts);
-            if let Some(retained) = retained {
-                let _lock = object.lock();
-                // If the driver cannot keep it, it is kept for ever, which is better than nodes that use what is gone.
-                if object.retain(retained.clone()).is_err() {
-                    std::mem::forget(retained);
-                }
-            }
+            object.start_anew();
         }
     }
 
