@@ -77,12 +77,10 @@ impl GraphMemory {
 
     /// Forgets what is allocated in a context that goes.
     pub(crate) fn release_context(&self, context: u64) {
-        let mut released = Vec::new();
-        for known in self.blocks.lock().values_mut() {
-            released.extend(known.live.take_if(|block| block.context == context));
-        }
-        for block in &released {
-            block.state.lock().live = false;
+        let mut live: Vec<_> = self.blocks.lock().values().filter_map(|known| known.live.clone()).collect();
+        live.retain(|block| block.context == context);
+        for block in live {
+            block.free();
         }
     }
 

@@ -24,9 +24,26 @@ pub(crate) struct GraphState {
     this: Weak<Self>,
     pub(crate) core: Arc<ContextCore>,
     pub(super) retention: Arc<Retention>,
-    /// Whether it is run by a conditional node, which not every kind of node can be.
-    pub(super) is_body: bool,
+    pub(super) place: Place,
     contents: Mutex<Contents>,
+}
+
+/// Where a graph is, which decides what nodes it can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nowhere but in its handle.
+    Alone,
+    /// In a node.
+    Child,
+    /// In a conditional node, or in a node of such a graph.
+    Body,
+}
+
+impl Place {
+    /// Where the graph of a node is.
+    pub(super) fn of_child(self) -> Self {
+        if self == Self::Body { Self::Body } else { Self::Child }
+    }
 }
 
 /// What a graph consists of.
@@ -43,20 +60,20 @@ pub(crate) struct Contents {
 impl GraphState {
     /// An empty graph. Its handle is valid while somebody keeps it, such as [`ContextCore::graphs`].
     pub(crate) fn new(core: &Arc<ContextCore>) -> Arc<Self> {
-        Self::with(core, Arc::default(), false, Contents::default())
+        Self::with(core, Arc::default(), Place::Alone, Contents::default())
     }
 
     pub(super) fn with(
         core: &Arc<ContextCore>,
         retention: Arc<Retention>,
-        is_body: bool,
+        place: Place,
         contents: Contents,
     ) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             core: Arc::clone(core),
             retention,
-            is_body,
+            place,
             contents: Mutex::new(contents),
         })
     }
@@ -67,7 +84,6 @@ impl GraphState {
     }
 
     /// Another share in this graph. `None`: it is being dropped.
-    #[allow(dead_code, reason = "captures need it")]
     pub(crate) fn share(&self) -> Option<Arc<Self>> {
         self.this.upgrade()
     }
