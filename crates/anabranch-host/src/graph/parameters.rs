@@ -69,7 +69,7 @@ impl GraphState {
     unsafe fn make_child(&self, graph: GraphHandle) -> Result<Arc<GraphState>> {
         // SAFETY: the caller's word.
         let graph = unsafe { handles::graph(graph) }?;
-        if graph.lock().has_memory_nodes() {
+        if graph.lock().has_memory_nodes {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
         if self.place == Place::Body && !graph.can_all_be_in_body() {
