@@ -315,16 +315,16 @@ fn edge_data_of_dependencies_become_edges() {
     fixture.launch(stream, kernel, 1, 1, &[]).unwrap();
     let node = fixture.dependencies(stream)[0];
     let data = EdgeData { from_port: 1, to_port: 0, kind: EdgeKind::PROGRAMMATIC };
-    assert_eq!(fixture.update(stream, &[Dependency { node, data }], DependencyUpdate::Set), 0);
+    assert_eq!(fixture.update_dependencies(stream, &[Dependency { node, data }], DependencyUpdate::Set), 0);
     // They go with an event; a full dependency covers them.
     fixture.fork(stream, fork);
     assert_eq!(fixture.info(fork, true).unwrap().edge_data, Some(vec![data]));
     fixture.launch(fork, kernel, 1, 1, &[]).unwrap();
     let found = edges(&fixture, fixture.info(stream, true).unwrap().graph.unwrap());
     assert_eq!(found, [Edge { from: node, to: fixture.dependencies(fork)[0], data }]);
-    assert_eq!(fixture.update(stream, &[node.into()], DependencyUpdate::Add), 0);
+    assert_eq!(fixture.update_dependencies(stream, &[node.into()], DependencyUpdate::Add), 0);
     assert_eq!(fixture.info(stream, true).unwrap().edge_data, Some(vec![EdgeData::default()]));
-    assert_eq!(fixture.update(stream, &[Dependency { node, data }], DependencyUpdate::Add), 0);
+    assert_eq!(fixture.update_dependencies(stream, &[Dependency { node, data }], DependencyUpdate::Add), 0);
     assert_eq!(fixture.info(stream, false).unwrap().dependencies, [node]);
     fixture.fork(fork, stream);
     assert_eq!(fixture.end(stream), 0);
@@ -343,7 +343,7 @@ fn nodes_that_are_added_by_hand() {
     let tail = fixture.dependencies(fork)[0];
     let added = empty(&fixture, graph, &[tail.into()]);
     // The origin joins the fork by a node that the caller made.
-    assert_eq!(fixture.update(origin, &[added.into()], DependencyUpdate::Add), 0);
+    assert_eq!(fixture.update_dependencies(origin, &[added.into()], DependencyUpdate::Add), 0);
     assert_eq!(fixture.end(origin), 0);
     // An edge that the caller took away leaves nothing unjoined.
     fixture.begin(origin, CaptureMode::Global);
