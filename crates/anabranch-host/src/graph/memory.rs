@@ -187,10 +187,12 @@ impl GraphBlock {
 
     /// Notes that a launch allocates it.
     pub(crate) fn allocate(self: &Arc<Self>) {
-        if std::mem::replace(&mut self.state.lock().live, true) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        // Held throughout, so that a free at the same time comes wholly before or after.
+        let mut state = self.state.lock();
+        if std::mem::replace(&mut state.live, true) {
             return;
         }
-        let Some(shared) = self.shared.upgrade() else { return };
         if let Ok(device) = shared.device(self.device) {
             device.graph_memory.change(|counts| counts.used += self.bytes as u64);
         }
@@ -201,15 +203,17 @@ impl GraphBlock {
 
     /// Notes that it is freed. `false`: it was not allocated.
     pub(crate) fn free(&self) -> bool {
-        if !std::mem::take(&mut self.state.lock().live) {
+        let Some(shared) = self.shared.upgrade() else { return false };
+        let mut state = self.state.lock();
+        if !std::mem::take(&mut state.live) {
             return false;
         }
-        let Some(shared) = self.shared.upgrade() else { return true };
         if let Ok(device) = shared.device(self.device) {
             device.graph_memory.change(|counts| counts.used -= self.bytes as u64);
         }
         let share = shared.graph_memory.blocks.lock().get_mut(&self.address).and_then(|known| known.live.take());
-        // Without the lock, because it may be the last.
+        drop(state);
+        // Without the locks, in case nobody else has one.
         drop(share);
         true
     }
