@@ -92,7 +92,7 @@ impl GraphObject {
         let context = parent.context.clone();
         Arc::new(Self {
             context,
-            handle,
+            handle: AtomicUsize::new(handle.as_raw()),
             number,
             owner: Owner::Parent(Arc::downgrade(parent)),
             state: Mutex::new(state),
