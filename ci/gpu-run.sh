@@ -45,6 +45,7 @@ if wanted tests; then
 fi
 if wanted main; then
     step main "$pack/examples/edges" --device cuda:0 --verify --output "$results/edges.png"
+    step replay "$pack/examples/replay" --device cuda:0 --pictures 200 --verify --dot "$results/pipeline.dot"
     for example in fork_join overlap foreign_streams either_device current_stream; do
         step "example-$example" "$pack/examples/$example" --device cuda:0
     done
