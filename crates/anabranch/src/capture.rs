@@ -9,6 +9,7 @@ mod uses;
 pub use mode::CaptureModeGuard;
 pub use scope::CaptureScope;
 
+pub(crate) use mode::unprohibited;
 pub(crate) use state::{CaptureSlot, CaptureState};
 pub(crate) use uses::Clock;
 

@@ -3,6 +3,7 @@
 use super::node::Node;
 use super::parts::{GraphParts, KeptMemory};
 use super::{Graph, GraphObject, NodeWork};
+use crate::capture::unprohibited;
 use crate::context::{Context, ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
@@ -126,11 +127,10 @@ impl ExecutableGraph {
         Ok(Self { core: Arc::new(core) })
     }
 
-    /// Launches it in the order of `stream`, and returns at once. While the stream captures, it becomes a child of the
-    /// graph that is being captured.
+    /// Launches it in the order of `stream`, and returns at once.
     ///
     /// # Errors
-    /// 1 when memory that the graph allocated in its last launch is still allocated; 401 while the host uses pinned or
+    /// 900 while the stream captures, which spoils the capture: [`NodeWork::child`] puts a graph into another. 1 when memory that the graph allocated in its last launch is still allocated; 401 while the host uses pinned or
     /// managed memory of the graph; 101 when the stream is of another back end.
     #[inline]
     pub fn launch(&self, stream: &Stream) -> Result<()> {
@@ -344,7 +344,9 @@ impl Drop for ExecutableCore {
         let (context, handle) = (self.context.clone(), self.handle);
         reaper::now_or_later(move || {
             // SAFETY: the handle was owned by the value being dropped, so this is its last use.
-            let result = unsafe { context.driver().executable_destroy(context.handle(), handle) };
+            let result = unprohibited(context.driver(), || unsafe {
+                context.driver().executable_destroy(context.handle(), handle)
+            });
             drop_error::report(result.during("destroying an executable graph", || context.place()));
             if kept.is_empty() {
                 return;
