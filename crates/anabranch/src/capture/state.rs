@@ -1,5 +1,6 @@
 //! What this library keeps of a capture: the streams in it, the memory they use and what else its graph must keep.
 
+use super::part::{CapturedCondition, Part};
 use super::uses::{CapturedUses, Clock};
 use crate::context::ContextCore;
 use crate::error::Result;
@@ -88,6 +89,7 @@ pub(crate) struct FinishedCapture {
     into: Option<Arc<GraphObject>>,
     nodes: NodeTable,
     pub(crate) parts: GraphParts,
+    conditions: Vec<CapturedCondition>,
 }
 
 struct Inner {
@@ -96,6 +98,8 @@ struct Inner {
     uses: CapturedUses,
     parts: GraphParts,
     nodes: NodeTable,
+    /// What stands for conditional nodes, where this capture is a part of another.
+    conditions: Vec<CapturedCondition>,
     /// Uses of memory in conditional parts that have been captured since the last [`CaptureState::adopt`].
     inside: Vec<(u64, Access)>,
 }
@@ -113,6 +117,7 @@ impl CaptureState {
             uses: CapturedUses::default(),
             parts: GraphParts::default(),
             nodes: NodeTable::new(graph),
+            conditions: Vec::new(),
             inside: Vec::new(),
         };
         Arc::new(Self { graph, origin: origin.id(), outer, into: into.cloned(), inner: Mutex::new(inner) })
@@ -207,7 +212,17 @@ impl CaptureState {
         self.inner.lock().uses.merge(stream.id(), clock);
     }
 
-    /// Takes over what a part, which `stream` has just captured into a conditional node, uses and keeps.
+    /// Whether this is a part of another capture.
+    pub(crate) fn is_part(&self) -> bool {
+        self.outer.is_some()
+    }
+
+    /// Remembers what stands for a conditional node.
+    pub(super) fn add_condition(&self, condition: CapturedCondition) {
+        self.inner.lock().conditions.push(condition);
+    }
+
+    /// Takes over what a part, which was just put into a conditional node that `stream` captured, uses and keeps.
     pub(crate) fn adopt(&self, part: &GraphObject, stream: &Arc<StreamCore>) -> Result<()> {
         let inside = {
             let state = part.lock();
@@ -251,7 +266,7 @@ impl CaptureState {
 
     /// Lets all streams go, and returns what the graph must keep.
     pub(crate) fn finish(&self) -> FinishedCapture {
-        let (slots, uses, parts, nodes) = {
+        let (slots, uses, parts, nodes, conditions) = {
             let mut inner = self.inner.lock();
             inner.over = true;
             (
@@ -259,6 +274,7 @@ impl CaptureState {
                 std::mem::take(&mut inner.uses),
                 std::mem::take(&mut inner.parts),
                 std::mem::replace(&mut inner.nodes, NodeTable::new(self.graph)),
+                std::mem::take(&mut inner.conditions),
             )
         };
         for slot in slots {
@@ -269,7 +285,7 @@ impl CaptureState {
         if let Some(outer) = &self.outer {
             outer.inner.lock().inside.extend(uses.accesses());
         }
-        FinishedCapture { graph: self.graph, into: self.into.clone(), nodes, parts }
+        FinishedCapture { graph: self.graph, into: self.into.clone(), nodes, parts, conditions }
     }
 }
 
@@ -282,7 +298,7 @@ impl FinishedCapture {
     }
 
     /// The graph, with all that it must keep.
-    pub(crate) fn into_graph(self, context: &Arc<ContextCore>, handle: GraphHandle) -> Graph {
+    pub(super) fn into_graph(self, context: &Arc<ContextCore>, handle: GraphHandle) -> Part {
         let object = match self.into {
             Some(object) => {
                 object.take_over(&self.parts);
@@ -290,6 +306,6 @@ impl FinishedCapture {
             }
             None => GraphObject::captured(context, handle, self.graph, self.nodes, self.parts),
         };
-        Graph::from_object(object)
+        Part { graph: Graph::from_object(object), conditions: self.conditions }
     }
 }

@@ -35,8 +35,6 @@ enum Owner {
     Itself,
     /// A conditional node of another graph.
     Parent(Weak<GraphObject>),
-    /// A conditional node of a graph that is being captured.
-    Capture,
 }
 
 /// What is known of a graph.
@@ -117,7 +115,7 @@ impl GraphObject {
         let handle = match self.owner {
             // SAFETY: the context's handle is live as long as its core.
             Owner::Itself => unsafe { self.context.driver().graph_create(self.context.handle()) }.ok(),
-            Owner::Parent(_) | Owner::Capture => None,
+            Owner::Parent(_) => None,
         };
         self.handle.store(handle.map_or(0, GraphHandle::as_raw), Ordering::Release);
         drop(state);
@@ -135,20 +133,6 @@ impl GraphObject {
     /// The lock, which whoever calls the driver with this graph or its nodes holds.
     pub(crate) fn lock(&self) -> MutexGuard<'_, GraphState> {
         self.state.lock()
-    }
-
-    /// A graph that belongs to a conditional node of a graph that is being captured.
-    pub(crate) fn part(context: &Arc<ContextCore>, handle: GraphHandle) -> Arc<Self> {
-        let number = next_graph_number();
-        let state = GraphState { nodes: NodeTable::new(number), bodies: HashMap::new(), parts: GraphParts::default() };
-        let owner = Owner::Capture;
-        Arc::new(Self {
-            context: context.clone(),
-            handle: AtomicUsize::new(handle.as_raw()),
-            number,
-            owner,
-            state: Mutex::new(state),
-        })
     }
 
     fn parent(&self) -> Option<Arc<GraphObject>> {
