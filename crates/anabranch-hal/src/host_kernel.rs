@@ -9,7 +9,7 @@ mod arguments;
 mod block;
 mod global;
 
-pub use arguments::{GlobalRange, HostArguments};
+pub use arguments::{ConditionalValues, GlobalRange, HostArguments};
 pub use block::{Block, SharedMemory, Thread};
 pub use global::{DeviceElement, GlobalSlice};
 

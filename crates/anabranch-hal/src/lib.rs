@@ -52,8 +52,8 @@ pub use handle::{
     GraphHandle, GraphNodeHandle, MemoryPoolHandle, ModuleHandle, StreamHandle,
 };
 pub use host_kernel::{
-    Block, DeviceElement, GlobalRange, GlobalSlice, HostArguments, HostBody, HostFunction, HostGlobal, HostModule,
-    KernelFault, SharedMemory, Thread,
+    Block, ConditionalValues, DeviceElement, GlobalRange, GlobalSlice, HostArguments, HostBody, HostFunction,
+    HostGlobal, HostModule, KernelFault, SharedMemory, Thread,
 };
 pub use host_work::{Callback, HostWork};
 pub use launch::{Access, DeclaredRange, Launch};

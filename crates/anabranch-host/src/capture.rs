@@ -13,7 +13,7 @@ pub(crate) use registry::CaptureRegistry;
 
 use crate::driver::HostDriver;
 use crate::engine::host_work::permitted;
-use crate::stream::resolve;
+use crate::stream::{resolve, resolve_even_if_lost};
 use anabranch_hal::{
     CaptureInfo, CaptureMode, CaptureStatus, Captures, ContextHandle, Dependency, DependencyUpdate, GraphHandle,
     Result, StreamHandle,
@@ -50,7 +50,7 @@ impl Captures for HostDriver {
     unsafe fn stream_end_capture(&self, context: ContextHandle, stream: StreamHandle) -> Result<GraphHandle> {
         // SAFETY: the handle rule. A stream that was destroyed while it captures lives as long as the capture, and the
         // share that is taken here keeps it until the call's end.
-        let stream = unsafe { resolve(context, stream) }?;
+        let stream = unsafe { resolve_even_if_lost(context, stream) }?;
         self.shared.captures.end(&Arc::clone(&stream))
     }
 

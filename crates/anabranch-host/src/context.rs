@@ -8,7 +8,7 @@ use crate::engine::host_work::permitted;
 use crate::engine::queue::Tail;
 use crate::engine::stream::{Position, Role, StreamState};
 use crate::engine::wait::Patience;
-use crate::error::StreamFailure;
+use crate::error::{StreamFailure, drop_quietly};
 use crate::event::EventState;
 use crate::executable::ExecutableState;
 use crate::graph::GraphState;
@@ -100,10 +100,11 @@ impl ContextState {
         for stream in self.core.registered() {
             stream.drop_queued();
         }
+        // First what holds objects of the caller's, which may ask for the rest.
+        self.core.executables.take_all().into_iter().for_each(drop_quietly);
+        self.core.graphs.take_all().into_iter().for_each(drop_quietly);
         drop(self.core.events.take_all());
         drop(self.core.streams.take_all());
-        drop(self.core.executables.take_all());
-        drop(self.core.graphs.take_all());
         drop(self.core.modules.take_all());
         self.core.shared.graph_memory.release_context(self.core.id);
         self.core.shared.table.remove_owned_by(self.core.id);

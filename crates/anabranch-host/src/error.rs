@@ -18,6 +18,13 @@ impl From<StreamFailure> for Failure {
     }
 }
 
+/// Drops what may hold objects of the caller's, where nobody is left to be told of a panic in it.
+pub(crate) fn drop_quietly<T>(value: T) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        panic_message(payload);
+    }
+}
+
 /// The message of a panic.
 #[cold]
 pub(crate) fn panic_message(payload: Box<dyn Any + Send>) -> String {

@@ -19,8 +19,10 @@
 //! Shared memory and registers are as large as on an H100, though nothing limits them here. The priority of a single launch
 //! is ignored; that of its stream is honoured. Events of other processes, access-policy windows, and modules of PTX or
 //! machine code answer 801.
-
-#![allow(dead_code, unused_imports, reason = "what launches and captures of graphs need is there before they are")]
+//!
+//! Captures of one driver do not meet those of another in the same process, but a thread has one capture mode for all. A
+//! stream that is destroyed while it captures goes when the capture ends, as on hardware; what the default stream of a
+//! thread captures is over when the thread ends.
 
 mod capture;
 mod context;

@@ -77,8 +77,12 @@ impl HostDriver {
             return context.core.check();
         }
         let bad = || Failure::new(Status::INVALID_VALUE);
-        self.shared.table.kind_at(address).filter(|&kind| wanted(kind)).ok_or_else(bad)?;
+        let kind = self.shared.table.kind_at(address).filter(|&kind| wanted(kind)).ok_or_else(bad)?;
         context.core.wait_for_all(context.core.patience());
+        if kind == MemoryKind::Graph {
+            let block = self.shared.graph_memory.block(address).filter(|block| block.free());
+            return block.ok_or_else(bad).and_then(|_| context.core.check());
+        }
         let Allocation { block, pool, .. } = self.shared.table.remove(address, wanted).ok_or_else(bad)?;
         match pool {
             Some(pool) => pool.take_back(block, None),
@@ -156,8 +160,15 @@ impl Memory for HostDriver {
             unsafe { recording.add(NodeParameters::Free(address)) }?;
             return stream.core.check();
         }
-        if self.shared.table.kind_at(address.0) == Some(MemoryKind::Managed) {
-            return Err(Failure::new(Status::NOT_SUPPORTED));
+        match self.shared.table.kind_at(address.0) {
+            Some(MemoryKind::Managed) => return Err(Failure::new(Status::NOT_SUPPORTED)),
+            Some(MemoryKind::Graph) => {
+                let block = self.shared.graph_memory.block(address.0).filter(|block| block.free());
+                // Its graph may be gone, and work that is queued may use it.
+                stream.enqueue(Entry::ReleaseShare(block.ok_or(Failure::new(Status::INVALID_VALUE))?));
+                return stream.core.check();
+            }
+            _ => {}
         }
         // Plain memory may be freed in stream order too.
         let wanted = |kind| matches!(kind, MemoryKind::Pooled | MemoryKind::Device);

@@ -278,6 +278,45 @@ fn a_stream_that_is_destroyed_while_it_captures() {
 }
 
 #[test]
+fn a_stream_that_was_drawn_in_and_is_destroyed() {
+    let fixture = Fixture::new();
+    let (origin, joined, open) = (fixture.stream(), fixture.stream(), fixture.blocking());
+    fixture.begin(origin, CaptureMode::Global);
+    fixture.fork(origin, joined);
+    assert_eq!(fixture.node(joined), 0);
+    fixture.fork(joined, origin);
+    unsafe { fixture.driver.stream_destroy(fixture.context, joined) }.unwrap();
+    assert_eq!(fixture.end(origin), 0);
+    fixture.begin(origin, CaptureMode::Global);
+    fixture.fork(origin, open);
+    assert_eq!(fixture.node(open), 0);
+    unsafe { fixture.driver.stream_destroy(fixture.context, open) }.unwrap();
+    assert_eq!(fixture.end(origin), 904);
+    assert_eq!(fixture.node(StreamHandle::LEGACY), 0);
+    fixture.assert_usable(origin);
+}
+
+#[test]
+fn a_context_that_is_lost_while_its_stream_captures() {
+    let fixture = Fixture::new();
+    let driver = &fixture.driver;
+    let (stream, broken) = (fixture.stream(), fixture.stream());
+    let kernel = fixture.function(HostFunction::new("fault", &[], |_, _| KernelFault::trap("a test").raise()));
+    fixture.begin(stream, CaptureMode::Global);
+    fixture.launch(broken, kernel, 1, 1, &[]).unwrap();
+    support::until("the context is lost", || fixture.capture_status(broken) == 719);
+    assert_eq!((fixture.query(stream), fixture.node(stream), status(fixture.synchronize_all())), (719, 719, 719));
+    // Its other contexts are not kept from what it prohibits for ever.
+    let other = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
+    assert_eq!(status(unsafe { driver.allocate(other, 16) }), 900);
+    assert_eq!(fixture.end(stream), 719);
+    let memory = unsafe { driver.allocate(other, 16) }.unwrap();
+    unsafe { driver.free(other, memory) }.unwrap();
+    assert_eq!(fixture.end(stream), 719);
+    unsafe { driver.context_destroy(other) }.unwrap();
+}
+
+#[test]
 fn a_thread_that_ends_while_its_default_stream_captures() {
     let fixture = Fixture::new();
     let fork = fixture.stream();

@@ -271,6 +271,21 @@ fn recording_a_captured_event_elsewhere_replaces_it() {
 }
 
 #[test]
+fn recording_an_event_of_another_context() {
+    let fixture = Fixture::new();
+    let driver = &fixture.driver;
+    let other = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
+    let event = unsafe { driver.event_create(other, EventFlags::DISABLE_TIMING) }.unwrap();
+    let stream = fixture.stream();
+    fixture.begin(stream, CaptureMode::Global);
+    assert_eq!(fixture.try_record(event, stream, EventRecordFlags::empty()), 400);
+    assert_eq!(fixture.try_record(event, stream, EventRecordFlags::EXTERNAL), 400);
+    assert_eq!(fixture.capture_status(stream), 1);
+    assert_eq!(fixture.end(stream), 0);
+    unsafe { driver.context_destroy(other) }.unwrap();
+}
+
+#[test]
 fn a_stream_of_another_device_is_drawn_in() {
     let fixture = Fixture::new();
     let driver = &fixture.driver;

@@ -1,8 +1,9 @@
 //! The arguments of a launch, as a host kernel sees them.
 
 use super::{DeviceElement, GlobalSlice, KernelFault};
-use crate::{Access, DeclaredRange, DevicePointer};
+use crate::{Access, ConditionalHandle, DeclaredRange, DevicePointer};
 use bytemuck::AnyBitPattern;
+use std::fmt;
 use std::marker::PhantomData;
 
 /// Where a global variable of the kernel's module lies.
@@ -16,6 +17,12 @@ pub struct GlobalRange {
     pub bytes: usize,
 }
 
+/// The values that conditional nodes ask for, as a driver gives them to the kernels of one launch of a graph.
+pub trait ConditionalValues: fmt::Debug + Sync {
+    /// Sets a value. `false`: the launch has none of that handle.
+    fn set(&self, handle: ConditionalHandle, value: u32) -> bool;
+}
+
 /// The arguments of a launch, and the global variables of the kernel's module.
 #[derive(Clone, Copy, Debug)]
 pub struct HostArguments<'a> {
@@ -23,6 +30,7 @@ pub struct HostArguments<'a> {
     parameter_sizes: &'a [usize],
     ranges: &'a [DeclaredRange],
     globals: &'a [GlobalRange],
+    conditionals: Option<&'a dyn ConditionalValues>,
 }
 
 impl<'a> HostArguments<'a> {
@@ -37,7 +45,13 @@ impl<'a> HostArguments<'a> {
         ranges: &'a [DeclaredRange],
         globals: &'a [GlobalRange],
     ) -> Self {
-        Self { values, parameter_sizes, ranges, globals }
+        Self { values, parameter_sizes, ranges, globals, conditionals: None }
+    }
+
+    /// The same arguments, in a launch of a graph with conditional nodes.
+    #[must_use]
+    pub fn with_conditionals(self, conditionals: &'a dyn ConditionalValues) -> Self {
+        Self { conditionals: Some(conditionals), ..self }
     }
 
     /// The number of arguments.
@@ -68,6 +82,18 @@ impl<'a> HostArguments<'a> {
     /// The address that argument `index` is.
     pub fn pointer(&self, index: usize) -> DevicePointer {
         self.scalar(index)
+    }
+
+    /// Sets the value that decides what a conditional node runs; the counterpart of `cudaGraphSetConditional`. Argument
+    /// `index` is the value's [handle](ConditionalHandle). It is a fault of the kernel if the launch has no such value.
+    pub fn set_conditional(&self, index: usize, value: u32) {
+        let handle = ConditionalHandle(self.scalar(index));
+        if !self.conditionals.is_some_and(|conditionals| conditionals.set(handle, value)) {
+            KernelFault::illegal_address(format!(
+                "argument {index} was used as the handle of a conditional value, and the launch has no such value"
+            ))
+            .raise()
+        }
     }
 
     /// The memory that argument `index` points to, as declared by the launch. It is a fault of the kernel if the launch

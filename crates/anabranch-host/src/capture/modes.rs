@@ -89,6 +89,7 @@ impl CaptureRegistry {
 
     #[cold]
     fn before_synchronizing_slowly(&self, stream: &StreamState) -> Result<()> {
+        stream.core.check()?;
         let mut captures = self.lock();
         if stream.role == Role::Legacy {
             captures.use_legacy(&stream.core)?;
@@ -107,6 +108,7 @@ impl CaptureRegistry {
         if self.is_idle() {
             return Ok(());
         }
+        core.check()?;
         let mut captures = self.lock();
         let own = captures.invalidate_those(|session| session.has_stream_of(core));
         captures.prohibit()?;

@@ -153,14 +153,15 @@ impl CaptureRegistry {
         Ok(())
     }
 
-    /// Ends the capture that began in a stream.
+    /// Ends the capture that began in a stream, in a lost context too.
     pub(super) fn end(&self, stream: &StreamState) -> Result<GraphHandle> {
         let mut captures = self.lock();
         if stream.role == Role::Legacy {
             captures.use_legacy(&stream.core)?;
         }
         let Some(session) = captures.session_of(stream) else {
-            return Err(Failure::new(Status::ILLEGAL_STATE));
+            drop(captures);
+            return Err(stream.core.check().err().unwrap_or(Failure::new(Status::ILLEGAL_STATE)));
         };
         if session.origin != stream.id {
             session.invalidated = true;
@@ -179,6 +180,7 @@ impl CaptureRegistry {
         let session = captures.remove(id);
         self.running.fetch_sub(1, Ordering::Release);
         drop(captures);
+        stream.core.check()?;
         status.result()?;
         session.map(|session| session.graph.finish()).ok_or(Failure::new(Status::ILLEGAL_STATE))
     }

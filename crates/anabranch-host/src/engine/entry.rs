@@ -3,6 +3,8 @@
 use super::kernel::KernelWork;
 use super::stream::Position;
 use super::value::ValueCondition;
+use crate::executable::GraphLaunch;
+use crate::graph::GraphBlock;
 use crate::memory::{Block, StagedBytes};
 use anabranch_hal::{Callback, Copy3d, FillPattern, HostWork, Value};
 use std::fmt;
@@ -40,6 +42,10 @@ pub(crate) enum Entry {
     TimeStamp(Arc<AtomicU64>),
     /// Gives memory back.
     Release(Box<Block>),
+    /// Gives a share in a graph's memory back.
+    ReleaseShare(Arc<GraphBlock>),
+    /// A launch of a graph.
+    Graph(GraphLaunch),
 }
 
 const _: () = assert!(size_of::<Entry>() <= 56, "ten million entries must stay small");
@@ -60,6 +66,8 @@ impl fmt::Debug for Entry {
             Self::WriteValue { .. } => "WriteValue",
             Self::TimeStamp(_) => "TimeStamp",
             Self::Release(_) => "Release",
+            Self::ReleaseShare(_) => "ReleaseShare",
+            Self::Graph(_) => "Graph",
         })
     }
 }

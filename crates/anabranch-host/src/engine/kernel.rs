@@ -5,6 +5,7 @@ use super::host_work::HostWorkScope;
 use super::share::Share;
 use super::stream::StreamState;
 use crate::error::panic_message;
+use crate::executable::Conditionals;
 use crate::module::FunctionState;
 use anabranch_hal::{Block, DeclaredRange, HostArguments, HostBody, KernelFault};
 use smallvec::SmallVec;
@@ -48,7 +49,7 @@ impl KernelReference {
 }
 
 /// A launch, with everything that it needs by value.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct KernelWork {
     pub(crate) kernel: KernelReference,
     pub(crate) grid: [u32; 3],
@@ -57,6 +58,8 @@ pub(crate) struct KernelWork {
     /// The values of the arguments without padding.
     pub(crate) values: SmallVec<[u8; 48]>,
     pub(crate) ranges: SmallVec<[DeclaredRange; 2]>,
+    /// The values of conditional nodes that it can set, in a graph that has some.
+    pub(crate) conditionals: Option<Arc<Conditionals>>,
 }
 
 /// How a kernel failed.
@@ -88,7 +91,15 @@ impl KernelError {
 impl KernelWork {
     /// A launch to be filled in.
     pub(crate) fn new(kernel: KernelReference) -> Self {
-        Self { kernel, grid: [0; 3], block: [0; 3], shared_bytes: 0, values: SmallVec::new(), ranges: SmallVec::new() }
+        Self {
+            kernel,
+            grid: [0; 3],
+            block: [0; 3],
+            shared_bytes: 0,
+            values: SmallVec::new(),
+            ranges: SmallVec::new(),
+            conditionals: None,
+        }
     }
 
     /// Whether nobody else has it, and it is as small as launches mostly are.
@@ -114,6 +125,10 @@ impl KernelWork {
                     let kernel = self.kernel.get();
                     let sizes = kernel.function.parameter_sizes();
                     HostArguments::new(&self.values, sizes, &self.ranges, kernel.globals.ranges())
+                };
+                let arguments = match &self.conditionals {
+                    Some(conditionals) => arguments.with_conditionals(&**conditionals),
+                    None => arguments,
                 };
                 let [width, height, _] = self.grid.map(u64::from);
                 for number in blocks {

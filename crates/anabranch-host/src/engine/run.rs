@@ -5,9 +5,10 @@ use super::host_work::HostWorkScope;
 use super::queue::Claim;
 use super::spares::Collected;
 use super::stream::{ParkedOn, StreamState, Waiter};
-use super::value::{ValueCondition, write_value};
+use super::value::{ValueCondition, ValueWaiter, write_value};
 use super::{Engine, level, worker};
 use crate::error::panic_message;
+use crate::executable::{Retired, Run};
 use crate::memory::{run_copy, run_copy_3d, run_fill};
 use anabranch_hal::{Failure, Status};
 use std::collections::VecDeque;
@@ -45,11 +46,17 @@ enum Outcome {
 enum Reason {
     Stream(super::stream::Position),
     Value(ValueCondition),
+    Graph(Arc<Run>),
 }
 
 impl Engine {
     /// Runs a claimed stream until it is empty, parked, or its time is up.
     pub(crate) fn run(&self, stream: &Arc<StreamState>, claim: Claim, pace: Pace) {
+        let mut retired = Retired::default();
+        self.run_claimed(stream, claim, pace, &mut retired);
+    }
+
+    fn run_claimed(&self, stream: &Arc<StreamState>, claim: Claim, pace: Pace, retired: &mut Retired) {
         let level = level(stream.priority);
         let mut front_satisfied = claim.front_satisfied;
         let mut done = 0;
@@ -61,7 +68,7 @@ impl Engine {
             }
             let Some(entry) = batch.pop_front() else { continue };
             let sequence = stream.completion.completed() + 1;
-            match self.execute(stream, sequence, entry, front_satisfied, &mut collected) {
+            match self.execute(stream, sequence, entry, front_satisfied, &mut collected, retired) {
                 Outcome::Done => {}
                 Outcome::Blocked(entry, reason) => {
                     batch.push_front(entry);
@@ -128,8 +135,16 @@ impl Engine {
             }
             Reason::Value(condition) => {
                 stream.queue.park(ParkedOn::Value);
-                self.values.add(Arc::clone(stream), condition);
+                self.values.add(ValueWaiter::Stream(Arc::clone(stream)), condition);
                 self.scheduler.ensure_poller(self);
+            }
+            Reason::Graph(run) => {
+                stream.queue.park(ParkedOn::Graph(Arc::clone(&run)));
+                if !run.park() {
+                    // Its last node was done meanwhile, so nobody unparks the stream.
+                    let Claim { .. } = stream.queue.resume();
+                    return false;
+                }
             }
         }
         true
@@ -142,8 +157,10 @@ impl Engine {
         entry: Entry,
         satisfied: bool,
         collected: &mut Collected<'_>,
+        retired: &mut Retired,
     ) -> Outcome {
-        if stream.core.is_lost() {
+        // A graph skips its own nodes, because some may be running.
+        if stream.core.is_lost() && !matches!(entry, Entry::Graph(_)) {
             self.skip(stream, sequence, entry);
             return Outcome::Done;
         }
@@ -195,6 +212,14 @@ impl Engine {
             }
             Entry::TimeStamp(cell) => cell.store(self.now(), Ordering::Release),
             Entry::Release(block) => drop(block),
+            Entry::ReleaseShare(block) => drop(block),
+            Entry::Graph(mut launch) => {
+                if !launch.run(self, stream, sequence) {
+                    let run = launch.share_run();
+                    return Outcome::Blocked(Entry::Graph(launch), Reason::Graph(run));
+                }
+                retired.add(launch);
+            }
         }
         Outcome::Done
     }
@@ -216,7 +241,7 @@ impl Engine {
         }
     }
 
-    fn run_host_work(&self, stream: &Arc<StreamState>, sequence: u64, work: impl FnOnce()) {
+    pub(crate) fn run_host_work(&self, stream: &StreamState, sequence: u64, work: impl FnOnce()) {
         let on_worker = worker::is_worker();
         if on_worker {
             self.scheduler.enter_host_work(self);

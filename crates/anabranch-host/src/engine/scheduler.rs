@@ -10,6 +10,7 @@
 use super::share::Share;
 use super::stream::StreamState;
 use super::{Engine, PRIORITIES, worker};
+use crate::executable::Run;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub(crate) enum Task {
     Stream(Arc<StreamState>),
     /// An offer to take part in a kernel.
     Share(Arc<Share>),
+    /// Nodes of a graph that are ready.
+    Graph(Arc<Run>),
 }
 
 /// A sleeping worker.

@@ -9,6 +9,7 @@ use super::spares::Spares;
 use super::value::ValueCondition;
 use crate::context::ContextCore;
 use crate::error::{StreamFailure, panic_message};
+use crate::executable::{NodeWait, Run};
 use crate::sync::{Mutex, Padded};
 use anabranch_hal::{Failure, StreamFlags, SynchronizationPolicy};
 use std::collections::VecDeque;
@@ -37,6 +38,8 @@ pub(crate) enum Role {
 pub(crate) enum ParkedOn {
     Stream(Position),
     Value,
+    /// The rest of a graph.
+    Graph(Arc<Run>),
 }
 
 /// Who waits for a place of a stream.
@@ -46,6 +49,8 @@ pub(crate) enum Waiter {
     Stream(Arc<StreamState>),
     /// A thread that synchronises.
     Thread(Thread),
+    /// A node of a graph.
+    Node(NodeWait),
 }
 
 impl Wake for Waiter {
@@ -53,6 +58,7 @@ impl Wake for Waiter {
         match self {
             Self::Stream(stream) => stream.unpark(false),
             Self::Thread(thread) => thread.unpark(),
+            Self::Node(wait) => wait.resume(),
         }
     }
 }
@@ -277,6 +283,9 @@ impl StreamState {
 fn drop_quietly(entries: VecDeque<Entry>) {
     let _scope = HostWorkScope::enter();
     for entry in entries {
+        if let Entry::Graph(launch) = &entry {
+            launch.abandon();
+        }
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(entry))) {
             panic_message(payload);
         }

@@ -5,6 +5,7 @@
 //! stream order.
 
 use super::stream::StreamState;
+use crate::executable::NodeWait;
 use anabranch_hal::Value;
 use parking_lot::Mutex;
 use std::fmt;
@@ -91,14 +92,39 @@ pub(crate) unsafe fn write_value(address: u64, value: Value) {
     }
 }
 
+/// Who waits for a value.
+#[derive(Debug)]
+pub(crate) enum ValueWaiter {
+    /// A parked stream.
+    Stream(Arc<StreamState>),
+    /// A node of a graph.
+    Node(NodeWait),
+}
+
+impl ValueWaiter {
+    fn is_lost(&self) -> bool {
+        match self {
+            Self::Stream(stream) => stream.core.is_lost(),
+            Self::Node(wait) => wait.is_lost(),
+        }
+    }
+
+    fn resume(self) {
+        match self {
+            Self::Stream(stream) => stream.unpark(true),
+            Self::Node(wait) => wait.resume(),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Waiting {
-    streams: Vec<(Arc<StreamState>, ValueCondition)>,
+    waits: Vec<(ValueWaiter, ValueCondition)>,
     pause: Duration,
     due: Instant,
 }
 
-/// The streams that are parked on a value.
+/// The streams and nodes that wait for a value.
 #[derive(Debug)]
 pub(crate) struct ValueWaits {
     count: AtomicUsize,
@@ -107,7 +133,7 @@ pub(crate) struct ValueWaits {
 
 impl ValueWaits {
     pub(crate) fn new() -> Self {
-        let waiting = Waiting { streams: Vec::new(), pause: SHORTEST_PAUSE, due: Instant::now() };
+        let waiting = Waiting { waits: Vec::new(), pause: SHORTEST_PAUSE, due: Instant::now() };
         Self { count: AtomicUsize::new(0), waiting: Mutex::new(waiting) }
     }
 
@@ -117,14 +143,14 @@ impl ValueWaits {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Looks after a stream that has just been parked.
-    pub(crate) fn add(&self, stream: Arc<StreamState>, condition: ValueCondition) {
+    /// Looks after a stream that has just been parked, or a node that waits.
+    pub(crate) fn add(&self, waiter: ValueWaiter, condition: ValueCondition) {
         {
             let mut waiting = self.waiting.lock();
-            waiting.streams.push((stream, condition));
+            waiting.waits.push((waiter, condition));
             waiting.pause = SHORTEST_PAUSE;
             waiting.due = Instant::now() + SHORTEST_PAUSE;
-            self.count.store(waiting.streams.len(), Ordering::Relaxed);
+            self.count.store(waiting.waits.len(), Ordering::Relaxed);
         }
         // Either this look sees what a value write of another stream wrote, or that write sees the count.
         fence(Ordering::SeqCst);
@@ -148,22 +174,22 @@ impl ValueWaits {
         Some(self.waiting.lock().due.saturating_duration_since(Instant::now()))
     }
 
-    /// Makes the streams ready whose wait is over, or whose context is lost. Returns whether there were any.
+    /// Makes those ready whose wait is over, or whose context is lost. Returns whether there were any.
     pub(crate) fn poll(&self) -> bool {
         let over: Vec<_> = {
             let mut waiting = self.waiting.lock();
             let over: Vec<_> = waiting
-                .streams
-                .extract_if(.., |(stream, condition)| condition.is_satisfied() || stream.core.is_lost())
+                .waits
+                .extract_if(.., |(waiter, condition)| condition.is_satisfied() || waiter.is_lost())
                 .collect();
             waiting.pause = if over.is_empty() { (waiting.pause * 3 / 2).min(LONGEST_PAUSE) } else { SHORTEST_PAUSE };
             waiting.due = Instant::now() + waiting.pause;
-            self.count.store(waiting.streams.len(), Ordering::Relaxed);
+            self.count.store(waiting.waits.len(), Ordering::Relaxed);
             over
         };
         let found = !over.is_empty();
-        for (stream, _) in over {
-            stream.unpark(true);
+        for (waiter, _) in over {
+            waiter.resume();
         }
         found
     }
@@ -171,9 +197,9 @@ impl ValueWaits {
     /// Forgets all waits, when the driver goes.
     pub(crate) fn clear(&self) {
         let mut waiting = self.waiting.lock();
-        let streams = std::mem::take(&mut waiting.streams);
+        let waits = std::mem::take(&mut waiting.waits);
         self.count.store(0, Ordering::Relaxed);
         drop(waiting);
-        drop(streams);
+        drop(waits);
     }
 }

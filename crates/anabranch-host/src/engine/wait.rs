@@ -95,6 +95,9 @@ impl Engine {
                 }
                 Inspection::Taken => return Help::Taken,
                 Inspection::Parked(ParkedOn::Stream(next)) => current = next,
+                Inspection::Parked(ParkedOn::Graph(run)) => {
+                    return if run.take_part(self) { Help::Progress } else { Help::Taken };
+                }
                 Inspection::Parked(ParkedOn::Value) => {
                     return if self.values.poll() { Help::Progress } else { Help::Value };
                 }
@@ -111,18 +114,31 @@ impl Engine {
         self.wait(&Position { stream: Arc::clone(stream), sequence }, Patience::Auto);
     }
 
-    /// Runs one entry of a stream that is ready, chosen by the seed. `false`: none is ready.
+    /// A number below `count`, chosen by the seed.
+    pub(crate) fn choose(&self, count: usize) -> usize {
+        self.random.as_ref().map_or(0, |random| random.lock().below(count))
+    }
+
+    /// Runs one entry of a stream, or one node of a graph, that is ready, chosen by the seed. `false`: none is ready.
     pub(crate) fn step(&self) -> bool {
         let Some(random) = &self.random else { return false };
         if !self.values.is_empty() {
             self.values.poll();
         }
         while let Some(task) = self.scheduler.take(|count| random.lock().below(count)) {
-            if let Task::Stream(stream) = task
-                && let Some(claim) = stream.queue.claim_by_token()
-            {
-                self.run(&stream, claim, Pace::Single);
-                return true;
+            match task {
+                Task::Stream(stream) => {
+                    if let Some(claim) = stream.queue.claim_by_token() {
+                        self.run(&stream, claim, Pace::Single);
+                        return true;
+                    }
+                }
+                Task::Graph(run) => {
+                    if run.take_token(self) {
+                        return true;
+                    }
+                }
+                Task::Share(share) => share.take_part(),
             }
         }
         false

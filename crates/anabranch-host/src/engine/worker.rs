@@ -37,6 +37,9 @@ pub(crate) fn work(engine: &Arc<Engine>) {
                 }
             }
             Task::Share(share) => share.take_part(),
+            Task::Graph(run) => {
+                run.take_token(engine);
+            }
         }
     }
 }

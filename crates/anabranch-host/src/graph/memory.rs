@@ -337,6 +337,11 @@ impl LaunchMemory {
         if self.freed.iter().any(|block| !block.is_live()) {
             return Err(Failure::argument(Status::INVALID_VALUE, "the graph frees memory that is not allocated"));
         }
+        self.map()
+    }
+
+    /// Sees to it that the memory can be had.
+    pub(crate) fn map(&self) -> Result<()> {
         self.allocated.iter().try_for_each(|block| block.map())
     }
 

@@ -171,6 +171,7 @@ impl GraphState {
     }
 
     /// A copy of one row as the parameters of a node. An address that is no memory of the driver's is a host address.
+    #[allow(dead_code, reason = "captures need it")]
     pub(crate) fn linear_copy(&self, destination: u64, source: u64, bytes: usize) -> Copy3d {
         let place = |address| CopyPlace {
             address,

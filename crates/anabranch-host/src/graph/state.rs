@@ -67,6 +67,7 @@ impl GraphState {
     }
 
     /// Another share in this graph. `None`: it is being dropped.
+    #[allow(dead_code, reason = "captures need it")]
     pub(crate) fn share(&self) -> Option<Arc<Self>> {
         self.this.upgrade()
     }

@@ -6,6 +6,7 @@
 #![allow(clippy::undocumented_unsafe_blocks, reason = "the fixture keeps its handles alive, and tests their addresses")]
 
 pub mod capture;
+pub mod graphs;
 
 use anabranch_hal::*;
 use anabranch_host::{HostDriver, HostOptions};

@@ -1,0 +1,286 @@
+//! One launch of a graph, while it runs.
+//!
+//! Each node counts the nodes right before it that are not done. Whoever does the last of them makes it ready, and goes on
+//! with one of those that it has made ready; the others stand in line, for which the scheduler has at most one *token* at a
+//! time. A thread that takes the token hands out another while somebody is left in line. A node that has to wait for an
+//! event or a value blocks nobody: what it waits for puts it back in line.
+//!
+//! The launching stream is parked until the last node is done. An executable graph has one launch running at a time, so
+//! one of these serves all its launches.
+
+use super::conditionals::Conditionals;
+use super::plan::{Plan, Shape};
+use crate::context::ContextCore;
+use crate::engine::scheduler::Task;
+use crate::engine::stream::{Position, Role, StreamState};
+use crate::engine::{Engine, level};
+use crate::error::drop_quietly;
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// A launch that runs.
+#[derive(Clone, Debug)]
+pub(super) struct Current {
+    pub(super) plan: Arc<Plan>,
+    /// The stream that it was launched into.
+    pub(super) stream: Arc<StreamState>,
+    /// Its place there.
+    pub(super) sequence: u64,
+}
+
+/// A node in line, and where in it to go on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due {
+    pub(super) node: u32,
+    pub(super) part: u32,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    current: Option<Current>,
+    /// Counts launches.
+    generation: u64,
+    line: VecDeque<Due>,
+    /// Whether the scheduler has a token.
+    token: bool,
+    /// Whether the launching stream is parked.
+    parked: bool,
+}
+
+/// A node that records an event: a stream of its own, with one entry for each launch that nobody puts in.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    pub(super) node: u32,
+    pub(super) stream: Arc<StreamState>,
+    pub(super) time: Arc<AtomicU64>,
+    launches: AtomicU64,
+}
+
+/// What launches of an executable graph run with.
+#[derive(Debug)]
+pub(crate) struct Run {
+    core: Arc<ContextCore>,
+    shape: Arc<Shape>,
+    /// How many nodes right before each are not done.
+    pending: Box<[AtomicU32]>,
+    /// How many nodes are not done.
+    remaining: AtomicUsize,
+    pub(super) conditionals: Option<Arc<Conditionals>>,
+    pub(super) recorders: Vec<Recorder>,
+    state: Mutex<State>,
+}
+
+/// A node that waits for an event or a value.
+#[derive(Debug)]
+pub(crate) struct NodeWait {
+    pub(super) run: Arc<Run>,
+    pub(super) due: Due,
+}
+
+impl NodeWait {
+    /// What it waits for is there.
+    pub(crate) fn resume(self) {
+        let mut state = self.run.state.lock();
+        if state.current.is_some() {
+            state.line.push_back(self.due);
+            self.run.hand_out_token(state);
+        }
+    }
+
+    /// Whether there is no more point in waiting.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.run.state.lock().current.as_ref().is_none_or(|current| current.stream.core.is_lost())
+    }
+}
+
+impl Recorder {
+    /// The place where the next launch's record will be done.
+    pub(super) fn next(&self) -> Position {
+        let sequence = self.launches.fetch_add(1, Ordering::Relaxed) + 1;
+        Position { stream: Arc::clone(&self.stream), sequence }
+    }
+
+    fn record(&self, engine: &Engine) {
+        self.time.store(engine.now(), Ordering::Release);
+        self.stream.completion.advance(self.stream.completion.completed() + 1);
+    }
+}
+
+impl Run {
+    pub(super) fn new(
+        core: &Arc<ContextCore>,
+        shape: &Arc<Shape>,
+        conditionals: Option<Arc<Conditionals>>,
+    ) -> Arc<Self> {
+        let recorder = |&node: &u32| Recorder {
+            node,
+            stream: StreamState::new(Arc::clone(core), Role::NonBlocking, 0),
+            time: Arc::new(AtomicU64::new(0)),
+            launches: AtomicU64::new(0),
+        };
+        Arc::new(Self {
+            core: Arc::clone(core),
+            pending: shape.before.iter().map(|_| AtomicU32::new(0)).collect(),
+            remaining: AtomicUsize::new(0),
+            conditionals,
+            recorders: shape.records.iter().map(recorder).collect(),
+            state: Mutex::default(),
+            shape: Arc::clone(shape),
+        })
+    }
+
+    fn engine(&self) -> &Arc<Engine> {
+        &self.core.shared.engine
+    }
+
+    /// Whether a place is the record of an event by one of its own nodes.
+    pub(super) fn records(&self, position: &Position) -> bool {
+        self.recorders.iter().any(|recorder| Arc::ptr_eq(&recorder.stream, &position.stream))
+    }
+
+    pub(super) fn record(&self, engine: &Engine, node: u32) {
+        if let Some(recorder) = self.recorders.iter().find(|recorder| recorder.node == node) {
+            recorder.record(engine);
+        }
+    }
+
+    /// Begins a launch, when the one before is done. `true`: there is nothing to do.
+    pub(super) fn begin(&self, current: Current) -> bool {
+        if self.shape.scheduled == 0 {
+            return true;
+        }
+        for (pending, &before) in self.pending.iter().zip(&self.shape.before) {
+            pending.store(before, Ordering::Relaxed);
+        }
+        self.remaining.store(self.shape.scheduled, Ordering::Relaxed);
+        if let Some(conditionals) = &self.conditionals {
+            conditionals.reset();
+        }
+        let mut state = self.state.lock();
+        state.generation += 1;
+        state.current = Some(current);
+        state.line.extend(self.shape.roots.iter().map(|&node| Due { node, part: 0 }));
+        false
+    }
+
+    /// Whether no launch runs.
+    pub(super) fn is_done(&self) -> bool {
+        self.state.lock().current.is_none()
+    }
+
+    /// Notes that the launching stream is parked until the last node is done. `false`: that is so already.
+    pub(crate) fn park(&self) -> bool {
+        let mut state = self.state.lock();
+        state.parked = state.current.is_some();
+        state.parked
+    }
+
+    /// Forgets a launch, when no thread runs it any more.
+    pub(super) fn abandon(&self) {
+        let mut state = self.state.lock();
+        state.line.clear();
+        let current = state.current.take();
+        drop(state);
+        drop_quietly(current);
+    }
+
+    /// Lets another thread know that somebody is in line, if there is.
+    fn hand_out_token(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        let Some(current) = state.current.as_ref().filter(|_| !state.token && !state.line.is_empty()) else { return };
+        let level = level(current.stream.priority);
+        state.token = true;
+        drop(state);
+        let engine = self.engine();
+        engine.scheduler.push(engine, level, Task::Graph(Arc::clone(self)));
+    }
+
+    /// Lets other threads run the launch, where this one must not.
+    pub(super) fn offer(self: &Arc<Self>) {
+        self.hand_out_token(self.state.lock());
+    }
+
+    /// What a thread does with a token: it takes part. `true`: it ran something.
+    pub(crate) fn take_token(self: &Arc<Self>, engine: &Engine) -> bool {
+        self.state.lock().token = false;
+        self.take_part(engine)
+    }
+
+    /// Runs nodes until none is in line; only one, chosen by the seed, where the engine is deterministic. `true`: it ran
+    /// some.
+    pub(crate) fn take_part(self: &Arc<Self>, engine: &Engine) -> bool {
+        let mut ran = false;
+        let mut generation = 0;
+        let mut current: Option<Current> = None;
+        let mut next: Option<Due> = None;
+        loop {
+            let due = match next.take() {
+                Some(due) => due,
+                None => {
+                    let mut state = self.state.lock();
+                    let due = if engine.is_deterministic() && !state.line.is_empty() {
+                        let index = engine.choose(state.line.len());
+                        state.line.remove(index)
+                    } else {
+                        state.line.pop_front()
+                    };
+                    let Some(due) = due else { break };
+                    let before = if generation == state.generation {
+                        None
+                    } else {
+                        generation = state.generation;
+                        std::mem::replace(&mut current, state.current.clone())
+                    };
+                    self.hand_out_token(state);
+                    // Without the lock, because an earlier launch's plan may hold what is the caller's.
+                    drop_quietly(before);
+                    due
+                }
+            };
+            let Some(current) = &current else { break };
+            ran = true;
+            if self.execute(engine, current, due) {
+                next = self.complete(engine, due.node);
+            }
+            if engine.is_deterministic() {
+                break;
+            }
+        }
+        drop_quietly(current);
+        ran
+    }
+
+    /// Notes that a node is done. Returns one of those that can run now.
+    fn complete(self: &Arc<Self>, engine: &Engine, node: u32) -> Option<Due> {
+        let mut ready = self.shape.after(node).iter().copied().filter(|&after| {
+            // The last of the nodes before sees what all of them did.
+            self.pending.get(after as usize).is_some_and(|pending| pending.fetch_sub(1, Ordering::AcqRel) == 1)
+        });
+        let due = |node| Due { node, part: 0 };
+        let next = if engine.is_deterministic() { None } else { ready.next().map(due) };
+        if let Some(second) = ready.next() {
+            let mut state = self.state.lock();
+            state.line.push_back(due(second));
+            state.line.extend(ready.map(due));
+            self.hand_out_token(state);
+        }
+        if self.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.finish();
+        }
+        next
+    }
+
+    fn finish(&self) {
+        let (current, parked) = {
+            let mut state = self.state.lock();
+            (state.current.take(), std::mem::take(&mut state.parked))
+        };
+        let Some(Current { plan, stream, .. }) = current else { return };
+        // The launching stream's entry has a share too, so this one is not the last.
+        drop(plan);
+        if parked {
+            stream.unpark(false);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Changes of an executable graph, from its next launch on.
+
+use super::ExecutableState;
+use super::plan::{Flat, Step};
+use crate::graph::{Action, GraphState, locate};
+use anabranch_hal::{
+    Detail, EdgeData, Failure, GraphHandle, GraphNodeHandle, GraphUpdateResult, NodeParameters, Result, Status,
+};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Why a graph is not like another, and at which node.
+type Difference = (GraphUpdateResult, Option<GraphNodeHandle>);
+
+fn refused((result, node): Difference) -> Failure {
+    Failure::with_detail(Status::GRAPH_EXEC_UPDATE_FAILURE, Detail::Update { result, node })
+}
+
+/// Compares two graphs, node by node in the order in which they were made.
+fn compare(old: &GraphState, new: &GraphState) -> std::result::Result<(), Difference> {
+    let (old, new) = (old.lock(), new.lock());
+    if old.nodes.len() != new.nodes.len() {
+        return Err((GraphUpdateResult::TOPOLOGY_CHANGED, None));
+    }
+    let ranks = |numbers: Vec<u64>| -> HashMap<u64, usize> {
+        numbers.into_iter().enumerate().map(|(rank, number)| (number, rank)).collect()
+    };
+    let old_ranks = ranks(old.nodes.keys().copied().collect());
+    let new_ranks = ranks(new.nodes.keys().copied().collect());
+    let ranked = |before: &[(u64, EdgeData)], ranks: &HashMap<u64, usize>| {
+        let rank =
+            |(number, data): &(u64, EdgeData)| (ranks.get(number).copied(), data.from_port, data.to_port, data.kind.0);
+        let mut ranked: Vec<_> = before.iter().map(rank).collect();
+        ranked.sort_unstable();
+        ranked
+    };
+    for (old, new) in old.nodes.values().zip(new.nodes.values()) {
+        let different = |result| Err((result, Some(new.state.handle())));
+        if old.kind() != new.kind() {
+            return different(GraphUpdateResult::NODE_KIND_CHANGED);
+        }
+        if ranked(&old.before, &old_ranks) != ranked(&new.before, &new_ranks) {
+            return different(GraphUpdateResult::TOPOLOGY_CHANGED);
+        }
+        match (&*old.action, &*new.action) {
+            (Action::Allocate(_) | Action::Free(_) | Action::Conditional(_), _) => {
+                return different(GraphUpdateResult::NOT_SUPPORTED);
+            }
+            (Action::Child(old), Action::Child(new)) => compare(old, new)?,
+            (Action::Kernel(old), Action::Kernel(new)) if !Arc::ptr_eq(&old.core, &new.core) => {
+                return different(GraphUpdateResult::UNSUPPORTED_FUNCTION_CHANGE);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The child graph made from the node of that id, wherever it is in a graph.
+fn find_child(graph: &GraphState, id: u64) -> Option<Arc<GraphState>> {
+    graph.lock().nodes.values().find_map(|node| match &*node.action {
+        Action::Child(child) if node.source == id => Some(Arc::clone(child)),
+        Action::Child(child) => find_child(child, id),
+        Action::Conditional(conditional) => conditional.bodies.iter().find_map(|body| find_child(body, id)),
+        _ => None,
+    })
+}
+
+impl ExecutableState {
+    /// Takes over what the nodes of a graph of the same structure do.
+    pub(super) fn update(&self, graph: &GraphState) -> Result<()> {
+        let mut launches = self.launches.lock();
+        compare(&launches.source, graph).map_err(refused)?;
+        let source = graph.copy(false);
+        let flat = Flat::new(&source)?;
+        let mut steps = flat.steps(self.run.conditionals.as_ref());
+        let mut plan = (*launches.plan).clone();
+        for (new, old) in steps.iter_mut().zip(&plan.steps) {
+            new.enabled = old.enabled;
+        }
+        plan.steps = steps;
+        plan.sources = [(0, Arc::clone(&source))].into();
+        let before =
+            (std::mem::replace(&mut launches.plan, Arc::new(plan)), std::mem::replace(&mut launches.source, source));
+        drop(launches);
+        // Without the lock, because what they hold is the caller's.
+        drop(before);
+        Ok(())
+    }
+
+    /// The index of a node of the graph that this was made from. 1 when there is none.
+    ///
+    /// # Safety
+    /// The handle rule.
+    unsafe fn index(&self, node: GraphNodeHandle) -> Result<(u32, u64)> {
+        // SAFETY: the caller's word.
+        let id = unsafe { crate::handles::node(node) }?.id;
+        let index = self.shape.index_of.get(&id).copied();
+        let index = index.ok_or_else(|| {
+            Failure::argument(Status::INVALID_VALUE, "the node is none of the graph that was made ready")
+        })?;
+        Ok((index, id))
+    }
+
+    /// Replaces what one node does.
+    ///
+    /// # Safety
+    /// The handle rule, for the parameters too.
+    pub(super) unsafe fn set_parameters(&self, node: GraphNodeHandle, parameters: NodeParameters) -> Result<()> {
+        // SAFETY: the caller's word.
+        let (index, id) = unsafe { self.index(node) }?;
+        // SAFETY: the caller's word.
+        let (graph, _) = unsafe { locate(node) }?;
+        let before = Arc::clone(&self.launches.lock().plan);
+        let old = before.steps.get(index as usize).ok_or(Failure::new(Status::INVALID_VALUE))?;
+        if old.action.kind() != parameters.kind() {
+            return Err(Failure::argument(Status::INVALID_VALUE, "the parameters are those of another kind of node"));
+        }
+        if let NodeParameters::Child(child) = parameters {
+            // SAFETY: the caller's word.
+            return unsafe { self.set_child(index, id, child) };
+        }
+        // SAFETY: the caller's word.
+        let action = Arc::new(unsafe { graph.make_plain(parameters) }?);
+        if let (Action::Kernel(old), Action::Kernel(new)) = (&*old.action, &*action)
+            && !Arc::ptr_eq(&old.core, &new.core)
+        {
+            return Err(Failure::argument(Status::INVALID_VALUE, "the kernel is one of another context"));
+        }
+        let mut step = Step::new(action, self.run.conditionals.as_ref());
+        step.enabled = old.enabled;
+        // Given up before the change, so that a plan that no launch uses is changed in place. What the step held is kept
+        // by the graph that the plan was made from, or goes here.
+        let replaced = old.clone();
+        drop(before);
+        let mut launches = self.launches.lock();
+        if let Some(old) = Arc::make_mut(&mut launches.plan).steps.get_mut(index as usize) {
+            *old = step;
+        }
+        drop(launches);
+        drop(replaced);
+        Ok(())
+    }
+
+    /// Replaces what the nodes of a child graph do.
+    ///
+    /// # Safety
+    /// The handle rule.
+    unsafe fn set_child(&self, index: u32, id: u64, child: GraphHandle) -> Result<()> {
+        // SAFETY: the caller's word.
+        let child = unsafe { crate::handles::graph(child) }?;
+        let old = find_child(&self.original, id).ok_or(Failure::new(Status::INVALID_VALUE))?;
+        compare(&old, child).map_err(|(result, _)| Failure::argument(Status::INVALID_VALUE, result.reason()))?;
+        let source = child.copy(false);
+        let steps = Flat::new(&source)?.steps(self.run.conditionals.as_ref());
+        let mut launches = self.launches.lock();
+        let plan = Arc::make_mut(&mut launches.plan);
+        // The child's nodes follow its beginning.
+        let first = index as usize + 1;
+        let mut replaced = Vec::with_capacity(steps.len());
+        for (old, mut new) in plan.steps.iter_mut().skip(first).zip(steps) {
+            new.enabled = old.enabled;
+            replaced.push(std::mem::replace(old, new));
+        }
+        let before = plan.sources.insert(index + 1, source);
+        drop(launches);
+        // Without the lock, because what they hold is the caller's.
+        drop((replaced, before));
+        Ok(())
+    }
+
+    /// Lets a kernel, copy or fill do nothing, or do its work again.
+    ///
+    /// # Safety
+    /// The handle rule.
+    pub(super) unsafe fn set_enabled(&self, node: GraphNodeHandle, enabled: bool) -> Result<()> {
+        // SAFETY: the caller's word.
+        let (index, _) = unsafe { self.index(node) }?;
+        let mut launches = self.launches.lock();
+        let step = launches.plan.steps.get(index as usize);
+        if !step.is_some_and(can_be_disabled) {
+            return Err(Failure::argument(Status::INVALID_VALUE, "only kernels, copies and fills can be disabled"));
+        }
+        if let Some(step) = Arc::make_mut(&mut launches.plan).steps.get_mut(index as usize) {
+            step.enabled = enabled;
+        }
+        Ok(())
+    }
+
+    /// Whether a kernel, copy or fill does its work.
+    ///
+    /// # Safety
+    /// The handle rule.
+    pub(super) unsafe fn is_enabled(&self, node: GraphNodeHandle) -> Result<bool> {
+        // SAFETY: the caller's word.
+        let (index, _) = unsafe { self.index(node) }?;
+        let launches = self.launches.lock();
+        let step = launches.plan.steps.get(index as usize).filter(|step| can_be_disabled(step));
+        step.map(|step| step.enabled).ok_or(Failure::new(Status::INVALID_VALUE))
+    }
+}
+
+fn can_be_disabled(step: &Step) -> bool {
+    matches!(&*step.action, Action::Kernel(_) | Action::Copy(_) | Action::Fill(_))
+}

@@ -1,0 +1,105 @@
+//! Graphs, behind calls that are short to write.
+
+use super::Fixture;
+use anabranch_hal::*;
+
+impl Fixture {
+    pub fn graph(&self) -> GraphHandle {
+        unsafe { self.driver.graph_create(self.context) }.unwrap()
+    }
+
+    pub fn try_add(
+        &self,
+        graph: GraphHandle,
+        before: &[GraphNodeHandle],
+        parameters: NodeParameters,
+    ) -> Result<AddedNode> {
+        let before: Vec<Dependency> = before.iter().map(|&node| node.into()).collect();
+        unsafe { self.driver.graph_add_node(self.context, graph, &before, &parameters) }
+    }
+
+    pub fn add(&self, graph: GraphHandle, before: &[GraphNodeHandle], parameters: NodeParameters) -> GraphNodeHandle {
+        self.try_add(graph, before, parameters).unwrap().node
+    }
+
+    pub fn add_host(
+        &self,
+        graph: GraphHandle,
+        before: &[GraphNodeHandle],
+        work: impl Fn() + Send + Sync + 'static,
+    ) -> GraphNodeHandle {
+        self.add(graph, before, NodeParameters::Host(RepeatableWork::new(work)))
+    }
+
+    pub fn instantiate(&self, graph: GraphHandle) -> ExecutableGraphHandle {
+        self.try_instantiate(graph, InstantiateFlags::empty()).unwrap()
+    }
+
+    pub fn try_instantiate(&self, graph: GraphHandle, flags: InstantiateFlags) -> Result<ExecutableGraphHandle> {
+        unsafe { self.driver.graph_instantiate(self.context, graph, flags, None) }
+    }
+
+    pub fn launch_graph(&self, executable: ExecutableGraphHandle, stream: StreamHandle) -> Result<()> {
+        unsafe { self.driver.executable_launch(self.context, executable, stream) }
+    }
+
+    pub fn destroy_graph(&self, graph: GraphHandle) {
+        unsafe { self.driver.graph_destroy(self.context, graph) }.unwrap();
+    }
+
+    pub fn destroy_executable(&self, executable: ExecutableGraphHandle) {
+        unsafe { self.driver.executable_destroy(self.context, executable) }.unwrap();
+    }
+
+    /// Launches once, and waits.
+    pub fn run_graph(&self, executable: ExecutableGraphHandle, stream: StreamHandle) {
+        self.launch_graph(executable, stream).unwrap();
+        self.synchronize(stream).unwrap();
+    }
+
+    pub fn graph_memory(&self, attribute: GraphMemoryAttribute) -> u64 {
+        self.driver.graph_memory_attribute(DeviceOrdinal(0), attribute).unwrap()
+    }
+}
+
+/// A kernel node without arguments.
+pub fn kernel(function: FunctionHandle, arguments: &[&[u8]], memory: &[(u32, DevicePointer, u64)]) -> NodeParameters {
+    NodeParameters::Kernel(KernelNode {
+        function,
+        grid: [1; 3],
+        block: [1; 3],
+        cluster: None,
+        dynamic_shared_bytes: 0,
+        cooperative: false,
+        priority: None,
+        arguments: arguments.iter().map(|value| value.to_vec()).collect(),
+        ranges: memory
+            .iter()
+            .map(|&(argument, address, bytes)| DeclaredRange {
+                argument,
+                address: address.0,
+                bytes,
+                access: Access::Write,
+            })
+            .collect(),
+    })
+}
+
+pub fn fill(address: DevicePointer, value: u32, count: usize) -> NodeParameters {
+    NodeParameters::Fill(FillNode { address, pitch: 0, pattern: FillPattern::U32(value), width: count, height: 1 })
+}
+
+/// A copy of one row; each end is an address, and whether it is one of the host.
+pub fn copy(destination: (u64, bool), source: (u64, bool), bytes: usize) -> NodeParameters {
+    let place = |(address, host)| CopyPlace { address, host, pitch: bytes, height: 1, origin: [0; 3] };
+    NodeParameters::Copy(Copy3d { source: place(source), destination: place(destination), extent: [bytes, 1, 1] })
+}
+
+pub fn allocation(bytes: usize) -> NodeParameters {
+    NodeParameters::Allocate(AllocationNode {
+        device: DeviceOrdinal(0),
+        bytes,
+        access: Vec::new(),
+        address: DevicePointer::NULL,
+    })
+}
