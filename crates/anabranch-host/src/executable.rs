@@ -15,7 +15,7 @@ use crate::context::ContextCore;
 use crate::driver::HostDriver;
 use crate::engine::host_work::permitted;
 use crate::engine::stream::Position;
-use crate::graph::{GraphState, LaunchMemory};
+use crate::graph::{GraphState, LaunchMemory, Place};
 use crate::handles;
 use crate::stream::resolve;
 use anabranch_hal::{
@@ -54,7 +54,7 @@ struct Launches {
 
 impl ExecutableState {
     fn new(graph: &GraphState, flags: InstantiateFlags) -> Result<Arc<Self>> {
-        let earlier = if graph.lock().has_memory_nodes() { graph.instance() } else { None };
+        let earlier = if graph.lock().has_memory_nodes { graph.instance() } else { None };
         if earlier.as_ref().is_some_and(|earlier| !earlier.destroyed.load(Ordering::Acquire)) {
             return Err(Failure::argument(
                 Status::NOT_SUPPORTED,
@@ -63,11 +63,13 @@ impl ExecutableState {
         }
         // Launches of an earlier one that was destroyed may still use the memory.
         let last = earlier.and_then(|earlier| earlier.launches.lock().last.clone());
-        let source = graph.copy(false);
+        // Of the graph itself, so that what is wrong is told by its own nodes.
+        Flat::new(graph)?.check()?;
+        let source = graph.copy(Place::Alone);
         let flat = Flat::new(&source)?;
         let conditionals = flat.conditionals();
         let steps = flat.steps(conditionals.as_ref());
-        let shape = Arc::new(flat.into_shape()?);
+        let shape = Arc::new(flat.into_shape());
         let plan = Plan { shape: Arc::clone(&shape), steps, sources: [(0, Arc::clone(&source))].into() };
         let memory = source.lock().launch_memory();
         let executable = Arc::new_cyclic(|this| Self {

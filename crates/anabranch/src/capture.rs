@@ -1,13 +1,16 @@
 //! Capture: work put into streams becomes a graph instead of running.
 
+mod conditional;
 mod mode;
 mod scope;
 mod state;
+mod uses;
 
 pub use mode::CaptureModeGuard;
 pub use scope::CaptureScope;
 
 pub(crate) use state::{CaptureSlot, CaptureState};
+pub(crate) use uses::Clock;
 
 use crate::context::other_context;
 use crate::error::{Error, Result, ResultExt};

@@ -4,10 +4,11 @@ use crate::device::Device;
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::event::Event;
+use crate::graph::ConditionalSetter;
 use crate::reaper;
 use crate::stream::{Stream, StreamCore};
 use crate::trace;
-use anabranch_hal::{ContextFlags, ContextHandle, Driver, EventFlags, MemoryInfo, Status, StreamFlags};
+use anabranch_hal::{ContextFlags, ContextHandle, Driver, EventFlags, FunctionHandle, MemoryInfo, Status, StreamFlags};
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -28,6 +29,7 @@ pub(crate) struct ContextCore {
     owned: bool,
     /// Streams that may still have work in flight, for whoever must outlast all of it (modules).
     streams: Mutex<Vec<Weak<StreamCore>>>,
+    conditional_setter: ConditionalSetter,
 }
 
 impl Context {
@@ -57,6 +59,7 @@ impl Context {
             handle,
             owned,
             streams: Mutex::new(Vec::new()),
+            conditional_setter: ConditionalSetter::default(),
         };
         Self { core: Arc::new(core) }
     }
@@ -211,6 +214,11 @@ impl ContextCore {
         ))
     }
 
+    /// The kernel of the library that sets the value of a conditional node.
+    pub(crate) fn conditional_setter(self: &Arc<Self>) -> Result<FunctionHandle> {
+        self.conditional_setter.function(self)
+    }
+
     /// Remembers a stream for [`streams`](Self::streams), and forgets those that are gone.
     pub(crate) fn remember(&self, stream: &Arc<StreamCore>) {
         let mut streams = self.streams.lock();
@@ -238,7 +246,13 @@ impl Drop for ContextCore {
     fn drop(&mut self) {
         let (driver, handle, owned) = (self.driver.clone(), self.handle, self.owned);
         let device = self.device.clone();
+        let setter = self.conditional_setter.take();
         reaper::later(move || {
+            if let Some(module) = setter {
+                // SAFETY: graphs keep their context, so none is left that could launch from the module.
+                let result = unsafe { driver.module_unload(handle, module) };
+                drop_error::report(result.during("unloading a module", || device.to_string()));
+            }
             trace::span!("closing a context", %device);
             // SAFETY: everything made in the context kept it alive, so nothing of it is left, and the share is given
             // back, or the context destroyed, exactly once.

@@ -217,8 +217,8 @@ impl Flat {
         self.actions.iter().map(|action| Step::new(Arc::clone(action), conditionals)).collect()
     }
 
-    /// The structure; refuses circles.
-    pub(super) fn into_shape(self) -> Result<Shape> {
+    /// The indices of nodes that are not in conditional nodes' graphs.
+    fn outside(&self) -> Vec<u32> {
         let count = self.actions.len();
         let mut is_inside = vec![false; count];
         for range in &self.inside {
@@ -226,10 +226,19 @@ impl Flat {
                 inside.fill(true);
             }
         }
-        let outside: Vec<u32> =
-            (0..self.end()).filter(|&index| is_inside.get(index as usize) == Some(&false)).collect();
+        (0..self.end()).filter(|&index| is_inside.get(index as usize) == Some(&false)).collect()
+    }
+
+    /// Refuses circles. Those in conditional nodes' graphs are refused already.
+    pub(super) fn check(&self) -> Result<()> {
+        self.order(self.outside(), &self.edges).map(drop)
+    }
+
+    /// The structure of a graph that was checked.
+    pub(super) fn into_shape(self) -> Shape {
+        let count = self.actions.len();
+        let outside = self.outside();
         let scheduled = outside.len();
-        self.order(outside.clone(), &self.edges)?;
         let mut before = vec![0u32; count];
         let mut offsets = vec![0usize; count + 1];
         for &(from, to) in &self.edges {
@@ -249,7 +258,7 @@ impl Flat {
         let roots = outside.into_iter().filter(|&index| before.get(index as usize) == Some(&0)).collect();
         let records = self.actions.iter().enumerate();
         let records = records.filter(|(_, action)| matches!(&***action, Action::EventRecord(_)));
-        Ok(Shape {
+        Shape {
             records: records.map(|(index, _)| index as u32).collect(),
             before,
             offsets,
@@ -258,6 +267,6 @@ impl Flat {
             scheduled,
             bodies: self.bodies,
             index_of: self.index_of,
-        })
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::ExecutableState;
 use super::plan::{Flat, Step};
-use crate::graph::{Action, GraphState, locate};
+use crate::graph::{Action, GraphState, Place, locate};
 use anabranch_hal::{
     Detail, EdgeData, Failure, GraphHandle, GraphNodeHandle, GraphUpdateResult, NodeParameters, Result, Status,
 };
@@ -71,7 +71,7 @@ impl ExecutableState {
     pub(super) fn update(&self, graph: &GraphState) -> Result<()> {
         let mut launches = self.launches.lock();
         compare(&launches.source, graph).map_err(refused)?;
-        let source = graph.copy(false);
+        let source = graph.copy(Place::Alone);
         let flat = Flat::new(&source)?;
         let mut steps = flat.steps(self.run.conditionals.as_ref());
         let mut plan = (*launches.plan).clone();
@@ -151,7 +151,7 @@ impl ExecutableState {
         let child = unsafe { crate::handles::graph(child) }?;
         let old = find_child(&self.original, id).ok_or(Failure::new(Status::INVALID_VALUE))?;
         compare(&old, child).map_err(|(result, _)| Failure::argument(Status::INVALID_VALUE, result.reason()))?;
-        let source = child.copy(false);
+        let source = child.copy(Place::Child);
         let steps = Flat::new(&source)?.steps(self.run.conditionals.as_ref());
         let mut launches = self.launches.lock();
         let plan = Arc::make_mut(&mut launches.plan);

@@ -1,7 +1,7 @@
 //! Nodes, added and removed.
 
 use super::node::Action;
-use super::state::GraphState;
+use super::state::{GraphState, Place};
 use crate::handles;
 use anabranch_hal::{AddedNode, Dependency, Failure, GraphNodeHandle, GraphNodeKind, NodeParameters, Result, Status};
 use std::sync::Arc;
@@ -12,10 +12,15 @@ impl GraphState {
     /// # Safety
     /// The handle rule, for the node's parameters too.
     pub(crate) unsafe fn add_node(&self, dependencies: &[Dependency], parameters: NodeParameters) -> Result<AddedNode> {
-        if self.is_body && !can_be_in_body(parameters.kind()) {
+        let possible = match self.place {
+            Place::Alone => true,
+            Place::Child => !matches!(parameters.kind(), GraphNodeKind::ALLOCATE | GraphNodeKind::FREE),
+            Place::Body => can_be_in_body(parameters.kind()),
+        };
+        if !possible {
             return Err(Failure::argument(
                 Status::NOT_SUPPORTED,
-                format!("a conditional node cannot run a node of the kind: {}", parameters.kind()),
+                format!("the graph of a node cannot have a node of the kind: {}", parameters.kind()),
             ));
         }
         let to_kernel = matches!(parameters, NodeParameters::Kernel(_));
@@ -39,6 +44,7 @@ impl GraphState {
                 _ => Vec::new(),
             },
         };
+        contents.has_memory_nodes |= matches!(&*node.action, Action::Allocate(_) | Action::Free(_));
         contents.nodes.insert(node.state.number, node);
         Ok(added)
     }
@@ -46,7 +52,7 @@ impl GraphState {
     /// Removes a node and its edges.
     pub(crate) fn remove_node(&self, number: u64) -> Result<()> {
         let mut contents = self.lock();
-        if contents.has_memory_nodes() {
+        if contents.has_memory_nodes {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
         contents.unlink_all(number);
