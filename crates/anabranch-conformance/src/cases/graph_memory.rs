@@ -291,6 +291,7 @@ fn memory_numbers(environment: &Environment) -> Verdict {
     holds("what is allocated is not trimmed", numbers()?[1] >= before[1] + BYTES)?;
     equal("freeing it", free(&raw, memory.device_pointer()), Status::SUCCESS)?;
     raw.synchronize()?;
+    equal("freed, and kept for the next launch", numbers()?, after)?;
     device.trim_graph_memory()?;
     equal("freed and trimmed", numbers()?, before)?;
     launch(&executable, &stream)?;
