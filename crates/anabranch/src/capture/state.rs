@@ -207,10 +207,21 @@ impl CaptureState {
         Ok(())
     }
 
-    /// A stream is dropped while it takes part. If the capture began there, nobody can end it any more.
+    /// A stream is dropped, or its handle given up, while it takes part. If the capture began there, it is given up: else
+    /// the streams in it could not be used again, because nobody could end it any more.
     pub(crate) fn stream_ends(&self, stream: &StreamCore, ownership: Ownership) {
-        if ownership == Ownership::Owned && self.is_origin(stream) {
-            self.finish();
+        if ownership == Ownership::Foreign || !self.is_origin(stream) {
+            return;
+        }
+        let context = stream.context();
+        // SAFETY: the stream is live: it is ended by the caller, after this.
+        let ended = unsafe { context.driver().stream_end_capture(context.handle(), stream.raw()) };
+        let finished = self.finish();
+        match ended {
+            // Dropped at once, unless it was there before.
+            Ok(graph) => drop(finished.into_graph(context, graph)),
+            // On another thread it fails, and is over all the same.
+            Err(_) => finished.failed(),
         }
     }
 
