@@ -8,7 +8,6 @@
 //! The launching stream is parked until the last node is done. An executable graph has one launch running at a time, so
 //! one of these serves all its launches.
 
-use super::conditionals::Conditionals;
 use super::plan::{Plan, Shape};
 use crate::context::ContextCore;
 use crate::engine::scheduler::Task;
@@ -67,7 +66,6 @@ pub(crate) struct Run {
     pending: Box<[AtomicU32]>,
     /// How many nodes are not done.
     remaining: AtomicUsize,
-    pub(super) conditionals: Option<Arc<Conditionals>>,
     pub(super) recorders: Vec<Recorder>,
     state: Mutex<State>,
 }
@@ -109,11 +107,7 @@ impl Recorder {
 }
 
 impl Run {
-    pub(super) fn new(
-        core: &Arc<ContextCore>,
-        shape: &Arc<Shape>,
-        conditionals: Option<Arc<Conditionals>>,
-    ) -> Arc<Self> {
+    pub(super) fn new(core: &Arc<ContextCore>, shape: &Arc<Shape>) -> Arc<Self> {
         let recorder = |&node: &u32| Recorder {
             node,
             stream: StreamState::new(Arc::clone(core), Role::NonBlocking, 0),
@@ -124,7 +118,6 @@ impl Run {
             core: Arc::clone(core),
             pending: shape.before.iter().map(|_| AtomicU32::new(0)).collect(),
             remaining: AtomicUsize::new(0),
-            conditionals,
             recorders: shape.records.iter().map(recorder).collect(),
             state: Mutex::default(),
             shape: Arc::clone(shape),
@@ -155,7 +148,7 @@ impl Run {
             pending.store(before, Ordering::Relaxed);
         }
         self.remaining.store(self.shape.scheduled, Ordering::Relaxed);
-        if let Some(conditionals) = &self.conditionals {
+        if let Some(conditionals) = &current.plan.conditionals {
             conditionals.reset();
         }
         let mut state = self.state.lock();
