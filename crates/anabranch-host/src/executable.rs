@@ -54,7 +54,7 @@ struct Launches {
 
 impl ExecutableState {
     fn new(graph: &GraphState, flags: InstantiateFlags) -> Result<Arc<Self>> {
-        let earlier = if graph.lock().has_memory_nodes() { graph.instance() } else { None };
+        let earlier = if graph.lock().has_memory_nodes { graph.instance() } else { None };
         if earlier.as_ref().is_some_and(|earlier| !earlier.destroyed.load(Ordering::Acquire)) {
             return Err(Failure::argument(
                 Status::NOT_SUPPORTED,

@@ -268,6 +268,60 @@ fn what_is_retained_may_call_the_driver_and_panic_when_it_goes() {
 }
 
 #[test]
+fn what_is_retained_may_wait_for_other_work_where_there_is_one_worker() {
+    let fixture = Arc::new(Fixture::with(anabranch_host::HostOptions { workers: Some(1), ..support::SMALL }));
+    let (stream, other, gone) = (fixture.stream(), fixture.stream(), Arc::new(AtomicUsize::new(0)));
+    let graph = fixture.graph();
+    let (ran, waited) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&waited);
+    let last = move || until("the other stream's work has run", || seen.load(Ordering::SeqCst) == 1);
+    let object: Retained = Arc::new(Tracked(Arc::clone(&gone), Some(Box::new(last))));
+    unsafe { fixture.driver.graph_retain(fixture.context, graph, object) }.unwrap();
+    fixture.add_host(graph, &[], {
+        let ran = Arc::clone(&ran);
+        move || {
+            ran.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let executable = fixture.instantiate(graph);
+    let gate = fixture.gate(stream);
+    fixture.launch_graph(executable, stream).unwrap();
+    fixture.destroy_graph(graph);
+    fixture.destroy_executable(executable);
+    gate.open();
+    until("the launch has run", || ran.load(Ordering::SeqCst) == 1);
+    fixture.host(other, move || {
+        waited.fetch_add(1, Ordering::SeqCst);
+    });
+    until("it is gone", || gone.load(Ordering::SeqCst) == 1);
+}
+
+#[test]
+fn a_driver_can_go_with_what_its_own_graph_retained() {
+    let fixture = Arc::new(Fixture::new());
+    let (stream, gone) = (fixture.stream(), Arc::new(AtomicUsize::new(0)));
+    let graph = fixture.graph();
+    fixture.add_host(graph, &[], || {});
+    let held = Arc::clone(&fixture);
+    let object: Retained = Arc::new(Tracked(
+        Arc::clone(&gone),
+        Some(Box::new(move || {
+            assert_eq!(held.query(StreamHandle::PER_THREAD), 0);
+        })),
+    ));
+    unsafe { fixture.driver.graph_retain(fixture.context, graph, object) }.unwrap();
+    let executable = fixture.instantiate(graph);
+    let gate = fixture.gate(stream);
+    fixture.launch_graph(executable, stream).unwrap();
+    fixture.destroy_graph(graph);
+    fixture.destroy_executable(executable);
+    let weak = Arc::downgrade(&fixture);
+    drop(fixture);
+    gate.open();
+    until("the driver is gone", || gone.load(Ordering::SeqCst) == 1 && weak.strong_count() == 0);
+}
+
+#[test]
 fn graphs_cannot_be_used_inside_of_host_work() {
     let fixture = Arc::new(Fixture::new());
     let (stream, graph) = (fixture.stream(), fixture.graph());

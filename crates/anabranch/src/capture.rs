@@ -4,11 +4,13 @@ mod conditional;
 mod mode;
 mod scope;
 mod state;
+mod uses;
 
 pub use mode::CaptureModeGuard;
 pub use scope::CaptureScope;
 
 pub(crate) use state::{CaptureSlot, CaptureState};
+pub(crate) use uses::Clock;
 
 use crate::context::other_context;
 use crate::error::{Error, Result, ResultExt};

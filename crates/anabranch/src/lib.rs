@@ -1,5 +1,5 @@
-//! Queues of GPU work: streams, events, stream-ordered memory and kernel launches, on NVIDIA GPUs and on a *software
-//! device* that has the same semantics with no GPU at all.
+//! Queues of GPU work: streams, events, graphs, stream-ordered memory and kernel launches, on NVIDIA GPUs and on a
+//! *software device* that has the same semantics with no GPU at all.
 //!
 //! ```
 //! use anabranch::Instance;
@@ -17,6 +17,7 @@
 //!
 //! * [`Instance`], [`Device`], [`Context`]: what there is.
 //! * [`Stream`], [`Event`]: work in order, and order between streams.
+//! * [`Stream::capture`], [`Graph`], [`ExecutableGraph`]: work described once, and launched many times.
 //! * [`Buffer`], [`PinnedBuffer`], [`ManagedBuffer`], [`MemoryPool`]: memory that safe code cannot free, move or race
 //!   while queued work uses it.
 //! * [`Module`], [`Kernel`], [`Compiler`], [`DualModule`]: code, for GPUs and as Rust closures.

@@ -180,9 +180,14 @@ impl CaptureRegistry {
         let session = captures.remove(id);
         self.running.fetch_sub(1, Ordering::Release);
         drop(captures);
-        stream.core.check()?;
-        status.result()?;
-        session.map(|session| session.graph.finish()).ok_or(Failure::new(Status::ILLEGAL_STATE))
+        let session = session.ok_or(Failure::new(Status::ILLEGAL_STATE))?;
+        match stream.core.check().and_then(|()| status.result().map_err(Failure::from)) {
+            Ok(()) => Ok(session.graph.finish()),
+            Err(failure) => {
+                session.graph.give_up();
+                Err(failure)
+            }
+        }
     }
 
     /// Ends, without its graph, every capture that can be ended no more.

@@ -44,6 +44,7 @@ impl GraphState {
                 _ => Vec::new(),
             },
         };
+        contents.has_memory_nodes |= matches!(&*node.action, Action::Allocate(_) | Action::Free(_));
         contents.nodes.insert(node.state.number, node);
         Ok(added)
     }
@@ -51,7 +52,7 @@ impl GraphState {
     /// Removes a node and its edges.
     pub(crate) fn remove_node(&self, number: u64) -> Result<()> {
         let mut contents = self.lock();
-        if contents.has_memory_nodes() {
+        if contents.has_memory_nodes {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
         contents.unlink_all(number);

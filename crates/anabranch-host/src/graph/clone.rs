@@ -12,6 +12,7 @@ impl GraphState {
         let copy = Self::with(&self.core, Arc::clone(&self.retention), place, Contents::default());
         let mut contents = copy.lock();
         contents.next_number = source.next_number;
+        contents.has_memory_nodes = source.has_memory_nodes;
         contents.conditionals.clone_from(&source.conditionals);
         for (&number, node) in &source.nodes {
             let action = match &*node.action {
@@ -34,7 +35,7 @@ impl GraphState {
 
     /// A clone as callers ask for one. 801 when it allocates or frees memory.
     pub(crate) fn clone_graph(&self) -> Result<Arc<Self>> {
-        if self.lock().has_memory_nodes() {
+        if self.lock().has_memory_nodes {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
         Ok(self.copy(Place::Alone))

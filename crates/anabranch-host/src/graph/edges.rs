@@ -140,7 +140,7 @@ impl GraphState {
     /// The handle rule.
     pub(crate) unsafe fn remove_edges(&self, edges: &[Edge]) -> Result<()> {
         let mut contents = self.lock();
-        if !edges.is_empty() && contents.has_memory_nodes() {
+        if !edges.is_empty() && contents.has_memory_nodes {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
         let mut found = HashSet::with_capacity(edges.len());

@@ -4,11 +4,11 @@ use super::memory::GraphBlock;
 use super::node::{Action, AllocateAction, ConditionalAction, FreeAction, KernelAction, ValueStep, ValuesAction};
 use super::state::{Contents, GraphState, Place};
 use crate::handles;
-use crate::memory::{Lookup, check_copy_3d, check_fill};
+use crate::memory::{check_copy_3d, check_fill};
 use crate::stream::{check_value_write, value_condition};
 use anabranch_hal::{
-    AllocationNode, ConditionalKind, ConditionalNode, Copy3d, CopyPlace, DevicePointer, EdgeData, EventHandle, Failure,
-    FillNode, FillPattern, GraphHandle, KernelNode, NodeParameters, Result, Status, ValueOperation,
+    AllocationNode, ConditionalKind, ConditionalNode, DevicePointer, EdgeData, EventHandle, Failure, FillNode,
+    FillPattern, GraphHandle, KernelNode, NodeParameters, Result, Status, ValueOperation,
 };
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ impl GraphState {
     unsafe fn make_child(&self, graph: GraphHandle) -> Result<Arc<GraphState>> {
         // SAFETY: the caller's word.
         let graph = unsafe { handles::graph(graph) }?;
-        if graph.lock().has_memory_nodes() {
+        if graph.lock().has_memory_nodes {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
         if self.place == Place::Body && !graph.can_all_be_in_body() {
@@ -168,19 +168,6 @@ impl GraphState {
         // Without the lock, because what it holds is the caller's.
         drop(before);
         Ok(())
-    }
-
-    /// A copy of one row as the parameters of a node. An address that is no memory of the driver's is a host address.
-    #[allow(dead_code, reason = "captures need it")]
-    pub(crate) fn linear_copy(&self, destination: u64, source: u64, bytes: usize) -> Copy3d {
-        let place = |address| CopyPlace {
-            address,
-            host: self.core.shared.table.find(address, bytes) == Lookup::Unknown,
-            pitch: bytes,
-            height: 1,
-            origin: [0; 3],
-        };
-        Copy3d { source: place(source), destination: place(destination), extent: [bytes, 1, 1] }
     }
 }
 

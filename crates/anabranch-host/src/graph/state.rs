@@ -53,6 +53,8 @@ pub(crate) struct Contents {
     pub(crate) nodes: BTreeMap<u64, Node>,
     pub(super) next_number: u64,
     pub(crate) conditionals: Vec<ConditionalValue>,
+    /// Whether it allocates or frees memory, which forbids much. The graphs of its nodes do not.
+    pub(crate) has_memory_nodes: bool,
     /// The newest executable graph made from it.
     pub(super) instance: Weak<ExecutableState>,
 }
@@ -84,7 +86,6 @@ impl GraphState {
     }
 
     /// Another share in this graph. `None`: it is being dropped.
-    #[allow(dead_code, reason = "captures need it")]
     pub(crate) fn share(&self) -> Option<Arc<Self>> {
         self.this.upgrade()
     }
@@ -132,15 +133,6 @@ impl Contents {
 
     pub(crate) fn node_mut(&mut self, number: u64) -> Result<&mut Node> {
         self.nodes.get_mut(&number).ok_or(Failure::new(Status::INVALID_VALUE))
-    }
-
-    /// Whether it allocates or frees memory, which forbids much. The graphs inside of its nodes count too.
-    pub(crate) fn has_memory_nodes(&self) -> bool {
-        self.nodes.values().any(|node| match &*node.action {
-            Action::Allocate(_) | Action::Free(_) => true,
-            Action::Child(child) => child.lock().has_memory_nodes(),
-            _ => false,
-        })
     }
 }
 

@@ -220,7 +220,8 @@ impl CaptureScope<'_> {
         // SAFETY: the stream is live while it is borrowed; the kernel is loaded as long as the context is, and takes a handle
         // and an address, of which the capture keeps the memory.
         unsafe { context.driver().launch(context.handle(), stream, kernel.function, &launch) }
-            .during(OPERATION, || core.place())
+            .during(OPERATION, || core.place())?;
+        core.queued()
     }
 
     fn captured_graph(&self) -> Result<GraphHandle> {

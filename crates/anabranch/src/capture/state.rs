@@ -1,14 +1,13 @@
 //! What this library keeps of a capture: the streams in it, the memory they use and what else its graph must keep.
 
+use super::uses::{CapturedUses, Clock};
 use crate::context::ContextCore;
 use crate::error::Result;
-use crate::event::RawEvent;
 use crate::graph::{Graph, GraphObject, GraphParts, Node, NodeTable, next_graph_number};
 use crate::memory::Allocation;
 use crate::stream::{Ownership, StreamCore};
-use anabranch_hal::{Access, DevicePointer, EventFlags, GraphHandle, GraphNodeHandle, Retained};
+use anabranch_hal::{Access, DevicePointer, GraphHandle, GraphNodeHandle, Retained};
 use parking_lot::Mutex;
-use smallvec::SmallVec;
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,29 +72,13 @@ pub(crate) struct FinishedCapture {
 struct Inner {
     over: bool,
     slots: Vec<Weak<CaptureSlot>>,
-    /// Uses of memory within the capture, by address.
-    uses: HashMap<u64, CapturedUses>,
+    uses: CapturedUses,
     parts: GraphParts,
     nodes: NodeTable,
     /// What else is kept, by address.
     kept: HashMap<usize, Retained>,
     /// Uses of memory in conditional parts that have been captured since the last [`CaptureState::adopt`].
     inside: Vec<(u64, Access)>,
-}
-
-/// The streams that use a piece of memory within a capture.
-#[derive(Default)]
-struct CapturedUses {
-    writer: Option<LastUse>,
-    readers: SmallVec<[LastUse; 2]>,
-}
-
-/// A stream's last use, as far as others can wait for it.
-#[derive(Clone)]
-struct LastUse {
-    stream: Arc<StreamCore>,
-    /// Where the stream was dropped during the capture: its work up to then.
-    end: Option<Arc<RawEvent>>,
 }
 
 impl CaptureState {
@@ -108,7 +91,7 @@ impl CaptureState {
         let inner = Inner {
             over: false,
             slots: Vec::new(),
-            uses: HashMap::new(),
+            uses: CapturedUses::default(),
             parts: GraphParts::default(),
             nodes: NodeTable::new(graph),
             kept: HashMap::new(),
@@ -178,39 +161,34 @@ impl CaptureState {
         self.order(memory.address(), stream, access)
     }
 
-    fn order(&self, address: DevicePointer, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
-        // Waiting draws the stream into the capture, which takes the lock.
-        let earlier = {
-            let inner = self.inner.lock();
-            inner.uses.get(&address.0).map(|uses| uses.before(access)).unwrap_or_default()
-        };
-        for last in earlier {
-            match &last.end {
-                Some(end) => stream.wait_for_captured(end)?,
-                None => stream.follow(&last.stream)?,
-            }
-        }
-        let mut inner = self.inner.lock();
-        if !inner.over {
-            inner.uses.entry(address.0).or_default().note(stream, access);
-        }
-        Ok(())
+    fn order(&self, address: DevicePointer, stream: &StreamCore, access: Access) -> Result<()> {
+        let before = self.inner.lock().uses.follow(address.0, stream.id(), access);
+        stream.add_captured_dependencies(&before)
     }
 
     /// Orders later work of `stream` behind everything that has used memory in the capture.
-    pub(crate) fn join_all(&self, stream: &Arc<StreamCore>) -> Result<()> {
-        let mut earlier: Vec<LastUse> = Vec::new();
-        for uses in self.inner.lock().uses.values() {
-            for last in uses.before(Access::Write) {
-                if !earlier.iter().any(|known| Arc::ptr_eq(&known.stream, &last.stream)) {
-                    earlier.push(last);
-                }
-            }
+    pub(crate) fn join_all(&self, stream: &StreamCore) -> Result<()> {
+        let before = self.inner.lock().uses.follow_all(stream.id());
+        stream.add_captured_dependencies(&before)
+    }
+
+    /// Called after work of `stream` was captured: what it used is found again by the nodes that the stream has come to.
+    pub(crate) fn settle(&self, stream: &StreamCore) {
+        if self.inner.lock().uses.is_pending(stream.id())
+            && let Some(nodes) = stream.captured_dependencies()
+        {
+            self.inner.lock().uses.settle(stream.id(), &nodes);
         }
-        earlier.into_iter().try_for_each(|last| match &last.end {
-            Some(end) => stream.wait_for_captured(end),
-            None => stream.follow(&last.stream),
-        })
+    }
+
+    /// How far a stream has followed others.
+    pub(crate) fn clock(&self, stream: &StreamCore) -> Clock {
+        self.inner.lock().uses.clock(stream.id())
+    }
+
+    /// The stream has waited for one that had come as far as `clock`.
+    pub(crate) fn has_followed(&self, stream: &StreamCore, clock: &Clock) {
+        self.inner.lock().uses.merge(stream.id(), clock);
     }
 
     /// Takes over what a part, which `stream` has just captured into a conditional node, uses and keeps.
@@ -224,24 +202,15 @@ impl CaptureState {
             }
             std::mem::take(&mut inner.inside)
         };
-        inside.into_iter().try_for_each(|(address, access)| self.order(DevicePointer(address), stream, access))
+        inside.into_iter().try_for_each(|(address, access)| self.order(DevicePointer(address), stream, access))?;
+        self.settle(stream);
+        Ok(())
     }
 
-    /// A stream is dropped while it takes part.
+    /// A stream is dropped while it takes part. If the capture began there, nobody can end it any more.
     pub(crate) fn stream_ends(&self, stream: &StreamCore, ownership: Ownership) {
         if ownership == Ownership::Owned && self.is_origin(stream) {
-            // Nobody can end the capture any more.
             self.finish();
-            return;
-        }
-        let end = stream.record_captured().ok().map(Arc::new);
-        let mut inner = self.inner.lock();
-        for uses in inner.uses.values_mut() {
-            for last in uses.writer.iter_mut().chain(&mut uses.readers) {
-                if last.stream.id() == stream.id() {
-                    last.end.clone_from(&end);
-                }
-            }
         }
     }
 
@@ -253,7 +222,7 @@ impl CaptureState {
         if capture.order(address, home, Access::Write).is_ok() {
             home.free_captured(address);
         }
-        capture.inner.lock().uses.remove(&address.0);
+        capture.inner.lock().uses.forget(address.0);
     }
 
     /// Lets all streams go, and returns what the graph must keep.
@@ -275,30 +244,18 @@ impl CaptureState {
             }
         }
         if let Some(outer) = &self.outer {
-            let used = uses
-                .iter()
-                .map(|(&address, uses)| (address, if uses.writer.is_some() { Access::Write } else { Access::Read }));
-            outer.inner.lock().inside.extend(used);
+            outer.inner.lock().inside.extend(uses.accesses());
         }
-        drop(uses);
         parts.keep_all(kept.into_values());
         FinishedCapture { graph: self.graph, into: self.into.clone(), nodes, parts }
     }
 }
 
 impl FinishedCapture {
-    /// The capture has failed. A graph that was there before has the new nodes all the same.
+    /// The capture has failed, and with it a graph that was there before.
     pub(crate) fn failed(self) {
         if let Some(object) = self.into {
-            let retained = self.parts.to_retained();
-            object.take_over(self.parts);
-            if let Some(retained) = retained {
-                let _lock = object.lock();
-                // If the driver cannot keep it, it is kept for ever, which is better than nodes that use what is gone.
-                if object.retain(retained.clone()).is_err() {
-                    std::mem::forget(retained);
-                }
-            }
+            object.start_anew();
         }
     }
 
@@ -317,37 +274,5 @@ impl FinishedCapture {
             object.retain(retained)?;
         }
         Ok(Graph::from_object(object))
-    }
-}
-
-impl CapturedUses {
-    /// What a use must come after.
-    fn before(&self, access: Access) -> Vec<LastUse> {
-        match access {
-            Access::Read => self.writer.iter().cloned().collect(),
-            Access::Write => self.writer.iter().chain(&self.readers).cloned().collect(),
-        }
-    }
-
-    fn note(&mut self, stream: &Arc<StreamCore>, access: Access) {
-        let last = || LastUse { stream: stream.clone(), end: None };
-        match access {
-            Access::Write => *self = Self { writer: Some(last()), readers: SmallVec::new() },
-            Access::Read => {
-                if !self.readers.iter().any(|reader| Arc::ptr_eq(&reader.stream, stream)) {
-                    self.readers.push(last());
-                }
-            }
-        }
-    }
-}
-
-impl StreamCore {
-    /// An event recorded within the capture that the stream takes part in.
-    fn record_captured(&self) -> Result<RawEvent> {
-        let context: &Arc<ContextCore> = self.context();
-        let event = RawEvent::create(context, EventFlags::DISABLE_TIMING)?;
-        self.record_raw(&event)?;
-        Ok(event)
     }
 }

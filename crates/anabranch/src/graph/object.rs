@@ -10,7 +10,7 @@ use crate::reaper;
 use anabranch_hal::{Access, Dependency, EdgeData, GraphHandle, GraphNodeHandle, Retained, Status};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// A number for a graph, never used again in this process.
@@ -22,7 +22,8 @@ pub(crate) fn next_graph_number() -> u64 {
 /// A graph of the driver. Drivers do not synchronise graphs, so every call that concerns this one is made under its lock.
 pub(crate) struct GraphObject {
     context: Arc<ContextCore>,
-    handle: GraphHandle,
+    /// The driver's handle. It changes only when a capture into the graph fails, which destroys the driver's graph.
+    handle: AtomicUsize,
     number: u64,
     owner: Owner,
     state: Mutex<GraphState>,
@@ -49,7 +50,13 @@ pub(crate) struct GraphState {
 impl GraphObject {
     pub(crate) fn new(context: &Arc<ContextCore>, handle: GraphHandle, number: u64, parts: GraphParts) -> Arc<Self> {
         let state = GraphState { nodes: NodeTable::new(number), bodies: HashMap::new(), parts };
-        Arc::new(Self { context: context.clone(), handle, number, owner: Owner::Itself, state: Mutex::new(state) })
+        Arc::new(Self {
+            context: context.clone(),
+            handle: AtomicUsize::new(handle.as_raw()),
+            number,
+            owner: Owner::Itself,
+            state: Mutex::new(state),
+        })
     }
 
     /// A graph that was captured, with the nodes that are known already.
@@ -61,7 +68,13 @@ impl GraphObject {
         parts: GraphParts,
     ) -> Arc<Self> {
         let state = GraphState { nodes, bodies: HashMap::new(), parts };
-        Arc::new(Self { context: context.clone(), handle, number, owner: Owner::Itself, state: Mutex::new(state) })
+        Arc::new(Self {
+            context: context.clone(),
+            handle: AtomicUsize::new(handle.as_raw()),
+            number,
+            owner: Owner::Itself,
+            state: Mutex::new(state),
+        })
     }
 
     /// Takes over the memory of what was captured into this graph.
@@ -79,7 +92,7 @@ impl GraphObject {
         let context = parent.context.clone();
         Arc::new(Self {
             context,
-            handle,
+            handle: AtomicUsize::new(handle.as_raw()),
             number,
             owner: Owner::Parent(Arc::downgrade(parent)),
             state: Mutex::new(state),
@@ -91,7 +104,24 @@ impl GraphObject {
     }
 
     pub(crate) fn handle(&self) -> GraphHandle {
-        self.handle
+        GraphHandle::from_raw(self.handle.load(Ordering::Acquire))
+    }
+
+    /// The driver has destroyed the graph, because a capture into it has failed. An empty one takes its place.
+    pub(crate) fn start_anew(&self) {
+        let mut state = self.lock();
+        state.nodes.clear();
+        state.bodies.clear();
+        let before = std::mem::take(&mut state.parts);
+        // What belongs to a conditional node goes with it. A null handle is refused by every call.
+        let handle = match self.owner {
+            // SAFETY: the context's handle is live as long as its core.
+            Owner::Itself => unsafe { self.context.driver().graph_create(self.context.handle()) }.ok(),
+            Owner::Parent(_) | Owner::Capture(_) => None,
+        };
+        self.handle.store(handle.map_or(0, GraphHandle::as_raw), Ordering::Release);
+        drop(state);
+        drop(before);
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -112,7 +142,13 @@ impl GraphObject {
         let number = next_graph_number();
         let state = GraphState { nodes: NodeTable::new(number), bodies: HashMap::new(), parts: GraphParts::default() };
         let owner = Owner::Capture(Mutex::default());
-        Arc::new(Self { context: context.clone(), handle, number, owner, state: Mutex::new(state) })
+        Arc::new(Self {
+            context: context.clone(),
+            handle: AtomicUsize::new(handle.as_raw()),
+            number,
+            owner,
+            state: Mutex::new(state),
+        })
     }
 
     /// What a part of a capture must keep.
@@ -147,7 +183,7 @@ impl GraphObject {
             return Ok(());
         }
         // SAFETY: the graph is live as long as `self`, and the caller holds the lock.
-        unsafe { self.context.driver().graph_retain(self.context.handle(), self.handle, object) }
+        unsafe { self.context.driver().graph_retain(self.context.handle(), self.handle(), object) }
             .during("keeping what a graph refers to", || self.place())
     }
 
@@ -213,7 +249,10 @@ impl Drop for GraphObject {
         if !matches!(self.owner, Owner::Itself) {
             return;
         }
-        let (context, handle) = (self.context.clone(), self.handle);
+        let (context, handle) = (self.context.clone(), self.handle());
+        if handle.is_null() {
+            return;
+        }
         reaper::now_or_later(move || {
             // SAFETY: the handle was owned by the value being dropped, and whatever uses the graph or its nodes keeps it.
             let result = unsafe { context.driver().graph_destroy(context.handle(), handle) };

@@ -8,8 +8,12 @@ use crate::event::RawEvent;
 use crate::host_work;
 use crate::reaper;
 use crate::trace;
-use anabranch_hal::{DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, Status, StreamHandle};
+use anabranch_hal::{
+    CaptureStatus, Dependency, DependencyUpdate, DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags,
+    GraphNodeHandle, Status, StreamHandle,
+};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use std::thread::ThreadId;
 
@@ -152,6 +156,7 @@ impl StreamCore {
     #[cold]
     fn follow_captured(&self, earlier: &StreamCore, capture: &Arc<CaptureState>) -> Result<()> {
         let event = RawEvent::create(&self.context, EventFlags::DISABLE_TIMING)?;
+        let clock = capture.clock(earlier);
         {
             let tail = earlier.tail.lock();
             match &*tail {
@@ -165,13 +170,26 @@ impl StreamCore {
             // SAFETY: this stream is in use by the caller, and the event is borrowed.
             unsafe { driver.stream_wait_event(context, handle, event.handle(), EventWaitFlags::empty()) }
                 .during("ordering a stream behind another", || self.place())
-        })
+        })?;
+        capture.has_followed(self, &clock);
+        Ok(())
     }
 
     /// Called after work that uses tracked memory was queued.
     #[inline(always)]
     pub(crate) fn queued(&self) -> Result<()> {
-        if self.thread.is_some() && !self.is_capturing() { self.record_tail_now() } else { Ok(()) }
+        if self.is_capturing() {
+            self.settle_captured();
+            return Ok(());
+        }
+        if self.thread.is_some() { self.record_tail_now() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn settle_captured(&self) {
+        if let Some(capture) = self.capture() {
+            capture.settle(self);
+        }
     }
 
     /// Another thread cannot record on this thread's default stream, so it is done after each use of tracked memory.
@@ -194,21 +212,28 @@ impl StreamCore {
         Ok(slot.insert(event))
     }
 
-    /// Records within a capture, for a caller in whose hands the stream ends.
-    pub(crate) fn record_raw(&self, event: &RawEvent) -> Result<()> {
-        self.record(event)
+    /// The nodes of the capture that the stream's next one will depend on; `None` when the capture is spoiled.
+    pub(crate) fn captured_dependencies(&self) -> Option<Vec<GraphNodeHandle>> {
+        let tail = self.tail.lock();
+        if !matches!(*tail, Tail::Live { .. }) || !self.on_own_thread() {
+            return None;
+        }
+        // SAFETY: the stream is live while the tail is locked.
+        let info = unsafe { self.context.driver().stream_capture_info(self.context.handle(), self.handle, true) };
+        info.ok().filter(|info| info.status == CaptureStatus::Active).map(|info| info.dependencies)
     }
 
-    /// Makes later work of this stream wait for an event that was recorded in the capture that it takes part in.
-    pub(crate) fn wait_for_captured(&self, event: &RawEvent) -> Result<()> {
+    /// Makes the next node that the stream captures depend on these too.
+    pub(crate) fn add_captured_dependencies(&self, nodes: &[GraphNodeHandle]) -> Result<()> {
         let tail = self.tail.lock();
-        if !matches!(*tail, Tail::Live { .. }) {
+        if nodes.is_empty() || !matches!(*tail, Tail::Live { .. }) || !self.on_own_thread() {
             return Ok(());
         }
-        let handle = self.handle("ordering a stream behind another")?;
+        let dependencies: SmallVec<[Dependency; 4]> = nodes.iter().copied().map(Dependency::from).collect();
         let (driver, context) = (self.context.driver(), self.context.handle());
-        // SAFETY: the stream is live while the tail is locked, and the event is borrowed.
-        unsafe { driver.stream_wait_event(context, handle, event.handle(), EventWaitFlags::empty()) }
+        // SAFETY: the stream is live while the tail is locked; the nodes are of the graph that it captures, from which none
+        // can be removed.
+        unsafe { driver.stream_update_capture_dependencies(context, self.handle, &dependencies, DependencyUpdate::Add) }
             .during("ordering a stream behind another", || self.place())
     }
 

@@ -74,7 +74,7 @@ impl Stream {
                 capture.keep(event.raw());
             }
         } else {
-            event.recorded_in(capture.as_ref());
+            event.recorded_in(capture.as_ref(), &self.core);
         }
         Ok(())
     }
@@ -133,7 +133,11 @@ impl Stream {
         }
         match event.capture() {
             // The wait draws this stream into the capture.
-            Some(capture) => self.core.join_capture(&capture, wait),
+            Some((capture, clock)) => {
+                self.core.join_capture(&capture, wait)?;
+                capture.has_followed(&self.core, &clock);
+                Ok(())
+            }
             None => wait(),
         }
     }
