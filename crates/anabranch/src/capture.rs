@@ -126,7 +126,7 @@ impl Stream {
         };
         let finished = state.finish();
         match ended {
-            Ok(graph) => finished.into_graph(core.context(), graph),
+            Ok(graph) => Ok(finished.into_graph(core.context(), graph)),
             Err(error) => {
                 finished.failed();
                 Err(error)

@@ -6,17 +6,20 @@ use crate::error::Result;
 use crate::graph::{Graph, GraphObject, GraphParts, Node, NodeTable, next_graph_number};
 use crate::memory::Allocation;
 use crate::stream::{Ownership, StreamCore};
-use anabranch_hal::{Access, DevicePointer, GraphHandle, GraphNodeHandle, Retained};
+use anabranch_hal::{Access, DevicePointer, GraphHandle, GraphNodeHandle};
 use parking_lot::Mutex;
 use std::any::Any;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Which capture a stream takes part in. Whatever stands for the same stream shares it.
 #[derive(Default)]
 pub(crate) struct CaptureSlot {
     active: AtomicBool,
+    /// Whether work that was captured used memory that is not settled yet.
+    pending: AtomicBool,
+    /// The address of what the capture was made to keep last through this stream.
+    kept: AtomicUsize,
     state: Mutex<Option<Arc<CaptureState>>>,
 }
 
@@ -31,7 +34,25 @@ impl CaptureSlot {
         self.state.lock().clone()
     }
 
+    #[inline(always)]
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending.load(Ordering::Relaxed)
+    }
+
+    /// Makes the capture keep an object, which is the same again and again for most streams.
+    pub(crate) fn keep<T: Any + Send + Sync>(&self, object: &Arc<T>) {
+        let address = Arc::as_ptr(object).cast::<()>() as usize;
+        if self.kept.load(Ordering::Relaxed) != address
+            && let Some(state) = self.get()
+        {
+            state.keep(object);
+            self.kept.store(address, Ordering::Relaxed);
+        }
+    }
+
     fn set(&self, state: &Arc<CaptureState>) {
+        self.kept.store(0, Ordering::Relaxed);
+        self.pending.store(false, Ordering::Relaxed);
         *self.state.lock() = Some(state.clone());
         self.active.store(true, Ordering::Release);
     }
@@ -75,8 +96,6 @@ struct Inner {
     uses: CapturedUses,
     parts: GraphParts,
     nodes: NodeTable,
-    /// What else is kept, by address.
-    kept: HashMap<usize, Retained>,
     /// Uses of memory in conditional parts that have been captured since the last [`CaptureState::adopt`].
     inside: Vec<(u64, Access)>,
 }
@@ -94,7 +113,6 @@ impl CaptureState {
             uses: CapturedUses::default(),
             parts: GraphParts::default(),
             nodes: NodeTable::new(graph),
-            kept: HashMap::new(),
             inside: Vec::new(),
         };
         Arc::new(Self { graph, origin: origin.id(), outer, into: into.cloned(), inner: Mutex::new(inner) })
@@ -144,9 +162,7 @@ impl CaptureState {
 
     /// Keeps something for as long as the graph can run.
     pub(crate) fn keep<T: Any + Send + Sync>(&self, object: &Arc<T>) {
-        let mut inner = self.inner.lock();
-        let address = Arc::as_ptr(object).cast::<()>() as usize;
-        inner.kept.entry(address).or_insert_with(|| object.clone());
+        self.inner.lock().parts.keep(object.clone());
     }
 
     /// Orders a use of memory within the capture, and keeps the memory for the graph.
@@ -162,6 +178,7 @@ impl CaptureState {
     }
 
     fn order(&self, address: DevicePointer, stream: &StreamCore, access: Access) -> Result<()> {
+        stream.capture_slot().pending.store(true, Ordering::Relaxed);
         let before = self.inner.lock().uses.follow(address.0, stream.id(), access);
         stream.add_captured_dependencies(&before)
     }
@@ -174,9 +191,8 @@ impl CaptureState {
 
     /// Called after work of `stream` was captured: what it used is found again by the nodes that the stream has come to.
     pub(crate) fn settle(&self, stream: &StreamCore) {
-        if self.inner.lock().uses.is_pending(stream.id())
-            && let Some(nodes) = stream.captured_dependencies()
-        {
+        stream.capture_slot().pending.store(false, Ordering::Relaxed);
+        if let Some(nodes) = stream.captured_dependencies() {
             self.inner.lock().uses.settle(stream.id(), &nodes);
         }
     }
@@ -197,9 +213,6 @@ impl CaptureState {
             let state = part.lock();
             let mut inner = self.inner.lock();
             inner.parts.merge(&state.parts);
-            for object in part.take_put_by() {
-                inner.kept.insert(Arc::as_ptr(&object).cast::<()>() as usize, object);
-            }
             std::mem::take(&mut inner.inside)
         };
         inside.into_iter().try_for_each(|(address, access)| self.order(DevicePointer(address), stream, access))?;
@@ -207,10 +220,21 @@ impl CaptureState {
         Ok(())
     }
 
-    /// A stream is dropped while it takes part. If the capture began there, nobody can end it any more.
+    /// A stream is dropped, or its handle given up, while it takes part. If the capture began there, it is given up: else
+    /// the streams in it could not be used again, because nobody could end it any more.
     pub(crate) fn stream_ends(&self, stream: &StreamCore, ownership: Ownership) {
-        if ownership == Ownership::Owned && self.is_origin(stream) {
-            self.finish();
+        if ownership == Ownership::Foreign || !self.is_origin(stream) {
+            return;
+        }
+        let context = stream.context();
+        // SAFETY: the stream is live: it is ended by the caller, after this.
+        let ended = unsafe { context.driver().stream_end_capture(context.handle(), stream.raw()) };
+        let finished = self.finish();
+        match ended {
+            // Dropped at once, unless it was there before.
+            Ok(graph) => drop(finished.into_graph(context, graph)),
+            // On another thread it fails, and is over all the same.
+            Err(_) => finished.failed(),
         }
     }
 
@@ -227,14 +251,13 @@ impl CaptureState {
 
     /// Lets all streams go, and returns what the graph must keep.
     pub(crate) fn finish(&self) -> FinishedCapture {
-        let (slots, uses, mut parts, kept, nodes) = {
+        let (slots, uses, parts, nodes) = {
             let mut inner = self.inner.lock();
             inner.over = true;
             (
                 std::mem::take(&mut inner.slots),
                 std::mem::take(&mut inner.uses),
                 std::mem::take(&mut inner.parts),
-                std::mem::take(&mut inner.kept),
                 std::mem::replace(&mut inner.nodes, NodeTable::new(self.graph)),
             )
         };
@@ -246,7 +269,6 @@ impl CaptureState {
         if let Some(outer) = &self.outer {
             outer.inner.lock().inside.extend(uses.accesses());
         }
-        parts.keep_all(kept.into_values());
         FinishedCapture { graph: self.graph, into: self.into.clone(), nodes, parts }
     }
 }
@@ -260,19 +282,14 @@ impl FinishedCapture {
     }
 
     /// The graph, with all that it must keep.
-    pub(crate) fn into_graph(self, context: &Arc<ContextCore>, handle: GraphHandle) -> Result<Graph> {
-        let retained = self.parts.to_retained();
+    pub(crate) fn into_graph(self, context: &Arc<ContextCore>, handle: GraphHandle) -> Graph {
         let object = match self.into {
             Some(object) => {
-                object.take_over(self.parts);
+                object.take_over(&self.parts);
                 object
             }
             None => GraphObject::captured(context, handle, self.graph, self.nodes, self.parts),
         };
-        if let Some(retained) = retained {
-            let _lock = object.lock();
-            object.retain(retained)?;
-        }
-        Ok(Graph::from_object(object))
+        Graph::from_object(object)
     }
 }
