@@ -33,6 +33,22 @@ mod event_contexts;
 mod event_elapsed;
 mod event_flags;
 mod fill;
+mod graph_change;
+mod graph_conditional;
+mod graph_edges;
+mod graph_events;
+mod graph_host;
+mod graph_instantiate;
+mod graph_launch;
+mod graph_life;
+mod graph_memory;
+mod graph_nodes;
+mod graph_query;
+mod graph_random;
+mod graph_refused;
+mod graph_set;
+mod graph_tools;
+mod graph_update;
 mod host_function;
 mod host_function_panic;
 mod host_kernel;
@@ -101,6 +117,21 @@ pub fn all() -> Vec<Case> {
         launch_refused::CASES,
         host_kernel::CASES,
         peer::CASES,
+        graph_nodes::CASES,
+        graph_refused::CASES,
+        graph_edges::CASES,
+        graph_query::CASES,
+        graph_change::CASES,
+        graph_instantiate::CASES,
+        graph_launch::CASES,
+        graph_events::CASES,
+        graph_host::CASES,
+        graph_life::CASES,
+        graph_update::CASES,
+        graph_set::CASES,
+        graph_memory::CASES,
+        graph_conditional::CASES,
+        graph_random::CASES,
         errors::CASES,
         capture_begin::CASES,
         capture_end::CASES,

@@ -54,11 +54,15 @@ struct Launches {
 
 impl ExecutableState {
     fn new(graph: &GraphState, flags: InstantiateFlags) -> Result<Arc<Self>> {
-        let earlier = if graph.lock().has_memory_nodes { graph.instance() } else { None };
+        if graph.place == Place::Body {
+            return Err(Failure::argument(Status::NOT_SUPPORTED, "the graph belongs to a conditional node"));
+        }
+        let owns_something = graph.lock().owns_something();
+        let earlier = if owns_something { graph.instance() } else { None };
         if earlier.as_ref().is_some_and(|earlier| !earlier.destroyed.load(Ordering::Acquire)) {
             return Err(Failure::argument(
                 Status::NOT_SUPPORTED,
-                "a graph that allocates is made ready once at a time",
+                "a graph that allocates or has conditional nodes is made ready once at a time",
             ));
         }
         // Launches of an earlier one that was destroyed may still use the memory.
@@ -70,13 +74,14 @@ impl ExecutableState {
         let conditionals = flat.conditionals();
         let steps = flat.steps(conditionals.as_ref());
         let shape = Arc::new(flat.into_shape());
-        let plan = Plan { shape: Arc::clone(&shape), steps, sources: [(0, Arc::clone(&source))].into() };
+        let sources = [(0, Arc::clone(&source))].into();
+        let plan = Plan { shape: Arc::clone(&shape), steps, conditionals, sources };
         let memory = source.lock().launch_memory();
         let executable = Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             core: Arc::clone(&graph.core),
             flags,
-            run: Run::new(&graph.core, &shape, conditionals),
+            run: Run::new(&graph.core, &shape),
             shape,
             memory,
             original: Arc::clone(&source),
@@ -163,7 +168,9 @@ impl ExecutableGraphs for HostDriver {
         executable: ExecutableGraphHandle,
     ) -> Result<InstantiateFlags> {
         // SAFETY: the handle rule.
-        unsafe { usable(context, executable) }.map(|executable| executable.flags)
+        let executable = unsafe { usable(context, executable) }?;
+        // Hardware does not tell of the others.
+        Ok(executable.flags & InstantiateFlags::AUTO_FREE_ON_LAUNCH)
     }
 
     unsafe fn executable_upload(

@@ -39,7 +39,7 @@ impl Fixture {
 }
 
 #[test]
-fn edges_are_added_and_removed_all_or_none() {
+fn edges_are_added_and_removed_up_to_a_bad_one() {
     let fixture = Fixture::new();
     let (graph, other) = (fixture.graph(), fixture.graph());
     let [a, b, c] = [(); 3].map(|()| fixture.add(graph, &[], NodeParameters::Empty));
@@ -50,12 +50,10 @@ fn edges_are_added_and_removed_all_or_none() {
     assert_eq!(fixture.edges(graph), both);
     for bad in [edge(a, b), edge(a, a), edge(a, foreign), edge(foreign, a), edge(GraphNodeHandle::from_raw(0), a)] {
         assert_eq!(fixture.add_edges(graph, &[edge(a, c), bad]), 1, "{bad:?}");
-        assert_eq!(fixture.edges(graph), both, "nothing was added");
+        assert_eq!(fixture.remove_edges(graph, &[edge(a, c)]), 0, "it was added");
+        assert_eq!(fixture.edges(graph), both, "nothing else was added");
     }
     assert_eq!(fixture.remove_edges(graph, &[edge(a, b), edge(a, c)]), 1);
-    assert_eq!(fixture.remove_edges(graph, &[edge(a, b), edge(a, b)]), 1);
-    assert_eq!(fixture.edges(graph), both, "nothing was removed");
-    assert_eq!(fixture.remove_edges(graph, &[edge(a, b)]), 0);
     assert_eq!(fixture.edges(graph), [edge(b, c)]);
     let roots = unsafe { fixture.driver.graph_root_nodes(fixture.context, graph) }.unwrap();
     assert_eq!(roots, [a, b]);
@@ -135,7 +133,7 @@ fn bad_parameters_are_refused_with_the_codes_of_hardware() {
     assert_eq!(fixture.refuse(graph, rows(20, FillPattern::U32(1))), 1);
     assert_eq!(fixture.refuse(graph, rows(16, FillPattern::U64(1))), 1);
     for parameters in [NodeParameters::EventWait, NodeParameters::EventRecord] {
-        assert_eq!(fixture.refuse(graph, parameters(EventHandle::from_raw(0))), 400);
+        assert_eq!(fixture.refuse(graph, parameters(EventHandle::from_raw(0))), 1);
     }
     assert_eq!(fixture.refuse(graph, allocation(0)), 1);
     assert_eq!(fixture.refuse(graph, NodeParameters::Free(memory)), 1);

@@ -1,9 +1,10 @@
 //! A number to which kernels append digits: it tells afterwards in which order they ran.
 
+use super::graph_tools::raw_digit;
 use crate::case::{Verdict, equal, status_of};
 use crate::environment::Environment;
 use anabranch::hal::{Access, DeclaredRange, Launch};
-use anabranch::{Buffer, DevicePointer, Kernel, Result, Status, Stream};
+use anabranch::{Buffer, DevicePointer, Kernel, NodeParameters, NodeWork, Result, Status, Stream};
 
 /// A number in device memory, to which kernels append decimal digits. The library, which would order all uses of one
 /// buffer, is passed by, so that the order is the streams' own.
@@ -81,6 +82,13 @@ impl<'e> Trace<'e> {
     /// Where the number is.
     pub(super) fn address(&self) -> DevicePointer {
         self.number.device_pointer()
+    }
+
+    /// A node that appends a digit, of which the library does not know that it uses the number.
+    pub(super) fn node(&self, digit: u32) -> Result<NodeWork<'static>> {
+        let node = raw_digit(self.environment, self.number.device_pointer(), digit)?;
+        // SAFETY: the arguments are those of `add`; the drop of `self` waits for launches before the number is freed.
+        Ok(unsafe { NodeWork::from_parameters(NodeParameters::Kernel(node)) })
     }
 
     /// The number at this moment, whatever is still pending.

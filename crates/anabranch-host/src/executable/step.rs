@@ -107,7 +107,7 @@ impl Run {
             return true;
         };
         let Some(bodies) = plan.shape.bodies.get(&node) else { return true };
-        let value = || self.conditionals.as_ref().map_or(0, |conditionals| conditionals.get(conditional.handle));
+        let value = || plan.conditionals.as_ref().map_or(0, |conditionals| conditionals.get(conditional.handle));
         let run = |number: usize| bodies.get(number).is_none_or(|body| self.run_body(engine, current, body));
         match conditional.kind {
             ConditionalKind::If => run(usize::from(value() == 0)),

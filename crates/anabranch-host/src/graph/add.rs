@@ -12,16 +12,8 @@ impl GraphState {
     /// # Safety
     /// The handle rule, for the node's parameters too.
     pub(crate) unsafe fn add_node(&self, dependencies: &[Dependency], parameters: NodeParameters) -> Result<AddedNode> {
-        let possible = match self.place {
-            Place::Alone => true,
-            Place::Child => !matches!(parameters.kind(), GraphNodeKind::ALLOCATE | GraphNodeKind::FREE),
-            Place::Body => can_be_in_body(parameters.kind()),
-        };
-        if !possible {
-            return Err(Failure::argument(
-                Status::NOT_SUPPORTED,
-                format!("the graph of a node cannot have a node of the kind: {}", parameters.kind()),
-            ));
+        if self.place == Place::Child && matches!(parameters.kind(), GraphNodeKind::ALLOCATE | GraphNodeKind::FREE) {
+            return Err(Failure::argument(Status::NOT_SUPPORTED, "the graph of a node cannot allocate or free memory"));
         }
         let to_kernel = matches!(parameters, NodeParameters::Kernel(_));
         // SAFETY: the caller's word.
@@ -52,14 +44,11 @@ impl GraphState {
     /// Removes a node and its edges.
     pub(crate) fn remove_node(&self, number: u64) -> Result<()> {
         let mut contents = self.lock();
-        if contents.has_memory_nodes {
+        if contents.has_memory_nodes || contents.node(number)?.kind() == GraphNodeKind::CONDITIONAL {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
         contents.unlink_all(number);
         let node = contents.nodes.remove(&number);
-        if let Some(Action::Conditional(conditional)) = node.as_ref().map(|node| &*node.action) {
-            contents.release_conditional(conditional.handle);
-        }
         drop(contents);
         // Without the lock, because what it holds is the caller's.
         node.map(drop).ok_or(Failure::new(Status::INVALID_VALUE))
@@ -67,7 +56,7 @@ impl GraphState {
 }
 
 /// Whether a conditional node can run nodes of that kind.
-pub(super) fn can_be_in_body(kind: GraphNodeKind) -> bool {
+pub(crate) fn can_be_in_body(kind: GraphNodeKind) -> bool {
     matches!(
         kind,
         GraphNodeKind::KERNEL

@@ -33,9 +33,9 @@ impl GraphState {
         copy
     }
 
-    /// A clone as callers ask for one. 801 when it allocates or frees memory.
+    /// A clone as callers ask for one. 801 when it owns memory or graphs, or is one of a conditional node's.
     pub(crate) fn clone_graph(&self) -> Result<Arc<Self>> {
-        if self.lock().has_memory_nodes {
+        if self.place == Place::Body || self.lock().owns_something() {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
         Ok(self.copy(Place::Alone))
@@ -46,14 +46,6 @@ impl GraphState {
         let contents = self.lock();
         let node = contents.nodes.get(&number).filter(|node| node.source == id);
         node.map(|node| node.state.handle()).ok_or(Failure::new(Status::INVALID_VALUE))
-    }
-
-    /// Whether a conditional node can run all of its nodes.
-    pub(super) fn can_all_be_in_body(&self) -> bool {
-        self.lock().nodes.values().all(|node| match &*node.action {
-            Action::Child(child) => child.can_all_be_in_body(),
-            _ => super::add::can_be_in_body(node.kind()),
-        })
     }
 
     pub(crate) fn set_instance(&self, instance: Weak<crate::executable::ExecutableState>) {

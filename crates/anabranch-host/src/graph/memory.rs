@@ -34,6 +34,8 @@ struct BlockState {
     live: bool,
     /// Whether it counts against the device's memory.
     mapped: bool,
+    /// Whether it has been allocated since it was mapped. Hardware counts it as used until it is trimmed away.
+    used: bool,
 }
 
 /// How much of a device's memory graphs have.
@@ -181,7 +183,12 @@ impl GraphBlock {
     fn unmap(&self, state: &mut BlockState, device: &DeviceState) {
         if std::mem::take(&mut state.mapped) {
             device.account.give_back(self.bytes as u64);
-            device.graph_memory.change(|counts| counts.reserved -= self.bytes as u64);
+            let bytes = self.bytes as u64;
+            let used = if std::mem::take(&mut state.used) { bytes } else { 0 };
+            device.graph_memory.change(|counts| {
+                counts.reserved -= bytes;
+                counts.used -= used;
+            });
         }
     }
 
@@ -193,7 +200,9 @@ impl GraphBlock {
         if std::mem::replace(&mut state.live, true) {
             return;
         }
-        if let Ok(device) = shared.device(self.device) {
+        if let Ok(device) = shared.device(self.device)
+            && !std::mem::replace(&mut state.used, true)
+        {
             device.graph_memory.change(|counts| counts.used += self.bytes as u64);
         }
         if let Some(known) = shared.graph_memory.blocks.lock().get_mut(&self.address) {
@@ -207,9 +216,6 @@ impl GraphBlock {
         let mut state = self.state.lock();
         if !std::mem::take(&mut state.live) {
             return false;
-        }
-        if let Ok(device) = shared.device(self.device) {
-            device.graph_memory.change(|counts| counts.used -= self.bytes as u64);
         }
         let share = shared.graph_memory.blocks.lock().get_mut(&self.address).and_then(|known| known.live.take());
         drop(state);

@@ -12,6 +12,9 @@ use anabranch_hal::{
 };
 use std::sync::Arc;
 
+/// How many value operations a node can have.
+const MOST_VALUES: usize = 255;
+
 fn invalid(what: &str) -> Failure {
     Failure::argument(Status::INVALID_VALUE, what)
 }
@@ -69,11 +72,11 @@ impl GraphState {
     unsafe fn make_child(&self, graph: GraphHandle) -> Result<Arc<GraphState>> {
         // SAFETY: the caller's word.
         let graph = unsafe { handles::graph(graph) }?;
-        if graph.lock().has_memory_nodes {
-            return Err(Failure::new(Status::NOT_SUPPORTED));
-        }
-        if self.place == Place::Body && !graph.can_all_be_in_body() {
-            return Err(Failure::new(Status::NOT_SUPPORTED));
+        if graph.lock().owns_something() {
+            return Err(Failure::argument(
+                Status::NOT_SUPPORTED,
+                "a child can neither allocate nor have conditional nodes",
+            ));
         }
         Ok(graph.copy(self.place.of_child()))
     }
@@ -82,7 +85,7 @@ impl GraphState {
         if parameters.bytes == 0 {
             return Err(invalid("none can be allocated of no size"));
         }
-        self.core.shared.device(parameters.device.0)?;
+        self.core.shared.device(parameters.device.0).map_err(|_| invalid("there is no such device"))?;
         for peer in &parameters.access {
             self.core.shared.device(peer.0)?;
         }
@@ -105,8 +108,8 @@ impl GraphState {
     }
 
     fn make_values(&self, parameters: Vec<ValueOperation>) -> Result<ValuesAction> {
-        if parameters.is_empty() {
-            return Err(invalid("there is no value operation"));
+        if parameters.len() > MOST_VALUES {
+            return Err(invalid("a node has at most 255 value operations"));
         }
         let steps = parameters.iter().map(|operation| match *operation {
             // SAFETY: whoever launches the graph vouches for the address; its alignment is checked.
@@ -184,6 +187,9 @@ unsafe fn make_kernel(parameters: KernelNode) -> Result<KernelAction> {
 /// # Safety
 /// The handle rule.
 unsafe fn share_event(event: EventHandle) -> Result<Arc<crate::event::EventState>> {
+    if event.as_raw() == 0 {
+        return Err(invalid("there is no event"));
+    }
     // SAFETY: the caller's word.
     unsafe { handles::event(event) }?.share().ok_or(Failure::new(Status::INVALID_HANDLE))
 }

@@ -24,7 +24,7 @@ pub(crate) struct GraphState {
     this: Weak<Self>,
     pub(crate) core: Arc<ContextCore>,
     pub(super) retention: Arc<Retention>,
-    pub(super) place: Place,
+    pub(crate) place: Place,
     contents: Mutex<Contents>,
 }
 
@@ -119,6 +119,11 @@ impl GraphState {
 }
 
 impl Contents {
+    /// Whether it has nodes that own memory or graphs, which forbids clones, a second executable graph, and being a child.
+    pub(crate) fn owns_something(&self) -> bool {
+        self.has_memory_nodes || self.nodes.values().any(|node| node.kind() == GraphNodeKind::CONDITIONAL)
+    }
+
     /// A new node without edges, not yet entered.
     pub(super) fn make_node(&mut self, graph: Weak<GraphState>, action: Action) -> Node {
         let number = self.next_number;

@@ -73,11 +73,6 @@ impl CapturedUses {
         nodes
     }
 
-    /// Whether uses on the stream wait for [`settle`](Self::settle).
-    pub(super) fn is_pending(&self, stream: u64) -> bool {
-        self.pending.iter().any(|&(_, other, _)| other == stream)
-    }
-
     /// The stream has come to these nodes, which are those of its pending uses.
     pub(super) fn settle(&mut self, stream: u64, nodes: &[GraphNodeHandle]) {
         let clock = self.clocks.entry(stream).or_default();

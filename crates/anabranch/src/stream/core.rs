@@ -179,7 +179,9 @@ impl StreamCore {
     #[inline(always)]
     pub(crate) fn queued(&self) -> Result<()> {
         if self.is_capturing() {
-            self.settle_captured();
+            if self.capture.is_pending() {
+                self.settle_captured();
+            }
             return Ok(());
         }
         if self.thread.is_some() { self.record_tail_now() } else { Ok(()) }
