@@ -70,13 +70,13 @@ impl Uses {
             Access::Read => {
                 if !list.readers.iter().any(|reader| Arc::ptr_eq(reader, stream)) {
                     if let Some(writer) = &list.writer {
-                        stream.follow_work(writer)?;
+                        stream.follow(writer)?;
                     }
                     list.readers.push(stream.clone());
                 }
             }
             Access::Write => {
-                list.all().try_for_each(|earlier| stream.follow_work(earlier))?;
+                list.all().try_for_each(|earlier| stream.follow(earlier))?;
                 *list = List { writer: Some(stream.clone()), readers: SmallVec::new() };
             }
         }

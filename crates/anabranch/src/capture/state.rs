@@ -171,15 +171,39 @@ impl CaptureState {
     }
 
     /// Orders a use of memory within the capture, and keeps the memory for the graph.
-    pub(crate) fn use_memory(&self, memory: &Arc<Allocation>, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
-        self.order(memory.address(), stream, access)?;
+    pub(crate) fn use_memory(
+        self: &Arc<Self>,
+        memory: &Arc<Allocation>,
+        stream: &Arc<StreamCore>,
+        access: Access,
+    ) -> Result<()> {
+        self.use_graph_memory(memory, stream, access)?;
         self.inner.lock().parts.add(memory, access);
         Ok(())
     }
 
     /// Orders a use of memory that the graph itself allocates.
-    pub(crate) fn use_graph_memory(&self, memory: &Allocation, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
+    pub(crate) fn use_graph_memory(
+        self: &Arc<Self>,
+        memory: &Allocation,
+        stream: &Arc<StreamCore>,
+        access: Access,
+    ) -> Result<()> {
+        memory.used_in(self);
         self.order(memory.address(), stream, access)
+    }
+
+    /// Draws a stream in that is about to use memory which the capture uses. `false`: the capture is over, or the memory is
+    /// not used in it any more.
+    pub(crate) fn draw_in(self: &Arc<Self>, stream: &Arc<StreamCore>, address: DevicePointer) -> bool {
+        let last = {
+            let inner = self.inner.lock();
+            if inner.over { None } else { inner.uses.last_stream(address.0) }
+        };
+        let streams = stream.context().streams();
+        let last = last.and_then(|last| streams.into_iter().find(|stream| stream.id() == last && stream.is_live()));
+        // What goes wrong is said by the use, which then has no capture.
+        last.is_some_and(|last| stream.wait_for(&last).is_ok() && stream.is_capturing())
     }
 
     fn order(&self, address: DevicePointer, stream: &StreamCore, access: Access) -> Result<()> {

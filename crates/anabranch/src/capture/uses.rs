@@ -105,6 +105,12 @@ impl CapturedUses {
         merge(self.clocks.entry(stream).or_default(), clock);
     }
 
+    /// The stream that used the memory last.
+    pub(super) fn last_stream(&self, address: u64) -> Option<u64> {
+        let uses = self.memory.get(&address)?;
+        uses.readers.last().or(uses.writer.as_ref()).map(|last| last.stream)
+    }
+
     /// Memory is gone.
     pub(super) fn forget(&mut self, address: u64) {
         self.memory.remove(&address);

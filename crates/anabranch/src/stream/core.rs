@@ -258,19 +258,17 @@ impl StreamCore {
             .during("recording an event to order streams", || self.place())
     }
 
-    /// Makes later work of this stream wait for the work that `earlier` has at this moment.
-    pub(crate) fn follow(&self, earlier: &StreamCore) -> Result<()> {
-        if self.is_same(earlier) {
-            return Ok(());
-        }
+    /// Makes later work of this stream wait for the work that `earlier` has at this moment. Where that captures, this stream
+    /// is drawn in.
+    pub(crate) fn wait_for(&self, earlier: &StreamCore) -> Result<()> {
         match earlier.capture() {
-            Some(capture) => self.follow_captured(earlier, &capture),
-            None => self.follow_work(earlier),
+            Some(capture) if !self.is_same(earlier) => self.follow_captured(earlier, &capture),
+            _ => self.follow(earlier),
         }
     }
 
-    /// Makes later work of this stream wait for the work that runs in `earlier`, be there a capture or not.
-    pub(crate) fn follow_work(&self, earlier: &StreamCore) -> Result<()> {
+    /// Makes later work of this stream wait for the work that `earlier` has at this moment, captured work excepted.
+    pub(crate) fn follow(&self, earlier: &StreamCore) -> Result<()> {
         if self.is_same(earlier) {
             return Ok(());
         }
