@@ -96,12 +96,6 @@ impl ExecutableState {
     pub(crate) fn share(&self) -> Option<Arc<Self>> {
         self.this.upgrade()
     }
-
-    /// What a launch becomes where it is captured: a node with a copy of the graph that is launched. The handle is valid
-    /// until the executable graph is changed or destroyed.
-    pub(crate) fn as_child(&self) -> NodeParameters {
-        NodeParameters::Child(self.launches.lock().source.handle())
-    }
 }
 
 impl fmt::Debug for ExecutableState {
@@ -135,6 +129,7 @@ impl ExecutableGraphs for HostDriver {
         unsafe { handles::context(context) }?.core.check()?;
         // SAFETY: the handle rule.
         let graph = unsafe { handles::graph(graph) }?;
+        self.shared.captures.before_unsafe_call()?;
         if !InstantiateFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
@@ -159,6 +154,7 @@ impl ExecutableGraphs for HostDriver {
         unsafe { handles::context(context) }?;
         // SAFETY: the handle rule.
         let core = Arc::clone(&unsafe { handles::executable(executable) }?.core);
+        self.shared.captures.before_unsafe_call()?;
         let removed = core.executables.remove(executable.as_raw()).ok_or(Failure::new(Status::INVALID_VALUE))?;
         removed.destroyed.store(true, Ordering::Release);
         // Launches that are queued have shares of their own.
@@ -203,10 +199,8 @@ impl ExecutableGraphs for HostDriver {
         let stream = unsafe { resolve(context, stream) }?;
         // SAFETY: the handle rule.
         let executable = unsafe { handles::executable(executable) }?;
-        if let Some(mut recording) = stream.recording()? {
-            // SAFETY: the caller vouches for what the graph does; no other thread uses the executable graph meanwhile.
-            unsafe { recording.add(executable.as_child()) }?;
-            return Ok(());
+        if let Some(recording) = stream.recording()? {
+            return recording.refuse();
         }
         executable.share().ok_or(Failure::new(Status::INVALID_VALUE))?.launch(&stream)
     }

@@ -114,11 +114,11 @@ fn copies() {
     let volume = Copy3d { source: place(memory.0, 64), destination: place(memory.0 + 4096, 32), extent: [16, 2, 2] };
     unsafe { driver.copy_3d_async(context, &volume, stream) }.unwrap();
     assert!(matches!(last(&fixture, stream), NodeParameters::Copy(node) if node == volume));
-    let to = DevicePointer(memory.0 + 512);
-    unsafe { driver.copy_peer_async(context, to, context, memory, context, 256, stream) }.unwrap();
-    assert!(matches!(last(&fixture, stream), NodeParameters::Copy(node) if node.extent == [256, 1, 1]));
     assert_eq!(fixture.capture_status(stream), 1);
-    assert_eq!(fixture.end(stream), 0);
+    // Copies between contexts cannot be captured.
+    let to = DevicePointer(memory.0 + 512);
+    assert_eq!(status(unsafe { driver.copy_peer_async(context, to, context, memory, context, 256, stream) }), 900);
+    assert_eq!(fixture.end(stream), 901);
     unsafe { driver.free_pinned(context, pinned as *mut u8) }.unwrap();
     fixture.free(memory);
 }

@@ -10,6 +10,7 @@ mod uses;
 pub use mode::CaptureModeGuard;
 pub use scope::CaptureScope;
 
+pub(crate) use mode::unprohibited;
 use part::Part;
 pub(crate) use state::{CaptureSlot, CaptureState};
 pub(crate) use uses::Clock;

@@ -230,7 +230,13 @@ impl ContextCore {
 
     /// Whether no stream that is known here has work at the moment.
     pub(crate) fn is_idle(&self) -> bool {
-        self.streams().iter().all(|stream| match stream.checkpoint() {
+        // Work is not recorded in the legacy stream beside the capture of a blocking one, which that would spoil.
+        let is_shut = |stream: &StreamCore| {
+            stream.raw().is_legacy() &&
+                // SAFETY: default streams are always live.
+                unsafe { self.driver().stream_capture_status(self.handle(), stream.raw()) }.is_err()
+        };
+        self.streams().iter().filter(|stream| !is_shut(stream)).all(|stream| match stream.checkpoint() {
             Ok(event) => event.is_none_or(|event| event.is_over()),
             Err(_) => true,
         })

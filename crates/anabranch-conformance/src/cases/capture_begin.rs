@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(super) const CASES: &[Case] = &[
     Case::new("capture.begin_on_legacy", "C1", begin_on_legacy),
     Case::new("capture.begin_on_per_thread", "C1", begin_on_per_thread),
+    Case::new("capture.stream_is_made_again", "X2", stream_is_made_again),
     Case::new("capture.begin_on_blocking", "C1", begin_on_blocking),
     Case::new("capture.begin_twice", "C1", begin_twice),
     Case::new("capture.begin_twice_in_a_fork", "C1", begin_twice_in_a_fork),
@@ -55,6 +56,21 @@ fn begin_on_per_thread(environment: &Environment) -> Verdict {
     }
     equal("the number", trace.read()?, 0)?;
     usable(environment, &[&stream])
+}
+
+/// Another `Stream` of one that captures: its number is not asked for, which would spoil the capture.
+fn stream_is_made_again(environment: &Environment) -> Verdict {
+    for mode in MODES {
+        let (stream, trace) = (environment.context().per_thread_stream()?, Trace::new(environment)?);
+        let graph = capture(&stream, mode, || {
+            let again = environment.context().per_thread_stream()?;
+            equal("whether both are one stream", again.id(), stream.id())?;
+            equal("the status", again.capture_status()?, CaptureStatus::Active)?;
+            trace.append(&again, 1)
+        })?;
+        equal("nodes, roots and edges", shape(&graph)?, [1, 1, 0])?;
+    }
+    Ok(())
 }
 
 fn begin_on_blocking(environment: &Environment) -> Verdict {

@@ -276,6 +276,10 @@ pub(super) const REFUSED: &[Call] = &[
     ("synchronising the stream", |things| answer(things.bench.origin.synchronize())),
     ("synchronising the context", |things| answer(things.environment().context().synchronize())),
     ("asking for the stream's flags", |things| answer(things.bench.origin.flags())),
+    ("asking for the stream's number", |things| {
+        // SAFETY: the stream is live.
+        status_of(unsafe { things.driver().stream_id(things.context(), things.bench.origin.as_raw()) })
+    }),
     ("adding a callback", |things| answer(things.bench.origin.add_callback(|_| ()))),
     ("launching a graph in the stream", |things| answer(things.executable.launch(&things.bench.origin))),
     ("uploading a graph in the stream", |things| answer(things.executable.upload(&things.bench.origin))),

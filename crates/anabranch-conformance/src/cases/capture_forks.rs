@@ -10,7 +10,8 @@ use anabranch::{CaptureMode, CaptureStatus, ContextFlags, EventFlags, LaunchConf
 pub(super) const CASES: &[Case] = &[
     Case::new("capture.event_draws_a_stream_in", "C4", event_draws_a_stream_in),
     Case::new("capture.stream_draws_a_stream_in", "C4", stream_draws_a_stream_in),
-    Case::new("capture.buffers_draw_streams_in", "C4", buffers_draw_streams_in),
+    Case::new("capture.buffers_order_forks", "C4", buffers_order_forks),
+    Case::new("capture.buffers_draw_nobody_in", "C4", buffers_draw_nobody_in),
     Case::new("capture.three_streams_fork_and_join", "C4", three_streams_fork_and_join),
     Case::new("capture.per_thread_stream_is_drawn_in", "C4", per_thread_stream_is_drawn_in),
     Case::new("capture.stream_of_another_context_is_drawn_in", "C4", stream_of_another_context_is_drawn_in),
@@ -47,27 +48,46 @@ fn stream_draws_a_stream_in(environment: &Environment) -> Verdict {
         trace.append(&origin, 3)
     })?;
     equal("the status of the fork", fork.capture_status()?, CaptureStatus::None)?;
-    equal("nodes, roots and edges", shape(&graph)?, [3, 1, 2])?;
+    equal("nodes, roots and edges", shape(&graph)?, [3, 1, 3])?;
     run(&graph, &fork)?;
     equal("the order", trace.read()?, 123)?;
     usable(environment, &[&origin, &fork])
 }
 
-/// Two streams that use one buffer are ordered, and so one draws the other in.
-fn buffers_draw_streams_in(environment: &Environment) -> Verdict {
+/// Streams of one capture that use one buffer are ordered.
+fn buffers_order_forks(environment: &Environment) -> Verdict {
     let (origin, fork) = (environment.stream()?, environment.stream()?);
     let (mut word, add) = (origin.allocate_zeroed::<u32>(1)?, environment.kernel("add")?);
     let graph = origin.capture(CaptureMode::Global, |scope| {
-        for (stream, digit) in [(scope.stream(), 1u32), (&fork, 2), (scope.stream(), 3)] {
+        scope.fork(&fork)?;
+        for (stream, digit) in [(scope.stream(), 1u32), (&fork, 2), (scope.stream(), 3), (&fork, 4)] {
+            // SAFETY: `add` uses one number where its first argument points.
+            unsafe { stream.launch(&add, &LaunchConfig::new(1, 1), (&mut word, 10u32, digit)) }?;
+        }
+        scope.join(&fork)
+    })?;
+    equal("nodes and roots", shape(&graph)?[..2].to_vec(), vec![4, 1])?;
+    run(&graph, &origin)?;
+    equal("the order", origin.download(&word)?, vec![1234])?;
+    usable(environment, &[&origin, &fork])
+}
+
+/// A stream that nobody has made wait for the capture uses the buffer at once.
+fn buffers_draw_nobody_in(environment: &Environment) -> Verdict {
+    let (origin, other) = (environment.stream()?, environment.stream()?);
+    let (mut word, add) = (origin.allocate_zeroed::<u32>(1)?, environment.kernel("add")?);
+    let graph = origin.capture(CaptureMode::Relaxed, |scope| {
+        for (stream, digit) in [(scope.stream(), 1u32), (&other, 2), (scope.stream(), 3)] {
             // SAFETY: `add` uses one number where its first argument points.
             unsafe { stream.launch(&add, &LaunchConfig::new(1, 1), (&mut word, 10u32, digit)) }?;
         }
         Ok(())
     })?;
-    equal("nodes, roots and edges", shape(&graph)?, [3, 1, 2])?;
+    equal("nodes, roots and edges", shape(&graph)?, [2, 1, 1])?;
+    equal("the number before the launch", other.download(&word)?, vec![2])?;
     run(&graph, &origin)?;
-    equal("the order", origin.download(&word)?, vec![123])?;
-    usable(environment, &[&origin, &fork])
+    equal("the number after it", other.download(&word)?, vec![213])?;
+    usable(environment, &[&origin, &other])
 }
 
 fn three_streams_fork_and_join(environment: &Environment) -> Verdict {
@@ -241,7 +261,7 @@ fn fork_and_join_again_and_again(environment: &Environment) -> Verdict {
         }
         Ok(())
     })?;
-    equal("nodes, roots and edges", shape(&graph)?, [100, 1, 99])?;
+    equal("nodes, roots and edges", shape(&graph)?, [100, 1, 197])?;
     run(&graph, &origin)?;
     equal("the order", trace.read()?, expected)?;
     usable(environment, &[&origin, &fork])

@@ -68,6 +68,7 @@ fn allocation_in_a_fork(environment: &Environment) -> Verdict {
     let (stream, fork) = (environment.stream()?, environment.stream()?);
     let mut result = stream.allocate_zeroed::<u32>(4)?;
     let graph = stream.capture(CaptureMode::Global, |scope| {
+        scope.fork(&fork)?;
         let mut buffer = scope.allocate_zeroed::<u32>(4)?;
         fork.fill(&mut buffer, 9u32)?;
         fork.copy(&mut result, &buffer)?;

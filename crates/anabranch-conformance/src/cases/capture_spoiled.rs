@@ -61,10 +61,6 @@ fn spoiled_and_only_asked(environment: &Environment) -> Verdict {
 /// Another thread's capture in thread-local mode goes on.
 fn spoiled_beside_another(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::ThreadLocal)?;
-    elsewhere(|| {
-        let bench = Bench::new(environment);
-        drop(bench);
-    })?;
     let others = elsewhere(|| {
         let stream = environment.stream()?;
         stream.begin_capture(CaptureMode::ThreadLocal)?;

@@ -167,10 +167,10 @@ impl CaptureRegistry {
             session.invalidated = true;
             return Err(Failure::new(Status::STREAM_CAPTURE_UNMATCHED));
         }
-        let status = if session.mode != CaptureMode::Relaxed && session.thread != current_thread() {
-            Status::STREAM_CAPTURE_WRONG_THREAD
-        } else if session.invalidated {
+        let status = if session.invalidated {
             Status::STREAM_CAPTURE_INVALIDATED
+        } else if session.mode != CaptureMode::Relaxed && session.thread != current_thread() {
+            Status::STREAM_CAPTURE_WRONG_THREAD
         } else if !session.is_joined() {
             Status::STREAM_CAPTURE_UNJOINED
         } else {

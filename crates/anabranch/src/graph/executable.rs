@@ -3,6 +3,7 @@
 use super::node::Node;
 use super::parts::GraphParts;
 use super::{Graph, GraphObject, NodeWork};
+use crate::capture::unprohibited;
 use crate::context::{Context, ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
@@ -123,11 +124,10 @@ impl ExecutableGraph {
         Ok(Self { core: Arc::new(core) })
     }
 
-    /// Launches it in the order of `stream`, and returns at once. While the stream captures, it becomes a child of the
-    /// graph that is being captured.
+    /// Launches it in the order of `stream`, and returns at once.
     ///
     /// # Errors
-    /// 1 when memory that the graph allocated in its last launch is still allocated; 401 while the host uses pinned or
+    /// 900 while the stream captures, which spoils the capture: [`NodeWork::child`] puts a graph into another. 1 when memory that the graph allocated in its last launch is still allocated; 401 while the host uses pinned or
     /// managed memory of the graph; 101 when the stream is of another back end.
     #[inline]
     pub fn launch(&self, stream: &Stream) -> Result<()> {
@@ -327,7 +327,9 @@ impl Drop for ExecutableCore {
         let (context, handle) = (self.context.clone(), self.handle);
         reaper::now_or_later(move || {
             // SAFETY: the handle was owned by the value being dropped, so this is its last use.
-            let result = unsafe { context.driver().executable_destroy(context.handle(), handle) };
+            let result = unprohibited(context.driver(), || unsafe {
+                context.driver().executable_destroy(context.handle(), handle)
+            });
             drop_error::report(result.during("destroying an executable graph", || context.place()));
             // A launch may still use what is kept. Where no event can be had the context is lost, and nothing runs any more.
             let event = last.filter(|_| !parts.is_empty()).and_then(|stream| stream.checkpoint().ok().flatten());

@@ -1,6 +1,6 @@
 //! What a stream is underneath: a handle, its identity, and a way to wait for it after it is gone.
 
-use crate::capture::{CaptureSlot, CaptureState};
+use crate::capture::{CaptureSlot, CaptureState, unprohibited};
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
@@ -312,14 +312,21 @@ impl StreamCore {
             // SAFETY: the stream is live, the event is borrowed.
             unsafe { driver.stream_wait_event(context, self.handle, event.handle(), EventWaitFlags::empty()) }
         });
-        // SAFETY: the stream is live; all uses of the memory are in this stream or behind the events just waited for.
-        let freed = waits.and_then(|()| unsafe { driver.free_async(context, address, self.handle) });
+        let freed = waits.and_then(|()| {
+            // SAFETY: the stream is live; all uses of the memory are in this stream or behind the events just waited for.
+            unprohibited(driver, || unsafe { driver.free_async(context, address, self.handle) })
+        });
         Some(freed.during("freeing in stream order", || self.place()))
     }
 
     /// Whether both are the same live stream, though perhaps under two handles.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         std::ptr::eq(self, other) || (self.id == other.id && self.context.device() == other.context.device())
+    }
+
+    /// Whether the handle means this stream, which has not ended, on this thread.
+    pub(crate) fn is_known_by(&self, handle: StreamHandle) -> bool {
+        self.handle == handle && self.on_own_thread() && self.is_live()
     }
 
     /// Ends the stream: destroys it if it is owned. Work that is queued still runs, and who has to wait for it still
