@@ -1,6 +1,24 @@
 //! All cases, by group.
 
 mod callback;
+mod capture_begin;
+mod capture_calls;
+mod capture_end;
+mod capture_events;
+mod capture_external;
+mod capture_forks;
+mod capture_host_functions;
+mod capture_info;
+mod capture_into;
+mod capture_isolation;
+mod capture_legacy;
+mod capture_memory;
+mod capture_modes;
+mod capture_random;
+mod capture_spoiled;
+mod capture_threads;
+mod capture_tools;
+mod capture_uncaptured;
 mod context;
 mod copy;
 mod copy_refused;
@@ -115,6 +133,22 @@ pub fn all() -> Vec<Case> {
         graph_conditional::CASES,
         graph_random::CASES,
         errors::CASES,
+        capture_begin::CASES,
+        capture_end::CASES,
+        capture_modes::CASES,
+        capture_threads::CASES,
+        capture_forks::CASES,
+        capture_isolation::CASES,
+        capture_external::CASES,
+        capture_events::CASES,
+        capture_legacy::CASES,
+        capture_spoiled::CASES,
+        capture_uncaptured::CASES,
+        capture_info::CASES,
+        capture_into::CASES,
+        capture_memory::CASES,
+        capture_host_functions::CASES,
+        capture_random::CASES,
     ]
     .concat()
 }

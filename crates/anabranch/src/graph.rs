@@ -499,14 +499,10 @@ fn prepare(object: &GraphObject, state: &mut GraphState, work: &NodeWork<'_>, op
         object.keep_memory(state, memory, *access, operation)?;
     }
     for kept in &work.kept {
-        object.retain(kept.clone())?;
+        object.keep(state, kept.clone());
     }
     if let Some(child) = work.child.as_ref().filter(|child| !std::ptr::eq(&raw const ***child, object)) {
-        // The driver keeps what the child keeps; this is for the order of launches.
-        let child = child.lock();
-        for (memory, access) in child.parts.memory() {
-            object.keep_memory(state, memory, *access, operation)?;
-        }
+        object.keep_parts(state, &child.lock().parts);
     }
     Ok(())
 }

@@ -184,8 +184,8 @@ impl Stream {
         }
         let handle = core.handle(operation)?;
         arguments.prepare(self, operation)?;
-        if let Some(capture) = core.capture() {
-            capture.keep(&kernel.inner.module);
+        if core.is_capturing() {
+            core.capture_slot().keep(&kernel.inner.module);
         }
         arguments.with(|values, sizes, ranges| {
             kernel.check(sizes)?;

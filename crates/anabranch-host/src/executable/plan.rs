@@ -39,6 +39,8 @@ pub(crate) struct Step {
 pub(crate) struct Shape {
     /// How many nodes come right before each.
     pub(super) before: Vec<u32>,
+    /// The nodes that more than one comes right before.
+    pub(super) joins: Vec<u32>,
     /// Where in `targets` the nodes right after each begin.
     offsets: Vec<usize>,
     targets: Vec<u32>,
@@ -265,7 +267,9 @@ impl Flat {
         let roots = outside.into_iter().filter(|&index| before.get(index as usize) == Some(&0)).collect();
         let records = self.actions.iter().enumerate();
         let records = records.filter(|(_, action)| matches!(&***action, Action::EventRecord(_)));
+        let joins = before.iter().enumerate().filter(|&(_, &count)| count > 1).map(|(index, _)| index as u32);
         Shape {
+            joins: joins.collect(),
             records: records.map(|(index, _)| index as u32).collect(),
             before,
             offsets,

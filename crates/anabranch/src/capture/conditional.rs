@@ -1,12 +1,14 @@
 //! Captured conditions: parts of a capture that run depending on a value in device memory.
 
-use super::CaptureScope;
+use super::part::{CapturedCondition, Part};
+use super::scope::EndOnDrop;
+use super::{CaptureScope, CaptureState};
 use crate::error::{Error, Result, ResultExt};
-use crate::graph::{GraphObject, setting_kernel};
+use crate::graph::setting_kernel;
 use crate::memory::{Allocation, BufferSlice, BufferSliceMut};
 use anabranch_hal::{
-    Access, CaptureStatus, ConditionalHandle, ConditionalKind, ConditionalNode, Dependency, DependencyUpdate,
-    DevicePointer, EdgeData, GraphHandle, Launch, NodeParameters, Status,
+    Access, AddedNode, CaptureStatus, ConditionalHandle, ConditionalKind, ConditionalNode, Dependency,
+    DependencyUpdate, DevicePointer, EdgeData, GraphHandle, Launch, NodeParameters, Status,
 };
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -17,9 +19,10 @@ const OPERATION: &str = "capturing a condition";
 type Body<'a> = &'a mut dyn for<'scope> FnMut(&CaptureScope<'scope>) -> Result<()>;
 
 /// The number in device memory that decides.
-struct Condition {
-    memory: Arc<Allocation>,
-    address: DevicePointer,
+#[derive(Clone)]
+pub(super) struct Condition {
+    pub(super) memory: Arc<Allocation>,
+    pub(super) address: DevicePointer,
 }
 
 impl Condition {
@@ -52,7 +55,7 @@ impl CaptureScope<'_> {
     /// # Ok::<(), anabranch::Error>(())
     /// ```
     ///
-    /// The part may hold kernels, copies, fills, and conditions of its own. Warp calls it `capture_if`. Follows the
+    /// The part may hold kernels, copies, fills, other graphs, and conditions of its own. Warp calls it `capture_if`. Follows the
     /// Programming Guide's section on conditional graph nodes. On CUDA it needs CUDA 12.4, and the library
     /// `libcudadevrt.a` of the CUDA toolkit at run time.
     ///
@@ -138,44 +141,54 @@ impl CaptureScope<'_> {
         let core = self.core();
         let capture = core.capture().ok_or_else(|| self.not_capturing())?;
         condition.memory.require_context(core, OPERATION)?;
+        // Captured on their own at first: hardware does not survive a capture into a conditional node that fails.
+        let parts = bodies.iter_mut().map(|body| self.capture_part(&capture, *body)).collect::<Result<Vec<_>>>()?;
         // What runs inside cannot wait for single streams of the capture: it comes after all of them.
         capture.join_all(core)?;
         condition.memory.order(core, Access::Read)?;
+        if capture.is_part() {
+            // A graph with conditional nodes cannot be put into another. So it gets its own when it is put in.
+            let placeholder = self.add_node(&NodeParameters::Empty)?.node;
+            for part in &parts {
+                capture.adopt(part.graph.object(), core)?;
+            }
+            capture.add_condition(CapturedCondition { placeholder, kind, condition: condition.clone(), parts });
+            return core.queued();
+        }
         let graph = self.captured_graph()?;
-        let (driver, context) = (core.context().driver(), core.context().handle());
+        let context = core.context();
         // SAFETY: the graph is the one being captured, by this thread.
-        let handle =
-            unsafe { driver.graph_conditional_create(context, graph, None) }.during(OPERATION, || core.place())?;
+        let handle = unsafe { context.driver().graph_conditional_create(context.handle(), graph, None) }
+            .during(OPERATION, || core.place())?;
         self.set_conditional(handle, condition)?;
-        let bodies_handles = self.add_conditional(handle, kind, bodies.len())?;
-        for (graph, body) in bodies_handles.into_iter().zip(bodies) {
-            // A stream of its own, because this one captures the graph around.
-            let stream = self.context().create_stream()?;
-            let object = GraphObject::part(core.context(), graph);
-            stream.begin_capture_to_object(&object, &[], self.mode(), Some(capture.clone()))?;
-            let captured = stream.run_body(self.mode(), |part| {
-                body(part)?;
-                if kind == ConditionalKind::While {
-                    // Looked at again before the next run.
-                    condition.memory.order(part.core(), Access::Read)?;
-                    part.set_conditional(handle, condition)?;
-                }
-                Ok(())
-            });
-            // Also what a part that failed has captured may run, if the caller goes on.
-            capture.adopt(&object, core)?;
-            captured?;
+        let node = NodeParameters::Conditional(ConditionalNode {
+            handle,
+            kind,
+            body_count: u32::try_from(parts.len()).unwrap_or(u32::MAX),
+            bodies: Vec::new(),
+        });
+        let inside = self.add_node(&node)?.bodies;
+        for (graph, part) in inside.into_iter().zip(&parts) {
+            capture.adopt(part.graph.object(), core)?;
+            let again = (kind == ConditionalKind::While).then_some((handle, condition));
+            part.put_into(context, graph, again).map_err(|error| error.at(core.place()))?;
         }
         Ok(())
     }
 
-    /// Adds a conditional node below what the stream has captured, for what it captures next to come after.
-    fn add_conditional(
-        &self,
-        handle: ConditionalHandle,
-        kind: ConditionalKind,
-        bodies: usize,
-    ) -> Result<Vec<GraphHandle>> {
+    /// Captures a part on a stream of its own, because this one captures what is around.
+    fn capture_part(&self, capture: &Arc<CaptureState>, body: Body<'_>) -> Result<Part> {
+        let stream = self.context().create_stream()?;
+        stream.begin_capture_within(self.mode(), Some(capture.clone()))?;
+        let end = EndOnDrop(&stream);
+        let result = body(&CaptureScope::new(&stream, self.mode()));
+        std::mem::forget(end);
+        let ended = stream.end_capture_as_part();
+        result.and(ended)
+    }
+
+    /// Adds a node below what the stream has captured, for what it captures next to come after.
+    fn add_node(&self, parameters: &NodeParameters) -> Result<AddedNode> {
         let core = self.core();
         let (driver, context) = (core.context().driver(), core.context().handle());
         let stream = core.handle(OPERATION)?;
@@ -184,20 +197,14 @@ impl CaptureScope<'_> {
         let data = info.edge_data.unwrap_or_default().into_iter().chain(std::iter::repeat(EdgeData::default()));
         let dependencies: Vec<_> =
             info.dependencies.into_iter().zip(data).map(|(node, data)| Dependency { node, data }).collect();
-        let parameters = NodeParameters::Conditional(ConditionalNode {
-            handle,
-            kind,
-            body_count: u32::try_from(bodies).unwrap_or(u32::MAX),
-            bodies: Vec::new(),
-        });
         // SAFETY: the graph is the one being captured, by this thread, and its nodes are its own.
-        let added = unsafe { driver.graph_add_node(context, graph, &dependencies, &parameters) }
+        let added = unsafe { driver.graph_add_node(context, graph, &dependencies, parameters) }
             .during(OPERATION, || core.place())?;
         let after = [Dependency::from(added.node)];
         // SAFETY: the stream is live while it is borrowed, and the node was just added to the graph that it captures.
         unsafe { driver.stream_update_capture_dependencies(context, stream, &after, DependencyUpdate::Set) }
             .during(OPERATION, || core.place())?;
-        Ok(added.bodies)
+        Ok(added)
     }
 
     /// Captures a launch that sets a conditional value. The memory is ordered already.

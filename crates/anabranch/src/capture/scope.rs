@@ -126,7 +126,7 @@ impl Stream {
     where
         F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
     {
-        self.begin_capture_to_object(graph.object(), &dependencies.list(), mode, None)?;
+        self.begin_capture_to_object(graph.object(), &dependencies.list(), mode)?;
         self.run_body(mode, body).map(drop)
     }
 

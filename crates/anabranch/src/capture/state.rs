@@ -1,22 +1,26 @@
 //! What this library keeps of a capture: the streams in it, the memory they use and what else its graph must keep.
 
+use super::part::{CapturedCondition, Part};
 use super::uses::{CapturedUses, Clock};
 use crate::context::ContextCore;
 use crate::error::Result;
 use crate::graph::{Graph, GraphObject, GraphParts, Node, NodeTable, next_graph_number};
 use crate::memory::Allocation;
 use crate::stream::{Ownership, StreamCore};
-use anabranch_hal::{Access, DevicePointer, GraphHandle, GraphNodeHandle, Retained};
+use anabranch_hal::{Access, DevicePointer, GraphHandle, GraphNodeHandle};
 use parking_lot::Mutex;
 use std::any::Any;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Which capture a stream takes part in. Whatever stands for the same stream shares it.
 #[derive(Default)]
 pub(crate) struct CaptureSlot {
     active: AtomicBool,
+    /// Whether work that was captured used memory that is not settled yet.
+    pending: AtomicBool,
+    /// The address of what the capture was made to keep last through this stream.
+    kept: AtomicUsize,
     state: Mutex<Option<Arc<CaptureState>>>,
 }
 
@@ -31,7 +35,25 @@ impl CaptureSlot {
         self.state.lock().clone()
     }
 
+    #[inline(always)]
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending.load(Ordering::Relaxed)
+    }
+
+    /// Makes the capture keep an object, which is the same again and again for most streams.
+    pub(crate) fn keep<T: Any + Send + Sync>(&self, object: &Arc<T>) {
+        let address = Arc::as_ptr(object).cast::<()>() as usize;
+        if self.kept.load(Ordering::Relaxed) != address
+            && let Some(state) = self.get()
+        {
+            state.keep(object);
+            self.kept.store(address, Ordering::Relaxed);
+        }
+    }
+
     fn set(&self, state: &Arc<CaptureState>) {
+        self.kept.store(0, Ordering::Relaxed);
+        self.pending.store(false, Ordering::Relaxed);
         *self.state.lock() = Some(state.clone());
         self.active.store(true, Ordering::Release);
     }
@@ -67,6 +89,7 @@ pub(crate) struct FinishedCapture {
     into: Option<Arc<GraphObject>>,
     nodes: NodeTable,
     pub(crate) parts: GraphParts,
+    conditions: Vec<CapturedCondition>,
 }
 
 struct Inner {
@@ -75,8 +98,8 @@ struct Inner {
     uses: CapturedUses,
     parts: GraphParts,
     nodes: NodeTable,
-    /// What else is kept, by address.
-    kept: HashMap<usize, Retained>,
+    /// What stands for conditional nodes, where this capture is a part of another.
+    conditions: Vec<CapturedCondition>,
     /// Uses of memory in conditional parts that have been captured since the last [`CaptureState::adopt`].
     inside: Vec<(u64, Access)>,
 }
@@ -94,7 +117,7 @@ impl CaptureState {
             uses: CapturedUses::default(),
             parts: GraphParts::default(),
             nodes: NodeTable::new(graph),
-            kept: HashMap::new(),
+            conditions: Vec::new(),
             inside: Vec::new(),
         };
         Arc::new(Self { graph, origin: origin.id(), outer, into: into.cloned(), inner: Mutex::new(inner) })
@@ -144,24 +167,47 @@ impl CaptureState {
 
     /// Keeps something for as long as the graph can run.
     pub(crate) fn keep<T: Any + Send + Sync>(&self, object: &Arc<T>) {
-        let mut inner = self.inner.lock();
-        let address = Arc::as_ptr(object).cast::<()>() as usize;
-        inner.kept.entry(address).or_insert_with(|| object.clone());
+        self.inner.lock().parts.keep(object.clone());
     }
 
     /// Orders a use of memory within the capture, and keeps the memory for the graph.
-    pub(crate) fn use_memory(&self, memory: &Arc<Allocation>, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
-        self.order(memory.address(), stream, access)?;
+    pub(crate) fn use_memory(
+        self: &Arc<Self>,
+        memory: &Arc<Allocation>,
+        stream: &Arc<StreamCore>,
+        access: Access,
+    ) -> Result<()> {
+        self.use_graph_memory(memory, stream, access)?;
         self.inner.lock().parts.add(memory, access);
         Ok(())
     }
 
     /// Orders a use of memory that the graph itself allocates.
-    pub(crate) fn use_graph_memory(&self, memory: &Allocation, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
+    pub(crate) fn use_graph_memory(
+        self: &Arc<Self>,
+        memory: &Allocation,
+        stream: &Arc<StreamCore>,
+        access: Access,
+    ) -> Result<()> {
+        memory.used_in(self);
         self.order(memory.address(), stream, access)
     }
 
+    /// Draws a stream in that is about to use memory which the capture uses. `false`: the capture is over, or the memory is
+    /// not used in it any more.
+    pub(crate) fn draw_in(self: &Arc<Self>, stream: &Arc<StreamCore>, address: DevicePointer) -> bool {
+        let last = {
+            let inner = self.inner.lock();
+            if inner.over { None } else { inner.uses.last_stream(address.0) }
+        };
+        let streams = stream.context().streams();
+        let last = last.and_then(|last| streams.into_iter().find(|stream| stream.id() == last && stream.is_live()));
+        // What goes wrong is said by the use, which then has no capture.
+        last.is_some_and(|last| stream.wait_for(&last).is_ok() && stream.is_capturing())
+    }
+
     fn order(&self, address: DevicePointer, stream: &StreamCore, access: Access) -> Result<()> {
+        stream.capture_slot().pending.store(true, Ordering::Relaxed);
         let before = self.inner.lock().uses.follow(address.0, stream.id(), access);
         stream.add_captured_dependencies(&before)
     }
@@ -174,9 +220,8 @@ impl CaptureState {
 
     /// Called after work of `stream` was captured: what it used is found again by the nodes that the stream has come to.
     pub(crate) fn settle(&self, stream: &StreamCore) {
-        if self.inner.lock().uses.is_pending(stream.id())
-            && let Some(nodes) = stream.captured_dependencies()
-        {
+        stream.capture_slot().pending.store(false, Ordering::Relaxed);
+        if let Some(nodes) = stream.captured_dependencies() {
             self.inner.lock().uses.settle(stream.id(), &nodes);
         }
     }
@@ -191,15 +236,22 @@ impl CaptureState {
         self.inner.lock().uses.merge(stream.id(), clock);
     }
 
-    /// Takes over what a part, which `stream` has just captured into a conditional node, uses and keeps.
+    /// Whether this is a part of another capture.
+    pub(crate) fn is_part(&self) -> bool {
+        self.outer.is_some()
+    }
+
+    /// Remembers what stands for a conditional node.
+    pub(super) fn add_condition(&self, condition: CapturedCondition) {
+        self.inner.lock().conditions.push(condition);
+    }
+
+    /// Takes over what a part, which was just put into a conditional node that `stream` captured, uses and keeps.
     pub(crate) fn adopt(&self, part: &GraphObject, stream: &Arc<StreamCore>) -> Result<()> {
         let inside = {
             let state = part.lock();
             let mut inner = self.inner.lock();
             inner.parts.merge(&state.parts);
-            for object in part.take_put_by() {
-                inner.kept.insert(Arc::as_ptr(&object).cast::<()>() as usize, object);
-            }
             std::mem::take(&mut inner.inside)
         };
         inside.into_iter().try_for_each(|(address, access)| self.order(DevicePointer(address), stream, access))?;
@@ -238,15 +290,15 @@ impl CaptureState {
 
     /// Lets all streams go, and returns what the graph must keep.
     pub(crate) fn finish(&self) -> FinishedCapture {
-        let (slots, uses, mut parts, kept, nodes) = {
+        let (slots, uses, parts, nodes, conditions) = {
             let mut inner = self.inner.lock();
             inner.over = true;
             (
                 std::mem::take(&mut inner.slots),
                 std::mem::take(&mut inner.uses),
                 std::mem::take(&mut inner.parts),
-                std::mem::take(&mut inner.kept),
                 std::mem::replace(&mut inner.nodes, NodeTable::new(self.graph)),
+                std::mem::take(&mut inner.conditions),
             )
         };
         for slot in slots {
@@ -257,8 +309,7 @@ impl CaptureState {
         if let Some(outer) = &self.outer {
             outer.inner.lock().inside.extend(uses.accesses());
         }
-        parts.keep_all(kept.into_values());
-        FinishedCapture { graph: self.graph, into: self.into.clone(), nodes, parts }
+        FinishedCapture { graph: self.graph, into: self.into.clone(), nodes, parts, conditions }
     }
 }
 
@@ -271,19 +322,14 @@ impl FinishedCapture {
     }
 
     /// The graph, with all that it must keep.
-    pub(crate) fn into_graph(self, context: &Arc<ContextCore>, handle: GraphHandle) -> Result<Graph> {
-        let retained = self.parts.to_retained();
+    pub(super) fn into_graph(self, context: &Arc<ContextCore>, handle: GraphHandle) -> Part {
         let object = match self.into {
             Some(object) => {
-                object.take_over(self.parts);
+                object.take_over(&self.parts);
                 object
             }
             None => GraphObject::captured(context, handle, self.graph, self.nodes, self.parts),
         };
-        if let Some(retained) = retained {
-            let _lock = object.lock();
-            object.retain(retained)?;
-        }
-        Ok(Graph::from_object(object))
+        Part { graph: Graph::from_object(object), conditions: self.conditions }
     }
 }

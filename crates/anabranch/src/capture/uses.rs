@@ -73,11 +73,6 @@ impl CapturedUses {
         nodes
     }
 
-    /// Whether uses on the stream wait for [`settle`](Self::settle).
-    pub(super) fn is_pending(&self, stream: u64) -> bool {
-        self.pending.iter().any(|&(_, other, _)| other == stream)
-    }
-
     /// The stream has come to these nodes, which are those of its pending uses.
     pub(super) fn settle(&mut self, stream: u64, nodes: &[GraphNodeHandle]) {
         let clock = self.clocks.entry(stream).or_default();
@@ -108,6 +103,12 @@ impl CapturedUses {
     /// The stream now comes after all that `clock` does.
     pub(super) fn merge(&mut self, stream: u64, clock: &Clock) {
         merge(self.clocks.entry(stream).or_default(), clock);
+    }
+
+    /// The stream that used the memory last.
+    pub(super) fn last_stream(&self, address: u64) -> Option<u64> {
+        let uses = self.memory.get(&address)?;
+        uses.readers.last().or(uses.writer.as_ref()).map(|last| last.stream)
     }
 
     /// Memory is gone.

@@ -1,7 +1,7 @@
 //! A graph underneath: its handle, its nodes by number, and the lock that stands between it and other threads.
 
 use super::node::{Node, NodeTable};
-use super::parts::{GraphParts, KeptMemory};
+use super::parts::GraphParts;
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
@@ -35,8 +35,6 @@ enum Owner {
     Itself,
     /// A conditional node of another graph.
     Parent(Weak<GraphObject>),
-    /// A conditional node of a graph that is being captured. What this one must keep is put by for that.
-    Capture(Mutex<Vec<Retained>>),
 }
 
 /// What is known of a graph.
@@ -77,11 +75,11 @@ impl GraphObject {
         })
     }
 
-    /// Takes over the memory of what was captured into this graph.
-    pub(crate) fn take_over(&self, parts: GraphParts) {
-        for (memory, access) in parts.memory() {
-            self.lock().parts.add(memory, *access);
-            self.hand_up(memory, *access);
+    /// Takes over what was captured into this graph.
+    pub(crate) fn take_over(&self, parts: &GraphParts) {
+        self.lock().parts.merge(parts);
+        if let Some(parent) = self.parent() {
+            parent.take_over(parts);
         }
     }
 
@@ -117,7 +115,7 @@ impl GraphObject {
         let handle = match self.owner {
             // SAFETY: the context's handle is live as long as its core.
             Owner::Itself => unsafe { self.context.driver().graph_create(self.context.handle()) }.ok(),
-            Owner::Parent(_) | Owner::Capture(_) => None,
+            Owner::Parent(_) => None,
         };
         self.handle.store(handle.map_or(0, GraphHandle::as_raw), Ordering::Release);
         drop(state);
@@ -137,28 +135,6 @@ impl GraphObject {
         self.state.lock()
     }
 
-    /// A graph that belongs to a conditional node of a graph that is being captured.
-    pub(crate) fn part(context: &Arc<ContextCore>, handle: GraphHandle) -> Arc<Self> {
-        let number = next_graph_number();
-        let state = GraphState { nodes: NodeTable::new(number), bodies: HashMap::new(), parts: GraphParts::default() };
-        let owner = Owner::Capture(Mutex::default());
-        Arc::new(Self {
-            context: context.clone(),
-            handle: AtomicUsize::new(handle.as_raw()),
-            number,
-            owner,
-            state: Mutex::new(state),
-        })
-    }
-
-    /// What a part of a capture must keep.
-    pub(crate) fn take_put_by(&self) -> Vec<Retained> {
-        match &self.owner {
-            Owner::Capture(put_by) => std::mem::take(&mut *put_by.lock()),
-            _ => Vec::new(),
-        }
-    }
-
     fn parent(&self) -> Option<Arc<GraphObject>> {
         match &self.owner {
             Owner::Parent(parent) => parent.upgrade(),
@@ -172,19 +148,12 @@ impl GraphObject {
     }
 
     /// Keeps an object for as long as the graph, or anything made from it, can run.
-    pub(crate) fn retain(&self, object: Retained) -> Result<()> {
-        // Only a whole graph can keep something. A part of one lives as long as the whole.
+    pub(crate) fn keep(&self, state: &mut GraphState, object: Retained) {
+        // The graphs around this one are what is launched.
         if let Some(parent) = self.parent() {
-            let _lock = parent.lock();
-            return parent.retain(object);
+            parent.keep(&mut parent.lock(), object.clone());
         }
-        if let Owner::Capture(put_by) = &self.owner {
-            put_by.lock().push(object);
-            return Ok(());
-        }
-        // SAFETY: the graph is live as long as `self`, and the caller holds the lock.
-        unsafe { self.context.driver().graph_retain(self.context.handle(), self.handle(), object) }
-            .during("keeping what a graph refers to", || self.place())
+        state.parts.keep(object);
     }
 
     /// Keeps memory that a node is about to use, or refuses it.
@@ -204,11 +173,17 @@ impl GraphObject {
                 return Err(crate::context::other_context(operation, "memory", self.place()));
             }
         }
-        if state.parts.add(memory, access) {
-            self.retain(Arc::new(KeptMemory::new(memory, access)))?;
-        }
+        state.parts.add(memory, access);
         self.hand_up(memory, access);
         Ok(())
+    }
+
+    /// Keeps what a child keeps.
+    pub(crate) fn keep_parts(&self, state: &mut GraphState, parts: &GraphParts) {
+        state.parts.merge(parts);
+        if let Some(parent) = self.parent() {
+            parent.take_over(parts);
+        }
     }
 
     /// Tells the graphs around this one of its memory, because they are what is launched.

@@ -179,7 +179,9 @@ impl StreamCore {
     #[inline(always)]
     pub(crate) fn queued(&self) -> Result<()> {
         if self.is_capturing() {
-            self.settle_captured();
+            if self.capture.is_pending() {
+                self.settle_captured();
+            }
             return Ok(());
         }
         if self.thread.is_some() { self.record_tail_now() } else { Ok(()) }
@@ -256,13 +258,19 @@ impl StreamCore {
             .during("recording an event to order streams", || self.place())
     }
 
-    /// Makes later work of this stream wait for the work that `earlier` has at this moment.
+    /// Makes later work of this stream wait for the work that `earlier` has at this moment. Where that captures, this stream
+    /// is drawn in.
+    pub(crate) fn wait_for(&self, earlier: &StreamCore) -> Result<()> {
+        match earlier.capture() {
+            Some(capture) if !self.is_same(earlier) => self.follow_captured(earlier, &capture),
+            _ => self.follow(earlier),
+        }
+    }
+
+    /// Makes later work of this stream wait for the work that `earlier` has at this moment, captured work excepted.
     pub(crate) fn follow(&self, earlier: &StreamCore) -> Result<()> {
         if self.is_same(earlier) {
             return Ok(());
-        }
-        if let Some(capture) = earlier.capture() {
-            return self.follow_captured(earlier, &capture);
         }
         let mut tail = earlier.tail.lock();
         let event = match &mut *tail {

@@ -151,7 +151,7 @@ impl Stream {
         self.core.context().require_same_driver(other.core.context(), operation)?;
         self.core.handle(operation)?;
         other.core.handle(operation)?;
-        self.core.follow(&other.core)
+        self.core.wait_for(&other.core)
     }
 
     /// Makes later work of this stream wait for an event, or for another stream's work at this moment.
