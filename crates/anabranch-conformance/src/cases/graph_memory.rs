@@ -4,6 +4,7 @@ use super::graph_tools::{graph_of, launch, run, word};
 use super::memory_raw::Raw;
 use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused, status_of};
 use crate::environment::Environment;
+use crate::gate::quiesce;
 use anabranch::{
     Buffer, Capabilities, CaptureMode, DevicePointer, Graph, GraphMemoryAttribute, GraphNodeKind, InstantiateFlags,
     NodeParameters, NodeWork, Result, Status,
@@ -270,7 +271,7 @@ const RESERVED: GraphMemoryAttribute = GraphMemoryAttribute::ReservedCurrent;
 fn memory_numbers(environment: &Environment) -> Verdict {
     const BYTES: u64 = 4 << 20;
     let (stream, raw, device) = (environment.stream()?, Raw::new(environment)?, environment.device());
-    environment.context().synchronize()?;
+    quiesce(environment)?;
     device.trim_graph_memory()?;
     let numbers =
         || -> Result<[u64; 2]> { Ok([device.graph_memory_attribute(USED)?, device.graph_memory_attribute(RESERVED)?]) };
@@ -301,7 +302,7 @@ fn memory_numbers(environment: &Environment) -> Verdict {
 
 fn memory_numbers_start_anew(environment: &Environment) -> Verdict {
     let device = environment.device();
-    environment.context().synchronize()?;
+    quiesce(environment)?;
     for (high, current) in [(GraphMemoryAttribute::UsedHigh, USED), (GraphMemoryAttribute::ReservedHigh, RESERVED)] {
         device.reset_graph_memory_high(high)?;
         equal("the highest number", device.graph_memory_attribute(high)?, device.graph_memory_attribute(current)?)?;

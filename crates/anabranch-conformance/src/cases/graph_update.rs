@@ -162,7 +162,8 @@ fn update_of_a_kind(environment: &Environment) -> Verdict {
     let (_, mut word) = word(environment)?;
     let executable = graph_of(environment, digit(environment, &mut word, 1)?)?.instantiate()?;
     let other = graph_of(environment, NodeWork::fill(&mut word, 1u32)?)?;
-    refused_for_its_node("a fill for a kernel", &executable, &other, GraphUpdateResult::NODE_KIND_CHANGED)
+    update_refused("a fill for a kernel", &executable, &other, GraphUpdateResult::NODE_KIND_CHANGED)?;
+    Ok(())
 }
 
 fn update_of_a_kernel(environment: &Environment) -> Verdict {
