@@ -11,7 +11,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("capture.event_draws_a_stream_in", "C4", event_draws_a_stream_in),
     Case::new("capture.stream_draws_a_stream_in", "C4", stream_draws_a_stream_in),
     Case::new("capture.buffers_order_forks", "C4", buffers_order_forks),
-    Case::new("capture.buffers_draw_nobody_in", "C4", buffers_draw_nobody_in),
+    Case::new("capture.buffers_draw_streams_in", "C4", buffers_draw_streams_in),
+    Case::new("capture.buffers_of_before_draw_nobody_in", "C4", buffers_of_before_draw_nobody_in),
     Case::new("capture.three_streams_fork_and_join", "C4", three_streams_fork_and_join),
     Case::new("capture.per_thread_stream_is_drawn_in", "C4", per_thread_stream_is_drawn_in),
     Case::new("capture.stream_of_another_context_is_drawn_in", "C4", stream_of_another_context_is_drawn_in),
@@ -72,21 +73,38 @@ fn buffers_order_forks(environment: &Environment) -> Verdict {
     usable(environment, &[&origin, &fork])
 }
 
-/// A stream that nobody has made wait for the capture uses the buffer at once.
-fn buffers_draw_nobody_in(environment: &Environment) -> Verdict {
-    let (origin, other) = (environment.stream()?, environment.stream()?);
+/// A buffer that captured work uses belongs to the capture: the library makes other streams that use it wait, as always, and
+/// so draws them in.
+fn buffers_draw_streams_in(environment: &Environment) -> Verdict {
+    let (origin, fork) = (environment.stream()?, environment.stream()?);
     let (mut word, add) = (origin.allocate_zeroed::<u32>(1)?, environment.kernel("add")?);
     let graph = origin.capture(CaptureMode::Relaxed, |scope| {
-        for (stream, digit) in [(scope.stream(), 1u32), (&other, 2), (scope.stream(), 3)] {
+        for (stream, digit) in [(scope.stream(), 1u32), (&fork, 2), (scope.stream(), 3)] {
             // SAFETY: `add` uses one number where its first argument points.
             unsafe { stream.launch(&add, &LaunchConfig::new(1, 1), (&mut word, 10u32, digit)) }?;
         }
         Ok(())
     })?;
-    equal("nodes, roots and edges", shape(&graph)?, [2, 1, 1])?;
+    equal("the number before the launch", fork.download(&word)?, vec![0])?;
+    run(&graph, &origin)?;
+    equal("the number after it", fork.download(&word)?, vec![123])?;
+    usable(environment, &[&origin, &fork])
+}
+
+/// A buffer that the capturing stream has used before the capture is no reason to take part.
+fn buffers_of_before_draw_nobody_in(environment: &Environment) -> Verdict {
+    let (origin, other) = (environment.stream()?, environment.stream()?);
+    let (mut word, add) = (origin.allocate_zeroed::<u32>(1)?, environment.kernel("add")?);
+    let mut captured = origin.allocate_zeroed::<u32>(1)?;
+    let graph = origin.capture(CaptureMode::Relaxed, |scope| {
+        scope.fill(&mut captured, 4u32)?;
+        // SAFETY: `add` uses one number where its first argument points.
+        unsafe { other.launch(&add, &LaunchConfig::new(1, 1), (&mut word, 10u32, 2u32)) }
+    })?;
+    equal("nodes, roots and edges", shape(&graph)?, [1, 1, 0])?;
     equal("the number before the launch", other.download(&word)?, vec![2])?;
     run(&graph, &origin)?;
-    equal("the number after it", other.download(&word)?, vec![213])?;
+    equal("both numbers after it", (other.download(&word)?, other.download(&captured)?), (vec![2], vec![4]))?;
     usable(environment, &[&origin, &other])
 }
 
