@@ -73,34 +73,38 @@ fn buffers_order_forks(environment: &Environment) -> Verdict {
     usable(environment, &[&origin, &fork])
 }
 
-/// A stream that uses a buffer of the capture is drawn in, as if it had waited.
+/// A buffer that captured work uses belongs to the capture: the library makes other streams that use it wait, as always, and
+/// so draws them in.
 fn buffers_draw_streams_in(environment: &Environment) -> Verdict {
     let (origin, fork) = (environment.stream()?, environment.stream()?);
     let (mut word, add) = (origin.allocate_zeroed::<u32>(1)?, environment.kernel("add")?);
-    let graph = origin.capture(CaptureMode::Global, |scope| {
+    let graph = origin.capture(CaptureMode::Relaxed, |scope| {
         for (stream, digit) in [(scope.stream(), 1u32), (&fork, 2), (scope.stream(), 3)] {
             // SAFETY: `add` uses one number where its first argument points.
             unsafe { stream.launch(&add, &LaunchConfig::new(1, 1), (&mut word, 10u32, digit)) }?;
         }
         Ok(())
     })?;
-    equal("nodes and roots", shape(&graph)?[..2].to_vec(), vec![3, 1])?;
+    equal("the number before the launch", fork.download(&word)?, vec![0])?;
     run(&graph, &origin)?;
-    equal("the order", origin.download(&word)?, vec![123])?;
+    equal("the number after it", fork.download(&word)?, vec![123])?;
     usable(environment, &[&origin, &fork])
 }
 
-/// A buffer that the capturing stream has used before, and not in the capture, is used elsewhere at once.
+/// A buffer that the capturing stream has used before the capture is no reason to take part.
 fn buffers_of_before_draw_nobody_in(environment: &Environment) -> Verdict {
     let (origin, other) = (environment.stream()?, environment.stream()?);
-    let (mut word, trace) = (origin.upload(&[1u32])?, Trace::new(environment)?);
-    let graph = capture(&origin, CaptureMode::Relaxed, || {
-        trace.append(&origin, 1)?;
-        other.fill(&mut word, 2u32)?;
-        equal("the status of the other", other.capture_status()?, CaptureStatus::None)
+    let (mut word, add) = (origin.allocate_zeroed::<u32>(1)?, environment.kernel("add")?);
+    let mut captured = origin.allocate_zeroed::<u32>(1)?;
+    let graph = origin.capture(CaptureMode::Relaxed, |scope| {
+        scope.fill(&mut captured, 4u32)?;
+        // SAFETY: `add` uses one number where its first argument points.
+        unsafe { other.launch(&add, &LaunchConfig::new(1, 1), (&mut word, 10u32, 2u32)) }
     })?;
     equal("nodes, roots and edges", shape(&graph)?, [1, 1, 0])?;
-    equal("the word", origin.download(&word)?, vec![2])?;
+    equal("the number before the launch", other.download(&word)?, vec![2])?;
+    run(&graph, &origin)?;
+    equal("both numbers after it", (other.download(&word)?, other.download(&captured)?), (vec![2], vec![4]))?;
     usable(environment, &[&origin, &other])
 }
 

@@ -127,8 +127,9 @@ impl ExecutableGraph {
     /// Launches it in the order of `stream`, and returns at once.
     ///
     /// # Errors
-    /// 900 while the stream captures, which spoils the capture: [`NodeWork::child`] puts a graph into another. 1 when memory that the graph allocated in its last launch is still allocated; 401 while the host uses pinned or
-    /// managed memory of the graph; 101 when the stream is of another back end.
+    /// 1 when memory that the graph allocated in its last launch is still allocated; 401 while the host uses pinned or
+    /// managed memory of the graph; 101 when the stream is of another back end; 900 while the stream captures, which spoils
+    /// the capture: [`NodeWork::child`] puts a graph into another.
     #[inline]
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         let operation = "launching a graph";
@@ -155,10 +156,8 @@ impl ExecutableGraph {
         unsafe { context.driver().executable_launch(context.handle(), self.core.handle, handle) }
             .during(operation, || core.place())?;
         drop(host_visible);
-        match core.capture() {
-            Some(capture) => capture.keep(&self.core),
-            None if state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, core)) => {}
-            None => state.last = Some(core.clone()),
+        if !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, core)) {
+            state.last = Some(core.clone());
         }
         drop(state);
         core.queued()
