@@ -89,15 +89,16 @@ impl StreamCore {
     /// there, some calls of some drivers deadlock.
     #[inline(always)]
     pub(crate) fn handle(&self, operation: &'static str) -> Result<StreamHandle> {
-        if host_work::is_inside() {
-            return Err(self.not_permitted(operation));
-        }
-        if self.thread.is_none() || self.on_own_thread() { Ok(self.handle) } else { Err(self.other_thread(operation)) }
+        if host_work::is_inside() || self.thread.is_some() { self.handle_here(operation) } else { Ok(self.handle) }
     }
 
     #[cold]
-    fn not_permitted(&self, operation: &'static str) -> Error {
-        Error::driver(operation, Status::NOT_PERMITTED.into()).at(self.place())
+    #[inline(never)]
+    fn handle_here(&self, operation: &'static str) -> Result<StreamHandle> {
+        if host_work::is_inside() {
+            return Err(Error::driver(operation, Status::NOT_PERMITTED.into()).at(self.place()));
+        }
+        if self.on_own_thread() { Ok(self.handle) } else { Err(self.other_thread(operation)) }
     }
 
     fn on_own_thread(&self) -> bool {
