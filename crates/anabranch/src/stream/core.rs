@@ -228,8 +228,11 @@ impl StreamCore {
 
     /// Makes the next node that the stream captures depend on these too.
     pub(crate) fn add_captured_dependencies(&self, nodes: &[GraphNodeHandle]) -> Result<()> {
+        if nodes.is_empty() {
+            return Ok(());
+        }
         let tail = self.tail.lock();
-        if nodes.is_empty() || !matches!(*tail, Tail::Live { .. }) || !self.on_own_thread() {
+        if !matches!(*tail, Tail::Live { .. }) || !self.on_own_thread() {
             return Ok(());
         }
         let dependencies: SmallVec<[Dependency; 4]> = nodes.iter().copied().map(Dependency::from).collect();
