@@ -201,9 +201,8 @@ impl Streams for CudaDriver {
         callback: Callback,
     ) -> Result<()> {
         let _bound = self.bind_for_stream(context, stream)?;
-        // SAFETY: by the handle rule the stream is live, and it is known by itself or by the context.
-        unsafe { self.refuse_in_capture(raw_stream(stream)) }?;
-        // SAFETY: by the handle rule the stream is live.
+        // SAFETY: by the handle rule the stream is live. While it captures, the driver refuses this as it does callbacks: with
+        // 900, and the capture is spoiled.
         let id = unsafe { self.stream_id(context, stream) }?;
         let key = QUEUED.insert(context, id, QueuedWork::Callback(callback));
         let data = key.as_user_data();
