@@ -66,7 +66,7 @@ if wanted sanitize && command -v compute-sanitizer >/dev/null; then
         "$pack/examples/replay" --device cuda:0 --pictures 1 --verify
     rm -f "$results/edges-sanitized.png"
     step sanitize-conformance timeout 120 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 \
-        "$pack/anabranch" conformance --device cuda:0 --filter launch
+        "$pack/anabranch" conformance --device cuda:0 --filter launch.
 fi
 printf '\n'
 tail -n 1 "$results/conformance.txt" 2>/dev/null

@@ -115,12 +115,14 @@ fn pageable_memory(environment: &Environment) -> Verdict {
 }
 
 fn past_the_end(environment: &Environment) -> Verdict {
-    // A page of its own at the least, behind which there is nothing, is more than the driver gives away: so ask for much.
+    // Pages of their own. There may be something else behind most of them, but hardly behind the last.
     const BYTES: usize = 2 << 20;
     let stream = environment.stream()?;
-    let memory = environment.context().allocate_zeroed::<u8>(&stream, BYTES)?;
+    let pieces = (0..16).map(|_| environment.context().allocate_zeroed::<u8>(&stream, BYTES));
+    let pieces = pieces.collect::<Result<Vec<_>>>()?;
     stream.synchronize()?;
-    let written = write(&stream, memory.device_pointer().byte_add(BYTES), WriteValueFlags::empty());
+    let last = pieces.iter().map(anabranch::Buffer::device_pointer).max().unwrap_or(DevicePointer::NULL);
+    let written = write(&stream, last.byte_add(BYTES), WriteValueFlags::empty());
     refused("writing", written, Status::INVALID_VALUE)
 }
 
