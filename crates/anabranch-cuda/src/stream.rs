@@ -62,6 +62,16 @@ impl Streams for CudaDriver {
     }
 
     #[inline]
+    unsafe fn stream_take_failure(&self, context: ContextHandle, stream: StreamHandle) -> Result<()> {
+        if PANICS.any() {
+            // SAFETY: by the handle rule the stream is live.
+            let id = unsafe { self.stream_id(context, stream) }?;
+            PANICS.report_stream(id)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
     unsafe fn stream_wait_event(
         &self,
         context: ContextHandle,
