@@ -46,6 +46,7 @@ pub use anabranch_hal::{
 
 mod capture;
 mod compiler;
+mod completion;
 mod context;
 mod device;
 mod device_name;
@@ -66,6 +67,9 @@ mod uses;
 
 pub use capture::{CaptureInfo, CaptureModeGuard, CaptureScope};
 pub use compiler::{Architecture, CompileOptions, Compiled, CompiledImage, Compiler};
+#[doc(hidden)]
+pub use completion::CompletionDiagnostics;
+pub use completion::{Completion, Enqueued, Pipeline};
 pub use context::Context;
 pub use device::Device;
 pub use device_name::DeviceName;
