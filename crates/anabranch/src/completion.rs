@@ -73,8 +73,7 @@ impl Stream {
     }
 
     /// [`synchronize`](Self::synchronize) for tasks: a
-    /// [`checked_completion_future`](Self::checked_completion_future). CuPy and Mojo have no such thing; Warp tells tasks to
-    /// poll.
+    /// [`checked_completion_future`](Self::checked_completion_future).
     ///
     /// ```
     /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;

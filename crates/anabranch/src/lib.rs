@@ -17,6 +17,7 @@
 //!
 //! * [`Instance`], [`Device`], [`Context`]: what there is.
 //! * [`Stream`], [`Event`]: work in order, and order between streams.
+//! * [`Completion`], [`Enqueued`], [`Pipeline`]: work awaited by tasks, on any executor.
 //! * [`Buffer`], [`PinnedBuffer`], [`ManagedBuffer`], [`MemoryPool`]: memory that safe code cannot free, move or race
 //!   while queued work uses it.
 //! * [`Module`], [`Kernel`], [`Compiler`], [`DualModule`]: code, for GPUs and as Rust closures.

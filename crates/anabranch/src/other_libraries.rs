@@ -1,6 +1,6 @@
 //! What Warp, `cuda.core`, CuPy, Mojo, other Rust crates and the CUDA driver API call the things of this library.
 //!
-//! Capture, graphs and futures are not part of this version; the rows that belong to them are left out.
+//! Capture and graphs are not part of this version; the rows that belong to them are left out.
 //!
 //! # Warp: `warp.Stream`
 //!

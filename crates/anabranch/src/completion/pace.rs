@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 /// For as long as this after the last event the reactor looks without a pause.
-const BUSY: Duration = Duration::from_micros(60);
-/// For as long as this it lets other threads run between looks.
+const BUSY: Duration = Duration::from_micros(20);
+/// For as long as this it lets other threads run between looks. One of them may be what it waits for.
 const YIELDING: Duration = Duration::from_micros(150);
 /// Then it sleeps, each time for this part of what was waited so far, so that it comes late by that part at most.
 const PART: u32 = 8;
