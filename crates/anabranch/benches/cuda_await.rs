@@ -1,7 +1,7 @@
 //! What it costs to await work of a CUDA device, beside blocking for it, in one run and in turns.
 //!
 //! On a current-thread executor: one empty kernel and one of 50 microseconds, launched and waited for by a future, with the
-//! usual spin and with none, and by synchronising the stream. Then a thousand tasks on two threads, each of which launches
+//! usual spin and with none, told by events and by flags in memory, and by synchronising the stream. Then a thousand tasks on two threads, each of which launches
 //! a kernel and awaits it. Medians of the turns are compared. Without a CUDA device it says so and ends.
 
 use anabranch::{BackendKind, Context, Instance, Kernel, LaunchConfig, Module, Stream};
@@ -40,6 +40,7 @@ fn main() -> anabranch::Result<()> {
 struct Way {
     name: &'static str,
     spin: Option<Duration>,
+    flags: bool,
     times: Vec<f64>,
 }
 
@@ -53,11 +54,14 @@ fn compare(
 ) -> anabranch::Result<()> {
     const CALLS: u32 = 100;
     let usual = context.completion_spin();
-    let way = |name, spin| Way { name, spin, times: Vec::new() };
+    let way = |name, spin| Way { name, spin, flags: false, times: Vec::new() };
+    let by_flag = |way: Way| Way { flags: true, ..way };
     let mut ways = [
         way("synchronised", None),
         way("awaited, usual spin", Some(usual)),
         way("awaited, no spin", Some(Duration::ZERO)),
+        by_flag(way("by a flag, usual spin", Some(usual))),
+        by_flag(way("by a flag, no spin", Some(Duration::ZERO))),
     ];
     for turn in 0..turns + 3 {
         for index in 0..ways.len() {
@@ -66,6 +70,7 @@ fn compare(
             let way = &mut ways[(index + turn) % count];
             if let Some(spin) = way.spin {
                 context.set_completion_spin(spin);
+                context.set_completion_by_flags(way.flags);
             }
             let start = Instant::now();
             for _ in 0..CALLS {
@@ -82,6 +87,7 @@ fn compare(
         }
     }
     context.set_completion_spin(usual);
+    context.set_completion_by_flags(false);
     let blocking = median(&mut ways[0].times);
     for way in &mut ways {
         let time = median(&mut way.times);

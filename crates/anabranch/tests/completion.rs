@@ -344,6 +344,56 @@ fn a_stream_can_be_dropped_while_it_is_awaited() {
 }
 
 #[test]
+fn futures_that_have_failed_from_the_first_are_told_by_a_select() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    stream
+        .capture(CaptureMode::Global, |scope| {
+            let mut refused = scope.completion_future();
+            assert!(!refused.is_terminated());
+            let result = block_on(async {
+                futures::select_biased! { result = refused => result }
+            });
+            assert_eq!(result.unwrap_err().status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+            assert!(refused.is_terminated());
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn flags_in_memory_tell_the_same_as_events() {
+    let context = host();
+    let diagnostics = context.completion_diagnostics();
+    context.set_completion_by_flags(true);
+    let stream = context.create_stream().unwrap();
+    let signal = context.create_signal().unwrap();
+    let mut futures = Vec::new();
+    for value in 1..=5 {
+        hold_until(&stream, &signal, value);
+        futures.push(stream.completion_future());
+    }
+    assert!(futures.iter_mut().rev().all(|future| poll(future, Waker::noop()).is_pending()));
+    for (future, value) in futures.iter_mut().zip(1..) {
+        signal.set(value);
+        block_on(future).unwrap();
+    }
+    let after = stream.checked_completion_future();
+    drop(stream);
+    block_on(after).unwrap();
+    drop((context, futures, signal));
+    until("the end of the context", || !diagnostics.is_running());
+
+    let (context, stream, lose) = about_to_be_lost();
+    context.set_completion_by_flags(true);
+    let signal = hold(&context, &stream);
+    let future = stream.completion_future();
+    lose();
+    assert!(block_on(future).unwrap_err().is_sticky());
+    signal.set(1);
+}
+
+#[test]
 fn without_a_spin_all_the_same() {
     let context = host();
     assert_eq!(context.completion_spin(), Duration::from_micros(20));

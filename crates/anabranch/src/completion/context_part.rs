@@ -10,12 +10,16 @@ use crate::context::{Context, ContextCore};
 use crate::error::{Result, ResultExt};
 use anabranch_hal::{CaptureMode, Driver, EventFlags, EventHandle};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+/// Whether marks are told of by flags in memory, and not by events, unless a context is told otherwise.
+const FLAGS: bool = false;
+
 pub(crate) struct ContextCompletion {
     spin: AtomicU64,
+    flags: AtomicBool,
     events: EventPool,
     /// An event that is never recorded. Asking it tells whether the context is lost.
     pulse: OnceLock<EventHandle>,
@@ -27,6 +31,7 @@ impl Default for ContextCompletion {
     fn default() -> Self {
         Self {
             spin: AtomicU64::new(nanoseconds(spin::USUAL)),
+            flags: AtomicBool::new(FLAGS),
             events: EventPool::default(),
             pulse: OnceLock::new(),
             reactor: Mutex::default(),
@@ -46,6 +51,11 @@ impl ContextCompletion {
 
     pub(super) fn spin(&self) -> Duration {
         Duration::from_nanos(self.spin.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    pub(super) fn uses_flags(&self) -> bool {
+        self.flags.load(Ordering::Relaxed)
     }
 
     /// The reactor, started if this is its first use. `None`: there is no thread to be had.
@@ -119,6 +129,13 @@ impl Context {
     /// Where recent waits for a stream took longer, nothing is spent on looking on.
     pub fn set_completion_spin(&self, spin: Duration) {
         self.core().completion().spin.store(nanoseconds(spin), Ordering::Relaxed);
+    }
+
+    /// For measurements: lets the device write a flag behind work that is awaited from now on, instead of an event being
+    /// recorded there.
+    #[doc(hidden)]
+    pub fn set_completion_by_flags(&self, flags: bool) {
+        self.core().completion().flags.store(flags, Ordering::Relaxed);
     }
 
     /// For tests and measurements.

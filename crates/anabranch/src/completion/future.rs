@@ -15,7 +15,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A future that is ready when work that was queued before it was made is complete. See
 /// [`Stream::completion_future`](crate::Stream::completion_future), [`Event::completed`](crate::Event::completed) and
@@ -29,6 +29,8 @@ pub struct Completion {
     stage: Stage,
     /// The stream whose host work is asked for panics at the end.
     checked: Option<Arc<StreamCore>>,
+    /// Whether the result was given out.
+    told: bool,
 }
 
 enum Stage {
@@ -45,8 +47,8 @@ enum Stage {
 impl Completion {
     pub(super) fn new(awaited: Result<Awaited>, checked: Option<Arc<StreamCore>>) -> Self {
         match awaited {
-            Ok(awaited) => Self { stage: Stage::Fresh(awaited), checked },
-            Err(error) => Self { stage: Stage::Over(Err(error)), checked: None },
+            Ok(awaited) => Self { stage: Stage::Fresh(awaited), checked, told: false },
+            Err(error) => Self { stage: Stage::Over(Err(error)), checked: None, told: false },
         }
     }
 
@@ -56,6 +58,7 @@ impl Completion {
             None => result,
         };
         self.stage = Stage::Over(result.clone());
+        self.told = true;
         Poll::Ready(result)
     }
 
@@ -91,6 +94,7 @@ impl Completion {
 fn look(awaited: &Awaited, since: Instant) -> Option<Result<()>> {
     let _relaxed = Relaxed::enter(awaited.context());
     if let Some(result) = awaited.look() {
+        awaited.waited(Duration::ZERO);
         return Some(result);
     }
     let spin = awaited.spin();
@@ -121,7 +125,11 @@ impl Future for Completion {
 
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Result<()>> {
         match &self.stage {
-            Stage::Over(result) => Poll::Ready(result.clone()),
+            Stage::Over(result) => {
+                let result = result.clone();
+                self.told = true;
+                Poll::Ready(result)
+            }
             Stage::Fresh(_) => self.poll_fresh(task.waker()),
             Stage::Waiting { interest, .. } => {
                 let (result, before) = interest.poll(task.waker());
@@ -136,7 +144,7 @@ impl Future for Completion {
 impl FusedFuture for Completion {
     /// Whether it was ready, so that polling it says nothing new.
     fn is_terminated(&self) -> bool {
-        matches!(self.stage, Stage::Over(_)) && self.checked.is_none()
+        self.told
     }
 }
 

@@ -1,4 +1,7 @@
 //! The points that futures wait for.
+//!
+//! That a place in a stream was reached is told by an event behind it, or by a number in pinned memory which the device
+//! writes in the stream's order. Both are here so that they can be measured against each other.
 
 use super::context_part::ContextCompletion;
 use super::events::PooledEvent;
@@ -7,7 +10,7 @@ use super::record::AwaitedRecord;
 use super::spin::WaitHistory;
 use crate::context::ContextCore;
 use crate::error::{Error, Result};
-use crate::stream::{Stream, StreamCore};
+use crate::stream::{Signal, Stream, StreamCore};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +19,35 @@ use std::time::Duration;
 #[derive(Default)]
 pub(crate) struct StreamCompletion {
     /// How many marks were put into the stream. It is locked while one is, so that their numbers are in stream order.
-    marks: Mutex<u64>,
+    marks: Mutex<Marks>,
     history: WaitHistory,
+}
+
+#[derive(Default)]
+struct Marks {
+    last: u64,
+    /// Where the device writes the number of the mark that it has reached, if it does.
+    flag: Option<Arc<Signal>>,
+}
+
+impl StreamCompletion {
+    /// The stream ends. Its flag, whose memory remembers the stream, is left to the futures that look at it.
+    pub(crate) fn end(&self) {
+        let flag = self.marks.lock().flag.take();
+        drop(flag);
+    }
+}
+
+/// How it is told that a mark was reached.
+enum Notice {
+    Event(PooledEvent),
+    /// The number of the mark, or a later one, is in memory.
+    Flag(Arc<Signal>),
 }
 
 /// A place in a stream's work.
 pub(crate) struct Mark {
-    event: PooledEvent,
+    notice: Notice,
     place: u64,
     stream: Arc<StreamCore>,
 }
@@ -32,12 +57,37 @@ impl Mark {
     pub(super) fn put(stream: &Stream, operation: &'static str) -> Result<Self> {
         let core = stream.core();
         let handle = core.handle(operation)?;
+        if core.context().completion().uses_flags() {
+            return Self::put_flag(stream);
+        }
         let event = PooledEvent::take(core.context())?;
         let mut marks = core.completion().marks.lock();
         // SAFETY: the stream is live while it is borrowed, and of the context whose event that is.
         unsafe { event.record(handle, operation) }?;
-        *marks += 1;
-        Ok(Self { event, place: *marks, stream: core.clone() })
+        marks.last += 1;
+        Ok(Self { notice: Notice::Event(event), place: marks.last, stream: core.clone() })
+    }
+
+    #[cold]
+    fn put_flag(stream: &Stream) -> Result<Self> {
+        let core = stream.core();
+        let mut marks = core.completion().marks.lock();
+        let flag = match &marks.flag {
+            Some(flag) => flag.clone(),
+            None => marks.flag.insert(Arc::new(stream.context().create_signal()?)).clone(),
+        };
+        stream.write_signal(&flag, marks.last + 1)?;
+        marks.last += 1;
+        Ok(Self { notice: Notice::Flag(flag), place: marks.last, stream: core.clone() })
+    }
+
+    #[inline]
+    fn look(&self) -> Option<Result<()>> {
+        match &self.notice {
+            Notice::Event(event) => event.look().map(|result| result.map_err(|error| error.at(self.stream.place()))),
+            // That the context is lost the flag does not tell; the reactor asks for it.
+            Notice::Flag(flag) => (flag.get() >= self.place).then_some(Ok(())),
+        }
     }
 }
 
@@ -94,7 +144,7 @@ impl Point for Awaited {
     #[inline]
     fn look(&self) -> Option<Result<()>> {
         match self {
-            Self::Mark(mark) => mark.event.look().map(|result| result.map_err(|error| error.at(mark.stream.place()))),
+            Self::Mark(mark) => mark.look(),
             Self::Record(record) => record.look(),
         }
     }

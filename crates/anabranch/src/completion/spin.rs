@@ -23,6 +23,9 @@ impl WaitHistory {
     pub(super) fn note(&self, waited: Duration, spin: Duration) {
         let nanoseconds = u64::try_from(waited.min(spin * 8).as_nanos()).unwrap_or(u64::MAX);
         let average = self.average.load(Ordering::Relaxed);
+        if average == 0 && nanoseconds == 0 {
+            return;
+        }
         // Two waits noted at once may lose one of them, which does no harm.
         self.average.store(average - average / 4 + nanoseconds / 4, Ordering::Relaxed);
     }
