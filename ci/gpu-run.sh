@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Runs on a machine with a GPU what ci/gpu-pack.sh has packed, and writes what came of it to a folder.
 #
-#   ci/gpu-run.sh [FOLDER] [STEP ...]      steps: conformance tests main overhead overlap await host sanitize; all by default
+#   ci/gpu-run.sh [FOLDER] [STEP ...]      steps: conformance tests main overhead graphs overlap await host sanitize; all by
+#                                          default
 #
 # Exit status 1 if anything failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 results=${1:-gpu-results}
 shift || true
-steps=${*:-conformance tests main overhead overlap await host sanitize}
+steps=${*:-conformance tests main overhead graphs overlap await host sanitize}
 mkdir -p "$results"
 pack=.gpu/pack
 failed=0
@@ -45,11 +46,14 @@ if wanted tests; then
 fi
 if wanted main; then
     step main "$pack/examples/edges" --device cuda:0 --verify --output "$results/edges.png"
+    step replay "$pack/examples/replay" --device cuda:0 --verify
+    step replay-times "$pack/examples/replay" --device cuda:0 --pictures 200
     for example in fork_join overlap foreign_streams either_device current_stream; do
         step "example-$example" "$pack/examples/$example" --device cuda:0
     done
 fi
 wanted overhead && step overhead "$pack/benches/cuda_overhead" --bench
+wanted graphs && step graphs "$pack/benches/cuda_graphs" --bench
 wanted overlap && step overlap "$pack/benches/cuda_overlap" --bench
 wanted await && step await "$pack/benches/cuda_await" --bench
 wanted host && step host timeout 180 "$pack/benches/host_device" --bench

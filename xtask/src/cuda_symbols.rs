@@ -7,7 +7,8 @@
 //! signature of exactly that version and an impossible pair is an error here, not a crash at run time.
 //!
 //! Where several versions of a signature exist, the one that CUDA 12.0 has is used: a newer one would be missing from
-//! older drivers, and an older one stays in every newer driver.
+//! older drivers, and an older one stays in every newer driver. Where a newer one can do what no older one can, such as
+//! edges with data, both are bound, and the newer one is used only for that.
 
 /// Which default stream the entry point could mean.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +43,15 @@ const fn plain(name: &'static str, since: u32, exported: &'static str) -> Functi
 
 const fn stream(name: &'static str, since: u32, exported: &'static str) -> Function {
     Function { rust_name: name, entry_point: name, since, exported, default_stream: DefaultStream::LegacyVariant }
+}
+
+/// A second version of an entry point, named as the driver's library exports it.
+const fn newer(name: &'static str, entry_point: &'static str, since: u32) -> Function {
+    Function { rust_name: name, entry_point, since, exported: name, default_stream: DefaultStream::Irrelevant }
+}
+
+const fn newer_stream(name: &'static str, entry_point: &'static str, since: u32) -> Function {
+    Function { rust_name: name, entry_point, since, exported: name, default_stream: DefaultStream::LegacyVariant }
 }
 
 /// The functions of the driver.
@@ -99,7 +109,6 @@ pub(crate) const CUDA_FUNCTIONS: &[Function] = &[
     stream("cuStreamGetCtx", 9020, "cuStreamGetCtx"),
     stream("cuStreamGetAttribute", 11000, "cuStreamGetAttribute"),
     stream("cuStreamSetAttribute", 11000, "cuStreamSetAttribute"),
-    stream("cuStreamIsCapturing", 10000, "cuStreamIsCapturing"),
     stream("cuStreamAddCallback", 5000, "cuStreamAddCallback"),
     stream("cuLaunchHostFunc", 10000, "cuLaunchHostFunc"),
     // The first versions worked only where an administrator had switched them on.
@@ -107,6 +116,19 @@ pub(crate) const CUDA_FUNCTIONS: &[Function] = &[
     stream("cuStreamWaitValue64", 11070, "cuStreamWaitValue64_v2"),
     stream("cuStreamWriteValue32", 11070, "cuStreamWriteValue32_v2"),
     stream("cuStreamWriteValue64", 11070, "cuStreamWriteValue64_v2"),
+
+    // Capture.
+    // The first version has no mode.
+    stream("cuStreamBeginCapture", 10010, "cuStreamBeginCapture_v2"),
+    stream("cuStreamBeginCaptureToGraph", 12030, "cuStreamBeginCaptureToGraph"),
+    stream("cuStreamEndCapture", 10000, "cuStreamEndCapture"),
+    stream("cuStreamIsCapturing", 10000, "cuStreamIsCapturing"),
+    stream("cuStreamGetCaptureInfo", 11030, "cuStreamGetCaptureInfo_v2"),
+    // 12.3 added the data of edges.
+    newer_stream("cuStreamGetCaptureInfo_v3", "cuStreamGetCaptureInfo", 12030),
+    stream("cuStreamUpdateCaptureDependencies", 11030, "cuStreamUpdateCaptureDependencies"),
+    newer_stream("cuStreamUpdateCaptureDependencies_v2", "cuStreamUpdateCaptureDependencies", 12030),
+    plain("cuThreadExchangeStreamCaptureMode", 10010, "cuThreadExchangeStreamCaptureMode"),
 
     // Events.
     plain("cuEventCreate", 2000, "cuEventCreate"),
@@ -181,6 +203,12 @@ pub(crate) const CUDA_FUNCTIONS: &[Function] = &[
     plain("cuFuncSetAttribute", 9000, "cuFuncSetAttribute"),
     plain("cuFuncGetParamInfo", 12040, "cuFuncGetParamInfo"),
     plain("cuFuncGetModule", 11000, "cuFuncGetModule"),
+    plain("cuKernelGetFunction", 12000, "cuKernelGetFunction"),
+    plain("cuLinkCreate", 6050, "cuLinkCreate_v2"),
+    plain("cuLinkAddData", 6050, "cuLinkAddData_v2"),
+    plain("cuLinkAddFile", 6050, "cuLinkAddFile_v2"),
+    plain("cuLinkComplete", 5050, "cuLinkComplete"),
+    plain("cuLinkDestroy", 5050, "cuLinkDestroy"),
 
     // Launches and occupancy.
     stream("cuLaunchKernel", 4000, "cuLaunchKernel"),
@@ -188,6 +216,87 @@ pub(crate) const CUDA_FUNCTIONS: &[Function] = &[
     plain("cuOccupancyMaxActiveBlocksPerMultiprocessor", 6050, "cuOccupancyMaxActiveBlocksPerMultiprocessor"),
     plain("cuOccupancyMaxActiveClusters", 11070, "cuOccupancyMaxActiveClusters"),
     plain("cuOccupancyMaxPotentialBlockSize", 6050, "cuOccupancyMaxPotentialBlockSize"),
+
+    // Graphs.
+    plain("cuGraphCreate", 10000, "cuGraphCreate"),
+    plain("cuGraphDestroy", 10000, "cuGraphDestroy"),
+    plain("cuGraphClone", 10000, "cuGraphClone"),
+    plain("cuGraphNodeFindInClone", 10000, "cuGraphNodeFindInClone"),
+    plain("cuGraphGetNodes", 10000, "cuGraphGetNodes"),
+    plain("cuGraphGetRootNodes", 10000, "cuGraphGetRootNodes"),
+    plain("cuGraphNodeGetType", 10000, "cuGraphNodeGetType"),
+    plain("cuGraphDestroyNode", 10000, "cuGraphDestroyNode"),
+    // 12.3 added the data of edges to these three.
+    plain("cuGraphGetEdges", 10000, "cuGraphGetEdges"),
+    newer("cuGraphGetEdges_v2", "cuGraphGetEdges", 12030),
+    plain("cuGraphAddDependencies", 10000, "cuGraphAddDependencies"),
+    newer("cuGraphAddDependencies_v2", "cuGraphAddDependencies", 12030),
+    plain("cuGraphRemoveDependencies", 10000, "cuGraphRemoveDependencies"),
+    newer("cuGraphRemoveDependencies_v2", "cuGraphRemoveDependencies", 12030),
+    plain("cuUserObjectCreate", 11030, "cuUserObjectCreate"),
+    plain("cuUserObjectRelease", 11030, "cuUserObjectRelease"),
+    plain("cuGraphRetainUserObject", 11030, "cuGraphRetainUserObject"),
+    plain("cuGraphReleaseUserObject", 11030, "cuGraphReleaseUserObject"),
+
+    // Nodes of graphs.
+    // For conditional nodes, which no other function makes. The version of 12.2 has no data of edges, and came before them.
+    plain("cuGraphAddNode", 12030, "cuGraphAddNode_v2"),
+    plain("cuGraphConditionalHandleCreate", 12030, "cuGraphConditionalHandleCreate"),
+    // 12.0 added kernels that belong to no context.
+    plain("cuGraphAddKernelNode", 12000, "cuGraphAddKernelNode_v2"),
+    plain("cuGraphKernelNodeGetParams", 12000, "cuGraphKernelNodeGetParams_v2"),
+    plain("cuGraphKernelNodeSetParams", 12000, "cuGraphKernelNodeSetParams_v2"),
+    plain("cuGraphKernelNodeGetAttribute", 11000, "cuGraphKernelNodeGetAttribute"),
+    plain("cuGraphKernelNodeSetAttribute", 11000, "cuGraphKernelNodeSetAttribute"),
+    plain("cuGraphAddMemcpyNode", 10000, "cuGraphAddMemcpyNode"),
+    plain("cuGraphMemcpyNodeGetParams", 10000, "cuGraphMemcpyNodeGetParams"),
+    plain("cuGraphMemcpyNodeSetParams", 10000, "cuGraphMemcpyNodeSetParams"),
+    plain("cuGraphAddMemsetNode", 10000, "cuGraphAddMemsetNode"),
+    plain("cuGraphMemsetNodeGetParams", 10000, "cuGraphMemsetNodeGetParams"),
+    plain("cuGraphMemsetNodeSetParams", 10000, "cuGraphMemsetNodeSetParams"),
+    plain("cuGraphAddHostNode", 10000, "cuGraphAddHostNode"),
+    plain("cuGraphHostNodeGetParams", 10000, "cuGraphHostNodeGetParams"),
+    plain("cuGraphHostNodeSetParams", 10000, "cuGraphHostNodeSetParams"),
+    plain("cuGraphAddBatchMemOpNode", 11070, "cuGraphAddBatchMemOpNode"),
+    plain("cuGraphBatchMemOpNodeGetParams", 11070, "cuGraphBatchMemOpNodeGetParams"),
+    plain("cuGraphBatchMemOpNodeSetParams", 11070, "cuGraphBatchMemOpNodeSetParams"),
+    plain("cuGraphAddChildGraphNode", 10000, "cuGraphAddChildGraphNode"),
+    plain("cuGraphChildGraphNodeGetGraph", 10000, "cuGraphChildGraphNodeGetGraph"),
+    plain("cuGraphAddEmptyNode", 10000, "cuGraphAddEmptyNode"),
+    plain("cuGraphAddEventRecordNode", 11010, "cuGraphAddEventRecordNode"),
+    plain("cuGraphEventRecordNodeGetEvent", 11010, "cuGraphEventRecordNodeGetEvent"),
+    plain("cuGraphEventRecordNodeSetEvent", 11010, "cuGraphEventRecordNodeSetEvent"),
+    plain("cuGraphAddEventWaitNode", 11010, "cuGraphAddEventWaitNode"),
+    plain("cuGraphEventWaitNodeGetEvent", 11010, "cuGraphEventWaitNodeGetEvent"),
+    plain("cuGraphEventWaitNodeSetEvent", 11010, "cuGraphEventWaitNodeSetEvent"),
+    plain("cuGraphAddMemAllocNode", 11040, "cuGraphAddMemAllocNode"),
+    plain("cuGraphMemAllocNodeGetParams", 11040, "cuGraphMemAllocNodeGetParams"),
+    plain("cuGraphAddMemFreeNode", 11040, "cuGraphAddMemFreeNode"),
+    plain("cuGraphMemFreeNodeGetParams", 11040, "cuGraphMemFreeNodeGetParams"),
+
+    // Executable graphs.
+    stream("cuGraphInstantiateWithParams", 12000, "cuGraphInstantiateWithParams"),
+    plain("cuGraphExecDestroy", 10000, "cuGraphExecDestroy"),
+    plain("cuGraphExecGetFlags", 12000, "cuGraphExecGetFlags"),
+    stream("cuGraphUpload", 11010, "cuGraphUpload"),
+    stream("cuGraphLaunch", 10000, "cuGraphLaunch"),
+    // 12.0 gathered the results in a structure.
+    plain("cuGraphExecUpdate", 12000, "cuGraphExecUpdate_v2"),
+    plain("cuGraphExecKernelNodeSetParams", 12000, "cuGraphExecKernelNodeSetParams_v2"),
+    plain("cuGraphExecMemcpyNodeSetParams", 10020, "cuGraphExecMemcpyNodeSetParams"),
+    plain("cuGraphExecMemsetNodeSetParams", 10020, "cuGraphExecMemsetNodeSetParams"),
+    plain("cuGraphExecHostNodeSetParams", 10020, "cuGraphExecHostNodeSetParams"),
+    plain("cuGraphExecChildGraphNodeSetParams", 11010, "cuGraphExecChildGraphNodeSetParams"),
+    plain("cuGraphExecEventRecordNodeSetEvent", 11010, "cuGraphExecEventRecordNodeSetEvent"),
+    plain("cuGraphExecEventWaitNodeSetEvent", 11010, "cuGraphExecEventWaitNodeSetEvent"),
+    plain("cuGraphExecBatchMemOpNodeSetParams", 11070, "cuGraphExecBatchMemOpNodeSetParams"),
+    plain("cuGraphNodeSetEnabled", 11060, "cuGraphNodeSetEnabled"),
+    plain("cuGraphNodeGetEnabled", 11060, "cuGraphNodeGetEnabled"),
+
+    // Memory of graphs.
+    plain("cuDeviceGraphMemTrim", 11040, "cuDeviceGraphMemTrim"),
+    plain("cuDeviceGetGraphMemAttribute", 11040, "cuDeviceGetGraphMemAttribute"),
+    plain("cuDeviceSetGraphMemAttribute", 11040, "cuDeviceSetGraphMemAttribute"),
 ];
 
 /// The signatures through which the loader asks for all others. They are bound as types: the loader gets their
@@ -202,6 +311,8 @@ pub(crate) const CUDA_TYPES: &[&str] = &[
     "CUdevice",
     "CUdeviceptr",
     "CUdriverProcAddress_flags",
+    "CUgraphDependencyType",
+    "CUgraphInstantiate_flags",
     "CUevent_flags",
     "CUevent_record_flags",
     "CUevent_wait_flags",
@@ -214,17 +325,31 @@ pub(crate) const CUDA_TYPES: &[&str] = &[
     "CUmemPoolProps",
     "CUmemorytype",
     "CUstreamAttrValue",
+    "CUstreamUpdateCaptureDependencies_flags",
     "CUstreamWaitValue_flags",
     "CUstreamWriteValue_flags",
     "CUstream_flags",
+    "CUuserObjectRetain_flags",
+    "CUuserObject_flags",
     "CUuuid",
+    "CUDA_BATCH_MEM_OP_NODE_PARAMS",
+    "CUDA_HOST_NODE_PARAMS",
+    "CUDA_KERNEL_NODE_PARAMS",
     "CUDA_MEMCPY2D",
     "CUDA_MEMCPY3D",
     "CUDA_MEMCPY3D_PEER",
+    "CUDA_MEMSET_NODE_PARAMS",
+    "CUDA_MEM_ALLOC_NODE_PARAMS",
 ];
 
 /// The constants that the headers define as macros.
-pub(crate) const CUDA_MACROS: &[&str] = &["CUDA_VERSION", "CU_IPC_HANDLE_SIZE", "CU_MEMHOST(ALLOC|REGISTER)_.*"];
+pub(crate) const CUDA_MACROS: &[&str] = &[
+    "CUDA_VERSION",
+    "CU_GRAPH_COND_ASSIGN_DEFAULT",
+    "CU_GRAPH_KERNEL_NODE_PORT_.*",
+    "CU_IPC_HANDLE_SIZE",
+    "CU_MEMHOST(ALLOC|REGISTER)_.*",
+];
 
 const fn nvrtc(name: &'static str, since: u32) -> Function {
     Function { rust_name: name, entry_point: name, since, exported: name, default_stream: DefaultStream::Irrelevant }

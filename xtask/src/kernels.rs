@@ -17,6 +17,7 @@ use stamp::Stamp;
 /// The sources, from the root of the workspace.
 const SOURCES: &[&str] = &[
     "crates/anabranch/examples/edges/kernels.cu",
+    "crates/anabranch/src/graph/set_conditional.cu",
     "crates/anabranch/tests/data/twice.cu",
     "crates/anabranch/benches/kernels.cu",
     "crates/anabranch-conformance/src/kernels.cu",

@@ -1,7 +1,7 @@
 //! A case: its name, its rule, what it needs, and what it does.
 
 use crate::environment::Environment;
-use anabranch::{Capabilities, Error, Status};
+use anabranch::{Capabilities, Error, Status, UpdateError};
 use std::fmt;
 
 /// One named question to a device, and the answer that it must give.
@@ -67,6 +67,12 @@ pub struct Failed(pub String);
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
         Self(format!("unexpected error: {error:?}"))
+    }
+}
+
+impl From<UpdateError> for Failed {
+    fn from(error: UpdateError) -> Self {
+        Self(format!("unexpected error: {error}: {:?}", error.result()))
     }
 }
 

@@ -1,6 +1,24 @@
 //! All cases, by group.
 
 mod callback;
+mod capture_begin;
+mod capture_calls;
+mod capture_end;
+mod capture_events;
+mod capture_external;
+mod capture_forks;
+mod capture_host_functions;
+mod capture_info;
+mod capture_into;
+mod capture_isolation;
+mod capture_legacy;
+mod capture_memory;
+mod capture_modes;
+mod capture_random;
+mod capture_spoiled;
+mod capture_threads;
+mod capture_tools;
+mod capture_uncaptured;
 mod context;
 mod copy;
 mod copy_refused;
@@ -15,6 +33,22 @@ mod event_contexts;
 mod event_elapsed;
 mod event_flags;
 mod fill;
+mod graph_change;
+mod graph_conditional;
+mod graph_edges;
+mod graph_events;
+mod graph_host;
+mod graph_instantiate;
+mod graph_launch;
+mod graph_life;
+mod graph_memory;
+mod graph_nodes;
+mod graph_query;
+mod graph_random;
+mod graph_refused;
+mod graph_set;
+mod graph_tools;
+mod graph_update;
 mod host_function;
 mod host_function_panic;
 mod host_kernel;
@@ -83,7 +117,38 @@ pub fn all() -> Vec<Case> {
         launch_refused::CASES,
         host_kernel::CASES,
         peer::CASES,
+        graph_nodes::CASES,
+        graph_refused::CASES,
+        graph_edges::CASES,
+        graph_query::CASES,
+        graph_change::CASES,
+        graph_instantiate::CASES,
+        graph_launch::CASES,
+        graph_events::CASES,
+        graph_host::CASES,
+        graph_life::CASES,
+        graph_update::CASES,
+        graph_set::CASES,
+        graph_memory::CASES,
+        graph_conditional::CASES,
+        graph_random::CASES,
         errors::CASES,
+        capture_begin::CASES,
+        capture_end::CASES,
+        capture_modes::CASES,
+        capture_threads::CASES,
+        capture_forks::CASES,
+        capture_isolation::CASES,
+        capture_external::CASES,
+        capture_events::CASES,
+        capture_legacy::CASES,
+        capture_spoiled::CASES,
+        capture_uncaptured::CASES,
+        capture_info::CASES,
+        capture_into::CASES,
+        capture_memory::CASES,
+        capture_host_functions::CASES,
+        capture_random::CASES,
     ]
     .concat()
 }

@@ -1,7 +1,7 @@
 //! A gate: work of a stream that waits until the case says so. Nothing here depends on time.
 
 use crate::environment::Environment;
-use anabranch::{Result, Signal, Stream, WaitCondition, flush_deferred_drops};
+use anabranch::{NodeWork, Result, Signal, Stream, WaitCondition, flush_deferred_drops};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many gates there are, open ones that still live included.
@@ -16,13 +16,24 @@ pub(crate) struct Gate {
 impl Gate {
     /// Makes later work of `stream` wait until the gate is opened.
     pub(crate) fn shut(environment: &Environment, stream: &Stream) -> Result<Self> {
+        let gate = Self::new(environment)?;
+        gate.hold(stream)?;
+        Ok(gate)
+    }
+
+    /// A gate that nothing waits for yet.
+    pub(crate) fn new(environment: &Environment) -> Result<Self> {
         if GATES.load(Ordering::SeqCst) == 0 {
             quiesce(environment)?;
         }
         let gate = Self { signal: environment.context().create_signal()? };
         GATES.fetch_add(1, Ordering::SeqCst);
-        gate.hold(stream)?;
         Ok(gate)
+    }
+
+    /// A node of a graph that waits until the gate is opened.
+    pub(crate) fn node(&self) -> NodeWork<'static> {
+        NodeWork::wait_signal(&self.signal, WaitCondition::GreaterOrEqual, 1)
     }
 
     /// Makes later work of another stream wait for the same gate.

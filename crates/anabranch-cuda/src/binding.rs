@@ -13,7 +13,7 @@
 //!   these answer 201; with another one, exporting an event ends the process.
 //! * [`CudaDriver::bind_for_stream`], for all that is queued in a stream or asked of one. Only the default streams need
 //!   it, to tell which context's is meant.
-//! * [`CudaDriver::bind_for_handle`], for calls on events.
+//! * [`CudaDriver::bind_for_handle`], for calls on events, and for those on the structure of graphs.
 //!
 //! The last two bind nothing with the drivers that this was measured with, [`FIRST_WITH_HANDLES`] and newer, and are
 //! the same as the first with older ones.

@@ -1,50 +1,256 @@
-//! Capture.
+//! Capture (Driver API, group STREAM).
 
 use crate::driver::CudaDriver;
+use crate::error::check;
+use crate::ffi::cuda_types::*;
+use crate::graph::edges::{RawDependencies, edge_data};
+use crate::handles::{graph_handle, node_handle, raw_graph, raw_stream};
 use anabranch_hal::{
-    CaptureInfo, CaptureMode, CaptureStatus, Captures, ContextHandle, Dependency, DependencyUpdate, Failure,
+    CaptureInfo, CaptureMode, CaptureStatus, Captures, ContextHandle, Dependency, DependencyUpdate, EdgeData, Failure,
     GraphHandle, Result, Status, StreamHandle,
 };
+use std::ptr;
+
+const fn raw_mode(mode: CaptureMode) -> CUstreamCaptureMode {
+    match mode {
+        CaptureMode::Global => CU_STREAM_CAPTURE_MODE_GLOBAL,
+        CaptureMode::ThreadLocal => CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+        CaptureMode::Relaxed => CU_STREAM_CAPTURE_MODE_RELAXED,
+    }
+}
+
+fn mode(raw: CUstreamCaptureMode) -> Result<CaptureMode> {
+    match raw {
+        CU_STREAM_CAPTURE_MODE_GLOBAL => Ok(CaptureMode::Global),
+        CU_STREAM_CAPTURE_MODE_THREAD_LOCAL => Ok(CaptureMode::ThreadLocal),
+        CU_STREAM_CAPTURE_MODE_RELAXED => Ok(CaptureMode::Relaxed),
+        other => Err(unknown("mode", other)),
+    }
+}
+
+fn status(raw: CUstreamCaptureStatus) -> Result<CaptureStatus> {
+    match raw {
+        CU_STREAM_CAPTURE_STATUS_NONE => Ok(CaptureStatus::None),
+        CU_STREAM_CAPTURE_STATUS_ACTIVE => Ok(CaptureStatus::Active),
+        CU_STREAM_CAPTURE_STATUS_INVALIDATED => Ok(CaptureStatus::Invalidated),
+        other => Err(unknown("status", other)),
+    }
+}
+
+fn unknown(what: &str, number: u32) -> Failure {
+    Failure::argument(Status::NOT_SUPPORTED, format!("the CUDA back end knows no {what} {number} of captures"))
+}
+
+impl CudaDriver {
+    /// Whether the stream captures.
+    ///
+    /// # Safety
+    ///
+    /// The stream is live, and known by itself or by the current context.
+    #[inline]
+    pub(crate) unsafe fn raw_capture_status(&self, stream: CUstream) -> Result<CaptureStatus> {
+        let mut raw = CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: the caller vouches for the stream; the result is written to a variable that outlives the call.
+        check(unsafe { self.functions.cuStreamIsCapturing(stream, &mut raw) })?;
+        status(raw)
+    }
+
+    /// Refuses work that can run only once, while the stream captures: at the second launch of the graph there would be
+    /// nothing to run. The driver is not asked to refuse it, because that would spoil the capture.
+    ///
+    /// # Safety
+    ///
+    /// The stream is live, and known by itself or by the current context.
+    #[inline]
+    pub(crate) unsafe fn refuse_in_capture(&self, stream: CUstream) -> Result<()> {
+        // SAFETY: the caller vouches for the stream.
+        match unsafe { self.raw_capture_status(stream) }? {
+            CaptureStatus::None => Ok(()),
+            CaptureStatus::Active => Err(Failure::argument(
+                Status::STREAM_CAPTURE_UNSUPPORTED,
+                "the stream captures, and this host work can run only once",
+            )),
+            CaptureStatus::Invalidated => Err(Failure::new(Status::STREAM_CAPTURE_INVALIDATED)),
+        }
+    }
+
+    /// The graph that the stream captures into, if it captures.
+    ///
+    /// # Safety
+    ///
+    /// The stream is live, and known by itself or by the current context.
+    pub(crate) unsafe fn captured_graph(&self, stream: CUstream) -> Result<Option<CUgraph>> {
+        let (mut raw, mut id, mut graph) = (CU_STREAM_CAPTURE_STATUS_NONE, 0, ptr::null_mut());
+        let (dependencies, count) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the caller vouches for the stream; the results are written to variables that outlive the call, and the
+        // dependencies are not asked for.
+        check(unsafe {
+            self.functions.cuStreamGetCaptureInfo(stream, &mut raw, &mut id, &mut graph, dependencies, count)
+        })?;
+        Ok((status(raw)? == CaptureStatus::Active && !graph.is_null()).then_some(graph))
+    }
+}
 
 impl Captures for CudaDriver {
-    unsafe fn stream_begin_capture(&self, _: ContextHandle, _: StreamHandle, _: CaptureMode) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn stream_begin_capture(
+        &self,
+        context: ContextHandle,
+        stream: StreamHandle,
+        mode: CaptureMode,
+    ) -> Result<()> {
+        let _bound = self.bind_for_stream(context, stream)?;
+        // SAFETY: by the handle rule the stream is live.
+        check(unsafe { self.functions.cuStreamBeginCapture(raw_stream(stream), raw_mode(mode)) })
     }
 
     unsafe fn stream_begin_capture_to_graph(
         &self,
-        _: ContextHandle,
-        _: StreamHandle,
-        _: GraphHandle,
-        _: &[Dependency],
-        _: CaptureMode,
+        context: ContextHandle,
+        stream: StreamHandle,
+        graph: GraphHandle,
+        dependencies: &[Dependency],
+        mode: CaptureMode,
     ) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+        let _bound = self.bind_for_stream(context, stream)?;
+        let dependencies = RawDependencies::new(dependencies);
+        // SAFETY: by the handle rule stream, graph and nodes are live; there are as many nodes as stated, and as many data
+        // or none.
+        check(unsafe {
+            self.functions.cuStreamBeginCaptureToGraph(
+                raw_stream(stream),
+                raw_graph(graph),
+                dependencies.nodes.as_ptr(),
+                dependencies.data(),
+                dependencies.nodes.len(),
+                raw_mode(mode),
+            )
+        })
     }
 
-    unsafe fn stream_end_capture(&self, _: ContextHandle, _: StreamHandle) -> Result<GraphHandle> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn stream_end_capture(&self, context: ContextHandle, stream: StreamHandle) -> Result<GraphHandle> {
+        let _bound = self.bind_for_stream(context, stream)?;
+        let mut graph = ptr::null_mut();
+        // SAFETY: by the handle rule the stream is live; the result is written to a variable that outlives the call.
+        check(unsafe { self.functions.cuStreamEndCapture(raw_stream(stream), &mut graph) })?;
+        // So the driver tells of a capture that was invalidated, if it does not answer an error.
+        if graph.is_null() { Err(Failure::new(Status::STREAM_CAPTURE_INVALIDATED)) } else { Ok(graph_handle(graph)) }
     }
 
-    unsafe fn stream_capture_status(&self, _: ContextHandle, _: StreamHandle) -> Result<CaptureStatus> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn stream_capture_status(&self, context: ContextHandle, stream: StreamHandle) -> Result<CaptureStatus> {
+        let _bound = self.bind_for_stream(context, stream)?;
+        // SAFETY: by the handle rule the stream is live, and it is known by itself or by the context.
+        unsafe { self.raw_capture_status(raw_stream(stream)) }
     }
 
-    unsafe fn stream_capture_info(&self, _: ContextHandle, _: StreamHandle, _: bool) -> Result<CaptureInfo> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn stream_capture_info(
+        &self,
+        context: ContextHandle,
+        stream: StreamHandle,
+        with_edge_data: bool,
+    ) -> Result<CaptureInfo> {
+        let _bound = self.bind_for_stream(context, stream)?;
+        let stream = raw_stream(stream);
+        let (mut raw, mut id, mut graph) = (CU_STREAM_CAPTURE_STATUS_NONE, 0, ptr::null_mut());
+        let (mut nodes, mut data, mut count) = (ptr::null(), ptr::null(), 0);
+        // A driver without the newer function knows no data.
+        check(if with_edge_data && self.functions.cuStreamGetCaptureInfo_v3.is_some() {
+            // SAFETY: by the handle rule the stream is live; the results are written to variables that outlive the call.
+            unsafe {
+                self.functions
+                    .cuStreamGetCaptureInfo_v3(stream, &mut raw, &mut id, &mut graph, &mut nodes, &mut data, &mut count)
+            }
+        } else {
+            // SAFETY: as above.
+            unsafe {
+                self.functions.cuStreamGetCaptureInfo(stream, &mut raw, &mut id, &mut graph, &mut nodes, &mut count)
+            }
+        })?;
+        let status = status(raw)?;
+        if status != CaptureStatus::Active {
+            return Ok(CaptureInfo { status, ..CaptureInfo::default() });
+        }
+        // SAFETY: the stream captures, so this is the driver's array of that many nodes, which stays until the next call on
+        // the stream.
+        let nodes = unsafe { array(nodes, count) };
+        let edge_data = with_edge_data.then(|| {
+            if data.is_null() {
+                return vec![EdgeData::default(); nodes.len()];
+            }
+            // SAFETY: as above, for as many data.
+            unsafe { array(data, count) }.iter().map(edge_data).collect()
+        });
+        Ok(CaptureInfo {
+            status,
+            id,
+            graph: (!graph.is_null()).then(|| graph_handle(graph)),
+            dependencies: nodes.iter().map(|&node| node_handle(node)).collect(),
+            edge_data,
+        })
     }
 
     unsafe fn stream_update_capture_dependencies(
         &self,
-        _: ContextHandle,
-        _: StreamHandle,
-        _: &[Dependency],
-        _: DependencyUpdate,
+        context: ContextHandle,
+        stream: StreamHandle,
+        dependencies: &[Dependency],
+        update: DependencyUpdate,
     ) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+        let _bound = self.bind_for_stream(context, stream)?;
+        let stream = raw_stream(stream);
+        let flags = match update {
+            DependencyUpdate::Add => CU_STREAM_ADD_CAPTURE_DEPENDENCIES,
+            DependencyUpdate::Set => CU_STREAM_SET_CAPTURE_DEPENDENCIES,
+        };
+        let mut raw = RawDependencies::new(dependencies);
+        let (nodes, count) = (raw.nodes.as_mut_ptr(), dependencies.len());
+        check(if raw.has_data() {
+            // SAFETY: by the handle rule stream and nodes are live; there are as many nodes and data as stated.
+            unsafe { self.functions.cuStreamUpdateCaptureDependencies_v2(stream, nodes, raw.data(), count, flags) }
+        } else {
+            // SAFETY: as above, without data.
+            unsafe { self.functions.cuStreamUpdateCaptureDependencies(stream, nodes, count, flags) }
+        })
     }
 
-    fn thread_exchange_capture_mode(&self, _: CaptureMode) -> Result<CaptureMode> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    fn thread_exchange_capture_mode(&self, new: CaptureMode) -> Result<CaptureMode> {
+        let mut raw = raw_mode(new);
+        // SAFETY: the mode is read from, and the one before written to, a variable that outlives the call. The mode is the
+        // thread's, and belongs to no context.
+        check(unsafe { self.functions.cuThreadExchangeStreamCaptureMode(&mut raw) })?;
+        mode(raw)
+    }
+}
+
+/// An array of the driver's.
+///
+/// # Safety
+///
+/// Where the count is not 0, there are that many, and they stay as long as the result is used.
+unsafe fn array<'a, T>(first: *const T, count: usize) -> &'a [T] {
+    if count == 0 || first.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller vouches for the address and the count.
+    unsafe { std::slice::from_raw_parts(first, count) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{mode, raw_mode, status};
+    use anabranch_hal::{CaptureMode, CaptureStatus, Status};
+
+    #[test]
+    fn modes_come_back_as_they_were() {
+        for each in [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed] {
+            assert_eq!(mode(raw_mode(each)), Ok(each));
+        }
+        assert_eq!(mode(77).unwrap_err().status, Status::NOT_SUPPORTED);
+    }
+
+    #[test]
+    fn a_status_that_is_not_known_is_an_error() {
+        assert_eq!(status(0), Ok(CaptureStatus::None));
+        assert_eq!(status(2), Ok(CaptureStatus::Invalidated));
+        assert_eq!(status(3).unwrap_err().status, Status::NOT_SUPPORTED);
     }
 }

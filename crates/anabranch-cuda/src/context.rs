@@ -1,6 +1,7 @@
 //! Contexts (Driver API, groups CTX and PRIMARY_CTX).
 
 use crate::driver::CudaDriver;
+use crate::dropping::DROPS;
 use crate::error::check;
 use crate::handles::{context_handle, raw_context};
 use crate::host_work::QUEUED;
@@ -86,6 +87,7 @@ impl Contexts for CudaDriver {
 
     unsafe fn context_synchronize(&self, context: ContextHandle) -> Result<()> {
         let _bound = self.bind(context)?;
+        DROPS.drop_unattended();
         // SAFETY: the context is current.
         self.observe(context, check(unsafe { self.functions.cuCtxSynchronize() }))?;
         if PANICS.any() { PANICS.report_context(context) } else { Ok(()) }

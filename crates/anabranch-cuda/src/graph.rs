@@ -1,163 +1,223 @@
-//! Graphs.
+//! Graphs (Driver API, group GRAPH).
+//!
+//! Making, changing and reading nodes, and making executable graphs, binds the context, as for all where the time does not
+//! matter. What asks for no more than the graph's structure does not, where the driver can do without.
+
+pub(crate) mod edges;
+mod executable;
+pub(crate) mod host_node;
+mod kept;
+mod kernel;
+mod memory;
+mod node;
+mod parameters;
+mod replace;
+mod retain;
+mod values;
 
 use crate::driver::CudaDriver;
+use crate::dropping::DROPS;
+use crate::error::check;
+use crate::ffi::cuda_types::*;
+use crate::handles::{graph_handle, node_handle, raw_context, raw_graph, raw_node};
 use anabranch_hal::{
-    AddedNode, ConditionalHandle, ContextHandle, Dependency, DeviceOrdinal, Edge, ExecutableGraphHandle,
-    ExecutableGraphs, Failure, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, Graphs,
-    InstantiateFlags, NodeParameters, Result, Retained, Status, StreamHandle,
+    AddedNode, ConditionalHandle, ContextHandle, Dependency, DeviceOrdinal, Edge, GraphHandle, GraphMemoryAttribute,
+    GraphNodeHandle, GraphNodeKind, Graphs, NodeParameters, Result, Retained,
 };
+use std::ptr;
 
 impl Graphs for CudaDriver {
-    unsafe fn graph_create(&self, _: ContextHandle) -> Result<GraphHandle> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn graph_create(&self, context: ContextHandle) -> Result<GraphHandle> {
+        let _bound = self.bind_for_handle(context)?;
+        DROPS.drop_unattended();
+        let mut graph = ptr::null_mut();
+        // SAFETY: the result is written to a variable that outlives the call. There are no flags yet.
+        check(unsafe { self.functions.cuGraphCreate(&mut graph, 0) })?;
+        Ok(graph_handle(graph))
     }
 
-    unsafe fn graph_destroy(&self, _: ContextHandle, _: GraphHandle) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn graph_destroy(&self, context: ContextHandle, graph: GraphHandle) -> Result<()> {
+        let _bound = self.bind_for_handle(context)?;
+        // SAFETY: by the handle rule the graph is live, and this is the last use of it.
+        let destroyed = check(unsafe { self.functions.cuGraphDestroy(raw_graph(graph)) });
+        DROPS.drop_unattended();
+        destroyed
     }
 
-    unsafe fn graph_clone(&self, _: ContextHandle, _: GraphHandle) -> Result<GraphHandle> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn graph_clone(&self, context: ContextHandle, graph: GraphHandle) -> Result<GraphHandle> {
+        let _bound = self.bind_for_handle(context)?;
+        let mut clone = ptr::null_mut();
+        // SAFETY: by the handle rule the graph is live; the result is written to a variable that outlives the call.
+        check(unsafe { self.functions.cuGraphClone(&mut clone, raw_graph(graph)) })?;
+        Ok(graph_handle(clone))
     }
 
     unsafe fn graph_find_in_clone(
         &self,
-        _: ContextHandle,
-        _: GraphNodeHandle,
-        _: GraphHandle,
+        context: ContextHandle,
+        original: GraphNodeHandle,
+        clone: GraphHandle,
     ) -> Result<GraphNodeHandle> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+        let _bound = self.bind_for_handle(context)?;
+        let mut node = ptr::null_mut();
+        let (original, clone) = (raw_node(original), raw_graph(clone));
+        // SAFETY: by the handle rule node and graph are live; the result is written to a variable that outlives the call.
+        check(unsafe { self.functions.cuGraphNodeFindInClone(&mut node, original, clone) })?;
+        Ok(node_handle(node))
     }
 
-    unsafe fn graph_retain(&self, _: ContextHandle, _: GraphHandle, _: Retained) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn graph_retain(&self, context: ContextHandle, graph: GraphHandle, object: Retained) -> Result<()> {
+        let _bound = self.bind_for_handle(context)?;
+        // SAFETY: by the handle rule the graph is live.
+        unsafe { self.retain(raw_graph(graph), object) }
     }
 
     unsafe fn graph_add_node(
         &self,
-        _: ContextHandle,
-        _: GraphHandle,
-        _: &[Dependency],
-        _: &NodeParameters,
+        context: ContextHandle,
+        graph: GraphHandle,
+        dependencies: &[Dependency],
+        parameters: &NodeParameters,
     ) -> Result<AddedNode> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+        let _bound = self.bind(context)?;
+        // SAFETY: the caller vouches for everything, and the context is current.
+        unsafe { node::add(self, context, graph, dependencies, parameters) }
     }
 
-    unsafe fn graph_destroy_node(&self, _: ContextHandle, _: GraphNodeHandle) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn graph_destroy_node(&self, context: ContextHandle, node: GraphNodeHandle) -> Result<()> {
+        let _bound = self.bind_for_handle(context)?;
+        // SAFETY: by the handle rule the node is live, and this is the last use of it.
+        check(unsafe { self.functions.cuGraphDestroyNode(raw_node(node)) })
     }
 
-    unsafe fn graph_node_kind(&self, _: ContextHandle, _: GraphNodeHandle) -> Result<GraphNodeKind> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn graph_node_kind(&self, context: ContextHandle, node: GraphNodeHandle) -> Result<GraphNodeKind> {
+        let _bound = self.bind_for_handle(context)?;
+        // SAFETY: by the handle rule the node is live.
+        unsafe { parameters::kind(self, raw_node(node)) }
     }
 
-    unsafe fn graph_node_parameters(&self, _: ContextHandle, _: GraphNodeHandle) -> Result<NodeParameters> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn graph_node_parameters(&self, context: ContextHandle, node: GraphNodeHandle) -> Result<NodeParameters> {
+        let _bound = self.bind(context)?;
+        // SAFETY: by the handle rule the node is live, and the context is current.
+        unsafe { parameters::read(self, raw_node(node)) }
     }
 
-    unsafe fn graph_node_set_parameters(&self, _: ContextHandle, _: GraphNodeHandle, _: &NodeParameters) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn graph_node_set_parameters(
+        &self,
+        context: ContextHandle,
+        node: GraphNodeHandle,
+        parameters: &NodeParameters,
+    ) -> Result<()> {
+        let _bound = self.bind(context)?;
+        // SAFETY: the caller vouches for everything, and the context is current.
+        unsafe { replace::in_graph(self, context, raw_node(node), parameters) }
     }
 
-    unsafe fn graph_nodes(&self, _: ContextHandle, _: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn graph_nodes(&self, context: ContextHandle, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
+        let _bound = self.bind_for_handle(context)?;
+        // SAFETY: by the handle rule the graph is live.
+        unsafe { nodes(self, raw_graph(graph)) }
     }
 
-    unsafe fn graph_root_nodes(&self, _: ContextHandle, _: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn graph_root_nodes(&self, context: ContextHandle, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
+        let _bound = self.bind_for_handle(context)?;
+        let graph = raw_graph(graph);
+        list(|nodes, count| {
+            // SAFETY: by the handle rule the graph is live; there is room for as many nodes as stated, or none is asked for.
+            check(unsafe { self.functions.cuGraphGetRootNodes(graph, nodes, count) })
+        })
     }
 
-    unsafe fn graph_edges(&self, _: ContextHandle, _: GraphHandle) -> Result<Vec<Edge>> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn graph_edges(&self, context: ContextHandle, graph: GraphHandle) -> Result<Vec<Edge>> {
+        let _bound = self.bind_for_handle(context)?;
+        // SAFETY: the caller keeps the handle rule.
+        unsafe { edges::all(self, raw_graph(graph)) }
     }
 
-    unsafe fn graph_add_edges(&self, _: ContextHandle, _: GraphHandle, _: &[Edge]) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn graph_add_edges(&self, context: ContextHandle, graph: GraphHandle, edges: &[Edge]) -> Result<()> {
+        let _bound = self.bind_for_handle(context)?;
+        // SAFETY: the caller keeps the handle rule.
+        unsafe { edges::add(self, raw_graph(graph), edges) }
     }
 
-    unsafe fn graph_remove_edges(&self, _: ContextHandle, _: GraphHandle, _: &[Edge]) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn graph_remove_edges(&self, context: ContextHandle, graph: GraphHandle, edges: &[Edge]) -> Result<()> {
+        let _bound = self.bind_for_handle(context)?;
+        // SAFETY: the caller keeps the handle rule.
+        unsafe { edges::remove(self, raw_graph(graph), edges) }
     }
 
     unsafe fn graph_conditional_create(
         &self,
-        _: ContextHandle,
-        _: GraphHandle,
-        _: Option<u32>,
+        context: ContextHandle,
+        graph: GraphHandle,
+        default: Option<u32>,
     ) -> Result<ConditionalHandle> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+        let _bound = self.bind(context)?;
+        let flags = if default.is_some() { CU_GRAPH_COND_ASSIGN_DEFAULT } else { 0 };
+        let (graph, ctx, default) = (raw_graph(graph), raw_context(context), default.unwrap_or(0));
+        let mut handle = 0;
+        // SAFETY: by the handle rule graph and context are live; the result is written to a variable that outlives the call.
+        check(unsafe { self.functions.cuGraphConditionalHandleCreate(&mut handle, graph, ctx, default, flags) })?;
+        Ok(ConditionalHandle(handle))
     }
 
-    fn graph_memory_attribute(&self, _: DeviceOrdinal, _: GraphMemoryAttribute) -> Result<u64> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    fn graph_memory_attribute(&self, device: DeviceOrdinal, attribute: GraphMemoryAttribute) -> Result<u64> {
+        memory::attribute(self, device, attribute)
     }
 
-    fn graph_memory_reset(&self, _: DeviceOrdinal, _: GraphMemoryAttribute) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    fn graph_memory_reset(&self, device: DeviceOrdinal, attribute: GraphMemoryAttribute) -> Result<()> {
+        memory::reset(self, device, attribute)
     }
 
-    fn graph_memory_trim(&self, _: DeviceOrdinal) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    fn graph_memory_trim(&self, device: DeviceOrdinal) -> Result<()> {
+        memory::trim(self, device)
     }
 }
 
-impl ExecutableGraphs for CudaDriver {
-    unsafe fn graph_instantiate(
-        &self,
-        _: ContextHandle,
-        _: GraphHandle,
-        _: InstantiateFlags,
-        _: Option<StreamHandle>,
-    ) -> Result<ExecutableGraphHandle> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
-    }
+/// All nodes of a graph.
+///
+/// # Safety
+///
+/// The graph is live.
+unsafe fn nodes(driver: &CudaDriver, graph: CUgraph) -> Result<Vec<GraphNodeHandle>> {
+    list(|nodes, count| {
+        // SAFETY: the caller vouches for the graph; there is room for as many nodes as stated, or none is asked for.
+        check(unsafe { driver.functions.cuGraphGetNodes(graph, nodes, count) })
+    })
+}
 
-    unsafe fn executable_destroy(&self, _: ContextHandle, _: ExecutableGraphHandle) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+/// Nodes that the driver lists: asked how many there are, then which.
+fn list(ask: impl Fn(*mut CUgraphNode, &mut usize) -> Result<()>) -> Result<Vec<GraphNodeHandle>> {
+    let mut count = 0;
+    ask(ptr::null_mut(), &mut count)?;
+    let mut nodes = vec![ptr::null_mut(); count];
+    if count > 0 {
+        ask(nodes.as_mut_ptr(), &mut count)?;
     }
+    Ok(nodes.into_iter().take(count).map(node_handle).collect())
+}
 
-    unsafe fn executable_flags(&self, _: ContextHandle, _: ExecutableGraphHandle) -> Result<InstantiateFlags> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
-    }
+#[cfg(test)]
+mod tests {
+    use super::list;
+    use crate::ffi::cuda_types::CUgraphNode;
+    use anabranch_hal::{Failure, GraphNodeHandle, Status};
+    use std::ptr;
 
-    unsafe fn executable_upload(&self, _: ContextHandle, _: ExecutableGraphHandle, _: StreamHandle) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
-    }
-
-    unsafe fn executable_launch(&self, _: ContextHandle, _: ExecutableGraphHandle, _: StreamHandle) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
-    }
-
-    unsafe fn executable_update(&self, _: ContextHandle, _: ExecutableGraphHandle, _: GraphHandle) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
-    }
-
-    unsafe fn executable_set_node_parameters(
-        &self,
-        _: ContextHandle,
-        _: ExecutableGraphHandle,
-        _: GraphNodeHandle,
-        _: &NodeParameters,
-    ) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
-    }
-
-    unsafe fn executable_set_node_enabled(
-        &self,
-        _: ContextHandle,
-        _: ExecutableGraphHandle,
-        _: GraphNodeHandle,
-        _: bool,
-    ) -> Result<()> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
-    }
-
-    unsafe fn executable_node_enabled(
-        &self,
-        _: ContextHandle,
-        _: ExecutableGraphHandle,
-        _: GraphNodeHandle,
-    ) -> Result<bool> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    #[test]
+    fn no_more_nodes_are_listed_than_the_driver_gives() {
+        let nodes = list(|room: *mut CUgraphNode, count| {
+            if room.is_null() {
+                *count = 3;
+            } else {
+                // SAFETY: there is room for the three that were announced.
+                unsafe { room.write(ptr::without_provenance_mut(0x10)) };
+                *count = 1;
+            }
+            Ok(())
+        });
+        assert_eq!(nodes, Ok(vec![GraphNodeHandle::from_raw(0x10)]));
+        let none = list(|room, _| if room.is_null() { Ok(()) } else { Err(Failure::new(Status::INVALID_VALUE)) });
+        assert_eq!(none, Ok(Vec::new()), "the driver is not asked for nothing");
     }
 }

@@ -3,8 +3,13 @@
 //! The pointers are the driver's own and are never followed here. The three special streams are small numbers, which
 //! pass through as they are.
 
-use crate::ffi::cuda_types::{CUcontext, CUevent, CUfunction, CUmemoryPool, CUmodule, CUstream};
-use anabranch_hal::{ContextHandle, EventHandle, FunctionHandle, MemoryPoolHandle, ModuleHandle, StreamHandle};
+use crate::ffi::cuda_types::{
+    CUcontext, CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUmemoryPool, CUmodule, CUstream,
+};
+use anabranch_hal::{
+    ContextHandle, EventHandle, ExecutableGraphHandle, FunctionHandle, GraphHandle, GraphNodeHandle, MemoryPoolHandle,
+    ModuleHandle, StreamHandle,
+};
 use std::ffi::{c_char, c_void};
 use std::ptr;
 
@@ -31,6 +36,9 @@ conversions! {
     ModuleHandle CUmodule raw_module module_handle;
     FunctionHandle CUfunction raw_function function_handle;
     MemoryPoolHandle CUmemoryPool raw_pool pool_handle;
+    GraphHandle CUgraph raw_graph graph_handle;
+    GraphNodeHandle CUgraphNode raw_node node_handle;
+    ExecutableGraphHandle CUgraphExec raw_executable executable_handle;
 }
 
 /// An address of host memory, as the contract's copies carry it.

@@ -6,11 +6,10 @@
 
 use crate::error::status;
 use crate::ffi::cuda_types::{CUresult, CUstream};
-use crate::panics::PANICS;
+use crate::panics::{PANICS, contain};
 use anabranch_hal::{Callback, ContextHandle, HostWork, Status};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -60,18 +59,10 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Runs the work. If it unwinds, the unwinding ends here, since the driver's frames lie above, and whoever waits for
-    /// the stream is told.
+    /// Runs the work. If it unwinds, whoever waits for the stream is told.
     fn run(self, run: impl FnOnce(QueuedWork)) {
         let Self { context, stream, work } = self;
-        // Nothing that the closure may have left half done is looked at afterwards: it was consumed.
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| run(work))) {
-            PANICS.note(context, stream, &*payload);
-            // The payload may itself unwind when it is dropped. What that throws is let go without being dropped.
-            if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-                std::mem::forget(second);
-            }
-        }
+        contain(|| run(work), |payload| PANICS.note(context, stream, payload));
     }
 }
 

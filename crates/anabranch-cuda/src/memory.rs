@@ -1,8 +1,8 @@
 //! Memory, pools and copies (Driver API, groups MEM and MALLOC_ASYNC).
 
-mod copy;
+pub(crate) mod copy;
 mod fill;
-mod pool;
+pub(crate) mod pool;
 
 use crate::driver::CudaDriver;
 use crate::error::check;

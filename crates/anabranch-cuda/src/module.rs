@@ -3,10 +3,15 @@
 mod assembler;
 mod image;
 mod launch;
+mod linker;
+mod logs;
+
+pub(crate) use launch::attributes;
 
 use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::cuda_types::*;
+use crate::ffi::find_device_runtime;
 use crate::handles::{function_handle, module_handle, raw_function, raw_module, raw_stream};
 use anabranch_hal::{
     ContextHandle, DevicePointer, Failure, FunctionAttribute, FunctionHandle, FunctionInfo, Launch, ModuleHandle,
@@ -27,12 +32,26 @@ impl CudaDriver {
         Ok(u32::try_from(value).unwrap_or(0))
     }
 
+    /// # Safety
+    ///
+    /// The handle rule, and the context is current.
+    unsafe fn raw_function_name(&self, function: CUfunction) -> Result<String> {
+        let mut name = ptr::null();
+        // SAFETY: the caller vouches for the function; the result is written to a variable that outlives the call.
+        check(unsafe { self.functions.cuFuncGetName(&mut name, function) })?;
+        if name.is_null() {
+            return Err(Failure::new(Status::NOT_FOUND));
+        }
+        // SAFETY: the driver's names have a terminator, and stay as long as the module is loaded.
+        Ok(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+    }
+
     /// None where the driver is too old to say.
     ///
     /// # Safety
     ///
     /// The handle rule, and the context is current.
-    unsafe fn function_parameters(&self, function: CUfunction) -> Result<Option<Vec<ParameterInfo>>> {
+    pub(crate) unsafe fn function_parameters(&self, function: CUfunction) -> Result<Option<Vec<ParameterInfo>>> {
         if self.functions.cuFuncGetParamInfo.is_none() {
             return Ok(None);
         }
@@ -50,6 +69,19 @@ impl CudaDriver {
     }
 }
 
+/// An image in a buffer that the driver cannot read past the end of.
+fn whole(image: ModuleImage<'_>) -> Result<image::Image> {
+    match image {
+        ModuleImage::Ptx(text) => image::of_ptx(text),
+        ModuleImage::Binary(bytes) => image::of_binary(bytes),
+        ModuleImage::Host(_) => {
+            let message = "a module of host functions can be loaded on the host device only";
+            Err(Failure::argument(Status::NOT_SUPPORTED, message))
+        }
+        _ => Err(Failure::argument(Status::NOT_SUPPORTED, "the CUDA back end knows no such kind of image")),
+    }
+}
+
 /// A name for the driver. One that C cannot spell is the name of nothing.
 fn name_of(name: &str) -> Result<CString> {
     CString::new(name).map_err(|_| Failure::argument(Status::NOT_FOUND, format!("the name {name:?} has a zero byte")))
@@ -62,19 +94,24 @@ fn signed_number(value: u32) -> Result<c_int> {
 
 impl Modules for CudaDriver {
     unsafe fn module_load(&self, context: ContextHandle, image: ModuleImage<'_>) -> Result<ModuleHandle> {
-        let image = match image {
-            ModuleImage::Ptx(text) => image::of_ptx(text)?,
-            ModuleImage::Binary(bytes) => image::of_binary(bytes)?,
-            ModuleImage::Host(_) => {
-                let message = "a module of host functions can be loaded on the host device only";
-                return Err(Failure::argument(Status::NOT_SUPPORTED, message));
-            }
-            _ => return Err(Failure::argument(Status::NOT_SUPPORTED, "the CUDA back end knows no such kind of image")),
-        };
+        let image = whole(image)?;
         let _bound = self.bind(context)?;
         // SAFETY: the context is current. The image is whole: it was checked to be as long as it says itself, and the
         // caller vouches that its contents are what NVIDIA's tools made.
         let module = unsafe { assembler::load(&self.functions, &image) }?;
+        Ok(module_handle(module))
+    }
+
+    unsafe fn module_load_with_device_runtime(
+        &self,
+        context: ContextHandle,
+        image: ModuleImage<'_>,
+    ) -> Result<ModuleHandle> {
+        let image = whole(image)?;
+        let library = find_device_runtime().map_err(|message| Failure::argument(Status::FILE_NOT_FOUND, message))?;
+        let _bound = self.bind(context)?;
+        // SAFETY: as for loading without the device runtime.
+        let module = unsafe { linker::load(&self.functions, &image, &library) }?;
         Ok(module_handle(module))
     }
 
@@ -108,17 +145,8 @@ impl Modules for CudaDriver {
         let mut functions = vec![ptr::null_mut(); count as usize];
         // SAFETY: as above, and there is room for as many functions as stated.
         check(unsafe { self.functions.cuModuleEnumerateFunctions(functions.as_mut_ptr(), count, module) })?;
-        let name = |function| {
-            let mut name = ptr::null();
-            // SAFETY: the function is one of a live module; the result is written to a variable that outlives the call.
-            check(unsafe { self.functions.cuFuncGetName(&mut name, function) })?;
-            if name.is_null() {
-                return Err(Failure::new(Status::NOT_FOUND));
-            }
-            // SAFETY: the driver's names have a terminator, and stay as long as the module is loaded.
-            Ok(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
-        };
-        functions.into_iter().map(name).collect()
+        // SAFETY: the function is one of a live module, and the context is current.
+        functions.into_iter().map(|function| unsafe { self.raw_function_name(function) }).collect()
     }
 
     unsafe fn module_global(
@@ -138,8 +166,10 @@ impl Modules for CudaDriver {
         Ok((DevicePointer(address), bytes))
     }
 
-    unsafe fn function_name(&self, _: ContextHandle, _: FunctionHandle) -> Result<String> {
-        Err(Failure::new(Status::NOT_SUPPORTED))
+    unsafe fn function_name(&self, context: ContextHandle, function: FunctionHandle) -> Result<String> {
+        let _bound = self.bind(context)?;
+        // SAFETY: by the handle rule the function is of a live module, and the context is current.
+        unsafe { self.raw_function_name(raw_function(function)) }
     }
 
     unsafe fn function_info(&self, context: ContextHandle, function: FunctionHandle) -> Result<FunctionInfo> {

@@ -5,13 +5,14 @@ mod attribute;
 use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::Zeroed;
-use crate::ffi::cuda_types::CUstreamAttrValue;
+use crate::ffi::cuda_types::{CUgraph, CUstream, CUstreamAttrValue};
+use crate::graph::host_node::{HostNode, run_host_node};
 use crate::handles::{context_handle, raw_event, raw_stream, stream_handle};
 use crate::host_work::{QUEUED, QueuedWork, run_callback, run_host_function};
 use crate::panics::PANICS;
 use anabranch_hal::{
-    Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, HostWork, Result, StreamAttribute,
-    StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value, WaitValueFlags, WriteValueFlags,
+    Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, HostWork, RepeatableWork, Result,
+    StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value, WaitValueFlags, WriteValueFlags,
 };
 use std::ptr;
 
@@ -27,6 +28,27 @@ impl CudaDriver {
             }
             result => self.observe(context, result),
         }
+    }
+
+    /// Puts a host node into the graph that the stream captures into.
+    ///
+    /// # Safety
+    ///
+    /// The stream is live, known by itself or by the current context, and captures into the graph.
+    unsafe fn capture_host_work(
+        &self,
+        context: ContextHandle,
+        stream: CUstream,
+        graph: CUgraph,
+        work: &RepeatableWork,
+    ) -> Result<()> {
+        let node = HostNode::new(context, work.clone());
+        let data = node.as_user_data();
+        // SAFETY: the caller vouches for the graph, which may be given references while it is made.
+        unsafe { self.retain(graph, node) }?;
+        // SAFETY: the caller vouches for the stream; the function takes any address, and the graph keeps what is at this
+        // one.
+        check(unsafe { self.functions.cuLaunchHostFunc(stream, Some(run_host_node), data) })
     }
 }
 
@@ -153,6 +175,15 @@ impl Streams for CudaDriver {
         work: HostWork,
     ) -> Result<()> {
         let _bound = self.bind_for_stream(context, stream)?;
+        if let Some(work) = work.repeatable() {
+            // SAFETY: by the handle rule the stream is live, and it is known by itself or by the context.
+            if let Some(graph) = unsafe { self.captured_graph(raw_stream(stream)) }? {
+                // SAFETY: as above, and the stream captures into this graph.
+                return unsafe { self.capture_host_work(context, raw_stream(stream), graph, work) };
+            }
+        }
+        // SAFETY: by the handle rule the stream is live, and it is known by itself or by the context.
+        unsafe { self.refuse_in_capture(raw_stream(stream)) }?;
         // SAFETY: by the handle rule the stream is live.
         let id = unsafe { self.stream_id(context, stream) }?;
         let key = QUEUED.insert(context, id, QueuedWork::HostFunction(work));
@@ -173,6 +204,8 @@ impl Streams for CudaDriver {
         callback: Callback,
     ) -> Result<()> {
         let _bound = self.bind_for_stream(context, stream)?;
+        // SAFETY: by the handle rule the stream is live, and it is known by itself or by the context.
+        unsafe { self.refuse_in_capture(raw_stream(stream)) }?;
         // SAFETY: by the handle rule the stream is live.
         let id = unsafe { self.stream_id(context, stream) }?;
         let key = QUEUED.insert(context, id, QueuedWork::Callback(callback));

@@ -78,7 +78,8 @@ pub trait Captures {
     ) -> Result<()>;
 
     /// Ends the capture that began on this stream, and returns the graph, which is now the caller's (or was already, if
-    /// it was captured into). When it fails the capture is over all the same, except with 903 and 401.
+    /// it was captured into). When it fails the capture is over all the same, and the graph is destroyed, also one that was
+    /// there before; except with 903 and 401.
     ///
     /// # Safety
     /// The handle rule.

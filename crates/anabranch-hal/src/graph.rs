@@ -22,7 +22,7 @@ pub type Retained = Arc<dyn Any + Send + Sync>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GraphMemoryAttribute {
-    /// Bytes in use.
+    /// Bytes in use. What is freed counts until it is trimmed, or its graph is gone.
     UsedCurrent,
     /// The most bytes ever in use; setting it to 0 starts anew.
     UsedHigh,

@@ -1,6 +1,9 @@
 //! Modules and kernels (Driver API, groups MODULE and EXEC).
 
-use crate::{ContextHandle, DevicePointer, FunctionHandle, HostModule, Launch, ModuleHandle, Result, StreamHandle};
+use crate::{
+    ContextHandle, DevicePointer, Failure, FunctionHandle, HostModule, Launch, ModuleHandle, Result, Status,
+    StreamHandle,
+};
 
 /// What a module is loaded from.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +64,20 @@ pub trait Modules {
     /// # Safety
     /// The handle rule. A binary image is whole, and made by NVIDIA's tools.
     unsafe fn module_load(&self, context: ContextHandle, image: ModuleImage<'_>) -> Result<ModuleHandle>;
+
+    /// Loads a module after linking it to the device runtime, which has the functions that kernels call to steer graphs,
+    /// such as `cudaGraphSetConditional`. 301 where the device runtime is not on this machine, 801 where there is none.
+    ///
+    /// # Safety
+    /// As [`module_load`](Self::module_load).
+    unsafe fn module_load_with_device_runtime(
+        &self,
+        context: ContextHandle,
+        image: ModuleImage<'_>,
+    ) -> Result<ModuleHandle> {
+        let _ = (context, image);
+        Err(Failure::new(Status::NOT_SUPPORTED))
+    }
 
     /// Unloads a module, once the work queued so far is done: it may block until then.
     ///

@@ -177,20 +177,26 @@ impl Events for HostDriver {
         // SAFETY: the handle rule.
         let state = unsafe { handles::event(event) }?;
         let external = flags.contains(EventRecordFlags::EXTERNAL);
-        if !Arc::ptr_eq(&state.core, &stream.core) {
-            return Err(Failure::new(if external { Status::ILLEGAL_STATE } else { Status::INVALID_HANDLE }));
+        let recording = stream.recording()?;
+        if external && recording.is_none() {
+            return Err(Failure::new(Status::ILLEGAL_STATE));
         }
-        match stream.recording()? {
+        if !Arc::ptr_eq(&state.core, &stream.core) {
+            return Err(Failure::new(Status::INVALID_HANDLE));
+        }
+        match recording {
+            None => state.record(&stream),
             Some(mut recording) if external => {
                 // SAFETY: the handle rule.
                 unsafe { recording.add(NodeParameters::EventRecord(event)) }?;
             }
             Some(mut recording) => {
                 let record = recording.record()?;
-                *state.record.lock() = Some(Record::Captured(record));
+                let before = state.record.lock().replace(Record::Captured(record));
+                // No capture is held up by what goes with the earlier record, a stream perhaps.
+                drop(recording);
+                drop(before);
             }
-            None if external => return Err(Failure::new(Status::ILLEGAL_STATE)),
-            None => state.record(&stream),
         }
         Ok(())
     }

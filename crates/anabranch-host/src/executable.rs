@@ -15,7 +15,7 @@ use crate::context::ContextCore;
 use crate::driver::HostDriver;
 use crate::engine::host_work::permitted;
 use crate::engine::stream::Position;
-use crate::graph::{GraphState, LaunchMemory};
+use crate::graph::{GraphState, LaunchMemory, Place};
 use crate::handles;
 use crate::stream::resolve;
 use anabranch_hal::{
@@ -54,27 +54,34 @@ struct Launches {
 
 impl ExecutableState {
     fn new(graph: &GraphState, flags: InstantiateFlags) -> Result<Arc<Self>> {
-        let earlier = if graph.lock().has_memory_nodes() { graph.instance() } else { None };
+        if graph.place == Place::Body {
+            return Err(Failure::argument(Status::NOT_SUPPORTED, "the graph belongs to a conditional node"));
+        }
+        let owns_something = graph.lock().owns_something();
+        let earlier = if owns_something { graph.instance() } else { None };
         if earlier.as_ref().is_some_and(|earlier| !earlier.destroyed.load(Ordering::Acquire)) {
             return Err(Failure::argument(
                 Status::NOT_SUPPORTED,
-                "a graph that allocates is made ready once at a time",
+                "a graph that allocates or has conditional nodes is made ready once at a time",
             ));
         }
         // Launches of an earlier one that was destroyed may still use the memory.
         let last = earlier.and_then(|earlier| earlier.launches.lock().last.clone());
-        let source = graph.copy(false);
+        // Of the graph itself, so that what is wrong is told by its own nodes.
+        Flat::new(graph)?.check()?;
+        let source = graph.copy(Place::Alone);
         let flat = Flat::new(&source)?;
         let conditionals = flat.conditionals();
         let steps = flat.steps(conditionals.as_ref());
-        let shape = Arc::new(flat.into_shape()?);
-        let plan = Plan { shape: Arc::clone(&shape), steps, sources: [(0, Arc::clone(&source))].into() };
+        let shape = Arc::new(flat.into_shape());
+        let sources = [(0, Arc::clone(&source))].into();
+        let plan = Plan { shape: Arc::clone(&shape), steps, conditionals, sources };
         let memory = source.lock().launch_memory();
         let executable = Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             core: Arc::clone(&graph.core),
             flags,
-            run: Run::new(&graph.core, &shape, conditionals),
+            run: Run::new(&graph.core, &shape),
             shape,
             memory,
             original: Arc::clone(&source),
@@ -88,13 +95,6 @@ impl ExecutableState {
     /// Another share in this executable graph. `None`: it is being dropped.
     pub(crate) fn share(&self) -> Option<Arc<Self>> {
         self.this.upgrade()
-    }
-
-    /// What a launch becomes where it is captured: a node with a copy of the graph that is launched. The handle is valid
-    /// until the executable graph is changed or destroyed.
-    #[allow(dead_code, reason = "captures need it")]
-    pub(crate) fn as_child(&self) -> NodeParameters {
-        NodeParameters::Child(self.launches.lock().source.handle())
     }
 }
 
@@ -129,6 +129,7 @@ impl ExecutableGraphs for HostDriver {
         unsafe { handles::context(context) }?.core.check()?;
         // SAFETY: the handle rule.
         let graph = unsafe { handles::graph(graph) }?;
+        self.shared.captures.before_unsafe_call()?;
         if !InstantiateFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
@@ -138,7 +139,10 @@ impl ExecutableGraphs for HostDriver {
         let executable = ExecutableState::new(graph, flags)?;
         if flags.contains(InstantiateFlags::UPLOAD) {
             // SAFETY: the handle rule.
-            unsafe { resolve(context, upload.unwrap_or(StreamHandle::LEGACY)) }?;
+            let stream = unsafe { resolve(context, upload.unwrap_or(StreamHandle::LEGACY)) }?;
+            if let Some(recording) = stream.recording()? {
+                return recording.refuse();
+            }
             executable.memory.map()?;
         }
         Ok(ExecutableGraphHandle::from_raw(graph.core.executables.insert(executable)))
@@ -150,6 +154,7 @@ impl ExecutableGraphs for HostDriver {
         unsafe { handles::context(context) }?;
         // SAFETY: the handle rule.
         let core = Arc::clone(&unsafe { handles::executable(executable) }?.core);
+        self.shared.captures.before_unsafe_call()?;
         let removed = core.executables.remove(executable.as_raw()).ok_or(Failure::new(Status::INVALID_VALUE))?;
         removed.destroyed.store(true, Ordering::Release);
         // Launches that are queued have shares of their own.
@@ -163,7 +168,9 @@ impl ExecutableGraphs for HostDriver {
         executable: ExecutableGraphHandle,
     ) -> Result<InstantiateFlags> {
         // SAFETY: the handle rule.
-        unsafe { usable(context, executable) }.map(|executable| executable.flags)
+        let executable = unsafe { usable(context, executable) }?;
+        // Hardware does not tell of the others.
+        Ok(executable.flags & InstantiateFlags::AUTO_FREE_ON_LAUNCH)
     }
 
     unsafe fn executable_upload(
@@ -173,9 +180,13 @@ impl ExecutableGraphs for HostDriver {
         stream: StreamHandle,
     ) -> Result<()> {
         // SAFETY: the handle rule.
-        unsafe { resolve(context, stream) }?;
+        let stream = unsafe { resolve(context, stream) }?;
         // SAFETY: the handle rule.
-        unsafe { usable(context, executable) }?.memory.map()
+        let executable = unsafe { usable(context, executable) }?;
+        match stream.recording()? {
+            Some(recording) => recording.refuse(),
+            None => executable.memory.map(),
+        }
     }
 
     unsafe fn executable_launch(
@@ -188,9 +199,8 @@ impl ExecutableGraphs for HostDriver {
         let stream = unsafe { resolve(context, stream) }?;
         // SAFETY: the handle rule.
         let executable = unsafe { handles::executable(executable) }?;
-        if let Some(mut recording) = stream.recording()? {
-            // SAFETY: the child is the executable's own graph, and what its nodes do is the caller's word.
-            return unsafe { recording.add(executable.as_child()) }.map(|_| ());
+        if let Some(recording) = stream.recording()? {
+            return recording.refuse();
         }
         executable.share().ok_or(Failure::new(Status::INVALID_VALUE))?.launch(&stream)
     }

@@ -10,10 +10,10 @@ mod parameters;
 mod retain;
 mod state;
 
-pub(crate) use add::locate;
+pub(crate) use add::{can_be_in_body, locate};
 pub(crate) use memory::{GraphBlock, GraphMemory, GraphMemoryCounters, LaunchMemory};
 pub(crate) use node::{Action, Node, NodeState, ValueStep};
-pub(crate) use state::{Contents, GraphState};
+pub(crate) use state::{Contents, GraphState, Place};
 
 use crate::driver::HostDriver;
 use crate::engine::host_work::permitted;

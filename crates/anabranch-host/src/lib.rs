@@ -13,12 +13,22 @@
 //!   next query of the stream, or the next synchronisation of the stream or of the context, that covers the failed work.
 //!   Events do not report it, because others ask them too than those whom it concerns. A query that is not complete yet
 //!   answers 600 first, so that an error never reads as completion.
+//! * A panic in a node of a graph is an error of the stream that the graph was launched into. The other nodes run; the loop
+//!   of a conditional node ends.
 //!
 //! # Portability
 //!
 //! Shared memory and registers are as large as on an H100, though nothing limits them here. The priority of a single launch
-//! is ignored; that of its stream is honoured. Events of other processes, access-policy windows, and modules of PTX or
-//! machine code answer 801.
+//! is ignored, as is that of a node; that of its stream is honoured. A programmatic edge of a graph waits for all of the
+//! earlier kernel. Events of other processes, access-policy windows, modules of PTX or machine code, and graphs that are
+//! launched from the device answer 801.
+//!
+//! What a graph records into an event counts as recorded from the launch on. A node that waits for an event does not wait for
+//! what its own graph records, nor for what was put into the launching stream behind the launch.
+//!
+//! Captures of one driver do not meet those of another in the same process, but a thread has one capture mode for all. A
+//! stream that is destroyed while it captures goes when the capture ends, as on hardware; what the default stream of a
+//! thread captures is over when the thread ends.
 
 mod capture;
 mod context;

@@ -144,6 +144,7 @@ impl Memory for HostDriver {
             Some(pool) => unsafe { handles::pool(pool) }?.share().ok_or(Failure::new(Status::INVALID_VALUE))?,
             None => Arc::clone(self.shared.device(stream.core.device)?.default_pool()),
         };
+        self.shared.captures.before_unsafe_call()?;
         let block = pool.allocate(self.shared.device(pool.device)?, bytes, &stream)?;
         let allocation = Allocation { block, kind: MemoryKind::Pooled, owner: None, pool: Some(pool) };
         Ok(DevicePointer(self.shared.table.insert(allocation)))
@@ -160,6 +161,7 @@ impl Memory for HostDriver {
             unsafe { recording.add(NodeParameters::Free(address)) }?;
             return stream.core.check();
         }
+        self.shared.captures.before_unsafe_call()?;
         match self.shared.table.kind_at(address.0) {
             Some(MemoryKind::Managed) => return Err(Failure::new(Status::NOT_SUPPORTED)),
             Some(MemoryKind::Graph) => {
@@ -281,6 +283,9 @@ impl Memory for HostDriver {
             // SAFETY: the handle rule.
             unsafe { handles::context(peer) }?.core.check()?;
         }
+        if let Some(recording) = stream.recording()? {
+            return recording.refuse();
+        }
         // SAFETY: the caller vouches for both ranges.
         unsafe { copy::copy(&stream, CopyKind::DeviceToDevice, destination.0, source.0, bytes, false) }
     }
@@ -315,6 +320,7 @@ impl Memory for HostDriver {
     fn memory_pool_create(&self, device: DeviceOrdinal, options: &MemoryPoolOptions) -> Result<MemoryPoolHandle> {
         permitted()?;
         let device = self.shared.device(device.0)?;
+        self.shared.captures.before_unsafe_call()?;
         let pool = PoolState::new(device, false, options.max_bytes);
         Ok(MemoryPoolHandle::from_raw(device.pools.insert(pool)))
     }
@@ -326,6 +332,7 @@ impl Memory for HostDriver {
         if state.is_default {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
+        self.shared.captures.before_unsafe_call()?;
         let removed = self.shared.device(state.device)?.pools.remove(pool.as_raw());
         removed.ok_or(Failure::new(Status::INVALID_VALUE))?.destroy();
         Ok(())
@@ -334,7 +341,9 @@ impl Memory for HostDriver {
     unsafe fn memory_pool_trim(&self, pool: MemoryPoolHandle, keep_bytes: usize) -> Result<()> {
         permitted()?;
         // SAFETY: the handle rule.
-        unsafe { handles::pool(pool) }?.trim(keep_bytes);
+        let pool = unsafe { handles::pool(pool) }?;
+        self.shared.captures.before_unsafe_call()?;
+        pool.trim(keep_bytes);
         Ok(())
     }
 
@@ -352,7 +361,9 @@ impl Memory for HostDriver {
     ) -> Result<()> {
         permitted()?;
         // SAFETY: the handle rule.
-        unsafe { handles::pool(pool) }?.set_attribute(attribute, value)
+        let pool = unsafe { handles::pool(pool) }?;
+        self.shared.captures.before_unsafe_call()?;
+        pool.set_attribute(attribute, value)
     }
 
     unsafe fn memory_pool_set_access(&self, pool: MemoryPoolHandle, peer: DeviceOrdinal, allowed: bool) -> Result<()> {

@@ -89,7 +89,6 @@ impl Modules for HostDriver {
                  beside its image, and each device takes the one that it can run",
             ));
         };
-        self.shared.captures.before_unsafe_call()?;
         context.core.wait_for_all(context.core.patience());
         let globals = Globals::allocate(&context.core, module.globals())?;
         let functions =

@@ -252,6 +252,7 @@ impl Streams for HostDriver {
     unsafe fn stream_flags(&self, context: ContextHandle, stream: StreamHandle) -> Result<StreamFlags> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve(context, stream) }?;
+        self.shared.captures.before_asking(&stream)?;
         Ok(stream.flags())
     }
 
@@ -264,6 +265,7 @@ impl Streams for HostDriver {
     unsafe fn stream_id(&self, context: ContextHandle, stream: StreamHandle) -> Result<u64> {
         // SAFETY: the handle rule.
         let stream = unsafe { resolve(context, stream) }?;
+        self.shared.captures.before_asking(&stream)?;
         Ok(stream.id)
     }
 

@@ -136,7 +136,7 @@ fn everything_that_is_put_into_an_invalidated_stream_is_refused() {
     assert_eq!(fixture.try_record(event, stream, EventRecordFlags::empty()), 901);
     assert_eq!(fixture.try_record(event, stream, EventRecordFlags::EXTERNAL), 901);
     assert_eq!((fixture.try_wait(stream, recorded), fixture.try_wait(stream, event)), (901, 901));
-    assert_eq!(fixture.update(stream, &[], DependencyUpdate::Set), 901);
+    assert_eq!(fixture.update_dependencies(stream, &[], DependencyUpdate::Set), 901);
     assert_eq!(fixture.info(stream, false).unwrap().status, CaptureStatus::Invalidated);
     assert_eq!(fixture.end(stream), 901);
     fixture.assert_usable(stream);
@@ -407,7 +407,7 @@ fn host_work_may_not_capture() {
             status(inside.end_with_graph(stream)),
             inside.capture_status(stream),
             status(inside.info(stream, true)),
-            inside.update(stream, &[], DependencyUpdate::Add),
+            inside.update_dependencies(stream, &[], DependencyUpdate::Add),
             status(inside.driver.thread_exchange_capture_mode(CaptureMode::Relaxed)),
         ]);
         assert!(!context.is_null());

@@ -164,6 +164,12 @@ fn the_legacy_stream_is_not_drawn_in() {
     assert_eq!(fixture.try_wait(StreamHandle::LEGACY, event), 900);
     assert_eq!(fixture.capture_status(stream), 2);
     assert_eq!(fixture.end(stream), 901);
+    let blocking = fixture.blocking();
+    fixture.begin(blocking, CaptureMode::Global);
+    fixture.record(event, blocking);
+    assert_eq!(fixture.try_wait(StreamHandle::LEGACY, event), 906);
+    assert_eq!(fixture.capture_status(blocking), 2);
+    assert_eq!(fixture.end(blocking), 901);
 }
 
 #[test]
@@ -271,6 +277,21 @@ fn recording_a_captured_event_elsewhere_replaces_it() {
 }
 
 #[test]
+fn recording_an_event_of_another_context() {
+    let fixture = Fixture::new();
+    let driver = &fixture.driver;
+    let other = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
+    let event = unsafe { driver.event_create(other, EventFlags::DISABLE_TIMING) }.unwrap();
+    let stream = fixture.stream();
+    fixture.begin(stream, CaptureMode::Global);
+    assert_eq!(fixture.try_record(event, stream, EventRecordFlags::empty()), 400);
+    assert_eq!(fixture.try_record(event, stream, EventRecordFlags::EXTERNAL), 400);
+    assert_eq!(fixture.capture_status(stream), 1);
+    assert_eq!(fixture.end(stream), 0);
+    unsafe { driver.context_destroy(other) }.unwrap();
+}
+
+#[test]
 fn a_stream_of_another_device_is_drawn_in() {
     let fixture = Fixture::new();
     let driver = &fixture.driver;
@@ -316,19 +337,19 @@ fn dependencies_are_added_and_replaced() {
     let fixture = Fixture::new();
     let stream = fixture.stream();
     for update in [DependencyUpdate::Add, DependencyUpdate::Set] {
-        assert_eq!(fixture.update(stream, &[], update), 401);
-        assert_eq!(fixture.update(StreamHandle::LEGACY, &[], update), 401);
+        assert_eq!(fixture.update_dependencies(stream, &[], update), 401);
+        assert_eq!(fixture.update_dependencies(StreamHandle::LEGACY, &[], update), 401);
     }
     fixture.begin(stream, CaptureMode::Global);
     assert_eq!(fixture.node(stream), 0);
     let first = fixture.dependencies(stream)[0];
-    assert_eq!(fixture.update(stream, &[], DependencyUpdate::Add), 0);
+    assert_eq!(fixture.update_dependencies(stream, &[], DependencyUpdate::Add), 0);
     assert_eq!(fixture.dependencies(stream), [first]);
-    assert_eq!(fixture.update(stream, &[], DependencyUpdate::Set), 0);
+    assert_eq!(fixture.update_dependencies(stream, &[], DependencyUpdate::Set), 0);
     assert_eq!(fixture.dependencies(stream), []);
     assert_eq!(fixture.node(stream), 0);
     let second = fixture.dependencies(stream)[0];
-    assert_eq!(fixture.update(stream, &[first.into()], DependencyUpdate::Add), 0);
+    assert_eq!(fixture.update_dependencies(stream, &[first.into()], DependencyUpdate::Add), 0);
     assert_eq!(fixture.dependencies(stream), [second, first]);
     assert_eq!(fixture.node(stream), 0);
     let third = fixture.dependencies(stream)[0];
@@ -353,7 +374,7 @@ fn dependencies_of_another_graph_are_refused() {
     assert_eq!(fixture.node(one), 0);
     let foreign = fixture.dependencies(one)[0];
     for update in [DependencyUpdate::Add, DependencyUpdate::Set] {
-        assert_eq!(fixture.update(two, &[foreign.into()], update), 1);
+        assert_eq!(fixture.update_dependencies(two, &[foreign.into()], update), 1);
     }
     assert_eq!((fixture.dependencies(two), fixture.capture_status(two)), (vec![], 1));
     assert_eq!((fixture.end(one), fixture.end(two)), (0, 0));
@@ -366,13 +387,13 @@ fn nodes_taken_out_of_the_dependencies_need_not_join() {
     fixture.begin(origin, CaptureMode::Global);
     fixture.fork(origin, fork);
     assert_eq!((fixture.node(fork), fixture.node(fork)), (0, 0));
-    assert_eq!(fixture.update(fork, &[], DependencyUpdate::Set), 0);
+    assert_eq!(fixture.update_dependencies(fork, &[], DependencyUpdate::Set), 0);
     assert_eq!(fixture.end(origin), 0);
     // What comes after them must.
     fixture.begin(origin, CaptureMode::Global);
     fixture.fork(origin, fork);
     assert_eq!(fixture.node(fork), 0);
-    assert_eq!(fixture.update(fork, &[], DependencyUpdate::Set), 0);
+    assert_eq!(fixture.update_dependencies(fork, &[], DependencyUpdate::Set), 0);
     assert_eq!(fixture.node(fork), 0);
     assert_eq!(fixture.end(origin), 904);
     // Taken out of the origin's after the join, the fork is excused too.
@@ -380,7 +401,7 @@ fn nodes_taken_out_of_the_dependencies_need_not_join() {
     fixture.fork(origin, fork);
     assert_eq!(fixture.node(fork), 0);
     fixture.fork(fork, origin);
-    assert_eq!(fixture.update(origin, &[], DependencyUpdate::Set), 0);
+    assert_eq!(fixture.update_dependencies(origin, &[], DependencyUpdate::Set), 0);
     assert_eq!(fixture.end(origin), 0);
 }
 
@@ -393,7 +414,7 @@ fn a_query_that_would_lose_edge_data() {
     fixture.launch(stream, kernel, 1, 1, &[]).unwrap();
     let node = fixture.dependencies(stream)[0];
     let data = EdgeData { from_port: 1, to_port: 0, kind: EdgeKind::PROGRAMMATIC };
-    assert_eq!(fixture.update(stream, &[Dependency { node, data }], DependencyUpdate::Set), 0);
+    assert_eq!(fixture.update_dependencies(stream, &[Dependency { node, data }], DependencyUpdate::Set), 0);
     assert_eq!(status(fixture.info(stream, false)), 402);
     assert_eq!(fixture.info(stream, true).unwrap().edge_data, Some(vec![data]));
     assert_eq!(fixture.capture_status(stream), 1);

@@ -43,10 +43,8 @@ const UNSAFE_CALLS: &[(&str, Call)] = &[
     ("event query", |f, o| f.query_event(o.recorded)),
     ("event query, never recorded", |f, o| f.query_event(o.fresh)),
     ("event synchronize", |f, o| f.synchronize_event(o.recorded)),
-    ("module load", |f, _| {
-        let module: HostModule = [HostFunction::new("nothing", &[], |_, _| ())].into_iter().collect();
-        status(unsafe { f.driver.module_load(f.context, ModuleImage::Host(&module)) })
-    }),
+    ("allocate elsewhere", |f, o| status(unsafe { f.driver.allocate_async(f.context, 64, None, o.stream) })),
+    ("pool create", |f, _| status(f.driver.memory_pool_create(DeviceOrdinal(0), &MemoryPoolOptions::default()))),
     ("module unload", |f, o| status(unsafe { f.driver.module_unload(f.context, o.module) })),
     ("free", |f, o| status(unsafe { f.driver.free(f.context, o.memory) })),
     ("free pinned", |f, o| status(unsafe { f.driver.free_pinned(f.context, o.pinned) })),
@@ -157,19 +155,26 @@ fn safe_calls_do_no_harm() {
         unsafe { driver.stream_destroy(context, made) }.unwrap();
         fixture.read(memory, 16);
         unsafe { driver.memory_info(context) }.unwrap();
-        unsafe { driver.stream_id(context, stream) }.unwrap();
-        unsafe { driver.stream_flags(context, stream) }.unwrap();
+        unsafe { driver.stream_id(context, other) }.unwrap();
+        unsafe { driver.stream_flags(context, other) }.unwrap();
+        let module: HostModule = [HostFunction::new("nothing", &[], |_, _| ())].into_iter().collect();
+        unsafe { driver.module_load(context, ModuleImage::Host(&module)) }.unwrap();
         unsafe { driver.stream_priority(context, stream) }.unwrap();
         unsafe { driver.function_info(context, kernel) }.unwrap();
         fixture.launch(other, kernel, 1, 1, &[]).unwrap();
         fixture.fill(other, memory, 7, 16);
-        let pooled = unsafe { driver.allocate_async(context, 64, None, other) }.unwrap();
-        unsafe { driver.free_async(context, pooled, other) }.unwrap();
         // Refused for its argument, and not for the capture.
         let past_the_end = unsafe { driver.fill_async(context, memory, FillPattern::U8(0), 65, stream) };
         assert_eq!((status(past_the_end), fixture.capture_status(stream)), (1, 1));
-        assert_eq!((status(fixture.launch(stream, kernel, 0, 1, &[])), fixture.capture_status(stream)), (1, 1));
         assert_eq!(fixture.end(stream), 0, "{mode:?}");
+        // A launch that cannot be does harm, and so does asking the stream that captures for what it is.
+        fixture.begin(stream, mode);
+        assert_eq!((status(fixture.launch(stream, kernel, 0, 1, &[])), fixture.capture_status(stream)), (1, 2));
+        assert_eq!(fixture.end(stream), 901, "{mode:?}");
+        fixture.begin(stream, mode);
+        assert_eq!((status(unsafe { driver.stream_flags(context, stream) }), fixture.end(stream)), (900, 901));
+        fixture.begin(stream, mode);
+        assert_eq!((status(unsafe { driver.stream_id(context, stream) }), fixture.end(stream)), (900, 901));
     }
     fixture.free(memory);
 }

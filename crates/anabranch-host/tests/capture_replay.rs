@@ -311,3 +311,157 @@ fn any_order_that_the_edges_allow_does_the_same() {
     }
     setup.fixture.free(setup.cells);
 }
+
+#[test]
+fn what_is_captured_is_replayed() {
+    let mut random = Random(12);
+    for seed in [None, Some(1), Some(2)] {
+        let setup = Setup::new(seed);
+        let (driver, context) = (&setup.fixture.driver, setup.fixture.context);
+        for _ in 0..40 {
+            let program = random_program(&mut random, true);
+            let start: [u64; CELLS] = std::array::from_fn(|_| random.next());
+            let graph = setup.capture(&program);
+            let executable = setup.fixture.instantiate(graph);
+            unsafe { driver.graph_destroy(context, graph) }.unwrap();
+            setup.set(&start);
+            for _ in 0..3 {
+                setup.fixture.launch_graph(executable, setup.streams[0]).unwrap();
+            }
+            setup.fixture.synchronize_all().unwrap();
+            assert_eq!(setup.get(), expected(&program, start, 3), "{:?}", program.operations);
+            setup.fixture.destroy_executable(executable);
+        }
+        setup.fixture.free(setup.cells);
+    }
+}
+
+#[test]
+fn launches_are_not_captured() {
+    let setup = Setup::new(None);
+    let (driver, context) = (&setup.fixture.driver, setup.fixture.context);
+    let graph = setup.capture(&random_program(&mut Random(13), false));
+    let executable = setup.fixture.instantiate(graph);
+    for mode in [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed] {
+        let origin = setup.streams[0];
+        setup.fixture.begin(origin, mode);
+        let refused = setup.fixture.launch_graph(executable, origin).unwrap_err();
+        assert_eq!(refused.status, Status::STREAM_CAPTURE_UNSUPPORTED);
+        assert_eq!(setup.fixture.end(origin), 901);
+        setup.fixture.launch_graph(executable, origin).unwrap();
+    }
+    setup.fixture.synchronize_all().unwrap();
+    setup.fixture.destroy_executable(executable);
+    unsafe { driver.graph_destroy(context, graph) }.unwrap();
+    setup.fixture.free(setup.cells);
+}
+
+#[test]
+fn pageable_memory_is_read_at_each_launch() {
+    let setup = Setup::new(None);
+    let (driver, context) = (&setup.fixture.driver, setup.fixture.context);
+    let stream = setup.streams[0];
+    let mut values = Box::new([1u64; CELLS]);
+    let source = values.as_mut_ptr();
+    setup.fixture.begin(stream, CaptureMode::Global);
+    let copied =
+        unsafe { driver.copy_async(context, CopyKind::HostToDevice, setup.cells.0, source as u64, CELLS * 8, stream) };
+    copied.unwrap();
+    let graph = setup.fixture.end_with_graph(stream).unwrap();
+    let executable = setup.fixture.instantiate(graph);
+    for round in 0..3u64 {
+        unsafe { source.cast::<[u64; CELLS]>().write([round; CELLS]) };
+        setup.fixture.run_graph(executable, stream);
+        assert_eq!(setup.get(), [round; CELLS]);
+    }
+    setup.fixture.destroy_executable(executable);
+    setup.fixture.destroy_graph(graph);
+}
+
+#[test]
+fn external_events_connect_launches_with_streams() {
+    let setup = Setup::new(None);
+    let fixture = &setup.fixture;
+    let [stream, before, after] = [setup.streams[0], setup.streams[2], setup.streams[3]];
+    let (start, end) = (fixture.event(), fixture.event());
+    fixture.begin(stream, CaptureMode::Global);
+    assert_eq!(fixture.try_wait_flagged(stream, start, EventWaitFlags::EXTERNAL), 0);
+    setup.put(stream, Operation::Host(0));
+    assert_eq!(fixture.try_record(end, stream, EventRecordFlags::EXTERNAL), 0);
+    let graph = fixture.end_with_graph(stream).unwrap();
+    let executable = fixture.instantiate(graph);
+    for round in 0..4u64 {
+        setup.set(&[round; CELLS]);
+        let gate = fixture.gate(before);
+        setup.put(before, Operation::Fill(0, 10 * round));
+        fixture.record(start, before);
+        fixture.launch_graph(executable, stream).unwrap();
+        assert_eq!(fixture.query(stream), 600);
+        gate.open();
+        fixture.synchronize(stream).unwrap();
+        assert_eq!(fixture.query_event(end), 0);
+        fixture.wait(after, end);
+        setup.put(after, Operation::Copy(1, 0));
+        fixture.synchronize(after).unwrap();
+        assert_eq!(setup.get()[..3], [50 * round + 1, 50 * round + 1, round]);
+    }
+    fixture.destroy_executable(executable);
+    fixture.destroy_graph(graph);
+}
+
+#[test]
+fn memory_that_was_captured() {
+    let fixture = Fixture::new();
+    let (driver, context, stream) = (&fixture.driver, fixture.context, fixture.stream());
+    fixture.begin(stream, CaptureMode::Global);
+    let address = unsafe { driver.allocate_async(context, 64, None, stream) }.unwrap();
+    fixture.fill(stream, address, 7, 16);
+    let graph = fixture.end_with_graph(stream).unwrap();
+    let executable = fixture.instantiate(graph);
+    assert_eq!(support::status(fixture.try_instantiate(graph, InstantiateFlags::empty())), 801);
+    assert_eq!(support::status(unsafe { driver.graph_clone(context, graph) }), 801);
+    fixture.launch_graph(executable, stream).unwrap();
+    assert_eq!(support::status(fixture.launch_graph(executable, stream)), 1);
+    fixture.synchronize(stream).unwrap();
+    assert_eq!(fixture.read(address, 16), [7; 16]);
+    unsafe { driver.free_async(context, address, stream) }.unwrap();
+    fixture.launch_graph(executable, stream).unwrap();
+    // Another graph may free it.
+    fixture.begin(stream, CaptureMode::Global);
+    unsafe { driver.free_async(context, address, stream) }.unwrap();
+    let freeing = fixture.end_with_graph(stream).unwrap();
+    let free = fixture.instantiate(freeing);
+    fixture.launch_graph(free, stream).unwrap();
+    fixture.launch_graph(executable, stream).unwrap();
+    unsafe { driver.free_async(context, address, stream) }.unwrap();
+    fixture.synchronize(stream).unwrap();
+    for executable in [executable, free] {
+        fixture.destroy_executable(executable);
+    }
+    for graph in [graph, freeing] {
+        fixture.destroy_graph(graph);
+    }
+}
+
+#[test]
+fn launches_and_uploads_that_cannot_be_captured() {
+    let fixture = Fixture::new();
+    let (driver, context) = (&fixture.driver, fixture.context);
+    let (stream, blocking) = (fixture.stream(), fixture.blocking());
+    let graph = fixture.graph();
+    let executable = fixture.instantiate(graph);
+    fixture.begin(stream, CaptureMode::Relaxed);
+    fixture.launch_graph(executable, fixture.stream()).unwrap();
+    fixture.launch_graph(executable, StreamHandle::LEGACY).unwrap();
+    let upload = |stream| support::status(unsafe { driver.executable_upload(context, executable, stream) });
+    assert_eq!((upload(fixture.stream()), fixture.capture_status(stream)), (0, 1));
+    assert_eq!((upload(stream), fixture.capture_status(stream)), (900, 2));
+    assert_eq!(support::status(fixture.launch_graph(executable, stream)), 901);
+    assert_eq!(fixture.end(stream), 901);
+    fixture.begin(blocking, CaptureMode::Relaxed);
+    assert_eq!(support::status(fixture.launch_graph(executable, StreamHandle::LEGACY)), 906);
+    assert_eq!(fixture.end(blocking), 901);
+    fixture.synchronize_all().unwrap();
+    fixture.destroy_executable(executable);
+    fixture.destroy_graph(graph);
+}

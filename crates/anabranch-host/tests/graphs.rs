@@ -355,6 +355,86 @@ fn ten_thousand_nodes_run_in_chains_and_side_by_side() {
     }
 }
 
+#[test]
+fn a_graph_can_be_a_child_of_itself() {
+    let fixture = Fixture::new();
+    let (stream, log) = (fixture.stream(), Log::default());
+    let graph = fixture.graph();
+    let first = fixture.add_host(graph, &[], logger(&log, 1));
+    fixture.add(graph, &[first], NodeParameters::Child(graph));
+    fixture.add(graph, &[first], NodeParameters::Child(graph));
+    fixture.run_graph(fixture.instantiate(graph), stream);
+    assert_eq!(*log.lock().unwrap(), [1; 4]);
+}
+
+#[test]
+fn one_graph_waits_for_the_record_of_another() {
+    let fixture = Fixture::new();
+    let (one, two, event, log) = (fixture.stream(), fixture.stream(), fixture.event(), Log::default());
+    let (records, waits) = (fixture.graph(), fixture.graph());
+    let first = fixture.add_host(records, &[], logger(&log, 1));
+    fixture.add(records, &[first], NodeParameters::EventRecord(event));
+    let waited = fixture.add(waits, &[], NodeParameters::EventWait(event));
+    fixture.add_host(waits, &[waited], logger(&log, 2));
+    let (records, waits) = (fixture.instantiate(records), fixture.instantiate(waits));
+    let gate = fixture.gate(one);
+    fixture.launch_graph(records, one).unwrap();
+    fixture.launch_graph(waits, two).unwrap();
+    assert_eq!(fixture.query(two), 600);
+    gate.open();
+    fixture.synchronize(two).unwrap();
+    assert_eq!(*log.lock().unwrap(), [1, 2]);
+}
+
+#[test]
+fn a_node_that_waits_for_what_comes_after_its_launch_does_not_wait() {
+    let fixture = Fixture::new();
+    let (stream, event) = (fixture.stream(), fixture.event());
+    let graph = fixture.graph();
+    let waited = fixture.add(graph, &[], NodeParameters::EventWait(event));
+    fixture.add(graph, &[waited], NodeParameters::EventRecord(event));
+    let executable = fixture.instantiate(graph);
+    for _ in 0..3 {
+        let gate = fixture.gate(stream);
+        fixture.launch_graph(executable, stream).unwrap();
+        fixture.record(event, stream);
+        fixture.launch_graph(executable, stream).unwrap();
+        gate.open();
+        fixture.synchronize(stream).unwrap();
+    }
+}
+
+#[test]
+fn many_executables_run_in_many_streams_from_many_threads() {
+    let fixture = Fixture::with(anabranch_host::HostOptions { queue_limit: 64, ..SMALL });
+    let count = Arc::new(AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let streams = [fixture.stream(), fixture.blocking(), StreamHandle::PER_THREAD, StreamHandle::LEGACY];
+                let graph = fixture.graph();
+                let add = |before: &[GraphNodeHandle]| {
+                    let count = Arc::clone(&count);
+                    fixture.add_host(graph, before, move || {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    })
+                };
+                let first = add(&[]);
+                let middle: Vec<_> = (0..6).map(|_| add(&[first])).collect();
+                add(&middle);
+                let executable = fixture.instantiate(graph);
+                for round in 0..400 {
+                    fixture.launch_graph(executable, streams[round % 4]).unwrap();
+                }
+                fixture.destroy_executable(executable);
+                fixture.destroy_graph(graph);
+            });
+        }
+    });
+    fixture.synchronize_all().unwrap();
+    assert_eq!(count.load(Ordering::Relaxed), 4 * 400 * 8);
+}
+
 /// A small generator of numbers.
 struct Numbers(u64);
 

@@ -4,35 +4,13 @@
 //! Each call is made in turns by the library and through function pointers taken from the driver's library directly.
 //! Medians of the turns are compared. Without a CUDA device it says so and ends.
 
+mod support;
+
 use anabranch::hal::{EventHandle, FunctionHandle, StreamHandle};
 use anabranch::{BackendKind, Context, EventFlags, Instance, LaunchConfig, Module, Stream};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::{c_int, c_uint, c_void};
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
-
-/// Counts allocations.
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is the system allocator's own.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use support::compare;
 
 type Launch = unsafe extern "C" fn(
     usize,
@@ -79,55 +57,6 @@ impl Bare {
     }
 }
 
-/// Median nanoseconds a call of the two, measured in turns.
-fn compare(
-    name: &str,
-    calls: u32,
-    turns: u32,
-    mut settle: impl FnMut(),
-    mut bare: impl FnMut(),
-    mut ours: impl FnMut(),
-) {
-    let mut time = |work: &mut dyn FnMut()| {
-        settle();
-        let start = Instant::now();
-        for _ in 0..calls {
-            work();
-        }
-        start.elapsed().as_secs_f64() * 1e9 / f64::from(calls)
-    };
-    let (mut bare_times, mut our_times) = (Vec::new(), Vec::new());
-    for _ in 0..3 {
-        time(&mut bare);
-        time(&mut ours);
-    }
-    for turn in 0..turns {
-        // Who goes first changes, since whoever goes second finds the caches warmer.
-        if turn % 2 == 0 {
-            bare_times.push(time(&mut bare));
-            our_times.push(time(&mut ours));
-        } else {
-            our_times.push(time(&mut ours));
-            bare_times.push(time(&mut bare));
-        }
-    }
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
-    for _ in 0..calls {
-        ours();
-    }
-    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
-    let median = |times: &mut Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
-    };
-    let (bare, ours) = (median(&mut bare_times), median(&mut our_times));
-    println!(
-        "{name:<34} {bare:>9.1} ns bare {ours:>9.1} ns here  {:>+7.1} ns  {:>+6.2} %  {allocations} allocations",
-        ours - bare,
-        (ours / bare - 1.0) * 100.0
-    );
-}
-
 fn main() -> anabranch::Result<()> {
     let instance = Instance::new()?;
     let Some(device) = instance.devices().iter().find(|device| device.backend() == BackendKind::Cuda) else {
@@ -163,6 +92,28 @@ fn measure(context: &Context, bare: &Bare, turns: u32) -> anabranch::Result<()> 
         let _ = stream.synchronize().and(other.synchronize());
     };
 
+    // Before anything else is measured, of a stream that is idle: behind other work a query costs many times as much, of
+    // which nothing is the library's.
+    stream.record(&event)?;
+    compare(
+        "query a stream",
+        2000,
+        turns,
+        settle,
+        // SAFETY: the stream is live.
+        || _ = black_box(unsafe { (bare.query_stream)(raw) }),
+        || _ = black_box(stream.query().is_ok()),
+    );
+    compare(
+        "query an event",
+        2000,
+        turns,
+        settle,
+        // SAFETY: the event is live.
+        || _ = black_box(unsafe { (bare.query_event)(raw_event) }),
+        || _ = black_box(event.query().is_ok()),
+    );
+
     let launch = |function: FunctionHandle, arguments: &[*const c_void]| {
         // SAFETY: the function and the stream are live, and the arguments those that it declares.
         black_box(unsafe {
@@ -197,6 +148,21 @@ fn measure(context: &Context, bare: &Bare, turns: u32) -> anabranch::Result<()> 
             black_box(unsafe { stream.launch(&three, &config, (&a, &mut b, count)) }.is_ok());
         },
     );
+    // What the order between streams costs where there is nothing to order. Here the first of the two is the library, too.
+    compare(
+        "launch, addresses, then buffers",
+        400,
+        turns,
+        settle,
+        || {
+            // SAFETY: the kernel does nothing with its arguments.
+            black_box(unsafe { stream.launch(&three, &config, (address_a, address_b, count)) }.is_ok());
+        },
+        || {
+            // SAFETY: the kernel does nothing with its arguments.
+            black_box(unsafe { stream.launch(&three, &config, (&a, &mut b, count)) }.is_ok());
+        },
+    );
     compare(
         "record an event",
         2000,
@@ -215,24 +181,6 @@ fn measure(context: &Context, bare: &Bare, turns: u32) -> anabranch::Result<()> 
         // SAFETY: the event and the stream are live.
         || _ = black_box(unsafe { (bare.wait)(raw_other, raw_event, 0) }),
         || _ = black_box(other.wait_event(&event).is_ok()),
-    );
-    compare(
-        "query a stream",
-        2000,
-        turns,
-        settle,
-        // SAFETY: the stream is live.
-        || _ = black_box(unsafe { (bare.query_stream)(raw) }),
-        || _ = black_box(stream.query().is_ok()),
-    );
-    compare(
-        "query an event",
-        2000,
-        turns,
-        settle,
-        // SAFETY: the event is live.
-        || _ = black_box(unsafe { (bare.query_event)(raw_event) }),
-        || _ = black_box(event.query().is_ok()),
     );
     compare(
         "launch and synchronise",

@@ -3,10 +3,15 @@
 //! * `enqueue`: putting an operation into a stream that is held up, so that nothing runs meanwhile.
 //! * `in order`: a million operations through one stream, until all are done.
 //! * `round trip`: one operation, queued, run and waited for.
+//! * `graph`: 100 empty kernels as one launch of a graph, beside as many launches: putting them into a stream that is held
+//!   up, and until all are done.
 
 #![allow(missing_docs, reason = "criterion's macro makes a public function")]
 
-use anabranch::{Context, Instance, Signal, Stream, WaitCondition};
+use anabranch::{
+    CaptureMode, Context, ExecutableGraph, HostFunction, HostModule, Instance, Kernel, LaunchConfig, Module, Signal,
+    Stream, WaitCondition,
+};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -225,9 +230,125 @@ fn round_trip(criterion: &mut Criterion) {
     black_box(COUNTER.load(Ordering::Relaxed));
 }
 
+/// Kernels of a graph.
+const KERNELS: u64 = 100;
+
+/// Launches of a graph, or of as many kernels, in a row.
+const LAUNCHES: u64 = 100;
+
+struct EmptyKernels {
+    stream: Stream,
+    others: Vec<Stream>,
+    signal: Signal,
+    kernel: Kernel,
+    config: LaunchConfig,
+}
+
+impl EmptyKernels {
+    fn new(context: &Context) -> Self {
+        let make = || -> anabranch::Result<_> {
+            let module = HostModule::new().with_function(HostFunction::new("nothing", &[], |_, _| {}));
+            Ok(Self {
+                stream: context.create_stream()?,
+                others: (0..3).map(|_| context.create_stream()).collect::<anabranch::Result<_>>()?,
+                signal: context.create_signal()?,
+                kernel: Module::load_host(context, &module)?.kernel("nothing")?,
+                config: LaunchConfig::new(1, 1),
+            })
+        };
+        make().expect("streams and a kernel")
+    }
+
+    fn launch(&self, stream: &Stream) -> anabranch::Result<()> {
+        // SAFETY: the kernel does nothing.
+        unsafe { stream.launch(&self.kernel, &self.config, ()) }
+    }
+
+    fn one_by_one(&self) {
+        (0..KERNELS).try_for_each(|_| self.launch(&self.stream)).expect("queued");
+    }
+
+    fn chain(&self) -> ExecutableGraph {
+        let captured = self
+            .stream
+            .capture_executable(CaptureMode::Global, |scope| (0..KERNELS).try_for_each(|_| self.launch(scope)));
+        captured.expect("a graph")
+    }
+
+    fn four_chains(&self) -> ExecutableGraph {
+        let captured = self.stream.capture_executable(CaptureMode::Global, |scope| {
+            self.others.iter().try_for_each(|other| scope.fork(other))?;
+            for _ in 0..KERNELS / 4 {
+                self.launch(scope)?;
+                self.others.iter().try_for_each(|other| self.launch(other))?;
+            }
+            self.others.iter().try_for_each(|other| scope.join(other))
+        });
+        captured.expect("a graph")
+    }
+
+    /// Time to put launches in behind something that holds them up.
+    fn enqueue(&self, iterations: u64, launch: impl Fn()) -> Duration {
+        let mut total = Duration::ZERO;
+        let mut left = iterations;
+        while left > 0 {
+            let count = left.min(LAUNCHES);
+            self.signal.set(0);
+            self.stream.wait_signal(&self.signal, WaitCondition::GreaterOrEqual, 1).expect("queued");
+            let start = Instant::now();
+            (0..count).for_each(|_| launch());
+            total += start.elapsed();
+            self.signal.set(1);
+            self.stream.synchronize().expect("done");
+            left -= count;
+        }
+        total
+    }
+
+    /// Time until launches are done.
+    fn run(&self, launch: impl Fn()) {
+        (0..LAUNCHES).for_each(|_| launch());
+        self.stream.synchronize().expect("done");
+    }
+}
+
+fn graph(criterion: &mut Criterion) {
+    let kernels = EmptyKernels::new(&host());
+    let (chain, four_chains) = (kernels.chain(), kernels.four_chains());
+    let one_by_one = || kernels.one_by_one();
+    let launch_chain = || chain.launch(&kernels.stream).expect("queued");
+    let launch_four_chains = || four_chains.launch(&kernels.stream).expect("queued");
+    let ways: [(&str, &dyn Fn()); 3] =
+        [("one by one", &one_by_one), ("chain", &launch_chain), ("four chains", &launch_four_chains)];
+
+    let mut group = criterion.benchmark_group("graph enqueue");
+    group.throughput(Throughput::Elements(KERNELS));
+    for (name, launch) in ways {
+        group.bench_function(name, |bencher| bencher.iter_custom(|iterations| kernels.enqueue(iterations, launch)));
+    }
+    group.finish();
+    let mut group = criterion.benchmark_group("graph done");
+    group.throughput(Throughput::Elements(KERNELS * LAUNCHES)).sample_size(20);
+    for (name, launch) in ways {
+        group.bench_function(name, |bencher| bencher.iter(|| kernels.run(launch)));
+    }
+    group.finish();
+    let mut group = criterion.benchmark_group("graph round trip");
+    group.throughput(Throughput::Elements(KERNELS));
+    for (name, launch) in ways {
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                launch();
+                kernels.stream.synchronize().expect("done");
+            });
+        });
+    }
+    group.finish();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
-    targets = enqueue, in_order, round_trip
+    targets = enqueue, in_order, round_trip, graph
 }
 criterion_main!(benches);

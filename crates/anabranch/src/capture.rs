@@ -1,13 +1,19 @@
 //! Capture: work put into streams becomes a graph instead of running.
 
+mod conditional;
 mod mode;
+mod part;
 mod scope;
 mod state;
+mod uses;
 
 pub use mode::CaptureModeGuard;
 pub use scope::CaptureScope;
 
+pub(crate) use mode::unprohibited;
+use part::Part;
 pub(crate) use state::{CaptureSlot, CaptureState};
+pub(crate) use uses::Clock;
 
 use crate::context::other_context;
 use crate::error::{Error, Result, ResultExt};
@@ -44,10 +50,15 @@ impl Stream {
     /// # Errors
     /// 900 for the legacy default stream; 401 when the stream captures already.
     pub fn begin_capture(&self, mode: CaptureMode) -> Result<()> {
+        self.begin_capture_within(mode, None)
+    }
+
+    /// As [`begin_capture`](Self::begin_capture), perhaps of a part of another capture.
+    fn begin_capture_within(&self, mode: CaptureMode, outer: Option<Arc<CaptureState>>) -> Result<()> {
         let operation = "beginning a capture";
         let (core, handle) = (self.core(), self.core().handle(operation)?);
         let (driver, context) = (core.context().driver(), core.context().handle());
-        let state = CaptureState::new(core, None, None);
+        let state = CaptureState::new(core, None, outer);
         core.begin_capture(&state, || {
             // SAFETY: the stream is live while it is borrowed.
             unsafe { driver.stream_begin_capture(context, handle, mode) }.during(operation, || core.place())
@@ -67,7 +78,7 @@ impl Stream {
         dependencies: impl Dependencies,
         mode: CaptureMode,
     ) -> Result<(), (Error, Graph)> {
-        match self.begin_capture_to_object(graph.object(), &dependencies.list(), mode, None) {
+        match self.begin_capture_to_object(graph.object(), &dependencies.list(), mode) {
             Ok(()) => Ok(()),
             Err(error) => Err((error, graph)),
         }
@@ -78,7 +89,6 @@ impl Stream {
         object: &Arc<GraphObject>,
         dependencies: &[(Node, EdgeData)],
         mode: CaptureMode,
-        outer: Option<Arc<CaptureState>>,
     ) -> Result<()> {
         let operation = "beginning a capture to a graph";
         let (core, handle) = (self.core(), self.core().handle(operation)?);
@@ -88,7 +98,7 @@ impl Stream {
         }
         let graph_state = object.lock();
         let dependencies = object.dependencies(&graph_state, dependencies, operation)?;
-        let state = CaptureState::new(core, Some(object), outer);
+        let state = CaptureState::new(core, Some(object), None);
         core.begin_capture(&state, || {
             // SAFETY: the stream is live while it is borrowed. The capture's state keeps the graph, which nobody else uses:
             // it was moved, or is borrowed mutably, by whoever captures into it.
@@ -105,6 +115,11 @@ impl Stream {
     /// it began on another stream, where it then has to be ended; 908 when it began on another thread; 401 when the stream
     /// does not capture.
     pub fn end_capture(&self) -> Result<Graph> {
+        self.end_capture_as_part().map(|part| part.graph)
+    }
+
+    /// Ends the capture, and returns the graph with the conditions that stand in it for conditional nodes.
+    fn end_capture_as_part(&self) -> Result<Part> {
         let operation = "ending a capture";
         let core = self.core();
         let handle = core.handle(operation)?;
@@ -118,12 +133,13 @@ impl Stream {
             return ended.map(|graph| {
                 // SAFETY: the driver has just handed the graph over. What its nodes refer to is the business of whoever
                 // began the capture through a handle, which is unsafe to have.
-                unsafe { Graph::from_raw(&self.context(), graph) }
+                let graph = unsafe { Graph::from_raw(&self.context(), graph) };
+                Part { graph, conditions: Vec::new() }
             });
         };
         let finished = state.finish();
         match ended {
-            Ok(graph) => finished.into_graph(core.context(), graph),
+            Ok(graph) => Ok(finished.into_graph(core.context(), graph)),
             Err(error) => {
                 finished.failed();
                 Err(error)

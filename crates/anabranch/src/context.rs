@@ -5,10 +5,11 @@ use crate::device::Device;
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::event::Event;
+use crate::graph::ConditionalSetter;
 use crate::reaper;
 use crate::stream::{Stream, StreamCore};
 use crate::trace;
-use anabranch_hal::{ContextFlags, ContextHandle, Driver, EventFlags, MemoryInfo, Status, StreamFlags};
+use anabranch_hal::{ContextFlags, ContextHandle, Driver, EventFlags, FunctionHandle, MemoryInfo, Status, StreamFlags};
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -30,6 +31,7 @@ pub(crate) struct ContextCore {
     /// Streams that may still have work in flight, for whoever must outlast all of it (modules).
     streams: Mutex<Vec<Weak<StreamCore>>>,
     completion: ContextCompletion,
+    conditional_setter: ConditionalSetter,
 }
 
 impl Context {
@@ -60,6 +62,7 @@ impl Context {
             owned,
             streams: Mutex::new(Vec::new()),
             completion: ContextCompletion::default(),
+            conditional_setter: ConditionalSetter::default(),
         };
         Self { core: Arc::new(core) }
     }
@@ -224,6 +227,11 @@ impl ContextCore {
         ))
     }
 
+    /// The kernel of the library that sets the value of a conditional node.
+    pub(crate) fn conditional_setter(self: &Arc<Self>) -> Result<FunctionHandle> {
+        self.conditional_setter.function(self)
+    }
+
     /// Remembers a stream for [`streams`](Self::streams), and forgets those that are gone.
     pub(crate) fn remember(&self, stream: &Arc<StreamCore>) {
         let mut streams = self.streams.lock();
@@ -235,7 +243,13 @@ impl ContextCore {
 
     /// Whether no stream that is known here has work at the moment.
     pub(crate) fn is_idle(&self) -> bool {
-        self.streams().iter().all(|stream| match stream.checkpoint() {
+        // Work is not recorded in the legacy stream beside the capture of a blocking one, which that would spoil.
+        let is_shut = |stream: &StreamCore| {
+            stream.raw().is_legacy() &&
+                // SAFETY: default streams are always live.
+                unsafe { self.driver().stream_capture_status(self.handle(), stream.raw()) }.is_err()
+        };
+        self.streams().iter().filter(|stream| !is_shut(stream)).all(|stream| match stream.checkpoint() {
             Ok(event) => event.is_none_or(|event| event.is_over()),
             Err(_) => true,
         })
@@ -252,7 +266,13 @@ impl Drop for ContextCore {
         let (driver, handle, owned) = (self.driver.clone(), self.handle, self.owned);
         let device = self.device.clone();
         let events = self.completion.close();
+        let setter = self.conditional_setter.take();
         reaper::later(move || {
+            if let Some(module) = setter {
+                // SAFETY: graphs keep their context, so none is left that could launch from the module.
+                let result = unsafe { driver.module_unload(handle, module) };
+                drop_error::report(result.during("unloading a module", || device.to_string()));
+            }
             trace::span!("closing a context", %device);
             for event in events {
                 // SAFETY: the events were the context's own, and nobody is left to use them. On a lost context, the only one

@@ -5,8 +5,8 @@ use crate::device_name::DeviceName;
 use crate::error::{Error, Result, ResultExt};
 use crate::memory::MemoryPool;
 use anabranch_hal::{
-    BackendKind, Capabilities, ContextFlags, DeviceOrdinal, DeviceProperties, Driver, DriverVersion, MemoryPoolOptions,
-    PriorityRange, Status,
+    BackendKind, Capabilities, ContextFlags, DeviceOrdinal, DeviceProperties, Driver, DriverVersion,
+    GraphMemoryAttribute, MemoryPoolOptions, PriorityRange, Status,
 };
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -115,6 +115,34 @@ impl Device {
     /// 801 where the device has no pools.
     pub fn create_memory_pool(&self, options: &MemoryPoolOptions) -> Result<MemoryPool> {
         MemoryPool::create(self, options)
+    }
+
+    /// A number about the memory that graphs of this device own. Follows `cuDeviceGetGraphMemAttribute`.
+    ///
+    /// # Errors
+    /// 801 where graphs do not allocate.
+    pub fn graph_memory_attribute(&self, attribute: GraphMemoryAttribute) -> Result<u64> {
+        self.driver()
+            .graph_memory_attribute(self.ordinal(), attribute)
+            .during("asking about the memory of graphs", || self.to_string())
+    }
+
+    /// Starts one of the two highest numbers anew, from what is used or reserved now.
+    ///
+    /// # Errors
+    /// 1 for the other numbers; 801 where graphs do not allocate.
+    pub fn reset_graph_memory_high(&self, attribute: GraphMemoryAttribute) -> Result<()> {
+        self.driver()
+            .graph_memory_reset(self.ordinal(), attribute)
+            .during("starting a number about the memory of graphs anew", || self.to_string())
+    }
+
+    /// Gives memory that graphs own and do not use back to the device. Follows `cuDeviceGraphMemTrim`.
+    ///
+    /// # Errors
+    /// 801 where graphs do not allocate.
+    pub fn trim_graph_memory(&self) -> Result<()> {
+        self.driver().graph_memory_trim(self.ordinal()).during("trimming the memory of graphs", || self.to_string())
     }
 
     /// The driver underneath, for what this library does not offer. Its methods are `unsafe`.

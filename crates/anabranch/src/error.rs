@@ -248,6 +248,15 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
+/// Names as a sentence lists them: `a, b and c`.
+pub(crate) fn list(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
 /// Names the operation of a driver's call that failed, and where it was made.
 pub(crate) trait ResultExt<T> {
     fn during(self, operation: &'static str, place: impl FnOnce() -> String) -> Result<T>;

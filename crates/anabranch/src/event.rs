@@ -1,12 +1,12 @@
 //! Events: points in the work of streams.
 
-use crate::capture::CaptureState;
+use crate::capture::{CaptureState, Clock};
 use crate::completion::RecordSlot;
 use crate::context::{Context, ContextCore};
 use crate::drop_error;
 use crate::error::{Result, ResultExt};
 use crate::reaper;
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamCore};
 use crate::trace;
 use anabranch_hal::{EventFlags, EventHandle, EventRecordFlags, InterprocessEventHandle, Status};
 use parking_lot::Mutex;
@@ -32,7 +32,7 @@ pub struct Event {
 #[derive(Default)]
 struct CapturedIn {
     any: AtomicBool,
-    state: Mutex<Weak<CaptureState>>,
+    state: Mutex<(Weak<CaptureState>, Clock)>,
 }
 
 /// An event's handle, owned.
@@ -191,19 +191,33 @@ impl Event {
         &self.awaited
     }
 
-    /// The capture that its last record belongs to, if that goes on.
+    /// The capture that its last record belongs to, if that goes on, and how far the stream had followed others in it.
     #[inline(always)]
-    pub(crate) fn capture(&self) -> Option<Arc<CaptureState>> {
-        if self.captured.any.load(Ordering::Acquire) { self.captured.state.lock().upgrade() } else { None }
+    pub(crate) fn capture(&self) -> Option<(Arc<CaptureState>, Clock)> {
+        if self.captured.any.load(Ordering::Acquire) { self.captured.get() } else { None }
     }
 
-    /// Notes which capture, if any, the event was just recorded in.
+    /// Notes which capture, if any, the event was just recorded in, on which stream.
     #[inline(always)]
-    pub(crate) fn recorded_in(&self, capture: Option<&Arc<CaptureState>>) {
+    pub(crate) fn recorded_in(&self, capture: Option<&Arc<CaptureState>>, stream: &StreamCore) {
         if capture.is_some() || self.captured.any.load(Ordering::Relaxed) {
-            *self.captured.state.lock() = capture.map(Arc::downgrade).unwrap_or_default();
-            self.captured.any.store(capture.is_some(), Ordering::Release);
+            self.captured.set(capture, stream);
         }
+    }
+}
+
+impl CapturedIn {
+    #[cold]
+    fn get(&self) -> Option<(Arc<CaptureState>, Clock)> {
+        let state = self.state.lock();
+        Some((state.0.upgrade()?, state.1.clone()))
+    }
+
+    #[cold]
+    fn set(&self, capture: Option<&Arc<CaptureState>>, stream: &StreamCore) {
+        let state = capture.map(|capture| (Arc::downgrade(capture), capture.clock(stream)));
+        *self.state.lock() = state.unwrap_or_default();
+        self.any.store(capture.is_some(), Ordering::Release);
     }
 }
 

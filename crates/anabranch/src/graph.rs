@@ -1,6 +1,7 @@
 //! Graphs: work described once, and launched many times.
 
 mod conditional;
+mod conditional_setter;
 mod describe;
 mod executable;
 mod node;
@@ -15,6 +16,7 @@ pub use executable::{ExecutableGraph, UpdateError};
 pub use node::{Dependencies, Node};
 pub use work::NodeWork;
 
+pub(crate) use conditional_setter::{ConditionalSetter, setting_kernel};
 pub(crate) use node::NodeTable;
 pub(crate) use object::{GraphObject, GraphState, next_graph_number};
 pub(crate) use parts::GraphParts;
@@ -483,18 +485,24 @@ fn prepare(object: &GraphObject, state: &mut GraphState, work: &NodeWork<'_>, op
     {
         return Err(crate::context::other_context(operation, "work", object.place()));
     }
+    if let Some(conditional) = work.conditional
+        && !object.owns(conditional.graph)
+    {
+        return Err(Error::argument(
+            Status::INVALID_VALUE,
+            operation,
+            "the conditional value belongs to another graph",
+        )
+        .at(object.place()));
+    }
     for (memory, access) in &work.memory {
         object.keep_memory(state, memory, *access, operation)?;
     }
     for kept in &work.kept {
-        object.retain(kept.clone())?;
+        object.keep(state, kept.clone());
     }
     if let Some(child) = work.child.as_ref().filter(|child| !std::ptr::eq(&raw const ***child, object)) {
-        // The driver keeps what the child keeps; this is for the order of launches.
-        let child = child.lock();
-        for (memory, access) in child.parts.memory() {
-            object.keep_memory(state, memory, *access, operation)?;
-        }
+        object.keep_parts(state, &child.lock().parts);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::compiler::Compiler;
 use crate::device::Device;
 use crate::device_name::DeviceName;
-use crate::error::{Error, ErrorKind, Result, ResultExt};
+use crate::error::{Error, ErrorKind, Result, ResultExt, list};
 use crate::trace;
 use anabranch_hal::{Absence, BackendKind, DeviceOrdinal, Driver, Status};
 use std::sync::Arc;
@@ -221,8 +221,13 @@ impl Instance {
             Some(absent) => Error::absent(operation, &absent.absence),
             None => {
                 let names: Vec<String> = self.devices.iter().map(ToString::to_string).collect();
+                let there_are = match &names[..] {
+                    [] => "there is no other either".to_owned(),
+                    [only] => format!("the only one is {only}"),
+                    several => format!("there are {}", list(several)),
+                };
                 Error::new(ErrorKind::Absent, Status::INVALID_DEVICE, operation)
-                    .with_message(format!("there is no such device; there are {}", names.join(", ")))
+                    .with_message(format!("there is no such device; {there_are}"))
             }
         };
         Err(error.at(name.to_string()))

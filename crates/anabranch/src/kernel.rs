@@ -7,7 +7,7 @@ pub use arguments::{KernelArgument, KernelArguments, Scalar};
 pub use config::{Dimensions, LaunchConfig};
 
 use crate::context::{ContextCore, other_context};
-use crate::error::{Error, ErrorKind, Result, ResultExt};
+use crate::error::{Error, ErrorKind, Result, ResultExt, list};
 use crate::module::{Module, ModuleCore};
 use crate::stream::Stream;
 use crate::trace;
@@ -41,7 +41,8 @@ impl Kernel {
                 let names = module.kernel_names().unwrap_or_default();
                 let list = match names.len() {
                     0 => "see the names in the PTX; C++ names are mangled unless declared extern \"C\"".to_owned(),
-                    _ => format!("there are {}", names.join(", ")),
+                    1 => format!("its only one is `{}`", names[0]),
+                    _ => format!("it has {}", list(&names)),
                 };
                 return Err(Error::new(ErrorKind::Argument, Status::NOT_FOUND, operation)
                     .with_message(format!("the module has no kernel `{name}`; {list}"))
@@ -183,8 +184,8 @@ impl Stream {
         }
         let handle = core.handle(operation)?;
         arguments.prepare(self, operation)?;
-        if let Some(capture) = core.capture() {
-            capture.keep(&kernel.inner.module);
+        if core.is_capturing() {
+            core.capture_slot().keep(&kernel.inner.module);
         }
         arguments.with(|values, sizes, ranges| {
             kernel.check(sizes)?;

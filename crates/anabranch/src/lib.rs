@@ -1,5 +1,5 @@
-//! Queues of GPU work: streams, events, stream-ordered memory and kernel launches, on NVIDIA GPUs and on a *software
-//! device* that has the same semantics with no GPU at all.
+//! Queues of GPU work: streams, events, graphs, stream-ordered memory and kernel launches, on NVIDIA GPUs and on a
+//! *software device* that has the same semantics with no GPU at all.
 //!
 //! ```
 //! use anabranch::Instance;
@@ -18,6 +18,7 @@
 //! * [`Instance`], [`Device`], [`Context`]: what there is.
 //! * [`Stream`], [`Event`]: work in order, and order between streams.
 //! * [`Completion`], [`Enqueued`], [`Pipeline`]: work awaited by tasks, on any executor.
+//! * [`Stream::capture`], [`Graph`], [`ExecutableGraph`]: work described once, and launched many times.
 //! * [`Buffer`], [`PinnedBuffer`], [`ManagedBuffer`], [`MemoryPool`]: memory that safe code cannot free, move or race
 //!   while queued work uses it.
 //! * [`Module`], [`Kernel`], [`Compiler`], [`DualModule`]: code, for GPUs and as Rust closures.
@@ -44,6 +45,9 @@ pub use anabranch_hal::{
     SharedMemory, Status, StreamFlags, StreamHandle, SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags,
     WriteValueFlags,
 };
+
+/// What the elements of buffers and the values of [`Scalar`] implement.
+pub use bytemuck;
 
 mod capture;
 mod compiler;

@@ -1,7 +1,5 @@
 //! What Warp, `cuda.core`, CuPy, Mojo, other Rust crates and the CUDA driver API call the things of this library.
 //!
-//! Capture and graphs are not part of this version; the rows that belong to them are left out.
-//!
 //! # Warp: `warp.Stream`
 //!
 //! | Warp | here |
@@ -16,6 +14,11 @@
 //! | `is_complete` | [`Stream::is_complete`](crate::Stream::is_complete) |
 //! | `priority` | [`Stream::priority`](crate::Stream::priority) |
 //! | `ScopedStream(stream)` | [`Stream::enter`](crate::Stream::enter) |
+//! | `is_capturing` | [`Stream::is_capturing`](crate::Stream::is_capturing) |
+//! | `ScopedCapture(stream=s)`, `capture_begin`, `capture_end` | [`Stream::capture`](crate::Stream::capture), [`begin_capture`](crate::Stream::begin_capture), [`end_capture`](crate::Stream::end_capture) |
+//! | `capture_if`, `capture_while` | [`CaptureScope::capture_if`](crate::CaptureScope::capture_if), [`capture_if_else`](crate::CaptureScope::capture_if_else), [`capture_while`](crate::CaptureScope::capture_while) |
+//! | `capture_launch(graph, stream)` | [`ExecutableGraph::launch`](crate::ExecutableGraph::launch) |
+//! | `capture_debug_dot_print` | [`Graph::to_dot`](crate::Graph::to_dot) |
 //!
 //! # `cuda.core`: `Stream`
 //!
@@ -31,6 +34,7 @@
 //! | `handle` | [`Stream::as_raw`](crate::Stream::as_raw) |
 //! | `is_nonblocking` | [`Stream::is_non_blocking`](crate::Stream::is_non_blocking) |
 //! | `priority` | [`Stream::priority`](crate::Stream::priority) |
+//! | `create_graph_builder()` | [`Stream::capture`](crate::Stream::capture), which is a graph builder that ends itself |
 //!
 //! # CuPy: `cupy.cuda.Stream`
 //!
@@ -50,6 +54,9 @@
 //! | `synchronize()` | [`Stream::synchronize`](crate::Stream::synchronize) |
 //! | `wait_event(event)` | [`Stream::wait_event`](crate::Stream::wait_event) |
 //! | `done` | [`Stream::is_complete`](crate::Stream::is_complete) |
+//! | `begin_capture(mode)`, `end_capture()` | [`Stream::capture`](crate::Stream::capture), [`begin_capture`](crate::Stream::begin_capture), [`end_capture`](crate::Stream::end_capture); CuPy's default mode is `Relaxed` |
+//! | `is_capturing()` | [`Stream::is_capturing`](crate::Stream::is_capturing) |
+//! | `graph.launch(stream)`, `graph.upload(stream)` | [`ExecutableGraph::launch`](crate::ExecutableGraph::launch), [`upload`](crate::ExecutableGraph::upload) |
 //! | `ptr`, `device_id`, `priority`, `is_non_blocking` | [`as_raw`](crate::Stream::as_raw), [`device`](crate::Stream::device), [`priority`](crate::Stream::priority), [`is_non_blocking`](crate::Stream::is_non_blocking) |
 //! | `==` | `==`; the order `<` of handles means nothing and is left out, and hashing is by identity |
 //!
@@ -64,6 +71,14 @@
 //! [`priority`](crate::Stream::priority), [`id`](crate::Stream::id), [`device`](crate::Stream::device),
 //! [`context`](crate::Stream::context), [`as_raw`](crate::Stream::as_raw). What differs: `id` and `device` cannot fail,
 //! `context` returns a clone, and dropping never blocks.
+//!
+//! | there | here |
+//! |---|---|
+//! | `capture`, `capture_executable`, `capture_executable_with_flags` | [`Stream::capture`](crate::Stream::capture), [`capture_executable`](crate::Stream::capture_executable), [`capture_executable_with_flags`](crate::Stream::capture_executable_with_flags) |
+//! | `begin_capture`, `end_capture`, `capture_status`, `capture_info` | [`Stream::begin_capture`](crate::Stream::begin_capture), [`end_capture`](crate::Stream::end_capture), [`capture_status`](crate::Stream::capture_status), [`capture_info`](crate::Stream::capture_info) |
+//! | `begin_capture_to_graph`, `…_with_data`, `…_with_dependencies` | [`Stream::capture_into`](crate::Stream::capture_into), [`begin_capture_to_graph`](crate::Stream::begin_capture_to_graph), which take nodes with or without [`EdgeData`](crate::EdgeData), and are safe |
+//! | `update_capture_dependencies` and its kin | [`Stream::update_capture_dependencies`](crate::Stream::update_capture_dependencies), likewise |
+//! | `GraphNode`, `GraphDependency`, `GraphEdgeData` | [`Node`](crate::Node), a pair of a node and [`EdgeData`](crate::EdgeData) |
 //!
 //! # Mojo: `DeviceStream`
 //!
@@ -100,3 +115,13 @@
 //! | `cuModuleLoadDataEx`, `cuModuleGetFunction` | [`Module::load_ptx`](crate::Module::load_ptx), [`load_binary`](crate::Module::load_binary), [`Module::kernel`](crate::Module::kernel) |
 //! | `cuLaunchKernel`, `cuLaunchKernelEx` | [`Stream::launch`](crate::Stream::launch) |
 //! | NVRTC | [`Compiler`](crate::Compiler) |
+//! | `cuStreamBeginCapture`, `…ToGraph`, `cuStreamEndCapture` | [`Stream::capture`](crate::Stream::capture), [`capture_into`](crate::Stream::capture_into) |
+//! | `cuStreamIsCapturing`, `cuStreamGetCaptureInfo`, `cuStreamUpdateCaptureDependencies` | [`Stream::capture_status`](crate::Stream::capture_status), [`capture_info`](crate::Stream::capture_info), [`update_capture_dependencies`](crate::Stream::update_capture_dependencies) |
+//! | `cuThreadExchangeStreamCaptureMode` | [`Context::exchange_capture_mode`](crate::Context::exchange_capture_mode) |
+//! | `cuGraphCreate`, `cuGraphAdd…Node` | [`Context::create_graph`](crate::Context::create_graph), [`Graph::add`](crate::Graph::add) with a [`NodeWork`](crate::NodeWork) |
+//! | `cuGraphAddMemAllocNode`, `cuGraphAddMemFreeNode` | [`Graph::add_allocation`](crate::Graph::add_allocation), [`add_free`](crate::Graph::add_free) |
+//! | `cuGraphConditionalHandleCreate` | [`Graph::create_conditional`](crate::Graph::create_conditional), [`add_conditional`](crate::Graph::add_conditional) |
+//! | `cuGraphInstantiate`, `cuGraphUpload`, `cuGraphLaunch` | [`Graph::instantiate`](crate::Graph::instantiate), [`ExecutableGraph::upload`](crate::ExecutableGraph::upload), [`launch`](crate::ExecutableGraph::launch) |
+//! | `cuGraphExecUpdate`, `cuGraphExec…NodeSetParams`, `cuGraphNodeSetEnabled` | [`ExecutableGraph::update`](crate::ExecutableGraph::update), [`set_node`](crate::ExecutableGraph::set_node), [`set_node_enabled`](crate::ExecutableGraph::set_node_enabled) |
+//! | `cuGraphDebugDotPrint` | [`Graph::to_dot`](crate::Graph::to_dot), [`to_mermaid`](crate::Graph::to_mermaid), [`to_json`](crate::Graph::to_json) |
+//! | `cuGraphRetainUserObject` | not needed: a graph keeps what its nodes refer to |

@@ -17,9 +17,9 @@ pub(crate) use self::core::{Ownership, StreamCore};
 
 use crate::context::Context;
 use crate::device::Device;
-use crate::error::{Result, ResultExt};
+use crate::error::{Error, Result, ResultExt};
 use crate::trace;
-use anabranch_hal::{Status, StreamFlags, StreamHandle};
+use anabranch_hal::{CaptureStatus, Status, StreamFlags, StreamHandle};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -65,9 +65,24 @@ impl Stream {
 
     fn from_handle(context: &Context, handle: StreamHandle, ownership: Ownership) -> Result<Self> {
         let core = context.core();
+        let operation = "asking for a stream's id";
+        let known = || core.streams().into_iter().find(|stream| stream.is_known_by(handle)).map(|stream| stream.id());
         // SAFETY: the handle was just made, is a default stream, or its caller vouches for it.
-        let id = unsafe { core.driver().stream_id(core.handle(), handle) }
-            .during("asking for a stream's id", || core.place())?;
+        let status = || unsafe { core.driver().stream_capture_status(core.handle(), handle) };
+        // Asking a stream that captures spoils the capture.
+        let captures = ownership == Ownership::Foreign && status().is_ok_and(|status| status != CaptureStatus::None);
+        let id = match captures.then(known) {
+            None => {
+                // SAFETY: as above.
+                unsafe { core.driver().stream_id(core.handle(), handle) }.during(operation, || core.place())?
+            }
+            Some(Some(id)) => id,
+            Some(None) => {
+                return Err(Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, operation, "the stream captures")
+                    .with_hint("make the `Stream` before the capture")
+                    .at(core.place()));
+            }
+        };
         Ok(Self { core: StreamCore::new(core, handle, id, ownership) })
     }
 
@@ -152,7 +167,7 @@ impl Stream {
     /// The flags that it was made with.
     ///
     /// # Errors
-    /// Only an error of earlier asynchronous work.
+    /// 900 while the stream captures, which spoils the capture; else only an error of earlier asynchronous work.
     pub fn flags(&self) -> Result<StreamFlags> {
         let operation = "asking for a stream's flags";
         let handle = self.core.handle(operation)?;

@@ -23,7 +23,9 @@ fn says(error: &anabranch::Error, status: Status, parts: &[&str]) {
 fn device_names() {
     let instance = Instance::builder().cuda(false).host_devices(2).build().unwrap();
     says(&instance.device("gpu").unwrap_err(), Status::INVALID_DEVICE, &["`gpu`", "host", "cuda:N"]);
-    says(&instance.device("host:2").unwrap_err(), Status::INVALID_DEVICE, &["host:2", "host:0, host:1"]);
+    says(&instance.device("host:2").unwrap_err(), Status::INVALID_DEVICE, &["host:2", "there are host:0 and host:1"]);
+    let one = Instance::builder().cuda(false).host_devices(1).build().unwrap();
+    says(&one.device("host:1").unwrap_err(), Status::INVALID_DEVICE, &["no such device; the only one is host:0"]);
     let error = instance.device("cuda:0").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Absent);
     says(&error, Status::NO_DEVICE, &["cuda:0", "left out"]);
@@ -99,7 +101,7 @@ fn safety_1_arguments_that_do_not_fit_the_kernel() {
     for error in &errors {
         says(error, Status::INVALID_VALUE, &["`two`", "[8, 4]"]);
     }
-    says(&module.kernel("three").unwrap_err(), Status::NOT_FOUND, &["`three`", "two"]);
+    says(&module.kernel("three").unwrap_err(), Status::NOT_FOUND, &["`three`", "its only one is `two`"]);
 }
 
 #[test]

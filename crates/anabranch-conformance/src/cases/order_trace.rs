@@ -1,9 +1,10 @@
 //! A number to which kernels append digits: it tells afterwards in which order they ran.
 
+use super::graph_tools::raw_digit;
 use crate::case::{Verdict, equal, status_of};
 use crate::environment::Environment;
 use anabranch::hal::{Access, DeclaredRange, Launch};
-use anabranch::{Buffer, Kernel, Result, Status, Stream};
+use anabranch::{Buffer, DevicePointer, Kernel, NodeParameters, NodeWork, Result, Status, Stream};
 
 /// A number in device memory, to which kernels append decimal digits. The library, which would order all uses of one
 /// buffer, is passed by, so that the order is the streams' own.
@@ -12,6 +13,20 @@ pub(super) struct Trace<'e> {
     add: Kernel,
     home: Stream,
     number: Buffer<u32>,
+}
+
+/// The shape of a launch.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) blocks: u32,
+    pub(super) threads: u32,
+    pub(super) shared_bytes: u32,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self { blocks: 1, threads: 1, shared_bytes: 0 }
+    }
 }
 
 impl<'e> Trace<'e> {
@@ -31,14 +46,28 @@ impl<'e> Trace<'e> {
 
     /// Multiplies by `factor` and adds `value`, in the order of `stream` alone.
     pub(super) fn multiply_add(&self, stream: &Stream, factor: u32, value: u32) -> Verdict {
+        equal("launching `add`", self.launch(stream, factor, value, Shape::default()), Status::SUCCESS)
+    }
+
+    /// What appending a 0 answers.
+    pub(super) fn ask(&self, stream: &Stream) -> Status {
+        self.launch(stream, 10, 0, Shape::default())
+    }
+
+    /// What appending a 0 answers with a grid of another shape, which the driver is to refuse.
+    pub(super) fn ask_with(&self, stream: &Stream, shape: Shape) -> Status {
+        self.launch(stream, 10, 0, shape)
+    }
+
+    fn launch(&self, stream: &Stream, factor: u32, value: u32, shape: Shape) -> Status {
         let address = self.number.device_pointer();
         let arguments = [(&raw const address).cast(), (&raw const factor).cast(), (&raw const value).cast()];
         let ranges = [DeclaredRange { argument: 0, address: address.0, bytes: 4, access: Access::Write }];
         let launch = Launch {
-            grid: [1, 1, 1],
-            block: [1, 1, 1],
+            grid: [shape.blocks, 1, 1],
+            block: [shape.threads, 1, 1],
             cluster: None,
-            dynamic_shared_bytes: 0,
+            dynamic_shared_bytes: shape.shared_bytes,
             cooperative: false,
             priority: None,
             arguments: &arguments,
@@ -46,9 +75,20 @@ impl<'e> Trace<'e> {
         };
         let (driver, context) = (self.environment.device().driver(), self.environment.context().as_raw());
         // SAFETY: all handles are live; the arguments are those of `add`; the drop of `self` waits for the launch before
-        // the number is freed.
-        let launched = unsafe { driver.launch(context, stream.as_raw(), self.add.as_raw(), &launch) };
-        equal("launching `add`", status_of(launched), Status::SUCCESS)
+        // the number is freed, and whoever captures launches no later than that.
+        status_of(unsafe { driver.launch(context, stream.as_raw(), self.add.as_raw(), &launch) })
+    }
+
+    /// Where the number is.
+    pub(super) fn address(&self) -> DevicePointer {
+        self.number.device_pointer()
+    }
+
+    /// A node that appends a digit, of which the library does not know that it uses the number.
+    pub(super) fn node(&self, digit: u32) -> Result<NodeWork<'static>> {
+        let node = raw_digit(self.environment, self.number.device_pointer(), digit)?;
+        // SAFETY: the arguments are those of `add`; the drop of `self` waits for launches before the number is freed.
+        Ok(unsafe { NodeWork::from_parameters(NodeParameters::Kernel(node)) })
     }
 
     /// The number at this moment, whatever is still pending.

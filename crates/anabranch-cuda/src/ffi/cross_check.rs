@@ -27,6 +27,8 @@ macro_rules! same_values {
     };
 }
 
+mod graph;
+
 #[test]
 fn types_have_the_same_layout() {
     same_layout! {

@@ -136,9 +136,6 @@ super::symbol_table::symbol_table! {
             param: *const CUstreamAttrValue_v1,
         ) -> CUresult;
 
-        #[entry_point(c"cuStreamIsCapturing", exported = c"cuStreamIsCapturing", since = 10000)]
-        fn cuStreamIsCapturing(hStream: CUstream, captureStatus: *mut CUstreamCaptureStatus) -> CUresult;
-
         #[entry_point(c"cuStreamAddCallback", exported = c"cuStreamAddCallback", since = 5000)]
         fn cuStreamAddCallback(
             hStream: CUstream,
@@ -161,6 +158,78 @@ super::symbol_table::symbol_table! {
 
         #[entry_point(c"cuStreamWriteValue64", exported = c"cuStreamWriteValue64_v2", since = 11070)]
         fn cuStreamWriteValue64(stream: CUstream, addr: CUdeviceptr_v2, value: cuuint64_t, flags: c_uint) -> CUresult;
+
+        #[entry_point(c"cuStreamBeginCapture", exported = c"cuStreamBeginCapture_v2", since = 10010)]
+        fn cuStreamBeginCapture(hStream: CUstream, mode: CUstreamCaptureMode) -> CUresult;
+
+        #[entry_point(c"cuStreamBeginCaptureToGraph", exported = c"cuStreamBeginCaptureToGraph", since = 12030)]
+        fn cuStreamBeginCaptureToGraph(
+            hStream: CUstream,
+            hGraph: CUgraph,
+            dependencies: *const CUgraphNode,
+            dependencyData: *const CUgraphEdgeData,
+            numDependencies: usize,
+            mode: CUstreamCaptureMode,
+        ) -> CUresult;
+
+        #[entry_point(c"cuStreamEndCapture", exported = c"cuStreamEndCapture", since = 10000)]
+        fn cuStreamEndCapture(hStream: CUstream, phGraph: *mut CUgraph) -> CUresult;
+
+        #[entry_point(c"cuStreamIsCapturing", exported = c"cuStreamIsCapturing", since = 10000)]
+        fn cuStreamIsCapturing(hStream: CUstream, captureStatus: *mut CUstreamCaptureStatus) -> CUresult;
+
+        #[entry_point(c"cuStreamGetCaptureInfo", exported = c"cuStreamGetCaptureInfo_v2", since = 11030)]
+        fn cuStreamGetCaptureInfo(
+            hStream: CUstream,
+            captureStatus_out: *mut CUstreamCaptureStatus,
+            id_out: *mut cuuint64_t,
+            graph_out: *mut CUgraph,
+            dependencies_out: *mut *const CUgraphNode,
+            numDependencies_out: *mut usize,
+        ) -> CUresult;
+
+        #[entry_point(c"cuStreamGetCaptureInfo", exported = c"cuStreamGetCaptureInfo_v3", since = 12030)]
+        fn cuStreamGetCaptureInfo_v3(
+            hStream: CUstream,
+            captureStatus_out: *mut CUstreamCaptureStatus,
+            id_out: *mut cuuint64_t,
+            graph_out: *mut CUgraph,
+            dependencies_out: *mut *const CUgraphNode,
+            edgeData_out: *mut *const CUgraphEdgeData,
+            numDependencies_out: *mut usize,
+        ) -> CUresult;
+
+        #[entry_point(
+            c"cuStreamUpdateCaptureDependencies",
+            exported = c"cuStreamUpdateCaptureDependencies",
+            since = 11030
+        )]
+        fn cuStreamUpdateCaptureDependencies(
+            hStream: CUstream,
+            dependencies: *mut CUgraphNode,
+            numDependencies: usize,
+            flags: c_uint,
+        ) -> CUresult;
+
+        #[entry_point(
+            c"cuStreamUpdateCaptureDependencies",
+            exported = c"cuStreamUpdateCaptureDependencies_v2",
+            since = 12030
+        )]
+        fn cuStreamUpdateCaptureDependencies_v2(
+            hStream: CUstream,
+            dependencies: *mut CUgraphNode,
+            dependencyData: *const CUgraphEdgeData,
+            numDependencies: usize,
+            flags: c_uint,
+        ) -> CUresult;
+
+        #[entry_point(
+            c"cuThreadExchangeStreamCaptureMode",
+            exported = c"cuThreadExchangeStreamCaptureMode",
+            since = 10010
+        )]
+        fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode) -> CUresult;
 
         #[entry_point(c"cuEventCreate", exported = c"cuEventCreate", since = 2000)]
         fn cuEventCreate(phEvent: *mut CUevent, Flags: c_uint) -> CUresult;
@@ -411,6 +480,45 @@ super::symbol_table::symbol_table! {
         #[entry_point(c"cuFuncGetModule", exported = c"cuFuncGetModule", since = 11000)]
         fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult;
 
+        #[entry_point(c"cuKernelGetFunction", exported = c"cuKernelGetFunction", since = 12000)]
+        fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult;
+
+        #[entry_point(c"cuLinkCreate", exported = c"cuLinkCreate_v2", since = 6050)]
+        fn cuLinkCreate(
+            numOptions: c_uint,
+            options: *mut CUjit_option,
+            optionValues: *mut *mut c_void,
+            stateOut: *mut CUlinkState,
+        ) -> CUresult;
+
+        #[entry_point(c"cuLinkAddData", exported = c"cuLinkAddData_v2", since = 6050)]
+        fn cuLinkAddData(
+            state: CUlinkState,
+            type_: CUjitInputType,
+            data: *mut c_void,
+            size: usize,
+            name: *const c_char,
+            numOptions: c_uint,
+            options: *mut CUjit_option,
+            optionValues: *mut *mut c_void,
+        ) -> CUresult;
+
+        #[entry_point(c"cuLinkAddFile", exported = c"cuLinkAddFile_v2", since = 6050)]
+        fn cuLinkAddFile(
+            state: CUlinkState,
+            type_: CUjitInputType,
+            path: *const c_char,
+            numOptions: c_uint,
+            options: *mut CUjit_option,
+            optionValues: *mut *mut c_void,
+        ) -> CUresult;
+
+        #[entry_point(c"cuLinkComplete", exported = c"cuLinkComplete", since = 5050)]
+        fn cuLinkComplete(state: CUlinkState, cubinOut: *mut *mut c_void, sizeOut: *mut usize) -> CUresult;
+
+        #[entry_point(c"cuLinkDestroy", exported = c"cuLinkDestroy", since = 5050)]
+        fn cuLinkDestroy(state: CUlinkState) -> CUresult;
+
         #[entry_point(c"cuLaunchKernel", exported = c"cuLaunchKernel", since = 4000)]
         fn cuLaunchKernel(
             f: CUfunction,
@@ -466,5 +574,403 @@ super::symbol_table::symbol_table! {
             dynamicSMemSize: usize,
             blockSizeLimit: c_int,
         ) -> CUresult;
+
+        #[entry_point(c"cuGraphCreate", exported = c"cuGraphCreate", since = 10000)]
+        fn cuGraphCreate(phGraph: *mut CUgraph, flags: c_uint) -> CUresult;
+
+        #[entry_point(c"cuGraphDestroy", exported = c"cuGraphDestroy", since = 10000)]
+        fn cuGraphDestroy(hGraph: CUgraph) -> CUresult;
+
+        #[entry_point(c"cuGraphClone", exported = c"cuGraphClone", since = 10000)]
+        fn cuGraphClone(phGraphClone: *mut CUgraph, originalGraph: CUgraph) -> CUresult;
+
+        #[entry_point(c"cuGraphNodeFindInClone", exported = c"cuGraphNodeFindInClone", since = 10000)]
+        fn cuGraphNodeFindInClone(
+            phNode: *mut CUgraphNode,
+            hOriginalNode: CUgraphNode,
+            hClonedGraph: CUgraph,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphGetNodes", exported = c"cuGraphGetNodes", since = 10000)]
+        fn cuGraphGetNodes(hGraph: CUgraph, nodes: *mut CUgraphNode, numNodes: *mut usize) -> CUresult;
+
+        #[entry_point(c"cuGraphGetRootNodes", exported = c"cuGraphGetRootNodes", since = 10000)]
+        fn cuGraphGetRootNodes(hGraph: CUgraph, rootNodes: *mut CUgraphNode, numRootNodes: *mut usize) -> CUresult;
+
+        #[entry_point(c"cuGraphNodeGetType", exported = c"cuGraphNodeGetType", since = 10000)]
+        fn cuGraphNodeGetType(hNode: CUgraphNode, type_: *mut CUgraphNodeType) -> CUresult;
+
+        #[entry_point(c"cuGraphDestroyNode", exported = c"cuGraphDestroyNode", since = 10000)]
+        fn cuGraphDestroyNode(hNode: CUgraphNode) -> CUresult;
+
+        #[entry_point(c"cuGraphGetEdges", exported = c"cuGraphGetEdges", since = 10000)]
+        fn cuGraphGetEdges(
+            hGraph: CUgraph,
+            from: *mut CUgraphNode,
+            to: *mut CUgraphNode,
+            numEdges: *mut usize,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphGetEdges", exported = c"cuGraphGetEdges_v2", since = 12030)]
+        fn cuGraphGetEdges_v2(
+            hGraph: CUgraph,
+            from: *mut CUgraphNode,
+            to: *mut CUgraphNode,
+            edgeData: *mut CUgraphEdgeData,
+            numEdges: *mut usize,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphAddDependencies", exported = c"cuGraphAddDependencies", since = 10000)]
+        fn cuGraphAddDependencies(
+            hGraph: CUgraph,
+            from: *const CUgraphNode,
+            to: *const CUgraphNode,
+            numDependencies: usize,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphAddDependencies", exported = c"cuGraphAddDependencies_v2", since = 12030)]
+        fn cuGraphAddDependencies_v2(
+            hGraph: CUgraph,
+            from: *const CUgraphNode,
+            to: *const CUgraphNode,
+            edgeData: *const CUgraphEdgeData,
+            numDependencies: usize,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphRemoveDependencies", exported = c"cuGraphRemoveDependencies", since = 10000)]
+        fn cuGraphRemoveDependencies(
+            hGraph: CUgraph,
+            from: *const CUgraphNode,
+            to: *const CUgraphNode,
+            numDependencies: usize,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphRemoveDependencies", exported = c"cuGraphRemoveDependencies_v2", since = 12030)]
+        fn cuGraphRemoveDependencies_v2(
+            hGraph: CUgraph,
+            from: *const CUgraphNode,
+            to: *const CUgraphNode,
+            edgeData: *const CUgraphEdgeData,
+            numDependencies: usize,
+        ) -> CUresult;
+
+        #[entry_point(c"cuUserObjectCreate", exported = c"cuUserObjectCreate", since = 11030)]
+        fn cuUserObjectCreate(
+            object_out: *mut CUuserObject,
+            ptr: *mut c_void,
+            destroy: CUhostFn,
+            initialRefcount: c_uint,
+            flags: c_uint,
+        ) -> CUresult;
+
+        #[entry_point(c"cuUserObjectRelease", exported = c"cuUserObjectRelease", since = 11030)]
+        fn cuUserObjectRelease(object: CUuserObject, count: c_uint) -> CUresult;
+
+        #[entry_point(c"cuGraphRetainUserObject", exported = c"cuGraphRetainUserObject", since = 11030)]
+        fn cuGraphRetainUserObject(graph: CUgraph, object: CUuserObject, count: c_uint, flags: c_uint) -> CUresult;
+
+        #[entry_point(c"cuGraphReleaseUserObject", exported = c"cuGraphReleaseUserObject", since = 11030)]
+        fn cuGraphReleaseUserObject(graph: CUgraph, object: CUuserObject, count: c_uint) -> CUresult;
+
+        #[entry_point(c"cuGraphAddNode", exported = c"cuGraphAddNode_v2", since = 12030)]
+        fn cuGraphAddNode(
+            phGraphNode: *mut CUgraphNode,
+            hGraph: CUgraph,
+            dependencies: *const CUgraphNode,
+            dependencyData: *const CUgraphEdgeData,
+            numDependencies: usize,
+            nodeParams: *mut CUgraphNodeParams,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphConditionalHandleCreate", exported = c"cuGraphConditionalHandleCreate", since = 12030)]
+        fn cuGraphConditionalHandleCreate(
+            pHandle_out: *mut CUgraphConditionalHandle,
+            hGraph: CUgraph,
+            ctx: CUcontext,
+            defaultLaunchValue: c_uint,
+            flags: c_uint,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphAddKernelNode", exported = c"cuGraphAddKernelNode_v2", since = 12000)]
+        fn cuGraphAddKernelNode(
+            phGraphNode: *mut CUgraphNode,
+            hGraph: CUgraph,
+            dependencies: *const CUgraphNode,
+            numDependencies: usize,
+            nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v2,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphKernelNodeGetParams", exported = c"cuGraphKernelNodeGetParams_v2", since = 12000)]
+        fn cuGraphKernelNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v2) -> CUresult;
+
+        #[entry_point(c"cuGraphKernelNodeSetParams", exported = c"cuGraphKernelNodeSetParams_v2", since = 12000)]
+        fn cuGraphKernelNodeSetParams(hNode: CUgraphNode, nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v2) -> CUresult;
+
+        #[entry_point(c"cuGraphKernelNodeGetAttribute", exported = c"cuGraphKernelNodeGetAttribute", since = 11000)]
+        fn cuGraphKernelNodeGetAttribute(
+            hNode: CUgraphNode,
+            attr: CUkernelNodeAttrID,
+            value_out: *mut CUkernelNodeAttrValue_v1,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphKernelNodeSetAttribute", exported = c"cuGraphKernelNodeSetAttribute", since = 11000)]
+        fn cuGraphKernelNodeSetAttribute(
+            hNode: CUgraphNode,
+            attr: CUkernelNodeAttrID,
+            value: *const CUkernelNodeAttrValue_v1,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphAddMemcpyNode", exported = c"cuGraphAddMemcpyNode", since = 10000)]
+        fn cuGraphAddMemcpyNode(
+            phGraphNode: *mut CUgraphNode,
+            hGraph: CUgraph,
+            dependencies: *const CUgraphNode,
+            numDependencies: usize,
+            copyParams: *const CUDA_MEMCPY3D_v2,
+            ctx: CUcontext,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphMemcpyNodeGetParams", exported = c"cuGraphMemcpyNodeGetParams", since = 10000)]
+        fn cuGraphMemcpyNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUDA_MEMCPY3D_v2) -> CUresult;
+
+        #[entry_point(c"cuGraphMemcpyNodeSetParams", exported = c"cuGraphMemcpyNodeSetParams", since = 10000)]
+        fn cuGraphMemcpyNodeSetParams(hNode: CUgraphNode, nodeParams: *const CUDA_MEMCPY3D_v2) -> CUresult;
+
+        #[entry_point(c"cuGraphAddMemsetNode", exported = c"cuGraphAddMemsetNode", since = 10000)]
+        fn cuGraphAddMemsetNode(
+            phGraphNode: *mut CUgraphNode,
+            hGraph: CUgraph,
+            dependencies: *const CUgraphNode,
+            numDependencies: usize,
+            memsetParams: *const CUDA_MEMSET_NODE_PARAMS_v1,
+            ctx: CUcontext,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphMemsetNodeGetParams", exported = c"cuGraphMemsetNodeGetParams", since = 10000)]
+        fn cuGraphMemsetNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUDA_MEMSET_NODE_PARAMS_v1) -> CUresult;
+
+        #[entry_point(c"cuGraphMemsetNodeSetParams", exported = c"cuGraphMemsetNodeSetParams", since = 10000)]
+        fn cuGraphMemsetNodeSetParams(hNode: CUgraphNode, nodeParams: *const CUDA_MEMSET_NODE_PARAMS_v1) -> CUresult;
+
+        #[entry_point(c"cuGraphAddHostNode", exported = c"cuGraphAddHostNode", since = 10000)]
+        fn cuGraphAddHostNode(
+            phGraphNode: *mut CUgraphNode,
+            hGraph: CUgraph,
+            dependencies: *const CUgraphNode,
+            numDependencies: usize,
+            nodeParams: *const CUDA_HOST_NODE_PARAMS_v1,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphHostNodeGetParams", exported = c"cuGraphHostNodeGetParams", since = 10000)]
+        fn cuGraphHostNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUDA_HOST_NODE_PARAMS_v1) -> CUresult;
+
+        #[entry_point(c"cuGraphHostNodeSetParams", exported = c"cuGraphHostNodeSetParams", since = 10000)]
+        fn cuGraphHostNodeSetParams(hNode: CUgraphNode, nodeParams: *const CUDA_HOST_NODE_PARAMS_v1) -> CUresult;
+
+        #[entry_point(c"cuGraphAddBatchMemOpNode", exported = c"cuGraphAddBatchMemOpNode", since = 11070)]
+        fn cuGraphAddBatchMemOpNode(
+            phGraphNode: *mut CUgraphNode,
+            hGraph: CUgraph,
+            dependencies: *const CUgraphNode,
+            numDependencies: usize,
+            nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphBatchMemOpNodeGetParams", exported = c"cuGraphBatchMemOpNodeGetParams", since = 11070)]
+        fn cuGraphBatchMemOpNodeGetParams(
+            hNode: CUgraphNode,
+            nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphBatchMemOpNodeSetParams", exported = c"cuGraphBatchMemOpNodeSetParams", since = 11070)]
+        fn cuGraphBatchMemOpNodeSetParams(
+            hNode: CUgraphNode,
+            nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphAddChildGraphNode", exported = c"cuGraphAddChildGraphNode", since = 10000)]
+        fn cuGraphAddChildGraphNode(
+            phGraphNode: *mut CUgraphNode,
+            hGraph: CUgraph,
+            dependencies: *const CUgraphNode,
+            numDependencies: usize,
+            childGraph: CUgraph,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphChildGraphNodeGetGraph", exported = c"cuGraphChildGraphNodeGetGraph", since = 10000)]
+        fn cuGraphChildGraphNodeGetGraph(hNode: CUgraphNode, phGraph: *mut CUgraph) -> CUresult;
+
+        #[entry_point(c"cuGraphAddEmptyNode", exported = c"cuGraphAddEmptyNode", since = 10000)]
+        fn cuGraphAddEmptyNode(
+            phGraphNode: *mut CUgraphNode,
+            hGraph: CUgraph,
+            dependencies: *const CUgraphNode,
+            numDependencies: usize,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphAddEventRecordNode", exported = c"cuGraphAddEventRecordNode", since = 11010)]
+        fn cuGraphAddEventRecordNode(
+            phGraphNode: *mut CUgraphNode,
+            hGraph: CUgraph,
+            dependencies: *const CUgraphNode,
+            numDependencies: usize,
+            event: CUevent,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphEventRecordNodeGetEvent", exported = c"cuGraphEventRecordNodeGetEvent", since = 11010)]
+        fn cuGraphEventRecordNodeGetEvent(hNode: CUgraphNode, event_out: *mut CUevent) -> CUresult;
+
+        #[entry_point(c"cuGraphEventRecordNodeSetEvent", exported = c"cuGraphEventRecordNodeSetEvent", since = 11010)]
+        fn cuGraphEventRecordNodeSetEvent(hNode: CUgraphNode, event: CUevent) -> CUresult;
+
+        #[entry_point(c"cuGraphAddEventWaitNode", exported = c"cuGraphAddEventWaitNode", since = 11010)]
+        fn cuGraphAddEventWaitNode(
+            phGraphNode: *mut CUgraphNode,
+            hGraph: CUgraph,
+            dependencies: *const CUgraphNode,
+            numDependencies: usize,
+            event: CUevent,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphEventWaitNodeGetEvent", exported = c"cuGraphEventWaitNodeGetEvent", since = 11010)]
+        fn cuGraphEventWaitNodeGetEvent(hNode: CUgraphNode, event_out: *mut CUevent) -> CUresult;
+
+        #[entry_point(c"cuGraphEventWaitNodeSetEvent", exported = c"cuGraphEventWaitNodeSetEvent", since = 11010)]
+        fn cuGraphEventWaitNodeSetEvent(hNode: CUgraphNode, event: CUevent) -> CUresult;
+
+        #[entry_point(c"cuGraphAddMemAllocNode", exported = c"cuGraphAddMemAllocNode", since = 11040)]
+        fn cuGraphAddMemAllocNode(
+            phGraphNode: *mut CUgraphNode,
+            hGraph: CUgraph,
+            dependencies: *const CUgraphNode,
+            numDependencies: usize,
+            nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphMemAllocNodeGetParams", exported = c"cuGraphMemAllocNodeGetParams", since = 11040)]
+        fn cuGraphMemAllocNodeGetParams(hNode: CUgraphNode, params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS) -> CUresult;
+
+        #[entry_point(c"cuGraphAddMemFreeNode", exported = c"cuGraphAddMemFreeNode", since = 11040)]
+        fn cuGraphAddMemFreeNode(
+            phGraphNode: *mut CUgraphNode,
+            hGraph: CUgraph,
+            dependencies: *const CUgraphNode,
+            numDependencies: usize,
+            dptr: CUdeviceptr,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphMemFreeNodeGetParams", exported = c"cuGraphMemFreeNodeGetParams", since = 11040)]
+        fn cuGraphMemFreeNodeGetParams(hNode: CUgraphNode, dptr_out: *mut CUdeviceptr) -> CUresult;
+
+        #[entry_point(c"cuGraphInstantiateWithParams", exported = c"cuGraphInstantiateWithParams", since = 12000)]
+        fn cuGraphInstantiateWithParams(
+            phGraphExec: *mut CUgraphExec,
+            hGraph: CUgraph,
+            instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphExecDestroy", exported = c"cuGraphExecDestroy", since = 10000)]
+        fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult;
+
+        #[entry_point(c"cuGraphExecGetFlags", exported = c"cuGraphExecGetFlags", since = 12000)]
+        fn cuGraphExecGetFlags(hGraphExec: CUgraphExec, flags: *mut cuuint64_t) -> CUresult;
+
+        #[entry_point(c"cuGraphUpload", exported = c"cuGraphUpload", since = 11010)]
+        fn cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -> CUresult;
+
+        #[entry_point(c"cuGraphLaunch", exported = c"cuGraphLaunch", since = 10000)]
+        fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -> CUresult;
+
+        #[entry_point(c"cuGraphExecUpdate", exported = c"cuGraphExecUpdate_v2", since = 12000)]
+        fn cuGraphExecUpdate(
+            hGraphExec: CUgraphExec,
+            hGraph: CUgraph,
+            resultInfo: *mut CUgraphExecUpdateResultInfo,
+        ) -> CUresult;
+
+        #[entry_point(
+            c"cuGraphExecKernelNodeSetParams",
+            exported = c"cuGraphExecKernelNodeSetParams_v2",
+            since = 12000
+        )]
+        fn cuGraphExecKernelNodeSetParams(
+            hGraphExec: CUgraphExec,
+            hNode: CUgraphNode,
+            nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v2,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphExecMemcpyNodeSetParams", exported = c"cuGraphExecMemcpyNodeSetParams", since = 10020)]
+        fn cuGraphExecMemcpyNodeSetParams(
+            hGraphExec: CUgraphExec,
+            hNode: CUgraphNode,
+            copyParams: *const CUDA_MEMCPY3D_v2,
+            ctx: CUcontext,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphExecMemsetNodeSetParams", exported = c"cuGraphExecMemsetNodeSetParams", since = 10020)]
+        fn cuGraphExecMemsetNodeSetParams(
+            hGraphExec: CUgraphExec,
+            hNode: CUgraphNode,
+            memsetParams: *const CUDA_MEMSET_NODE_PARAMS_v1,
+            ctx: CUcontext,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphExecHostNodeSetParams", exported = c"cuGraphExecHostNodeSetParams", since = 10020)]
+        fn cuGraphExecHostNodeSetParams(
+            hGraphExec: CUgraphExec,
+            hNode: CUgraphNode,
+            nodeParams: *const CUDA_HOST_NODE_PARAMS_v1,
+        ) -> CUresult;
+
+        #[entry_point(
+            c"cuGraphExecChildGraphNodeSetParams",
+            exported = c"cuGraphExecChildGraphNodeSetParams",
+            since = 11010
+        )]
+        fn cuGraphExecChildGraphNodeSetParams(
+            hGraphExec: CUgraphExec,
+            hNode: CUgraphNode,
+            childGraph: CUgraph,
+        ) -> CUresult;
+
+        #[entry_point(
+            c"cuGraphExecEventRecordNodeSetEvent",
+            exported = c"cuGraphExecEventRecordNodeSetEvent",
+            since = 11010
+        )]
+        fn cuGraphExecEventRecordNodeSetEvent(hGraphExec: CUgraphExec, hNode: CUgraphNode, event: CUevent) -> CUresult;
+
+        #[entry_point(
+            c"cuGraphExecEventWaitNodeSetEvent",
+            exported = c"cuGraphExecEventWaitNodeSetEvent",
+            since = 11010
+        )]
+        fn cuGraphExecEventWaitNodeSetEvent(hGraphExec: CUgraphExec, hNode: CUgraphNode, event: CUevent) -> CUresult;
+
+        #[entry_point(
+            c"cuGraphExecBatchMemOpNodeSetParams",
+            exported = c"cuGraphExecBatchMemOpNodeSetParams",
+            since = 11070
+        )]
+        fn cuGraphExecBatchMemOpNodeSetParams(
+            graphExec: CUgraphExec,
+            node: CUgraphNode,
+            nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGraphNodeSetEnabled", exported = c"cuGraphNodeSetEnabled", since = 11060)]
+        fn cuGraphNodeSetEnabled(hGraphExec: CUgraphExec, hNode: CUgraphNode, isEnabled: c_uint) -> CUresult;
+
+        #[entry_point(c"cuGraphNodeGetEnabled", exported = c"cuGraphNodeGetEnabled", since = 11060)]
+        fn cuGraphNodeGetEnabled(hGraphExec: CUgraphExec, hNode: CUgraphNode, isEnabled: *mut c_uint) -> CUresult;
+
+        #[entry_point(c"cuDeviceGraphMemTrim", exported = c"cuDeviceGraphMemTrim", since = 11040)]
+        fn cuDeviceGraphMemTrim(device: CUdevice) -> CUresult;
+
+        #[entry_point(c"cuDeviceGetGraphMemAttribute", exported = c"cuDeviceGetGraphMemAttribute", since = 11040)]
+        fn cuDeviceGetGraphMemAttribute(device: CUdevice, attr: CUgraphMem_attribute, value: *mut c_void) -> CUresult;
+
+        #[entry_point(c"cuDeviceSetGraphMemAttribute", exported = c"cuDeviceSetGraphMemAttribute", since = 11040)]
+        fn cuDeviceSetGraphMemAttribute(device: CUdevice, attr: CUgraphMem_attribute, value: *mut c_void) -> CUresult;
     }
 }

@@ -28,6 +28,8 @@ mod cuda_loader;
     reason = "generated: all of an enumeration comes with its type, as spelled in the headers"
 )]
 pub(crate) mod cuda_types;
+mod device_runtime;
+mod directories;
 mod load_error;
 mod loader;
 mod missing_symbol;
@@ -49,6 +51,7 @@ mod cross_check;
 
 pub(crate) use self::cuda_functions::CudaFunctions;
 pub(crate) use self::cuda_loader::load_cuda;
+pub(crate) use self::device_runtime::find_device_runtime;
 #[cfg(test)]
 pub(crate) use self::load_error::FailedAttempt;
 pub(crate) use self::load_error::LoadError;

@@ -6,6 +6,7 @@
 use std::ffi::{OsString, c_int};
 use std::path::{Path, PathBuf};
 
+use super::directories;
 use super::load_error::LoadError;
 use super::loader::{self, Loaded};
 use super::nvrtc_functions::NvrtcFunctions;
@@ -58,21 +59,13 @@ fn load_builtins(nvrtc: &Loaded<NvrtcFunctions>) {
 
 /// Where NVRTC may be, best first, in an environment with these variables.
 fn candidates(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
-    let directory = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(file) = directory(NVRTC_VARIABLE) {
+    if let Some(file) = variable(NVRTC_VARIABLE).filter(|file| !file.is_empty()) {
         // Alone: whoever names a file wants that file, and to know if it does not load.
-        return vec![file];
+        return vec![PathBuf::from(file)];
     }
-    let toolkits = ["CUDA_PATH", "CUDA_HOME"].into_iter().filter_map(directory);
-    let environments: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(directory).collect();
-    let directories = toolkits
-        .flat_map(|toolkit| in_toolkit(&toolkit))
-        .chain(standard_directories().iter().map(PathBuf::from))
-        .chain(environments.iter().flat_map(|environment| in_environment(environment)));
-
     let names = file_names();
     let mut candidates: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
-    for directory in directories {
+    for directory in directories::all(variable, "cuda_nvrtc") {
         for name in names {
             let file = directory.join(name);
             // Only what exists: the error is read by a person, and would otherwise be mostly about files that nobody
@@ -94,40 +87,6 @@ fn file_names() -> &'static [&'static str] {
     } else {
         &[]
     }
-}
-
-fn standard_directories() -> &'static [&'static str] {
-    if cfg!(target_os = "linux") { &["/usr/local/cuda/lib64"] } else { &[] }
-}
-
-fn in_toolkit(toolkit: &Path) -> Vec<PathBuf> {
-    let below: &[&str] = if cfg!(windows) { &["bin", "bin/x64"] } else { &["lib64", "lib"] };
-    below.iter().map(|name| toolkit.join(name)).collect()
-}
-
-/// The directories of a Python environment that NVIDIA's packages put libraries into.
-fn in_environment(environment: &Path) -> Vec<PathBuf> {
-    if cfg!(windows) {
-        let packages = environment.join("Lib/site-packages/nvidia");
-        return vec![
-            environment.join("Library/bin"),
-            packages.join("cu13/bin/x86_64"),
-            packages.join("cu13/bin"),
-            packages.join("cuda_nvrtc/bin"),
-        ];
-    }
-    let library = environment.join("lib");
-    // An environment has one Python as a rule. Where it has more, the order is only to be the same every time.
-    let mut pythons: Vec<PathBuf> = std::fs::read_dir(&library)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with("python"))
-        .map(|entry| entry.path().join("site-packages/nvidia"))
-        .collect();
-    pythons.sort_unstable_by(|first, second| second.cmp(first));
-    let in_packages = pythons.iter().flat_map(|python| [python.join("cu13/lib"), python.join("cuda_nvrtc/lib")]);
-    std::iter::once(library).chain(in_packages).collect()
 }
 
 #[cfg(test)]

@@ -1,10 +1,14 @@
 //! Copies: the driver's call for each kind, and the description of a copy of rows and slices.
 
 use crate::error::check;
-use crate::ffi::cuda_types::{CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST, CUDA_MEMCPY3D, CUmemorytype, CUstream};
+use crate::ffi::cuda_types::{
+    CU_MEMORYTYPE_ARRAY, CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_UNIFIED,
+    CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CUDA_MEMCPY3D, CUdeviceptr, CUmemorytype, CUstream,
+};
 use crate::ffi::{CudaFunctions, Zeroed};
 use crate::handles::host_address;
-use anabranch_hal::{Copy3d, CopyKind, CopyPlace, Result};
+use anabranch_hal::{Copy3d, CopyKind, CopyPlace, Failure, Result, Status};
+use std::ffi::c_void;
 
 /// Queues a copy.
 ///
@@ -59,7 +63,7 @@ pub(super) unsafe fn perform(
 }
 
 /// The driver's description of a copy of rows and slices.
-pub(super) fn describe(copy: &Copy3d) -> CUDA_MEMCPY3D {
+pub(crate) fn describe(copy: &Copy3d) -> CUDA_MEMCPY3D {
     let mut description = CUDA_MEMCPY3D::zeroed();
 
     let source = &copy.source;
@@ -92,11 +96,65 @@ fn memory_type(place: &CopyPlace) -> CUmemorytype {
     if place.host { CU_MEMORYTYPE_HOST } else { CU_MEMORYTYPE_DEVICE }
 }
 
+/// The copy that a description of the driver's is of. `is_host` tells of an address that may be of either kind.
+pub(crate) fn read(description: &CUDA_MEMCPY3D, is_host: impl Fn(CUdeviceptr) -> bool) -> Result<Copy3d> {
+    let place = |kind, host: *const c_void, device: CUdeviceptr, pitch, height, origin| {
+        let host = match kind {
+            CU_MEMORYTYPE_HOST => Some(host.expose_provenance() as u64),
+            CU_MEMORYTYPE_DEVICE => None,
+            CU_MEMORYTYPE_UNIFIED => is_host(device).then_some(device),
+            CU_MEMORYTYPE_ARRAY => return Err(no_place("an array")),
+            other => return Err(no_place(&format!("memory of the driver's kind {other}"))),
+        };
+        Ok(CopyPlace { address: host.unwrap_or(device), host: host.is_some(), pitch, height, origin })
+    };
+    let d = description;
+    Ok(Copy3d {
+        source: place(
+            d.srcMemoryType,
+            d.srcHost,
+            d.srcDevice,
+            d.srcPitch,
+            d.srcHeight,
+            [d.srcXInBytes, d.srcY, d.srcZ],
+        )?,
+        destination: place(
+            d.dstMemoryType,
+            d.dstHost.cast_const(),
+            d.dstDevice,
+            d.dstPitch,
+            d.dstHeight,
+            [d.dstXInBytes, d.dstY, d.dstZ],
+        )?,
+        extent: [d.WidthInBytes, d.Height, d.Depth],
+    })
+}
+
+fn no_place(what: &str) -> Failure {
+    Failure::argument(
+        Status::NOT_SUPPORTED,
+        format!("one end of the copy is {what}, for which the contract has no type"),
+    )
+}
+
+/// Whether an address is one of host memory. What the driver does not know is.
+pub(crate) fn is_host(functions: &CudaFunctions, address: CUdeviceptr) -> bool {
+    let mut kind: CUmemorytype = 0;
+    // SAFETY: this attribute is a number of this type, written to a variable that outlives the call; the driver refuses
+    // addresses that it does not know.
+    let answer = check(unsafe {
+        functions.cuPointerGetAttribute((&raw mut kind).cast(), CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)
+    });
+    answer.is_err() || kind == CU_MEMORYTYPE_HOST
+}
+
 #[cfg(test)]
 mod tests {
-    use super::describe;
-    use crate::ffi::cuda_types::{CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST};
-    use anabranch_hal::{Copy3d, CopyPlace};
+    use super::{describe, read};
+    use crate::ffi::cuda_types::{
+        CU_MEMORYTYPE_ARRAY, CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_UNIFIED,
+    };
+    use anabranch_hal::{Copy3d, CopyPlace, Status};
 
     #[test]
     fn each_end_lands_in_its_own_fields() {
@@ -115,5 +173,22 @@ mod tests {
         assert_eq!((description.dstXInBytes, description.dstY, description.dstZ), (4, 5, 6));
 
         assert_eq!((description.WidthInBytes, description.Height, description.Depth), (7, 8, 9));
+    }
+
+    #[test]
+    fn a_copy_comes_back_as_it_was() {
+        let source = CopyPlace { address: 0x1000, host: true, pitch: 64, height: 8, origin: [1, 2, 3] };
+        let destination = CopyPlace { address: 0x2000, host: false, pitch: 128, height: 16, origin: [4, 5, 6] };
+        for copy in [
+            Copy3d { source, destination, extent: [7, 8, 9] },
+            Copy3d { source: destination, destination: source, extent: [7, 8, 9] },
+        ] {
+            assert_eq!(read(&describe(&copy), |_| false), Ok(copy));
+        }
+        let mut description = describe(&Copy3d { source: destination, destination: source, extent: [1, 1, 1] });
+        description.srcMemoryType = CU_MEMORYTYPE_UNIFIED;
+        assert_eq!(read(&description, |address| address == 0x2000).map(|copy| copy.source.host), Ok(true));
+        description.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+        assert_eq!(read(&description, |_| false).unwrap_err().status, Status::NOT_SUPPORTED);
     }
 }

@@ -8,7 +8,7 @@ use anabranch_hal::{DriverVersion, Failure, MemoryPoolAttribute, MemoryPoolOptio
 const FIRST_WITH_LIMIT: DriverVersion = DriverVersion { major: 12, minor: 2 };
 
 /// The description of a pool in the memory of a device, for this process alone.
-pub(super) fn properties(device: CUdevice, options: &MemoryPoolOptions, version: DriverVersion) -> CUmemPoolProps {
+pub(crate) fn properties(device: CUdevice, options: &MemoryPoolOptions, version: DriverVersion) -> CUmemPoolProps {
     let max_bytes = if version >= FIRST_WITH_LIMIT { options.max_bytes } else { 0 };
     CUmemPoolProps {
         allocType: CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -21,7 +21,7 @@ pub(super) fn properties(device: CUdevice, options: &MemoryPoolOptions, version:
 }
 
 /// Whether a device may use the memory of a pool.
-pub(super) fn access(device: CUdevice, allowed: bool) -> CUmemAccessDesc {
+pub(crate) fn access(device: CUdevice, allowed: bool) -> CUmemAccessDesc {
     let flags = if allowed { CU_MEM_ACCESS_FLAGS_PROT_READWRITE } else { CU_MEM_ACCESS_FLAGS_PROT_NONE };
     CUmemAccessDesc { location: on_device(device), flags }
 }

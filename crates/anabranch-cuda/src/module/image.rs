@@ -6,16 +6,19 @@
 mod elf;
 mod fatbin;
 
+use crate::ffi::cuda_types::{CU_JIT_INPUT_CUBIN, CU_JIT_INPUT_FATBINARY, CU_JIT_INPUT_PTX, CUjitInputType};
 use anabranch_hal::{Failure, Result, Status};
 use std::ffi::c_void;
 
 /// An image in a buffer of its own, aligned to 8 bytes and ended by at least 8 zero bytes.
 pub(super) struct Image {
     words: Vec<u64>,
+    bytes: usize,
+    kind: CUjitInputType,
 }
 
 impl Image {
-    fn copy(bytes: &[u8]) -> Self {
+    fn copy(bytes: &[u8], kind: CUjitInputType) -> Self {
         let mut words = Vec::with_capacity(bytes.len() / 8 + 2);
         words.extend(bytes.chunks(8).map(|chunk| {
             let mut word = [0; 8];
@@ -23,11 +26,21 @@ impl Image {
             u64::from_ne_bytes(word)
         }));
         words.push(0);
-        Self { words }
+        Self { words, bytes: bytes.len(), kind }
     }
 
     pub(super) fn as_ptr(&self) -> *const c_void {
         self.words.as_ptr().cast()
+    }
+
+    /// What the linker takes it for.
+    pub(super) fn kind(&self) -> CUjitInputType {
+        self.kind
+    }
+
+    /// The size in bytes, with the terminator of a text.
+    pub(super) fn size(&self) -> usize {
+        if self.kind == CU_JIT_INPUT_PTX { self.bytes + 1 } else { self.bytes }
     }
 }
 
@@ -41,15 +54,15 @@ pub(super) fn of_ptx(text: &str) -> Result<Image> {
     if elf::begins(text.as_bytes()) {
         return refused("the PTX is not text: it begins as machine code does");
     }
-    Ok(Image::copy(text.as_bytes()))
+    Ok(Image::copy(text.as_bytes(), CU_JIT_INPUT_PTX))
 }
 
 /// A cubin or fatbin that is as long as it says.
 pub(super) fn of_binary(bytes: &[u8]) -> Result<Image> {
-    let length = if elf::begins(bytes) {
-        elf::length(bytes)
+    let (length, kind) = if elf::begins(bytes) {
+        (elf::length(bytes), CU_JIT_INPUT_CUBIN)
     } else if fatbin::begins(bytes) {
-        fatbin::length(bytes)
+        (fatbin::length(bytes), CU_JIT_INPUT_FATBINARY)
     } else {
         return refused("the image begins neither as a cubin (ELF) nor as a fatbin does".to_owned());
     };
@@ -58,7 +71,7 @@ pub(super) fn of_binary(bytes: &[u8]) -> Result<Image> {
         Some(length) if length > bytes.len() as u64 => {
             refused(format!("the image is cut off: it says that it has {length} bytes, and {} are there", bytes.len()))
         }
-        Some(_) => Ok(Image::copy(bytes)),
+        Some(_) => Ok(Image::copy(bytes, kind)),
     }
 }
 
@@ -75,7 +88,7 @@ fn number(bytes: &[u8], offset: u64, size: usize) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Image, elf, fatbin, number, of_binary, of_ptx};
+    use super::{CU_JIT_INPUT_CUBIN, CU_JIT_INPUT_PTX, Image, elf, fatbin, number, of_binary, of_ptx};
     use anabranch_hal::{CompileRequest, Detail, OutputKind, Result, Status};
 
     fn bytes(image: &Image) -> Vec<u8> {
@@ -93,7 +106,7 @@ mod tests {
     fn an_image_is_aligned_and_ended_by_zeros() {
         for length in 0..20 {
             let original = vec![0xa5; length];
-            let image = Image::copy(&original);
+            let image = Image::copy(&original, CU_JIT_INPUT_CUBIN);
             assert!(image.as_ptr().addr().is_multiple_of(8));
             let (copied, rest) = (bytes(&image)[..length].to_vec(), bytes(&image)[length..].to_vec());
             assert_eq!(copied, original);
@@ -105,6 +118,7 @@ mod tests {
     fn text_is_taken_unless_it_is_not_text() {
         let image = of_ptx(".version 8.0").expect("this is text");
         assert!(bytes(&image).starts_with(b".version 8.0\0"));
+        assert_eq!((image.size(), image.kind()), (13, CU_JIT_INPUT_PTX));
         assert_refused(of_ptx(".version\0 8.0"), Status::INVALID_PTX);
         assert_refused(of_ptx("\x7fELF and so on"), Status::INVALID_PTX);
     }

@@ -52,7 +52,7 @@ unsafe fn queue_with_attributes(
     function: CUfunction,
     launch: &Launch<'_>,
 ) -> Result<()> {
-    let (mut attributes, count) = attributes(launch);
+    let (mut attributes, count) = attributes(launch.cluster, launch.cooperative, launch.priority);
     let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
     let config = CUlaunchConfig {
         gridDimX: grid_x,
@@ -79,22 +79,26 @@ fn parameters(arguments: &[*const c_void]) -> *mut *mut c_void {
     if arguments.is_empty() { ptr::null_mut() } else { arguments.as_ptr().cast_mut().cast() }
 }
 
-/// The attributes of a launch, and how many there are.
-fn attributes(launch: &Launch<'_>) -> ([CUlaunchAttribute; 3], c_uint) {
+/// The attributes of a launch, or of a kernel node, and how many there are.
+pub(crate) fn attributes(
+    cluster: Option<[u32; 3]>,
+    cooperative: bool,
+    priority: Option<i32>,
+) -> ([CUlaunchAttribute; 3], c_uint) {
     let mut attributes = [CUlaunchAttribute::zeroed(); 3];
     let mut count = 0;
     let mut add = |attribute| {
         attributes[count] = attribute;
         count += 1;
     };
-    if let Some([x, y, z]) = launch.cluster {
+    if let Some([x, y, z]) = cluster {
         let cluster = CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
         add(attribute(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, |value| value.clusterDim = cluster));
     }
-    if launch.cooperative {
+    if cooperative {
         add(attribute(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, |value| value.cooperative = 1));
     }
-    if let Some(priority) = launch.priority {
+    if let Some(priority) = priority {
         add(attribute(CU_LAUNCH_ATTRIBUTE_PRIORITY, |value| value.priority = priority));
     }
     (attributes, count as c_uint)
@@ -111,24 +115,12 @@ fn attribute(id: CUlaunchAttributeID, write: impl FnOnce(&mut CUlaunchAttributeV
 mod tests {
     use super::{attributes, parameters};
     use crate::ffi::cuda_types::*;
-    use anabranch_hal::Launch;
     use std::ffi::c_void;
-
-    const PLAIN: Launch<'static> = Launch {
-        grid: [1; 3],
-        block: [1; 3],
-        cluster: None,
-        dynamic_shared_bytes: 0,
-        cooperative: false,
-        priority: None,
-        arguments: &[],
-        ranges: &[],
-    };
 
     #[test]
     fn only_what_is_asked_for_becomes_an_attribute() {
-        assert_eq!(attributes(&PLAIN).1, 0);
-        let (found, count) = attributes(&Launch { priority: Some(-3), ..PLAIN });
+        assert_eq!(attributes(None, false, None).1, 0);
+        let (found, count) = attributes(None, false, Some(-3));
         assert_eq!((found[0].id, count), (CU_LAUNCH_ATTRIBUTE_PRIORITY, 1));
         // SAFETY: the attribute of this number has this member.
         assert_eq!(unsafe { found[0].value.priority }, -3);
@@ -136,8 +128,7 @@ mod tests {
 
     #[test]
     fn all_attributes_fit() {
-        let all = Launch { cluster: Some([2, 3, 4]), cooperative: true, priority: Some(0), ..PLAIN };
-        let (found, count) = attributes(&all);
+        let (found, count) = attributes(Some([2, 3, 4]), true, Some(0));
         let expected =
             [CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_PRIORITY];
         assert_eq!((found.map(|attribute| attribute.id), count), (expected, 3));

@@ -1,5 +1,8 @@
 //! The back end on a GPU, through the contract alone. Each test says so and passes where there is none.
 
+mod capture;
+mod conditional;
+mod graph;
 mod kernels;
 mod memory;
 mod module;

@@ -2,8 +2,9 @@
 
 use anabranch_cuda::CudaDriver;
 use anabranch_hal::{
-    ContextHandle, Contexts, CopyKind, DeviceOrdinal, DevicePointer, FunctionHandle, Memory, ModuleHandle, ModuleImage,
-    Modules, StreamFlags, StreamHandle, Streams,
+    ContextHandle, Contexts, CopyKind, Dependency, DeviceOrdinal, DevicePointer, ExecutableGraphHandle,
+    ExecutableGraphs, FunctionHandle, GraphHandle, GraphNodeHandle, Graphs, InstantiateFlags, Memory, ModuleHandle,
+    ModuleImage, Modules, NodeParameters, StreamFlags, StreamHandle, Streams,
 };
 use std::ops::Deref;
 use std::sync::Arc;
@@ -70,6 +71,43 @@ impl Gpu {
         // SAFETY: the module was loaded just now.
         let function = unsafe { self.module_function(self.context, module, name) }.expect("the kernel is there");
         (module, function)
+    }
+
+    pub(crate) fn graph(&self) -> GraphHandle {
+        // SAFETY: the context lives as long as this.
+        unsafe { self.graph_create(self.context) }.expect("a graph")
+    }
+
+    pub(crate) fn node(
+        &self,
+        graph: GraphHandle,
+        after: &[GraphNodeHandle],
+        parameters: &NodeParameters,
+    ) -> GraphNodeHandle {
+        let dependencies: Vec<Dependency> = after.iter().map(|&node| node.into()).collect();
+        // SAFETY: the tests give graphs, nodes and parameters that are live, and nodes that do what is sound.
+        unsafe { self.graph_add_node(self.context, graph, &dependencies, parameters) }.expect("a node").node
+    }
+
+    pub(crate) fn executable(&self, graph: GraphHandle) -> ExecutableGraphHandle {
+        // SAFETY: the tests give graphs that are live.
+        unsafe { self.graph_instantiate(self.context, graph, InstantiateFlags::empty(), None) }.expect("it is sound")
+    }
+
+    pub(crate) fn run(&self, executable: ExecutableGraphHandle) {
+        // SAFETY: the tests give executable graphs that are live and do what is sound.
+        unsafe { self.executable_launch(self.context, executable, self.stream) }.expect("a launch");
+        self.synchronize();
+    }
+
+    pub(crate) fn destroy(&self, graph: GraphHandle, executables: &[ExecutableGraphHandle]) {
+        // SAFETY: the tests give their own, and use them no more.
+        unsafe {
+            for &executable in executables {
+                self.executable_destroy(self.context, executable).expect("it is ours");
+            }
+            self.graph_destroy(self.context, graph).expect("it is ours");
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct CaptureGraph {
     graph: Arc<GraphState>,
-    /// The graph was there before, and stays its owner's.
+    /// The graph was there before, and stays its owner's unless the capture fails.
     existing: bool,
 }
 
@@ -64,6 +64,13 @@ impl CaptureGraph {
                 .collect()
         };
         contents.nodes.values().map(|node| (node.state.handle(), before(node))).collect()
+    }
+
+    /// The capture has failed. Hardware destroys a graph that was there before, too.
+    pub(super) fn give_up(self) {
+        if self.existing {
+            drop(self.graph.core.graphs.remove(self.graph.handle().as_raw()));
+        }
     }
 
     /// The graph, which is now the caller's, or was already.

@@ -101,6 +101,23 @@ impl CaptureRegistry {
         captures.prohibit()
     }
 
+    /// To be asked before a stream tells its flags or its number, which one that captures does not.
+    #[inline]
+    pub(crate) fn before_asking(&self, stream: &StreamState) -> Result<()> {
+        if stream.meets_capture() && self.spoil(stream) {
+            return Err(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED));
+        }
+        Ok(())
+    }
+
+    /// Invalidates the capture that the stream takes part in, if it does in one.
+    #[cold]
+    pub(crate) fn spoil(&self, stream: &StreamState) -> bool {
+        let mut captures = self.lock();
+        let session = captures.session_of(stream);
+        session.map(|session| session.invalidated = true).is_some()
+    }
+
     /// To be asked before the host waits for all streams of a context. Prohibited to any thread in any mode while a stream
     /// of the context captures.
     #[inline]

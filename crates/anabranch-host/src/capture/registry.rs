@@ -167,10 +167,10 @@ impl CaptureRegistry {
             session.invalidated = true;
             return Err(Failure::new(Status::STREAM_CAPTURE_UNMATCHED));
         }
-        let status = if session.mode != CaptureMode::Relaxed && session.thread != current_thread() {
-            Status::STREAM_CAPTURE_WRONG_THREAD
-        } else if session.invalidated {
+        let status = if session.invalidated {
             Status::STREAM_CAPTURE_INVALIDATED
+        } else if session.mode != CaptureMode::Relaxed && session.thread != current_thread() {
+            Status::STREAM_CAPTURE_WRONG_THREAD
         } else if !session.is_joined() {
             Status::STREAM_CAPTURE_UNJOINED
         } else {
@@ -180,9 +180,14 @@ impl CaptureRegistry {
         let session = captures.remove(id);
         self.running.fetch_sub(1, Ordering::Release);
         drop(captures);
-        stream.core.check()?;
-        status.result()?;
-        session.map(|session| session.graph.finish()).ok_or(Failure::new(Status::ILLEGAL_STATE))
+        let session = session.ok_or(Failure::new(Status::ILLEGAL_STATE))?;
+        match stream.core.check().and_then(|()| status.result().map_err(Failure::from)) {
+            Ok(()) => Ok(session.graph.finish()),
+            Err(failure) => {
+                session.graph.give_up();
+                Err(failure)
+            }
+        }
     }
 
     /// Ends, without its graph, every capture that can be ended no more.

@@ -115,6 +115,30 @@ impl KernelWork {
         self.block.iter().map(|&extent| u64::from(extent)).product()
     }
 
+    /// Where in the grid the block of a number is.
+    fn block_index(&self, number: u64) -> [u32; 3] {
+        // Most launches run as one range.
+        if number == 0 {
+            return [0; 3];
+        }
+        let [width, height, _] = self.grid.map(|extent| u64::from(extent).max(1));
+        // Each is below an extent of the grid, which is 32 bits wide.
+        [number % width, number / width % height, number / width / height].map(|value| value as u32)
+    }
+
+    /// Where the block of the next number is. Behind the last one, it is outside of the grid.
+    #[inline]
+    fn next_block_index(&self, [x, y, z]: [u32; 3]) -> [u32; 3] {
+        let [width, height, _] = self.grid;
+        if x + 1 < width {
+            [x + 1, y, z]
+        } else if y + 1 < height {
+            [0, y + 1, z]
+        } else {
+            [0, 0, z + 1]
+        }
+    }
+
     /// Runs some blocks of a stage on this thread.
     pub(crate) fn run_blocks(&self, stage: &HostBody, blocks: Range<u64>) -> Result<(), KernelError> {
         with_shared_memory(self.shared_bytes, |shared| {
@@ -130,12 +154,10 @@ impl KernelWork {
                     Some(conditionals) => arguments.with_conditionals(&**conditionals),
                     None => arguments,
                 };
-                let [width, height, _] = self.grid.map(u64::from);
-                for number in blocks {
-                    let index = [number % width, number / width % height, number / width / height];
-                    // Each is below an extent of the grid, which is 32 bits wide.
-                    let index = index.map(|value| value as u32);
+                let mut index = self.block_index(blocks.start);
+                for _ in blocks {
                     stage(&mut Block::new(index, self.block, self.grid, shared), &arguments);
+                    index = self.next_block_index(index);
                 }
             });
             catch_unwind(body).map_err(KernelError::from_payload)
@@ -146,11 +168,13 @@ impl KernelWork {
 impl Engine {
     /// Runs a kernel to its end, with the help of workers where that pays.
     pub(crate) fn run_kernel(&self, work: &Arc<KernelWork>, level: usize) -> Result<(), KernelError> {
-        let blocks = work.block_count();
-        let chunk = (THREADS_AT_A_TIME / work.threads_per_block().max(1)).max(1);
-        let chunks = blocks.div_ceil(chunk);
-        let helpers = self.scheduler.workers.min(usize::try_from(chunks - 1).unwrap_or(usize::MAX));
-        let shared = helpers > 0 && blocks.saturating_mul(work.threads_per_block()) >= WORTH_SHARING;
+        let (blocks, threads) = (work.block_count(), work.threads_per_block());
+        // Small launches are many, and to divide takes longer than all the rest of running one.
+        let large = self.scheduler.workers > 0 && blocks.saturating_mul(threads) >= WORTH_SHARING;
+        let chunk = if large { (THREADS_AT_A_TIME / threads.max(1)).max(1) } else { blocks.max(1) };
+        let others = if large { blocks.div_ceil(chunk).saturating_sub(1) } else { 0 };
+        let helpers = self.scheduler.workers.min(usize::try_from(others).unwrap_or(usize::MAX));
+        let shared = helpers > 0;
         for (number, stage) in work.kernel.get().function.stages().iter().enumerate() {
             if shared {
                 let share = Share::new(Arc::clone(work), number, blocks, chunk);

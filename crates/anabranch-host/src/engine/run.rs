@@ -54,6 +54,22 @@ impl Engine {
     pub(crate) fn run(&self, stream: &Arc<StreamState>, claim: Claim, pace: Pace) {
         let mut retired = Retired::default();
         self.run_claimed(stream, claim, pace, &mut retired);
+        if !retired.is_empty() {
+            self.let_go(retired);
+        }
+    }
+
+    /// Drops what launches of graphs left behind. It may call the driver, and so be blocked, as host work may.
+    #[cold]
+    fn let_go(&self, retired: Retired) {
+        let on_worker = worker::is_worker();
+        if on_worker {
+            self.scheduler.enter_host_work(self);
+        }
+        drop(retired);
+        if on_worker {
+            self.scheduler.leave_host_work();
+        }
     }
 
     fn run_claimed(&self, stream: &Arc<StreamState>, claim: Claim, pace: Pace, retired: &mut Retired) {

@@ -57,6 +57,11 @@ pub(crate) struct Retired {
 }
 
 impl Retired {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.plans.is_empty() && self.executables.is_empty()
+    }
+
     pub(crate) fn add(&mut self, launch: GraphLaunch) {
         let GraphLaunch { executable, plan, .. } = launch;
         self.plans.extend(Arc::into_inner(plan));

@@ -6,7 +6,7 @@
 
 use super::conditionals::Conditionals;
 use crate::engine::kernel::KernelWork;
-use crate::graph::{Action, Contents, GraphState};
+use crate::graph::{Action, Contents, GraphState, can_be_in_body};
 use anabranch_hal::{ConditionalHandle, Detail, Failure, GraphInstantiateResult, GraphNodeHandle, Result, Status};
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
@@ -19,6 +19,8 @@ pub(crate) struct Plan {
     pub(super) shape: Arc<Shape>,
     /// By index.
     pub(super) steps: Vec<Step>,
+    /// The values of conditional nodes, if there are some.
+    pub(super) conditionals: Option<Arc<Conditionals>>,
     /// The graphs that steps were made from, by the index of the first. They keep what the steps use.
     pub(super) sources: BTreeMap<u32, Arc<GraphState>>,
 }
@@ -37,6 +39,8 @@ pub(crate) struct Step {
 pub(crate) struct Shape {
     /// How many nodes come right before each.
     pub(super) before: Vec<u32>,
+    /// The nodes that more than one comes right before.
+    pub(super) joins: Vec<u32>,
     /// Where in `targets` the nodes right after each begin.
     offsets: Vec<usize>,
     targets: Vec<u32>,
@@ -103,7 +107,7 @@ struct Ends {
 impl Flat {
     pub(super) fn new(graph: &GraphState) -> Result<Self> {
         let mut flat = Self::default();
-        flat.add_graph(&graph.lock())?;
+        flat.add_graph(&graph.lock(), false)?;
         Ok(flat)
     }
 
@@ -119,7 +123,8 @@ impl Flat {
         self.actions.len() as u32
     }
 
-    fn add_graph(&mut self, graph: &Contents) -> Result<Ends> {
+    /// Adds a graph, which a conditional node runs if `in_body`.
+    fn add_graph(&mut self, graph: &Contents, in_body: bool) -> Result<Ends> {
         if graph.conditionals.iter().any(|value| !value.used) {
             return Err(refused(GraphInstantiateResult::CONDITIONAL_HANDLE_UNUSED, None));
         }
@@ -128,12 +133,16 @@ impl Flat {
         let mut places: HashMap<u64, (u32, u32)> = HashMap::with_capacity(graph.nodes.len());
         let nothing = Arc::new(Action::Empty);
         for (&number, node) in &graph.nodes {
+            if in_body && !can_be_in_body(node.kind()) {
+                let result = GraphInstantiateResult::NODE_OPERATION_NOT_SUPPORTED;
+                return Err(refused(result, Some(node.state.handle())));
+            }
             let begin = self.push(&node.action, node.state.handle())?;
             let mut end = begin;
             self.index_of.insert(node.source, begin);
             match &*node.action {
                 Action::Child(child) => {
-                    let ends = self.add_graph(&child.lock())?;
+                    let ends = self.add_graph(&child.lock(), in_body)?;
                     end = self.push(&nothing, node.state.handle())?;
                     if ends.first.is_empty() {
                         self.edges.push((begin, end));
@@ -168,7 +177,7 @@ impl Flat {
     fn add_body(&mut self, graph: &Contents) -> Result<Vec<u32>> {
         let outside = mem::take(&mut self.edges);
         let begin = self.end();
-        self.add_graph(graph)?;
+        self.add_graph(graph, true)?;
         let edges = mem::replace(&mut self.edges, outside);
         let range = begin..self.end();
         // Bodies within are in their conditional node's hands.
@@ -217,8 +226,8 @@ impl Flat {
         self.actions.iter().map(|action| Step::new(Arc::clone(action), conditionals)).collect()
     }
 
-    /// The structure; refuses circles.
-    pub(super) fn into_shape(self) -> Result<Shape> {
+    /// The indices of nodes that are not in conditional nodes' graphs.
+    fn outside(&self) -> Vec<u32> {
         let count = self.actions.len();
         let mut is_inside = vec![false; count];
         for range in &self.inside {
@@ -226,10 +235,19 @@ impl Flat {
                 inside.fill(true);
             }
         }
-        let outside: Vec<u32> =
-            (0..self.end()).filter(|&index| is_inside.get(index as usize) == Some(&false)).collect();
+        (0..self.end()).filter(|&index| is_inside.get(index as usize) == Some(&false)).collect()
+    }
+
+    /// Refuses circles. Those in conditional nodes' graphs are refused already.
+    pub(super) fn check(&self) -> Result<()> {
+        self.order(self.outside(), &self.edges).map(drop)
+    }
+
+    /// The structure of a graph that was checked.
+    pub(super) fn into_shape(self) -> Shape {
+        let count = self.actions.len();
+        let outside = self.outside();
         let scheduled = outside.len();
-        self.order(outside.clone(), &self.edges)?;
         let mut before = vec![0u32; count];
         let mut offsets = vec![0usize; count + 1];
         for &(from, to) in &self.edges {
@@ -249,7 +267,9 @@ impl Flat {
         let roots = outside.into_iter().filter(|&index| before.get(index as usize) == Some(&0)).collect();
         let records = self.actions.iter().enumerate();
         let records = records.filter(|(_, action)| matches!(&***action, Action::EventRecord(_)));
-        Ok(Shape {
+        let joins = before.iter().enumerate().filter(|&(_, &count)| count > 1).map(|(index, _)| index as u32);
+        Shape {
+            joins: joins.collect(),
             records: records.map(|(index, _)| index as u32).collect(),
             before,
             offsets,
@@ -258,6 +278,6 @@ impl Flat {
             scheduled,
             bodies: self.bodies,
             index_of: self.index_of,
-        })
+        }
     }
 }

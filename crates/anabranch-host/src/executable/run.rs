@@ -8,7 +8,6 @@
 //! The launching stream is parked until the last node is done. An executable graph has one launch running at a time, so
 //! one of these serves all its launches.
 
-use super::conditionals::Conditionals;
 use super::plan::{Plan, Shape};
 use crate::context::ContextCore;
 use crate::engine::scheduler::Task;
@@ -63,11 +62,10 @@ pub(super) struct Recorder {
 pub(crate) struct Run {
     core: Arc<ContextCore>,
     shape: Arc<Shape>,
-    /// How many nodes right before each are not done.
+    /// How many nodes right before each are not done. Only joins are counted.
     pending: Box<[AtomicU32]>,
     /// How many nodes are not done.
     remaining: AtomicUsize,
-    pub(super) conditionals: Option<Arc<Conditionals>>,
     pub(super) recorders: Vec<Recorder>,
     state: Mutex<State>,
 }
@@ -109,11 +107,7 @@ impl Recorder {
 }
 
 impl Run {
-    pub(super) fn new(
-        core: &Arc<ContextCore>,
-        shape: &Arc<Shape>,
-        conditionals: Option<Arc<Conditionals>>,
-    ) -> Arc<Self> {
+    pub(super) fn new(core: &Arc<ContextCore>, shape: &Arc<Shape>) -> Arc<Self> {
         let recorder = |&node: &u32| Recorder {
             node,
             stream: StreamState::new(Arc::clone(core), Role::NonBlocking, 0),
@@ -124,7 +118,6 @@ impl Run {
             core: Arc::clone(core),
             pending: shape.before.iter().map(|_| AtomicU32::new(0)).collect(),
             remaining: AtomicUsize::new(0),
-            conditionals,
             recorders: shape.records.iter().map(recorder).collect(),
             state: Mutex::default(),
             shape: Arc::clone(shape),
@@ -151,11 +144,15 @@ impl Run {
         if self.shape.scheduled == 0 {
             return true;
         }
-        for (pending, &before) in self.pending.iter().zip(&self.shape.before) {
-            pending.store(before, Ordering::Relaxed);
+        for &node in &self.shape.joins {
+            if let (Some(pending), Some(&before)) =
+                (self.pending.get(node as usize), self.shape.before.get(node as usize))
+            {
+                pending.store(before, Ordering::Relaxed);
+            }
         }
         self.remaining.store(self.shape.scheduled, Ordering::Relaxed);
-        if let Some(conditionals) = &self.conditionals {
+        if let Some(conditionals) = &current.plan.conditionals {
             conditionals.reset();
         }
         let mut state = self.state.lock();
@@ -214,10 +211,13 @@ impl Run {
         let mut generation = 0;
         let mut current: Option<Current> = None;
         let mut next: Option<Due> = None;
+        // Nodes that this thread has done, and not told of. Nobody asks before it has come to the end of a chain.
+        let mut done = 0;
         loop {
             let due = match next.take() {
                 Some(due) => due,
                 None => {
+                    self.tell(std::mem::take(&mut done));
                     let mut state = self.state.lock();
                     let due = if engine.is_deterministic() && !state.line.is_empty() {
                         let index = engine.choose(state.line.len());
@@ -242,11 +242,13 @@ impl Run {
             ran = true;
             if self.execute(engine, current, due) {
                 next = self.complete(engine, due.node);
+                done += 1;
             }
             if engine.is_deterministic() {
                 break;
             }
         }
+        self.tell(done);
         drop_quietly(current);
         ran
     }
@@ -254,8 +256,10 @@ impl Run {
     /// Notes that a node is done. Returns one of those that can run now.
     fn complete(self: &Arc<Self>, engine: &Engine, node: u32) -> Option<Due> {
         let mut ready = self.shape.after(node).iter().copied().filter(|&after| {
-            // The last of the nodes before sees what all of them did.
-            self.pending.get(after as usize).is_some_and(|pending| pending.fetch_sub(1, Ordering::AcqRel) == 1)
+            let after = after as usize;
+            // The last of the nodes before sees what all of them did. Where there is one, it is the last.
+            self.shape.before.get(after) == Some(&1)
+                || self.pending.get(after).is_some_and(|pending| pending.fetch_sub(1, Ordering::AcqRel) == 1)
         });
         let due = |node| Due { node, part: 0 };
         let next = if engine.is_deterministic() { None } else { ready.next().map(due) };
@@ -265,10 +269,14 @@ impl Run {
             state.line.extend(ready.map(due));
             self.hand_out_token(state);
         }
-        if self.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
+        next
+    }
+
+    /// Tells how many nodes a thread has done since it last told. The last to tell finishes the launch.
+    fn tell(&self, done: usize) {
+        if done > 0 && self.remaining.fetch_sub(done, Ordering::AcqRel) == done {
             self.finish();
         }
-        next
     }
 
     fn finish(&self) {

@@ -65,7 +65,6 @@ impl Run {
 
     /// `false`: it waits.
     fn wait_event(self: &Arc<Self>, current: &Current, event: &EventState, node: u32) -> bool {
-        // What a capture recorded has no state to wait for.
         let Recorded::At(position) = event.recorded() else { return true };
         let sequence = position.sequence;
         // Its own records, and what was put in behind the launch, cannot be waited for. Its own earlier records are done.
@@ -108,7 +107,7 @@ impl Run {
             return true;
         };
         let Some(bodies) = plan.shape.bodies.get(&node) else { return true };
-        let value = || self.conditionals.as_ref().map_or(0, |conditionals| conditionals.get(conditional.handle));
+        let value = || plan.conditionals.as_ref().map_or(0, |conditionals| conditionals.get(conditional.handle));
         let run = |number: usize| bodies.get(number).is_none_or(|body| self.run_body(engine, current, body));
         match conditional.kind {
             ConditionalKind::If => run(usize::from(value() == 0)),

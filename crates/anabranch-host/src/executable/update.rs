@@ -2,9 +2,10 @@
 
 use super::ExecutableState;
 use super::plan::{Flat, Step};
-use crate::graph::{Action, GraphState, locate};
+use crate::graph::{Action, GraphState, Place, locate};
 use anabranch_hal::{
-    Detail, EdgeData, Failure, GraphHandle, GraphNodeHandle, GraphUpdateResult, NodeParameters, Result, Status,
+    Copy3d, Detail, EdgeData, Failure, FillNode, GraphHandle, GraphNodeHandle, GraphUpdateResult, NodeParameters,
+    Result, Status, ValueOperation,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +15,45 @@ type Difference = (GraphUpdateResult, Option<GraphNodeHandle>);
 
 fn refused((result, node): Difference) -> Failure {
     Failure::with_detail(Status::GRAPH_EXEC_UPDATE_FAILURE, Detail::Update { result, node })
+}
+
+/// Whether what a node does can be replaced by something of the same kind.
+fn replaceable(old: &Action, new: &Action) -> std::result::Result<(), GraphUpdateResult> {
+    let same = match (old, new) {
+        (Action::Kernel(old), Action::Kernel(new)) if !Arc::ptr_eq(&old.core, &new.core) => {
+            return Err(GraphUpdateResult::UNSUPPORTED_FUNCTION_CHANGE);
+        }
+        (Action::Copy(old), Action::Copy(new)) => {
+            let places = |copy: &Copy3d| (copy.source.host, copy.destination.host);
+            let is_row = |copy: &Copy3d| copy.extent[1] == 1 && copy.extent[2] == 1;
+            places(old) == places(new) && (is_row(old) && is_row(new) || old.extent == new.extent)
+        }
+        (Action::Fill(old), Action::Fill(new)) => {
+            let extents = |fill: &FillNode| (fill.width, fill.height, fill.pattern.width(), fill.pitch);
+            old.height == 1 && new.height == 1 || extents(old) == extents(new)
+        }
+        (Action::Values(old), Action::Values(new)) => {
+            old.parameters.iter().map(operation).eq(new.parameters.iter().map(operation))
+        }
+        (Action::Allocate(old), Action::Allocate(new)) => {
+            let (old, new) = (&old.parameters, &new.parameters);
+            (old.device, old.bytes) == (new.device, new.bytes)
+        }
+        (Action::Conditional(old), Action::Conditional(new)) => {
+            old.kind == new.kind && old.bodies.len() == new.bodies.len()
+        }
+        _ => true,
+    };
+    if same { Ok(()) } else { Err(GraphUpdateResult::PARAMETERS_CHANGED) }
+}
+
+/// What an operation is, whatever its address and value.
+fn operation(operation: &ValueOperation) -> (bool, u64) {
+    let (writes, value) = match operation {
+        ValueOperation::Wait { value, .. } => (false, value),
+        ValueOperation::Write { value, .. } => (true, value),
+    };
+    (writes, value.width())
 }
 
 /// Compares two graphs, node by node in the order in which they were made.
@@ -42,13 +82,13 @@ fn compare(old: &GraphState, new: &GraphState) -> std::result::Result<(), Differ
         if ranked(&old.before, &old_ranks) != ranked(&new.before, &new_ranks) {
             return different(GraphUpdateResult::TOPOLOGY_CHANGED);
         }
+        if let Err(result) = replaceable(&old.action, &new.action) {
+            return different(result);
+        }
         match (&*old.action, &*new.action) {
-            (Action::Allocate(_) | Action::Free(_) | Action::Conditional(_), _) => {
-                return different(GraphUpdateResult::NOT_SUPPORTED);
-            }
             (Action::Child(old), Action::Child(new)) => compare(old, new)?,
-            (Action::Kernel(old), Action::Kernel(new)) if !Arc::ptr_eq(&old.core, &new.core) => {
-                return different(GraphUpdateResult::UNSUPPORTED_FUNCTION_CHANGE);
+            (Action::Conditional(old), Action::Conditional(new)) => {
+                old.bodies.iter().zip(&new.bodies).try_for_each(|(old, new)| compare(old, new))?;
             }
             _ => {}
         }
@@ -71,14 +111,16 @@ impl ExecutableState {
     pub(super) fn update(&self, graph: &GraphState) -> Result<()> {
         let mut launches = self.launches.lock();
         compare(&launches.source, graph).map_err(refused)?;
-        let source = graph.copy(false);
+        let source = graph.copy(Place::Alone);
         let flat = Flat::new(&source)?;
-        let mut steps = flat.steps(self.run.conditionals.as_ref());
+        let conditionals = flat.conditionals();
+        let mut steps = flat.steps(conditionals.as_ref());
         let mut plan = (*launches.plan).clone();
         for (new, old) in steps.iter_mut().zip(&plan.steps) {
             new.enabled = old.enabled;
         }
         plan.steps = steps;
+        plan.conditionals = conditionals;
         plan.sources = [(0, Arc::clone(&source))].into();
         let before =
             (std::mem::replace(&mut launches.plan, Arc::new(plan)), std::mem::replace(&mut launches.source, source));
@@ -122,12 +164,9 @@ impl ExecutableState {
         }
         // SAFETY: the caller's word.
         let action = Arc::new(unsafe { graph.make_plain(parameters) }?);
-        if let (Action::Kernel(old), Action::Kernel(new)) = (&*old.action, &*action)
-            && !Arc::ptr_eq(&old.core, &new.core)
-        {
-            return Err(Failure::argument(Status::INVALID_VALUE, "the kernel is one of another context"));
-        }
-        let mut step = Step::new(action, self.run.conditionals.as_ref());
+        replaceable(&old.action, &action)
+            .map_err(|result| Failure::argument(Status::INVALID_VALUE, result.reason()))?;
+        let mut step = Step::new(action, before.conditionals.as_ref());
         step.enabled = old.enabled;
         // Given up before the change, so that a plan that no launch uses is changed in place. What the step held is kept
         // by the graph that the plan was made from, or goes here.
@@ -150,10 +189,10 @@ impl ExecutableState {
         // SAFETY: the caller's word.
         let child = unsafe { crate::handles::graph(child) }?;
         let old = find_child(&self.original, id).ok_or(Failure::new(Status::INVALID_VALUE))?;
-        compare(&old, child).map_err(|(result, _)| Failure::argument(Status::INVALID_VALUE, result.reason()))?;
-        let source = child.copy(false);
-        let steps = Flat::new(&source)?.steps(self.run.conditionals.as_ref());
+        compare(&old, child).map_err(refused)?;
+        let source = child.copy(Place::Child);
         let mut launches = self.launches.lock();
+        let steps = Flat::new(&source)?.steps(launches.plan.conditionals.as_ref());
         let plan = Arc::make_mut(&mut launches.plan);
         // The child's nodes follow its beginning.
         let first = index as usize + 1;

@@ -1,7 +1,7 @@
 //! Nodes, added and removed.
 
 use super::node::Action;
-use super::state::GraphState;
+use super::state::{GraphState, Place};
 use crate::handles;
 use anabranch_hal::{AddedNode, Dependency, Failure, GraphNodeHandle, GraphNodeKind, NodeParameters, Result, Status};
 use std::sync::Arc;
@@ -12,11 +12,8 @@ impl GraphState {
     /// # Safety
     /// The handle rule, for the node's parameters too.
     pub(crate) unsafe fn add_node(&self, dependencies: &[Dependency], parameters: NodeParameters) -> Result<AddedNode> {
-        if self.is_body && !can_be_in_body(parameters.kind()) {
-            return Err(Failure::argument(
-                Status::NOT_SUPPORTED,
-                format!("a conditional node cannot run a node of the kind: {}", parameters.kind()),
-            ));
+        if self.place == Place::Child && matches!(parameters.kind(), GraphNodeKind::ALLOCATE | GraphNodeKind::FREE) {
+            return Err(Failure::argument(Status::NOT_SUPPORTED, "the graph of a node cannot allocate or free memory"));
         }
         let to_kernel = matches!(parameters, NodeParameters::Kernel(_));
         // SAFETY: the caller's word.
@@ -39,6 +36,7 @@ impl GraphState {
                 _ => Vec::new(),
             },
         };
+        contents.has_memory_nodes |= matches!(&*node.action, Action::Allocate(_) | Action::Free(_));
         contents.nodes.insert(node.state.number, node);
         Ok(added)
     }
@@ -46,14 +44,11 @@ impl GraphState {
     /// Removes a node and its edges.
     pub(crate) fn remove_node(&self, number: u64) -> Result<()> {
         let mut contents = self.lock();
-        if contents.has_memory_nodes() {
+        if contents.has_memory_nodes || contents.node(number)?.kind() == GraphNodeKind::CONDITIONAL {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
         contents.unlink_all(number);
         let node = contents.nodes.remove(&number);
-        if let Some(Action::Conditional(conditional)) = node.as_ref().map(|node| &*node.action) {
-            contents.release_conditional(conditional.handle);
-        }
         drop(contents);
         // Without the lock, because what it holds is the caller's.
         node.map(drop).ok_or(Failure::new(Status::INVALID_VALUE))
@@ -61,7 +56,7 @@ impl GraphState {
 }
 
 /// Whether a conditional node can run nodes of that kind.
-pub(super) fn can_be_in_body(kind: GraphNodeKind) -> bool {
+pub(crate) fn can_be_in_body(kind: GraphNodeKind) -> bool {
     matches!(
         kind,
         GraphNodeKind::KERNEL

@@ -1,25 +1,26 @@
 //! Copies of graphs.
 
 use super::node::{Action, ConditionalAction, Node};
-use super::state::{Contents, GraphState};
+use super::state::{Contents, GraphState, Place};
 use anabranch_hal::{Failure, GraphNodeHandle, Result, Status};
 use std::sync::{Arc, Weak};
 
 impl GraphState {
     /// A copy with everything inside of it. Nodes keep their numbers.
-    pub(crate) fn copy(&self, is_body: bool) -> Arc<Self> {
+    pub(crate) fn copy(&self, place: Place) -> Arc<Self> {
         let source = self.lock();
-        let copy = Self::with(&self.core, Arc::clone(&self.retention), is_body, Contents::default());
+        let copy = Self::with(&self.core, Arc::clone(&self.retention), place, Contents::default());
         let mut contents = copy.lock();
         contents.next_number = source.next_number;
+        contents.has_memory_nodes = source.has_memory_nodes;
         contents.conditionals.clone_from(&source.conditionals);
         for (&number, node) in &source.nodes {
             let action = match &*node.action {
-                Action::Child(child) => Arc::new(Action::Child(child.copy(is_body))),
+                Action::Child(child) => Arc::new(Action::Child(child.copy(place.of_child()))),
                 Action::Conditional(conditional) => Arc::new(Action::Conditional(ConditionalAction {
                     handle: conditional.handle,
                     kind: conditional.kind,
-                    bodies: conditional.bodies.iter().map(|body| body.copy(true)).collect(),
+                    bodies: conditional.bodies.iter().map(|body| body.copy(Place::Body)).collect(),
                 })),
                 _ => Arc::clone(&node.action),
             };
@@ -32,12 +33,12 @@ impl GraphState {
         copy
     }
 
-    /// A clone as callers ask for one. 801 when it allocates or frees memory.
+    /// A clone as callers ask for one. 801 when it owns memory or graphs, or is one of a conditional node's.
     pub(crate) fn clone_graph(&self) -> Result<Arc<Self>> {
-        if self.lock().has_memory_nodes() {
+        if self.place == Place::Body || self.lock().owns_something() {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
-        Ok(self.copy(false))
+        Ok(self.copy(Place::Alone))
     }
 
     /// The node that was copied from the one with this number and id. 1 when there is none.
@@ -45,14 +46,6 @@ impl GraphState {
         let contents = self.lock();
         let node = contents.nodes.get(&number).filter(|node| node.source == id);
         node.map(|node| node.state.handle()).ok_or(Failure::new(Status::INVALID_VALUE))
-    }
-
-    /// Whether a conditional node can run all of its nodes.
-    pub(super) fn can_all_be_in_body(&self) -> bool {
-        self.lock().nodes.values().all(|node| match &*node.action {
-            Action::Child(child) => child.can_all_be_in_body(),
-            _ => super::add::can_be_in_body(node.kind()),
-        })
     }
 
     pub(crate) fn set_instance(&self, instance: Weak<crate::executable::ExecutableState>) {

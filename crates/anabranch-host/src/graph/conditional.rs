@@ -36,10 +36,4 @@ impl Contents {
         value.used = true;
         Ok(())
     }
-
-    pub(super) fn release_conditional(&mut self, handle: ConditionalHandle) {
-        for value in self.conditionals.iter_mut().filter(|value| value.handle == handle) {
-            value.used = false;
-        }
-    }
 }

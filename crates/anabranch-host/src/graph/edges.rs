@@ -103,14 +103,13 @@ impl Contents {
 }
 
 impl GraphState {
-    /// Adds edges: all of them, or none.
+    /// Adds edges, up to the first that is refused.
     ///
     /// # Safety
     /// The handle rule.
     pub(crate) unsafe fn add_edges(&self, edges: &[Edge]) -> Result<()> {
         let mut contents = self.lock();
-        let mut added = Vec::with_capacity(edges.len());
-        let result = edges.iter().try_for_each(|edge| {
+        edges.iter().try_for_each(|edge| {
             // SAFETY: the caller's word.
             let (from, to) = unsafe { (self.number_of(edge.from)?, self.number_of(edge.to)?) };
             let to_kernel = matches!(*contents.node(to)?.action, Action::Kernel(_));
@@ -123,36 +122,25 @@ impl GraphState {
             }
             contents.link(&[(from, edge.data)], to);
             contents.node_mut(to)?.before.push((from, edge.data));
-            added.push((from, to));
             Ok(())
-        });
-        if result.is_err() {
-            for (from, to) in added {
-                contents.unlink(from, to);
-            }
-        }
-        result
+        })
     }
 
-    /// Removes edges: all of them, or none.
+    /// Removes edges, up to the first that is refused.
     ///
     /// # Safety
     /// The handle rule.
     pub(crate) unsafe fn remove_edges(&self, edges: &[Edge]) -> Result<()> {
         let mut contents = self.lock();
-        if !edges.is_empty() && contents.has_memory_nodes() {
+        if !edges.is_empty() && contents.has_memory_nodes {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
-        let mut found = HashSet::with_capacity(edges.len());
         for edge in edges {
             // SAFETY: the caller's word.
             let (from, to) = unsafe { (self.number_of(edge.from)?, self.number_of(edge.to)?) };
-            let there = contents.node(to)?.before.contains(&(from, edge.data));
-            if !there || !found.insert((from, to)) {
+            if !contents.node(to)?.before.contains(&(from, edge.data)) {
                 return Err(Failure::argument(Status::INVALID_VALUE, "an edge is not there"));
             }
-        }
-        for (from, to) in found {
             contents.unlink(from, to);
         }
         Ok(())

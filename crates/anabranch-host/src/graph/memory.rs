@@ -34,6 +34,8 @@ struct BlockState {
     live: bool,
     /// Whether it counts against the device's memory.
     mapped: bool,
+    /// Whether it has been allocated since it was mapped. Hardware counts it as used until it is trimmed away.
+    used: bool,
 }
 
 /// How much of a device's memory graphs have.
@@ -77,12 +79,10 @@ impl GraphMemory {
 
     /// Forgets what is allocated in a context that goes.
     pub(crate) fn release_context(&self, context: u64) {
-        let mut released = Vec::new();
-        for known in self.blocks.lock().values_mut() {
-            released.extend(known.live.take_if(|block| block.context == context));
-        }
-        for block in &released {
-            block.state.lock().live = false;
+        let mut live: Vec<_> = self.blocks.lock().values().filter_map(|known| known.live.clone()).collect();
+        live.retain(|block| block.context == context);
+        for block in live {
+            block.free();
         }
     }
 
@@ -183,17 +183,26 @@ impl GraphBlock {
     fn unmap(&self, state: &mut BlockState, device: &DeviceState) {
         if std::mem::take(&mut state.mapped) {
             device.account.give_back(self.bytes as u64);
-            device.graph_memory.change(|counts| counts.reserved -= self.bytes as u64);
+            let bytes = self.bytes as u64;
+            let used = if std::mem::take(&mut state.used) { bytes } else { 0 };
+            device.graph_memory.change(|counts| {
+                counts.reserved -= bytes;
+                counts.used -= used;
+            });
         }
     }
 
     /// Notes that a launch allocates it.
     pub(crate) fn allocate(self: &Arc<Self>) {
-        if std::mem::replace(&mut self.state.lock().live, true) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        // Held throughout, so that a free at the same time comes wholly before or after.
+        let mut state = self.state.lock();
+        if std::mem::replace(&mut state.live, true) {
             return;
         }
-        let Some(shared) = self.shared.upgrade() else { return };
-        if let Ok(device) = shared.device(self.device) {
+        if let Ok(device) = shared.device(self.device)
+            && !std::mem::replace(&mut state.used, true)
+        {
             device.graph_memory.change(|counts| counts.used += self.bytes as u64);
         }
         if let Some(known) = shared.graph_memory.blocks.lock().get_mut(&self.address) {
@@ -203,15 +212,14 @@ impl GraphBlock {
 
     /// Notes that it is freed. `false`: it was not allocated.
     pub(crate) fn free(&self) -> bool {
-        if !std::mem::take(&mut self.state.lock().live) {
+        let Some(shared) = self.shared.upgrade() else { return false };
+        let mut state = self.state.lock();
+        if !std::mem::take(&mut state.live) {
             return false;
         }
-        let Some(shared) = self.shared.upgrade() else { return true };
-        if let Ok(device) = shared.device(self.device) {
-            device.graph_memory.change(|counts| counts.used -= self.bytes as u64);
-        }
         let share = shared.graph_memory.blocks.lock().get_mut(&self.address).and_then(|known| known.live.take());
-        // Without the lock, because it may be the last.
+        drop(state);
+        // Without the locks, in case nobody else has one.
         drop(share);
         true
     }
@@ -229,36 +237,24 @@ impl Drop for GraphBlock {
     }
 }
 
-/// What the nodes of a graph do with a block, by the last of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LastUse {
-    Allocate,
-    Free(u64),
-}
-
 /// What a launch does to memory.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct LaunchMemory {
-    /// The blocks that it allocates.
-    pub(crate) allocated: Vec<Arc<GraphBlock>>,
-    /// Those among them that it leaves allocated.
-    pub(crate) left: Vec<Arc<GraphBlock>>,
+    /// The blocks that it allocates, and whether it leaves them allocated.
+    allocated: Vec<(Arc<GraphBlock>, bool)>,
     /// The blocks of other graphs that it frees.
-    pub(crate) freed: Vec<Arc<GraphBlock>>,
+    freed: Vec<Arc<GraphBlock>>,
 }
 
 impl Contents {
-    fn last_use(&self, block: &Arc<GraphBlock>) -> Option<LastUse> {
-        self.nodes.iter().rev().find_map(|(&number, node)| match &*node.action {
-            Action::Allocate(allocate) if Arc::ptr_eq(&allocate.block, block) => Some(LastUse::Allocate),
-            Action::Free(free) if Arc::ptr_eq(&free.block, block) => Some(LastUse::Free(number)),
-            _ => None,
-        })
-    }
-
     /// Whether the graph frees a block already.
     pub(super) fn is_freed(&self, block: &Arc<GraphBlock>) -> bool {
-        matches!(self.last_use(block), Some(LastUse::Free(_)))
+        let last = self.nodes.values().rev().find_map(|node| match &*node.action {
+            Action::Allocate(allocate) if Arc::ptr_eq(&allocate.block, block) => Some(false),
+            Action::Free(free) if Arc::ptr_eq(&free.block, block) => Some(true),
+            _ => None,
+        });
+        last == Some(true)
     }
 
     /// A large enough block that is free wherever a node runs that depends on the given ones.
@@ -269,6 +265,7 @@ impl Contents {
         bytes: usize,
     ) -> Option<Arc<GraphBlock>> {
         let mut free: BTreeMap<(usize, u64), (u64, &Arc<GraphBlock>)> = BTreeMap::new();
+        let mut own: HashSet<u64> = HashSet::new();
         for (&number, node) in &self.nodes {
             match &*node.action {
                 Action::Free(free_node) if free_node.block.device == device && free_node.block.bytes >= bytes => {
@@ -276,17 +273,14 @@ impl Contents {
                     free.insert((block.bytes, block.address), (number, block));
                 }
                 Action::Allocate(allocate) => {
+                    own.insert(allocate.block.address);
                     free.remove(&(allocate.block.bytes, allocate.block.address));
                 }
                 _ => {}
             }
         }
         // What another graph allocates is not this one's to use again.
-        free.retain(|_, (_, block)| {
-            self.nodes
-                .values()
-                .any(|node| matches!(&*node.action, Action::Allocate(allocate) if Arc::ptr_eq(&allocate.block, *block)))
-        });
+        free.retain(|_, (_, block)| own.contains(&block.address));
         if free.is_empty() {
             return None;
         }
@@ -302,26 +296,31 @@ impl Contents {
         free.into_values().find(|(number, _)| earlier.contains(number)).map(|(_, block)| Arc::clone(block))
     }
 
-    /// What a launch does to memory. Only the graph's own nodes count: those in children cannot be about memory.
+    /// What a launch does to memory. The graphs of nodes have no part in it.
     pub(crate) fn launch_memory(&self) -> LaunchMemory {
         let mut memory = LaunchMemory::default();
-        let has = |list: &[Arc<GraphBlock>], block| list.iter().any(|other| Arc::ptr_eq(other, block));
-        for node in self.nodes.values() {
-            if let Action::Allocate(allocate) = &*node.action
-                && !has(&memory.allocated, &allocate.block)
-            {
-                memory.allocated.push(Arc::clone(&allocate.block));
-                if self.last_use(&allocate.block) == Some(LastUse::Allocate) {
-                    memory.left.push(Arc::clone(&allocate.block));
-                }
-            }
+        if !self.has_memory_nodes {
+            return memory;
         }
+        // Where each block is in the list, by address.
+        let mut places: HashMap<u64, usize> = HashMap::new();
         for node in self.nodes.values() {
-            if let Action::Free(free) = &*node.action
-                && !has(&memory.allocated, &free.block)
-                && !has(&memory.freed, &free.block)
-            {
-                memory.freed.push(Arc::clone(&free.block));
+            match &*node.action {
+                Action::Allocate(allocate) => {
+                    let place = *places.entry(allocate.block.address).or_insert(memory.allocated.len());
+                    match memory.allocated.get_mut(place) {
+                        Some((_, left)) => *left = true,
+                        None => memory.allocated.push((Arc::clone(&allocate.block), true)),
+                    }
+                }
+                Action::Free(free) => {
+                    let place = places.get(&free.block.address);
+                    match place.and_then(|&place| memory.allocated.get_mut(place)) {
+                        Some((_, left)) => *left = false,
+                        None => memory.freed.push(Arc::clone(&free.block)),
+                    }
+                }
+                _ => {}
             }
         }
         memory
@@ -331,7 +330,7 @@ impl Contents {
 impl LaunchMemory {
     /// Refuses a launch whose memory is still allocated, or cannot be had.
     pub(crate) fn check(&self, auto_free: bool) -> Result<()> {
-        if !auto_free && self.allocated.iter().any(|block| block.is_live()) {
+        if !auto_free && self.allocated.iter().any(|(block, _)| block.is_live()) {
             return Err(Failure::argument(Status::INVALID_VALUE, "memory of the graph's last launch is not freed"));
         }
         if self.freed.iter().any(|block| !block.is_live()) {
@@ -342,19 +341,17 @@ impl LaunchMemory {
 
     /// Sees to it that the memory can be had.
     pub(crate) fn map(&self) -> Result<()> {
-        self.allocated.iter().try_for_each(|block| block.map())
+        self.allocated.iter().try_for_each(|(block, _)| block.map())
     }
 
     /// Notes what a launch does that was checked.
     pub(crate) fn note(&self) {
-        self.allocated.iter().for_each(GraphBlock::allocate);
-        for block in &self.allocated {
-            if !self.left.iter().any(|left| Arc::ptr_eq(left, block)) {
-                block.free();
-            }
-        }
-        self.freed.iter().for_each(|block| {
+        self.allocated.iter().for_each(|(block, _)| block.allocate());
+        for (block, _) in self.allocated.iter().filter(|(_, left)| !left) {
             block.free();
-        });
+        }
+        for block in &self.freed {
+            block.free();
+        }
     }
 }

@@ -2,15 +2,18 @@
 
 use super::memory::GraphBlock;
 use super::node::{Action, AllocateAction, ConditionalAction, FreeAction, KernelAction, ValueStep, ValuesAction};
-use super::state::{Contents, GraphState};
+use super::state::{Contents, GraphState, Place};
 use crate::handles;
-use crate::memory::{Lookup, check_copy_3d, check_fill};
+use crate::memory::{check_copy_3d, check_fill};
 use crate::stream::{check_value_write, value_condition};
 use anabranch_hal::{
-    AllocationNode, ConditionalKind, ConditionalNode, Copy3d, CopyPlace, DevicePointer, EdgeData, EventHandle, Failure,
-    FillNode, FillPattern, GraphHandle, KernelNode, NodeParameters, Result, Status, ValueOperation,
+    AllocationNode, ConditionalKind, ConditionalNode, DevicePointer, EdgeData, EventHandle, Failure, FillNode,
+    FillPattern, GraphHandle, KernelNode, NodeParameters, Result, Status, ValueOperation,
 };
 use std::sync::Arc;
+
+/// How many value operations a node can have.
+const MOST_VALUES: usize = 255;
 
 fn invalid(what: &str) -> Failure {
     Failure::argument(Status::INVALID_VALUE, what)
@@ -69,20 +72,20 @@ impl GraphState {
     unsafe fn make_child(&self, graph: GraphHandle) -> Result<Arc<GraphState>> {
         // SAFETY: the caller's word.
         let graph = unsafe { handles::graph(graph) }?;
-        if graph.lock().has_memory_nodes() {
-            return Err(Failure::new(Status::NOT_SUPPORTED));
+        if graph.lock().owns_something() {
+            return Err(Failure::argument(
+                Status::NOT_SUPPORTED,
+                "a child can neither allocate nor have conditional nodes",
+            ));
         }
-        if self.is_body && !graph.can_all_be_in_body() {
-            return Err(Failure::new(Status::NOT_SUPPORTED));
-        }
-        Ok(graph.copy(self.is_body))
+        Ok(graph.copy(self.place.of_child()))
     }
 
     fn make_allocation(&self, before: &[(u64, EdgeData)], parameters: AllocationNode) -> Result<AllocateAction> {
         if parameters.bytes == 0 {
             return Err(invalid("none can be allocated of no size"));
         }
-        self.core.shared.device(parameters.device.0)?;
+        self.core.shared.device(parameters.device.0).map_err(|_| invalid("there is no such device"))?;
         for peer in &parameters.access {
             self.core.shared.device(peer.0)?;
         }
@@ -105,8 +108,8 @@ impl GraphState {
     }
 
     fn make_values(&self, parameters: Vec<ValueOperation>) -> Result<ValuesAction> {
-        if parameters.is_empty() {
-            return Err(invalid("there is no value operation"));
+        if parameters.len() > MOST_VALUES {
+            return Err(invalid("a node has at most 255 value operations"));
         }
         let steps = parameters.iter().map(|operation| match *operation {
             // SAFETY: whoever launches the graph vouches for the address; its alignment is checked.
@@ -132,7 +135,7 @@ impl GraphState {
             return Err(invalid("a conditional node of this kind cannot have as many graphs"));
         }
         self.lock().use_conditional(node.handle)?;
-        let body = || Self::with(&self.core, Arc::clone(&self.retention), true, Contents::default());
+        let body = || Self::with(&self.core, Arc::clone(&self.retention), Place::Body, Contents::default());
         let bodies = (0..node.body_count).map(|_| body()).collect();
         Ok(ConditionalAction { handle: node.handle, kind: node.kind, bodies })
     }
@@ -169,19 +172,6 @@ impl GraphState {
         drop(before);
         Ok(())
     }
-
-    /// A copy of one row as the parameters of a node. An address that is no memory of the driver's is a host address.
-    #[allow(dead_code, reason = "captures need it")]
-    pub(crate) fn linear_copy(&self, destination: u64, source: u64, bytes: usize) -> Copy3d {
-        let place = |address| CopyPlace {
-            address,
-            host: self.core.shared.table.find(address, bytes) == Lookup::Unknown,
-            pitch: bytes,
-            height: 1,
-            origin: [0; 3],
-        };
-        Copy3d { source: place(source), destination: place(destination), extent: [bytes, 1, 1] }
-    }
 }
 
 /// # Safety
@@ -197,6 +187,9 @@ unsafe fn make_kernel(parameters: KernelNode) -> Result<KernelAction> {
 /// # Safety
 /// The handle rule.
 unsafe fn share_event(event: EventHandle) -> Result<Arc<crate::event::EventState>> {
+    if event.as_raw() == 0 {
+        return Err(invalid("there is no event"));
+    }
     // SAFETY: the caller's word.
     unsafe { handles::event(event) }?.share().ok_or(Failure::new(Status::INVALID_HANDLE))
 }

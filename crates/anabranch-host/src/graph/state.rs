@@ -24,9 +24,26 @@ pub(crate) struct GraphState {
     this: Weak<Self>,
     pub(crate) core: Arc<ContextCore>,
     pub(super) retention: Arc<Retention>,
-    /// Whether it is run by a conditional node, which not every kind of node can be.
-    pub(super) is_body: bool,
+    pub(crate) place: Place,
     contents: Mutex<Contents>,
+}
+
+/// Where a graph is, which decides what nodes it can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nowhere but in its handle.
+    Alone,
+    /// In a node.
+    Child,
+    /// In a conditional node, or in a node of such a graph.
+    Body,
+}
+
+impl Place {
+    /// Where the graph of a node is.
+    pub(super) fn of_child(self) -> Self {
+        if self == Self::Body { Self::Body } else { Self::Child }
+    }
 }
 
 /// What a graph consists of.
@@ -36,6 +53,8 @@ pub(crate) struct Contents {
     pub(crate) nodes: BTreeMap<u64, Node>,
     pub(super) next_number: u64,
     pub(crate) conditionals: Vec<ConditionalValue>,
+    /// Whether it allocates or frees memory, which forbids much. The graphs of its nodes do not.
+    pub(crate) has_memory_nodes: bool,
     /// The newest executable graph made from it.
     pub(super) instance: Weak<ExecutableState>,
 }
@@ -43,20 +62,20 @@ pub(crate) struct Contents {
 impl GraphState {
     /// An empty graph. Its handle is valid while somebody keeps it, such as [`ContextCore::graphs`].
     pub(crate) fn new(core: &Arc<ContextCore>) -> Arc<Self> {
-        Self::with(core, Arc::default(), false, Contents::default())
+        Self::with(core, Arc::default(), Place::Alone, Contents::default())
     }
 
     pub(super) fn with(
         core: &Arc<ContextCore>,
         retention: Arc<Retention>,
-        is_body: bool,
+        place: Place,
         contents: Contents,
     ) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             core: Arc::clone(core),
             retention,
-            is_body,
+            place,
             contents: Mutex::new(contents),
         })
     }
@@ -67,7 +86,6 @@ impl GraphState {
     }
 
     /// Another share in this graph. `None`: it is being dropped.
-    #[allow(dead_code, reason = "captures need it")]
     pub(crate) fn share(&self) -> Option<Arc<Self>> {
         self.this.upgrade()
     }
@@ -101,6 +119,11 @@ impl GraphState {
 }
 
 impl Contents {
+    /// Whether it has nodes that own memory or graphs, which forbids clones, a second executable graph, and being a child.
+    pub(crate) fn owns_something(&self) -> bool {
+        self.has_memory_nodes || self.nodes.values().any(|node| node.kind() == GraphNodeKind::CONDITIONAL)
+    }
+
     /// A new node without edges, not yet entered.
     pub(super) fn make_node(&mut self, graph: Weak<GraphState>, action: Action) -> Node {
         let number = self.next_number;
@@ -115,15 +138,6 @@ impl Contents {
 
     pub(crate) fn node_mut(&mut self, number: u64) -> Result<&mut Node> {
         self.nodes.get_mut(&number).ok_or(Failure::new(Status::INVALID_VALUE))
-    }
-
-    /// Whether it allocates or frees memory, which forbids much. The graphs inside of its nodes count too.
-    pub(crate) fn has_memory_nodes(&self) -> bool {
-        self.nodes.values().any(|node| match &*node.action {
-            Action::Allocate(_) | Action::Free(_) => true,
-            Action::Child(child) => child.lock().has_memory_nodes(),
-            _ => false,
-        })
     }
 }
 

@@ -26,7 +26,13 @@ impl FunctionState {
         if !Arc::ptr_eq(&self.core, &stream.core) {
             return Err(Failure::new(Status::INVALID_HANDLE));
         }
-        self.check(launch)?;
+        if let Err(failure) = self.check(launch) {
+            // A launch that cannot be spoils a capture, unlike other calls with bad arguments.
+            if stream.meets_capture() {
+                self.core.shared.captures.spoil(stream);
+            }
+            return Err(failure);
+        }
         if let Some(mut recording) = stream.recording()? {
             // SAFETY: the caller vouches for the arguments, whose number was checked.
             let node = unsafe { self.node(stream, launch) };

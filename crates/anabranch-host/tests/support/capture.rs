@@ -48,7 +48,12 @@ impl Fixture {
         self.info(stream, true).unwrap().dependencies
     }
 
-    pub fn update(&self, stream: StreamHandle, dependencies: &[Dependency], update: DependencyUpdate) -> i32 {
+    pub fn update_dependencies(
+        &self,
+        stream: StreamHandle,
+        dependencies: &[Dependency],
+        update: DependencyUpdate,
+    ) -> i32 {
         status(unsafe { self.driver.stream_update_capture_dependencies(self.context, stream, dependencies, update) })
     }
 

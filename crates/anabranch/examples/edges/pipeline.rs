@@ -3,8 +3,11 @@
 use crate::bands::Band;
 use crate::kernels::{Kernels, for_pixels};
 use crate::picture::Picture;
-use anabranch::{Buffer, Context, Event, LaunchConfig, PinnedBuffer, Result, Stream};
+use anabranch::{
+    Buffer, CaptureMode, Context, Event, ExecutableGraph, Graph, LaunchConfig, PinnedBuffer, Result, Stream,
+};
 use std::slice;
+use std::sync::Arc;
 
 /// Which streams the bands run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +36,7 @@ pub(crate) struct Pipeline {
     width: u32,
     height: usize,
     /// The river: where a run begins, where the bands meet, and where it ends.
-    main: Stream,
+    main: Arc<Stream>,
     lanes: Vec<Stream>,
     source: PinnedBuffer<u8>,
     bands: Vec<BandWork>,
@@ -74,9 +77,8 @@ impl Pipeline {
     /// Allocates everything, and copies the picture to pinned memory. There is at least one band and one stream.
     pub(crate) fn new(context: &Context, picture: &Picture, bands: &[Band], streams: usize) -> Result<Self> {
         let main = context.create_stream()?;
-        let mut source = context.allocate_pinned(picture.pixels().len())?;
-        source.as_mut_slice()?.copy_from_slice(picture.pixels());
-        Ok(Self {
+        let source = context.allocate_pinned(picture.pixels().len())?;
+        let mut pipeline = Self {
             kernels: Kernels::load(context)?,
             // A picture has fewer than 2³¹ pixels, and so in a row.
             width: picture.width() as u32,
@@ -90,14 +92,42 @@ impl Pipeline {
             peaks_known: context.create_event()?,
             scale_known: context.create_event()?,
             end: context.create_event()?,
-            main,
-        })
+            main: Arc::new(main),
+        };
+        pipeline.put_in(picture)?;
+        Ok(pipeline)
+    }
+
+    /// Takes in a picture of the same size.
+    pub(crate) fn put_in(&mut self, picture: &Picture) -> Result<()> {
+        self.source.write(|pixels| pixels.copy_from_slice(picture.pixels()))
     }
 
     /// Runs once, to the end, and returns the milliseconds that passed on the device.
     pub(crate) fn run(&mut self, lanes: Lanes) -> Result<f32> {
+        self.queue(lanes)?;
+        self.main.synchronize()?;
+        self.end.elapsed_since(&self.begin)
+    }
+
+    /// Captures a run in several streams.
+    #[allow(dead_code, reason = "the example `replay` captures, and shares this file")]
+    pub(crate) fn capture(&mut self) -> Result<Graph> {
+        let main = Arc::clone(&self.main);
+        main.capture(CaptureMode::ThreadLocal, |_scope| self.queue(Lanes::Several))
+    }
+
+    /// Runs what was captured, to the end.
+    #[allow(dead_code, reason = "as above")]
+    pub(crate) fn replay(&self, captured: &ExecutableGraph) -> Result<()> {
+        captured.launch(&self.main)?;
+        self.main.synchronize()
+    }
+
+    /// Queues a run.
+    fn queue(&mut self, lanes: Lanes) -> Result<()> {
         let Self { kernels, main, source, bands, peaks, scale, .. } = self;
-        let main = &*main;
+        let main = &**main;
         let lanes = match lanes {
             Lanes::One => slice::from_ref(main),
             Lanes::Several => &self.lanes[..],
@@ -127,9 +157,7 @@ impl Pipeline {
             band.finish(lane, kernels, scale)?;
         }
         bands.iter().try_for_each(|band| main.wait(&band.marks.downloaded))?;
-        self.end.record(main)?;
-        main.synchronize()?;
-        self.end.elapsed_since(&self.begin)
+        self.end.record(main)
     }
 
     /// How long the stages of the last run took.
@@ -152,7 +180,7 @@ impl Pipeline {
     pub(crate) fn edges(&self) -> Result<Vec<u8>> {
         let mut pixels = Vec::with_capacity(self.width as usize * self.height);
         for work in &self.bands {
-            pixels.extend_from_slice(work.result.as_slice()?);
+            work.result.read(|result| pixels.extend_from_slice(result))?;
         }
         Ok(pixels)
     }

@@ -2,7 +2,7 @@
 
 use crate::context::{Context, ContextCore};
 use crate::error::{Result, ResultExt};
-use anabranch_hal::CaptureMode;
+use anabranch_hal::{CaptureMode, Driver};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -13,6 +13,18 @@ pub struct CaptureModeGuard {
     before: CaptureMode,
     /// Of one thread.
     thread: PhantomData<*const ()>,
+}
+
+/// Gives back what no capture can depend on, though captures of this or other threads prohibit that.
+pub(crate) fn unprohibited<R>(driver: &dyn Driver, give_back: impl FnOnce() -> R) -> R {
+    // A driver too old to capture prohibits nothing.
+    let before = driver.thread_exchange_capture_mode(CaptureMode::Relaxed);
+    let result = give_back();
+    if let Ok(before) = before {
+        // Exchanging modes does not fail where it succeeded before.
+        let _ = driver.thread_exchange_capture_mode(before);
+    }
+    result
 }
 
 impl CaptureModeGuard {

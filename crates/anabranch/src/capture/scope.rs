@@ -110,8 +110,9 @@ impl Stream {
         self.run_body(mode, body)
     }
 
-    /// As [`capture`](Self::capture), into a graph that exists, below the given nodes of it. When it fails, the graph may
-    /// have new nodes all the same. Follows `cuStreamBeginCaptureToGraph`.
+    /// As [`capture`](Self::capture), into a graph that exists, below the given nodes of it. When the capture fails to end,
+    /// the graph is empty afterwards: drivers destroy it then. When only the body fails, the graph has what was captured
+    /// until then. Follows `cuStreamBeginCaptureToGraph`.
     ///
     /// # Errors
     /// As [`capture`](Self::capture); 1 when a node is not of the graph; 801 where the driver is too old.
@@ -125,7 +126,7 @@ impl Stream {
     where
         F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
     {
-        self.begin_capture_to_object(graph.object(), &dependencies.list(), mode, None)?;
+        self.begin_capture_to_object(graph.object(), &dependencies.list(), mode)?;
         self.run_body(mode, body).map(drop)
     }
 

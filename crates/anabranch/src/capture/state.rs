@@ -1,23 +1,26 @@
 //! What this library keeps of a capture: the streams in it, the memory they use and what else its graph must keep.
 
+use super::part::{CapturedCondition, Part};
+use super::uses::{CapturedUses, Clock};
 use crate::context::ContextCore;
 use crate::error::Result;
-use crate::event::RawEvent;
 use crate::graph::{Graph, GraphObject, GraphParts, Node, NodeTable, next_graph_number};
 use crate::memory::Allocation;
 use crate::stream::{Ownership, StreamCore};
-use anabranch_hal::{Access, DevicePointer, EventFlags, GraphHandle, GraphNodeHandle, Retained};
+use anabranch_hal::{Access, DevicePointer, GraphHandle, GraphNodeHandle};
 use parking_lot::Mutex;
-use smallvec::SmallVec;
 use std::any::Any;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Which capture a stream takes part in. Whatever stands for the same stream shares it.
 #[derive(Default)]
 pub(crate) struct CaptureSlot {
     active: AtomicBool,
+    /// Whether work that was captured used memory that is not settled yet.
+    pending: AtomicBool,
+    /// The address of what the capture was made to keep last through this stream.
+    kept: AtomicUsize,
     state: Mutex<Option<Arc<CaptureState>>>,
 }
 
@@ -32,7 +35,25 @@ impl CaptureSlot {
         self.state.lock().clone()
     }
 
+    #[inline(always)]
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending.load(Ordering::Relaxed)
+    }
+
+    /// Makes the capture keep an object, which is the same again and again for most streams.
+    pub(crate) fn keep<T: Any + Send + Sync>(&self, object: &Arc<T>) {
+        let address = Arc::as_ptr(object).cast::<()>() as usize;
+        if self.kept.load(Ordering::Relaxed) != address
+            && let Some(state) = self.get()
+        {
+            state.keep(object);
+            self.kept.store(address, Ordering::Relaxed);
+        }
+    }
+
     fn set(&self, state: &Arc<CaptureState>) {
+        self.kept.store(0, Ordering::Relaxed);
+        self.pending.store(false, Ordering::Relaxed);
         *self.state.lock() = Some(state.clone());
         self.active.store(true, Ordering::Release);
     }
@@ -68,32 +89,19 @@ pub(crate) struct FinishedCapture {
     into: Option<Arc<GraphObject>>,
     nodes: NodeTable,
     pub(crate) parts: GraphParts,
+    conditions: Vec<CapturedCondition>,
 }
 
 struct Inner {
     over: bool,
     slots: Vec<Weak<CaptureSlot>>,
-    /// Uses of memory within the capture, by address.
-    uses: HashMap<u64, CapturedUses>,
+    uses: CapturedUses,
     parts: GraphParts,
     nodes: NodeTable,
-    /// What else is kept, by address.
-    kept: HashMap<usize, Retained>,
-}
-
-/// The streams that use a piece of memory within a capture.
-#[derive(Default)]
-struct CapturedUses {
-    writer: Option<LastUse>,
-    readers: SmallVec<[LastUse; 2]>,
-}
-
-/// A stream's last use, as far as others can wait for it.
-#[derive(Clone)]
-struct LastUse {
-    stream: Arc<StreamCore>,
-    /// Where the stream was dropped during the capture: its work up to then.
-    end: Option<Arc<RawEvent>>,
+    /// What stands for conditional nodes, where this capture is a part of another.
+    conditions: Vec<CapturedCondition>,
+    /// Uses of memory in conditional parts that have been captured since the last [`CaptureState::adopt`].
+    inside: Vec<(u64, Access)>,
 }
 
 impl CaptureState {
@@ -106,10 +114,11 @@ impl CaptureState {
         let inner = Inner {
             over: false,
             slots: Vec::new(),
-            uses: HashMap::new(),
+            uses: CapturedUses::default(),
             parts: GraphParts::default(),
             nodes: NodeTable::new(graph),
-            kept: HashMap::new(),
+            conditions: Vec::new(),
+            inside: Vec::new(),
         };
         Arc::new(Self { graph, origin: origin.id(), outer, into: into.cloned(), inner: Mutex::new(inner) })
     }
@@ -158,81 +167,113 @@ impl CaptureState {
 
     /// Keeps something for as long as the graph can run.
     pub(crate) fn keep<T: Any + Send + Sync>(&self, object: &Arc<T>) {
-        let mut inner = self.inner.lock();
-        let address = Arc::as_ptr(object).cast::<()>() as usize;
-        inner.kept.entry(address).or_insert_with(|| object.clone());
+        self.inner.lock().parts.keep(object.clone());
     }
 
     /// Orders a use of memory within the capture, and keeps the memory for the graph.
-    pub(crate) fn use_memory(&self, memory: &Arc<Allocation>, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
-        self.order(memory.address(), stream, access)?;
+    pub(crate) fn use_memory(
+        self: &Arc<Self>,
+        memory: &Arc<Allocation>,
+        stream: &Arc<StreamCore>,
+        access: Access,
+    ) -> Result<()> {
+        self.use_graph_memory(memory, stream, access)?;
         self.inner.lock().parts.add(memory, access);
         Ok(())
     }
 
     /// Orders a use of memory that the graph itself allocates.
-    pub(crate) fn use_graph_memory(&self, memory: &Allocation, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
+    pub(crate) fn use_graph_memory(
+        self: &Arc<Self>,
+        memory: &Allocation,
+        stream: &Arc<StreamCore>,
+        access: Access,
+    ) -> Result<()> {
+        memory.used_in(self);
         self.order(memory.address(), stream, access)
     }
 
-    fn order(&self, address: DevicePointer, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
-        // Waiting draws the stream into the capture, which takes the lock.
-        let earlier = {
+    /// Draws a stream in that is about to use memory which the capture uses. `false`: the capture is over, or the memory is
+    /// not used in it any more.
+    pub(crate) fn draw_in(self: &Arc<Self>, stream: &Arc<StreamCore>, address: DevicePointer) -> bool {
+        let last = {
             let inner = self.inner.lock();
-            inner.uses.get(&address.0).map(|uses| uses.before(access)).unwrap_or_default()
+            if inner.over { None } else { inner.uses.last_stream(address.0) }
         };
-        for last in earlier {
-            match &last.end {
-                Some(end) => stream.wait_for_captured(end)?,
-                None => stream.follow(&last.stream)?,
-            }
-        }
-        let mut inner = self.inner.lock();
-        if !inner.over {
-            inner.uses.entry(address.0).or_default().note(stream, access);
-        }
-        Ok(())
+        let streams = stream.context().streams();
+        let last = last.and_then(|last| streams.into_iter().find(|stream| stream.id() == last && stream.is_live()));
+        // What goes wrong is said by the use, which then has no capture.
+        last.is_some_and(|last| stream.wait_for(&last).is_ok() && stream.is_capturing())
+    }
+
+    fn order(&self, address: DevicePointer, stream: &StreamCore, access: Access) -> Result<()> {
+        stream.capture_slot().pending.store(true, Ordering::Relaxed);
+        let before = self.inner.lock().uses.follow(address.0, stream.id(), access);
+        stream.add_captured_dependencies(&before)
     }
 
     /// Orders later work of `stream` behind everything that has used memory in the capture.
-    pub(crate) fn join_all(&self, stream: &Arc<StreamCore>) -> Result<()> {
-        let mut earlier: Vec<LastUse> = Vec::new();
-        for uses in self.inner.lock().uses.values() {
-            for last in uses.before(Access::Write) {
-                if !earlier.iter().any(|known| Arc::ptr_eq(&known.stream, &last.stream)) {
-                    earlier.push(last);
-                }
-            }
-        }
-        earlier.into_iter().try_for_each(|last| match &last.end {
-            Some(end) => stream.wait_for_captured(end),
-            None => stream.follow(&last.stream),
-        })
+    pub(crate) fn join_all(&self, stream: &StreamCore) -> Result<()> {
+        let before = self.inner.lock().uses.follow_all(stream.id());
+        stream.add_captured_dependencies(&before)
     }
 
-    /// Takes over what another capture, whose graph is part of this one's, uses and keeps.
-    pub(crate) fn take_over(&self, parts: &GraphParts, stream: &Arc<StreamCore>) -> Result<()> {
-        for (memory, access) in parts.memory() {
-            self.use_memory(memory, stream, *access)?;
+    /// Called after work of `stream` was captured: what it used is found again by the nodes that the stream has come to.
+    pub(crate) fn settle(&self, stream: &StreamCore) {
+        stream.capture_slot().pending.store(false, Ordering::Relaxed);
+        if let Some(nodes) = stream.captured_dependencies() {
+            self.inner.lock().uses.settle(stream.id(), &nodes);
         }
+    }
+
+    /// How far a stream has followed others.
+    pub(crate) fn clock(&self, stream: &StreamCore) -> Clock {
+        self.inner.lock().uses.clock(stream.id())
+    }
+
+    /// The stream has waited for one that had come as far as `clock`.
+    pub(crate) fn has_followed(&self, stream: &StreamCore, clock: &Clock) {
+        self.inner.lock().uses.merge(stream.id(), clock);
+    }
+
+    /// Whether this is a part of another capture.
+    pub(crate) fn is_part(&self) -> bool {
+        self.outer.is_some()
+    }
+
+    /// Remembers what stands for a conditional node.
+    pub(super) fn add_condition(&self, condition: CapturedCondition) {
+        self.inner.lock().conditions.push(condition);
+    }
+
+    /// Takes over what a part, which was just put into a conditional node that `stream` captured, uses and keeps.
+    pub(crate) fn adopt(&self, part: &GraphObject, stream: &Arc<StreamCore>) -> Result<()> {
+        let inside = {
+            let state = part.lock();
+            let mut inner = self.inner.lock();
+            inner.parts.merge(&state.parts);
+            std::mem::take(&mut inner.inside)
+        };
+        inside.into_iter().try_for_each(|(address, access)| self.order(DevicePointer(address), stream, access))?;
+        self.settle(stream);
         Ok(())
     }
 
-    /// A stream is dropped while it takes part.
+    /// A stream is dropped, or its handle given up, while it takes part. If the capture began there, it is given up: else
+    /// the streams in it could not be used again, because nobody could end it any more.
     pub(crate) fn stream_ends(&self, stream: &StreamCore, ownership: Ownership) {
-        if ownership == Ownership::Owned && self.is_origin(stream) {
-            // Nobody can end the capture any more.
-            self.finish();
+        if ownership == Ownership::Foreign || !self.is_origin(stream) {
             return;
         }
-        let end = stream.record_captured().ok().map(Arc::new);
-        let mut inner = self.inner.lock();
-        for uses in inner.uses.values_mut() {
-            for last in uses.writer.iter_mut().chain(&mut uses.readers) {
-                if last.stream.id() == stream.id() {
-                    last.end.clone_from(&end);
-                }
-            }
+        let context = stream.context();
+        // SAFETY: the stream is live: it is ended by the caller, after this.
+        let ended = unsafe { context.driver().stream_end_capture(context.handle(), stream.raw()) };
+        let finished = self.finish();
+        match ended {
+            // Dropped at once, unless it was there before.
+            Ok(graph) => drop(finished.into_graph(context, graph)),
+            // On another thread it fails, and is over all the same.
+            Err(_) => finished.failed(),
         }
     }
 
@@ -244,20 +285,20 @@ impl CaptureState {
         if capture.order(address, home, Access::Write).is_ok() {
             home.free_captured(address);
         }
-        capture.inner.lock().uses.remove(&address.0);
+        capture.inner.lock().uses.forget(address.0);
     }
 
     /// Lets all streams go, and returns what the graph must keep.
     pub(crate) fn finish(&self) -> FinishedCapture {
-        let (slots, uses, mut parts, kept, nodes) = {
+        let (slots, uses, parts, nodes, conditions) = {
             let mut inner = self.inner.lock();
             inner.over = true;
             (
                 std::mem::take(&mut inner.slots),
                 std::mem::take(&mut inner.uses),
                 std::mem::take(&mut inner.parts),
-                std::mem::take(&mut inner.kept),
                 std::mem::replace(&mut inner.nodes, NodeTable::new(self.graph)),
+                std::mem::take(&mut inner.conditions),
             )
         };
         for slot in slots {
@@ -265,74 +306,30 @@ impl CaptureState {
                 slot.clear(self);
             }
         }
-        drop(uses);
-        parts.keep_all(kept.into_values());
-        FinishedCapture { graph: self.graph, into: self.into.clone(), nodes, parts }
+        if let Some(outer) = &self.outer {
+            outer.inner.lock().inside.extend(uses.accesses());
+        }
+        FinishedCapture { graph: self.graph, into: self.into.clone(), nodes, parts, conditions }
     }
 }
 
 impl FinishedCapture {
-    /// The capture has failed. A graph that was there before has the new nodes all the same.
+    /// The capture has failed, and with it a graph that was there before.
     pub(crate) fn failed(self) {
         if let Some(object) = self.into {
-            let retained = self.parts.to_retained();
-            object.take_over(self.parts);
-            if let Some(retained) = retained {
-                let _lock = object.lock();
-                // If the driver cannot keep it, it is kept for ever, which is better than nodes that use what is gone.
-                if object.retain(retained.clone()).is_err() {
-                    std::mem::forget(retained);
-                }
-            }
+            object.start_anew();
         }
     }
 
     /// The graph, with all that it must keep.
-    pub(crate) fn into_graph(self, context: &Arc<ContextCore>, handle: GraphHandle) -> Result<Graph> {
-        let retained = self.parts.to_retained();
+    pub(super) fn into_graph(self, context: &Arc<ContextCore>, handle: GraphHandle) -> Part {
         let object = match self.into {
             Some(object) => {
-                object.take_over(self.parts);
+                object.take_over(&self.parts);
                 object
             }
             None => GraphObject::captured(context, handle, self.graph, self.nodes, self.parts),
         };
-        if let Some(retained) = retained {
-            let _lock = object.lock();
-            object.retain(retained)?;
-        }
-        Ok(Graph::from_object(object))
-    }
-}
-
-impl CapturedUses {
-    /// What a use must come after.
-    fn before(&self, access: Access) -> Vec<LastUse> {
-        match access {
-            Access::Read => self.writer.iter().cloned().collect(),
-            Access::Write => self.writer.iter().chain(&self.readers).cloned().collect(),
-        }
-    }
-
-    fn note(&mut self, stream: &Arc<StreamCore>, access: Access) {
-        let last = || LastUse { stream: stream.clone(), end: None };
-        match access {
-            Access::Write => *self = Self { writer: Some(last()), readers: SmallVec::new() },
-            Access::Read => {
-                if !self.readers.iter().any(|reader| Arc::ptr_eq(&reader.stream, stream)) {
-                    self.readers.push(last());
-                }
-            }
-        }
-    }
-}
-
-impl StreamCore {
-    /// An event recorded within the capture that the stream takes part in.
-    fn record_captured(&self) -> Result<RawEvent> {
-        let context: &Arc<ContextCore> = self.context();
-        let event = RawEvent::create(context, EventFlags::DISABLE_TIMING)?;
-        self.record_raw(&event)?;
-        Ok(event)
+        Part { graph: Graph::from_object(object), conditions: self.conditions }
     }
 }

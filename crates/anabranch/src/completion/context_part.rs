@@ -8,7 +8,7 @@ use super::registry::Registry;
 use super::spin;
 use crate::context::{Context, ContextCore};
 use crate::error::{Result, ResultExt};
-use anabranch_hal::{CaptureMode, Driver, EventFlags, EventHandle};
+use anabranch_hal::{EventFlags, EventHandle};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -91,29 +91,6 @@ impl ContextCompletion {
         let mut events = self.events.take_all();
         events.extend(self.pulse.take());
         events
-    }
-}
-
-/// Keeps what this thread asks of the driver from spoiling a capture: it is about events that are of no capture.
-pub(super) struct Relaxed<'a> {
-    driver: &'a dyn Driver,
-    before: Option<CaptureMode>,
-}
-
-impl<'a> Relaxed<'a> {
-    pub(super) fn enter(context: &'a ContextCore) -> Self {
-        let driver = context.driver();
-        // A driver too old to capture has nothing to spoil.
-        Self { driver, before: driver.thread_exchange_capture_mode(CaptureMode::Relaxed).ok() }
-    }
-}
-
-impl Drop for Relaxed<'_> {
-    fn drop(&mut self) {
-        if let Some(before) = self.before {
-            // Exchanging modes does not fail where it succeeded before.
-            let _ = self.driver.thread_exchange_capture_mode(before);
-        }
     }
 }
 

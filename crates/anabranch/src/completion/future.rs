@@ -1,10 +1,10 @@
 //! The future of work being complete.
 
-use super::context_part::Relaxed;
 use super::interest::{Interest, Point};
 use super::point::Awaited;
 use super::reactor;
 use super::registry::Registry;
+use crate::capture::unprohibited;
 use crate::error::Result;
 use crate::host_work;
 use crate::reaper;
@@ -68,7 +68,7 @@ impl Completion {
         let since = Instant::now();
         // Inside of a driver's callback only the reactor may ask.
         if !host_work::is_inside()
-            && let Some(result) = look(awaited, since)
+            && let Some(result) = unprohibited(awaited.context().driver(), || look(awaited, since))
         {
             return self.finish(result);
         }
@@ -90,9 +90,8 @@ impl Completion {
     }
 }
 
-/// Asks until the point is reached, for as long as it pays.
+/// Asks until the point is reached, for as long as it pays. No capture can depend on what is asked.
 fn look(awaited: &Awaited, since: Instant) -> Option<Result<()>> {
-    let _relaxed = Relaxed::enter(awaited.context());
     if let Some(result) = awaited.look() {
         awaited.waited(Duration::ZERO);
         return Some(result);

@@ -1,10 +1,10 @@
 //! What an event captured at one record, for futures that mean that record whatever the event captures later.
 
-use super::context_part::Relaxed;
 use super::events::PooledEvent;
 use super::future::Completion;
 use super::point::Awaited;
 use super::spin::WaitHistory;
+use crate::capture::unprohibited;
 use crate::context::ContextCore;
 use crate::error::{Error, Result, ResultExt};
 use crate::event::{Event, RawEvent};
@@ -59,10 +59,14 @@ impl AwaitedRecord {
 
     /// Parts with the event, which is about to capture something else.
     fn part(&self) -> Result<()> {
-        let operation = "recording an event that is awaited";
         let mut source = self.source.lock();
+        // No capture can depend on the record.
+        unprohibited(self.context.driver(), || self.part_from(&mut source))
+    }
+
+    fn part_from(&self, source: &mut Source) -> Result<()> {
+        let operation = "recording an event that is awaited";
         let Source::Event(event) = &*source else { return Ok(()) };
-        let _relaxed = Relaxed::enter(&self.context);
         if let Some(result) = source.look() {
             *source = Source::Over(result);
             return Ok(());

@@ -1,15 +1,16 @@
 //! Executable graphs.
 
 use super::node::Node;
-use super::parts::{GraphParts, KeptMemory};
+use super::parts::GraphParts;
 use super::{Graph, GraphObject, NodeWork};
+use crate::capture::unprohibited;
 use crate::context::{Context, ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::memory::Allocation;
 use crate::reaper;
 use crate::stream::{Stream, StreamCore};
-use anabranch_hal::{Access, Detail, ExecutableGraphHandle, GraphUpdateResult, InstantiateFlags, Retained, Status};
+use anabranch_hal::{Access, Detail, ExecutableGraphHandle, GraphUpdateResult, InstantiateFlags, Status};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::fmt;
@@ -39,22 +40,19 @@ struct State {
     parts: GraphParts,
     /// The memory that the host reaches too, in the order of addresses, so that locks are always taken in one order.
     host_visible: Vec<(Arc<Allocation>, Access)>,
-    /// What nodes were changed to refer to. The driver keeps what they referred to at first.
-    kept: Vec<Retained>,
-    /// The streams of earlier launches, for whoever drops what they use.
-    streams: SmallVec<[Arc<StreamCore>; 1]>,
+    /// The stream of the last launch, which comes after all launches before it.
+    last: Option<Arc<StreamCore>>,
 }
 
 impl State {
-    fn add(&mut self, memory: &Arc<Allocation>, access: Access) {
-        if self.parts.add(memory, access) && memory.is_host_visible() {
-            self.sort_host_visible();
-        }
+    fn take_over(&mut self, parts: &GraphParts) {
+        self.parts.merge(parts);
+        self.sort_host_visible();
     }
 
     fn sort_host_visible(&mut self) {
-        let visible = |(memory, _): &&(Arc<Allocation>, Access)| memory.is_host_visible();
-        self.host_visible = self.parts.memory().iter().filter(visible).cloned().collect();
+        let visible = self.parts.memory().filter(|(memory, _)| memory.is_host_visible());
+        self.host_visible = visible.map(|(memory, access)| (memory.clone(), access)).collect();
         self.host_visible.sort_by_key(|(memory, _)| Arc::as_ptr(memory) as usize);
     }
 }
@@ -119,19 +117,19 @@ impl ExecutableGraph {
         let mut parts = GraphParts::default();
         parts.merge(&graph_state.parts);
         drop(graph_state);
-        let mut state = State { parts, host_visible: Vec::new(), kept: Vec::new(), streams: SmallVec::new() };
+        let mut state = State { parts, host_visible: Vec::new(), last: None };
         state.sort_host_visible();
         let core =
             ExecutableCore { context: context.clone(), handle, source: source.clone(), state: Mutex::new(state) };
         Ok(Self { core: Arc::new(core) })
     }
 
-    /// Launches it in the order of `stream`, and returns at once. While the stream captures, it becomes a child of the
-    /// graph that is being captured.
+    /// Launches it in the order of `stream`, and returns at once.
     ///
     /// # Errors
     /// 1 when memory that the graph allocated in its last launch is still allocated; 401 while the host uses pinned or
-    /// managed memory of the graph; 101 when the stream is of another back end.
+    /// managed memory of the graph; 101 when the stream is of another back end; 900 while the stream captures, which spoils
+    /// the capture: [`NodeWork::child`] puts a graph into another.
     #[inline]
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         let operation = "launching a graph";
@@ -151,18 +149,15 @@ impl ExecutableGraph {
             })
             .collect::<Result<_>>()?;
         for (memory, access) in state.parts.memory() {
-            memory.order(core, *access)?;
-        }
-        if let Some(capture) = core.capture() {
-            capture.keep(&self.core);
+            memory.order(core, access)?;
         }
         // SAFETY: the executable is live and locked and the stream is borrowed; what the nodes refer to is kept, and was
         // just ordered.
         unsafe { context.driver().executable_launch(context.handle(), self.core.handle, handle) }
             .during(operation, || core.place())?;
         drop(host_visible);
-        if !state.streams.iter().any(|known| Arc::ptr_eq(known, core)) {
-            state.remember(core);
+        if !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, core)) {
+            state.last = Some(core.clone());
         }
         drop(state);
         core.queued()
@@ -194,14 +189,13 @@ impl ExecutableGraph {
         let source = graph.object();
         let mut graph_state = source.lock();
         let context = &self.core.context;
-        // SAFETY: both are live and locked. The driver takes over what the graph keeps.
+        // SAFETY: both are live and locked; what the graph keeps is taken over.
         let updated =
             unsafe { context.driver().executable_update(context.handle(), self.core.handle, source.handle()) };
         match updated {
             Ok(()) => {
-                for (memory, access) in graph_state.parts.memory() {
-                    state.add(memory, *access);
-                }
+                // What was kept before may be in use by a launch, and stays.
+                state.take_over(&graph_state.parts);
                 Ok(())
             }
             Err(failure) => {
@@ -241,18 +235,17 @@ impl ExecutableGraph {
         let source = self.core.source.lock();
         let handle = self.core.source.node(&source, node, operation)?;
         let child = work.child.as_ref().map(|child| child.lock());
+        let mut parts = GraphParts::default();
         for (memory, access) in &work.memory {
-            state.kept.push(Arc::new(KeptMemory::new(memory, *access)));
-            state.add(memory, *access);
+            parts.add(memory, *access);
+        }
+        for object in &work.kept {
+            parts.keep(object.clone());
         }
         if let Some(child) = &child {
-            for (memory, access) in child.parts.memory() {
-                state.kept.push(Arc::new(KeptMemory::new(memory, *access)));
-                state.add(memory, *access);
-            }
-            state.kept.extend(child.parts.to_retained());
+            parts.merge(&child.parts);
         }
-        state.kept.extend(work.kept.iter().cloned());
+        state.take_over(&parts);
         // SAFETY: the executable, its source and the child are live and locked; what the work refers to is kept.
         unsafe {
             context.driver().executable_set_node_parameters(
@@ -325,33 +318,24 @@ impl ExecutableGraph {
     }
 }
 
-impl State {
-    #[cold]
-    fn remember(&mut self, stream: &Arc<StreamCore>) {
-        // Streams that are gone, and whose work is done, have nothing to wait for.
-        self.streams.retain(|stream| {
-            stream.is_live() || stream.checkpoint().is_ok_and(|event| event.is_some_and(|event| !event.is_over()))
-        });
-        self.streams.push(stream.clone());
-    }
-}
-
 impl Drop for ExecutableCore {
     fn drop(&mut self) {
         let state = self.state.get_mut();
-        let (kept, parts) = (std::mem::take(&mut state.kept), std::mem::take(&mut state.parts));
-        let streams = std::mem::take(&mut state.streams);
+        let (parts, last) = (std::mem::take(&mut state.parts), state.last.take());
+        let source = self.source.clone();
         let (context, handle) = (self.context.clone(), self.handle);
         reaper::now_or_later(move || {
             // SAFETY: the handle was owned by the value being dropped, so this is its last use.
-            let result = unsafe { context.driver().executable_destroy(context.handle(), handle) };
+            let result = unprohibited(context.driver(), || unsafe {
+                context.driver().executable_destroy(context.handle(), handle)
+            });
             drop_error::report(result.during("destroying an executable graph", || context.place()));
-            if kept.is_empty() {
-                return;
+            // A launch may still use what is kept. Where no event can be had the context is lost, and nothing runs any more.
+            let event = last.filter(|_| !parts.is_empty()).and_then(|stream| stream.checkpoint().ok().flatten());
+            match event {
+                Some(event) => reaper::after(vec![event], move || drop((parts, source))),
+                None => drop((parts, source)),
             }
-            // A launch may still use what nodes were changed to refer to.
-            let events = streams.iter().filter_map(|stream| stream.checkpoint().ok().flatten()).collect();
-            reaper::after(events, move || drop((kept, parts)));
         });
     }
 }

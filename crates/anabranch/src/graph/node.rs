@@ -50,6 +50,12 @@ impl NodeTable {
         if node.graph == self.graph { self.handles.get(&node.number).copied() } else { None }
     }
 
+    /// Forgets all nodes. Numbers are not used again.
+    pub(crate) fn clear(&mut self) {
+        self.handles.clear();
+        self.numbers.clear();
+    }
+
     /// Forgets a node that was removed, whose handle the driver may use again.
     pub(crate) fn remove(&mut self, node: Node) {
         if let Some(handle) = self.handles.remove(&node.number) {

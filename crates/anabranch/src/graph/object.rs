@@ -1,7 +1,7 @@
 //! A graph underneath: its handle, its nodes by number, and the lock that stands between it and other threads.
 
 use super::node::{Node, NodeTable};
-use super::parts::{GraphParts, KeptMemory};
+use super::parts::GraphParts;
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
@@ -10,7 +10,7 @@ use crate::reaper;
 use anabranch_hal::{Access, Dependency, EdgeData, GraphHandle, GraphNodeHandle, Retained, Status};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// A number for a graph, never used again in this process.
@@ -22,11 +22,19 @@ pub(crate) fn next_graph_number() -> u64 {
 /// A graph of the driver. Drivers do not synchronise graphs, so every call that concerns this one is made under its lock.
 pub(crate) struct GraphObject {
     context: Arc<ContextCore>,
-    handle: GraphHandle,
+    /// The driver's handle. It changes only when a capture into the graph fails, which destroys the driver's graph.
+    handle: AtomicUsize,
     number: u64,
-    /// The graph in whose conditional node it is, which owns it.
-    parent: Option<Weak<GraphObject>>,
+    owner: Owner,
     state: Mutex<GraphState>,
+}
+
+/// Who owns a graph of the driver.
+enum Owner {
+    /// The object.
+    Itself,
+    /// A conditional node of another graph.
+    Parent(Weak<GraphObject>),
 }
 
 /// What is known of a graph.
@@ -40,7 +48,13 @@ pub(crate) struct GraphState {
 impl GraphObject {
     pub(crate) fn new(context: &Arc<ContextCore>, handle: GraphHandle, number: u64, parts: GraphParts) -> Arc<Self> {
         let state = GraphState { nodes: NodeTable::new(number), bodies: HashMap::new(), parts };
-        Arc::new(Self { context: context.clone(), handle, number, parent: None, state: Mutex::new(state) })
+        Arc::new(Self {
+            context: context.clone(),
+            handle: AtomicUsize::new(handle.as_raw()),
+            number,
+            owner: Owner::Itself,
+            state: Mutex::new(state),
+        })
     }
 
     /// A graph that was captured, with the nodes that are known already.
@@ -52,14 +66,20 @@ impl GraphObject {
         parts: GraphParts,
     ) -> Arc<Self> {
         let state = GraphState { nodes, bodies: HashMap::new(), parts };
-        Arc::new(Self { context: context.clone(), handle, number, parent: None, state: Mutex::new(state) })
+        Arc::new(Self {
+            context: context.clone(),
+            handle: AtomicUsize::new(handle.as_raw()),
+            number,
+            owner: Owner::Itself,
+            state: Mutex::new(state),
+        })
     }
 
-    /// Takes over the memory of what was captured into this graph.
-    pub(crate) fn take_over(&self, parts: GraphParts) {
-        for (memory, access) in parts.memory() {
-            self.lock().parts.add(memory, *access);
-            self.hand_up(memory, *access);
+    /// Takes over what was captured into this graph.
+    pub(crate) fn take_over(&self, parts: &GraphParts) {
+        self.lock().parts.merge(parts);
+        if let Some(parent) = self.parent() {
+            parent.take_over(parts);
         }
     }
 
@@ -68,7 +88,13 @@ impl GraphObject {
         let number = next_graph_number();
         let state = GraphState { nodes: NodeTable::new(number), bodies: HashMap::new(), parts: GraphParts::default() };
         let context = parent.context.clone();
-        Arc::new(Self { context, handle, number, parent: Some(Arc::downgrade(parent)), state: Mutex::new(state) })
+        Arc::new(Self {
+            context,
+            handle: AtomicUsize::new(handle.as_raw()),
+            number,
+            owner: Owner::Parent(Arc::downgrade(parent)),
+            state: Mutex::new(state),
+        })
     }
 
     pub(crate) fn context(&self) -> &Arc<ContextCore> {
@@ -76,7 +102,24 @@ impl GraphObject {
     }
 
     pub(crate) fn handle(&self) -> GraphHandle {
-        self.handle
+        GraphHandle::from_raw(self.handle.load(Ordering::Acquire))
+    }
+
+    /// The driver has destroyed the graph, because a capture into it has failed. An empty one takes its place.
+    pub(crate) fn start_anew(&self) {
+        let mut state = self.lock();
+        state.nodes.clear();
+        state.bodies.clear();
+        let before = std::mem::take(&mut state.parts);
+        // What belongs to a conditional node goes with it. A null handle is refused by every call.
+        let handle = match self.owner {
+            // SAFETY: the context's handle is live as long as its core.
+            Owner::Itself => unsafe { self.context.driver().graph_create(self.context.handle()) }.ok(),
+            Owner::Parent(_) => None,
+        };
+        self.handle.store(handle.map_or(0, GraphHandle::as_raw), Ordering::Release);
+        drop(state);
+        drop(before);
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -93,7 +136,10 @@ impl GraphObject {
     }
 
     fn parent(&self) -> Option<Arc<GraphObject>> {
-        self.parent.as_ref().and_then(Weak::upgrade)
+        match &self.owner {
+            Owner::Parent(parent) => parent.upgrade(),
+            _ => None,
+        }
     }
 
     /// Whether memory of the graph of that number can be used here.
@@ -102,15 +148,12 @@ impl GraphObject {
     }
 
     /// Keeps an object for as long as the graph, or anything made from it, can run.
-    pub(crate) fn retain(&self, object: Retained) -> Result<()> {
-        // Only a whole graph can keep something. A part of one lives as long as the whole.
+    pub(crate) fn keep(&self, state: &mut GraphState, object: Retained) {
+        // The graphs around this one are what is launched.
         if let Some(parent) = self.parent() {
-            let _lock = parent.lock();
-            return parent.retain(object);
+            parent.keep(&mut parent.lock(), object.clone());
         }
-        // SAFETY: the graph is live as long as `self`, and the caller holds the lock.
-        unsafe { self.context.driver().graph_retain(self.context.handle(), self.handle, object) }
-            .during("keeping what a graph refers to", || self.place())
+        state.parts.keep(object);
     }
 
     /// Keeps memory that a node is about to use, or refuses it.
@@ -130,11 +173,17 @@ impl GraphObject {
                 return Err(crate::context::other_context(operation, "memory", self.place()));
             }
         }
-        if state.parts.add(memory, access) {
-            self.retain(Arc::new(KeptMemory::new(memory, access)))?;
-        }
+        state.parts.add(memory, access);
         self.hand_up(memory, access);
         Ok(())
+    }
+
+    /// Keeps what a child keeps.
+    pub(crate) fn keep_parts(&self, state: &mut GraphState, parts: &GraphParts) {
+        state.parts.merge(parts);
+        if let Some(parent) = self.parent() {
+            parent.take_over(parts);
+        }
     }
 
     /// Tells the graphs around this one of its memory, because they are what is launched.
@@ -172,10 +221,13 @@ impl GraphObject {
 
 impl Drop for GraphObject {
     fn drop(&mut self) {
-        if self.parent.is_some() {
+        if !matches!(self.owner, Owner::Itself) {
             return;
         }
-        let (context, handle) = (self.context.clone(), self.handle);
+        let (context, handle) = (self.context.clone(), self.handle());
+        if handle.is_null() {
+            return;
+        }
         reaper::now_or_later(move || {
             // SAFETY: the handle was owned by the value being dropped, and whatever uses the graph or its nodes keeps it.
             let result = unsafe { context.driver().graph_destroy(context.handle(), handle) };

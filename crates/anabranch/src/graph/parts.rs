@@ -1,27 +1,29 @@
-//! What a graph refers to.
+//! What a graph refers to, and keeps.
 
 use crate::memory::Allocation;
 use anabranch_hal::{Access, Retained};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// The memory that a graph's nodes use, each piece once with its strongest access, and what else the graph keeps.
 #[derive(Default)]
 pub(crate) struct GraphParts {
-    memory: Vec<(Arc<Allocation>, Access)>,
+    memory: Vec<KeptMemory>,
     /// Places in `memory` by the allocation's address.
     places: HashMap<usize, usize>,
     kept: Vec<Retained>,
+    /// The addresses of what is in `kept`.
+    known: HashSet<usize>,
 }
 
 /// A graph's share of a piece of memory: it keeps the memory, and host references out of it.
-pub(crate) struct KeptMemory {
+struct KeptMemory {
     memory: Arc<Allocation>,
     access: Access,
 }
 
 impl KeptMemory {
-    pub(crate) fn new(memory: &Arc<Allocation>, access: Access) -> Self {
+    fn new(memory: &Arc<Allocation>, access: Access) -> Self {
         if memory.is_host_visible() {
             memory.host_access().graph_keeps(access);
         }
@@ -42,41 +44,43 @@ impl GraphParts {
     pub(crate) fn add(&mut self, memory: &Arc<Allocation>, access: Access) -> bool {
         let address = Arc::as_ptr(memory) as usize;
         match self.places.get(&address).and_then(|&place| self.memory.get_mut(place)) {
-            Some((_, known)) if *known == Access::Write || *known == access => false,
-            Some((_, known)) => {
-                *known = access;
+            Some(known) if known.access == Access::Write || known.access == access => false,
+            Some(known) => {
+                *known = KeptMemory::new(memory, access);
                 true
             }
             None => {
                 self.places.insert(address, self.memory.len());
-                self.memory.push((memory.clone(), access));
+                self.memory.push(KeptMemory::new(memory, access));
                 true
             }
         }
     }
 
-    pub(crate) fn memory(&self) -> &[(Arc<Allocation>, Access)] {
-        &self.memory
-    }
-
-    pub(crate) fn keep_all(&mut self, objects: impl IntoIterator<Item = Retained>) {
-        self.kept.extend(objects);
-    }
-
-    /// As one object for the driver to retain, if there is anything in it.
-    pub(crate) fn to_retained(&self) -> Option<Retained> {
-        if self.memory.is_empty() && self.kept.is_empty() {
-            return None;
+    /// Keeps an object.
+    pub(crate) fn keep(&mut self, object: Retained) {
+        if self.known.insert(Arc::as_ptr(&object).cast::<()>() as usize) {
+            self.kept.push(object);
         }
-        let memory: Vec<KeptMemory> =
-            self.memory.iter().map(|(memory, access)| KeptMemory::new(memory, *access)).collect();
-        Some(Arc::new((memory, self.kept.clone())))
     }
 
-    /// Adds another's memory.
+    /// The memory, each piece once.
+    pub(crate) fn memory(&self) -> impl ExactSizeIterator<Item = (&Arc<Allocation>, Access)> {
+        self.memory.iter().map(|kept| (&kept.memory, kept.access))
+    }
+
+    /// Adds all of another's.
     pub(crate) fn merge(&mut self, other: &Self) {
-        for (memory, access) in &other.memory {
-            self.add(memory, *access);
+        for (memory, access) in other.memory() {
+            self.add(memory, access);
         }
+        for object in &other.kept {
+            self.keep(object.clone());
+        }
+    }
+
+    /// Whether there is nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.memory.is_empty() && self.kept.is_empty()
     }
 }

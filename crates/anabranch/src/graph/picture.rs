@@ -32,6 +32,16 @@ impl Graph {
 }
 
 impl GraphDescription {
+    /// The same without parameters, such as addresses, which differ from run to run.
+    #[must_use]
+    pub fn without_parameters(mut self) -> Self {
+        for node in &mut self.nodes {
+            node.parameters.clear();
+            node.graphs = std::mem::take(&mut node.graphs).into_iter().map(Self::without_parameters).collect();
+        }
+        self
+    }
+
     /// In the DOT language of Graphviz.
     pub fn to_dot(&self) -> String {
         let mut text = String::from("digraph {\n    node [shape=box, fontname=\"sans-serif\"];\n");

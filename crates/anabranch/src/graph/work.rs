@@ -1,6 +1,7 @@
 //! What a node does, checked and with all that it refers to.
 
-use super::{Graph, GraphObject};
+use super::conditional_setter::setting_kernel;
+use super::{Conditional, Graph, GraphObject};
 use crate::context::ContextCore;
 use crate::error::{Error, Result};
 use crate::event::Event;
@@ -32,6 +33,8 @@ pub struct NodeWork<'a> {
     pub(super) child: Option<Arc<GraphObject>>,
     /// The context that the work must be used in, unless any of the driver's will do.
     pub(super) context: Option<Arc<ContextCore>>,
+    /// A value of the graph that the work is for.
+    pub(super) conditional: Option<Conditional>,
     lifetime: PhantomData<&'a Graph>,
 }
 
@@ -43,6 +46,7 @@ impl NodeWork<'_> {
             kept: SmallVec::new(),
             child: None,
             context: None,
+            conditional: None,
             lifetime: PhantomData,
         }
     }
@@ -215,6 +219,23 @@ impl NodeWork<'_> {
             flags,
         }]))
         .with_memory(signal.allocation(), Access::Read)
+    }
+
+    /// Sets the value of a conditional node of the same graph to what `value` holds when the node runs: its first element,
+    /// at every launch. On CUDA, setting the value needs the library `libcudadevrt.a` of the CUDA toolkit at run time.
+    ///
+    /// # Errors
+    /// 1 when `value` is empty; 801 or 301 where the device has no conditional nodes, or the library is not found.
+    pub fn set_conditional<'v>(conditional: Conditional, value: impl Into<BufferSlice<'v, u32>>) -> Result<Self> {
+        let value = value.into();
+        if value.is_empty() {
+            return Err(nothing_to_do());
+        }
+        let kernel = setting_kernel(value.allocation().context(), conditional.handle, value.device_pointer())?;
+        let mut work = Self::new(NodeParameters::Kernel(kernel)).with_memory(value.allocation(), Access::Read);
+        work.context = Some(value.allocation().context().clone());
+        work.conditional = Some(conditional);
+        Ok(work)
     }
 
     /// Value waits and writes, in order. Follows `cuGraphAddBatchMemOpNode`.

@@ -11,8 +11,10 @@ use crate::stream::StreamCore;
 use crate::trace;
 use crate::uses::Uses;
 use anabranch_hal::{Access, DevicePointer, MemoryPoolHandle, PinnedFlags, Status};
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 
 /// A piece of memory. It is given back behind its last use on every stream, and whoever drops it never waits.
 pub(crate) struct Allocation {
@@ -21,6 +23,10 @@ pub(crate) struct Allocation {
     bytes: usize,
     origin: Origin,
     uses: Uses,
+    /// Whether a capture has used it, or a graph allocates it: then uses are looked at closely.
+    captured: AtomicBool,
+    /// The capture that used it last.
+    captured_in: Mutex<Weak<CaptureState>>,
     host_access: HostAccess,
 }
 
@@ -40,8 +46,16 @@ enum Origin {
 
 impl Allocation {
     fn new(context: &Arc<ContextCore>, address: DevicePointer, bytes: usize, origin: Origin) -> Self {
-        let host_access = HostAccess::default();
-        Self { context: context.clone(), address, bytes, origin, uses: Uses::default(), host_access }
+        Self {
+            context: context.clone(),
+            address,
+            bytes,
+            captured: AtomicBool::new(matches!(origin, Origin::Graph { .. })),
+            captured_in: Mutex::default(),
+            origin,
+            uses: Uses::default(),
+            host_access: HostAccess::default(),
+        }
     }
 
     /// Memory that the launches of a graph allocate.
@@ -148,7 +162,7 @@ impl Allocation {
     /// Orders a use in `stream` behind the uses before it: by events, or by edges while the stream captures.
     #[inline(always)]
     pub(crate) fn order(self: &Arc<Self>, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
-        if stream.is_capturing() || matches!(self.origin, Origin::Graph { .. }) {
+        if stream.is_capturing() || self.captured.load(Ordering::Relaxed) {
             return self.order_captured(stream, access);
         }
         self.uses.order(stream, access)
@@ -157,6 +171,13 @@ impl Allocation {
     #[cold]
     #[inline(never)]
     fn order_captured(self: &Arc<Self>, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
+        if !stream.is_capturing() {
+            // What a capture uses belongs to it until it ends: a use elsewhere is drawn in.
+            let capture = self.captured_in.lock().upgrade();
+            if !capture.is_some_and(|capture| capture.draw_in(stream, self.address)) {
+                self.captured.store(self.graph().is_some(), Ordering::Relaxed);
+            }
+        }
         let capture = stream.capture();
         match (&capture, &self.origin) {
             (Some(capture), Origin::Graph { graph, .. }) if capture.owns(*graph) => {
@@ -164,9 +185,14 @@ impl Allocation {
             }
             (_, Origin::Graph { .. }) => Err(self.refuse_graph_memory(stream.place())),
             (Some(capture), _) => capture.use_memory(self, stream, access),
-            // The capture has just ended.
             (None, _) => self.uses.order(stream, access),
         }
+    }
+
+    /// Notes a use within a capture.
+    pub(crate) fn used_in(&self, capture: &Arc<CaptureState>) {
+        *self.captured_in.lock() = Arc::downgrade(capture);
+        self.captured.store(true, Ordering::Relaxed);
     }
 
     #[cold]

@@ -67,7 +67,7 @@ impl Stream {
     ///
     /// # Errors
     /// 1 when the lengths differ; 400 when the stream is of neither context; 101 when the devices belong to different
-    /// back ends.
+    /// back ends; 900 while the stream captures, which spoils the capture.
     pub fn copy_peer<'d, 's, T: Pod>(
         &self,
         destination: impl Into<BufferSliceMut<'d, T>>,

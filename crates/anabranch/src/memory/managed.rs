@@ -112,7 +112,8 @@ impl Stream {
     /// it never changes results.
     ///
     /// # Errors
-    /// 801 where the device cannot; 400 when the memory is of another context.
+    /// 801 where the device cannot; 400 when the memory is of another context; 900 while the stream captures, which spoils
+    /// the capture.
     pub fn prefetch<T: Pod>(&self, memory: &ManagedBuffer<T>, to_host: bool) -> Result<()> {
         let operation = "prefetching managed memory";
         let core = self.core();

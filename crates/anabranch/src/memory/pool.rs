@@ -1,5 +1,6 @@
 //! Memory pools.
 
+use crate::capture::unprohibited;
 use crate::device::Device;
 use crate::drop_error;
 use crate::error::{Result, ResultExt};
@@ -150,8 +151,9 @@ impl Drop for MemoryPool {
         }
         let (device, handle) = (self.device.clone(), self.handle);
         reaper::now_or_later(move || {
+            let driver = device.driver();
             // SAFETY: the pool is owned by the value being dropped, so this is its last use.
-            let result = unsafe { device.driver().memory_pool_destroy(handle) };
+            let result = unprohibited(&**driver, || unsafe { driver.memory_pool_destroy(handle) });
             drop_error::report(result.during("destroying a memory pool", || device.to_string()));
         });
     }

@@ -35,7 +35,7 @@ impl<'a> BorrowedStream<'a> {
     /// [guard](Stream::enter) of this stream keeps it live for as long as the thread looks for its current stream.
     ///
     /// # Errors
-    /// When the driver does not know the handle.
+    /// When the driver does not know the handle; 900 while the stream captures, unless this library knows it already.
     pub unsafe fn from_raw(context: &Context, handle: StreamHandle) -> Result<Self> {
         Ok(Self { stream: Stream::from_handle(context, handle, Ownership::Foreign)?, lifetime: PhantomData })
     }

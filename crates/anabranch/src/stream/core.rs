@@ -1,6 +1,6 @@
 //! What a stream is underneath: a handle, its identity, and a way to wait for it after it is gone.
 
-use crate::capture::{CaptureSlot, CaptureState};
+use crate::capture::{CaptureSlot, CaptureState, unprohibited};
 use crate::completion::StreamCompletion;
 use crate::context::ContextCore;
 use crate::drop_error;
@@ -9,8 +9,12 @@ use crate::event::RawEvent;
 use crate::host_work;
 use crate::reaper;
 use crate::trace;
-use anabranch_hal::{DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, Status, StreamHandle};
+use anabranch_hal::{
+    CaptureStatus, Dependency, DependencyUpdate, DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags,
+    GraphNodeHandle, Status, StreamHandle,
+};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use std::thread::ThreadId;
 
@@ -155,6 +159,7 @@ impl StreamCore {
     #[cold]
     fn follow_captured(&self, earlier: &StreamCore, capture: &Arc<CaptureState>) -> Result<()> {
         let event = RawEvent::create(&self.context, EventFlags::DISABLE_TIMING)?;
+        let clock = capture.clock(earlier);
         {
             let tail = earlier.tail.lock();
             match &*tail {
@@ -168,13 +173,28 @@ impl StreamCore {
             // SAFETY: this stream is in use by the caller, and the event is borrowed.
             unsafe { driver.stream_wait_event(context, handle, event.handle(), EventWaitFlags::empty()) }
                 .during("ordering a stream behind another", || self.place())
-        })
+        })?;
+        capture.has_followed(self, &clock);
+        Ok(())
     }
 
     /// Called after work that uses tracked memory was queued.
     #[inline(always)]
     pub(crate) fn queued(&self) -> Result<()> {
-        if self.thread.is_some() && !self.is_capturing() { self.record_tail_now() } else { Ok(()) }
+        if self.is_capturing() {
+            if self.capture.is_pending() {
+                self.settle_captured();
+            }
+            return Ok(());
+        }
+        if self.thread.is_some() { self.record_tail_now() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn settle_captured(&self) {
+        if let Some(capture) = self.capture() {
+            capture.settle(self);
+        }
     }
 
     /// Another thread cannot record on this thread's default stream, so it is done after each use of tracked memory.
@@ -197,21 +217,28 @@ impl StreamCore {
         Ok(slot.insert(event))
     }
 
-    /// Records within a capture, for a caller in whose hands the stream ends.
-    pub(crate) fn record_raw(&self, event: &RawEvent) -> Result<()> {
-        self.record(event)
+    /// The nodes of the capture that the stream's next one will depend on; `None` when the capture is spoiled.
+    pub(crate) fn captured_dependencies(&self) -> Option<Vec<GraphNodeHandle>> {
+        let tail = self.tail.lock();
+        if !matches!(*tail, Tail::Live { .. }) || !self.on_own_thread() {
+            return None;
+        }
+        // SAFETY: the stream is live while the tail is locked.
+        let info = unsafe { self.context.driver().stream_capture_info(self.context.handle(), self.handle, true) };
+        info.ok().filter(|info| info.status == CaptureStatus::Active).map(|info| info.dependencies)
     }
 
-    /// Makes later work of this stream wait for an event that was recorded in the capture that it takes part in.
-    pub(crate) fn wait_for_captured(&self, event: &RawEvent) -> Result<()> {
+    /// Makes the next node that the stream captures depend on these too.
+    pub(crate) fn add_captured_dependencies(&self, nodes: &[GraphNodeHandle]) -> Result<()> {
         let tail = self.tail.lock();
-        if !matches!(*tail, Tail::Live { .. }) {
+        if nodes.is_empty() || !matches!(*tail, Tail::Live { .. }) || !self.on_own_thread() {
             return Ok(());
         }
-        let handle = self.handle("ordering a stream behind another")?;
+        let dependencies: SmallVec<[Dependency; 4]> = nodes.iter().copied().map(Dependency::from).collect();
         let (driver, context) = (self.context.driver(), self.context.handle());
-        // SAFETY: the stream is live while the tail is locked, and the event is borrowed.
-        unsafe { driver.stream_wait_event(context, handle, event.handle(), EventWaitFlags::empty()) }
+        // SAFETY: the stream is live while the tail is locked; the nodes are of the graph that it captures, from which none
+        // can be removed.
+        unsafe { driver.stream_update_capture_dependencies(context, self.handle, &dependencies, DependencyUpdate::Add) }
             .during("ordering a stream behind another", || self.place())
     }
 
@@ -234,13 +261,19 @@ impl StreamCore {
             .during("recording an event to order streams", || self.place())
     }
 
-    /// Makes later work of this stream wait for the work that `earlier` has at this moment.
+    /// Makes later work of this stream wait for the work that `earlier` has at this moment. Where that captures, this stream
+    /// is drawn in.
+    pub(crate) fn wait_for(&self, earlier: &StreamCore) -> Result<()> {
+        match earlier.capture() {
+            Some(capture) if !self.is_same(earlier) => self.follow_captured(earlier, &capture),
+            _ => self.follow(earlier),
+        }
+    }
+
+    /// Makes later work of this stream wait for the work that `earlier` has at this moment, captured work excepted.
     pub(crate) fn follow(&self, earlier: &StreamCore) -> Result<()> {
         if self.is_same(earlier) {
             return Ok(());
-        }
-        if let Some(capture) = earlier.capture() {
-            return self.follow_captured(earlier, &capture);
         }
         let mut tail = earlier.tail.lock();
         let event = match &mut *tail {
@@ -282,14 +315,21 @@ impl StreamCore {
             // SAFETY: the stream is live, the event is borrowed.
             unsafe { driver.stream_wait_event(context, self.handle, event.handle(), EventWaitFlags::empty()) }
         });
-        // SAFETY: the stream is live; all uses of the memory are in this stream or behind the events just waited for.
-        let freed = waits.and_then(|()| unsafe { driver.free_async(context, address, self.handle) });
+        let freed = waits.and_then(|()| {
+            // SAFETY: the stream is live; all uses of the memory are in this stream or behind the events just waited for.
+            unprohibited(driver, || unsafe { driver.free_async(context, address, self.handle) })
+        });
         Some(freed.during("freeing in stream order", || self.place()))
     }
 
     /// Whether both are the same live stream, though perhaps under two handles.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         std::ptr::eq(self, other) || (self.id == other.id && self.context.device() == other.context.device())
+    }
+
+    /// Whether the handle means this stream, which has not ended, on this thread.
+    pub(crate) fn is_known_by(&self, handle: StreamHandle) -> bool {
+        self.handle == handle && self.on_own_thread() && self.is_live()
     }
 
     /// Ends the stream: destroys it if it is owned. Work that is queued still runs, and who has to wait for it still

@@ -77,7 +77,7 @@ impl Stream {
                 capture.keep(event.raw());
             }
         } else {
-            event.recorded_in(capture.as_ref());
+            event.recorded_in(capture.as_ref(), &self.core);
         }
         Ok(())
     }
@@ -136,7 +136,11 @@ impl Stream {
         }
         match event.capture() {
             // The wait draws this stream into the capture.
-            Some(capture) => self.core.join_capture(&capture, wait),
+            Some((capture, clock)) => {
+                self.core.join_capture(&capture, wait)?;
+                capture.has_followed(&self.core, &clock);
+                Ok(())
+            }
             None => wait(),
         }
     }
@@ -150,7 +154,7 @@ impl Stream {
         self.core.context().require_same_driver(other.core.context(), operation)?;
         self.core.handle(operation)?;
         other.core.handle(operation)?;
-        self.core.follow(&other.core)
+        self.core.wait_for(&other.core)
     }
 
     /// Makes later work of this stream wait for an event, or for another stream's work at this moment.

@@ -1,0 +1,193 @@
+//! What the cases of capture ask with.
+
+use super::order_trace::Trace;
+use crate::case::{Failed, Verdict, equal, status_of};
+use crate::environment::Environment;
+use anabranch::hal::GraphNodeKind;
+use anabranch::{CaptureMode, CaptureStatus, DevicePointer, Error, Event, Graph, Result, Status, Stream};
+
+pub(super) const MODES: [CaptureMode; 3] = [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
+
+pub(super) const OK: Status = Status::SUCCESS;
+pub(super) const UNSUPPORTED: Status = Status::STREAM_CAPTURE_UNSUPPORTED;
+pub(super) const INVALIDATED: Status = Status::STREAM_CAPTURE_INVALIDATED;
+
+/// The status of a call of the library.
+pub(super) fn answer<T, E: Into<Error>>(result: std::result::Result<T, E>) -> Status {
+    result.map_or_else(|error| error.into().status(), |_| OK)
+}
+
+/// Runs `body` on a thread of its own.
+pub(super) fn elsewhere<T: Send>(body: impl FnOnce() -> T + Send) -> std::result::Result<T, Failed> {
+    std::thread::scope(|scope| scope.spawn(body).join()).map_err(|_| Failed("the other thread panicked".to_owned()))
+}
+
+/// A stream that captures, and what the questions need beside it, made before the capture.
+pub(super) struct Bench<'e> {
+    pub(super) environment: &'e Environment,
+    /// Captures.
+    pub(super) origin: Stream,
+    /// Does not, unless a case draws it in.
+    pub(super) other: Stream,
+    /// Two events that take time, recorded in `other`, and complete.
+    pub(super) recorded: [Event; 2],
+    /// Recorded in `origin` when the capture began, behind one kernel.
+    pub(super) captured: Event,
+    pub(super) trace: Trace<'e>,
+}
+
+impl<'e> Bench<'e> {
+    pub(super) fn new(environment: &'e Environment) -> std::result::Result<Self, Failed> {
+        Self::with_origin(environment, environment.stream()?)
+    }
+
+    pub(super) fn with_origin(environment: &'e Environment, origin: Stream) -> std::result::Result<Self, Failed> {
+        let trace = Trace::new(environment)?;
+        let other = environment.stream()?;
+        let recorded = [other.record_event()?, other.record_event()?];
+        other.synchronize()?;
+        let captured = environment.context().create_event()?;
+        Ok(Self { environment, origin, other, recorded, captured, trace })
+    }
+
+    /// A bench whose capture has begun, with one kernel in it.
+    pub(super) fn capturing(environment: &'e Environment, mode: CaptureMode) -> std::result::Result<Self, Failed> {
+        let bench = Self::new(environment)?;
+        bench.begin(mode)?;
+        Ok(bench)
+    }
+
+    /// Begins the capture, with one kernel in it.
+    pub(super) fn begin(&self, mode: CaptureMode) -> Verdict {
+        self.origin.begin_capture(mode)?;
+        self.put(&self.origin)?;
+        Ok(self.origin.record(&self.captured)?)
+    }
+
+    /// Puts a kernel into a stream.
+    pub(super) fn put(&self, stream: &Stream) -> Verdict {
+        equal("launching a kernel", self.trace.ask(stream), OK)
+    }
+
+    /// Draws a stream in by the event of the capture's beginning, and puts a kernel there.
+    pub(super) fn fork(&self, stream: &Stream) -> Verdict {
+        stream.wait_event(&self.captured)?;
+        self.put(stream)
+    }
+
+    /// Lets a stream come after what is in another so far, by an event.
+    pub(super) fn follow(&self, later: &Stream, earlier: &Stream) -> Verdict {
+        let event = self.environment.context().create_event()?;
+        earlier.record(&event)?;
+        Ok(later.wait_event(&event)?)
+    }
+
+    pub(super) fn status(&self) -> Result<CaptureStatus> {
+        self.origin.capture_status()
+    }
+
+    /// That the capture goes on and ends well, and leaves everything usable. Returns the graph.
+    pub(super) fn ends_well(&self, what: &str) -> std::result::Result<Graph, Failed> {
+        equal(&format!("the capture's status after {what}"), self.status()?, CaptureStatus::Active)?;
+        let graph = self.origin.end_capture().map_err(|error| Failed(format!("ending after {what}: {error:?}")))?;
+        self.is_usable(what)?;
+        Ok(graph)
+    }
+
+    /// That the capture was invalidated, ends with 901, and leaves everything usable.
+    pub(super) fn is_spoiled(&self, what: &str) -> Verdict {
+        equal(&format!("the capture's status after {what}"), self.status()?, CaptureStatus::Invalidated)?;
+        self.ends_with(what, INVALIDATED)
+    }
+
+    /// That ending answers that status, and leaves everything usable.
+    pub(super) fn ends_with(&self, what: &str, status: Status) -> Verdict {
+        equal(&format!("ending after {what}"), answer(self.origin.end_capture()), status)?;
+        self.is_usable(what)
+    }
+
+    pub(super) fn is_usable(&self, what: &str) -> Verdict {
+        usable(self.environment, &[&self.origin, &self.other])
+            .map_err(|failed| Failed(format!("what is left after {what}: {}", failed.0)))
+    }
+}
+
+/// What allocating memory outside of any stream's order answers, on this thread. It is freed at once.
+pub(super) fn unsafe_call(environment: &Environment) -> Status {
+    let (driver, context) = (environment.device().driver(), environment.context().as_raw());
+    // SAFETY: the context is live.
+    match unsafe { driver.allocate(context, 64) } {
+        // SAFETY: the memory was just allocated, and nothing uses it.
+        Ok(address) => status_of(unsafe { driver.free(context, address) }),
+        Err(failure) => failure.status,
+    }
+}
+
+/// That no capture has left anything behind: the streams run work and capture again, and no thread is kept from anything.
+pub(super) fn usable(environment: &Environment, streams: &[&Stream]) -> Verdict {
+    equal("an unsafe call of this thread", unsafe_call(environment), OK)?;
+    equal("an unsafe call of another thread", elsewhere(|| unsafe_call(environment))?, OK)?;
+    equal("synchronising the context", answer(environment.context().synchronize()), OK)?;
+    for stream in streams {
+        equal("the status of a stream", stream.capture_status()?, CaptureStatus::None)?;
+        equal("whether a stream is complete", stream.query()?, true)?;
+        let trace = Trace::new(environment)?;
+        trace.append(stream, 1)?;
+        let graph = capture(stream, CaptureMode::Global, || trace.append(stream, 2))?;
+        stream.synchronize()?;
+        equal("the number before the launch of a new capture", trace.read()?, 1)?;
+        let executable = graph.instantiate()?;
+        executable.launch(stream)?;
+        stream.synchronize()?;
+        equal("the number after its launch", trace.read()?, 12)?;
+    }
+    Ok(())
+}
+
+/// Captures what `body` does. The capture is over afterwards in any case.
+pub(super) fn capture(
+    stream: &Stream,
+    mode: CaptureMode,
+    body: impl FnOnce() -> Verdict,
+) -> std::result::Result<Graph, Failed> {
+    stream.begin_capture(mode)?;
+    let verdict = body();
+    let ended = stream.end_capture();
+    verdict?;
+    Ok(ended?)
+}
+
+/// The kinds of a graph's nodes, sorted.
+pub(super) fn kinds(graph: &Graph) -> Result<Vec<u32>> {
+    let mut kinds = graph.nodes()?.into_iter().map(|node| graph.node_kind(node)).collect::<Result<Vec<_>>>()?;
+    kinds.sort_by_key(|kind| kind.0);
+    Ok(kinds.into_iter().map(|kind| kind.0).collect())
+}
+
+/// How many nodes, roots and edges a graph has.
+pub(super) fn shape(graph: &Graph) -> Result<[usize; 3]> {
+    Ok([graph.nodes()?.len(), graph.root_nodes()?.len(), graph.edges()?.len()])
+}
+
+/// That the nodes of a graph are of these kinds.
+pub(super) fn is_made_of(graph: &Graph, kinds_expected: &[GraphNodeKind]) -> Verdict {
+    let mut expected: Vec<u32> = kinds_expected.iter().map(|kind| kind.0).collect();
+    expected.sort_unstable();
+    equal("the kinds of the nodes", kinds(graph)?, expected)
+}
+
+/// Launches a graph once, and waits for it.
+pub(super) fn run(graph: &Graph, stream: &Stream) -> Verdict {
+    let executable = graph.instantiate()?;
+    executable.launch(stream)?;
+    Ok(stream.synchronize()?)
+}
+
+/// Plain memory that a question has left allocated.
+pub(super) fn free_plain(environment: &Environment, addresses: impl IntoIterator<Item = DevicePointer>) {
+    let (driver, context) = (environment.device().driver(), environment.context().as_raw());
+    for address in addresses {
+        // SAFETY: the caller's addresses were allocated and not freed, and nothing uses them.
+        let _ = unsafe { driver.free(context, address) };
+    }
+}

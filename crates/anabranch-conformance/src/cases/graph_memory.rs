@@ -1,0 +1,312 @@
+//! Graphs that allocate.
+
+use super::graph_tools::{graph_of, launch, run, word};
+use super::memory_raw::Raw;
+use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused, status_of};
+use crate::environment::Environment;
+use crate::gate::quiesce;
+use anabranch::{
+    Buffer, Capabilities, CaptureMode, DevicePointer, Graph, GraphMemoryAttribute, GraphNodeKind, InstantiateFlags,
+    NodeParameters, NodeWork, Result, Status,
+};
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("graph.memory_is_used_along_the_graph", "M4", memory_is_used_along_the_graph),
+    Case::new("graph.memory_has_one_address", "M4", memory_has_one_address),
+    Case::new("graph.memory_address_is_used_again", "M4", memory_address_is_used_again),
+    Case::new("graph.memory_of_other_graphs", "M4", memory_of_other_graphs),
+    Case::new("graph.memory_used_outside", "M4", memory_used_outside),
+    Case::new("graph.memory_captured", "M4", memory_captured),
+    Case::new("graph.memory_captured_and_kept", "M4", memory_captured_and_kept),
+    Case::new("graph.memory_captured_free_of_other_memory", "M4", memory_captured_free_of_other_memory),
+    Case::new("graph.memory_still_allocated", "G6", memory_still_allocated),
+    Case::new("graph.memory_freed_outside", "G6", memory_freed_outside),
+    Case::new("graph.memory_freed_before_any_launch", "G6", memory_freed_before_any_launch),
+    Case::new("graph.memory_freed_at_launches", "G6", memory_freed_at_launches),
+    Case::new("graph.memory_freed_by_another_graph", "G6", memory_freed_by_another_graph),
+    Case::new("graph.memory_outlives_its_executable", "G6", memory_outlives_its_executable),
+    Case::new("graph.memory_numbers", "M4", memory_numbers).needs(&[Need::Capability(Capabilities::MEMORY_POOLS)]),
+    Case::new("graph.memory_numbers_start_anew", "M4", memory_numbers_start_anew),
+];
+
+/// A graph that allocates numbers and leaves them allocated.
+fn leaves(environment: &Environment) -> Result<(Graph, DevicePointer)> {
+    let mut graph = environment.context().create_graph()?;
+    // SAFETY: nothing reads the memory.
+    let (_, memory) = unsafe { graph.add_allocation::<u32>((), 1024) }?;
+    let address = memory.device_pointer();
+    Ok((graph, address))
+}
+
+/// Frees memory in stream order, whoever allocated it.
+fn free(raw: &Raw, address: DevicePointer) -> Status {
+    // SAFETY: nobody uses the memory.
+    status_of(unsafe { raw.driver().free_async(raw.context(), address, raw.stream().as_raw()) })
+}
+
+fn memory_is_used_along_the_graph(environment: &Environment) -> Verdict {
+    let (stream, mut result) = word(environment)?;
+    let mut graph = environment.context().create_graph()?;
+    // SAFETY: the fill comes before the copy that reads the memory.
+    let (allocated, mut memory) = unsafe { graph.add_allocation::<u32>((), 1000) }?;
+    let filled = graph.add(allocated, NodeWork::fill(&mut memory, 7u32)?)?;
+    let copied = graph.add(filled, NodeWork::copy(&mut result, memory.slice(999..)?)?)?;
+    // SAFETY: it comes behind all uses.
+    unsafe { graph.add_free(copied, memory) }?;
+    let executable = graph.instantiate()?;
+    for _ in 0..3 {
+        stream.fill(&mut result, 0u32)?;
+        launch(&executable, &stream)?;
+        equal("what was copied", stream.download(&result)?, vec![7])?;
+    }
+    Ok(())
+}
+
+fn memory_has_one_address(environment: &Environment) -> Verdict {
+    let (stream, mut seen) = (environment.stream()?, environment.stream()?.allocate_zeroed::<u32>(1)?);
+    let mut graph = environment.context().create_graph()?;
+    // SAFETY: `add` reads the number behind the fill.
+    let (node, mut memory) = unsafe { graph.add_allocation::<u32>((), 1) }?;
+    let address = memory.device_pointer();
+    let filled = graph.add(node, NodeWork::fill(&mut memory, 3u32)?)?;
+    let added = graph.add(filled, super::graph_tools::digit(environment, &mut memory, 4)?)?;
+    let copied = graph.add(added, NodeWork::copy(&mut seen, &memory)?)?;
+    // SAFETY: it comes behind all uses.
+    unsafe { graph.add_free(copied, memory) }?;
+    let executable = graph.instantiate()?;
+    for _ in 0..2 {
+        launch(&executable, &stream)?;
+        match graph.node_parameters(node)? {
+            NodeParameters::Allocate(found) => equal("the address", found.address, address)?,
+            other => return Err(Failed(format!("the node is {other:?}"))),
+        }
+        equal("the number", stream.download(&seen)?, vec![34])?;
+    }
+    Ok(())
+}
+
+fn memory_address_is_used_again(environment: &Environment) -> Verdict {
+    const LENGTH: usize = 1 << 20;
+    let mut graph = environment.context().create_graph()?;
+    // SAFETY: nothing reads the memory.
+    let (allocated, first) = unsafe { graph.add_allocation::<u32>((), LENGTH) }?;
+    let address = first.device_pointer();
+    // SAFETY: nothing uses the memory.
+    let freed = unsafe { graph.add_free(allocated, first) }?;
+    // SAFETY: as above.
+    let (again, second) = unsafe { graph.add_allocation::<u32>(freed, LENGTH) }?;
+    equal("the address behind the free", second.device_pointer(), address)?;
+    // SAFETY: as above.
+    unsafe { graph.add_free(again, second) }?;
+    run(&graph, &environment.stream()?)?;
+    let mut graph = environment.context().create_graph()?;
+    // SAFETY: as above.
+    let (_, first) = unsafe { graph.add_allocation::<u32>((), LENGTH) }?;
+    // SAFETY: as above.
+    let (_, second) = unsafe { graph.add_allocation::<u32>((), LENGTH) }?;
+    holds("addresses side by side differ", first.device_pointer() != second.device_pointer())
+}
+
+/// The driver would take it; the library cannot know what is allocated when.
+fn memory_of_other_graphs(environment: &Environment) -> Verdict {
+    let (mut owner, mut other) = (environment.context().create_graph()?, environment.context().create_graph()?);
+    // SAFETY: nothing reads the memory.
+    let (_, mut memory): (_, Buffer<u32>) = unsafe { owner.add_allocation((), 4) }?;
+    refused("using it", other.add((), NodeWork::fill(&mut memory, 1u32)?), Status::INVALID_VALUE)?;
+    // SAFETY: it is refused.
+    refused("freeing it", unsafe { other.add_free((), memory) }, Status::INVALID_VALUE)?;
+    equal("nodes", other.nodes()?.len(), 0)
+}
+
+fn memory_used_outside(environment: &Environment) -> Verdict {
+    let (stream, mut graph) = (environment.stream()?, environment.context().create_graph()?);
+    // SAFETY: nothing reads the memory.
+    let (_, mut memory): (_, Buffer<u32>) = unsafe { graph.add_allocation((), 4) }?;
+    refused("filling it", stream.fill(&mut memory, 1u32), Status::INVALID_VALUE)?;
+    refused("downloading it", stream.download(&memory), Status::INVALID_VALUE)
+}
+
+fn memory_captured(environment: &Environment) -> Verdict {
+    let (stream, mut result) = word(environment)?;
+    let graph = stream.capture(CaptureMode::Relaxed, |scope| {
+        let memory = scope.allocate_zeroed::<u32>(10)?;
+        scope.copy(&mut result, memory.slice(9..)?)
+    })?;
+    let kinds = graph.nodes()?.into_iter().map(|node| graph.node_kind(node)).collect::<Result<Vec<_>>>()?;
+    let count = |kind| kinds.iter().filter(|&&found| found == kind).count();
+    equal("allocations", count(GraphNodeKind::ALLOCATE), 1)?;
+    equal("frees", count(GraphNodeKind::FREE), 1)?;
+    equal("copies", count(GraphNodeKind::COPY), 1)?;
+    let executable = graph.instantiate()?;
+    for _ in 0..2 {
+        stream.fill(&mut result, 5u32)?;
+        launch(&executable, &stream)?;
+        equal("what was copied", stream.download(&result)?, vec![0])?;
+    }
+    Ok(())
+}
+
+fn memory_captured_and_kept(environment: &Environment) -> Verdict {
+    let stream = environment.stream()?;
+    let mut kept = None;
+    let graph = stream.capture(CaptureMode::Relaxed, |scope| {
+        kept = Some(scope.allocate_zeroed::<u32>(10)?);
+        Ok(())
+    })?;
+    let Some(mut memory) = kept else { return Err(Failed("nothing was allocated".to_owned())) };
+    refused("filling it outside", stream.fill(&mut memory, 1u32), Status::INVALID_VALUE)?;
+    let executable = graph.instantiate()?;
+    launch(&executable, &stream)?;
+    refused("a second launch", executable.launch(&stream), Status::INVALID_VALUE)?;
+    let raw = Raw::new(environment)?;
+    equal("freeing it outside", free(&raw, memory.device_pointer()), Status::SUCCESS)?;
+    raw.synchronize()?;
+    launch(&executable, &stream)?;
+    equal("freeing it outside again", free(&raw, memory.device_pointer()), Status::SUCCESS)?;
+    raw.synchronize()
+}
+
+fn memory_captured_free_of_other_memory(environment: &Environment) -> Verdict {
+    let raw = Raw::new(environment)?;
+    let memory = environment.stream()?.allocate_zeroed::<u32>(4)?;
+    environment.context().synchronize()?;
+    let graph = raw.stream().capture(CaptureMode::Relaxed, |_| {
+        // The capture goes on, and its end tells whether it was right.
+        let status = free(&raw, memory.device_pointer());
+        if status == Status::INVALID_VALUE { Ok(()) } else { raw.stream().upload(&[status.0 as u32]).map(drop) }
+    })?;
+    equal("nodes", graph.nodes()?.len(), 0)
+}
+
+fn memory_still_allocated(environment: &Environment) -> Verdict {
+    let (stream, raw) = (environment.stream()?, Raw::new(environment)?);
+    let (graph, address) = leaves(environment)?;
+    let executable = graph.instantiate()?;
+    launch(&executable, &stream)?;
+    refused("a second launch", executable.launch(&stream), Status::INVALID_VALUE)?;
+    refused("a launch in another stream", executable.launch(raw.stream()), Status::INVALID_VALUE)?;
+    equal("freeing it", free(&raw, address), Status::SUCCESS)?;
+    raw.synchronize()
+}
+
+fn memory_freed_outside(environment: &Environment) -> Verdict {
+    let (stream, raw) = (environment.stream()?, Raw::new(environment)?);
+    let (graph, address) = leaves(environment)?;
+    let executable = graph.instantiate()?;
+    for _ in 0..2 {
+        launch(&executable, &stream)?;
+        equal("freeing it in stream order", free(&raw, address), Status::SUCCESS)?;
+        raw.synchronize()?;
+        equal("freeing it twice", free(&raw, address), Status::INVALID_VALUE)?;
+    }
+    launch(&executable, &stream)?;
+    // SAFETY: nobody uses the memory.
+    equal("freeing it at once", unsafe { raw.free(address) }, Status::SUCCESS)?;
+    launch(&executable, &stream)?;
+    equal("freeing it for the last time", free(&raw, address), Status::SUCCESS)?;
+    raw.synchronize()
+}
+
+fn memory_freed_before_any_launch(environment: &Environment) -> Verdict {
+    let (stream, raw) = (environment.stream()?, Raw::new(environment)?);
+    let (graph, address) = leaves(environment)?;
+    let executable = graph.instantiate()?;
+    equal("in stream order", free(&raw, address), Status::INVALID_VALUE)?;
+    // SAFETY: it is refused.
+    equal("at once", unsafe { raw.free(address) }, Status::INVALID_VALUE)?;
+    launch(&executable, &stream)?;
+    equal("after a launch", free(&raw, address), Status::SUCCESS)?;
+    raw.synchronize()
+}
+
+fn memory_freed_at_launches(environment: &Environment) -> Verdict {
+    let (stream, other, raw) = (environment.stream()?, environment.stream()?, Raw::new(environment)?);
+    let (graph, address) = leaves(environment)?;
+    let executable = graph.instantiate_with_flags(InstantiateFlags::AUTO_FREE_ON_LAUNCH)?;
+    for stream in [&stream, &stream, &other] {
+        executable.launch(stream)?;
+    }
+    other.synchronize()?;
+    equal("freeing it outside", free(&raw, address), Status::SUCCESS)?;
+    raw.synchronize()?;
+    launch(&executable, &stream)?;
+    drop(executable);
+    environment.context().synchronize()?;
+    equal("freeing it when the executable is gone", free(&raw, address), Status::SUCCESS)?;
+    raw.synchronize()
+}
+
+fn memory_freed_by_another_graph(environment: &Environment) -> Verdict {
+    let stream = environment.stream()?;
+    let (graph, address) = leaves(environment)?;
+    // SAFETY: the launches below say what is allocated when.
+    let freeing = graph_of(environment, unsafe { NodeWork::free(address) })?;
+    let (executable, freeing) = (graph.instantiate()?, freeing.instantiate()?);
+    refused("freeing what is not allocated", freeing.launch(&stream), Status::INVALID_VALUE)?;
+    for _ in 0..2 {
+        executable.launch(&stream)?;
+        refused("allocating what is allocated", executable.launch(&stream), Status::INVALID_VALUE)?;
+        freeing.launch(&stream)?;
+        refused("freeing it twice", freeing.launch(&stream), Status::INVALID_VALUE)?;
+    }
+    Ok(stream.synchronize()?)
+}
+
+fn memory_outlives_its_executable(environment: &Environment) -> Verdict {
+    let (stream, raw) = (environment.stream()?, Raw::new(environment)?);
+    let (graph, address) = leaves(environment)?;
+    launch(&graph.instantiate()?, &stream)?;
+    let second = graph.instantiate()?;
+    refused("the launch of another", second.launch(&stream), Status::INVALID_VALUE)?;
+    equal("freeing it", free(&raw, address), Status::SUCCESS)?;
+    raw.synchronize()?;
+    launch(&second, &stream)?;
+    equal("freeing it again", free(&raw, address), Status::SUCCESS)?;
+    raw.synchronize()
+}
+
+const USED: GraphMemoryAttribute = GraphMemoryAttribute::UsedCurrent;
+const RESERVED: GraphMemoryAttribute = GraphMemoryAttribute::ReservedCurrent;
+
+fn memory_numbers(environment: &Environment) -> Verdict {
+    const BYTES: u64 = 4 << 20;
+    let (stream, raw, device) = (environment.stream()?, Raw::new(environment)?, environment.device());
+    quiesce(environment)?;
+    device.trim_graph_memory()?;
+    let numbers =
+        || -> Result<[u64; 2]> { Ok([device.graph_memory_attribute(USED)?, device.graph_memory_attribute(RESERVED)?]) };
+    let before = numbers()?;
+    let mut graph = environment.context().create_graph()?;
+    // SAFETY: nothing reads the memory.
+    let (_, memory): (_, Buffer<u8>) = unsafe { graph.add_allocation((), BYTES as usize) }?;
+    let executable = graph.instantiate()?;
+    equal("before a launch", numbers()?, before)?;
+    launch(&executable, &stream)?;
+    let after = numbers()?;
+    holds("a launch uses memory", after[0] >= before[0] + BYTES && after[1] >= before[1] + BYTES)?;
+    for (high, current) in [(GraphMemoryAttribute::UsedHigh, after[0]), (GraphMemoryAttribute::ReservedHigh, after[1])]
+    {
+        holds(&format!("{high:?} is no less"), device.graph_memory_attribute(high)? >= current)?;
+    }
+    device.trim_graph_memory()?;
+    holds("what is allocated is not trimmed", numbers()?[1] >= before[1] + BYTES)?;
+    equal("freeing it", free(&raw, memory.device_pointer()), Status::SUCCESS)?;
+    raw.synchronize()?;
+    equal("freed, and kept for the next launch", numbers()?, after)?;
+    device.trim_graph_memory()?;
+    equal("freed and trimmed", numbers()?, before)?;
+    launch(&executable, &stream)?;
+    equal("freeing it again", free(&raw, memory.device_pointer()), Status::SUCCESS)?;
+    raw.synchronize()
+}
+
+fn memory_numbers_start_anew(environment: &Environment) -> Verdict {
+    let device = environment.device();
+    quiesce(environment)?;
+    for (high, current) in [(GraphMemoryAttribute::UsedHigh, USED), (GraphMemoryAttribute::ReservedHigh, RESERVED)] {
+        device.reset_graph_memory_high(high)?;
+        equal("the highest number", device.graph_memory_attribute(high)?, device.graph_memory_attribute(current)?)?;
+        refused("the number itself", device.reset_graph_memory_high(current), Status::INVALID_VALUE)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! What the cases about graphs are made with.
+
+use super::order_tools::Log;
+use crate::case::{Failed, Verdict, equal, refused};
+use crate::environment::Environment;
+use anabranch::hal::{Access, CopyPlace, DeclaredRange, Detail};
+use anabranch::{
+    Buffer, Dependencies, DevicePointer, ExecutableGraph, Graph, GraphInstantiateResult, GraphNodeHandle,
+    InstantiateFlags, KernelNode, LaunchConfig, Node, NodeParameters, NodeWork, Result, Status, Stream,
+    flush_deferred_drops,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A launch of one thread.
+pub(super) fn one() -> LaunchConfig {
+    LaunchConfig::new(1, 1)
+}
+
+/// A number on the device that is 0, and a stream to reach it with.
+pub(super) fn word(environment: &Environment) -> Result<(Stream, Buffer<u32>)> {
+    let stream = environment.stream()?;
+    let word = stream.allocate_zeroed(1)?;
+    stream.synchronize()?;
+    Ok((stream, word))
+}
+
+/// A node that multiplies a number by `factor` and adds `value`.
+pub(super) fn add(
+    environment: &Environment,
+    word: &mut Buffer<u32>,
+    factor: u32,
+    value: u32,
+) -> Result<NodeWork<'static>> {
+    let kernel = environment.kernel("add")?;
+    // SAFETY: `add` reads and writes one number where its first argument points.
+    unsafe { NodeWork::kernel(&kernel, &one(), (word, factor, value)) }
+}
+
+/// A node that appends a digit to a number.
+pub(super) fn digit(environment: &Environment, word: &mut Buffer<u32>, digit: u32) -> Result<NodeWork<'static>> {
+    add(environment, word, 10, digit)
+}
+
+/// What a node that appends a digit is for the driver, which does not know whose memory it uses.
+pub(super) fn raw_digit(environment: &Environment, address: DevicePointer, digit: u32) -> Result<KernelNode> {
+    let arguments = vec![address.0.to_ne_bytes().to_vec(), 10u32.to_ne_bytes().to_vec(), digit.to_ne_bytes().to_vec()];
+    Ok(KernelNode {
+        function: environment.kernel("add")?.as_raw(),
+        grid: [1, 1, 1],
+        block: [1, 1, 1],
+        cluster: None,
+        dynamic_shared_bytes: 0,
+        cooperative: false,
+        priority: None,
+        arguments,
+        ranges: vec![DeclaredRange { argument: 0, address: address.0, bytes: 4, access: Access::Write }],
+    })
+}
+
+/// One end of a copy of a single row.
+pub(super) fn place(address: DevicePointer, bytes: usize) -> CopyPlace {
+    CopyPlace { address: address.0, host: false, pitch: bytes, height: 1, origin: [0; 3] }
+}
+
+/// A node that writes a number down at every launch.
+pub(super) fn note(log: &Log, number: u32) -> NodeWork<'static> {
+    let log = log.clone();
+    NodeWork::host_func(move || log.push(number))
+}
+
+/// Adds nodes one after the other.
+pub(super) fn chain(graph: &mut Graph, works: impl IntoIterator<Item = NodeWork<'static>>) -> Result<Vec<Node>> {
+    let mut nodes: Vec<Node> = Vec::new();
+    for work in works {
+        let node = match nodes.last() {
+            Some(&last) => graph.add(last, work)?,
+            None => graph.add((), work)?,
+        };
+        nodes.push(node);
+    }
+    Ok(nodes)
+}
+
+/// A graph of one node.
+pub(super) fn graph_of(environment: &Environment, work: NodeWork<'_>) -> Result<Graph> {
+    let mut graph = environment.context().create_graph()?;
+    graph.add((), work)?;
+    Ok(graph)
+}
+
+/// Makes the graph executable, launches it once and waits.
+pub(super) fn run(graph: &Graph, stream: &Stream) -> Result<()> {
+    launch(&graph.instantiate()?, stream)
+}
+
+/// Launches once and waits.
+pub(super) fn launch(executable: &ExecutableGraph, stream: &Stream) -> Result<()> {
+    executable.launch(stream)?;
+    stream.synchronize()
+}
+
+/// That the graph refuses a node, and is as it was.
+pub(super) fn refuses(what: &str, graph: &mut Graph, parameters: NodeParameters, status: Status) -> Verdict {
+    refuses_after(what, graph, (), parameters, status)
+}
+
+/// That the graph refuses a node with dependencies, and is as it was.
+pub(super) fn refuses_after(
+    what: &str,
+    graph: &mut Graph,
+    dependencies: impl Dependencies,
+    parameters: NodeParameters,
+    status: Status,
+) -> Verdict {
+    let before = (graph.nodes()?.len(), graph.edges()?.len());
+    // SAFETY: it is refused.
+    let work = unsafe { NodeWork::from_parameters(parameters) };
+    refused(what, graph.add(dependencies, work), status)?;
+    equal(&format!("{what}: nodes and edges"), (graph.nodes()?.len(), graph.edges()?.len()), before)
+}
+
+/// The driver's handles of a graph's nodes.
+pub(super) fn handles(environment: &Environment, graph: &Graph) -> Result<Vec<GraphNodeHandle>, Failed> {
+    let (driver, context) = (environment.device().driver(), environment.context().as_raw());
+    // SAFETY: the graph is live, and no other thread uses it.
+    unsafe { driver.graph_nodes(context, graph.as_raw()) }.map_err(|failure| Failed(format!("nodes: {failure}")))
+}
+
+/// Why the driver does not make a graph executable.
+#[derive(Debug, PartialEq)]
+pub(super) struct Refusal {
+    pub(super) status: Status,
+    pub(super) result: GraphInstantiateResult,
+    pub(super) node: Option<GraphNodeHandle>,
+}
+
+impl Refusal {
+    pub(super) fn of(environment: &Environment, graph: &Graph, flags: InstantiateFlags) -> Result<Self, Failed> {
+        let (driver, context) = (environment.device().driver(), environment.context().as_raw());
+        // SAFETY: the graph is live, and no other thread uses it.
+        let failure = match unsafe { driver.graph_instantiate(context, graph.as_raw(), flags, None) } {
+            Ok(executable) => {
+                // SAFETY: it was just made, and nobody else knows it.
+                let _ = unsafe { driver.executable_destroy(context, executable) };
+                return Err(Failed("the graph could be made executable".to_owned()));
+            }
+            Err(failure) => failure,
+        };
+        match failure.detail.as_deref() {
+            Some(&Detail::Instantiate { result, node }) => Ok(Self { status: failure.status, result, node }),
+            _ => Err(Failed(format!("the driver gives no reason: {failure}"))),
+        }
+    }
+}
+
+/// That nobody but the caller holds an object any more, after everything that was dropped is gone. A driver may give
+/// back what a graph kept a moment after its last launch.
+pub(super) fn is_let_go<T>(environment: &Environment, what: &str, object: &Arc<T>) -> Verdict {
+    const ATTEMPTS: u32 = 5000;
+    for _ in 0..ATTEMPTS {
+        environment.context().synchronize()?;
+        flush_deferred_drops();
+        if Arc::strong_count(object) == 1 {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    equal(what, Arc::strong_count(object), 1)
+}
+
+/// That somebody holds an object still, after everything that was dropped is gone.
+pub(super) fn is_kept<T>(what: &str, object: &Arc<T>) -> Verdict {
+    flush_deferred_drops();
+    equal(what, Arc::strong_count(object) > 1, true)
+}

@@ -1,0 +1,234 @@
+//! Kernel nodes, between the contract's type and the driver's structure and attributes.
+
+use crate::driver::CudaDriver;
+use crate::error::check;
+use crate::ffi::Zeroed;
+use crate::ffi::cuda_types::*;
+use crate::handles::{function_handle, raw_context, raw_function};
+use crate::module::attributes;
+use anabranch_hal::{ContextHandle, Failure, KernelNode, ParameterInfo, Result, Status};
+use std::ffi::c_void;
+use std::ptr;
+
+/// The driver's description, which points into the node and into the array, and is to be read before either goes.
+pub(super) struct RawKernel {
+    pub(super) parameters: CUDA_KERNEL_NODE_PARAMS,
+    /// Where the arguments are.
+    _arguments: Vec<*mut c_void>,
+}
+
+pub(super) fn describe(context: ContextHandle, node: &KernelNode) -> RawKernel {
+    // The driver reads the arguments, and writes nothing.
+    let mut arguments: Vec<*mut c_void> =
+        node.arguments.iter().map(|argument| argument.as_ptr().cast_mut().cast()).collect();
+    let [grid_x, grid_y, grid_z] = node.grid;
+    let [block_x, block_y, block_z] = node.block;
+    let parameters = CUDA_KERNEL_NODE_PARAMS {
+        func: raw_function(node.function),
+        gridDimX: grid_x,
+        gridDimY: grid_y,
+        gridDimZ: grid_z,
+        blockDimX: block_x,
+        blockDimY: block_y,
+        blockDimZ: block_z,
+        sharedMemBytes: node.dynamic_shared_bytes,
+        // Without arguments the driver is told that there are none, so that it refuses a kernel that has parameters.
+        kernelParams: if arguments.is_empty() { ptr::null_mut() } else { arguments.as_mut_ptr() },
+        // The function says which context it is of, and null would mean the current one.
+        ctx: raw_context(context),
+        ..CUDA_KERNEL_NODE_PARAMS::zeroed()
+    };
+    RawKernel { parameters, _arguments: arguments }
+}
+
+/// What a kernel node has besides its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Attributes {
+    pub(super) cluster: Option<[u32; 3]>,
+    pub(super) cooperative: bool,
+    pub(super) priority: Option<i32>,
+}
+
+impl Attributes {
+    pub(super) fn of(node: &KernelNode) -> Self {
+        Self { cluster: node.cluster, cooperative: node.cooperative, priority: node.priority }
+    }
+
+    /// Whether launches are the same. A cluster of one block is as good as none, and 0 is the priority of a node that was
+    /// given none.
+    pub(super) fn agree(self, other: Self) -> bool {
+        let normal = |attributes: Self| {
+            let cluster = attributes.cluster.unwrap_or([1; 3]);
+            (cluster, attributes.cooperative, attributes.priority.unwrap_or(0))
+        };
+        normal(self) == normal(other)
+    }
+}
+
+/// Sets those attributes of a new node that are asked for.
+///
+/// # Safety
+///
+/// The node is a live kernel node.
+pub(super) unsafe fn set_attributes(driver: &CudaDriver, node: CUgraphNode, wanted: Attributes) -> Result<()> {
+    let (attributes, count) = attributes(wanted.cluster, wanted.cooperative, wanted.priority);
+    attributes.iter().take(count as usize).try_for_each(|attribute| {
+        // SAFETY: the caller vouches for the node; the value is the one that belongs to the attribute.
+        check(unsafe { driver.functions.cuGraphKernelNodeSetAttribute(node, attribute.id, &attribute.value) })
+    })
+}
+
+/// Changes the attributes of a node to those asked for, where they are others.
+///
+/// # Safety
+///
+/// The node is a live kernel node.
+pub(super) unsafe fn change_attributes(driver: &CudaDriver, node: CUgraphNode, wanted: Attributes) -> Result<()> {
+    // SAFETY: the caller vouches for the node.
+    let current = unsafe { read_attributes(driver, node) };
+    if current.agree(wanted) {
+        return Ok(());
+    }
+    let cluster = wanted.cluster.or(current.cluster.map(|_| [1; 3]));
+    let priority = wanted.priority.or(current.priority.map(|_| 0));
+    // SAFETY: as above.
+    unsafe { set_attributes(driver, node, Attributes { cluster, cooperative: wanted.cooperative, priority }) }?;
+    if current.cooperative && !wanted.cooperative {
+        let value = CUlaunchAttributeValue::zeroed();
+        let id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+        // SAFETY: as above, and zeros are the value of an attribute that is off.
+        check(unsafe { driver.functions.cuGraphKernelNodeSetAttribute(node, id, &value) })?;
+    }
+    Ok(())
+}
+
+/// # Safety
+///
+/// The node is a live kernel node.
+pub(super) unsafe fn read_attributes(driver: &CudaDriver, node: CUgraphNode) -> Attributes {
+    let read = |id| {
+        let mut value = CUlaunchAttributeValue::zeroed();
+        // SAFETY: the caller vouches for the node; the result is written to a variable that outlives the call.
+        let answer = check(unsafe { driver.functions.cuGraphKernelNodeGetAttribute(node, id, &mut value) });
+        // An attribute that the device or the driver does not know is one that the node does not have.
+        answer.ok().map(|()| value)
+    };
+    Attributes {
+        cluster: read(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).and_then(|value| {
+            // SAFETY: the driver has written this member, over bytes that were zero; and any bytes are a value of it.
+            let cluster = unsafe { value.clusterDim };
+            (cluster.x != 0).then_some([cluster.x, cluster.y, cluster.z])
+        }),
+        // SAFETY: as above.
+        cooperative: read(CU_LAUNCH_ATTRIBUTE_COOPERATIVE).is_some_and(|value| unsafe { value.cooperative } != 0),
+        // SAFETY: as above.
+        priority: read(CU_LAUNCH_ATTRIBUTE_PRIORITY).map(|value| unsafe { value.priority }).filter(|&own| own != 0),
+    }
+}
+
+/// What a kernel node says of itself.
+///
+/// # Safety
+///
+/// The node is a live kernel node, and the context is current.
+pub(super) unsafe fn read(driver: &CudaDriver, node: CUgraphNode) -> Result<KernelNode> {
+    let mut raw = CUDA_KERNEL_NODE_PARAMS::zeroed();
+    // SAFETY: the caller vouches for the node; the result is written to a variable that outlives the call.
+    check(unsafe { driver.functions.cuGraphKernelNodeGetParams(node, &mut raw) })?;
+    if raw.func.is_null() && !raw.kern.is_null() {
+        // The kernel belongs to no context, and so a launch by another library was captured.
+        // SAFETY: the kernel is that of a live node; the result is written to a variable that outlives the call.
+        check(unsafe { driver.functions.cuKernelGetFunction(&mut raw.func, raw.kern) })?;
+    }
+    // SAFETY: the function is that of a live node, and the caller says that the context is current.
+    let parameters = unsafe { driver.function_parameters(raw.func) }?.unwrap_or_default();
+    // SAFETY: as above; the driver keeps as many arguments as the function has parameters.
+    let arguments = unsafe { arguments(&raw, &parameters) }?;
+    // SAFETY: the caller vouches for the node.
+    let Attributes { cluster, cooperative, priority } = unsafe { read_attributes(driver, node) };
+    Ok(KernelNode {
+        function: function_handle(raw.func),
+        grid: [raw.gridDimX, raw.gridDimY, raw.gridDimZ],
+        block: [raw.blockDimX, raw.blockDimY, raw.blockDimZ],
+        cluster,
+        dynamic_shared_bytes: raw.sharedMemBytes,
+        cooperative,
+        priority,
+        arguments,
+        ranges: Vec::new(),
+    })
+}
+
+/// The bytes of each argument.
+///
+/// # Safety
+///
+/// The description is the driver's, of a kernel that has these parameters.
+unsafe fn arguments(raw: &CUDA_KERNEL_NODE_PARAMS, parameters: &[ParameterInfo]) -> Result<Vec<Vec<u8>>> {
+    if parameters.is_empty() {
+        return Ok(Vec::new());
+    }
+    if raw.kernelParams.is_null() {
+        let message = "the arguments were given as one buffer, out of which the CUDA back end does not read them";
+        return Err(Failure::argument(Status::NOT_SUPPORTED, message));
+    }
+    let argument = |(index, parameter): (usize, &ParameterInfo)| {
+        // SAFETY: the array has an address for each parameter, as the caller says.
+        let address = unsafe { raw.kernelParams.add(index).read() };
+        // SAFETY: at the address are the bytes of the argument, as many as the parameter has.
+        unsafe { std::slice::from_raw_parts(address.cast::<u8>(), parameter.size) }.to_vec()
+    };
+    Ok(parameters.iter().enumerate().map(argument).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Attributes, arguments, describe};
+    use anabranch_hal::{ContextHandle, FunctionHandle, KernelNode, ParameterInfo, Status};
+
+    fn node(arguments: Vec<Vec<u8>>) -> KernelNode {
+        KernelNode {
+            function: FunctionHandle::from_raw(0x40),
+            grid: [1, 2, 3],
+            block: [4, 5, 6],
+            cluster: None,
+            dynamic_shared_bytes: 7,
+            cooperative: false,
+            priority: None,
+            arguments,
+            ranges: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn arguments_come_back_as_they_were() {
+        let node = node(vec![vec![1, 2, 3, 4, 5, 6, 7, 8], vec![9, 10]]);
+        let raw = describe(ContextHandle::from_raw(0x10), &node);
+        let given = &raw.parameters;
+        assert_eq!((given.func.addr(), given.ctx.addr()), (0x40, 0x10));
+        assert_eq!((given.gridDimZ, given.blockDimX, given.sharedMemBytes), (3, 4, 7));
+        let parameters = [(0, 8), (8, 2)].map(|(offset, size)| ParameterInfo { offset, size });
+        // SAFETY: the description is of these arguments, which live as long as the node.
+        assert_eq!(unsafe { arguments(given, &parameters) }, Ok(node.arguments.clone()));
+    }
+
+    #[test]
+    fn no_arguments_are_a_null_pointer() {
+        let raw = describe(ContextHandle::from_raw(0x10), &node(Vec::new()));
+        assert!(raw.parameters.kernelParams.is_null());
+        // SAFETY: there are no parameters.
+        assert_eq!(unsafe { arguments(&raw.parameters, &[]) }, Ok(Vec::new()));
+        let parameters = [ParameterInfo { offset: 0, size: 4 }];
+        // SAFETY: there is no array to read.
+        let refused = unsafe { arguments(&raw.parameters, &parameters) };
+        assert_eq!(refused.unwrap_err().status, Status::NOT_SUPPORTED);
+    }
+
+    #[test]
+    fn a_cluster_of_one_block_is_none() {
+        let none = Attributes { cluster: None, cooperative: false, priority: None };
+        assert!(none.agree(Attributes { cluster: Some([1; 3]), priority: Some(0), ..none }));
+        assert!(!none.agree(Attributes { cluster: Some([2, 1, 1]), ..none }));
+        assert!(!none.agree(Attributes { cooperative: true, ..none }));
+    }
+}

@@ -1,0 +1,97 @@
+//! The memory that the graphs of a device own, and the nodes that allocate it.
+
+use crate::driver::CudaDriver;
+use crate::error::check;
+use crate::ffi::Zeroed;
+use crate::ffi::cuda_types::*;
+use crate::memory::pool;
+use anabranch_hal::{
+    AllocationNode, DeviceOrdinal, DevicePointer, Driver, Failure, GraphMemoryAttribute, MemoryPoolOptions, Result,
+    Status,
+};
+use std::ptr;
+
+fn raw_attribute(attribute: GraphMemoryAttribute) -> Result<CUgraphMem_attribute> {
+    match attribute {
+        GraphMemoryAttribute::UsedCurrent => Ok(CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT),
+        GraphMemoryAttribute::UsedHigh => Ok(CU_GRAPH_MEM_ATTR_USED_MEM_HIGH),
+        GraphMemoryAttribute::ReservedCurrent => Ok(CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT),
+        GraphMemoryAttribute::ReservedHigh => Ok(CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH),
+        other => {
+            let message = format!("the CUDA back end knows no attribute {other:?} of the memory of graphs");
+            Err(Failure::argument(Status::NOT_SUPPORTED, message))
+        }
+    }
+}
+
+pub(super) fn attribute(driver: &CudaDriver, device: DeviceOrdinal, attribute: GraphMemoryAttribute) -> Result<u64> {
+    let (device, attribute) = (driver.raw_device(device)?, raw_attribute(attribute)?);
+    let mut value = 0_u64;
+    // SAFETY: the device is one of this driver; each of these attributes is a 64-bit number, written to a variable that
+    // outlives the call.
+    check(unsafe { driver.functions.cuDeviceGetGraphMemAttribute(device, attribute, (&raw mut value).cast()) })?;
+    Ok(value)
+}
+
+pub(super) fn reset(driver: &CudaDriver, device: DeviceOrdinal, attribute: GraphMemoryAttribute) -> Result<()> {
+    let (device, attribute) = (driver.raw_device(device)?, raw_attribute(attribute)?);
+    let mut value = 0_u64;
+    // SAFETY: the device is one of this driver; each of these attributes is a 64-bit number, and is read from a variable
+    // that outlives the call.
+    check(unsafe { driver.functions.cuDeviceSetGraphMemAttribute(device, attribute, (&raw mut value).cast()) })
+}
+
+pub(super) fn trim(driver: &CudaDriver, device: DeviceOrdinal) -> Result<()> {
+    let device = driver.raw_device(device)?;
+    // SAFETY: the device is one of this driver.
+    check(unsafe { driver.functions.cuDeviceGraphMemTrim(device) })
+}
+
+/// Who may use what the node allocates, besides its own device.
+pub(super) fn access(driver: &CudaDriver, node: &AllocationNode) -> Result<Vec<CUmemAccessDesc>> {
+    node.access.iter().map(|&device| Ok(pool::access(driver.raw_device(device)?, true))).collect()
+}
+
+/// The driver's description of an allocation, which points to who may use it.
+pub(super) fn describe(
+    driver: &CudaDriver,
+    node: &AllocationNode,
+    access: &[CUmemAccessDesc],
+) -> Result<CUDA_MEM_ALLOC_NODE_PARAMS> {
+    let options = MemoryPoolOptions { max_bytes: 0 };
+    Ok(CUDA_MEM_ALLOC_NODE_PARAMS {
+        poolProps: pool::properties(driver.raw_device(node.device)?, &options, driver.version()),
+        accessDescs: if access.is_empty() { ptr::null() } else { access.as_ptr() },
+        accessDescCount: access.len(),
+        bytesize: node.bytes,
+        ..CUDA_MEM_ALLOC_NODE_PARAMS::zeroed()
+    })
+}
+
+/// The allocation that a description of the driver's is of.
+///
+/// # Safety
+///
+/// The description points to as many entries as it says.
+pub(super) unsafe fn read(raw: &CUDA_MEM_ALLOC_NODE_PARAMS) -> Result<AllocationNode> {
+    let access = if raw.accessDescCount == 0 || raw.accessDescs.is_null() {
+        &[]
+    } else {
+        // SAFETY: the caller vouches for the address and the count.
+        unsafe { std::slice::from_raw_parts(raw.accessDescs, raw.accessDescCount) }
+    };
+    let location = raw.poolProps.location;
+    let device = ordinal(&location)?;
+    let others = access.iter().filter(|entry| entry.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    let mut access = others.map(|entry| ordinal(&entry.location)).collect::<Result<Vec<_>>>()?;
+    access.retain(|&other| other != device);
+    Ok(AllocationNode { device, bytes: raw.bytesize, access, address: DevicePointer(raw.dptr) })
+}
+
+/// The device of a location. The driver names devices by their ordinals there.
+fn ordinal(location: &CUmemLocation) -> Result<DeviceOrdinal> {
+    match u32::try_from(location.id) {
+        Ok(id) if location.type_ == CU_MEM_LOCATION_TYPE_DEVICE => Ok(DeviceOrdinal(id)),
+        _ => Err(Failure::argument(Status::NOT_SUPPORTED, "the memory does not reside on a device")),
+    }
+}

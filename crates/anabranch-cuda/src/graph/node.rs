@@ -1,0 +1,267 @@
+//! Adding nodes.
+
+use super::host_node::{HostNode, run_host_node};
+use super::retain::UserObject;
+use super::{edges, kernel, memory, values};
+use crate::driver::CudaDriver;
+use crate::error::check;
+use crate::ffi::Zeroed;
+use crate::ffi::cuda_types::*;
+use crate::graph::edges::RawDependencies;
+use crate::handles::{graph_handle, node_handle, raw_context, raw_event, raw_graph, raw_node};
+use crate::memory::copy;
+use anabranch_hal::{
+    AddedNode, AllocationNode, ConditionalKind, ConditionalNode, ContextHandle, Dependency, DevicePointer, Edge,
+    EdgeData, Failure, FillNode, FillPattern, GraphHandle, KernelNode, NodeParameters, RepeatableWork, Result, Status,
+};
+use std::ptr;
+use std::sync::Arc;
+
+/// Where a node goes: the graph, and the nodes that it depends on, with edges that have no data.
+struct Place<'a> {
+    driver: &'a CudaDriver,
+    context: ContextHandle,
+    graph: CUgraph,
+    nodes: Vec<CUgraphNode>,
+}
+
+/// Adds a node.
+///
+/// # Safety
+///
+/// The handle rule, for the parameters too, the context is current, and what the node does at each launch is sound.
+pub(super) unsafe fn add(
+    driver: &CudaDriver,
+    context: ContextHandle,
+    graph: GraphHandle,
+    dependencies: &[Dependency],
+    parameters: &NodeParameters,
+) -> Result<AddedNode> {
+    if let NodeParameters::Conditional(node) = parameters {
+        // SAFETY: the caller vouches for everything.
+        return unsafe { add_conditional(driver, context, raw_graph(graph), dependencies, node) };
+    }
+    // The function for each kind takes no data of edges, so the edges with data come afterwards.
+    let (plain, with_data): (Vec<&Dependency>, Vec<&Dependency>) =
+        dependencies.iter().partition(|dependency| dependency.data == EdgeData::default());
+    let nodes = plain.iter().map(|dependency| raw_node(dependency.node)).collect();
+    let place = Place { driver, context, graph: raw_graph(graph), nodes };
+    // SAFETY: the caller vouches for everything.
+    let added = unsafe { place.add(parameters) }?;
+    if !with_data.is_empty() {
+        let edge = |dependency: &&Dependency| Edge { from: dependency.node, to: added.node, data: dependency.data };
+        let edges: Vec<Edge> = with_data.iter().map(edge).collect();
+        // SAFETY: the caller vouches for the graph and the nodes, and the new one is live.
+        let connected = unsafe { edges::add(driver, place.graph, &edges) };
+        if let Err(failure) = connected {
+            // SAFETY: the node was added above, and nobody else knows it.
+            let _ = unsafe { driver.functions.cuGraphDestroyNode(raw_node(added.node)) };
+            return Err(failure);
+        }
+    }
+    Ok(added)
+}
+
+impl Place<'_> {
+    /// # Safety
+    ///
+    /// As for the function [`add`].
+    unsafe fn add(&self, parameters: &NodeParameters) -> Result<AddedNode> {
+        let Self { driver, context, graph, ref nodes } = *self;
+        let functions = &driver.functions;
+        let mut node = ptr::null_mut();
+        let (first, count) = (nodes.as_ptr(), nodes.len());
+        let ctx = raw_context(context);
+        match parameters {
+            // SAFETY: the caller vouches for everything.
+            NodeParameters::Kernel(kernel) => node = unsafe { self.add_kernel(kernel) }?,
+            NodeParameters::Copy(copy) => {
+                let copy = copy::describe(copy);
+                // SAFETY: the caller vouches for the handles and for what the copy does; there are as many nodes as
+                // stated, the description outlives the call, and so does the variable for the result.
+                check(unsafe { functions.cuGraphAddMemcpyNode(&mut node, graph, first, count, &copy, ctx) })?;
+            }
+            NodeParameters::Fill(fill) => {
+                let fill = describe_fill(fill)?;
+                // SAFETY: as for a copy.
+                check(unsafe { functions.cuGraphAddMemsetNode(&mut node, graph, first, count, &fill, ctx) })?;
+            }
+            // SAFETY: the caller vouches for everything.
+            NodeParameters::Host(work) => node = unsafe { self.add_host(work) }?,
+            NodeParameters::Child(child) => {
+                let child = raw_graph(*child);
+                // SAFETY: as for a copy; the driver copies the child.
+                check(unsafe { functions.cuGraphAddChildGraphNode(&mut node, graph, first, count, child) })?;
+            }
+            NodeParameters::Empty => {
+                // SAFETY: as for a copy.
+                check(unsafe { functions.cuGraphAddEmptyNode(&mut node, graph, first, count) })?;
+            }
+            NodeParameters::EventWait(event) => {
+                let event = raw_event(*event);
+                // SAFETY: as for a copy.
+                check(unsafe { functions.cuGraphAddEventWaitNode(&mut node, graph, first, count, event) })?;
+            }
+            NodeParameters::EventRecord(event) => {
+                let event = raw_event(*event);
+                // SAFETY: as for a copy.
+                check(unsafe { functions.cuGraphAddEventRecordNode(&mut node, graph, first, count, event) })?;
+            }
+            // SAFETY: the caller vouches for everything.
+            NodeParameters::Allocate(allocation) => return unsafe { self.add_allocation(allocation) },
+            NodeParameters::Free(address) => {
+                // SAFETY: as for a copy; the driver refuses addresses that no graph allocates.
+                check(unsafe { functions.cuGraphAddMemFreeNode(&mut node, graph, first, count, address.0) })?;
+            }
+            NodeParameters::ValueOperations(operations) => {
+                let mut raw = values::to_raw(operations);
+                let raw = values::describe(context, &mut raw)?;
+                // SAFETY: as for a copy; the description says how many operations there are, and the driver copies them.
+                check(unsafe { functions.cuGraphAddBatchMemOpNode(&mut node, graph, first, count, &raw) })?;
+            }
+            other => return Err(unknown_kind(other)),
+        }
+        Ok(added(node))
+    }
+
+    /// # Safety
+    ///
+    /// As for the function [`add`].
+    unsafe fn add_kernel(&self, kernel: &KernelNode) -> Result<CUgraphNode> {
+        let functions = &self.driver.functions;
+        let raw = kernel::describe(self.context, kernel);
+        let mut node = ptr::null_mut();
+        let (first, count) = (self.nodes.as_ptr(), self.nodes.len());
+        // SAFETY: the caller vouches for the handles, for the arguments and for what the kernel does; there are as many
+        // nodes as stated, and the driver copies the arguments, which outlive the call.
+        check(unsafe { functions.cuGraphAddKernelNode(&mut node, self.graph, first, count, &raw.parameters) })?;
+        // SAFETY: the node was added just now, and is a kernel node.
+        let attributes = unsafe { kernel::set_attributes(self.driver, node, kernel::Attributes::of(kernel)) };
+        if let Err(failure) = attributes {
+            // SAFETY: the node was added above, and nobody else knows it.
+            let _ = unsafe { functions.cuGraphDestroyNode(node) };
+            return Err(failure);
+        }
+        Ok(node)
+    }
+
+    /// # Safety
+    ///
+    /// As for the function [`add`].
+    unsafe fn add_host(&self, work: &RepeatableWork) -> Result<CUgraphNode> {
+        let host = HostNode::new(self.context, work.clone());
+        let raw = describe_host(&host);
+        let object = UserObject::new(self.driver, host)?;
+        // SAFETY: the caller vouches for the graph.
+        unsafe { object.give(self.graph) }?;
+        let mut node = ptr::null_mut();
+        let (first, count) = (self.nodes.as_ptr(), self.nodes.len());
+        // SAFETY: the caller vouches for the handles; there are as many nodes as stated; the function takes any address,
+        // and the graph keeps what is at this one.
+        let added =
+            check(unsafe { self.driver.functions.cuGraphAddHostNode(&mut node, self.graph, first, count, &raw) });
+        if added.is_err() {
+            // SAFETY: the graph is live, and was given the reference above.
+            unsafe { object.take_back(self.graph) };
+        }
+        added.map(|()| node)
+    }
+
+    /// # Safety
+    ///
+    /// As for the function [`add`].
+    unsafe fn add_allocation(&self, allocation: &AllocationNode) -> Result<AddedNode> {
+        let access = memory::access(self.driver, allocation)?;
+        let mut raw = memory::describe(self.driver, allocation, &access)?;
+        let mut node = ptr::null_mut();
+        let (first, count) = (self.nodes.as_ptr(), self.nodes.len());
+        // SAFETY: the caller vouches for the handles; there are as many nodes as stated; the description points to as many
+        // entries as it says, which outlive the call, and so do the variables for the results.
+        check(unsafe { self.driver.functions.cuGraphAddMemAllocNode(&mut node, self.graph, first, count, &mut raw) })?;
+        Ok(AddedNode { address: Some(DevicePointer(raw.dptr)), ..added(node) })
+    }
+}
+
+/// # Safety
+///
+/// As for [`add`].
+unsafe fn add_conditional(
+    driver: &CudaDriver,
+    context: ContextHandle,
+    graph: CUgraph,
+    dependencies: &[Dependency],
+    node: &ConditionalNode,
+) -> Result<AddedNode> {
+    let mut raw = CUgraphNodeParams::zeroed();
+    raw.type_ = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    raw.__bindgen_anon_1.conditional = CUDA_CONDITIONAL_NODE_PARAMS {
+        handle: node.handle.0,
+        type_: match node.kind {
+            ConditionalKind::If => CU_GRAPH_COND_TYPE_IF,
+            ConditionalKind::While => CU_GRAPH_COND_TYPE_WHILE,
+            ConditionalKind::Switch => CU_GRAPH_COND_TYPE_SWITCH,
+        },
+        size: node.body_count,
+        ctx: raw_context(context),
+        ..CUDA_CONDITIONAL_NODE_PARAMS::zeroed()
+    };
+    let dependencies = RawDependencies::new(dependencies);
+    let mut added_node = ptr::null_mut();
+    // SAFETY: the caller vouches for the handles; there are as many nodes as stated, and as many data or none; the parameters
+    // are those of the type that they name, and the results are written to variables that outlive the call.
+    check(unsafe {
+        driver.functions.cuGraphAddNode(
+            &mut added_node,
+            graph,
+            dependencies.nodes.as_ptr(),
+            dependencies.data(),
+            dependencies.nodes.len(),
+            &mut raw,
+        )
+    })?;
+    // SAFETY: this is the member that was written above, and that the driver has added to.
+    let bodies = unsafe { raw.__bindgen_anon_1.conditional }.phGraph_out;
+    let bodies = if bodies.is_null() {
+        Vec::new()
+    } else {
+        // SAFETY: the driver's array has a graph for each body that was asked for, and stays as long as the node.
+        unsafe { std::slice::from_raw_parts(bodies, node.body_count as usize) }.to_vec()
+    };
+    Ok(AddedNode { bodies: bodies.into_iter().map(graph_handle).collect(), ..added(added_node) })
+}
+
+fn added(node: CUgraphNode) -> AddedNode {
+    AddedNode { node: node_handle(node), address: None, bodies: Vec::new() }
+}
+
+/// The driver's description of host work.
+pub(super) fn describe_host(host: &Arc<HostNode>) -> CUDA_HOST_NODE_PARAMS {
+    CUDA_HOST_NODE_PARAMS { fn_: Some(run_host_node), userData: host.as_user_data() }
+}
+
+/// The driver's description of a fill.
+pub(super) fn describe_fill(fill: &FillNode) -> Result<CUDA_MEMSET_NODE_PARAMS> {
+    let value = match fill.pattern {
+        FillPattern::U8(value) => u32::from(value),
+        FillPattern::U16(value) => u32::from(value),
+        FillPattern::U32(value) => value,
+        FillPattern::U64(_) => {
+            let message = "a node fills with 8, 16 or 32 bits, and not with 64";
+            return Err(Failure::argument(Status::INVALID_VALUE, message));
+        }
+    };
+    Ok(CUDA_MEMSET_NODE_PARAMS {
+        dst: fill.address.0,
+        pitch: fill.pitch,
+        value,
+        // At most 4.
+        elementSize: fill.pattern.width() as u32,
+        width: fill.width,
+        height: fill.height,
+    })
+}
+
+pub(super) fn unknown_kind(parameters: &NodeParameters) -> Failure {
+    let message = format!("the CUDA back end knows no parameters of kind {:?}", parameters.kind());
+    Failure::argument(Status::NOT_SUPPORTED, message)
+}

@@ -1,0 +1,143 @@
+//! Value operations, between the contract's type and the driver's union.
+
+use crate::ffi::Zeroed;
+use crate::ffi::cuda_types::*;
+use crate::handles::raw_context;
+use anabranch_hal::{
+    ContextHandle, DevicePointer, Failure, Result, Status, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
+};
+use std::ffi::c_uint;
+
+/// The operations, as the driver takes them.
+pub(super) fn to_raw(operations: &[ValueOperation]) -> Vec<CUstreamBatchMemOpParams> {
+    operations.iter().map(operation_to_raw).collect()
+}
+
+/// A description that points to the operations.
+pub(super) fn describe(
+    context: ContextHandle,
+    operations: &mut [CUstreamBatchMemOpParams],
+) -> Result<CUDA_BATCH_MEM_OP_NODE_PARAMS> {
+    let count = c_uint::try_from(operations.len()).map_err(|_| Failure::new(Status::INVALID_VALUE))?;
+    Ok(CUDA_BATCH_MEM_OP_NODE_PARAMS {
+        ctx: raw_context(context),
+        count,
+        paramArray: operations.as_mut_ptr(),
+        ..CUDA_BATCH_MEM_OP_NODE_PARAMS::zeroed()
+    })
+}
+
+fn operation_to_raw(operation: &ValueOperation) -> CUstreamBatchMemOpParams {
+    let mut raw = CUstreamBatchMemOpParams::zeroed();
+    match *operation {
+        ValueOperation::Wait { address, value, flags } => {
+            let mut wait = CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st::zeroed();
+            wait.address = address.0;
+            wait.flags = flags.bits();
+            match value {
+                Value::U32(value) => {
+                    wait.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+                    wait.__bindgen_anon_1.value = value;
+                }
+                Value::U64(value) => {
+                    wait.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
+                    wait.__bindgen_anon_1.value64 = value;
+                }
+            }
+            raw.waitValue = wait;
+        }
+        ValueOperation::Write { address, value, flags } => {
+            let mut write = CUstreamBatchMemOpParams_union_CUstreamMemOpWriteValueParams_st::zeroed();
+            write.address = address.0;
+            write.flags = flags.bits();
+            match value {
+                Value::U32(value) => {
+                    write.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+                    write.__bindgen_anon_1.value = value;
+                }
+                Value::U64(value) => {
+                    write.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+                    write.__bindgen_anon_1.value64 = value;
+                }
+            }
+            raw.writeValue = write;
+        }
+    }
+    raw
+}
+
+/// An operation that the driver has.
+///
+/// # Safety
+///
+/// The union is the driver's: its first field says which member it has.
+pub(super) unsafe fn read(raw: &CUstreamBatchMemOpParams) -> Result<ValueOperation> {
+    // SAFETY: every member begins with this field.
+    let operation = unsafe { raw.operation };
+    match operation {
+        CU_STREAM_MEM_OP_WAIT_VALUE_32 | CU_STREAM_MEM_OP_WAIT_VALUE_64 => {
+            // SAFETY: this is the member of these operations.
+            let wait = unsafe { raw.waitValue };
+            let value = if operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 {
+                // SAFETY: as above.
+                Value::U32(unsafe { wait.__bindgen_anon_1.value })
+            } else {
+                // SAFETY: as above.
+                Value::U64(unsafe { wait.__bindgen_anon_1.value64 })
+            };
+            let flags = WaitValueFlags::from_bits_retain(wait.flags);
+            Ok(ValueOperation::Wait { address: DevicePointer(wait.address), value, flags })
+        }
+        CU_STREAM_MEM_OP_WRITE_VALUE_32 | CU_STREAM_MEM_OP_WRITE_VALUE_64 => {
+            // SAFETY: this is the member of these operations.
+            let write = unsafe { raw.writeValue };
+            let value = if operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 {
+                // SAFETY: as above.
+                Value::U32(unsafe { write.__bindgen_anon_1.value })
+            } else {
+                // SAFETY: as above.
+                Value::U64(unsafe { write.__bindgen_anon_1.value64 })
+            };
+            let flags = WriteValueFlags::from_bits_retain(write.flags);
+            Ok(ValueOperation::Write { address: DevicePointer(write.address), value, flags })
+        }
+        other => {
+            let message = format!("the contract has no value operation for the driver's number {other}");
+            Err(Failure::argument(Status::NOT_SUPPORTED, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{read, to_raw};
+    use crate::ffi::Zeroed;
+    use crate::ffi::cuda_types::{CU_STREAM_MEM_OP_BARRIER, CUstreamBatchMemOpParams};
+    use anabranch_hal::{DevicePointer, Status, Value, ValueOperation, WaitValueFlags, WriteValueFlags};
+
+    #[test]
+    fn operations_come_back_as_they_were() {
+        let values = [Value::U32(7), Value::U64(1 << 40)];
+        let operations: Vec<ValueOperation> = values
+            .into_iter()
+            .flat_map(|value| {
+                let address = DevicePointer(0x1000);
+                [
+                    ValueOperation::Wait { address, value, flags: WaitValueFlags::EQUAL | WaitValueFlags::FLUSH },
+                    ValueOperation::Write { address, value, flags: WriteValueFlags::NO_MEMORY_BARRIER },
+                ]
+            })
+            .collect();
+        // SAFETY: each was made with the member that belongs to it.
+        let back: Result<Vec<_>, _> = to_raw(&operations).iter().map(|raw| unsafe { read(raw) }).collect();
+        assert_eq!(back, Ok(operations));
+    }
+
+    #[test]
+    fn an_operation_of_another_kind_is_not_supported() {
+        let mut raw = CUstreamBatchMemOpParams::zeroed();
+        raw.operation = CU_STREAM_MEM_OP_BARRIER;
+        // SAFETY: the field is there whatever the operation is.
+        assert_eq!(unsafe { read(&raw) }.unwrap_err().status, Status::NOT_SUPPORTED);
+    }
+}

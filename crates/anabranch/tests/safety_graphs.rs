@@ -1,0 +1,287 @@
+//! Classes of defects of capture and graphs that safe code must not be able to bring about. `docs/safety.md` lists them all
+//! by the numbers in the tests' names.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod common;
+
+use anabranch::{
+    CaptureMode, CaptureStatus, Context, DualModule, ExecutableGraph, Graph, HostFunction, LaunchConfig, NodeWork,
+    Status, Stream, flush_deferred_drops,
+};
+use common::{hold, host};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// That the stream can be used, and captured again.
+fn assert_usable(stream: &Stream) {
+    assert_eq!(stream.capture_status().unwrap(), CaptureStatus::None);
+    let mut buffer = stream.upload(&[1u32]).unwrap();
+    stream.fill(&mut buffer, 2u32).unwrap();
+    assert_eq!(stream.download(&buffer).unwrap(), [2]);
+    let graph = stream.capture(CaptureMode::Global, |scope| scope.fill(&mut buffer, 3u32)).unwrap();
+    graph.instantiate().unwrap().launch(stream).unwrap();
+    assert_eq!(stream.download(&buffer).unwrap(), [3]);
+}
+
+/// Waits until nothing but the caller holds it: what drops run on other threads.
+fn assert_let_go(counted: &Arc<()>) {
+    let begin = Instant::now();
+    while Arc::strong_count(counted) > 1 {
+        assert!(begin.elapsed() < Duration::from_secs(20), "something still holds it");
+        flush_deferred_drops();
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn safety_3_a_captured_host_function_runs_at_every_launch_and_is_dropped_with_the_graph() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let (runs, counted) = (Arc::new(AtomicU32::new(0)), Arc::new(()));
+    let capture = || {
+        let (runs, counted) = (runs.clone(), counted.clone());
+        stream.capture_executable(CaptureMode::Global, |scope| {
+            scope.launch_repeatable_host_func(move || {
+                let _held = &counted;
+                runs.fetch_add(1, Ordering::Relaxed);
+            })
+        })
+    };
+    let executable = capture().unwrap();
+    for _ in 0..3 {
+        executable.launch(&stream).unwrap();
+    }
+    stream.synchronize().unwrap();
+    assert_eq!(runs.load(Ordering::Relaxed), 3);
+    drop(executable);
+    drop(capture().unwrap());
+    assert_let_go(&counted);
+    assert_eq!(runs.load(Ordering::Relaxed), 3, "one that was never launched never runs");
+}
+
+#[test]
+fn safety_3_a_function_that_runs_once_is_not_captured() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let graph = stream
+        .capture(CaptureMode::Global, |scope| {
+            let refused = scope.launch_host_func(|| {}).unwrap_err();
+            assert_eq!(refused.status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+            Ok(())
+        })
+        .unwrap();
+    assert!(graph.nodes().unwrap().is_empty(), "and the capture goes on");
+}
+
+#[test]
+fn safety_5_a_scope_is_refused_while_the_stream_captures() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let mut buffer = stream.allocate_zeroed::<u8>(4).unwrap();
+    let graph = stream
+        .capture(CaptureMode::Relaxed, |scope| {
+            let host = [1u8; 4];
+            let refused = scope.sync_scope(|inner| inner.copy_from_host(&mut buffer, &host)).unwrap_err();
+            assert_eq!(refused.status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+            assert_eq!(scope.upload(&host).unwrap_err().status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+            assert_eq!(scope.download(&buffer).unwrap_err().status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+            Ok(())
+        })
+        .unwrap();
+    assert!(graph.nodes().unwrap().is_empty(), "and the capture goes on");
+    assert_usable(&stream);
+}
+
+/// A graph, and all that is made from it, after everything that its nodes use was dropped.
+fn graph_alone(context: &Context, stream: &Stream, counted: &Arc<()>) -> (Graph, anabranch::PinnedBuffer<u32>) {
+    let held = counted.clone();
+    let program = DualModule::new().host_function(HostFunction::new("add", &[8, 8], move |block, arguments| {
+        let _held = &held;
+        let (sum, value) = (arguments.slice::<u32>(0), arguments.slice::<u32>(1));
+        block.phase(|_, _| sum.set(0, sum.get(0) + value.get(0)));
+    }));
+    let kernel = program.load(context).unwrap().kernel("add").unwrap();
+    let result = context.allocate_pinned::<u32>(1).unwrap();
+    let event = context.create_event().unwrap();
+    let (mut sum, value) = (stream.upload(&[1u32]).unwrap(), stream.upload(&[10u32]).unwrap());
+    let mut result = result;
+    let mut child = context.create_graph().unwrap();
+    // SAFETY: `add` reads and writes one number of its first argument, and reads one of its second.
+    let added = unsafe { child.add_kernel((), &kernel, &LaunchConfig::new(1, 1), (&mut sum, &value)) }.unwrap();
+    child.add(added, NodeWork::event_record(&event)).unwrap();
+    let mut graph = context.create_graph().unwrap();
+    let node = graph.add((), NodeWork::child(&child)).unwrap();
+    graph.add(node, NodeWork::copy(&mut result, &sum).unwrap()).unwrap();
+    (graph, result)
+}
+
+#[test]
+fn safety_7_a_graph_keeps_what_its_nodes_and_its_children_use() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let counted = Arc::new(());
+    let (graph, result) = graph_alone(&context, &stream, &counted);
+    flush_deferred_drops();
+    // Memory that was freed would be found here.
+    let _others: Vec<_> = (0..8).map(|_| stream.upload(&[7u32]).unwrap()).collect();
+    let clone = graph.try_clone().unwrap();
+    let (executable, other) = (graph.instantiate().unwrap(), clone.instantiate().unwrap());
+    drop((graph, clone));
+    executable.launch(&stream).unwrap();
+    other.launch(&stream).unwrap();
+    assert_eq!(result.read(|result| result[0]).unwrap(), 21);
+    assert!(Arc::strong_count(&counted) > 1, "the kernel's module is kept");
+    drop((executable, other));
+    assert_let_go(&counted);
+}
+
+#[test]
+fn safety_7_what_a_launch_in_flight_uses_is_kept_until_it_is_done() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let counted = Arc::new(());
+    let (graph, result) = graph_alone(&context, &stream, &counted);
+    let executable = graph.instantiate().unwrap();
+    let signal = hold(&context, &stream);
+    executable.launch(&stream).unwrap();
+    drop((graph, executable));
+    flush_deferred_drops();
+    assert!(Arc::strong_count(&counted) > 1, "the launch has not run yet");
+    signal.set(1);
+    stream.synchronize().unwrap();
+    assert_eq!(result.read(|result| result[0]).unwrap(), 11);
+    assert_let_go(&counted);
+}
+
+#[test]
+fn safety_7_what_a_node_is_changed_to_use_is_kept_too() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let (mut destination, first) = (stream.upload(&[0u32]).unwrap(), stream.upload(&[1u32]).unwrap());
+    let mut graph = context.create_graph().unwrap();
+    let node = graph.add((), NodeWork::copy(&mut destination, &first).unwrap()).unwrap();
+    let executable = graph.instantiate().unwrap();
+    let second = stream.upload(&[2u32]).unwrap();
+    executable.set_node(node, NodeWork::copy(&mut destination, &second).unwrap()).unwrap();
+    drop((first, second));
+    let _others: Vec<_> = (0..8).map(|_| stream.upload(&[7u32]).unwrap()).collect();
+    executable.launch(&stream).unwrap();
+    assert_eq!(stream.download(&destination).unwrap(), [2]);
+}
+
+#[test]
+fn safety_20_a_capture_ends_on_every_way_out() {
+    let context = host();
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let left_early = stream.capture(CaptureMode::Global, |scope| {
+        scope.fork(&other)?;
+        scope.add_callback(|_| {})?;
+        Ok(())
+    });
+    assert_eq!(left_early.unwrap_err().status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+    assert_usable(&stream);
+    assert_usable(&other);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let _ = stream.capture(CaptureMode::Global, |scope| {
+            scope.fork(&other)?;
+            panic!("on purpose")
+        });
+    }));
+    assert!(panicked.is_err());
+    assert_usable(&stream);
+    assert_usable(&other);
+}
+
+#[test]
+fn safety_20_a_capture_ended_on_the_wrong_thread_is_over() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    stream.begin_capture(CaptureMode::Global).unwrap();
+    let status = std::thread::scope(|scope| scope.spawn(|| stream.end_capture().unwrap_err().status()).join().unwrap());
+    assert_eq!(status, Status::STREAM_CAPTURE_WRONG_THREAD);
+    assert_eq!(stream.end_capture().unwrap_err().status(), Status::ILLEGAL_STATE);
+    assert_usable(&stream);
+}
+
+#[test]
+fn safety_20_a_stream_dropped_while_it_captures_gives_the_capture_up() {
+    let context = host();
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let mut buffer = other.allocate_zeroed::<u32>(1).unwrap();
+    stream.begin_capture(CaptureMode::Relaxed).unwrap();
+    other.wait_stream(&stream).unwrap();
+    stream.fill(&mut buffer, 5u32).unwrap();
+    drop(stream);
+    let fresh = context.create_stream().unwrap();
+    assert_usable(&fresh);
+    assert_eq!(fresh.download(&buffer).unwrap(), [0], "what was captured never ran");
+}
+
+#[test]
+fn safety_21_graphs_cross_threads() {
+    fn crosses<T: Send + Sync>() {}
+    crosses::<Graph>();
+    crosses::<ExecutableGraph>();
+    crosses::<NodeWork<'static>>();
+    let context = host();
+    let mut buffer = context.create_stream().unwrap().allocate_zeroed::<u32>(1).unwrap();
+    let mut graph = context.create_graph().unwrap();
+    graph.add((), NodeWork::fill(&mut buffer, 4u32).unwrap()).unwrap();
+    let executable = std::thread::spawn(move || graph.instantiate().unwrap()).join().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let stream = context.create_stream().unwrap();
+                for _ in 0..50 {
+                    executable.launch(&stream).unwrap();
+                }
+                stream.synchronize().unwrap();
+            });
+        }
+    });
+    assert_eq!(context.create_stream().unwrap().download(&buffer).unwrap(), [4]);
+}
+
+#[test]
+fn safety_23_pinned_memory_of_a_graph_is_reached_between_launches_only() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let source = stream.upload(&[1u32, 2]).unwrap();
+    let mut result = context.allocate_pinned::<u32>(2).unwrap();
+    let executable = stream.capture_executable(CaptureMode::Global, |scope| scope.copy(&mut result, &source)).unwrap();
+    assert_eq!(result.as_slice().unwrap_err().status(), Status::ILLEGAL_STATE);
+    assert_eq!(result.as_mut_slice().unwrap_err().status(), Status::ILLEGAL_STATE);
+    let refused = result.read(|_| executable.launch(&stream).unwrap_err().status()).unwrap();
+    assert_eq!(refused, Status::ILLEGAL_STATE);
+    executable.launch(&stream).unwrap();
+    assert_eq!(result.read(<[u32]>::to_vec).unwrap(), [1, 2]);
+    drop(executable);
+    let begin = Instant::now();
+    while result.as_slice().is_err() {
+        assert!(begin.elapsed() < Duration::from_secs(20));
+        flush_deferred_drops();
+    }
+    assert_eq!(result.as_slice().unwrap(), [1, 2]);
+}
+
+#[test]
+fn safety_30_a_failed_capture_hinders_nobody() {
+    let context = host();
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    for _ in 0..3 {
+        let failed = stream.capture(CaptureMode::Global, |scope| {
+            scope.fork(&other)?;
+            other.launch_repeatable_host_func(|| {})
+        });
+        assert_eq!(failed.unwrap_err().status(), Status::STREAM_CAPTURE_UNJOINED);
+        assert_usable(&stream);
+        assert_usable(&other);
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert_usable(&context.create_stream().unwrap()));
+        });
+        context.synchronize().unwrap();
+    }
+}
