@@ -59,11 +59,13 @@ wanted await && step await "$pack/benches/cuda_await" --bench
 wanted host && step host timeout 180 "$pack/benches/host_device" --bench
 if wanted sanitize && command -v compute-sanitizer >/dev/null; then
     # A call that the driver refuses is not an error here: some are made to be refused, such as the one past the last
-    # parameter of a kernel.
-    for tool in memcheck racecheck; do
-        step "sanitize-$tool" timeout 120 compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 1 \
-            "$pack/examples/edges" --device cuda:0 --verify --bands 4 --repeat 1 --output "$results/edges-sanitized.png"
-    done
+    # parameter of a kernel. Races are looked for in small pictures, because that takes very long.
+    step sanitize-memcheck timeout 120 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 \
+        "$pack/examples/edges" --device cuda:0 --verify --bands 4 --repeat 1 --output "$results/edges-sanitized.png"
+    step sanitize-graphs timeout 120 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 \
+        "$pack/examples/replay" --device cuda:0 --pictures 3 --verify
+    step sanitize-racecheck timeout 120 compute-sanitizer --tool racecheck --error-exitcode 1 \
+        "$pack/examples/replay" --device cuda:0 --pictures 1 --verify
     rm -f "$results/edges-sanitized.png"
     step sanitize-conformance timeout 120 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 \
         "$pack/anabranch" conformance --device cuda:0 --filter launch

@@ -53,6 +53,8 @@ pub enum Need {
     Without(Capabilities),
     /// A second device of the same back end.
     TwoDevices,
+    /// Kernels of the library that set conditional values, for which CUDA needs a library of its toolkit.
+    ConditionalSetting,
     /// Work that runs though nobody synchronises, because the case waits for it by other means.
     BackgroundProgress,
 }

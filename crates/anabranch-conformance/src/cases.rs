@@ -3,6 +3,7 @@
 mod callback;
 mod capture_begin;
 mod capture_calls;
+mod capture_conditions;
 mod capture_end;
 mod capture_events;
 mod capture_external;
@@ -139,6 +140,7 @@ pub fn all() -> Vec<Case> {
         capture_threads::CASES,
         capture_forks::CASES,
         capture_isolation::CASES,
+        capture_conditions::CASES,
         capture_external::CASES,
         capture_events::CASES,
         capture_legacy::CASES,

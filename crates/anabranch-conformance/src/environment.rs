@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Failed, Need};
 use crate::kernels;
-use anabranch::{Capabilities, Context, Device, Kernel, LaunchConfig, Module, Result, Stream, StreamFlags};
+use anabranch::{Capabilities, Context, Device, Kernel, LaunchConfig, Module, NodeWork, Result, Stream, StreamFlags};
 
 /// A device with what the cases use.
 #[derive(Debug)]
@@ -71,6 +71,15 @@ impl Environment {
     }
 
     /// Why the case cannot run here, or `None`.
+    fn cannot_set_conditionals(&self) -> Option<String> {
+        let set = || {
+            let mut graph = self.context.create_graph()?;
+            let conditional = graph.create_conditional(None)?;
+            NodeWork::set_conditional(conditional, &self.stream()?.allocate_zeroed::<u32>(1)?)
+        };
+        set().err().map(|error| error.to_string())
+    }
+
     pub(crate) fn lacks(&self, case: &Case) -> Option<String> {
         case.needs.iter().find_map(|need| match need {
             Need::Capability(capability) if !self.device.capabilities().contains(*capability) => {
@@ -80,6 +89,7 @@ impl Environment {
                 Some(format!("{} has {capability:?}", self.device))
             }
             Need::TwoDevices if self.peer.is_none() => Some(format!("{} is the only device", self.device)),
+            Need::ConditionalSetting => self.cannot_set_conditionals(),
             Need::BackgroundProgress if !self.device.capabilities().contains(Capabilities::BACKGROUND_PROGRESS) => {
                 Some(format!("{} runs work only in threads that synchronise", self.device))
             }

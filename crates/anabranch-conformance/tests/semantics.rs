@@ -64,6 +64,7 @@ fn needs(case: &Case) -> String {
             Need::Capability(capability) => words(*capability),
             Need::Without(capability) => format!("no {}", words(*capability)),
             Need::TwoDevices => "two devices".to_owned(),
+            Need::ConditionalSetting => "conditional values set by kernels".to_owned(),
             Need::BackgroundProgress => "background progress".to_owned(),
         })
         .collect();

@@ -87,6 +87,26 @@ impl CudaDriver {
         if self.handles_suffice { Ok(Bound::new(None)) } else { self.bind(context) }
     }
 
+    /// Makes a call that is made often, bound as by [`bind_for_stream`](Self::bind_for_stream). What it takes to bind is
+    /// kept out of its way.
+    #[inline(always)]
+    pub(crate) fn call_on_stream<R>(
+        &self,
+        context: ContextHandle,
+        stream: StreamHandle,
+        call: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        let is_default = stream.is_legacy() || stream.is_per_thread();
+        if self.handles_suffice && !is_default { call() } else { self.call_bound(context, call) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn call_bound<R>(&self, context: ContextHandle, call: impl FnOnce() -> Result<R>) -> Result<R> {
+        let _bound = self.bind(context)?;
+        call()
+    }
+
     #[cold]
     fn push(&self, context: ContextHandle) -> Result<Bound<'_>> {
         // SAFETY: by the handle rule, which holds for every caller, the context is one of this driver and not destroyed.

@@ -33,15 +33,16 @@ impl Events for CudaDriver {
         stream: StreamHandle,
         flags: EventRecordFlags,
     ) -> Result<()> {
-        let _bound = self.bind_for_stream(context, stream)?;
-        let (event, stream) = (raw_event(event), raw_stream(stream));
-        if flags.is_empty() {
-            // SAFETY: by the handle rule event and stream are live.
-            check(unsafe { self.functions.cuEventRecord(event, stream) })
-        } else {
-            // SAFETY: by the handle rule event and stream are live; the driver refuses flags that it does not know.
-            check(unsafe { self.functions.cuEventRecordWithFlags(event, stream, flags.bits()) })
-        }
+        self.call_on_stream(context, stream, move || {
+            let (event, stream) = (raw_event(event), raw_stream(stream));
+            check(if flags.is_empty() {
+                // SAFETY: by the handle rule event and stream are live.
+                unsafe { self.functions.cuEventRecord(event, stream) }
+            } else {
+                // SAFETY: by the handle rule event and stream are live; the driver refuses flags that it does not know.
+                unsafe { self.functions.cuEventRecordWithFlags(event, stream, flags.bits()) }
+            })
+        })
     }
 
     #[inline]

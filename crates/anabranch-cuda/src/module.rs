@@ -246,9 +246,11 @@ impl Modules for CudaDriver {
         function: FunctionHandle,
         launch: &Launch<'_>,
     ) -> Result<()> {
-        let _bound = self.bind_for_stream(context, stream)?;
-        // SAFETY: by the handle rule stream and function are live; the caller vouches for the arguments and for what the
-        // kernel does.
-        unsafe { launch::queue(&self.functions, raw_stream(stream), raw_function(function), launch) }
+        self.call_on_stream(context, stream, move || {
+            let (stream, function) = (raw_stream(stream), raw_function(function));
+            // SAFETY: by the handle rule stream and function are live; the caller vouches for the arguments and for what
+            // the kernel does.
+            unsafe { launch::queue(&self.functions, stream, function, launch) }
+        })
     }
 }

@@ -21,13 +21,17 @@ impl CudaDriver {
     #[inline]
     fn observe_stream(&self, context: ContextHandle, stream: StreamHandle, result: Result<()>) -> Result<()> {
         match result {
-            Ok(()) if PANICS.any() => {
-                // SAFETY: the caller's stream is live.
-                let id = unsafe { self.stream_id(context, stream) }?;
-                PANICS.report_stream(id)
-            }
+            Ok(()) if PANICS.any() => self.report_panic(context, stream),
             result => self.observe(context, result),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn report_panic(&self, context: ContextHandle, stream: StreamHandle) -> Result<()> {
+        // SAFETY: the caller's stream is live.
+        let id = unsafe { self.stream_id(context, stream) }?;
+        PANICS.report_stream(id)
     }
 
     /// Puts a host node into the graph that the stream captures into.
@@ -69,9 +73,10 @@ impl Streams for CudaDriver {
 
     #[inline]
     unsafe fn stream_query(&self, context: ContextHandle, stream: StreamHandle) -> Result<()> {
-        let _bound = self.bind_for_stream(context, stream)?;
-        // SAFETY: by the handle rule the stream is live.
-        let result = check(unsafe { self.functions.cuStreamQuery(raw_stream(stream)) });
+        let result = self.call_on_stream(context, stream, move || {
+            // SAFETY: by the handle rule the stream is live.
+            check(unsafe { self.functions.cuStreamQuery(raw_stream(stream)) })
+        });
         self.observe_stream(context, stream, result)
     }
 
@@ -85,8 +90,9 @@ impl Streams for CudaDriver {
 
     #[inline]
     unsafe fn stream_take_failure(&self, context: ContextHandle, stream: StreamHandle) -> Result<()> {
-        if PANICS.any() {
-            // SAFETY: by the handle rule the stream is live.
+        // SAFETY: by the handle rule the stream is live. Asked for its number, a stream that captures spoils the capture.
+        if PANICS.any() && unsafe { self.refuse_in_capture(raw_stream(stream)) }.is_ok() {
+            // SAFETY: as above.
             let id = unsafe { self.stream_id(context, stream) }?;
             PANICS.report_stream(id)?;
         }
@@ -101,9 +107,11 @@ impl Streams for CudaDriver {
         event: EventHandle,
         flags: EventWaitFlags,
     ) -> Result<()> {
-        let _bound = self.bind_for_stream(context, stream)?;
-        // SAFETY: by the handle rule stream and event are live; the driver refuses flags that it does not know.
-        check(unsafe { self.functions.cuStreamWaitEvent(raw_stream(stream), raw_event(event), flags.bits()) })
+        self.call_on_stream(context, stream, move || {
+            let (stream, event) = (raw_stream(stream), raw_event(event));
+            // SAFETY: by the handle rule stream and event are live; the driver refuses flags that it does not know.
+            check(unsafe { self.functions.cuStreamWaitEvent(stream, event, flags.bits()) })
+        })
     }
 
     unsafe fn stream_flags(&self, context: ContextHandle, stream: StreamHandle) -> Result<StreamFlags> {
@@ -204,9 +212,8 @@ impl Streams for CudaDriver {
         callback: Callback,
     ) -> Result<()> {
         let _bound = self.bind_for_stream(context, stream)?;
-        // SAFETY: by the handle rule the stream is live, and it is known by itself or by the context.
-        unsafe { self.refuse_in_capture(raw_stream(stream)) }?;
-        // SAFETY: by the handle rule the stream is live.
+        // SAFETY: by the handle rule the stream is live. While it captures, the driver refuses this as it does callbacks: with
+        // 900, and the capture is spoiled.
         let id = unsafe { self.stream_id(context, stream) }?;
         let key = QUEUED.insert(context, id, QueuedWork::Callback(callback));
         let data = key.as_user_data();

@@ -28,7 +28,7 @@ fn a_captured_event_is_neither_queried_nor_synchronised() {
             assert_eq!(fixture.node(stream), 0);
             fixture.record(event, stream);
             if synchronize {
-                assert_eq!(fixture.synchronize_event(event), 1);
+                assert_eq!(fixture.synchronize_event(event), 907);
             } else {
                 assert_eq!(fixture.query_event(event), 907);
             }

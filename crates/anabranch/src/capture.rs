@@ -12,6 +12,7 @@ pub use scope::CaptureScope;
 
 pub(crate) use mode::unprohibited;
 use part::Part;
+use state::Whole;
 pub(crate) use state::{CaptureSlot, CaptureState};
 pub(crate) use uses::Clock;
 
@@ -50,15 +51,15 @@ impl Stream {
     /// # Errors
     /// 900 for the legacy default stream; 401 when the stream captures already.
     pub fn begin_capture(&self, mode: CaptureMode) -> Result<()> {
-        self.begin_capture_within(mode, None)
+        self.begin_capture_within(mode, Whole::Itself)
     }
 
     /// As [`begin_capture`](Self::begin_capture), perhaps of a part of another capture.
-    fn begin_capture_within(&self, mode: CaptureMode, outer: Option<Arc<CaptureState>>) -> Result<()> {
+    fn begin_capture_within(&self, mode: CaptureMode, whole: Whole) -> Result<()> {
         let operation = "beginning a capture";
         let (core, handle) = (self.core(), self.core().handle(operation)?);
         let (driver, context) = (core.context().driver(), core.context().handle());
-        let state = CaptureState::new(core, None, outer);
+        let state = CaptureState::new(core, None, whole);
         core.begin_capture(&state, || {
             // SAFETY: the stream is live while it is borrowed.
             unsafe { driver.stream_begin_capture(context, handle, mode) }.during(operation, || core.place())
@@ -98,7 +99,7 @@ impl Stream {
         }
         let graph_state = object.lock();
         let dependencies = object.dependencies(&graph_state, dependencies, operation)?;
-        let state = CaptureState::new(core, Some(object), None);
+        let state = CaptureState::new(core, Some(object), Whole::Itself);
         core.begin_capture(&state, || {
             // SAFETY: the stream is live while it is borrowed. The capture's state keeps the graph, which nobody else uses:
             // it was moved, or is borrowed mutably, by whoever captures into it.

@@ -216,7 +216,14 @@ impl ContextCore {
         self.device.to_string()
     }
 
+    #[inline(always)]
     pub(crate) fn require_same_driver(&self, other: &Self, operation: &'static str) -> Result<()> {
+        if std::ptr::eq(self, other) { Ok(()) } else { self.compare_drivers(other, operation) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn compare_drivers(&self, other: &Self, operation: &'static str) -> Result<()> {
         if self.device.same_driver(&other.device) {
             return Ok(());
         }

@@ -191,16 +191,20 @@ impl Event {
         &self.awaited
     }
 
-    /// The capture that its last record belongs to, if that goes on, and how far the stream had followed others in it.
+    /// Whether its last record was in a capture.
     #[inline(always)]
+    pub(crate) fn is_captured(&self) -> bool {
+        self.captured.any.load(Ordering::Acquire)
+    }
+
+    /// The capture that its last record belongs to, if that goes on, and how far the stream had followed others in it.
     pub(crate) fn capture(&self) -> Option<(Arc<CaptureState>, Clock)> {
-        if self.captured.any.load(Ordering::Acquire) { self.captured.get() } else { None }
+        if self.is_captured() { self.captured.get() } else { None }
     }
 
     /// Notes which capture, if any, the event was just recorded in, on which stream.
-    #[inline(always)]
     pub(crate) fn recorded_in(&self, capture: Option<&Arc<CaptureState>>, stream: &StreamCore) {
-        if capture.is_some() || self.captured.any.load(Ordering::Relaxed) {
+        if capture.is_some() || self.is_captured() {
             self.captured.set(capture, stream);
         }
     }

@@ -56,7 +56,7 @@ fn event_is_queried(environment: &Environment) -> Verdict {
 
 fn event_is_synchronised(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::Global)?;
-    refused("synchronising", bench.captured.synchronize(), Status::INVALID_VALUE)?;
+    refused("synchronising", bench.captured.synchronize(), Status::CAPTURED_EVENT)?;
     bench.is_spoiled("synchronising a captured event")
 }
 

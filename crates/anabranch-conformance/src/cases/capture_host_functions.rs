@@ -1,11 +1,11 @@
 //! Host work in captures, and what is refused without harm.
 
 use super::capture_tools::{Bench, MODES, UNSUPPORTED, answer, capture, is_made_of, run, shape};
+use super::graph_tools::is_let_go;
 use super::order_tools::Log;
 use super::order_trace::Trace;
 use crate::case::{Case, Need, Verdict, equal, holds, refused};
 use crate::environment::Environment;
-use crate::gate::quiesce;
 use anabranch::hal::GraphNodeKind;
 use anabranch::{CaptureMode, Status};
 use std::sync::Arc;
@@ -79,8 +79,7 @@ fn host_function_is_kept(environment: &Environment) -> Verdict {
     holds("the executable keeps what it captured", Arc::strong_count(&kept) > 1)?;
     drop(executable);
     stream.synchronize()?;
-    quiesce(environment)?;
-    equal("how many hold what it captured", Arc::strong_count(&kept), 1)
+    is_let_go(environment, "who holds what it captured", &kept)
 }
 
 fn may_not_call_the_driver(environment: &Environment) -> Verdict {

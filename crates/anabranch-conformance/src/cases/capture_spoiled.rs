@@ -3,6 +3,7 @@
 use super::capture_tools::{
     Bench, INVALIDATED, MODES, OK, UNSUPPORTED, answer, capture, elsewhere, run, shape, unsafe_call, usable,
 };
+use super::graph_tools::is_let_go;
 use super::order_trace::Trace;
 use crate::case::{Case, Verdict, equal, refused};
 use crate::environment::Environment;
@@ -102,8 +103,7 @@ fn spoiled_graph_is_gone(environment: &Environment) -> Verdict {
     refused("querying", queried, UNSUPPORTED)?;
     refused("ending", ended, INVALIDATED)?;
     usable(environment, &[&stream])?;
-    crate::gate::quiesce(environment)?;
-    equal("how many hold what was captured", std::sync::Arc::strong_count(&kept), 1)
+    is_let_go(environment, "who holds what was captured", &kept)
 }
 
 fn graph_dropped_beside_a_capture(environment: &Environment) -> Verdict {

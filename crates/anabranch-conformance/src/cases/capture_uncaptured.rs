@@ -78,6 +78,7 @@ fn nothing_to_wait_for_afterwards(environment: &Environment) -> Verdict {
     let graph = capture(&stream, CaptureMode::Global, || trace.append(&stream, 5))?;
     equal("querying", stream.query()?, true)?;
     let event = stream.record_event()?;
+    event.synchronize()?;
     equal("querying an event", event.query()?, true)?;
     stream.synchronize()?;
     environment.context().synchronize()?;

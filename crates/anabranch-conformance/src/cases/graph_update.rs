@@ -209,7 +209,7 @@ fn update_of_copies(environment: &Environment) -> Verdict {
     stream.synchronize()?;
     let (to, from) = (to.device_pointer(), from.device_pointer());
     let copy = |bytes, rows| {
-        let (mut source, mut destination) = (place(from, 64), place(to, 64));
+        let (mut source, mut destination) = (place(from, 256), place(to, 256));
         (source.height, destination.height) = (rows, rows);
         Copy3d { source, destination, extent: [bytes, rows, 1] }
     };

@@ -91,17 +91,20 @@ impl ExecutableGraphs for CudaDriver {
         executable: ExecutableGraphHandle,
         stream: StreamHandle,
     ) -> Result<()> {
-        let _bound = self.bind_for_stream(context, stream)?;
-        // Before the launch, because a host node may run and panic at once. Without a number, a panic is reported to the
-        // context.
-        if HOST_NODES.any() {
-            // SAFETY: the caller keeps the handle rule.
-            if let Ok(id) = unsafe { self.stream_id(context, stream) } {
-                kept::launched(executable, Place { context, stream: Some(id) });
+        self.call_on_stream(context, stream, move || {
+            // Before the launch, because a host node may run and panic at once. Without a number, a panic is reported to
+            // the context.
+            if HOST_NODES.any() {
+                // SAFETY: the caller keeps the handle rule.
+                if let Ok(id) = unsafe { self.stream_id(context, stream) } {
+                    kept::launched(executable, Place { context, stream: Some(id) });
+                }
             }
-        }
-        // SAFETY: by the handle rule executable graph and stream are live, and the caller vouches for what the nodes do.
-        check(unsafe { self.functions.cuGraphLaunch(raw_executable(executable), raw_stream(stream)) })
+            let (executable, stream) = (raw_executable(executable), raw_stream(stream));
+            // SAFETY: by the handle rule executable graph and stream are live, and the caller vouches for what the nodes
+            // do.
+            check(unsafe { self.functions.cuGraphLaunch(executable, stream) })
+        })
     }
 
     unsafe fn executable_update(

@@ -49,7 +49,12 @@ pub(super) fn trim(driver: &CudaDriver, device: DeviceOrdinal) -> Result<()> {
 
 /// Who may use what the node allocates, besides its own device.
 pub(super) fn access(driver: &CudaDriver, node: &AllocationNode) -> Result<Vec<CUmemAccessDesc>> {
-    node.access.iter().map(|&device| Ok(pool::access(driver.raw_device(device)?, true))).collect()
+    node.access.iter().map(|&device| Ok(pool::access(device_of(driver, device)?, true))).collect()
+}
+
+/// A device that a node names; 1, which the driver answers, when there is none.
+fn device_of(driver: &CudaDriver, device: DeviceOrdinal) -> Result<CUdevice> {
+    driver.raw_device(device).map_err(|_| Failure::new(Status::INVALID_VALUE))
 }
 
 /// The driver's description of an allocation, which points to who may use it.
@@ -60,7 +65,7 @@ pub(super) fn describe(
 ) -> Result<CUDA_MEM_ALLOC_NODE_PARAMS> {
     let options = MemoryPoolOptions { max_bytes: 0 };
     Ok(CUDA_MEM_ALLOC_NODE_PARAMS {
-        poolProps: pool::properties(driver.raw_device(node.device)?, &options, driver.version()),
+        poolProps: pool::properties(device_of(driver, node.device)?, &options, driver.version()),
         accessDescs: if access.is_empty() { ptr::null() } else { access.as_ptr() },
         accessDescCount: access.len(),
         bytesize: node.bytes,

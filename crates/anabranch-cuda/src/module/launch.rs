@@ -46,6 +46,7 @@ pub(super) unsafe fn queue(
 /// # Safety
 ///
 /// As for [`queue`].
+#[inline(never)]
 unsafe fn queue_with_attributes(
     functions: &CudaFunctions,
     stream: CUstream,

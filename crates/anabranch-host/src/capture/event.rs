@@ -83,7 +83,8 @@ impl CaptureRegistry {
     /// What synchronising with a captured event answers. It invalidates the capture.
     #[cold]
     pub(crate) fn synchronize_event(&self, record: &CapturedRecord) -> Failure {
-        self.use_event(record, Status::INVALID_VALUE)
+        let spoiled = self.lock().sessions.get(&record.session).is_none_or(|session| session.invalidated);
+        self.use_event(record, if spoiled { Status::INVALID_VALUE } else { Status::CAPTURED_EVENT })
     }
 
     fn use_event(&self, record: &CapturedRecord, status: Status) -> Failure {

@@ -7,8 +7,8 @@ use crate::handles;
 use crate::memory::{check_copy_3d, check_fill};
 use crate::stream::{check_value_write, value_condition};
 use anabranch_hal::{
-    AllocationNode, ConditionalKind, ConditionalNode, DevicePointer, EdgeData, EventHandle, Failure, FillNode,
-    FillPattern, GraphHandle, KernelNode, NodeParameters, Result, Status, ValueOperation,
+    AllocationNode, ConditionalKind, ConditionalNode, CopyPlace, DevicePointer, EdgeData, EventHandle, Failure,
+    FillNode, FillPattern, GraphHandle, KernelNode, NodeParameters, Result, Status, ValueOperation,
 };
 use std::sync::Arc;
 
@@ -45,6 +45,11 @@ impl GraphState {
             // SAFETY: the caller's word.
             NodeParameters::Kernel(kernel) => unsafe { make_kernel(kernel) }.map(Action::Kernel),
             NodeParameters::Copy(copy) => {
+                // Also of a single row, for which it means nothing.
+                let too_short = |place: &CopyPlace| place.pitch > 0 && place.pitch < copy.extent[0];
+                if too_short(&copy.source) || too_short(&copy.destination) {
+                    return Err(invalid("the pitch is less than a row"));
+                }
                 if copy.extent.contains(&0) {
                     return Err(invalid("an extent of the copy is 0"));
                 }

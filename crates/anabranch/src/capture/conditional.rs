@@ -1,7 +1,7 @@
 //! Captured conditions: parts of a capture that run depending on a value in device memory.
 
 use super::part::{CapturedCondition, Part};
-use super::scope::EndOnDrop;
+use super::state::Whole;
 use super::{CaptureScope, CaptureState};
 use crate::error::{Error, Result, ResultExt};
 use crate::graph::setting_kernel;
@@ -179,12 +179,8 @@ impl CaptureScope<'_> {
     /// Captures a part on a stream of its own, because this one captures what is around.
     fn capture_part(&self, capture: &Arc<CaptureState>, body: Body<'_>) -> Result<Part> {
         let stream = self.context().create_stream()?;
-        stream.begin_capture_within(self.mode(), Some(capture.clone()))?;
-        let end = EndOnDrop(&stream);
-        let result = body(&CaptureScope::new(&stream, self.mode()));
-        std::mem::forget(end);
-        let ended = stream.end_capture_as_part();
-        result.and(ended)
+        stream.begin_capture_within(self.mode(), Whole::Capture(capture.clone()))?;
+        stream.run_body_as_part(self.mode(), |part| body(part))
     }
 
     /// Adds a node below what the stream has captured, for what it captures next to come after.

@@ -7,7 +7,7 @@
 use super::conditional::Condition;
 use crate::context::ContextCore;
 use crate::error::{Result, ResultExt};
-use crate::graph::{Graph, setting_kernel};
+use crate::graph::{Graph, Node, setting_kernel};
 use anabranch_hal::{
     ConditionalHandle, ConditionalKind, ConditionalNode, Dependency, Driver, Edge, EdgeData, GraphHandle,
     GraphNodeHandle, NodeParameters,
@@ -50,12 +50,24 @@ impl Part {
         let ends = if self.conditions.is_empty() {
             vec![body.add(&[], &NodeParameters::Child(self.graph.as_raw()))?]
         } else {
-            body.copy(self)?
+            body.copy(self, &[])?
         };
         if let Some((handle, condition)) = again {
             body.add_setting(&ends, handle, condition)?;
         }
         Ok(())
+    }
+}
+
+impl Part {
+    /// Copies the part into a body that is there already, below nodes of it.
+    pub(super) fn copy_into(&self, graph: &mut Graph, dependencies: &[(Node, EdgeData)]) -> Result<()> {
+        let object = graph.object();
+        let mut state = object.lock();
+        let below = object.dependencies(&state, dependencies, OPERATION)?;
+        object.keep_parts(&mut state, &self.graph.object().lock().parts);
+        let below: Vec<_> = below.iter().map(|dependency| dependency.node).collect();
+        Body { context: object.context(), graph: object.handle() }.copy(self, &below).map(drop)
     }
 }
 
@@ -92,9 +104,9 @@ impl Body<'_> {
         self.add(after, &NodeParameters::Kernel(kernel))
     }
 
-    /// Copies a part's nodes and edges, with conditional nodes for what stands for them. Returns the nodes that nothing
-    /// depends on.
-    fn copy(&self, part: &Part) -> Result<Vec<GraphNodeHandle>> {
+    /// Copies a part's nodes and edges below nodes of the body, with conditional nodes for what stands for them. Returns the
+    /// nodes that nothing depends on.
+    fn copy(&self, part: &Part, below: &[GraphNodeHandle]) -> Result<Vec<GraphNodeHandle>> {
         let (driver, context) = (self.driver(), self.context.handle());
         let _lock = part.graph.object().lock();
         let source = part.graph.as_raw();
@@ -123,7 +135,11 @@ impl Body<'_> {
             let plain = from.0 == from.1 && to.0 == to.1;
             Some(Edge { from: from.1, to: to.0, data: if plain { edge.data } else { EdgeData::default() } })
         };
-        let copied: Vec<Edge> = edges.iter().filter_map(copied).collect();
+        let mut copied: Vec<Edge> = edges.iter().filter_map(copied).collect();
+        let roots = copies.iter().filter(|&(&node, _)| !edges.iter().any(|edge| edge.to == node));
+        for (_, &(to, _)) in roots {
+            copied.extend(below.iter().map(|&from| Edge { from, to, data: EdgeData::default() }));
+        }
         // SAFETY: the nodes are of the body, which this thread is making.
         unsafe { driver.graph_add_edges(context, self.graph, &copied) }.during(OPERATION, || self.context.place())?;
         let followed = |node: GraphNodeHandle| edges.iter().any(|edge| edge.from == node);

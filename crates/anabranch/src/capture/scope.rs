@@ -1,6 +1,8 @@
 //! Captures that end on every way out.
 
 use super::Stream;
+use super::part::Part;
+use super::state::Whole;
 use crate::error::Result;
 use crate::graph::{Dependencies, ExecutableGraph, Graph};
 use anabranch_hal::{CaptureMode, InstantiateFlags};
@@ -59,7 +61,7 @@ impl<'scope> CaptureScope<'scope> {
 }
 
 /// Ends the capture when the closure panics.
-pub(super) struct EndOnDrop<'a>(pub(super) &'a Stream);
+struct EndOnDrop<'a>(&'a Stream);
 
 impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
@@ -126,19 +128,32 @@ impl Stream {
     where
         F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
     {
-        self.begin_capture_to_object(graph.object(), &dependencies.list(), mode)?;
+        let dependencies = dependencies.list();
+        if graph.object().is_body() {
+            // Hardware destroys the body if the capture fails, and then crashes over the graph around.
+            self.begin_capture_within(mode, Whole::Body(graph.object().clone()))?;
+            return self.run_body_as_part(mode, body)?.copy_into(graph, &dependencies);
+        }
+        self.begin_capture_to_object(graph.object(), &dependencies, mode)?;
         self.run_body(mode, body).map(drop)
     }
 
     /// Runs the body of a capture that has begun, and ends it.
-    pub(super) fn run_body<F>(&self, mode: CaptureMode, body: F) -> Result<Graph>
+    fn run_body<F>(&self, mode: CaptureMode, body: F) -> Result<Graph>
+    where
+        F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
+    {
+        self.run_body_as_part(mode, body).map(|part| part.graph)
+    }
+
+    pub(super) fn run_body_as_part<F>(&self, mode: CaptureMode, body: F) -> Result<Part>
     where
         F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
     {
         let end = EndOnDrop(self);
         let result = body(&CaptureScope::new(self, mode));
         std::mem::forget(end);
-        let ended = self.end_capture();
+        let ended = self.end_capture_as_part();
         // The body's error says more than what the capture made of it.
         result.and(ended)
     }

@@ -76,11 +76,21 @@ pub(crate) struct CaptureState {
     /// The number of the graph that is being made.
     graph: u64,
     origin: u64,
-    /// The capture in whose conditional node's graph this one captures.
-    outer: Option<Arc<CaptureState>>,
+    /// What this is a part of.
+    whole: Whole,
     /// The graph that is captured into, if it was there before.
     into: Option<Arc<GraphObject>>,
     inner: Mutex<Inner>,
+}
+
+/// What a capture is a part of.
+pub(crate) enum Whole {
+    /// Nothing.
+    Itself,
+    /// Another capture, which it will be put into as the body of a conditional node.
+    Capture(Arc<CaptureState>),
+    /// A body of a conditional node that is there already.
+    Body(Arc<GraphObject>),
 }
 
 /// What is left of a capture that is over.
@@ -105,11 +115,7 @@ struct Inner {
 }
 
 impl CaptureState {
-    pub(crate) fn new(
-        origin: &StreamCore,
-        into: Option<&Arc<GraphObject>>,
-        outer: Option<Arc<CaptureState>>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(origin: &StreamCore, into: Option<&Arc<GraphObject>>, whole: Whole) -> Arc<Self> {
         let graph = into.map_or_else(next_graph_number, |into| into.number());
         let inner = Inner {
             over: false,
@@ -120,7 +126,7 @@ impl CaptureState {
             conditions: Vec::new(),
             inside: Vec::new(),
         };
-        Arc::new(Self { graph, origin: origin.id(), outer, into: into.cloned(), inner: Mutex::new(inner) })
+        Arc::new(Self { graph, origin: origin.id(), whole, into: into.cloned(), inner: Mutex::new(inner) })
     }
 
     /// The node of that handle, which belongs to the graph that is being made.
@@ -149,7 +155,12 @@ impl CaptureState {
 
     /// Whether memory of the graph of that number can be used here.
     pub(crate) fn owns(&self, graph: u64) -> bool {
-        self.graph == graph || self.outer.as_ref().is_some_and(|outer| outer.owns(graph))
+        self.graph == graph
+            || match &self.whole {
+                Whole::Itself => false,
+                Whole::Capture(outer) => outer.owns(graph),
+                Whole::Body(body) => body.owns(graph),
+            }
     }
 
     /// Notes that a stream takes part.
@@ -238,7 +249,7 @@ impl CaptureState {
 
     /// Whether this is a part of another capture.
     pub(crate) fn is_part(&self) -> bool {
-        self.outer.is_some()
+        !matches!(self.whole, Whole::Itself)
     }
 
     /// Remembers what stands for a conditional node.
@@ -306,7 +317,7 @@ impl CaptureState {
                 slot.clear(self);
             }
         }
-        if let Some(outer) = &self.outer {
+        if let Whole::Capture(outer) = &self.whole {
             outer.inner.lock().inside.extend(uses.accesses());
         }
         FinishedCapture { graph: self.graph, into: self.into.clone(), nodes, parts, conditions }

@@ -6,16 +6,45 @@
 
 use anabranch_hal::{Access, GraphNodeHandle};
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-/// How far a stream has followed others, itself included: the number of their last use that it comes after, by stream.
-pub(crate) type Clock = HashMap<u64, u64>;
+/// How far a stream has followed others, itself included: the number of their last use that it comes after.
+#[derive(Clone, Default)]
+pub(crate) struct Clock {
+    /// By stream, in order. Few streams take part in most captures, and a clock is copied with each use.
+    numbers: SmallVec<[(u64, u64); 4]>,
+}
+
+impl Clock {
+    /// Numbers begin at 1; 0 for a stream that was not followed.
+    fn get(&self, stream: u64) -> u64 {
+        let place = self.numbers.binary_search_by_key(&stream, |&(other, _)| other);
+        place.ok().and_then(|place| self.numbers.get(place)).map_or(0, |&(_, number)| number)
+    }
+
+    fn advance(&mut self, stream: u64, number: u64) {
+        match self.numbers.binary_search_by_key(&stream, |&(other, _)| other) {
+            Ok(place) => {
+                if let Some((_, own)) = self.numbers.get_mut(place) {
+                    *own = (*own).max(number);
+                }
+            }
+            Err(place) => self.numbers.insert(place, (stream, number)),
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for &(stream, number) in &other.numbers {
+            self.advance(stream, number);
+        }
+    }
+}
 
 /// What streams have done with memory within a capture.
 #[derive(Default)]
 pub(super) struct CapturedUses {
-    memory: HashMap<u64, Uses>,
-    clocks: HashMap<u64, Clock>,
+    memory: BTreeMap<u64, Uses>,
+    clocks: BTreeMap<u64, Clock>,
     /// Uses whose nodes are about to be made: address, stream and access.
     pending: Vec<(u64, u64, Access)>,
 }
@@ -76,14 +105,13 @@ impl CapturedUses {
     /// The stream has come to these nodes, which are those of its pending uses.
     pub(super) fn settle(&mut self, stream: u64, nodes: &[GraphNodeHandle]) {
         let clock = self.clocks.entry(stream).or_default();
-        let number = clock.get(&stream).copied().unwrap_or(0) + 1;
-        clock.insert(stream, number);
+        let number = clock.get(stream) + 1;
+        clock.advance(stream, number);
         let last = LastUse { stream, number, nodes: SmallVec::from_slice(nodes), clock: clock.clone() };
-        let (settled, pending) =
-            std::mem::take(&mut self.pending).into_iter().partition(|&(_, other, _)| other == stream);
-        self.pending = pending;
-        let settled: Vec<(u64, u64, Access)> = settled;
-        for (address, _, access) in settled {
+        self.pending.retain(|&(address, other, access)| {
+            if other != stream {
+                return true;
+            }
             let uses = self.memory.entry(address).or_default();
             match access {
                 Access::Write => *uses = Uses { writer: Some(last.clone()), readers: SmallVec::new() },
@@ -92,7 +120,8 @@ impl CapturedUses {
                     uses.readers.push(last.clone());
                 }
             }
-        }
+            false
+        });
     }
 
     /// How far a stream has followed others.
@@ -102,7 +131,7 @@ impl CapturedUses {
 
     /// The stream now comes after all that `clock` does.
     pub(super) fn merge(&mut self, stream: u64, clock: &Clock) {
-        merge(self.clocks.entry(stream).or_default(), clock);
+        self.clocks.entry(stream).or_default().merge(clock);
     }
 
     /// The stream that used the memory last.
@@ -126,18 +155,11 @@ impl CapturedUses {
 }
 
 fn follow_one(clock: &mut Clock, stream: u64, last: &LastUse, nodes: &mut Vec<GraphNodeHandle>) {
-    if last.stream == stream || clock.get(&last.stream).is_some_and(|&number| number >= last.number) {
+    if last.stream == stream || clock.get(last.stream) >= last.number {
         return;
     }
     nodes.extend(last.nodes.iter().filter(|node| !nodes.contains(node)).copied().collect::<Vec<_>>());
-    merge(clock, &last.clock);
-}
-
-fn merge(clock: &mut Clock, other: &Clock) {
-    for (&stream, &number) in other {
-        let own = clock.entry(stream).or_default();
-        *own = (*own).max(number);
-    }
+    clock.merge(&last.clock);
 }
 
 #[cfg(test)]

@@ -50,6 +50,18 @@ impl State {
         self.sort_host_visible();
     }
 
+    /// Queues a launch while the host is kept from memory that it reaches too.
+    #[inline(never)]
+    fn without_host(&self, queue: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut guards = SmallVec::<[_; 4]>::new();
+        for (memory, access) in &self.host_visible {
+            let guard = memory.host_access().launching();
+            guard.require(*access)?;
+            guards.push(guard);
+        }
+        queue()
+    }
+
     fn sort_host_visible(&mut self) {
         let visible = self.parts.memory().filter(|(memory, _)| memory.is_host_visible());
         self.host_visible = visible.map(|(memory, access)| (memory.clone(), access)).collect();
@@ -140,22 +152,20 @@ impl ExecutableGraph {
         }
         let handle = core.handle(operation)?;
         let mut state = self.core.state.lock();
-        let host_visible: SmallVec<[_; 4]> = state
-            .host_visible
-            .iter()
-            .map(|(memory, access)| {
-                let guard = memory.host_access().launching();
-                guard.require(*access).map(|()| guard)
-            })
-            .collect::<Result<_>>()?;
-        for (memory, access) in state.parts.memory() {
-            memory.order(core, access)?;
+        let queue = || {
+            for (memory, access) in state.parts.memory() {
+                memory.order(core, access)?;
+            }
+            // SAFETY: the executable is live and locked and the stream is borrowed; what the nodes refer to is kept, and
+            // was just ordered.
+            unsafe { context.driver().executable_launch(context.handle(), self.core.handle, handle) }
+                .during(operation, || core.place())
+        };
+        if state.host_visible.is_empty() {
+            queue()?
+        } else {
+            state.without_host(queue)?
         }
-        // SAFETY: the executable is live and locked and the stream is borrowed; what the nodes refer to is kept, and was
-        // just ordered.
-        unsafe { context.driver().executable_launch(context.handle(), self.core.handle, handle) }
-            .during(operation, || core.place())?;
-        drop(host_visible);
         if !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, core)) {
             state.last = Some(core.clone());
         }

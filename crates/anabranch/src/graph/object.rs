@@ -135,6 +135,11 @@ impl GraphObject {
         self.state.lock()
     }
 
+    /// Whether it belongs to a conditional node.
+    pub(crate) fn is_body(&self) -> bool {
+        matches!(self.owner, Owner::Parent(_))
+    }
+
     fn parent(&self) -> Option<Arc<GraphObject>> {
         match &self.owner {
             Owner::Parent(parent) => parent.upgrade(),

@@ -2,7 +2,7 @@
 
 use crate::memory::Allocation;
 use anabranch_hal::{Access, Retained};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The memory that a graph's nodes use, each piece once with its strongest access, and what else the graph keeps.
@@ -10,10 +10,10 @@ use std::sync::Arc;
 pub(crate) struct GraphParts {
     memory: Vec<KeptMemory>,
     /// Places in `memory` by the allocation's address.
-    places: HashMap<usize, usize>,
+    places: BTreeMap<usize, usize>,
     kept: Vec<Retained>,
     /// The addresses of what is in `kept`.
-    known: HashSet<usize>,
+    known: BTreeSet<usize>,
 }
 
 /// A graph's share of a piece of memory: it keeps the memory, and host references out of it.

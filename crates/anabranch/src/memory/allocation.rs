@@ -210,14 +210,17 @@ impl Allocation {
     /// reaches.
     #[inline(always)]
     pub(crate) fn require_context(&self, stream: &StreamCore, operation: &'static str) -> Result<()> {
-        let same = Arc::ptr_eq(&self.context, stream.context())
-            || (self.context.handle() == stream.context().handle()
-                && self.context.device() == stream.context().device());
-        if same { Ok(()) } else { self.require_reach(stream, operation) }
+        if Arc::ptr_eq(&self.context, stream.context()) { Ok(()) } else { self.require_reach(stream, operation) }
     }
 
     #[cold]
+    #[inline(never)]
     fn require_reach(&self, stream: &StreamCore, operation: &'static str) -> Result<()> {
+        let same =
+            self.context.handle() == stream.context().handle() && self.context.device() == stream.context().device();
+        if same {
+            return Ok(());
+        }
         if self.is_pinned() && self.context.device().same_driver(stream.context().device()) {
             return Ok(());
         }

@@ -92,15 +92,16 @@ impl StreamCore {
     /// there, some calls of some drivers deadlock.
     #[inline(always)]
     pub(crate) fn handle(&self, operation: &'static str) -> Result<StreamHandle> {
-        if host_work::is_inside() {
-            return Err(self.not_permitted(operation));
-        }
-        if self.thread.is_none() || self.on_own_thread() { Ok(self.handle) } else { Err(self.other_thread(operation)) }
+        if host_work::is_inside() || self.thread.is_some() { self.handle_here(operation) } else { Ok(self.handle) }
     }
 
     #[cold]
-    fn not_permitted(&self, operation: &'static str) -> Error {
-        Error::driver(operation, Status::NOT_PERMITTED.into()).at(self.place())
+    #[inline(never)]
+    fn handle_here(&self, operation: &'static str) -> Result<StreamHandle> {
+        if host_work::is_inside() {
+            return Err(Error::driver(operation, Status::NOT_PERMITTED.into()).at(self.place()));
+        }
+        if self.on_own_thread() { Ok(self.handle) } else { Err(self.other_thread(operation)) }
     }
 
     fn on_own_thread(&self) -> bool {
@@ -230,8 +231,11 @@ impl StreamCore {
 
     /// Makes the next node that the stream captures depend on these too.
     pub(crate) fn add_captured_dependencies(&self, nodes: &[GraphNodeHandle]) -> Result<()> {
+        if nodes.is_empty() {
+            return Ok(());
+        }
         let tail = self.tail.lock();
-        if nodes.is_empty() || !matches!(*tail, Tail::Live { .. }) || !self.on_own_thread() {
+        if !matches!(*tail, Tail::Live { .. }) || !self.on_own_thread() {
             return Ok(());
         }
         let dependencies: SmallVec<[Dependency; 4]> = nodes.iter().copied().map(Dependency::from).collect();

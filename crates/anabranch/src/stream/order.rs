@@ -71,6 +71,16 @@ impl Stream {
         // SAFETY: the stream and the event are live while they are borrowed.
         unsafe { context.driver().event_record(context.handle(), event.as_raw(), handle, flags) }
             .during(operation, || self.core.place())?;
+        if self.core.is_capturing() || event.is_captured() {
+            self.note_record(event, flags);
+        }
+        Ok(())
+    }
+
+    /// What a capture has to know of a record, or an event that was recorded in one before.
+    #[cold]
+    #[inline(never)]
+    fn note_record(&self, event: &Event, flags: EventRecordFlags) {
         let capture = self.core.capture();
         if flags.contains(EventRecordFlags::EXTERNAL) {
             if let Some(capture) = capture {
@@ -79,7 +89,6 @@ impl Stream {
         } else {
             event.recorded_in(capture.as_ref(), &self.core);
         }
-        Ok(())
     }
 
     /// Makes an event and records it. The event takes time; see
@@ -127,6 +136,16 @@ impl Stream {
             unsafe { context.driver().stream_wait_event(context.handle(), handle, event.as_raw(), flags) }
                 .during(operation, || self.core.place())
         };
+        if event.is_captured() || flags.contains(EventWaitFlags::EXTERNAL) {
+            self.wait_in_capture(event, flags, wait)
+        } else {
+            wait()
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_in_capture(&self, event: &Event, flags: EventWaitFlags, wait: impl Fn() -> Result<()>) -> Result<()> {
         if flags.contains(EventWaitFlags::EXTERNAL) {
             wait()?;
             if let Some(capture) = self.core.capture() {
