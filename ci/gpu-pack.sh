@@ -29,7 +29,7 @@ cargo build --release --package anabranch-cli
 strip -o "$pack/anabranch" target/release/anabranch
 executables cargo build --release --package anabranch --examples | pack_into examples
 executables cargo bench --package anabranch --bench cuda_overhead --bench cuda_graphs --bench cuda_overlap \
-    --bench host_device --no-run | pack_into benches
+    --bench cuda_await --bench host_device --no-run | pack_into benches
 executables cargo test --release --package anabranch-cuda --no-run | pack_into tests
 
 du -sh "$pack"

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Runs on a machine with a GPU what ci/gpu-pack.sh has packed, and writes what came of it to a folder.
 #
-#   ci/gpu-run.sh [FOLDER] [STEP ...]      steps: conformance tests main overhead graphs overlap host sanitize; all by default
+#   ci/gpu-run.sh [FOLDER] [STEP ...]      steps: conformance tests main overhead graphs overlap await host sanitize; all by
+#                                          default
 #
 # Exit status 1 if anything failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 results=${1:-gpu-results}
 shift || true
-steps=${*:-conformance tests main overhead graphs overlap host sanitize}
+steps=${*:-conformance tests main overhead graphs overlap await host sanitize}
 mkdir -p "$results"
 pack=.gpu/pack
 failed=0
@@ -54,6 +55,7 @@ fi
 wanted overhead && step overhead "$pack/benches/cuda_overhead" --bench
 wanted graphs && step graphs "$pack/benches/cuda_graphs" --bench
 wanted overlap && step overlap "$pack/benches/cuda_overlap" --bench
+wanted await && step await "$pack/benches/cuda_await" --bench
 wanted host && step host timeout 180 "$pack/benches/host_device" --bench
 if wanted sanitize && command -v compute-sanitizer >/dev/null; then
     # A call that the driver refuses is not an error here: some are made to be refused, such as the one past the last

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Model-checks the host device's queue protocol: every interleaving of a few threads.
+# Model-checks the host device's queue protocol, and that between futures and the reactor: every interleaving of a few
+# threads.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
-    cargo test -p anabranch-host --release --lib loom
+export RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom"
+cargo test -p anabranch-host --release --lib loom
+cargo test -p anabranch --release --lib loom

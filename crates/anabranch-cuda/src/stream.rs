@@ -89,6 +89,17 @@ impl Streams for CudaDriver {
     }
 
     #[inline]
+    unsafe fn stream_take_failure(&self, context: ContextHandle, stream: StreamHandle) -> Result<()> {
+        // SAFETY: by the handle rule the stream is live. Asked for its number, a stream that captures spoils the capture.
+        if PANICS.any() && unsafe { self.refuse_in_capture(raw_stream(stream)) }.is_ok() {
+            // SAFETY: as above.
+            let id = unsafe { self.stream_id(context, stream) }?;
+            PANICS.report_stream(id)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
     unsafe fn stream_wait_event(
         &self,
         context: ContextHandle,

@@ -143,6 +143,13 @@ pub trait Streams {
     /// The handle rule.
     unsafe fn stream_synchronize(&self, context: ContextHandle, stream: StreamHandle) -> Result<()>;
 
+    /// Reports a panic of the stream's host work that has run, once, as [`stream_query`](Self::stream_query) does, but
+    /// without regard to what is still queued. It never waits, and no capture objects to it.
+    ///
+    /// # Safety
+    /// The handle rule.
+    unsafe fn stream_take_failure(&self, context: ContextHandle, stream: StreamHandle) -> Result<()>;
+
     /// Makes later work of the stream wait for what the event captured last before this call. The event may be of
     /// another context or device.
     ///

@@ -206,6 +206,12 @@ impl Streams for HostDriver {
         stream.take_failure(end.sequence)
     }
 
+    unsafe fn stream_take_failure(&self, context: ContextHandle, stream: StreamHandle) -> Result<()> {
+        // SAFETY: the handle rule.
+        let stream = unsafe { resolve_even_if_lost(context, stream) }?;
+        stream.take_failure(stream.completion.completed())
+    }
+
     unsafe fn stream_wait_event(
         &self,
         context: ContextHandle,

@@ -145,6 +145,25 @@ fn events_leave_the_report_to_the_stream() {
 }
 
 #[test]
+fn a_panic_can_be_taken_while_later_work_is_queued() {
+    let fixture = Fixture::new();
+    let stream = fixture.stream();
+    fixture.host(stream, || panic!("early"));
+    let event = fixture.event();
+    fixture.record(event, stream);
+    let gate = fixture.gate(stream);
+    unsafe { fixture.driver.event_synchronize(fixture.context, event) }.unwrap();
+    let take = || unsafe { fixture.driver.stream_take_failure(fixture.context, stream) };
+    assert_eq!(fixture.query(stream), 600);
+    assert_panicked(take(), "early");
+    take().unwrap();
+    fixture.host(stream, || panic!("late"));
+    take().unwrap();
+    gate.open();
+    assert_panicked(fixture.synchronize(stream), "late");
+}
+
+#[test]
 fn the_panic_of_a_destroyed_stream_reaches_the_context() {
     let fixture = Fixture::new();
     let stream = fixture.stream();

@@ -1,5 +1,6 @@
 //! Contexts: the state of a device as this program sees it, and what is made in it.
 
+use crate::completion::ContextCompletion;
 use crate::device::Device;
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
@@ -29,6 +30,7 @@ pub(crate) struct ContextCore {
     owned: bool,
     /// Streams that may still have work in flight, for whoever must outlast all of it (modules).
     streams: Mutex<Vec<Weak<StreamCore>>>,
+    completion: ContextCompletion,
     conditional_setter: ConditionalSetter,
 }
 
@@ -59,6 +61,7 @@ impl Context {
             handle,
             owned,
             streams: Mutex::new(Vec::new()),
+            completion: ContextCompletion::default(),
             conditional_setter: ConditionalSetter::default(),
         };
         Self { core: Arc::new(core) }
@@ -194,6 +197,16 @@ impl ContextCore {
         &*self.driver
     }
 
+    pub(crate) fn shared_driver(&self) -> &Arc<dyn Driver> {
+        &self.driver
+    }
+
+    /// What it has for futures.
+    #[inline(always)]
+    pub(crate) fn completion(&self) -> &ContextCompletion {
+        &self.completion
+    }
+
     #[inline(always)]
     pub(crate) fn handle(&self) -> ContextHandle {
         self.handle
@@ -259,6 +272,7 @@ impl Drop for ContextCore {
     fn drop(&mut self) {
         let (driver, handle, owned) = (self.driver.clone(), self.handle, self.owned);
         let device = self.device.clone();
+        let events = self.completion.close();
         let setter = self.conditional_setter.take();
         reaper::later(move || {
             if let Some(module) = setter {
@@ -267,6 +281,11 @@ impl Drop for ContextCore {
                 drop_error::report(result.during("unloading a module", || device.to_string()));
             }
             trace::span!("closing a context", %device);
+            for event in events {
+                // SAFETY: the events were the context's own, and nobody is left to use them. On a lost context, the only one
+                // where this fails, they go with the context.
+                let _ = unsafe { driver.event_destroy(handle, event) };
+            }
             // SAFETY: everything made in the context kept it alive, so nothing of it is left, and the share is given
             // back, or the context destroyed, exactly once.
             let result = unsafe {

@@ -1,6 +1,7 @@
 //! Events: points in the work of streams.
 
 use crate::capture::{CaptureState, Clock};
+use crate::completion::RecordSlot;
 use crate::context::{Context, ContextCore};
 use crate::drop_error;
 use crate::error::{Result, ResultExt};
@@ -24,6 +25,7 @@ pub struct Event {
     raw: Arc<RawEvent>,
     flags: EventFlags,
     captured: CapturedIn,
+    awaited: RecordSlot,
 }
 
 /// The capture that an event was last recorded in, if it was recorded in one.
@@ -52,7 +54,7 @@ impl RawEvent {
         self.handle
     }
 
-    fn query(&self) -> Result<bool> {
+    pub(crate) fn query(&self) -> Result<bool> {
         // SAFETY: the event is live until `self` is dropped.
         match unsafe { self.context.driver().event_query(self.context.handle(), self.handle) } {
             Ok(()) => Ok(true),
@@ -104,7 +106,7 @@ impl Event {
     }
 
     fn from_raw(raw: RawEvent, flags: EventFlags) -> Self {
-        Self { raw: Arc::new(raw), flags, captured: CapturedIn::default() }
+        Self { raw: Arc::new(raw), flags, captured: CapturedIn::default(), awaited: RecordSlot::default() }
     }
 
     /// Captures the work of `stream` at this moment, in place of what was captured before.
@@ -181,6 +183,12 @@ impl Event {
 
     pub(crate) fn raw(&self) -> &Arc<RawEvent> {
         &self.raw
+    }
+
+    /// The futures that wait for what was captured last.
+    #[inline(always)]
+    pub(crate) fn awaited(&self) -> &RecordSlot {
+        &self.awaited
     }
 
     /// Whether its last record was in a capture.

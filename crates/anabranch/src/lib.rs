@@ -17,6 +17,7 @@
 //!
 //! * [`Instance`], [`Device`], [`Context`]: what there is.
 //! * [`Stream`], [`Event`]: work in order, and order between streams.
+//! * [`Completion`], [`Enqueued`], [`Pipeline`]: work awaited by tasks, on any executor.
 //! * [`Stream::capture`], [`Graph`], [`ExecutableGraph`]: work described once, and launched many times.
 //! * [`Buffer`], [`PinnedBuffer`], [`ManagedBuffer`], [`MemoryPool`]: memory that safe code cannot free, move or race
 //!   while queued work uses it.
@@ -50,6 +51,7 @@ pub use bytemuck;
 
 mod capture;
 mod compiler;
+mod completion;
 mod context;
 mod device;
 mod device_name;
@@ -70,6 +72,9 @@ mod uses;
 
 pub use capture::{CaptureInfo, CaptureModeGuard, CaptureScope};
 pub use compiler::{Architecture, CompileOptions, Compiled, CompiledImage, Compiler};
+#[doc(hidden)]
+pub use completion::CompletionDiagnostics;
+pub use completion::{Completion, Enqueued, Pipeline};
 pub use context::Context;
 pub use device::Device;
 pub use device_name::DeviceName;

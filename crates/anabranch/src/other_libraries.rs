@@ -1,7 +1,5 @@
 //! What Warp, `cuda.core`, CuPy, Mojo, other Rust crates and the CUDA driver API call the things of this library.
 //!
-//! Futures are not part of this version; the rows that belong to them are left out.
-//!
 //! # Warp: `warp.Stream`
 //!
 //! | Warp | here |

@@ -1,6 +1,7 @@
 //! What a stream is underneath: a handle, its identity, and a way to wait for it after it is gone.
 
 use crate::capture::{CaptureSlot, CaptureState, unprohibited};
+use crate::completion::StreamCompletion;
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
@@ -37,6 +38,7 @@ pub(crate) struct StreamCore {
     tail: Mutex<Tail>,
     /// Shared by all that stand for the same stream.
     capture: Arc<CaptureSlot>,
+    completion: StreamCompletion,
 }
 
 /// How others wait for all the work that a stream has at the moment.
@@ -63,6 +65,7 @@ impl StreamCore {
             ownership,
             tail: Mutex::new(Tail::Live { event: None }),
             capture,
+            completion: StreamCompletion::default(),
         });
         context.remember(&core);
         core
@@ -336,6 +339,7 @@ impl StreamCore {
     /// Ends the stream: destroys it if it is owned. Work that is queued still runs, and who has to wait for it still
     /// can. `pending` says whether anybody may have to.
     pub(crate) fn end(&self, pending: bool) -> Result<()> {
+        self.completion.end();
         // Before the lock, because what the capture kept may be dropped, and be this stream's to free.
         let captured = self.capture().inspect(|capture| capture.stream_ends(self, self.ownership)).is_some();
         let mut tail = self.tail.lock();
@@ -359,6 +363,7 @@ impl StreamCore {
 
     /// Gives the handle up without destroying the stream.
     pub(crate) fn release(&self) -> StreamHandle {
+        self.completion.end();
         if let Some(capture) = self.capture() {
             capture.stream_ends(self, Ownership::Owned);
         }
@@ -369,6 +374,24 @@ impl StreamCore {
         }
         *tail = Tail::Ended { event };
         self.handle
+    }
+
+    /// What it has for futures.
+    #[inline(always)]
+    pub(crate) fn completion(&self) -> &StreamCompletion {
+        &self.completion
+    }
+
+    /// Reports a panic of the stream's host work that has run, once. There is none to report where the stream cannot be
+    /// asked any more, or not by this thread.
+    pub(crate) fn take_failure(&self, operation: &'static str) -> Result<()> {
+        let tail = self.tail.lock();
+        if !matches!(*tail, Tail::Live { .. }) || !self.on_own_thread() || host_work::is_inside() {
+            return Ok(());
+        }
+        // SAFETY: the stream is live while the tail is locked.
+        unsafe { self.context.driver().stream_take_failure(self.context.handle(), self.handle) }
+            .during(operation, || self.place())
     }
 
     /// Whether the handle may still be used.

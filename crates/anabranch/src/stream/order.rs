@@ -65,6 +65,9 @@ impl Stream {
         let context = self.core.context();
         context.require_same_driver(event.context_core(), operation)?;
         let handle = self.core.handle(operation)?;
+        if !flags.contains(EventRecordFlags::EXTERNAL) {
+            event.awaited().part()?;
+        }
         // SAFETY: the stream and the event are live while they are borrowed.
         unsafe { context.driver().event_record(context.handle(), event.as_raw(), handle, flags) }
             .during(operation, || self.core.place())?;

@@ -1,0 +1,168 @@
+//! Completion as futures.
+//!
+//! A future that waits for a stream's work has an event recorded behind it, one of a pool. The first poll asks whether the
+//! event is complete, and looks on for a moment where that is likely to pay. Only then does the future hand its interest
+//! and its waker to the reactor, a thread of the context's own, which asks in turn, and wakes the task. So no driver's
+//! callback takes part: nothing of the library, of the executor or of the task is called or dropped in one.
+
+mod context_part;
+mod diagnostics;
+mod enqueued;
+mod events;
+mod future;
+mod interest;
+mod lanes;
+#[cfg(all(test, loom))]
+mod loom_tests;
+mod pace;
+mod pipeline;
+mod point;
+mod reactor;
+mod record;
+mod registry;
+mod spin;
+mod sync;
+
+pub use diagnostics::CompletionDiagnostics;
+pub use enqueued::Enqueued;
+pub use future::Completion;
+pub use pipeline::Pipeline;
+
+pub(crate) use context_part::ContextCompletion;
+pub(crate) use point::StreamCompletion;
+pub(crate) use record::RecordSlot;
+
+use crate::error::Result;
+use crate::graph::ExecutableGraph;
+use crate::stream::Stream;
+use point::{Awaited, Mark};
+
+const OPERATION: &str = "awaiting completion";
+
+impl Stream {
+    /// A future that is ready when all work queued so far is complete. It reports a lost context; panics of host functions
+    /// and kernels are left for whoever asks the stream, such as a
+    /// [`checked_completion_future`](Self::checked_completion_future).
+    ///
+    /// ```
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// let (left, right) = (context.create_stream()?, context.create_stream()?);
+    /// let buffer = left.upload(&[1u32, 2, 3])?;
+    /// right.launch_host_func(|| println!("meanwhile"))?;
+    /// # futures::executor::block_on(async {
+    /// let (first, second) = futures::join!(left.completion_future(), right.completion_future());
+    /// first.and(second)
+    /// # })?;
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The future's: a lost context; 900 at once while the stream captures, which does the capture no harm.
+    pub fn completion_future(&self) -> Completion {
+        Completion::new(self.mark().map(Awaited::Mark), None)
+    }
+
+    /// As [`completion_future`](Self::completion_future), and reports a panic of a host function or kernel of the stream too,
+    /// as [`synchronize`](Self::synchronize) does: once, to whoever asks first. It is not reported here when the stream was
+    /// dropped meanwhile, and of another thread's default stream.
+    ///
+    /// # Errors
+    /// The future's: as [`completion_future`](Self::completion_future), and a panic.
+    pub fn checked_completion_future(&self) -> Completion {
+        Completion::new(self.mark().map(Awaited::Mark), Some(self.core().clone()))
+    }
+
+    /// [`synchronize`](Self::synchronize) for tasks: a
+    /// [`checked_completion_future`](Self::checked_completion_future).
+    ///
+    /// ```
+    /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
+    /// # futures::executor::block_on(async {
+    /// stream.launch_host_func(|| panic!("on purpose"))?;
+    /// let error = stream.synchronize_async().await.unwrap_err();
+    /// assert!(error.to_string().contains("on purpose"));
+    /// # Ok::<(), anabranch::Error>(())
+    /// # })?;
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The future's: as [`checked_completion_future`](Self::checked_completion_future).
+    pub fn synchronize_async(&self) -> Completion {
+        self.checked_completion_future()
+    }
+
+    /// Runs `body` now, which queues work, and gives its value when that work is complete. The future holds the value
+    /// meanwhile, and so what it owns.
+    ///
+    /// ```
+    /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
+    /// # futures::executor::block_on(async {
+    /// let buffer = stream.enqueue_async(|stream| stream.allocate_zeroed::<u8>(3)).await?;
+    /// assert_eq!(buffer.len(), 3);
+    /// # Ok::<(), anabranch::Error>(())
+    /// # })?;
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The future's: that of the body, else as [`checked_completion_future`](Self::checked_completion_future). While the
+    /// stream captures the body is not run.
+    pub fn enqueue_async<T, F>(&self, body: F) -> Enqueued<T>
+    where
+        F: FnOnce(&Stream) -> Result<T>,
+    {
+        let queued = self.refuse_while_capturing(OPERATION).and_then(|()| body(self));
+        match queued.and_then(|value| Ok((self.mark()?, value))) {
+            Ok((mark, value)) => {
+                Enqueued::new(Completion::new(Ok(Awaited::Mark(mark)), Some(self.core().clone())), Some(value))
+            }
+            Err(error) => Enqueued::new(Completion::new(Err(error), None), None),
+        }
+    }
+
+    /// Results of work on chunks of input, in order, with at most `depth` chunks (and at least one) in flight: `enqueue`
+    /// queues the work for one input and returns what stands for its result, which is given out when the work is complete.
+    ///
+    /// ```
+    /// use futures::TryStreamExt;
+    /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
+    /// # futures::executor::block_on(async {
+    /// let chunks = stream.pipeline(2, 0..5u8, |stream, value| {
+    ///     let mut buffer = stream.allocate_zeroed::<u8>(100)?;
+    ///     stream.fill(&mut buffer, value)?;
+    ///     Ok(buffer)
+    /// });
+    /// let buffers: Vec<_> = chunks.try_collect().await?;
+    /// assert_eq!(stream.download(&buffers[4])?, [4; 100]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// # })?;
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    pub fn pipeline<I, F, T>(&self, depth: usize, inputs: I, enqueue: F) -> Pipeline<&Stream, I::IntoIter, F, T>
+    where
+        I: IntoIterator,
+        F: FnMut(&Stream, I::Item) -> Result<T>,
+    {
+        Pipeline::new(self, depth, inputs, enqueue)
+    }
+
+    fn mark(&self) -> Result<Mark> {
+        self.refuse_while_capturing(OPERATION)?;
+        Mark::put(self, OPERATION)
+    }
+}
+
+impl ExecutableGraph {
+    /// [Launches](Self::launch) it in the order of `stream`, and gives a future that is ready when it is complete, a
+    /// [`checked_completion_future`](Stream::checked_completion_future) of the stream.
+    ///
+    /// # Errors
+    /// The future's: as [`launch`](Self::launch) and [`checked_completion_future`](Stream::checked_completion_future). While
+    /// the stream captures nothing is launched.
+    pub fn launch_async(&self, stream: &Stream) -> Completion {
+        let launched = stream.refuse_while_capturing(OPERATION).and_then(|()| self.launch(stream));
+        let marked = launched.and_then(|()| Mark::put(stream, OPERATION)).map(Awaited::Mark);
+        Completion::new(marked, Some(stream.core().clone()))
+    }
+}

@@ -1,0 +1,123 @@
+//! What a context has for its futures.
+
+use super::diagnostics::{CompletionDiagnostics, Counters};
+use super::events::EventPool;
+use super::point::Awaited;
+use super::reactor;
+use super::registry::Registry;
+use super::spin;
+use crate::context::{Context, ContextCore};
+use crate::error::{Result, ResultExt};
+use anabranch_hal::{EventFlags, EventHandle};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Whether marks are told of by flags in memory, and not by events, unless a context is told otherwise.
+const FLAGS: bool = false;
+
+pub(crate) struct ContextCompletion {
+    spin: AtomicU64,
+    flags: AtomicBool,
+    events: EventPool,
+    /// An event that is never recorded. Asking it tells whether the context is lost.
+    pulse: OnceLock<EventHandle>,
+    reactor: Mutex<Option<Arc<Registry<Awaited>>>>,
+    counters: Arc<Counters>,
+}
+
+impl Default for ContextCompletion {
+    fn default() -> Self {
+        Self {
+            spin: AtomicU64::new(nanoseconds(spin::USUAL)),
+            flags: AtomicBool::new(FLAGS),
+            events: EventPool::default(),
+            pulse: OnceLock::new(),
+            reactor: Mutex::default(),
+            counters: Arc::default(),
+        }
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl ContextCompletion {
+    pub(super) fn events(&self) -> &EventPool {
+        &self.events
+    }
+
+    pub(super) fn spin(&self) -> Duration {
+        Duration::from_nanos(self.spin.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    pub(super) fn uses_flags(&self) -> bool {
+        self.flags.load(Ordering::Relaxed)
+    }
+
+    /// The reactor, started if this is its first use. `None`: there is no thread to be had.
+    pub(super) fn reactor(&self, context: &ContextCore) -> Option<Arc<Registry<Awaited>>> {
+        let mut reactor = self.reactor.lock();
+        if reactor.is_none() {
+            *reactor = reactor::start(context.shared_driver().clone(), self.counters.clone());
+        }
+        reactor.clone()
+    }
+
+    /// An error that everything in the context answers, because it is lost.
+    pub(super) fn check(&self, context: &ContextCore) -> Result<()> {
+        let asked = match self.pulse.get() {
+            // SAFETY: the event is destroyed when the context ends.
+            Some(&event) => unsafe { context.driver().event_query(context.handle(), event) },
+            // SAFETY: the context's handle is live as long as its core. Only the reactor calls this, so that no second
+            // event is made.
+            None => unsafe { context.driver().event_create(context.handle(), EventFlags::DISABLE_TIMING) }
+                .map(|event| _ = self.pulse.set(event)),
+        };
+        match asked {
+            Err(failure) if failure.status.is_sticky() => Err(failure).during(super::OPERATION, || context.place()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the reactor, and returns the events, which are to be destroyed before the context is.
+    pub(crate) fn close(&mut self) -> Vec<EventHandle> {
+        if let Some(reactor) = self.reactor.get_mut().take() {
+            reactor.close();
+        }
+        let mut events = self.events.take_all();
+        events.extend(self.pulse.take());
+        events
+    }
+}
+
+impl Context {
+    /// How long the first poll of a future of this context looks on before its task is put to sleep: 20 microseconds unless
+    /// it was [set](Self::set_completion_spin).
+    pub fn completion_spin(&self) -> Duration {
+        self.core().completion().spin()
+    }
+
+    /// Chooses how long the first poll of a future of this context looks on before its task is put to sleep. It saves short
+    /// waits the change of threads, and costs the executor's thread that time; with [`Duration::ZERO`] a poll asks once.
+    /// Where recent waits for a stream took longer, nothing is spent on looking on.
+    pub fn set_completion_spin(&self, spin: Duration) {
+        self.core().completion().spin.store(nanoseconds(spin), Ordering::Relaxed);
+    }
+
+    /// For measurements: lets the device write a flag behind work that is awaited from now on, instead of an event being
+    /// recorded there.
+    #[doc(hidden)]
+    pub fn set_completion_by_flags(&self, flags: bool) {
+        self.core().completion().flags.store(flags, Ordering::Relaxed);
+    }
+
+    /// For tests and measurements.
+    #[doc(hidden)]
+    pub fn completion_diagnostics(&self) -> CompletionDiagnostics {
+        CompletionDiagnostics::new(&self.core().completion().counters)
+    }
+}

@@ -1,0 +1,64 @@
+//! The future of work that has a value.
+
+use super::future::Completion;
+use crate::error::{Error, Result};
+use anabranch_hal::Status;
+use futures_core::FusedFuture;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll, ready};
+
+/// A future that gives a value when the work is complete that was queued with it. See
+/// [`Stream::enqueue_async`](crate::Stream::enqueue_async).
+///
+/// It is as [`Completion`] is, but has its value only once: polled again, it answers the error that it ended with, or else
+/// 401. Dropping it drops the value.
+#[must_use = "a future says nothing unless it is awaited"]
+pub struct Enqueued<T> {
+    completion: Completion,
+    value: Option<T>,
+    terminated: bool,
+}
+
+/// The value is moved, and never pinned.
+impl<T> Unpin for Enqueued<T> {}
+
+impl<T> Enqueued<T> {
+    pub(super) fn new(completion: Completion, value: Option<T>) -> Self {
+        Self { completion, value, terminated: false }
+    }
+
+    /// Whether it is known already that there will be no value.
+    pub(super) fn has_failed(&self) -> bool {
+        self.value.is_none()
+    }
+}
+
+impl<T> Future for Enqueued<T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Result<T>> {
+        let result = ready!(Pin::new(&mut self.completion).poll(task));
+        self.terminated = true;
+        let value = self.value.take();
+        Poll::Ready(result.and_then(|()| {
+            value.ok_or_else(|| {
+                Error::argument(Status::ILLEGAL_STATE, super::OPERATION, "the value was given out before")
+                    .with_hint("do not poll a future again when it was ready")
+            })
+        }))
+    }
+}
+
+impl<T> FusedFuture for Enqueued<T> {
+    fn is_terminated(&self) -> bool {
+        self.terminated
+    }
+}
+
+impl<T> fmt::Debug for Enqueued<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Enqueued({:?})", self.completion)
+    }
+}
