@@ -275,3 +275,12 @@ fn pictures_show_what_is_inside_of_nodes() {
     assert!(dot.contains("subgraph cluster_"), "{dot}");
     assert!(mermaid.contains("subgraph "), "{mermaid}");
 }
+
+#[test]
+fn executables_have_numbers_of_their_own() {
+    let context = host();
+    let graph = context.create_graph().unwrap();
+    let (one, other) = (graph.instantiate().unwrap(), graph.instantiate().unwrap());
+    assert_ne!(one.id(), other.id());
+    assert_eq!(one.graph_id(), other.graph_id());
+}

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A graph made ready to be launched, any number of times, on any stream of its driver. It runs one launch at a time: each
 /// follows the earlier work of its stream, and all earlier launches of the same executable. Any thread may launch and
@@ -28,6 +29,7 @@ pub struct ExecutableGraph {
 }
 
 pub(crate) struct ExecutableCore {
+    id: u64,
     context: Arc<ContextCore>,
     handle: ExecutableGraphHandle,
     /// The graph that it was made from, whose nodes name those of the executable.
@@ -112,6 +114,11 @@ impl From<UpdateError> for Error {
     }
 }
 
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl ExecutableGraph {
     pub(super) fn new(graph: &Graph, flags: InstantiateFlags, upload: Option<&Stream>) -> Result<Self> {
         let operation = "instantiating a graph";
@@ -131,8 +138,13 @@ impl ExecutableGraph {
         drop(graph_state);
         let mut state = State { parts, host_visible: Vec::new(), last: None };
         state.sort_host_visible();
-        let core =
-            ExecutableCore { context: context.clone(), handle, source: source.clone(), state: Mutex::new(state) };
+        let core = ExecutableCore {
+            id: next_id(),
+            context: context.clone(),
+            handle,
+            source: source.clone(),
+            state: Mutex::new(state),
+        };
         Ok(Self { core: Arc::new(core) })
     }
 
@@ -309,6 +321,11 @@ impl ExecutableGraph {
         // SAFETY: the executable is live and locked.
         unsafe { context.driver().executable_flags(context.handle(), self.core.handle) }
             .during("asking for the flags of an executable graph", || context.place())
+    }
+
+    /// A number that is unique among the executable graphs of this process for ever.
+    pub fn id(&self) -> u64 {
+        self.core.id
     }
 
     /// The number of the graph that it was made from, which its nodes carry. Unique in this process for ever.
