@@ -115,14 +115,12 @@ fn pageable_memory(environment: &Environment) -> Verdict {
 }
 
 fn past_the_end(environment: &Environment) -> Verdict {
-    // Pages of their own. There may be something else behind most of them, but hardly behind the last.
-    const BYTES: usize = 2 << 20;
+    // So much that it does not come out of a piece that the driver has mapped for several.
+    const BYTES: usize = 64 << 20;
     let stream = environment.stream()?;
-    let pieces = (0..16).map(|_| environment.context().allocate_zeroed::<u8>(&stream, BYTES));
-    let pieces = pieces.collect::<Result<Vec<_>>>()?;
+    let memory = environment.context().allocate_zeroed::<u8>(&stream, BYTES)?;
     stream.synchronize()?;
-    let last = pieces.iter().map(anabranch::Buffer::device_pointer).max().unwrap_or(DevicePointer::NULL);
-    let written = write(&stream, last.byte_add(BYTES), WriteValueFlags::empty());
+    let written = write(&stream, memory.device_pointer().byte_add(BYTES), WriteValueFlags::empty());
     refused("writing", written, Status::INVALID_VALUE)
 }
 
