@@ -12,7 +12,6 @@ use anabranch::{
 pub(super) const CASES: &[Case] = &[
     Case::new("graph.conditional_if", "G1", conditional_if),
     Case::new("graph.conditional_if_and_else", "G1", conditional_if_and_else),
-    Case::new("graph.conditional_without_a_default", "G1", conditional_without_a_default),
     Case::new("graph.conditional_switch", "G1", conditional_switch),
     Case::new("graph.conditional_while_never", "G1", conditional_while_never),
     Case::new("graph.conditional_with_an_empty_body", "G1", conditional_with_an_empty_body),
@@ -77,10 +76,6 @@ fn conditional_if(environment: &Environment) -> Verdict {
 fn conditional_if_and_else(environment: &Environment) -> Verdict {
     appends(environment, Some(1), ConditionalKind::If, 2, 19)?;
     appends(environment, Some(0), ConditionalKind::If, 2, 29)
-}
-
-fn conditional_without_a_default(environment: &Environment) -> Verdict {
-    appends(environment, None, ConditionalKind::If, 1, 9)
 }
 
 fn conditional_switch(environment: &Environment) -> Verdict {

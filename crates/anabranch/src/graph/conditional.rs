@@ -60,7 +60,7 @@ impl fmt::Debug for BodyGraph<'_> {
 
 impl Graph {
     /// Makes a value for one conditional node of this graph. With a default, every launch begins with it; without one, the
-    /// value is 0 until a kernel sets it. Follows `cuGraphConditionalHandleCreate`.
+    /// value is unspecified until a kernel sets it. Follows `cuGraphConditionalHandleCreate`.
     ///
     /// # Errors
     /// 801 where the device has no conditional nodes.
