@@ -80,8 +80,8 @@ impl Context {
     /// Only an error of earlier asynchronous work.
     pub fn create_graph(&self) -> Result<Graph> {
         let core = self.core();
-        // SAFETY: the context's handle is live as long as its core.
         let handle =
+            // SAFETY: the context's handle is live as long as its core.
             unsafe { core.driver().graph_create(core.handle()) }.during("creating a graph", || core.place())?;
         Ok(Graph::from_object(GraphObject::new(core, handle, next_graph_number(), GraphParts::default())))
     }

@@ -55,8 +55,8 @@ impl<'e> Things<'e> {
         let mut graph = environment.context().create_graph()?;
         graph.add((), anabranch::NodeWork::empty())?;
         let executable = graph.instantiate()?;
-        // SAFETY: the graph is live.
         let raw_executable =
+            // SAFETY: the graph is live.
             unsafe { driver.graph_instantiate(context, graph.as_raw(), InstantiateFlags::empty(), None) }.ok();
         bench.other.synchronize()?;
         Ok(Self {

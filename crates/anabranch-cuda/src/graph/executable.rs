@@ -35,8 +35,9 @@ impl ExecutableGraphs for CudaDriver {
         // SAFETY: by the handle rule the graph is live.
         let lent = unsafe { Lent::new(self, graph) }?;
         let mut executable = ptr::null_mut();
-        // SAFETY: by the handle rule graph and stream are live; the results are written to variables that outlive the call.
         let made =
+            // SAFETY: by the handle rule graph and stream are live; the results are written to variables that outlive the
+            // call.
             check(unsafe { self.functions.cuGraphInstantiateWithParams(&mut executable, graph, &mut parameters) });
         made.map_err(|failure| {
             let result = GraphInstantiateResult(parameters.result_out);
@@ -116,9 +117,9 @@ impl ExecutableGraphs for CudaDriver {
         let _bound = self.bind(context)?;
         let graph = raw_graph(graph);
         let mut info = CUgraphExecUpdateResultInfo::zeroed();
-        // SAFETY: by the handle rule both are live; the result is written to a variable that outlives the call, and the
-        // caller vouches for what the nodes do.
         let update =
+            // SAFETY: by the handle rule both are live; the result is written to a variable that outlives the call, and
+            // the caller vouches for what the nodes do.
             || check(unsafe { self.functions.cuGraphExecUpdate(raw_executable(executable), graph, &mut info) });
         // SAFETY: by the handle rule both are live.
         let updated = unsafe { kept::while_lent(self, executable, graph, update) };

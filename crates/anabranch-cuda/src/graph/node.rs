@@ -156,9 +156,9 @@ impl Place<'_> {
         unsafe { object.give(self.graph) }?;
         let mut node = ptr::null_mut();
         let (first, count) = (self.nodes.as_ptr(), self.nodes.len());
-        // SAFETY: the caller vouches for the handles; there are as many nodes as stated; the function takes any address,
-        // and the graph keeps what is at this one.
         let added =
+            // SAFETY: the caller vouches for the handles; there are as many nodes as stated; the function takes any
+            // address, and the graph keeps what is at this one.
             check(unsafe { self.driver.functions.cuGraphAddHostNode(&mut node, self.graph, first, count, &raw) });
         if added.is_err() {
             // SAFETY: the graph is live, and was given the reference above.

@@ -44,8 +44,8 @@ impl ConditionalSetter {
             }
         }
         .during(operation, || context.place())?;
-        // SAFETY: the module was just loaded.
         let function =
+            // SAFETY: the module was just loaded.
             unsafe { driver.module_function(context.handle(), module, NAME) }.during(operation, || context.place())?;
         *loaded = Some((module, function));
         Ok(function)

@@ -211,8 +211,8 @@ impl ExecutableGraph {
         let source = graph.object();
         let mut graph_state = source.lock();
         let context = &self.core.context;
-        // SAFETY: both are live and locked; what the graph keeps is taken over.
         let updated =
+            // SAFETY: both are live and locked; what the graph keeps is taken over.
             unsafe { context.driver().executable_update(context.handle(), self.core.handle, source.handle()) };
         match updated {
             Ok(()) => {
