@@ -6,6 +6,7 @@
 
 use anabranch::{BackendKind, Context, Instance, Kernel, LaunchConfig, Module, Stream};
 use std::sync::Arc;
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
@@ -33,7 +34,54 @@ fn main() -> anabranch::Result<()> {
     };
     compare("an empty kernel", &context, &stream, &runtime, turns, empty)?;
     compare("a kernel of 50 us", &context, &stream, &runtime, turns, busy)?;
+    parts(&context, &nothing, turns)?;
     tasks(&context, &nothing, turns)
+}
+
+/// A task that is never run.
+struct Asleep;
+
+impl Wake for Asleep {
+    fn wake(self: Arc<Self>) {}
+}
+
+/// What a future costs the thread that launches: launches alone, with a future made behind each, and with it polled.
+fn parts(context: &Context, kernel: &Kernel, turns: usize) -> anabranch::Result<()> {
+    const CALLS: usize = 500;
+    let stream = context.create_stream()?;
+    let config = LaunchConfig::new(1, 32);
+    let mut futures = Vec::with_capacity(CALLS);
+    let wakers = [(); 2].map(|()| Waker::from(Arc::new(Asleep)));
+    for flags in [false, true] {
+        context.set_completion_by_flags(flags);
+        let mut times = [const { Vec::new() }; 3];
+        for _ in 0..turns {
+            for (part, times) in times.iter_mut().enumerate() {
+                let start = Instant::now();
+                for _ in 0..CALLS {
+                    // SAFETY: the kernel does nothing.
+                    unsafe { stream.launch(kernel, &config, ()) }?;
+                    if part > 0 {
+                        let mut future = stream.checked_completion_future();
+                        if part > 1 {
+                            // Two tasks take turns.
+                            let mut task = std::task::Context::from_waker(&wakers[futures.len() % 2]);
+                            let _ = std::pin::Pin::new(&mut future).poll(&mut task)?;
+                        }
+                        futures.push(future);
+                    }
+                }
+                times.push(start.elapsed().as_secs_f64() * 1e9 / CALLS as f64);
+                stream.synchronize()?;
+                futures.clear();
+            }
+        }
+        let [plain, made, polled] = times.map(|mut times| median(&mut times));
+        let (made, polled) = (made - plain, polled - made);
+        println!("flags {flags:<5}: launch {plain:.0} ns, a future {made:+.0} ns, its first poll {polled:+.0} ns");
+    }
+    context.set_completion_by_flags(false);
+    Ok(())
 }
 
 /// One way of waiting, and how long a call took with it in each turn.
@@ -100,23 +148,22 @@ fn compare(
 fn tasks(context: &Context, kernel: &Kernel, turns: usize) -> anabranch::Result<()> {
     const TASKS: usize = 1000;
     let config = LaunchConfig::new(1, 32);
-    let runtime = Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
+    let one = Builder::new_current_thread().build().expect("a runtime");
+    let two = Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
     let streams: Vec<_> = (0..4).map(|_| context.create_stream().map(Arc::new)).collect::<Result<_, _>>()?;
-    let (mut plain, mut awaited) = (Vec::new(), Vec::new());
-    for _ in 0..turns {
-        let start = Instant::now();
+    let plain = || {
         for task in 0..TASKS {
             // SAFETY: the kernel does nothing.
             unsafe { streams[task % streams.len()].launch(kernel, &config, ()) }?;
         }
-        streams.iter().try_for_each(|stream| stream.synchronize())?;
-        plain.push(start.elapsed().as_secs_f64() * 1e6);
-        let start = Instant::now();
+        streams.iter().try_for_each(|stream| stream.synchronize())
+    };
+    let awaited = |runtime: &Runtime| {
         runtime.block_on(async {
             let tasks: Vec<_> = (0..TASKS)
                 .map(|task| {
                     let (stream, kernel) = (streams[task % streams.len()].clone(), kernel.clone());
-                    tokio::spawn(async move {
+                    runtime.spawn(async move {
                         // SAFETY: the kernel does nothing.
                         stream.enqueue_async(|stream| unsafe { stream.launch(&kernel, &config, ()) }).await
                     })
@@ -126,12 +173,28 @@ fn tasks(context: &Context, kernel: &Kernel, turns: usize) -> anabranch::Result<
                 task.await.expect("no task panics")?;
             }
             Ok::<(), anabranch::Error>(())
-        })?;
-        awaited.push(start.elapsed().as_secs_f64() * 1e6);
+        })
+    };
+    type Way<'a> = (&'a str, bool, &'a dyn Fn() -> anabranch::Result<()>, Vec<f64>);
+    let ways: &mut [Way<'_>] = &mut [
+        ("one thread, synchronised once", false, &plain, Vec::new()),
+        ("tasks of a current-thread runtime", false, &|| awaited(&one), Vec::new()),
+        ("the same, by flags", true, &|| awaited(&one), Vec::new()),
+        ("tasks of two worker threads", false, &|| awaited(&two), Vec::new()),
+        ("the same, by flags", true, &|| awaited(&two), Vec::new()),
+    ];
+    for _ in 0..turns {
+        for (_, flags, way, times) in &mut *ways {
+            context.set_completion_by_flags(*flags);
+            let start = Instant::now();
+            way()?;
+            times.push(start.elapsed().as_secs_f64() * 1e6);
+        }
     }
-    let (plain, awaited) = (median(&mut plain), median(&mut awaited));
-    println!("{TASKS} launches       one thread             {plain:>8.0} us");
-    println!("{TASKS} launches       awaited by as many tasks {awaited:>6.0} us");
+    context.set_completion_by_flags(false);
+    for (name, _, _, times) in ways {
+        println!("{TASKS} launches       {name:<34} {:>7.0} us", median(times));
+    }
     Ok(())
 }
 

@@ -10,8 +10,9 @@ use crate::context::{Context, ContextCore};
 use crate::error::{Result, ResultExt};
 use anabranch_hal::{EventFlags, EventHandle};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::task::Waker;
 use std::time::Duration;
 
 /// Whether marks are told of by flags in memory, and not by events, unless a context is told otherwise.
@@ -20,6 +21,8 @@ const FLAGS: bool = false;
 pub(crate) struct ContextCompletion {
     spin: AtomicU64,
     flags: AtomicBool,
+    /// What tells the task from others that made a first poll last.
+    last_task: AtomicUsize,
     events: EventPool,
     /// An event that is never recorded. Asking it tells whether the context is lost.
     pulse: OnceLock<EventHandle>,
@@ -32,6 +35,7 @@ impl Default for ContextCompletion {
         Self {
             spin: AtomicU64::new(nanoseconds(spin::USUAL)),
             flags: AtomicBool::new(FLAGS),
+            last_task: AtomicUsize::new(0),
             events: EventPool::default(),
             pulse: OnceLock::new(),
             reactor: Mutex::default(),
@@ -51,6 +55,16 @@ impl ContextCompletion {
 
     pub(super) fn spin(&self) -> Duration {
         Duration::from_nanos(self.spin.load(Ordering::Relaxed))
+    }
+
+    /// Whether this task made the last first poll too. While tasks take turns, one that looks on keeps another from running.
+    pub(super) fn is_same_task(&self, waker: &Waker) -> bool {
+        let task = waker.data().addr();
+        let last = self.last_task.load(Ordering::Relaxed);
+        if last != task {
+            self.last_task.store(task, Ordering::Relaxed);
+        }
+        last == task || last == 0
     }
 
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! The future of work being complete.
 
-use super::interest::{Interest, Point};
+use super::interest::{Interest, Point, Standing};
 use super::point::Awaited;
 use super::reactor;
 use super::registry::Registry;
@@ -66,9 +66,11 @@ impl Completion {
     fn poll_fresh(&mut self, waker: &Waker) -> Poll<Result<()>> {
         let Stage::Fresh(awaited) = &self.stage else { return Poll::Pending };
         let since = Instant::now();
+        let alone = awaited.context().completion().is_same_task(waker);
         // Inside of a driver's callback only the reactor may ask.
         if !host_work::is_inside()
-            && let Some(result) = unprohibited(awaited.context().driver(), || look(awaited, since))
+            && !awaited.is_behind_others()
+            && let Some(result) = unprohibited(awaited.context().driver(), || look(awaited, since, alone))
         {
             return self.finish(result);
         }
@@ -81,7 +83,8 @@ impl Completion {
         let Stage::Fresh(awaited) = std::mem::replace(&mut self.stage, Stage::Over(Ok(()))) else {
             return Poll::Pending;
         };
-        let interest = Interest::new(awaited, since, waker);
+        awaited.register();
+        let interest = Interest::new(awaited, since, waker, alone);
         if !reactor.register(&interest) {
             return self.finish(Err(reactor::closed()));
         }
@@ -90,25 +93,50 @@ impl Completion {
     }
 }
 
-/// Asks until the point is reached, for as long as it pays. No capture can depend on what is asked.
-fn look(awaited: &Awaited, since: Instant) -> Option<Result<()>> {
-    if let Some(result) = awaited.look() {
-        awaited.waited(Duration::ZERO);
-        return Some(result);
+/// Asks until the point is reached, for as long as it pays: once while tasks take turns. No capture can depend on what is asked.
+fn look(awaited: &Awaited, since: Instant, alone: bool) -> Option<Result<()>> {
+    let result = match awaited.look() {
+        Some(result) => {
+            awaited.waited(Duration::ZERO);
+            return Some(result);
+        }
+        None if alone => look_on(awaited, since, awaited.spin()),
+        None => None,
+    };
+    if result.is_some() {
+        awaited.waited(since.elapsed());
     }
-    let spin = awaited.spin();
+    result
+}
+
+/// Asks until the point is reached, or this has lasted as long as `spin`.
+fn look_on(awaited: &Awaited, since: Instant, spin: Duration) -> Option<Result<()>> {
     if spin.is_zero() {
         return None;
     }
     loop {
         std::hint::spin_loop();
         if let Some(result) = awaited.look() {
-            awaited.waited(since.elapsed());
             return Some(result);
         }
         if since.elapsed() >= spin {
             return None;
         }
+    }
+}
+
+/// As [`look_on`], in a task that the reactor has woken early to do so. Without a result the reactor looks again.
+fn look_again(interest: &Interest<Awaited>) {
+    if interest.standing() != Standing::Looking || host_work::is_inside() {
+        return;
+    }
+    let awaited = interest.point();
+    let spin = awaited.context().completion().spin();
+    let result = unprohibited(awaited.context().driver(), || look_on(awaited, Instant::now(), spin));
+    match result {
+        // The reactor may have found out at the same time.
+        Some(result) => _ = interest.finish(result),
+        None => awaited.was_too_early(),
     }
 }
 
@@ -131,6 +159,7 @@ impl Future for Completion {
             }
             Stage::Fresh(_) => self.poll_fresh(task.waker()),
             Stage::Waiting { interest, .. } => {
+                look_again(interest);
                 let (result, before) = interest.poll(task.waker());
                 drop_waker(before);
                 let result = ready!(result);
@@ -149,11 +178,12 @@ impl FusedFuture for Completion {
 
 impl Drop for Completion {
     fn drop(&mut self) {
-        if let Stage::Waiting { interest, reactor } = &self.stage
-            && let Some(waker) = interest.give_up()
-        {
-            reactor.note_given_up();
-            drop_waker(Some(waker));
+        if let Stage::Waiting { interest, reactor } = &self.stage {
+            let (registered, waker) = interest.give_up();
+            if registered {
+                reactor.note_given_up();
+            }
+            drop_waker(waker);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the reactor looks after: points in the order in which they will be reached.
 
-use super::interest::{Interest, Point};
-use crate::error::Error;
+use super::interest::{Finished, Interest, Point, Standing};
+use crate::error::{Error, Result};
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,6 +15,8 @@ pub(crate) struct Lanes<P> {
     /// Empty lanes, whose memory is used again.
     spare: Vec<VecDeque<Arc<Interest<P>>>>,
     len: usize,
+    /// Whether several tasks take turns in awaiting work.
+    shared: bool,
     /// Interests let go since they were last counted that had been given up.
     gone: usize,
     looks: u64,
@@ -24,7 +26,15 @@ const MOST_SPARE: usize = 64;
 
 impl<P: Point> Lanes<P> {
     pub(crate) fn new() -> Self {
-        Self { lanes: HashMap::new(), incoming: Vec::new(), spare: Vec::new(), len: 0, gone: 0, looks: 0 }
+        Self {
+            lanes: HashMap::new(),
+            incoming: Vec::new(),
+            spare: Vec::new(),
+            len: 0,
+            shared: false,
+            gone: 0,
+            looks: 0,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -33,6 +43,10 @@ impl<P: Point> Lanes<P> {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared
     }
 
     /// How often points were asked since this was last called.
@@ -52,8 +66,9 @@ impl<P: Point> Lanes<P> {
 
     /// Puts what came in where it belongs.
     fn sort_in(&mut self) {
-        let Self { lanes, incoming, spare, .. } = self;
+        let Self { lanes, incoming, spare, shared, .. } = self;
         for interest in incoming.drain(..) {
+            *shared = !interest.is_alone();
             let point = interest.point();
             let lane = lanes.entry(point.lane()).or_insert_with(|| spare.pop().unwrap_or_default());
             // They mostly come in order.
@@ -70,20 +85,29 @@ impl<P: Point> Lanes<P> {
         let Self { lanes, spare, len, gone, looks, .. } = self;
         let mut lost = None;
         lanes.retain(|_, lane| {
+            // Whether what comes after the front is known not to be reached.
+            let mut front_is_last = false;
             while let Some(front) = lane.front() {
-                let result = if front.is_awaited() {
-                    *looks += 1;
-                    match front.point().look() {
-                        Some(result) => Some(result),
-                        None => return true,
+                let result = match front.standing() {
+                    Standing::Over | Standing::GivenUp => None,
+                    // Nobody else waits, and two who look would only hinder each other.
+                    Standing::Looking if before == 1 => return true,
+                    Standing::Looking | Standing::Awaited if front_is_last => return true,
+                    Standing::Looking | Standing::Awaited => {
+                        *looks += 1;
+                        match front.point().look() {
+                            Some(result) => Some(result),
+                            None => return true,
+                        }
                     }
-                } else {
-                    None
                 };
+                if let Some(Ok(())) = result {
+                    front_is_last = !look_ahead(lane, looks);
+                }
                 let Some(front) = lane.pop_front() else { break };
                 *len -= 1;
                 let Some(result) = result else {
-                    *gone += 1;
+                    *gone += usize::from(front.standing() == Standing::GivenUp);
                     continue;
                 };
                 if let Err(error) = &result
@@ -91,10 +115,7 @@ impl<P: Point> Lanes<P> {
                 {
                     lost = Some(error.clone());
                 }
-                match front.finish(result) {
-                    Some(waker) => wake(waker),
-                    None => *gone += 1,
-                }
+                *gone += settle(&front, result);
             }
             if spare.len() < MOST_SPARE {
                 spare.push(std::mem::take(lane));
@@ -105,6 +126,20 @@ impl<P: Point> Lanes<P> {
             self.fail(&error);
         }
         self.len < before
+    }
+
+    /// Wakes the task of the only interest there is early, if that pays. Where there are others, looking on would keep their
+    /// tasks from running.
+    pub(crate) fn wake_early(&mut self) {
+        if self.len != 1 {
+            return;
+        }
+        let Some(front) = self.lanes.values().find_map(VecDeque::front) else { return };
+        if front.point().look_again_after().is_some_and(|after| front.since().elapsed() >= after)
+            && let Some(waker) = front.wake_early()
+        {
+            wake(waker);
+        }
     }
 
     /// Asks whether the context can still do anything, and if not, wakes everybody with its error.
@@ -120,10 +155,7 @@ impl<P: Point> Lanes<P> {
     pub(crate) fn fail(&mut self, error: &Error) {
         self.sort_in();
         for interest in std::mem::take(&mut self.lanes).into_values().flatten() {
-            match interest.finish(Err(error.clone())) {
-                Some(waker) => wake(waker),
-                None => self.gone += 1,
-            }
+            self.gone += settle(&interest, Err(error.clone()));
         }
         self.len = 0;
     }
@@ -131,15 +163,45 @@ impl<P: Point> Lanes<P> {
     /// Lets go of all that nobody waits for.
     pub(super) fn sweep(&mut self) {
         self.sort_in();
-        let before = self.len;
         self.lanes.retain(|_, lane| {
             let all = lane.len();
-            lane.retain(|interest| interest.is_awaited());
+            let gone = &mut self.gone;
+            lane.retain(|interest| match interest.standing() {
+                Standing::Awaited | Standing::Looking => true,
+                Standing::Over => false,
+                Standing::GivenUp => {
+                    *gone += 1;
+                    false
+                }
+            });
             self.len -= all - lane.len();
             !lane.is_empty()
         });
-        self.gone += before - self.len;
     }
+}
+
+/// Asks what is behind the front, which is reached, further and further ahead: a point that is reached tells so for all
+/// before it. Whether the next one is.
+fn look_ahead<P: Point>(lane: &VecDeque<Arc<Interest<P>>>, looks: &mut u64) -> bool {
+    let mut ahead = 1;
+    while let Some(interest) = lane.get(ahead) {
+        *looks += 1;
+        if !matches!(interest.point().look(), Some(Ok(()))) {
+            return ahead > 1;
+        }
+        ahead *= 2;
+    }
+    true
+}
+
+/// Leaves a result, and wakes whoever waits for it. Counts 1 if nobody did.
+fn settle<P: Point>(interest: &Interest<P>, result: Result<()>) -> usize {
+    match interest.finish(result) {
+        Finished::Wake(waker) => wake(waker),
+        Finished::Nothing => {}
+        Finished::GivenUp => return 1,
+    }
+    0
 }
 
 /// Wakes a task. What its executor does wrong does not end the reactor.

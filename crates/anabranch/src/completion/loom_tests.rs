@@ -1,10 +1,10 @@
 //! The protocol between futures and the reactor under loom: every interleaving of a few threads. A lost wake-up shows as a
 //! deadlock.
 
-use super::interest::{Interest, Point};
+use super::interest::{Interest, Point, Standing};
 use super::lanes::Lanes;
 use super::reactor::closed;
-use super::registry::{Arrivals, Registry};
+use super::registry::{Arrivals, Registry, Sleep};
 use crate::error::Result;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
@@ -22,6 +22,8 @@ fn check(bound: usize, body: impl Fn() + Send + Sync + 'static) {
 struct Place {
     reached: Arc<AtomicBool>,
     place: u64,
+    /// Whether it pays to wake its task early.
+    early: bool,
 }
 
 impl Point for Place {
@@ -42,6 +44,10 @@ impl Point for Place {
     }
 
     fn waited(&self, _: Duration) {}
+
+    fn look_again_after(&self) -> Option<Duration> {
+        self.early.then_some(Duration::ZERO)
+    }
 }
 
 /// A task that sleeps until it is woken.
@@ -72,15 +78,21 @@ impl Wake for Task {
 }
 
 fn interest(reached: &Arc<AtomicBool>, place: u64, task: &Arc<Task>) -> Arc<Interest<Place>> {
-    let point = Place { reached: reached.clone(), place };
-    Interest::new(point, Instant::now(), Waker::from(task.clone()))
+    let point = Place { reached: reached.clone(), place, early: false };
+    Interest::new(point, Instant::now(), Waker::from(task.clone()), true)
 }
 
 /// As `reactor::run`, without time.
 fn react(registry: &Registry<Place>) {
     let mut lanes = Lanes::new();
-    while registry.collect(&mut lanes, Duration::ZERO) != Arrivals::Closed {
+    loop {
+        // With nothing to look at it may stay awake for a while.
+        let sleep = if lanes.is_empty() { Sleep::UntilSomethingComes } else { Sleep::No };
+        if registry.collect(&mut lanes, sleep) == Arrivals::Closed {
+            break;
+        }
         let reached = lanes.look();
+        lanes.wake_early();
         registry.sweep(&mut lanes);
         if !reached && !lanes.is_empty() {
             thread::yield_now();
@@ -156,10 +168,11 @@ fn loom_who_gives_up_while_it_completes_leaves_nothing_behind() {
             let reached = reached.clone();
             thread::spawn(move || reached.store(true, Ordering::Release))
         };
-        if let Some(waker) = first.give_up() {
+        let (registered, waker) = first.give_up();
+        if registered {
             registry.note_given_up();
-            drop(waker);
         }
+        drop(waker);
         drop(first);
         wait(&second, &stays).unwrap();
         device.join().unwrap();
@@ -192,6 +205,37 @@ fn loom_a_sleeping_reactor_is_woken_by_whoever_comes() {
         other.join().unwrap();
         registry.close();
         running.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_a_task_that_is_woken_early_looks_itself_or_is_woken_again() {
+    check(4, || {
+        let (registry, reached, task) = (Arc::new(Registry::new()), Arc::new(AtomicBool::new(false)), Task::new());
+        let running = reactor(&registry);
+        let device = {
+            let reached = reached.clone();
+            thread::spawn(move || reached.store(true, Ordering::Release))
+        };
+        let point = Place { reached: reached.clone(), place: 1, early: true };
+        let interest = Interest::new(point, Instant::now(), Waker::from(task.clone()), true);
+        assert!(registry.register(&interest));
+        loop {
+            task.sleep();
+            if interest.standing() == Standing::Looking
+                && let Some(result) = interest.point().look()
+            {
+                interest.finish(result);
+            }
+            if let (Poll::Ready(result), _) = interest.poll(&Waker::from(task.clone())) {
+                result.unwrap();
+                break;
+            }
+        }
+        device.join().unwrap();
+        registry.close();
+        running.join().unwrap();
+        assert_eq!(Arc::strong_count(&task), 1, "no waker is left");
     });
 }
 

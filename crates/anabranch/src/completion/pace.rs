@@ -1,5 +1,6 @@
 //! How often the reactor looks while something is awaited.
 
+use super::registry::Sleep;
 use std::time::{Duration, Instant};
 
 /// For as long as this after the last event the reactor looks without a pause.
@@ -10,6 +11,19 @@ const YIELDING: Duration = Duration::from_micros(150);
 const PART: u32 = 8;
 const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(1);
+/// Who was woken is likely to be back soon. For as long as this the reactor stays awake with nothing to look at.
+const LINGERING: Duration = Duration::from_micros(50);
+
+/// While tasks take turns in queueing and awaiting work, so long between looks: what is asked often hinders who queues.
+const WAY: Duration = Duration::from_micros(10);
+
+/// Lets the threads that queue work have the driver for a moment.
+pub(crate) fn make_way() {
+    let since = Instant::now();
+    while since.elapsed() < WAY {
+        std::thread::yield_now();
+    }
+}
 
 /// The time since something happened, and what it means for the next look.
 pub(crate) struct Pace {
@@ -26,17 +40,20 @@ impl Pace {
         self.last = Instant::now();
     }
 
-    /// How long to sleep before the next look. Short waits are not slept through: then this itself lets a moment pass.
-    pub(crate) fn pause(&self) -> Duration {
+    /// How long to sleep before the next look, when there is something to look at or nothing. Short waits are not slept
+    /// through: then this itself lets a moment pass.
+    pub(crate) fn sleep(&self, is_awaited: bool) -> Sleep {
         let waited = self.last.elapsed();
-        if waited < BUSY {
+        if !is_awaited && waited >= LINGERING {
+            Sleep::UntilSomethingComes
+        } else if waited < BUSY {
             std::hint::spin_loop();
-            Duration::ZERO
+            Sleep::No
         } else if waited < YIELDING {
             std::thread::yield_now();
-            Duration::ZERO
+            Sleep::No
         } else {
-            (waited / PART).clamp(SHORTEST, LONGEST)
+            Sleep::For((waited / PART).clamp(SHORTEST, LONGEST))
         }
     }
 }

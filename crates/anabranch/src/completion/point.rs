@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::stream::{Signal, Stream, StreamCore};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What a stream has for the futures that wait for it.
@@ -21,6 +22,10 @@ pub(crate) struct StreamCompletion {
     /// How many marks were put into the stream. It is locked while one is, so that their numbers are in stream order.
     marks: Mutex<Marks>,
     history: WaitHistory,
+    /// The latest place that is known to be reached.
+    reached: AtomicU64,
+    /// The latest place that the reactor was asked to look after.
+    registered: AtomicU64,
 }
 
 #[derive(Default)]
@@ -83,11 +88,27 @@ impl Mark {
 
     #[inline]
     fn look(&self) -> Option<Result<()>> {
-        match &self.notice {
+        let reached = &self.stream.completion().reached;
+        if reached.load(Ordering::Acquire) >= self.place {
+            return Some(Ok(()));
+        }
+        let result = match &self.notice {
             Notice::Event(event) => event.look().map(|result| result.map_err(|error| error.at(self.stream.place()))),
             // That the context is lost the flag does not tell; the reactor asks for it.
             Notice::Flag(flag) => (flag.get() >= self.place).then_some(Ok(())),
+        };
+        if let Some(Ok(())) = result {
+            // What the work wrote can be read by whoever learns here that it is complete.
+            reached.fetch_max(self.place, Ordering::AcqRel);
         }
+        result
+    }
+
+    /// Whether the reactor looks after an earlier place of the stream that is not known to be reached.
+    fn is_behind_others(&self) -> bool {
+        let completion = self.stream.completion();
+        let registered = completion.registered.load(Ordering::Relaxed);
+        registered < self.place && registered > completion.reached.load(Ordering::Relaxed)
     }
 }
 
@@ -109,6 +130,26 @@ impl Awaited {
 
     fn completion(&self) -> &ContextCompletion {
         self.context().completion()
+    }
+
+    /// Whether a look is not worth its time, because earlier work of the stream is awaited already.
+    pub(super) fn is_behind_others(&self) -> bool {
+        match self {
+            Self::Mark(mark) => mark.is_behind_others(),
+            Self::Record(_) => false,
+        }
+    }
+
+    /// The reactor is asked to look after it.
+    pub(super) fn register(&self) {
+        if let Self::Mark(mark) = self {
+            mark.stream.completion().registered.fetch_max(mark.place, Ordering::Relaxed);
+        }
+    }
+
+    /// The task was woken early for nothing.
+    pub(super) fn was_too_early(&self) {
+        self.history().distrust();
     }
 
     fn history(&self) -> &WaitHistory {
@@ -155,5 +196,9 @@ impl Point for Awaited {
 
     fn waited(&self, time: Duration) {
         self.history().note(time, self.completion().spin());
+    }
+
+    fn look_again_after(&self) -> Option<Duration> {
+        self.history().look_again_after(self.completion().spin())
     }
 }

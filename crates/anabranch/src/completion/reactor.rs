@@ -4,12 +4,11 @@
 use super::diagnostics::Counters;
 use super::interest::Point;
 use super::lanes::Lanes;
-use super::pace::Pace;
-use super::registry::{Arrivals, Registry};
+use super::pace::{self, Pace};
+use super::registry::{Arrivals, Registry, Sleep};
 use crate::error::{Error, ErrorKind};
 use anabranch_hal::{CaptureMode, Driver, Status};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Starts the thread. `None`: there is no thread to be had.
 pub(super) fn start<P: Point>(driver: Arc<dyn Driver>, counters: Arc<Counters>) -> Option<Arc<Registry<P>>> {
@@ -39,22 +38,26 @@ pub(super) fn start<P: Point>(driver: Arc<dyn Driver>, counters: Arc<Counters>) 
 pub(super) fn run<P: Point>(registry: &Registry<P>, counters: &Counters) {
     let mut lanes = Lanes::new();
     let mut pace = Pace::new();
-    let mut pause = Duration::ZERO;
+    let mut sleep = Sleep::UntilSomethingComes;
     loop {
-        match registry.collect(&mut lanes, pause) {
+        match registry.collect(&mut lanes, sleep) {
             Arrivals::Some => pace.restart(),
             Arrivals::None => {}
             Arrivals::Closed => break,
         }
         if lanes.look() {
             pace.restart();
-        } else if !pause.is_zero() {
+        } else if matches!(sleep, Sleep::For(_)) {
             // An error that no front of a lane has met, because work that will never run is ahead of it.
             lanes.check_context();
         }
+        lanes.wake_early();
         registry.sweep(&mut lanes);
         counters.add_looks(lanes.take_looks());
-        pause = if lanes.is_empty() { Duration::ZERO } else { pace.pause() };
+        sleep = pace.sleep(!lanes.is_empty());
+        if lanes.is_shared() && !lanes.is_empty() {
+            pace::make_way();
+        }
     }
     // Whoever waits keeps the context, so nobody does.
     lanes.fail(&closed());

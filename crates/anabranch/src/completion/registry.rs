@@ -2,13 +2,16 @@
 
 use super::interest::{Interest, Point};
 use super::lanes::Lanes;
-use super::sync::{AtomicIsize, Condvar, Mutex};
+use super::sync::{AtomicBool, AtomicIsize, Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 pub(crate) struct Registry<P> {
     inbox: Mutex<Inbox<P>>,
+    /// Whether there is something new in the inbox, so that a reactor that is awake need not lock it to see that there is
+    /// not. Changed under the lock.
+    news: AtomicBool,
     arrived: Condvar,
     /// Interests that were given up while they were registered, and that the reactor has not let go yet. Below 0 for a
     /// moment when the reactor was the quicker one.
@@ -20,6 +23,15 @@ struct Inbox<P> {
     /// Whether the reactor sleeps, and wants to be woken for what comes.
     sleeping: bool,
     closed: bool,
+}
+
+/// How long the reactor is willing to sleep when nothing has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sleep {
+    /// Not at all.
+    No,
+    For(Duration),
+    UntilSomethingComes,
 }
 
 /// What the reactor found in the inbox.
@@ -34,7 +46,8 @@ pub(crate) enum Arrivals {
 impl<P: Point> Registry<P> {
     pub(crate) fn new() -> Self {
         let inbox = Inbox { interests: Vec::new(), sleeping: false, closed: false };
-        Self { inbox: Mutex::new(inbox), arrived: Condvar::new(), given_up: AtomicIsize::new(0) }
+        let news = AtomicBool::new(false);
+        Self { inbox: Mutex::new(inbox), news, arrived: Condvar::new(), given_up: AtomicIsize::new(0) }
     }
 
     /// Lets the reactor look after an interest. `false`: the registry is closed.
@@ -44,6 +57,7 @@ impl<P: Point> Registry<P> {
             return false;
         }
         inbox.interests.push(interest.clone());
+        self.news.store(true, Ordering::Release);
         let wake = std::mem::take(&mut inbox.sleeping);
         drop(inbox);
         if wake {
@@ -63,26 +77,38 @@ impl<P: Point> Registry<P> {
         let mut inbox = self.inbox.lock();
         inbox.closed = true;
         inbox.sleeping = false;
+        self.news.store(true, Ordering::Release);
         drop(inbox);
         self.arrived.notify_one();
     }
 
-    /// Takes what has come, after at most a pause if nothing has; without an end while the reactor looks after nothing.
-    pub(crate) fn collect(&self, lanes: &mut Lanes<P>, pause: Duration) -> Arrivals {
+    /// Takes what has come, after a sleep if nothing has.
+    pub(crate) fn collect(&self, lanes: &mut Lanes<P>, sleep: Sleep) -> Arrivals {
+        if sleep == Sleep::No && !self.news.load(Ordering::Acquire) {
+            return Arrivals::None;
+        }
         let mut inbox = self.inbox.lock();
-        if lanes.is_empty() {
-            while inbox.interests.is_empty() && !inbox.closed {
-                inbox.sleeping = true;
-                inbox = self.arrived.wait(inbox);
+        match sleep {
+            Sleep::No => {}
+            Sleep::For(pause) => {
+                if inbox.interests.is_empty() && !inbox.closed {
+                    inbox.sleeping = true;
+                    inbox = self.arrived.wait_for(inbox, pause);
+                    inbox.sleeping = false;
+                }
             }
-        } else if !pause.is_zero() && inbox.interests.is_empty() && !inbox.closed {
-            inbox.sleeping = true;
-            inbox = self.arrived.wait_for(inbox, pause);
-            inbox.sleeping = false;
+            Sleep::UntilSomethingComes => {
+                while inbox.interests.is_empty() && !inbox.closed {
+                    inbox.sleeping = true;
+                    inbox = self.arrived.wait(inbox);
+                }
+            }
         }
         if inbox.interests.is_empty() {
             return if inbox.closed { Arrivals::Closed } else { Arrivals::None };
         }
+        // Closing stays news.
+        self.news.store(inbox.closed, Ordering::Relaxed);
         lanes.take_in(&mut inbox.interests);
         Arrivals::Some
     }

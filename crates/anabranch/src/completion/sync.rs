@@ -4,7 +4,7 @@
 #[cfg(not(loom))]
 mod primitives {
     pub(crate) use parking_lot::{Mutex, MutexGuard};
-    pub(crate) use std::sync::atomic::AtomicIsize;
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicIsize};
     use std::time::Duration;
 
     /// A condition variable that takes and gives back the guard, as loom's does.
@@ -35,7 +35,7 @@ mod primitives {
 #[cfg(loom)]
 mod primitives {
     pub(crate) use loom::sync::MutexGuard;
-    pub(crate) use loom::sync::atomic::AtomicIsize;
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicIsize};
     use std::sync::PoisonError;
     use std::time::Duration;
 
