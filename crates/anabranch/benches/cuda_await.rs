@@ -53,7 +53,7 @@ fn parts(context: &Context, kernel: &Kernel, turns: usize) -> anabranch::Result<
     let mut futures = Vec::with_capacity(CALLS);
     let wakers = [(); 2].map(|()| Waker::from(Arc::new(Asleep)));
     for flags in [false, true] {
-        context.set_completion_by_flags(flags);
+        context.set_completion_by_flags(Some(flags));
         let mut times = [const { Vec::new() }; 3];
         for _ in 0..turns {
             for (part, times) in times.iter_mut().enumerate() {
@@ -80,7 +80,7 @@ fn parts(context: &Context, kernel: &Kernel, turns: usize) -> anabranch::Result<
         let (made, polled) = (made - plain, polled - made);
         println!("flags {flags:<5}: launch {plain:.0} ns, a future {made:+.0} ns, its first poll {polled:+.0} ns");
     }
-    context.set_completion_by_flags(false);
+    context.set_completion_by_flags(None);
     Ok(())
 }
 
@@ -118,7 +118,7 @@ fn compare(
             let way = &mut ways[(index + turn) % count];
             if let Some(spin) = way.spin {
                 context.set_completion_spin(spin);
-                context.set_completion_by_flags(way.flags);
+                context.set_completion_by_flags(Some(way.flags));
             }
             let start = Instant::now();
             for _ in 0..CALLS {
@@ -135,7 +135,7 @@ fn compare(
         }
     }
     context.set_completion_spin(usual);
-    context.set_completion_by_flags(false);
+    context.set_completion_by_flags(None);
     let blocking = median(&mut ways[0].times);
     for way in &mut ways {
         let time = median(&mut way.times);
@@ -185,13 +185,13 @@ fn tasks(context: &Context, kernel: &Kernel, turns: usize) -> anabranch::Result<
     ];
     for _ in 0..turns {
         for (_, flags, way, times) in &mut *ways {
-            context.set_completion_by_flags(*flags);
+            context.set_completion_by_flags(Some(*flags));
             let start = Instant::now();
             way()?;
             times.push(start.elapsed().as_secs_f64() * 1e6);
         }
     }
-    context.set_completion_by_flags(false);
+    context.set_completion_by_flags(None);
     for (name, _, _, times) in ways {
         println!("{TASKS} launches       {name:<34} {:>7.0} us", median(times));
     }

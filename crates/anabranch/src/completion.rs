@@ -1,7 +1,7 @@
 //! Completion as futures.
 //!
-//! A future that waits for a stream's work has an event recorded behind it, one of a pool. The first poll asks whether the
-//! event is complete, and looks on for a moment where that is likely to pay. Only then does the future hand its interest
+//! A future that waits for a stream's work has something put behind that work which tells that it is complete: on GPUs a
+//! number that the device writes to pinned memory, else an event, one of a pool. The first poll looks, and looks on for a moment where that is likely to pay. Only then does the future hand its interest
 //! and its waker to the reactor, a thread of the context's own, which asks in turn, and wakes the task. So no driver's
 //! callback takes part: nothing of the library, of the executor or of the task is called or dropped in one.
 
@@ -9,6 +9,7 @@ mod context_part;
 mod diagnostics;
 mod enqueued;
 mod events;
+mod flags;
 mod future;
 mod interest;
 mod lanes;

@@ -272,7 +272,7 @@ impl Drop for ContextCore {
     fn drop(&mut self) {
         let (driver, handle, owned) = (self.driver.clone(), self.handle, self.owned);
         let device = self.device.clone();
-        let events = self.completion.close();
+        let leftovers = self.completion.close();
         let setter = self.conditional_setter.take();
         reaper::later(move || {
             if let Some(module) = setter {
@@ -281,10 +281,15 @@ impl Drop for ContextCore {
                 drop_error::report(result.during("unloading a module", || device.to_string()));
             }
             trace::span!("closing a context", %device);
-            for event in events {
-                // SAFETY: the events were the context's own, and nobody is left to use them. On a lost context, the only one
-                // where this fails, they go with the context.
+            // On a lost context, the only one where this fails, they go with the context.
+            for event in leftovers.events {
+                // SAFETY: the events were the context's own, and nobody is left to use them.
                 let _ = unsafe { driver.event_destroy(handle, event) };
+            }
+            for page in leftovers.pinned {
+                // SAFETY: the memory was the context's own, and nobody is left to read it. The call waits for work that is
+                // still to write there.
+                let _ = unsafe { driver.free_pinned(handle, page as *mut u8) };
             }
             // SAFETY: everything made in the context kept it alive, so nothing of it is left, and the share is given
             // back, or the context destroyed, exactly once.

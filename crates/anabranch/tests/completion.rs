@@ -365,7 +365,7 @@ fn futures_that_have_failed_from_the_first_are_told_by_a_select() {
 fn flags_in_memory_tell_the_same_as_events() {
     let context = host();
     let diagnostics = context.completion_diagnostics();
-    context.set_completion_by_flags(true);
+    context.set_completion_by_flags(Some(true));
     let stream = context.create_stream().unwrap();
     let signal = context.create_signal().unwrap();
     let mut futures = Vec::new();
@@ -381,11 +381,24 @@ fn flags_in_memory_tell_the_same_as_events() {
     let after = stream.checked_completion_future();
     drop(stream);
     block_on(after).unwrap();
+    // More streams than a page of memory has flags, and flags of ended streams again.
+    for round in 0..3 {
+        let streams: Vec<_> = (0..70).map(|_| context.create_stream().unwrap()).collect();
+        streams.iter().for_each(|stream| hold_until(stream, &signal, 6 + round));
+        let mut futures: Vec<_> = streams.iter().map(|stream| stream.completion_future()).collect();
+        assert!(futures.iter_mut().all(|future| poll(future, Waker::noop()).is_pending()));
+        // Of half of them nothing is left but the device's work.
+        let mut others = futures.split_off(35);
+        drop((futures, streams));
+        assert!(others.iter_mut().all(|future| poll(future, Waker::noop()).is_pending()));
+        signal.set(6 + round);
+        others.into_iter().for_each(|future| block_on(future).unwrap());
+    }
     drop((context, futures, signal));
     until("the end of the context", || !diagnostics.is_running());
 
     let (context, stream, lose) = about_to_be_lost();
-    context.set_completion_by_flags(true);
+    context.set_completion_by_flags(Some(true));
     let signal = hold(&context, &stream);
     let future = stream.completion_future();
     lose();

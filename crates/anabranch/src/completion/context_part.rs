@@ -2,25 +2,36 @@
 
 use super::diagnostics::{CompletionDiagnostics, Counters};
 use super::events::EventPool;
+use super::flags::FlagPool;
 use super::point::Awaited;
 use super::reactor;
 use super::registry::Registry;
 use super::spin;
 use crate::context::{Context, ContextCore};
 use crate::error::{Result, ResultExt};
-use anabranch_hal::{EventFlags, EventHandle};
+use anabranch_hal::{BackendKind, Capabilities, EventFlags, EventHandle};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 
-/// Whether marks are told of by flags in memory, and not by events, unless a context is told otherwise.
-const FLAGS: bool = false;
+/// How it is told that a place in a stream is reached.
+const UNDECIDED: u8 = 0;
+const BY_EVENTS: u8 = 1;
+const BY_FLAGS: u8 = 2;
+
+/// What is to be destroyed before the context is.
+pub(crate) struct Leftovers {
+    pub(crate) events: Vec<EventHandle>,
+    /// Addresses of pinned memory.
+    pub(crate) pinned: Vec<usize>,
+}
 
 pub(crate) struct ContextCompletion {
     spin: AtomicU64,
-    flags: AtomicBool,
+    notice: AtomicU8,
+    flags: Arc<FlagPool>,
     /// What tells the task from others that made a first poll last.
     last_task: AtomicUsize,
     events: EventPool,
@@ -34,7 +45,8 @@ impl Default for ContextCompletion {
     fn default() -> Self {
         Self {
             spin: AtomicU64::new(nanoseconds(spin::USUAL)),
-            flags: AtomicBool::new(FLAGS),
+            notice: AtomicU8::new(UNDECIDED),
+            flags: Arc::default(),
             last_task: AtomicUsize::new(0),
             events: EventPool::default(),
             pulse: OnceLock::new(),
@@ -67,9 +79,32 @@ impl ContextCompletion {
         last == task || last == 0
     }
 
+    pub(super) fn flags(&self) -> &Arc<FlagPool> {
+        &self.flags
+    }
+
+    /// Whether marks are told of by flags in memory, and not by events. On GPUs that is faster. The host device has no
+    /// dearer way to tell something than by writing memory in stream order, and no cheaper one than by an event.
     #[inline(always)]
-    pub(super) fn uses_flags(&self) -> bool {
-        self.flags.load(Ordering::Relaxed)
+    pub(super) fn uses_flags(&self, context: &ContextCore) -> bool {
+        match self.notice.load(Ordering::Relaxed) {
+            UNDECIDED => self.decide(context),
+            notice => notice == BY_FLAGS,
+        }
+    }
+
+    #[cold]
+    fn decide(&self, context: &ContextCore) -> bool {
+        let device = context.device();
+        let flags =
+            device.backend() != BackendKind::Host && device.capabilities().contains(Capabilities::STREAM_VALUE_64);
+        self.notice.store(if flags { BY_FLAGS } else { BY_EVENTS }, Ordering::Relaxed);
+        flags
+    }
+
+    /// There is no memory for flags.
+    pub(super) fn give_up_flags(&self) {
+        self.notice.store(BY_EVENTS, Ordering::Relaxed);
     }
 
     /// The reactor, started if this is its first use. `None`: there is no thread to be had.
@@ -97,14 +132,14 @@ impl ContextCompletion {
         }
     }
 
-    /// Ends the reactor, and returns the events, which are to be destroyed before the context is.
-    pub(crate) fn close(&mut self) -> Vec<EventHandle> {
+    /// Ends the reactor, and returns what is left.
+    pub(crate) fn close(&mut self) -> Leftovers {
         if let Some(reactor) = self.reactor.get_mut().take() {
             reactor.close();
         }
         let mut events = self.events.take_all();
         events.extend(self.pulse.take());
-        events
+        Leftovers { events, pinned: self.flags.take_pages() }
     }
 }
 
@@ -122,11 +157,12 @@ impl Context {
         self.core().completion().spin.store(nanoseconds(spin), Ordering::Relaxed);
     }
 
-    /// For measurements: lets the device write a flag behind work that is awaited from now on, instead of an event being
-    /// recorded there.
+    /// For tests and measurements: whether the device writes a flag behind work that is awaited from now on, or an event is
+    /// recorded there. `None` leaves it to the library.
     #[doc(hidden)]
-    pub fn set_completion_by_flags(&self, flags: bool) {
-        self.core().completion().flags.store(flags, Ordering::Relaxed);
+    pub fn set_completion_by_flags(&self, flags: Option<bool>) {
+        let notice = flags.map_or(UNDECIDED, |flags| if flags { BY_FLAGS } else { BY_EVENTS });
+        self.core().completion().notice.store(notice, Ordering::Relaxed);
     }
 
     /// For tests and measurements.

@@ -132,11 +132,11 @@ fn look_again(interest: &Interest<Awaited>) {
     }
     let awaited = interest.point();
     let spin = awaited.context().completion().spin();
-    let result = unprohibited(awaited.context().driver(), || look_on(awaited, Instant::now(), spin));
-    match result {
-        // The reactor may have found out at the same time.
-        Some(result) => _ = interest.finish(result),
-        None => awaited.was_too_early(),
+    let result =
+        unprohibited(awaited.context().driver(), || awaited.look().or_else(|| look_on(awaited, Instant::now(), spin)));
+    awaited.looked_again(result.is_some(), interest.since().elapsed());
+    if let Some(result) = result {
+        interest.found(result);
     }
 }
 

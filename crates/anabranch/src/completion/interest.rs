@@ -165,6 +165,14 @@ impl<P: Point> Interest<P> {
         finished
     }
 
+    /// Leaves the result that the task has found itself, unless the reactor was quicker.
+    pub(crate) fn found(&self, result: Result<()>) {
+        let mut inner = self.inner.lock();
+        if let State::Looking = inner.state {
+            inner.state = State::Over(result);
+        }
+    }
+
     /// Nobody waits any more. The waker, if there is one, is returned; the first value says whether the reactor still has to
     /// let go of this.
     pub(crate) fn give_up(&self) -> (bool, Option<Waker>) {

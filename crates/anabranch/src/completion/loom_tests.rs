@@ -225,7 +225,7 @@ fn loom_a_task_that_is_woken_early_looks_itself_or_is_woken_again() {
             if interest.standing() == Standing::Looking
                 && let Some(result) = interest.point().look()
             {
-                interest.finish(result);
+                interest.found(result);
             }
             if let (Poll::Ready(result), _) = interest.poll(&Waker::from(task.clone())) {
                 result.unwrap();

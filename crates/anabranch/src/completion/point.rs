@@ -1,16 +1,18 @@
 //! The points that futures wait for.
 //!
 //! That a place in a stream was reached is told by an event behind it, or by a number in pinned memory which the device
-//! writes in the stream's order. Both are here so that they can be measured against each other.
+//! writes in the stream's order.
 
 use super::context_part::ContextCompletion;
 use super::events::PooledEvent;
+use super::flags::{Flag, Number};
 use super::interest::Point;
 use super::record::AwaitedRecord;
 use super::spin::WaitHistory;
 use crate::context::ContextCore;
 use crate::error::{Error, Result};
-use crate::stream::{Signal, Stream, StreamCore};
+use crate::stream::{Stream, StreamCore};
+use anabranch_hal::StreamHandle;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,23 +33,44 @@ pub(crate) struct StreamCompletion {
 #[derive(Default)]
 struct Marks {
     last: u64,
-    /// Where the device writes the number of the mark that it has reached, if it does.
-    flag: Option<Arc<Signal>>,
-}
-
-impl StreamCompletion {
-    /// The stream ends. Its flag, whose memory remembers the stream, is left to the futures that look at it.
-    pub(crate) fn end(&self) {
-        let flag = self.marks.lock().flag.take();
-        drop(flag);
-    }
+    /// What the device writes when it has reached a mark, if it does.
+    flag: Option<Flag>,
 }
 
 /// How it is told that a mark was reached.
 enum Notice {
     Event(PooledEvent),
-    /// The number of the mark, or a later one, is in memory.
-    Flag(Arc<Signal>),
+    /// The stream's flag has this number, or a later one.
+    Flag {
+        flag: Number,
+        number: u64,
+    },
+}
+
+impl Marks {
+    /// Lets the device tell by the stream's flag when it has come here. `None`: there is no memory for one.
+    ///
+    /// # Safety
+    /// The stream is live, and the one that these marks are of.
+    #[inline]
+    unsafe fn write_flag(
+        &mut self,
+        core: &StreamCore,
+        handle: StreamHandle,
+        operation: &'static str,
+    ) -> Result<Option<Notice>> {
+        if self.flag.is_none() {
+            self.flag = Flag::take(core.context());
+        }
+        let Some(flag) = &mut self.flag else {
+            core.context().completion().give_up_flags();
+            return Ok(None);
+        };
+        // SAFETY: the stream is the caller's word. Its flag is no other stream's.
+        let number =
+            unsafe { flag.write_next(core.context(), handle, operation) }.map_err(|error| error.at(core.place()))?;
+        Ok(Some(Notice::Flag { flag: flag.number(), number }))
+    }
 }
 
 /// A place in a stream's work.
@@ -62,28 +85,24 @@ impl Mark {
     pub(super) fn put(stream: &Stream, operation: &'static str) -> Result<Self> {
         let core = stream.core();
         let handle = core.handle(operation)?;
-        if core.context().completion().uses_flags() {
-            return Self::put_flag(stream);
-        }
-        let event = PooledEvent::take(core.context())?;
         let mut marks = core.completion().marks.lock();
-        // SAFETY: the stream is live while it is borrowed, and of the context whose event that is.
-        unsafe { event.record(handle, operation) }?;
-        marks.last += 1;
-        Ok(Self { notice: Notice::Event(event), place: marks.last, stream: core.clone() })
-    }
-
-    #[cold]
-    fn put_flag(stream: &Stream) -> Result<Self> {
-        let core = stream.core();
-        let mut marks = core.completion().marks.lock();
-        let flag = match &marks.flag {
-            Some(flag) => flag.clone(),
-            None => marks.flag.insert(Arc::new(stream.context().create_signal()?)).clone(),
+        let notice = if core.context().completion().uses_flags(core.context()) {
+            // SAFETY: the stream is live while it is borrowed.
+            unsafe { marks.write_flag(core, handle, operation) }?
+        } else {
+            None
         };
-        stream.write_signal(&flag, marks.last + 1)?;
+        let notice = match notice {
+            Some(notice) => notice,
+            None => {
+                let event = PooledEvent::take(core.context())?;
+                // SAFETY: the stream is live while it is borrowed, and of the context whose event that is.
+                unsafe { event.record(handle, operation) }?;
+                Notice::Event(event)
+            }
+        };
         marks.last += 1;
-        Ok(Self { notice: Notice::Flag(flag), place: marks.last, stream: core.clone() })
+        Ok(Self { notice, place: marks.last, stream: core.clone() })
     }
 
     #[inline]
@@ -95,7 +114,7 @@ impl Mark {
         let result = match &self.notice {
             Notice::Event(event) => event.look().map(|result| result.map_err(|error| error.at(self.stream.place()))),
             // That the context is lost the flag does not tell; the reactor asks for it.
-            Notice::Flag(flag) => (flag.get() >= self.place).then_some(Ok(())),
+            Notice::Flag { flag, number } => (flag.get() >= *number).then_some(Ok(())),
         };
         if let Some(Ok(())) = result {
             // What the work wrote can be read by whoever learns here that it is complete.
@@ -147,9 +166,9 @@ impl Awaited {
         }
     }
 
-    /// The task was woken early for nothing.
-    pub(super) fn was_too_early(&self) {
-        self.history().distrust();
+    /// The task was woken early and has looked itself; the wait was over then, or not.
+    pub(super) fn looked_again(&self, was_over: bool, waited: Duration) {
+        self.history().looked_again(self.completion().spin(), was_over, waited);
     }
 
     fn history(&self) -> &WaitHistory {

@@ -7,18 +7,34 @@ use std::time::Duration;
 pub(super) const USUAL: Duration = Duration::from_micros(20);
 
 /// How long was lately waited for a stream.
-#[derive(Default)]
 pub(crate) struct WaitHistory {
     /// In nanoseconds, with a quarter of it the latest wait.
     average: AtomicU64,
     /// How many waits are not foretold any more, because one was foretold badly.
     distrust: AtomicU32,
+    /// Without looking on: how long in nanoseconds before the end of a wait its task is woken, so that it runs just after.
+    lead: AtomicU64,
 }
 
-/// Waits that are noted as long as this, in spins, were at least so long.
-const LONGEST: u32 = 8;
+/// Roughly what it takes to wake a thread, in nanoseconds; and how the lead changes after a task that ran before the end of
+/// its wait, or after it.
+const FIRST_LEAD: u64 = 6_000;
+const LATER: u64 = 500;
+const SOONER: u64 = 50;
+
+/// Waits that are noted as long as this were at least so long.
+fn longest(spin: Duration) -> Duration {
+    if spin.is_zero() { USUAL * 8 } else { spin * 8 }
+}
+
 /// How many waits are not foretold after one that was foretold badly.
 const DISTRUST: u32 = 16;
+
+impl Default for WaitHistory {
+    fn default() -> Self {
+        Self { average: AtomicU64::new(0), distrust: AtomicU32::new(0), lead: AtomicU64::new(FIRST_LEAD) }
+    }
+}
 
 impl WaitHistory {
     /// Whether a wait is likely to be over within the time.
@@ -26,25 +42,42 @@ impl WaitHistory {
         Duration::from_nanos(self.average.load(Ordering::Relaxed)) <= within
     }
 
-    /// When to begin to look on, in the middle of a wait that is too long to be looked on for from its beginning: so that the
-    /// time at which such waits are usually over is within the time of looking on, with room before it for waking the task.
+    /// How long into a wait, which is too long to be looked on for from its beginning, its task is woken to look itself. With
+    /// time to look on, so that the time at which such waits are usually over is within that time; without, so that the task
+    /// runs just after.
     pub(super) fn look_again_after(&self, spin: Duration) -> Option<Duration> {
         if self.distrust.load(Ordering::Relaxed) > 0 {
             return None;
         }
         let average = Duration::from_nanos(self.average.load(Ordering::Relaxed));
         // Of the longest it is not known how long they are.
-        (average > spin && average < spin * (LONGEST - 1)).then(|| average - spin * 3 / 4)
+        if average <= spin || average >= longest(spin) * 7 / 8 {
+            return None;
+        }
+        let lead = match spin.is_zero() {
+            true => Duration::from_nanos(self.lead.load(Ordering::Relaxed)),
+            false => spin * 3 / 4,
+        };
+        Some(average.saturating_sub(lead))
     }
 
-    /// A wait was foretold badly.
-    pub(super) fn distrust(&self) {
-        self.distrust.store(DISTRUST, Ordering::Relaxed);
+    /// A task that was woken early has looked itself, for so long, and the wait was over or not.
+    pub(super) fn looked_again(&self, spin: Duration, was_over: bool, waited: Duration) {
+        match (spin.is_zero(), was_over) {
+            // When it was over is not known.
+            (true, true) => _ = self.lead.fetch_add(SOONER, Ordering::Relaxed),
+            (true, false) => {
+                let lead = self.lead.load(Ordering::Relaxed);
+                self.lead.store(lead.saturating_sub(LATER), Ordering::Relaxed);
+            }
+            (false, true) => self.note(waited, spin),
+            (false, false) => self.distrust.store(DISTRUST, Ordering::Relaxed),
+        }
     }
 
     /// Notes a wait, as no longer than eight times what is looked on for, so that a long one is soon forgotten.
     pub(super) fn note(&self, waited: Duration, spin: Duration) {
-        let nanoseconds = u64::try_from(waited.min(spin * LONGEST).as_nanos()).unwrap_or(u64::MAX);
+        let nanoseconds = u64::try_from(waited.min(longest(spin)).as_nanos()).unwrap_or(u64::MAX);
         let distrust = self.distrust.load(Ordering::Relaxed);
         if distrust > 0 {
             self.distrust.store(distrust - 1, Ordering::Relaxed);
@@ -86,7 +119,7 @@ mod tests {
         }
         let after = history.look_again_after(spin).unwrap();
         assert!(after < fifty && after + spin > fifty, "{after:?}");
-        history.distrust();
+        history.looked_again(spin, false, fifty);
         for _ in 0..DISTRUST {
             assert_eq!(history.look_again_after(spin), None);
             history.note(fifty, spin);
@@ -97,6 +130,23 @@ mod tests {
         }
         assert_eq!(history.look_again_after(spin), None, "nobody knows how long");
         assert_eq!(history.look_again_after(Duration::ZERO), None);
+    }
+
+    #[test]
+    fn without_a_spin_tasks_are_woken_so_that_most_run_just_after_the_end() {
+        let (history, no_spin) = (WaitHistory::default(), Duration::ZERO);
+        let (wait, wake) = (Duration::from_micros(50), Duration::from_nanos(8_200));
+        for _ in 0..30 {
+            history.note(wait, no_spin);
+        }
+        let mut early = 0;
+        for _ in 0..1000 {
+            let runs = history.look_again_after(no_spin).unwrap() + wake;
+            early += u32::from(runs < wait);
+            history.looked_again(no_spin, runs >= wait, runs);
+            assert!(runs < wait * 11 / 10);
+        }
+        assert!(early > 0 && early < 150, "{early}");
     }
 
     #[test]

@@ -339,7 +339,6 @@ impl StreamCore {
     /// Ends the stream: destroys it if it is owned. Work that is queued still runs, and who has to wait for it still
     /// can. `pending` says whether anybody may have to.
     pub(crate) fn end(&self, pending: bool) -> Result<()> {
-        self.completion.end();
         // Before the lock, because what the capture kept may be dropped, and be this stream's to free.
         let captured = self.capture().inspect(|capture| capture.stream_ends(self, self.ownership)).is_some();
         let mut tail = self.tail.lock();
@@ -363,7 +362,6 @@ impl StreamCore {
 
     /// Gives the handle up without destroying the stream.
     pub(crate) fn release(&self) -> StreamHandle {
-        self.completion.end();
         if let Some(capture) = self.capture() {
             capture.stream_ends(self, Ownership::Owned);
         }
