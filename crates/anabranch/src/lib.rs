@@ -88,8 +88,8 @@ pub use graph::{
 pub use instance::{AbsentBackend, DEVICE_VARIABLE, Instance, InstanceBuilder};
 pub use kernel::{Dimensions, Kernel, KernelArgument, KernelArguments, LaunchConfig, Scalar};
 pub use memory::{
-    Buffer, BufferSlice, BufferSliceMut, FillElement, ManagedBuffer, MemoryPool, PinnedBuffer, Region, StreamScope,
-    Volume, VolumeMut,
+    Buffer, BufferSlice, BufferSliceMut, FillElement, ManagedBuffer, MemoryPool, PinnedBuffer, Region, ScopedStream,
+    StreamScope, Volume, VolumeMut,
 };
 pub use module::{DualModule, Module};
 pub use reaper::flush_deferred_drops;

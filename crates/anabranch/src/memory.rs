@@ -18,7 +18,7 @@ pub use fill::FillElement;
 pub use managed::ManagedBuffer;
 pub use pinned::PinnedBuffer;
 pub use pool::MemoryPool;
-pub use scope::StreamScope;
+pub use scope::{ScopedStream, StreamScope};
 pub use slice::{BufferSlice, BufferSliceMut};
 
 pub(crate) use allocation::{Allocation, byte_size};

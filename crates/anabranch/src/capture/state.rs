@@ -217,6 +217,12 @@ impl CaptureState {
         last.is_some_and(|last| stream.wait_for(&last).is_ok() && stream.is_capturing())
     }
 
+    /// Whether the capture goes on, and the memory is used in it.
+    pub(crate) fn uses(&self, address: DevicePointer) -> bool {
+        let inner = self.inner.lock();
+        !inner.over && inner.uses.last_stream(address.0).is_some()
+    }
+
     fn order(&self, address: DevicePointer, stream: &StreamCore, access: Access) -> Result<()> {
         stream.capture_slot().pending.store(true, Ordering::Relaxed);
         let before = self.inner.lock().uses.follow(address.0, stream.id(), access);

@@ -189,6 +189,24 @@ impl Allocation {
         }
     }
 
+    /// Refuses memory that a capture uses, for work that must not be captured: the use would draw its stream in.
+    #[inline(always)]
+    pub(crate) fn refuse_captured(&self, stream: &StreamCore, operation: &'static str) -> Result<()> {
+        if self.captured.load(Ordering::Relaxed) { self.refuse_if_captured(stream, operation) } else { Ok(()) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse_if_captured(&self, stream: &StreamCore, operation: &'static str) -> Result<()> {
+        let capture = self.captured_in.lock().upgrade();
+        if !capture.is_some_and(|capture| capture.uses(self.address)) {
+            return Ok(());
+        }
+        Err(Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, operation, "a capture uses the memory, and goes on")
+            .with_hint("do this before or after the capture; captured copies take device or pinned buffers")
+            .at(stream.place()))
+    }
+
     /// Notes a use within a capture.
     pub(crate) fn used_in(&self, capture: &Arc<CaptureState>) {
         *self.captured_in.lock() = Arc::downgrade(capture);

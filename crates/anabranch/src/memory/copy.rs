@@ -111,7 +111,8 @@ impl Stream {
     /// [scope](Self::sync_scope).
     ///
     /// # Errors
-    /// 1 when the lengths differ; 400 when the buffer is of another context.
+    /// 1 when the lengths differ; 400 when the buffer is of another context; 900 while the stream, or what uses the buffer,
+    /// captures.
     pub fn copy_from_host<'d, T: Pod>(
         &self,
         destination: impl Into<BufferSliceMut<'d, T>>,
@@ -123,7 +124,8 @@ impl Stream {
     /// Copies to plain host memory, in stream order. Returns when the copy is complete.
     ///
     /// # Errors
-    /// 1 when the lengths differ; 400 when the buffer is of another context; an error of work that the copy comes after.
+    /// 1 when the lengths differ; 400 when the buffer is of another context; 900 while the stream, or what uses the buffer,
+    /// captures; an error of work that the copy comes after.
     pub fn copy_to_host<'s, T: Pod>(&self, destination: &mut [T], source: impl Into<BufferSlice<'s, T>>) -> Result<()> {
         self.sync_scope(|scope| scope.copy_to_host(destination, source))
     }

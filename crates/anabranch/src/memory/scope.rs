@@ -6,12 +6,17 @@ use crate::host_work;
 use crate::stream::Stream;
 use anabranch_hal::{CaptureStatus, Status};
 use bytemuck::Pod;
+use parking_lot::Mutex;
 use std::marker::PhantomData;
+use std::thread::ThreadId;
 
 /// Where work that borrows host memory can be queued. See [`Stream::sync_scope`].
 #[derive(Debug)]
 pub struct StreamScope<'scope, 'env: 'scope> {
     stream: &'scope Stream,
+    entered: &'scope Entered<'env>,
+    /// Where the scope waits at its end.
+    thread: ThreadId,
     /// Invariant in both, as in [`std::thread::scope`].
     scope: PhantomData<&'scope mut &'scope ()>,
     environment: PhantomData<&'env mut &'env ()>,
@@ -19,6 +24,44 @@ pub struct StreamScope<'scope, 'env: 'scope> {
 
 /// Waits for the stream when it is dropped, a panic of the scope's body included.
 struct WaitOnDrop<'a>(&'a Stream);
+
+impl WaitOnDrop<'_> {
+    /// Waits for the stream, and says what came of its work.
+    fn finish(self) -> Result<()> {
+        let waited = self.0.synchronize();
+        let finished = match &waited {
+            Ok(()) => true,
+            // A panic is reported after all work is complete; on a lost context nothing runs any more.
+            Err(error) => error.is_asynchronous(),
+        };
+        if finished {
+            std::mem::forget(self);
+        }
+        waited
+    }
+}
+
+/// The streams that were entered in a scope beside its own. They are waited for when it is dropped.
+#[derive(Debug, Default)]
+struct Entered<'env> {
+    streams: Mutex<Vec<&'env Stream>>,
+}
+
+impl Entered<'_> {
+    /// Waits for all streams, and returns the first error.
+    fn finish(&self) -> Result<()> {
+        let streams = std::mem::take(&mut *self.streams.lock());
+        // All are to be waited for on the way out, whatever comes of one of them.
+        let waits: Vec<_> = streams.into_iter().map(WaitOnDrop).collect();
+        waits.into_iter().map(WaitOnDrop::finish).fold(Ok(()), Result::and)
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        let _ = self.finish();
+    }
+}
 
 impl Drop for WaitOnDrop<'_> {
     fn drop(&mut self) {
@@ -28,7 +71,7 @@ impl Drop for WaitOnDrop<'_> {
 
 impl Stream {
     /// Runs `body`, in which copies may borrow plain host memory, and waits for this stream on every way out, a panic
-    /// included, before the borrows end.
+    /// included, before the borrows end. Other streams are [entered](StreamScope::on) in it.
     ///
     /// ```
     /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
@@ -55,20 +98,20 @@ impl Stream {
                 .with_hint("signal another thread, and wait there"));
         }
         self.refuse_while_capturing(operation)?;
+        let entered = Entered::default();
         let wait = WaitOnDrop(self);
-        let scope = StreamScope { stream: self, scope: PhantomData, environment: PhantomData };
-        let result = body(&scope);
-        let waited = self.synchronize();
-        let finished = match &waited {
-            Ok(()) => true,
-            // A panic is reported after all work is complete; on a lost context nothing runs any more.
-            Err(error) => error.is_asynchronous(),
+        let scope = StreamScope {
+            stream: self,
+            entered: &entered,
+            thread: std::thread::current().id(),
+            scope: PhantomData,
+            environment: PhantomData,
         };
-        if finished {
-            std::mem::forget(wait);
-        }
+        let result = body(&scope);
+        let waited = wait.finish();
+        let others = entered.finish();
         let value = result?;
-        waited.map(|()| value)
+        waited.and(others).map(|()| value)
     }
 }
 
@@ -109,36 +152,97 @@ impl Stream {
     }
 }
 
+/// A stream that was entered in a scope, which waits for it too. See [`StreamScope::on`].
+#[derive(Clone, Copy, Debug)]
+pub struct ScopedStream<'scope, 'env: 'scope> {
+    stream: &'scope Stream,
+    /// Invariant in both, as the scope is.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    environment: PhantomData<&'env mut &'env ()>,
+}
+
 impl<'scope, 'env> StreamScope<'scope, 'env> {
-    /// The scope's stream.
-    pub fn stream(&self) -> &'scope Stream {
-        self.stream
-    }
-
-    /// Copies from host memory that the scope borrows, in stream order, without waiting for the copy.
+    /// Enters another stream: the scope waits for it too on every way out, for each of its streams even if one fails, and
+    /// copies there may borrow host memory as well. It may be of another context, device or driver. Entering a stream again
+    /// is fine.
+    ///
+    /// ```
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// let (left, right) = (context.create_stream()?, context.create_stream()?);
+    /// let source = [1u8, 2, 3, 4];
+    /// let (mut first, mut second) = (left.allocate_zeroed::<u8>(2)?, right.allocate_zeroed::<u8>(2)?);
+    /// left.sync_scope(|scope| {
+    ///     scope.copy_from_host(&mut first, &source[..2])?;
+    ///     scope.on(&right)?.copy_from_host(&mut second, &source[2..])
+    /// })?;
+    /// assert_eq!(right.download(&second)?, [3, 4]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`Stream::copy_from_host`].
-    pub fn copy_from_host<'d, T: Pod>(
-        &self,
-        destination: impl Into<BufferSliceMut<'d, T>>,
-        source: &'env [T],
-    ) -> Result<()> {
-        // SAFETY: the source is borrowed for the environment's life, and the scope waits before that ends.
-        unsafe { self.stream.copy_from_host_unchecked(destination, source) }
-    }
-
-    /// Copies to host memory that the scope borrows, in stream order, without waiting for the copy.
-    ///
-    /// # Errors
-    /// As [`Stream::copy_to_host`].
-    pub fn copy_to_host<'s, T: Pod>(
-        &self,
-        destination: &'env mut [T],
-        source: impl Into<BufferSlice<'s, T>>,
-    ) -> Result<()> {
-        // SAFETY: the destination is borrowed exclusively for the environment's life, and the scope waits before that
-        // ends.
-        unsafe { self.stream.copy_to_host_unchecked(destination, source) }
+    /// 900 while the stream captures, 800 inside of a host function, and 400 for the default stream of a thread other than
+    /// the scope's; the stream is not entered then.
+    pub fn on(&self, stream: &'env Stream) -> Result<ScopedStream<'scope, 'env>> {
+        let operation = "entering a stream in a scope";
+        stream.refuse_while_capturing(operation)?;
+        if stream.as_raw().is_per_thread() && std::thread::current().id() != self.thread {
+            let message = "the scope ends on another thread, which cannot wait for this thread's default stream";
+            return Err(Error::argument(Status::INVALID_HANDLE, operation, message)
+                .with_hint("enter a scope of its own on this thread")
+                .at(stream.core().place()));
+        }
+        let mut streams = self.entered.streams.lock();
+        if stream != self.stream && !streams.contains(&stream) {
+            streams.push(stream);
+        }
+        Ok(ScopedStream { stream, scope: PhantomData, environment: PhantomData })
     }
 }
+
+/// What can be queued on any stream of a scope. Each is borrowed until the scope has waited for it.
+macro_rules! scoped_work {
+    ($scoped:ident) => {
+        impl<'scope, 'env> $scoped<'scope, 'env> {
+            /// The stream.
+            pub fn stream(&self) -> &'scope Stream {
+                self.stream
+            }
+
+            /// Copies from host memory that the scope borrows, in stream order, without waiting for the copy.
+            ///
+            /// # Errors
+            /// As [`Stream::copy_from_host`]; 900 when the stream captures meanwhile, or a capture uses the buffer.
+            pub fn copy_from_host<'d, T: Pod>(
+                &self,
+                destination: impl Into<BufferSliceMut<'d, T>>,
+                source: &'env [T],
+            ) -> Result<()> {
+                let destination = destination.into();
+                self.stream.refuse_while_capturing("copying")?;
+                destination.allocation().refuse_captured(self.stream.core(), "copying")?;
+                // SAFETY: the source is borrowed for the environment's life, and the scope waits before that ends.
+                unsafe { self.stream.copy_from_host_unchecked(destination, source) }
+            }
+
+            /// Copies to host memory that the scope borrows, in stream order, without waiting for the copy.
+            ///
+            /// # Errors
+            /// As [`Stream::copy_to_host`]; 900 when the stream captures meanwhile, or a capture uses the buffer.
+            pub fn copy_to_host<'s, T: Pod>(
+                &self,
+                destination: &'env mut [T],
+                source: impl Into<BufferSlice<'s, T>>,
+            ) -> Result<()> {
+                let source = source.into();
+                self.stream.refuse_while_capturing("copying")?;
+                source.allocation().refuse_captured(self.stream.core(), "copying")?;
+                // SAFETY: the destination is borrowed exclusively for the environment's life, and the scope waits before
+                // that ends.
+                unsafe { self.stream.copy_to_host_unchecked(destination, source) }
+            }
+        }
+    };
+}
+
+scoped_work!(StreamScope);
+scoped_work!(ScopedStream);
