@@ -15,6 +15,7 @@ mod interest;
 mod lanes;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod outstanding;
 mod pace;
 mod pipeline;
 mod point;
@@ -30,6 +31,7 @@ pub use future::Completion;
 pub use pipeline::Pipeline;
 
 pub(crate) use context_part::ContextCompletion;
+pub(crate) use outstanding::Outstanding;
 pub(crate) use point::StreamCompletion;
 pub(crate) use record::RecordSlot;
 

@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::event::Event;
 use crate::graph::ConditionalSetter;
 use crate::reaper;
+use crate::staging::StagingCache;
 use crate::stream::{Stream, StreamCore};
 use crate::trace;
 use anabranch_hal::{ContextFlags, ContextHandle, Driver, EventFlags, FunctionHandle, MemoryInfo, Status, StreamFlags};
@@ -31,6 +32,7 @@ pub(crate) struct ContextCore {
     /// Streams that may still have work in flight, for whoever must outlast all of it (modules).
     streams: Mutex<Vec<Weak<StreamCore>>>,
     completion: ContextCompletion,
+    staging: StagingCache,
     conditional_setter: ConditionalSetter,
 }
 
@@ -62,6 +64,7 @@ impl Context {
             owned,
             streams: Mutex::new(Vec::new()),
             completion: ContextCompletion::default(),
+            staging: StagingCache::default(),
             conditional_setter: ConditionalSetter::default(),
         };
         Self { core: Arc::new(core) }
@@ -207,6 +210,11 @@ impl ContextCore {
         &self.completion
     }
 
+    /// Its pinned memory for transfers.
+    pub(crate) fn staging(&self) -> &StagingCache {
+        &self.staging
+    }
+
     #[inline(always)]
     pub(crate) fn handle(&self) -> ContextHandle {
         self.handle
@@ -274,6 +282,7 @@ impl Drop for ContextCore {
         let device = self.device.clone();
         let leftovers = self.completion.close();
         let setter = self.conditional_setter.take();
+        let staging = self.staging.close();
         reaper::later(move || {
             if let Some(module) = setter {
                 // SAFETY: graphs keep their context, so none is left that could launch from the module.
@@ -290,6 +299,10 @@ impl Drop for ContextCore {
                 // SAFETY: the memory was the context's own, and nobody is left to read it. The call waits for work that is
                 // still to write there.
                 let _ = unsafe { driver.free_pinned(handle, page as *mut u8) };
+            }
+            for block in staging {
+                // SAFETY: blocks in use keep the context, so nobody uses these.
+                let _ = unsafe { driver.free_pinned(handle, block.pointer()) };
             }
             // SAFETY: everything made in the context kept it alive, so nothing of it is left, and the share is given
             // back, or the context destroyed, exactly once.

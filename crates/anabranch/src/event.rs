@@ -49,6 +49,10 @@ impl RawEvent {
         Ok(Self { context: context.clone(), handle })
     }
 
+    pub(crate) fn context(&self) -> &Arc<ContextCore> {
+        &self.context
+    }
+
     #[inline(always)]
     pub(crate) fn handle(&self) -> EventHandle {
         self.handle

@@ -156,8 +156,10 @@ impl Stream {
     ///
     /// The arguments are a tuple: `&buffer` or a [`BufferSlice`](crate::BufferSlice) for memory that the kernel reads,
     /// `&mut buffer` or a [`BufferSliceMut`](crate::BufferSliceMut) for memory that it writes, and plain numbers, a
-    /// [`Scalar`] or a [`DevicePointer`](crate::DevicePointer) by value. Their number and sizes are checked, their
-    /// memory is ordered between streams, and it outlives the launch. CuPy and Warp call this a kernel call, Mojo
+    /// [`Scalar`] or a [`DevicePointer`](crate::DevicePointer) by value. A buffer by value is memory that the kernel writes,
+    /// one in [`Reads`](crate::Reads) memory that it reads; both are dropped, and so freed behind the launch, unless
+    /// [`launch_async`](Self::launch_async) gives them back. Number and sizes are checked, memory is ordered between
+    /// streams, and it outlives the launch. CuPy and Warp call this a kernel call, Mojo
     /// `enqueue_function`. Follows the Driver API's group *Execution Control*.
     ///
     /// # Safety
@@ -175,6 +177,21 @@ impl Stream {
         kernel: &Kernel,
         config: &LaunchConfig,
         arguments: A,
+    ) -> Result<()> {
+        // SAFETY: the caller's word. What is owned by the arguments is dropped behind the launch.
+        unsafe { self.launch_with(kernel, config, &arguments) }
+    }
+
+    /// As [`launch`](Self::launch), for who keeps the arguments.
+    ///
+    /// # Safety
+    /// As `launch`.
+    #[inline(always)]
+    pub(crate) unsafe fn launch_with<A: KernelArguments>(
+        &self,
+        kernel: &Kernel,
+        config: &LaunchConfig,
+        arguments: &A,
     ) -> Result<()> {
         let operation = "launching a kernel";
         let core = self.core();

@@ -18,6 +18,7 @@
 //! * [`Instance`], [`Device`], [`Context`]: what there is.
 //! * [`Stream`], [`Event`]: work in order, and order between streams.
 //! * [`Completion`], [`Enqueued`], [`Pipeline`]: work awaited by tasks, on any executor.
+//! * [`Upload`], [`Download`], [`Stream::copy_async`], [`Stream::launch_async`]: work that owns what it uses until it is over.
 //! * [`Stream::capture`], [`Graph`], [`ExecutableGraph`]: work described once, and launched many times.
 //! * [`Buffer`], [`PinnedBuffer`], [`ManagedBuffer`], [`MemoryPool`]: memory that safe code cannot free, move or race
 //!   while queued work uses it.
@@ -65,7 +66,9 @@ mod kernel;
 mod memory;
 mod module;
 pub mod other_libraries;
+mod owned;
 mod reaper;
+mod staging;
 mod stream;
 mod trace;
 mod uses;
@@ -92,6 +95,7 @@ pub use memory::{
     StreamScope, Volume, VolumeMut,
 };
 pub use module::{DualModule, Module};
+pub use owned::{Download, OwnedBuffer, Reads, Upload};
 pub use reaper::flush_deferred_drops;
 pub use stream::{BorrowedStream, CurrentStreamGuard, Signal, Stream, WaitCondition, WaitTarget};
 

@@ -6,6 +6,7 @@ mod copy;
 mod copy_3d;
 mod fill;
 mod host_access;
+mod host_async;
 mod managed;
 mod pinned;
 mod pool;

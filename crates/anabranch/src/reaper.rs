@@ -4,6 +4,7 @@
 //! idle. Both are handed to one background thread of the process, which first waits, by asking and never by blocking,
 //! until the events that guard the work are complete, and until there is nothing for a blocking call to wait for.
 
+use crate::completion::Outstanding;
 use crate::context::ContextCore;
 use crate::event::RawEvent;
 use crate::host_work;
@@ -16,6 +17,8 @@ type Action = Box<dyn FnOnce() + Send>;
 
 struct Job {
     after: Vec<Arc<RawEvent>>,
+    /// Work that was awaited by a future.
+    after_work: Option<Arc<Outstanding>>,
     /// A context in which the action may block until all work is done, and since when only that is waited for.
     blocks_in: Option<Arc<ContextCore>>,
     waiting_since: Option<Instant>,
@@ -23,12 +26,22 @@ struct Job {
 }
 
 impl Job {
+    /// An action that waits for nothing.
+    fn new(action: impl FnOnce() + Send + 'static) -> Self {
+        let action = Box::new(action);
+        Self { after: Vec::new(), after_work: None, blocks_in: None, waiting_since: None, action }
+    }
+
     /// Whether it is time for the action.
     fn is_due(&mut self) -> bool {
         if !self.after.iter().all(|event| event.is_over()) {
             return false;
         }
         self.after.clear();
+        if self.after_work.as_ref().is_some_and(|work| !work.is_over()) {
+            return false;
+        }
+        self.after_work = None;
         let Some(context) = &self.blocks_in else { return true };
         // A driver may hold a lock while it blocks, and so hold up other threads, even the one that is to end the
         // waiting. So the action waits for a moment when there is nothing to wait for; but a context that is never
@@ -54,12 +67,17 @@ pub(crate) fn now_or_later(action: impl FnOnce() + Send + 'static) {
 
 /// Does `action` on the reaper's thread.
 pub(crate) fn later(action: impl FnOnce() + Send + 'static) {
-    hand_over(Job { after: Vec::new(), blocks_in: None, waiting_since: None, action: Box::new(action) });
+    hand_over(Job::new(action));
 }
 
 /// Does `action` on the reaper's thread when all of the events are complete.
 pub(crate) fn after(events: Vec<Arc<RawEvent>>, action: impl FnOnce() + Send + 'static) {
-    hand_over(Job { after: events, blocks_in: None, waiting_since: None, action: Box::new(action) });
+    hand_over(Job { after: events, ..Job::new(action) });
+}
+
+/// Does `action` on the reaper's thread when the work is over.
+pub(crate) fn after_work(work: Arc<Outstanding>, action: impl FnOnce() + Send + 'static) {
+    hand_over(Job { after_work: Some(work), ..Job::new(action) });
 }
 
 /// Does `action`, which may block until the context is idle, on the reaper's thread when all of the events are complete.
@@ -68,8 +86,7 @@ pub(crate) fn blocking_after(
     context: &Arc<ContextCore>,
     action: impl FnOnce() + Send + 'static,
 ) {
-    let blocks_in = Some(context.clone());
-    hand_over(Job { after: events, blocks_in, waiting_since: None, action: Box::new(action) });
+    hand_over(Job { after: events, blocks_in: Some(context.clone()), ..Job::new(action) });
 }
 
 /// Keeps what the reaper's thread does with a driver from spoiling captures of other threads: it frees only what no capture
@@ -94,6 +111,9 @@ fn hand_over(job: Job) {
         job.after.iter().for_each(|event| {
             let _ = event.synchronize();
         });
+        while job.after_work.as_ref().is_some_and(|work| !work.is_over()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         (job.action)();
     }
 }

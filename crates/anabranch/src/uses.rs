@@ -89,14 +89,19 @@ impl Uses {
         for event in self.checkpoints(access)? {
             event.synchronize()?;
         }
-        // Whoever may call this with `access` has borrowed the memory so that no conflicting use was added meanwhile.
+        self.forget(access);
+        Ok(())
+    }
+
+    /// Forgets the uses that conflict with `access`, which are complete. Whoever may call this has borrowed the memory so that
+    /// none was added meanwhile.
+    pub(crate) fn forget(&self, access: Access) {
         let mut list = self.list.lock();
         list.writer = None;
         if access == Access::Write {
             list.readers.clear();
         }
         self.sole.store(list.sole(), Ordering::Release);
-        Ok(())
     }
 
     /// Whether the host may use the memory at this moment.

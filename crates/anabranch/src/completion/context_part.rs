@@ -9,7 +9,7 @@ use super::registry::Registry;
 use super::spin;
 use crate::context::{Context, ContextCore};
 use crate::error::{Result, ResultExt};
-use anabranch_hal::{BackendKind, Capabilities, EventFlags, EventHandle};
+use anabranch_hal::{BackendKind, Capabilities, EventFlags, EventHandle, Failure};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -121,14 +121,21 @@ impl ContextCompletion {
         let asked = match self.pulse.get() {
             // SAFETY: the event is destroyed when the context ends.
             Some(&event) => unsafe { context.driver().event_query(context.handle(), event) },
-            // SAFETY: the context's handle is live as long as its core. Only the reactor calls this, so that no second
-            // event is made.
-            None => unsafe { context.driver().event_create(context.handle(), EventFlags::DISABLE_TIMING) }
-                .map(|event| _ = self.pulse.set(event)),
+            None => self.create_pulse(context),
         };
         match asked {
             Err(failure) if failure.status.is_sticky() => Err(failure).during(super::OPERATION, || context.place()),
             _ => Ok(()),
+        }
+    }
+
+    fn create_pulse(&self, context: &ContextCore) -> Result<(), Failure> {
+        // SAFETY: the context's handle is live as long as its core.
+        let event = unsafe { context.driver().event_create(context.handle(), EventFlags::DISABLE_TIMING) }?;
+        match self.pulse.set(event) {
+            Ok(()) => Ok(()),
+            // SAFETY: another thread was quicker, so that nobody else has this event.
+            Err(event) => unsafe { context.driver().event_destroy(context.handle(), event) },
         }
     }
 

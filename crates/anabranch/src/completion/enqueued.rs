@@ -13,7 +13,7 @@ use std::task::{Context as TaskContext, Poll, ready};
 /// [`Stream::enqueue_async`](crate::Stream::enqueue_async).
 ///
 /// It is as [`Completion`] is, but has its value only once: polled again, it answers the error that it ended with, or else
-/// 401. Dropping it drops the value.
+/// 401. Dropping it drops the value, and so does an error; buffers are freed in stream order.
 #[must_use = "a future says nothing unless it is awaited"]
 pub struct Enqueued<T> {
     completion: Completion,

@@ -1,11 +1,12 @@
 //! The future of work being complete.
 
 use super::interest::{Interest, Point, Standing};
+use super::outstanding::Outstanding;
 use super::point::Awaited;
 use super::reactor;
 use super::registry::Registry;
 use crate::capture::unprohibited;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::host_work;
 use crate::reaper;
 use crate::stream::StreamCore;
@@ -50,6 +51,28 @@ impl Completion {
             Ok(awaited) => Self { stage: Stage::Fresh(awaited), checked, told: false },
             Err(error) => Self { stage: Stage::Over(Err(error)), checked: None, told: false },
         }
+    }
+
+    /// One that has failed already.
+    pub(crate) fn failed(error: Error) -> Self {
+        Self::new(Err(error), None)
+    }
+
+    /// Gives the waiting up. Returns what was waited for, unless that is known already to be over.
+    pub(crate) fn abandon(&mut self) -> Option<Outstanding> {
+        match std::mem::replace(&mut self.stage, Stage::Over(Ok(()))) {
+            Stage::Fresh(awaited) => Some(Outstanding::Unasked(awaited)),
+            Stage::Waiting { interest, reactor } => {
+                give_up(&interest, &reactor);
+                Some(Outstanding::Asked(interest))
+            }
+            Stage::Over(_) => None,
+        }
+    }
+
+    /// Whether the result is known.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over(_))
     }
 
     fn finish(&mut self, result: Result<()>) -> Poll<Result<()>> {
@@ -147,6 +170,15 @@ fn drop_waker(waker: Option<Waker>) {
     }
 }
 
+/// Nobody waits any more.
+fn give_up(interest: &Interest<Awaited>, reactor: &Registry<Awaited>) {
+    let (registered, waker) = interest.give_up();
+    if registered {
+        reactor.note_given_up();
+    }
+    drop_waker(waker);
+}
+
 impl Future for Completion {
     type Output = Result<()>;
 
@@ -179,11 +211,7 @@ impl FusedFuture for Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         if let Stage::Waiting { interest, reactor } = &self.stage {
-            let (registered, waker) = interest.give_up();
-            if registered {
-                reactor.note_given_up();
-            }
-            drop_waker(waker);
+            give_up(interest, reactor);
         }
     }
 }

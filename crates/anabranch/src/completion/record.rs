@@ -129,6 +129,16 @@ impl RecordSlot {
     }
 }
 
+impl Completion {
+    /// A future of what `event` has captured. It captures nothing else as long as somebody holds it.
+    pub(crate) fn of_checkpoint(event: Arc<RawEvent>) -> Self {
+        let context = event.context().clone();
+        let source = Mutex::new(Source::Event(event));
+        let record = AwaitedRecord { context, source, history: WaitHistory::default() };
+        Self::new(Ok(Awaited::Record(Arc::new(record))), None)
+    }
+}
+
 impl Event {
     /// A future that is ready when the work is complete that the event has captured last, whatever it captures later by
     /// [`record`](Self::record). A graph that records the event when it is launched, and a record through the driver's

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::memory::{Allocation, Buffer, BufferSlice, BufferSliceMut, ManagedBuffer, PinnedBuffer};
+use crate::owned::{OwnedBuffer, Reads};
 use crate::stream::Stream;
 use anabranch_hal::{Access, DeclaredRange, DevicePointer};
 use bytemuck::{NoUninit, Pod};
@@ -88,6 +89,23 @@ macro_rules! scalar_arguments {
 
 scalar_arguments! { u8 i8 u16 i16 u32 i32 u64 i64 usize isize f32 f64 bool DevicePointer }
 
+impl<B: OwnedBuffer> Reads<B> {
+    #[inline(always)]
+    fn allocation(&self) -> &Arc<Allocation> {
+        self.0.whole().allocation()
+    }
+
+    #[inline(always)]
+    fn byte_len(&self) -> usize {
+        self.0.whole().byte_len()
+    }
+
+    #[inline(always)]
+    fn device_pointer(&self) -> DevicePointer {
+        self.0.whole().device_pointer()
+    }
+}
+
 macro_rules! memory_arguments {
     ($(<$($lifetime:lifetime,)? $element:ident> $argument:ty, $access:ident;)*) => { $(
         impl<$($lifetime,)? $element: Pod> Sealed for $argument {
@@ -128,6 +146,12 @@ memory_arguments! {
     <'a, T> &'a mut PinnedBuffer<T>, Write;
     <'a, T> &'a ManagedBuffer<T>, Read;
     <'a, T> &'a mut ManagedBuffer<T>, Write;
+    <T> Buffer<T>, Write;
+    <T> PinnedBuffer<T>, Write;
+    <T> ManagedBuffer<T>, Write;
+    <T> Reads<Buffer<T>>, Read;
+    <T> Reads<PinnedBuffer<T>>, Read;
+    <T> Reads<ManagedBuffer<T>>, Read;
 }
 
 /// The arguments of a launch: a tuple of up to sixteen [`KernelArgument`]s.

@@ -1,0 +1,181 @@
+//! Operations that own what they use until it is no longer used, as futures.
+
+mod memory;
+mod on_host;
+mod transfer;
+
+pub use memory::{OwnedBuffer, Reads};
+pub use transfer::{Download, Upload};
+
+use crate::completion::Enqueued;
+use crate::error::Result;
+use crate::kernel::{Kernel, KernelArguments, LaunchConfig};
+use crate::memory::{BufferSlice, FillElement, require_equal_lengths};
+use crate::stream::Stream;
+use bytemuck::Pod;
+
+impl Stream {
+    /// Allocates in the order of this stream, and copies `source` there: [`upload`](Self::upload) for tasks. The future
+    /// gives the buffer when the copy is complete.
+    ///
+    /// The elements are copied to pinned staging memory before this returns, so `source` is not needed any longer, and the
+    /// copy from there is queued. Nothing waits for the device. The context keeps staging memory for use again; where it has
+    /// none of that size, pinning some takes long and may block: see
+    /// [`Context::reserve_staging`](crate::Context::reserve_staging). Dropping the future frees the buffer in stream order.
+    ///
+    /// ```
+    /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
+    /// # futures::executor::block_on(async {
+    /// let buffer = stream.upload_async(vec![1u32, 2, 3]).await?;
+    /// assert_eq!(stream.download_async(&buffer).await?, [1, 2, 3]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// # })?;
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The future's: 2 when there is not enough memory, on the device or that can be pinned; 900 while the stream captures;
+    /// else as [`checked_completion_future`](Self::checked_completion_future).
+    pub fn upload_async<T: Pod>(&self, source: impl AsRef<[T]>) -> Upload<T> {
+        Upload::queue(self, source.as_ref())
+    }
+
+    /// Copies to a new vector: [`download`](Self::download) for tasks. The future gives the vector when the copy is
+    /// complete.
+    ///
+    /// The copy is queued before this returns, by way of pinned staging memory as in [`upload_async`](Self::upload_async), so
+    /// the source can be written or dropped at once: that comes behind the copy. The task that is given the vector copies
+    /// the elements there from the staging memory; who wants to spare that has a
+    /// [`PinnedBuffer`](crate::PinnedBuffer), [`copy_async`](Self::copy_async), and
+    /// [`as_slice_async`](crate::PinnedBuffer::as_slice_async).
+    ///
+    /// ```
+    /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
+    /// # futures::executor::block_on(async {
+    /// let buffer = stream.upload(&[1u32, 2, 3])?;
+    /// let tail = stream.download_async(buffer.slice(1..)?);
+    /// drop(buffer);
+    /// assert_eq!(tail.await?, [2, 3]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// # })?;
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The future's: 2 when there is not enough memory that can be pinned; 400 when the source is of another context; 900
+    /// while the stream captures; else as [`checked_completion_future`](Self::checked_completion_future).
+    pub fn download_async<'b, T: Pod>(&self, source: impl Into<BufferSlice<'b, T>>) -> Download<T> {
+        Download::queue(self, source.into())
+    }
+
+    /// Copies one buffer to another of the same length, and gives both back when the copy is complete. Each may be a
+    /// [`Buffer`](crate::Buffer), a [`PinnedBuffer`](crate::PinnedBuffer) or a [`ManagedBuffer`](crate::ManagedBuffer).
+    /// Nothing waits, not even where [`copy`](Self::copy) would because both are pinned: then a thread of the driver's
+    /// copies, in stream order.
+    ///
+    /// Dropping the future drops both buffers, which are freed behind the copy. If the copy is refused they are dropped
+    /// too.
+    ///
+    /// ```
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// # let stream = context.create_stream()?;
+    /// # futures::executor::block_on(async {
+    /// let (target, source) = (context.allocate_pinned::<u8>(3)?, stream.upload_async([1, 2, 3]).await?);
+    /// let (target, _source) = stream.copy_async(target, source).await?;
+    /// assert_eq!(target.as_slice()?, [1, 2, 3]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// # })?;
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The future's: as [`copy`](Self::copy) and [`enqueue_async`](Self::enqueue_async).
+    pub fn copy_async<D, S>(&self, destination: D, source: S) -> Enqueued<(D, S)>
+    where
+        D: OwnedBuffer,
+        S: OwnedBuffer<Element = D::Element>,
+    {
+        let mut destination = destination;
+        self.enqueue_async(move |stream| {
+            let (to, from) = (destination.whole_mut(), source.whole());
+            to.allocation().refuse_captured(stream.core(), "copying")?;
+            from.allocation().refuse_captured(stream.core(), "copying")?;
+            if to.allocation().is_pinned() && from.allocation().is_pinned() {
+                require_equal_lengths(to.len(), from.len())?;
+                on_host::copy(stream, to, from)?;
+            } else {
+                stream.copy(to, from)?;
+            }
+            Ok((destination, source))
+        })
+    }
+
+    /// Sets every element of the buffer to `value`, and gives it back when that is complete. Dropping the future drops the
+    /// buffer, which is freed behind the fill; so does an error.
+    ///
+    /// # Errors
+    /// The future's: as [`fill`](Self::fill) and [`enqueue_async`](Self::enqueue_async).
+    pub fn fill_async<B>(&self, buffer: B, value: B::Element) -> Enqueued<B>
+    where
+        B: OwnedBuffer<Element: FillElement>,
+    {
+        let mut buffer = buffer;
+        self.enqueue_async(move |stream| {
+            buffer.whole().allocation().refuse_captured(stream.core(), "filling")?;
+            stream.fill(buffer.whole_mut(), value)?;
+            Ok(buffer)
+        })
+    }
+
+    /// [Launches](Self::launch) a kernel, and gives the arguments back when it is complete. Buffers among them by value are
+    /// memory that the kernel writes; those that it only reads are given as [`Reads`]. Arguments that borrow stay borrowed
+    /// until the future is dropped.
+    ///
+    /// Dropping the future drops the arguments, whose buffers are freed behind the launch; so does an error.
+    ///
+    /// ```
+    /// use anabranch::{DualModule, HostFunction, LaunchConfig, Reads};
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// # let stream = context.create_stream()?;
+    /// let double = HostFunction::new("double", &[8, 8], |block, arguments| {
+    ///     let (from, to) = (arguments.slice::<f32>(0), arguments.slice::<f32>(1));
+    ///     block.phase(|thread, _| to.set(thread.global_x(), 2.0 * from.get(thread.global_x())));
+    /// });
+    /// let kernel = DualModule::new().host_function(double).load(&context)?.kernel("double")?;
+    /// # futures::executor::block_on(async {
+    /// let (from, to) = (stream.upload_async([1.0f32, 2.0]).await?, stream.allocate_zeroed::<f32>(2)?);
+    /// // SAFETY: the kernel reads and writes two elements, one each thread.
+    /// let launched = unsafe { stream.launch_async(&kernel, &LaunchConfig::new(1, 2), (Reads(from), to)) };
+    /// let (Reads(from), to) = launched.await?;
+    /// assert_eq!(stream.download_async(&to).await?, [2.0, 4.0]);
+    /// # drop(from);
+    /// # Ok::<(), anabranch::Error>(())
+    /// # })?;
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Safety
+    /// As [`launch`](Self::launch).
+    ///
+    /// # Errors
+    /// The future's: as [`launch`](Self::launch) and [`enqueue_async`](Self::enqueue_async).
+    pub unsafe fn launch_async<A: KernelArguments>(
+        &self,
+        kernel: &Kernel,
+        config: &LaunchConfig,
+        arguments: A,
+    ) -> Enqueued<A> {
+        self.enqueue_async(move |stream| -> Result<A> {
+            let mut captured = Ok(());
+            arguments.for_each_use(&mut |used| {
+                if captured.is_ok() {
+                    captured = used.memory.refuse_captured(stream.core(), "launching a kernel");
+                }
+            });
+            captured?;
+            // SAFETY: the caller's word.
+            unsafe { stream.launch_with(kernel, config, &arguments) }?;
+            Ok(arguments)
+        })
+    }
+}

@@ -1,0 +1,220 @@
+//! Transfers from and to plain memory by way of staging memory.
+
+use super::on_host;
+use crate::completion::Completion;
+use crate::error::{Error, Result};
+use crate::memory::{Buffer, BufferSlice};
+use crate::staging::StagingBlock;
+use crate::stream::Stream;
+use anabranch_hal::Status;
+use bytemuck::Pod;
+use futures_core::FusedFuture;
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll, ready};
+
+const OPERATION: &str = "transferring";
+
+/// Staging memory, and the work that uses it.
+struct Transfer {
+    completion: Completion,
+    /// `None` where nothing is transferred, or no more.
+    block: Option<StagingBlock>,
+    terminated: bool,
+}
+
+impl Transfer {
+    /// Waits for the work that was just queued, which uses the block.
+    fn new(stream: &Stream, block: Option<StagingBlock>) -> Self {
+        let completion = stream.checked_completion_future();
+        // If it is not known when the work is over, the block is not used again.
+        let block = block.filter(|_| !completion.is_over());
+        Self { completion, block, terminated: false }
+    }
+
+    fn failed(error: Error) -> Self {
+        Self { completion: Completion::failed(error), block: None, terminated: false }
+    }
+
+    /// Gives, when the work is complete, what `finish` makes of the block, if there is one.
+    fn poll<R>(
+        &mut self,
+        task: &mut TaskContext<'_>,
+        finish: impl FnOnce(Option<&StagingBlock>) -> Result<R>,
+    ) -> Poll<Result<R>> {
+        let result = ready!(Pin::new(&mut self.completion).poll(task));
+        self.terminated = true;
+        let block = self.block.take();
+        Poll::Ready(result.and_then(|()| {
+            let result = finish(block.as_ref());
+            if let Some(block) = block {
+                block.give_back();
+            }
+            result
+        }))
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take()
+            && let Some(work) = self.completion.abandon()
+        {
+            block.give_back_after(work);
+        }
+    }
+}
+
+/// The result was given out before.
+#[cold]
+fn given_out() -> Error {
+    Error::argument(Status::ILLEGAL_STATE, OPERATION, "the result was given out before")
+        .with_hint("do not poll a future again when it was ready")
+}
+
+/// A block for so many elements, and where they are in it, or none where there is nothing to transfer.
+fn stage<T: Pod>(stream: &Stream, length: usize) -> Result<Option<(StagingBlock, *mut T)>> {
+    let bytes = crate::memory::byte_size::<T>(length, OPERATION)?;
+    if bytes == 0 {
+        return Ok(None);
+    }
+    let block = StagingBlock::take(stream.core().context(), bytes)?;
+    match block.pointer::<T>(length) {
+        Ok(pointer) => Ok(Some((block, pointer))),
+        Err(error) => {
+            block.give_back();
+            Err(error)
+        }
+    }
+}
+
+/// A future that gives a buffer when what was uploaded is there. See [`Stream::upload_async`](crate::Stream::upload_async).
+///
+/// It is as [`Completion`] is, but has its buffer only once: polled again, it answers the error that it ended with, or else
+/// 401. Dropping it frees the buffer behind the copy.
+#[must_use = "a future says nothing unless it is awaited"]
+pub struct Upload<T> {
+    transfer: Transfer,
+    buffer: Option<Buffer<T>>,
+}
+
+/// Nothing of it is pinned.
+impl<T> Unpin for Upload<T> {}
+
+impl<T: Pod> Upload<T> {
+    pub(super) fn queue(stream: &Stream, source: &[T]) -> Self {
+        match Self::queue_copy(stream, source) {
+            Ok((block, buffer)) => Self { transfer: Transfer::new(stream, block), buffer: Some(buffer) },
+            Err(error) => Self { transfer: Transfer::failed(error), buffer: None },
+        }
+    }
+
+    fn queue_copy(stream: &Stream, source: &[T]) -> Result<(Option<StagingBlock>, Buffer<T>)> {
+        stream.refuse_while_capturing("uploading")?;
+        // SAFETY: whatever else is done with the buffer comes behind the copy. If that is not queued, nobody gets the buffer.
+        let mut buffer = unsafe { stream.allocate_uninitialized(source.len()) }?;
+        let Some((block, pointer)) = stage::<T>(stream, source.len())? else { return Ok((None, buffer)) };
+        // SAFETY: the block has room for so many elements, and is used by nobody else.
+        unsafe { pointer.copy_from_nonoverlapping(source.as_ptr(), source.len()) };
+        // SAFETY: the elements were just written.
+        let staged = unsafe { std::slice::from_raw_parts(pointer, source.len()) };
+        // SAFETY: the block is freed, or had by somebody else, only when the copy is over.
+        unsafe { stream.copy_from_host_unchecked(&mut buffer, staged) }?;
+        Ok((Some(block), buffer))
+    }
+}
+
+impl<T> Future for Upload<T> {
+    type Output = Result<Buffer<T>>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Result<Buffer<T>>> {
+        let this = &mut *self;
+        let result = ready!(this.transfer.poll(task, |_| Ok(())));
+        let buffer = this.buffer.take();
+        Poll::Ready(result.and_then(|()| buffer.ok_or_else(given_out)))
+    }
+}
+
+impl<T> FusedFuture for Upload<T> {
+    fn is_terminated(&self) -> bool {
+        self.transfer.terminated
+    }
+}
+
+impl<T> fmt::Debug for Upload<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Upload({:?})", self.transfer.completion)
+    }
+}
+
+/// A future that gives the elements of a buffer. See [`Stream::download_async`](crate::Stream::download_async).
+///
+/// It is as [`Completion`] is, but has its vector only once: polled again, it answers the error that it ended with, or else
+/// 401.
+#[must_use = "a future says nothing unless it is awaited"]
+pub struct Download<T> {
+    transfer: Transfer,
+    /// How many elements there are, until they were given out.
+    length: Option<usize>,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: Pod> Download<T> {
+    pub(super) fn queue(stream: &Stream, source: BufferSlice<'_, T>) -> Self {
+        let length = Some(source.len());
+        let transfer = match Self::queue_copy(stream, source) {
+            Ok(block) => Transfer::new(stream, block),
+            Err(error) => Transfer::failed(error),
+        };
+        Self { transfer, length, element: PhantomData }
+    }
+
+    fn queue_copy(stream: &Stream, source: BufferSlice<'_, T>) -> Result<Option<StagingBlock>> {
+        let operation = "downloading";
+        stream.refuse_while_capturing(operation)?;
+        source.allocation().require_context(stream.core(), operation)?;
+        source.allocation().refuse_captured(stream.core(), operation)?;
+        let Some((block, pointer)) = stage::<T>(stream, source.len())? else { return Ok(None) };
+        if source.allocation().is_pinned() {
+            // SAFETY: the block has room for so many elements. It is freed, or had by somebody else, only when the copy is
+            // over.
+            unsafe { on_host::copy_from(stream, pointer.cast(), source) }?;
+        } else {
+            // SAFETY: blocks are initialised, this one has room for so many elements, and nobody else uses it.
+            let staged = unsafe { std::slice::from_raw_parts_mut(pointer, source.len()) };
+            // SAFETY: the block is freed, or had by somebody else, only when the copy is over.
+            unsafe { stream.copy_to_host_unchecked(staged, source) }?;
+        }
+        Ok(Some(block))
+    }
+}
+
+impl<T: Pod> Future for Download<T> {
+    type Output = Result<Vec<T>>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Result<Vec<T>>> {
+        let this = &mut *self;
+        let length = &mut this.length;
+        this.transfer.poll(task, |block| {
+            let length = length.take().ok_or_else(given_out)?;
+            let Some(block) = block else { return Ok(vec![T::zeroed(); length]) };
+            let pointer = block.pointer::<T>(length)?;
+            // SAFETY: the copy that has written the elements is complete, and nobody else uses the block.
+            Ok(unsafe { std::slice::from_raw_parts(pointer, length) }.to_vec())
+        })
+    }
+}
+
+impl<T: Pod> FusedFuture for Download<T> {
+    fn is_terminated(&self) -> bool {
+        self.transfer.terminated
+    }
+}
+
+impl<T> fmt::Debug for Download<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Download({:?})", self.transfer.completion)
+    }
+}
