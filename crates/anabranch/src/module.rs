@@ -140,6 +140,10 @@ impl Module {
         Self { core }
     }
 
+    pub(crate) fn core(&self) -> &Arc<ModuleCore> {
+        &self.core
+    }
+
     /// Loads PTX text, which the driver assembles for the device. Loading may block until the device is idle.
     ///
     /// # Errors

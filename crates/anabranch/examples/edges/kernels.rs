@@ -2,37 +2,35 @@
 //!
 //! A twin does a block's work row by row, and not thread by thread, which lets the compiler use vector instructions.
 
-use anabranch::{Block, Context, DualModule, HostArguments, HostFunction, Kernel, LaunchConfig, Result};
+use anabranch::{Block, Context, DualModule, HostArguments, LaunchConfig, Result};
 use std::ops::Range;
 
 /// Threads of a block in x and y: a warp for a piece of a row.
 const BLOCK: [usize; 2] = [32, 8];
 
-/// The kernels, loaded.
-#[derive(Debug)]
-pub(crate) struct Kernels {
-    pub(crate) blur: Kernel,
-    pub(crate) gradient: Kernel,
-    pub(crate) choose_scale: Kernel,
-    pub(crate) stretch: Kernel,
+anabranch::kernels! {
+    /// The kernels, loaded. What they do is said in `kernels.cu`.
+    pub(crate) struct Kernels {
+        pub(crate) fn blur(blurred: &mut [u8], source: &[u8], width: u32, rows: u32);
+        pub(crate) fn gradient(
+            edges: &mut [u16], peak: &mut [u32], blurred: &[u8], width: u32, blurred_rows: u32, first: u32, rows: u32,
+        );
+        pub(crate) fn choose_scale(scale: &mut [u32], peaks: &[u32], count: u32);
+        pub(crate) fn stretch(result: &mut [u8], edges: &[u16], scale: &[u32], count: u32);
+    }
 }
 
 impl Kernels {
     /// Loads those of the context's device.
-    pub(crate) fn load(context: &Context) -> Result<Self> {
+    pub(crate) fn load_for(context: &Context) -> Result<Self> {
         let module = DualModule::new()
             .ptx(include_str!("kernels.ptx"))
-            .host_function(HostFunction::new("blur", &[8, 8, 4, 4], blur))
-            .host_function(HostFunction::new("gradient", &[8, 8, 8, 4, 4, 4, 4], gradient))
-            .host_function(HostFunction::new("choose_scale", &[8, 8, 4], choose_scale))
-            .host_function(HostFunction::new("stretch", &[8, 8, 8, 4], stretch))
+            .host_function(Self::host_function("blur", blur))
+            .host_function(Self::host_function("gradient", gradient))
+            .host_function(Self::host_function("choose_scale", choose_scale))
+            .host_function(Self::host_function("stretch", stretch))
             .load(context)?;
-        Ok(Self {
-            blur: module.kernel("blur")?,
-            gradient: module.kernel("gradient")?,
-            choose_scale: module.kernel("choose_scale")?,
-            stretch: module.kernel("stretch")?,
-        })
+        Self::load(&module)
     }
 }
 
