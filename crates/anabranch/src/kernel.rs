@@ -2,6 +2,7 @@
 
 mod arguments;
 mod call;
+mod checked;
 mod config;
 mod declared;
 
@@ -164,7 +165,8 @@ impl Stream {
     /// `enqueue_function`. Follows the Driver API's group *Execution Control*.
     ///
     /// This is the lower level: whether the arguments are of the types that the kernel has is looked at anew at each
-    /// launch, by whoever writes it. [`kernels!`](crate::kernels) declares the types once.
+    /// launch, by whoever writes it. [`kernels!`](crate::kernels) declares the types once. Closures on the host device can be
+    /// launched by safe code, with [`launch_checked`](Self::launch_checked).
     ///
     /// # Safety
     /// The device's code cannot be checked. The caller promises that each argument is of the type that the kernel

@@ -22,7 +22,7 @@
 //! * [`Buffer`], [`PinnedBuffer`], [`ManagedBuffer`], [`MemoryPool`]: memory that safe code cannot free, move or race
 //!   while queued work uses it.
 //! * [`Module`], [`Kernel`], [`Compiler`], [`DualModule`]: code, for GPUs and as Rust closures.
-//! * [`kernels!`]: the parameters of kernels, declared once, for launches that take typed arguments.
+//! * [`kernels!`], [`KernelCall`]: the parameters of kernels, declared once, for launches that take typed arguments.
 //! * [`other_libraries`]: what Warp, `cuda.core`, CuPy, Mojo and the CUDA driver API call these things.
 //!
 //! # Cargo features

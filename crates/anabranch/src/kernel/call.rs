@@ -13,7 +13,8 @@ use std::fmt;
 ///
 /// The launcher has seen to it that the arguments are as many as were declared, of the declared types, and marked as read
 /// or written as declared; loading has compared the declaration with the module's code, as far as the driver can say. What
-/// is left for the caller of the `unsafe` methods to promise:
+/// is left for the caller of the `unsafe` methods to promise, unless the kernel is one that
+/// [`launch_checked`](Self::launch_checked) takes:
 ///
 /// * The declaration is true: each parameter of the kernel is of the declared type, and memory behind a parameter declared
 ///   as `&[T]` is only read. It is a promise about the code, and once made holds for every launch.
@@ -32,6 +33,10 @@ impl<'a, A: KernelArguments> KernelCall<'a, A> {
     #[inline(always)]
     pub fn __new(kernel: &'a Kernel, arguments: A) -> Self {
         Self { kernel, arguments }
+    }
+
+    pub(super) fn into_parts(self) -> (&'a Kernel, A) {
+        (self.kernel, self.arguments)
     }
 
     /// The kernel.

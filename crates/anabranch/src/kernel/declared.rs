@@ -39,7 +39,8 @@ use bytemuck::NoUninit;
 /// Declaring, loading and giving the arguments are safe. Launching is `unsafe`, because no one can compare the declaration
 /// with what the code does. [What the caller promises](crate::KernelCall#what-the-caller-of-a-launch-promises) is, in short,
 /// that the declaration is true, that the kernel stays within the buffers that it is given, and that its threads do not
-/// race.
+/// race. Closures on the host device are looked at while they run, and
+/// [`launch_checked`](crate::KernelCall::launch_checked) launches them safely.
 ///
 /// # Examples
 ///
