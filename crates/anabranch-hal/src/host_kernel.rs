@@ -3,7 +3,7 @@
 //! A kernel is called once a block. What its threads do between two barriers is a [phase](Block::phase): a closure
 //! called once a thread. The end of a phase is the barrier. Blocks run in any order and at the same time, so global
 //! memory is reached through [`GlobalSlice`], which is checked, and whose accesses are never a data race in Rust's
-//! sense, however the kernel is written.
+//! sense, however the kernel is written; global variables aside, if they are used as elements of several sizes.
 
 mod arguments;
 mod block;
