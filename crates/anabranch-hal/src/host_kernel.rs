@@ -3,13 +3,13 @@
 //! A kernel is called once a block. What its threads do between two barriers is a [phase](Block::phase): a closure
 //! called once a thread. The end of a phase is the barrier. Blocks run in any order and at the same time, so global
 //! memory is reached through [`GlobalSlice`], which is checked, and whose accesses are never a data race in Rust's
-//! sense, however the kernel is written.
+//! sense, however the kernel is written; global variables aside, if they are used as elements of several sizes.
 
 mod arguments;
 mod block;
 mod global;
 
-pub use arguments::{ConditionalValues, GlobalRange, HostArguments};
+pub use arguments::{ConditionalValues, GlobalRange, HostArguments, UsedRange};
 pub use block::{Block, SharedMemory, Thread};
 pub use global::{DeviceElement, GlobalSlice};
 
@@ -51,6 +51,11 @@ pub struct HostFunction {
 
 impl HostFunction {
     /// A kernel of one stage. `parameter_sizes` are the sizes of its parameters in bytes, in order; a pointer has 8.
+    ///
+    /// A closure may be launched by safe code, with any grid and block, and with any arguments of these sizes. Where it has
+    /// `unsafe` code of its own, that has to hold for all of them. This it can rely on while it runs: memory of an argument
+    /// that the launch declares to write is used by nobody else, memory that it declares to read is written by nobody, and
+    /// so two arguments overlap only where both are read. An address as a plain value is worth nothing.
     pub fn new(
         name: impl Into<String>,
         parameter_sizes: &[usize],

@@ -53,7 +53,7 @@ pub use handle::{
 };
 pub use host_kernel::{
     Block, ConditionalValues, DeviceElement, GlobalRange, GlobalSlice, HostArguments, HostBody, HostFunction,
-    HostGlobal, HostModule, KernelFault, SharedMemory, Thread,
+    HostGlobal, HostModule, KernelFault, SharedMemory, Thread, UsedRange,
 };
 pub use host_work::{Callback, HostWork};
 pub use launch::{Access, DeclaredRange, Launch};

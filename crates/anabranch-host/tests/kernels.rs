@@ -205,3 +205,29 @@ fn closures_go_with_their_module() {
     unsafe { fixture.driver.module_unload(fixture.context, handle) }.unwrap();
     assert_eq!(Arc::strong_count(&held), 1);
 }
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri follows no elements of two sizes in one place")]
+fn each_stage_and_each_launch_chooses_the_size_of_its_elements() {
+    let fixture = Fixture::new();
+    let (stream, memory) = (fixture.stream(), fixture.allocate(8));
+    let halves = HostFunction::new("halves", &[8], |_, arguments| arguments.slice::<u32>(0).set(1, 1));
+    let kernel = fixture.function(halves.then(|_, arguments| {
+        arguments.slice::<u64>(0).fetch_update(0, |value| value + 2);
+    }));
+    for _ in 0..2 {
+        fixture.launch(stream, kernel, 1, 1, &[(memory, 8)]).unwrap();
+    }
+    fixture.synchronize(stream).unwrap();
+    assert_eq!(fixture.read(memory, 2), [4, 1]);
+
+    let mixed = fixture.function(HostFunction::new("mixed", &[8], |block, arguments| {
+        if block.index()[0].is_multiple_of(2) {
+            arguments.slice::<u32>(0).set(0, 1);
+        } else {
+            arguments.slice::<u64>(0).set(0, 1);
+        }
+    }));
+    fixture.launch(stream, mixed, 10_000, 1, &[(memory, 8)]).unwrap();
+    assert_eq!(status(fixture.synchronize(stream)), Status::LAUNCH_FAILED.0);
+}

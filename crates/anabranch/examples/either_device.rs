@@ -1,4 +1,5 @@
-//! One program for either kind of device: PTX for GPUs, and a closure with the same name and parameters for the host.
+//! One program for either kind of device: PTX for GPUs, and a closure with the same name and parameters for the host. The
+//! parameters are declared once.
 //!
 //! ```text
 //! cargo run --example either_device
@@ -7,12 +8,20 @@
 
 mod support;
 
-use anabranch::{Device, DualModule, HostFunction, LaunchConfig};
+use anabranch::{Device, DualModule, LaunchConfig};
 use std::error::Error;
 use std::process::ExitCode;
 
 /// Made from `tests/data/twice.cu`.
 const PTX: &str = include_str!("../tests/data/twice.ptx");
+
+anabranch::kernels! {
+    /// The kernels of `twice.cu`.
+    struct Kernels {
+        /// Doubles the first `count` numbers.
+        fn twice(data: &mut [f32], count: u32);
+    }
+}
 
 fn main() -> ExitCode {
     support::run(double_some_numbers)
@@ -20,13 +29,13 @@ fn main() -> ExitCode {
 
 fn double_some_numbers(device: &Device) -> Result<(), Box<dyn Error>> {
     let stream = device.context()?.create_stream()?;
-    let kernel = program().load(&stream.context())?.kernel("twice")?;
+    let kernels = Kernels::load(&program().load(&stream.context())?)?;
 
     let numbers: Vec<f32> = (0..1000).map(|number| number as f32).collect();
     let count = numbers.len() as u32;
     let mut data = stream.upload(&numbers)?;
-    // SAFETY: `twice` takes a pointer to that many numbers and their count, and uses no other memory.
-    unsafe { stream.launch(&kernel, &LaunchConfig::for_elements(count), (&mut data, count))? };
+    // SAFETY: both kernels are as declared, and each thread uses one of the `count` numbers that there are.
+    unsafe { kernels.twice(&mut data, count).launch(&stream, &LaunchConfig::for_elements(count))? };
     let doubled = stream.download(&data)?;
 
     let right = numbers.iter().zip(&doubled).all(|(number, doubled)| 2.0 * number == *doubled);
@@ -35,8 +44,7 @@ fn double_some_numbers(device: &Device) -> Result<(), Box<dyn Error>> {
 }
 
 fn program() -> DualModule {
-    // The sizes are those of the kernel's parameters in bytes: a pointer, and a count.
-    DualModule::new().ptx(PTX).host_function(HostFunction::new("twice", &[8, 4], |block, arguments| {
+    DualModule::new().ptx(PTX).host_function(Kernels::host_function("twice", |block, arguments| {
         let (data, count) = (arguments.slice::<f32>(0), arguments.scalar::<u32>(1) as usize);
         block.phase(|thread, _shared| {
             let i = thread.global_x();

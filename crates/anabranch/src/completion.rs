@@ -37,6 +37,7 @@ pub(crate) use record::RecordSlot;
 
 use crate::error::Result;
 use crate::graph::ExecutableGraph;
+use crate::kernel::{KernelArguments, KernelCall, LaunchConfig};
 use crate::stream::Stream;
 use point::{Awaited, Mark};
 
@@ -164,8 +165,30 @@ impl ExecutableGraph {
     /// The future's: as [`launch`](Self::launch) and [`checked_completion_future`](Stream::checked_completion_future). While
     /// the stream captures nothing is launched.
     pub fn launch_async(&self, stream: &Stream) -> Completion {
-        let launched = stream.refuse_while_capturing(OPERATION).and_then(|()| self.launch(stream));
-        let marked = launched.and_then(|()| Mark::put(stream, OPERATION)).map(Awaited::Mark);
-        Completion::new(marked, Some(stream.core().clone()))
+        launched(stream, || self.launch(stream))
     }
+}
+
+impl<A: KernelArguments> KernelCall<'_, A> {
+    /// [Launches](Self::launch) it in the order of `stream`, and gives a future that is ready when it is complete, a
+    /// [`checked_completion_future`](Stream::checked_completion_future) of the stream. The future borrows none of the
+    /// arguments.
+    ///
+    /// # Safety
+    /// As for [`launch`](Self::launch). That the future is dropped changes nothing.
+    ///
+    /// # Errors
+    /// The future's: as [`launch`](Self::launch) and [`checked_completion_future`](Stream::checked_completion_future). While
+    /// the stream captures nothing is launched.
+    pub unsafe fn launch_async(self, stream: &Stream, config: &LaunchConfig) -> Completion {
+        // SAFETY: the caller's promise.
+        launched(stream, || unsafe { self.launch(stream, config) })
+    }
+}
+
+/// A future of what `launch` queues, which is not called while the stream captures.
+fn launched(stream: &Stream, launch: impl FnOnce() -> Result<()>) -> Completion {
+    let launched = stream.refuse_while_capturing(OPERATION).and_then(|()| launch());
+    let marked = launched.and_then(|()| Mark::put(stream, OPERATION)).map(Awaited::Mark);
+    Completion::new(marked, Some(stream.core().clone()))
 }

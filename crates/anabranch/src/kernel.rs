@@ -1,9 +1,13 @@
 //! Kernels, and launching them.
 
 mod arguments;
+mod call;
+mod checked;
 mod config;
+mod declared;
 
 pub use arguments::{KernelArgument, KernelArguments, Scalar};
+pub use call::KernelCall;
 pub use config::{Dimensions, LaunchConfig};
 
 use crate::context::{ContextCore, other_context};
@@ -161,6 +165,10 @@ impl Stream {
     /// [`launch_async`](Self::launch_async) gives them back. Number and sizes are checked, memory is ordered between
     /// streams, and it outlives the launch. CuPy and Warp call this a kernel call, Mojo
     /// `enqueue_function`. Follows the Driver API's group *Execution Control*.
+    ///
+    /// This is the lower level: whether the arguments are of the types that the kernel has is looked at anew at each
+    /// launch, by whoever writes it. [`kernels!`](crate::kernels) declares the types once. Closures on the host device can be
+    /// launched by safe code, with [`launch_checked`](Self::launch_checked).
     ///
     /// # Safety
     /// The device's code cannot be checked. The caller promises that each argument is of the type that the kernel

@@ -23,6 +23,7 @@
 //! * [`Buffer`], [`PinnedBuffer`], [`ManagedBuffer`], [`MemoryPool`]: memory that safe code cannot free, move or race
 //!   while queued work uses it.
 //! * [`Module`], [`Kernel`], [`Compiler`], [`DualModule`]: code, for GPUs and as Rust closures.
+//! * [`kernels!`], [`KernelCall`]: the parameters of kernels, declared once, for launches that take typed arguments.
 //! * [`other_libraries`]: what Warp, `cuda.core`, CuPy, Mojo and the CUDA driver API call these things.
 //!
 //! # Cargo features
@@ -89,7 +90,7 @@ pub use graph::{
     NodeDescription, NodeWork, UpdateError,
 };
 pub use instance::{AbsentBackend, DEVICE_VARIABLE, Instance, InstanceBuilder};
-pub use kernel::{Dimensions, Kernel, KernelArgument, KernelArguments, LaunchConfig, Scalar};
+pub use kernel::{Dimensions, Kernel, KernelArgument, KernelArguments, KernelCall, LaunchConfig, Scalar};
 pub use memory::{
     Buffer, BufferSlice, BufferSliceMut, FillElement, ManagedBuffer, MemoryPool, PinnedBuffer, Region, ScopedStream,
     StreamScope, Volume, VolumeMut,

@@ -26,6 +26,8 @@ pub struct Module {
 pub(crate) struct ModuleCore {
     context: Arc<ContextCore>,
     handle: ModuleHandle,
+    /// Why launches of its kernels cannot be checked, if they cannot.
+    unchecked: Option<&'static str>,
 }
 
 /// One program for either kind of device: PTX or a binary for GPUs, Rust closures for the host device, with the same
@@ -133,11 +135,20 @@ impl Module {
         // SAFETY: the context's handle is live as long as its core; back ends check that a binary image is whole.
         let loaded = unsafe { core.driver().module_load(core.handle(), image) };
         let handle = loaded.during("loading a module", || core.place())?;
-        Ok(Self { core: Arc::new(ModuleCore { context: core.clone(), handle }) })
+        let unchecked = match image {
+            ModuleImage::Host(module) if module.globals().is_empty() => None,
+            ModuleImage::Host(_) => Some("its module has global variables, which no one puts in order between streams"),
+            _ => Some("it is code for a GPU, and nothing looks at what that does"),
+        };
+        Ok(Self { core: Arc::new(ModuleCore { context: core.clone(), handle, unchecked }) })
     }
 
     pub(crate) fn from_core(core: Arc<ModuleCore>) -> Self {
         Self { core }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<ModuleCore> {
+        &self.core
     }
 
     /// Loads PTX text, which the driver assembles for the device. Loading may block until the device is idle.
@@ -279,6 +290,11 @@ impl ModuleCore {
 
     pub(crate) fn handle(&self) -> ModuleHandle {
         self.handle
+    }
+
+    /// Why launches of its kernels cannot be checked, if they cannot.
+    pub(crate) fn unchecked(&self) -> Option<&'static str> {
+        self.unchecked
     }
 
     pub(crate) fn kernel_names(&self) -> Result<Vec<String>> {

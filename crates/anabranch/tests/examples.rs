@@ -81,7 +81,7 @@ fn bands_cover_every_row_once_and_reach_three_rows_beyond() {
 #[test]
 fn twins_declare_the_parameters_of_the_ptx() -> TestResult {
     let ptx = include_str!("../examples/edges/kernels.ptx");
-    let kernels = kernels::Kernels::load(&Instance::new()?.device("host")?.context()?)?;
+    let kernels = kernels::Kernels::load_for(&Instance::new()?.device("host")?.context()?)?;
     let twins = [&kernels.blur, &kernels.gradient, &kernels.choose_scale, &kernels.stretch];
     assert_eq!(ptx.matches(".entry ").count(), twins.len());
     for twin in twins {

@@ -5,6 +5,7 @@ use crate::{Access, ConditionalHandle, DeclaredRange, DevicePointer};
 use bytemuck::AnyBitPattern;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Where a global variable of the kernel's module lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,52 @@ pub struct GlobalRange {
     pub address: DevicePointer,
     /// Its size in bytes.
     pub bytes: usize,
+}
+
+/// Memory that a launch declares to use, and the size of the elements as which the kernel uses it.
+///
+/// Writes of elements of different sizes to the same place, unordered, would be a data race even where each is in one
+/// piece. So memory that a launch writes has elements of one size: that of its first [use](HostArguments::slice).
+#[derive(Debug)]
+pub struct UsedRange {
+    declared: DeclaredRange,
+    /// 0 until it is known.
+    element_size: AtomicU8,
+}
+
+impl UsedRange {
+    /// What was declared.
+    pub fn declared(&self) -> &DeclaredRange {
+        &self.declared
+    }
+
+    /// Forgets the size of the elements. Uses from here on come after all uses before.
+    pub fn forget_element_size(&self) {
+        self.element_size.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether elements of this size may be used.
+    fn admits(&self, size: usize) -> bool {
+        let Ok(size) = u8::try_from(size) else { return false };
+        if self.declared.access == Access::Read || self.element_size.load(Ordering::Relaxed) == size {
+            return true;
+        }
+        let first = self.element_size.compare_exchange(0, size, Ordering::Relaxed, Ordering::Relaxed);
+        first.is_ok() || first == Err(size)
+    }
+}
+
+impl From<DeclaredRange> for UsedRange {
+    fn from(declared: DeclaredRange) -> Self {
+        Self { declared, element_size: AtomicU8::new(0) }
+    }
+}
+
+/// A copy is for another launch.
+impl Clone for UsedRange {
+    fn clone(&self) -> Self {
+        Self::from(self.declared)
+    }
 }
 
 /// The values that conditional nodes ask for, as a driver gives them to the kernels of one launch of a graph.
@@ -28,7 +75,7 @@ pub trait ConditionalValues: fmt::Debug + Sync {
 pub struct HostArguments<'a> {
     values: &'a [u8],
     parameter_sizes: &'a [usize],
-    ranges: &'a [DeclaredRange],
+    ranges: &'a [UsedRange],
     globals: &'a [GlobalRange],
     conditionals: Option<&'a dyn ConditionalValues>,
 }
@@ -37,12 +84,13 @@ impl<'a> HostArguments<'a> {
     /// The arguments as a driver makes them: the values one after the other without padding.
     ///
     /// # Safety
-    /// For as long as `'a`, every range, of an argument or of a global variable, is memory of this process, is initialised, and is neither freed nor reached
-    /// through Rust references.
+    /// For as long as `'a`, every range, of an argument or of a global variable, is memory of this process, is initialised,
+    /// and is neither freed nor reached through Rust references; and all that run the same launch are given the same
+    /// ranges, so that they agree on the sizes of elements.
     pub unsafe fn new(
         values: &'a [u8],
         parameter_sizes: &'a [usize],
-        ranges: &'a [DeclaredRange],
+        ranges: &'a [UsedRange],
         globals: &'a [GlobalRange],
     ) -> Self {
         Self { values, parameter_sizes, ranges, globals, conditionals: None }
@@ -97,14 +145,25 @@ impl<'a> HostArguments<'a> {
     }
 
     /// The memory that argument `index` points to, as declared by the launch. It is a fault of the kernel if the launch
-    /// declared none for it, or if the memory is not aligned for `T`.
+    /// declared none for it, if the memory is not aligned for `T`, or if it is to be written and was used with elements of
+    /// another size in the same stage of the kernel.
     pub fn slice<T: DeviceElement>(&self, index: usize) -> GlobalSlice<'a, T> {
-        let Some(range) = self.ranges.iter().find(|range| range.argument as usize == index) else {
+        let Some(used) = self.ranges.iter().find(|range| range.declared.argument as usize == index) else {
             KernelFault::illegal_address(format!(
                 "argument {index} was used as memory, and the launch declares no memory for it"
             ))
             .raise()
         };
+        if !used.admits(size_of::<T>()) {
+            KernelFault::trap(format!(
+                "argument {index} was used as elements of {} bytes, and as elements of {} bytes; use memory that is \
+                 written as elements of one size",
+                used.element_size.load(Ordering::Relaxed),
+                size_of::<T>()
+            ))
+            .raise()
+        }
+        let range = &used.declared;
         self.memory(range.address, range.bytes as usize, range.access == Access::Write, index)
     }
 
@@ -138,5 +197,45 @@ impl<'a> HostArguments<'a> {
             argument,
             memory: PhantomData,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Status;
+
+    /// The fault of a kernel that uses memory of 8 bytes.
+    fn fault(access: Access, kernel: impl Fn(&HostArguments<'_>, &UsedRange)) -> Option<KernelFault> {
+        let mut memory = [0u64; 1];
+        let address = memory.as_mut_ptr() as u64;
+        let range = UsedRange::from(DeclaredRange { argument: 0, address, bytes: 8, access });
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let values = address.to_ne_bytes();
+            // SAFETY: the memory outlives the arguments and is not touched while they are in use.
+            let arguments = unsafe { HostArguments::new(&values, &[8], std::slice::from_ref(&range), &[]) };
+            kernel(&arguments, &range);
+        }));
+        result.err().map(|payload| *payload.downcast().unwrap())
+    }
+
+    #[test]
+    fn memory_that_is_written_has_elements_of_one_size() {
+        let two_sizes = |arguments: &HostArguments<'_>, _: &UsedRange| {
+            let (halves, whole) = (arguments.slice::<u32>(0), arguments.slice::<u64>(0));
+            assert_eq!((halves.len(), whole.len()), (2, 1));
+        };
+        assert_eq!(fault(Access::Read, two_sizes), None);
+        assert_eq!(fault(Access::Write, two_sizes).unwrap().status, Status::LAUNCH_FAILED);
+        assert_eq!(
+            fault(Access::Write, |arguments, range| {
+                arguments.slice::<u32>(0).set(1, 7);
+                arguments.slice::<f32>(0).set(1, 7.0);
+                range.forget_element_size();
+                assert_eq!(arguments.slice::<u8>(0).len(), 8);
+                assert_eq!(range.clone().declared(), range.declared());
+            }),
+            None
+        );
     }
 }

@@ -152,7 +152,8 @@ impl<'a, T: DeviceElement> GlobalSlice<'a, T> {
     /// The elements of `range` as a slice, for speed.
     ///
     /// # Safety
-    /// Nobody writes them for as long as the slice is used.
+    /// Nobody writes them for as long as the slice is used. It is the closure that sees to that, for
+    /// [every launch](super::HostFunction::new).
     pub unsafe fn as_slice(&self, range: Range<usize>) -> &'a [T] {
         self.check(&range);
         // SAFETY: the range was checked; that nobody writes is the caller's word.
@@ -162,7 +163,8 @@ impl<'a, T: DeviceElement> GlobalSlice<'a, T> {
     /// The elements of `range` as a mutable slice, for speed.
     ///
     /// # Safety
-    /// Nobody else reads or writes them for as long as the slice is used.
+    /// Nobody else reads or writes them for as long as the slice is used. It is the closure that sees to that, for
+    /// [every launch](super::HostFunction::new): other blocks of it run at the same time, in x, y and z.
     #[allow(clippy::mut_from_ref, reason = "exclusion is the caller's word")]
     pub unsafe fn as_mut_slice(&self, range: Range<usize>) -> &'a mut [T] {
         self.check(&range);
@@ -207,13 +209,14 @@ impl<'a, T: DeviceElement> GlobalSlice<'a, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::HostArguments;
+    use super::super::{HostArguments, UsedRange};
     use super::*;
     use crate::{Access, DeclaredRange, Status};
 
     fn with_slice<R>(access: Access, body: impl FnOnce(GlobalSlice<'_, f32>) -> R) -> (R, Vec<f32>) {
         let mut memory = vec![1.0f32, 2.0, 3.0];
-        let range = DeclaredRange { argument: 0, address: memory.as_mut_ptr() as u64, bytes: 12, access };
+        let range =
+            UsedRange::from(DeclaredRange { argument: 0, address: memory.as_mut_ptr() as u64, bytes: 12, access });
         let values = (memory.as_mut_ptr() as u64).to_ne_bytes();
         // SAFETY: the vector outlives the arguments and is not touched while they are in use.
         let arguments = unsafe { HostArguments::new(&values, &[8], std::slice::from_ref(&range), &[]) };

@@ -7,7 +7,7 @@ use super::stream::StreamState;
 use crate::error::panic_message;
 use crate::executable::Conditionals;
 use crate::module::FunctionState;
-use anabranch_hal::{Block, DeclaredRange, HostArguments, HostBody, KernelFault};
+use anabranch_hal::{Block, HostArguments, HostBody, KernelFault, UsedRange};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::Cell;
@@ -57,7 +57,7 @@ pub(crate) struct KernelWork {
     pub(crate) shared_bytes: usize,
     /// The values of the arguments without padding.
     pub(crate) values: SmallVec<[u8; 48]>,
-    pub(crate) ranges: SmallVec<[DeclaredRange; 2]>,
+    pub(crate) ranges: SmallVec<[UsedRange; 2]>,
     /// The values of conditional nodes that it can set, in a graph that has some.
     pub(crate) conditionals: Option<Arc<Conditionals>>,
 }
@@ -176,6 +176,7 @@ impl Engine {
         let helpers = self.scheduler.workers.min(usize::try_from(others).unwrap_or(usize::MAX));
         let shared = helpers > 0;
         for (number, stage) in work.kernel.get().function.stages().iter().enumerate() {
+            work.ranges.iter().for_each(UsedRange::forget_element_size);
             if shared {
                 let share = Share::new(Arc::clone(work), number, blocks, chunk);
                 self.scheduler.offer(self, level, &share, helpers);

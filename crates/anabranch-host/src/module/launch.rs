@@ -5,7 +5,7 @@ use crate::device::{MAX_BLOCK_DIMENSIONS, MAX_GRID_DIMENSIONS, MAX_THREADS_PER_B
 use crate::engine::entry::Entry;
 use crate::engine::kernel::{KernelReference, KernelWork};
 use crate::engine::stream::StreamState;
-use anabranch_hal::{Failure, FunctionHandle, KernelNode, Launch, NodeParameters, Result, Status};
+use anabranch_hal::{Failure, FunctionHandle, KernelNode, Launch, NodeParameters, Result, Status, UsedRange};
 use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl FunctionState {
                 work.values.extend_from_slice(unsafe { std::slice::from_raw_parts(address.cast::<u8>(), size) });
             }
             work.ranges.clear();
-            work.ranges.extend_from_slice(launch.ranges);
+            work.ranges.extend(launch.ranges.iter().copied().map(UsedRange::from));
         }
         stream.enqueue(Entry::Kernel(work));
         Ok(())
@@ -115,7 +115,7 @@ impl FunctionState {
         work.block = node.block;
         work.shared_bytes = self.function.static_shared_bytes() as usize + node.dynamic_shared_bytes as usize;
         work.values.extend(node.arguments.iter().flatten().copied());
-        work.ranges.extend_from_slice(&node.ranges);
+        work.ranges.extend(node.ranges.iter().copied().map(UsedRange::from));
         Ok(work)
     }
 

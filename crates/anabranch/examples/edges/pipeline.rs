@@ -79,7 +79,7 @@ impl Pipeline {
         let main = context.create_stream()?;
         let source = context.allocate_pinned(picture.pixels().len())?;
         let mut pipeline = Self {
-            kernels: Kernels::load(context)?,
+            kernels: Kernels::load_for(context)?,
             // A picture has fewer than 2³¹ pixels, and so in a row.
             width: picture.width() as u32,
             height: picture.height(),
@@ -146,9 +146,9 @@ impl Pipeline {
             main.copy(peaks.slice_mut(number..=number)?, &work.peak)?;
         }
         self.peaks_known.record(main)?;
-        let config = LaunchConfig::new(1, 256);
+        let choose_scale = kernels.choose_scale(&mut *scale, &*peaks, peaks.len() as u32);
         // SAFETY: `choose_scale` writes one number, reads as many as it is told, and uses no other memory.
-        unsafe { main.launch(&kernels.choose_scale, &config, (&mut *scale, &*peaks, peaks.len() as u32))? };
+        unsafe { choose_scale.launch(main, &LaunchConfig::new(1, 256))? };
         self.scale_known.record(main)?;
 
         // Fork and join once more.
@@ -210,15 +210,15 @@ impl BandWork {
         lane.record(&marks.begin)?;
         lane.copy(&mut *source, picture.slice(pixels)?)?;
         lane.record(&marks.uploaded)?;
-        let arguments = (&mut *blurred, &*source, width, blurred_rows);
+        let blur = kernels.blur(&mut *blurred, &*source, width, blurred_rows);
         // SAFETY: `blur` uses `width` times `blurred_rows` pixels of either buffer, which is all that they have.
-        unsafe { lane.launch(&kernels.blur, &for_pixels(width, blurred_rows), arguments)? };
+        unsafe { blur.launch(lane, &for_pixels(width, blurred_rows))? };
         lane.record(&marks.blurred)?;
         lane.fill_zero(&mut *peak)?;
-        let arguments = (&mut *edges, peak, &*blurred, width, blurred_rows, above, rows);
+        let gradient = kernels.gradient(&mut *edges, peak, &*blurred, width, blurred_rows, above, rows);
         // SAFETY: `gradient` reads all of `blurred`, writes `width` times `rows` elements of `edges`, which is all that it
         // has, and one of `peak`.
-        unsafe { lane.launch(&kernels.gradient, &for_pixels(width, rows), arguments)? };
+        unsafe { gradient.launch(lane, &for_pixels(width, rows))? };
         lane.record(&marks.searched)
     }
 
@@ -227,10 +227,10 @@ impl BandWork {
         let Self { edges, stretched, result, marks, .. } = self;
         let count = edges.len() as u32;
         lane.record(&marks.resumed)?;
-        let arguments = (&mut *stretched, &*edges, scale, count);
+        let stretch = kernels.stretch(&mut *stretched, &*edges, scale, count);
         // SAFETY: `stretch` uses `count` elements of `stretched` and `edges`, which is all that they have, and one of
         // `scale`.
-        unsafe { lane.launch(&kernels.stretch, &LaunchConfig::for_elements(count), arguments)? };
+        unsafe { stretch.launch(lane, &LaunchConfig::for_elements(count))? };
         lane.record(&marks.stretched)?;
         lane.copy(result, &*stretched)?;
         lane.record(&marks.downloaded)

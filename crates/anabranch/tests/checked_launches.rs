@@ -1,0 +1,159 @@
+//! Launches that safe code makes, of Rust closures.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod common;
+
+use anabranch::{
+    Buffer, CaptureMode, Context, DevicePointer, DualModule, HostArguments, HostFunction, Kernel, LaunchConfig, Status,
+    Stream,
+};
+use common::{hold, host};
+
+/// A closure as a kernel of so many parameters for memory.
+fn kernel(context: &Context, parameters: usize, body: impl Fn(&HostArguments<'_>) + Send + Sync + 'static) -> Kernel {
+    let function = HostFunction::new("kernel", &vec![8; parameters], move |_, arguments| body(arguments));
+    DualModule::new().host_function(function).load(context).unwrap().kernel("kernel").unwrap()
+}
+
+/// One block, and many at the same time.
+fn one_and_many() -> [LaunchConfig; 2] {
+    [LaunchConfig::new(1, 1), LaunchConfig::new(100_000, 1)]
+}
+
+#[test]
+fn safety_1_a_closure_that_misuses_its_arguments_does_no_harm() {
+    type Misuse = fn(&HostArguments<'_>);
+    let misuses: [(&str, Status, Misuse); 8] = [
+        ("written beyond the end", Status::ILLEGAL_ADDRESS, |arguments| arguments.slice::<u32>(0).set(4, 1)),
+        ("read beyond the end", Status::ILLEGAL_ADDRESS, |arguments| _ = arguments.slice::<u32>(1).get(4)),
+        ("written, though lent to read", Status::ILLEGAL_ADDRESS, |arguments| arguments.slice::<u32>(1).set(0, 1)),
+        ("updated, though lent to read", Status::ILLEGAL_ADDRESS, |arguments| {
+            arguments.slice::<u32>(1).fetch_update(0, |value| value + 1);
+        }),
+        ("an address as memory", Status::ILLEGAL_ADDRESS, |arguments| arguments.slice::<u32>(2).set(0, 1)),
+        ("no such argument", Status::ILLEGAL_ADDRESS, |arguments| arguments.slice::<u32>(3).set(0, 1)),
+        ("a value of another size", Status::LAUNCH_FAILED, |arguments| _ = arguments.scalar::<u32>(2)),
+        ("written as elements of two sizes", Status::LAUNCH_FAILED, |arguments| {
+            arguments.slice::<u8>(0).set(0, 1);
+            arguments.slice::<u32>(0).set(0, 1);
+        }),
+    ];
+    for (name, status, misuse) in misuses {
+        for config in one_and_many() {
+            let context = host();
+            let stream = context.create_stream().unwrap();
+            let mut written = context.allocate_pinned::<u32>(6).unwrap();
+            let read = stream.upload(&[5u32; 4]).unwrap();
+            let address = read.device_pointer();
+            let kernel = kernel(&context, 3, misuse);
+            let arguments = (written.slice_mut(1..5).unwrap(), &read, address);
+            stream.launch_checked(&kernel, &config, arguments).unwrap();
+            assert_eq!(stream.synchronize().unwrap_err().status(), status, "{name}");
+        }
+    }
+}
+
+#[test]
+fn misaligned_memory_is_refused_by_the_kernel() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let kernel = kernel(&context, 1, |arguments| arguments.slice::<u32>(0).set(0, 1));
+    let mut bytes = stream.upload(&[0u8; 9]).unwrap();
+    stream.launch_checked(&kernel, &LaunchConfig::new(1, 1), (bytes.slice_mut(1..).unwrap(),)).unwrap();
+    assert_eq!(stream.synchronize().unwrap_err().status(), Status::MISALIGNED_ADDRESS);
+}
+
+#[test]
+fn safety_1_a_kernel_that_races_with_itself_has_unspecified_values_and_no_other() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let race = kernel(&context, 2, |arguments| {
+        let (data, others) = (arguments.slice::<u64>(0), arguments.slice::<u64>(1));
+        data.set(0, if data.get(0) == others.get(0) { others.get(1) } else { others.get(0) });
+    });
+    let values = [u64::MAX, 0x0123_4567_89ab_cdef];
+    let (mut data, others) = (stream.upload(&values[..1]).unwrap(), stream.upload(&values).unwrap());
+    stream.launch_checked(&race, &LaunchConfig::new(50_000, 2), (&mut data, &others)).unwrap();
+    let found = stream.download(&data).unwrap();
+    assert!(values.contains(&found[0]), "{found:x?}");
+}
+
+#[test]
+fn a_checked_launch_is_in_order_with_other_work() {
+    let context = host();
+    let (first, second) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let increment = kernel(&context, 1, |arguments| _ = arguments.slice::<u32>(0).fetch_update(0, |count| count + 1));
+    let mut counter = first.upload(&[0u32]).unwrap();
+    let signal = hold(&context, &first);
+    let launch = |stream: &Stream, counter: &mut Buffer<u32>| {
+        stream.launch_checked(&increment, &LaunchConfig::new(10, 1), (counter,)).unwrap();
+    };
+    launch(&first, &mut counter);
+    launch(&second, &mut counter);
+    assert!(!second.query().unwrap(), "the second launch does not wait for the first");
+    signal.set(1);
+    assert_eq!(second.download(&counter).unwrap(), [20]);
+}
+
+#[test]
+fn declared_kernels_are_launched_so_too() {
+    anabranch::kernels! {
+        struct Kernels {
+            fn add(data: &mut [u32], terms: &[u32], address: DevicePointer, value: u32);
+        }
+    }
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let module = DualModule::new().host_function(Kernels::host_function("add", |_, arguments| {
+        let (data, terms) = (arguments.slice::<u32>(0), arguments.slice::<u32>(1));
+        data.set(0, terms.get(0) + arguments.scalar::<u32>(3));
+    }));
+    let kernels = Kernels::load(&module.load(&context).unwrap()).unwrap();
+    let (mut data, terms) = (stream.upload(&[0u32]).unwrap(), stream.upload(&[30u32]).unwrap());
+    kernels.add(&mut data, &terms, DevicePointer::NULL, 12).launch_checked(&stream, &LaunchConfig::new(1, 1)).unwrap();
+    assert_eq!(stream.download(&data).unwrap(), [42]);
+}
+
+#[test]
+fn safety_1_what_cannot_be_checked_is_refused() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let set = HostFunction::new("set", &[8], |_, arguments| arguments.slice::<u32>(0).set(0, 1));
+    let module = DualModule::new().host_function(set).host_global("table", 16).load(&context).unwrap();
+    let mut data = stream.upload(&[0u32]).unwrap();
+    let config = LaunchConfig::new(1, 1);
+    let error = stream.launch_checked(&module.kernel("set").unwrap(), &config, (&mut data,)).unwrap_err();
+    assert_eq!((error.status(), error.operation()), (Status::NOT_SUPPORTED, "launching a checked kernel"));
+    assert!(error.to_string().contains("global variables") && error.hint().is_some(), "{error}");
+    assert_eq!(stream.download(&data).unwrap(), [0]);
+}
+
+#[test]
+fn a_capture_takes_no_checked_launches_and_none_does_it_harm() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let set = kernel(&context, 1, |arguments| arguments.slice::<u32>(0).set(0, 1));
+    let mut data = stream.upload(&[0u32]).unwrap();
+    let graph = stream.capture(CaptureMode::ThreadLocal, |scope| {
+        let refused = scope.launch_checked(&set, &LaunchConfig::new(1, 1), (&mut data,));
+        assert_eq!(refused.unwrap_err().status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+        scope.fill(&mut data, 2)
+    });
+    graph.unwrap().instantiate().unwrap().launch(&stream).unwrap();
+    assert_eq!(stream.download(&data).unwrap(), [2]);
+}
+
+#[test]
+fn arguments_that_do_not_fit_are_refused_as_ever() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let set = kernel(&context, 1, |arguments| arguments.slice::<u32>(0).set(0, 1));
+    let mut data = stream.upload(&[0u32]).unwrap();
+    let config = LaunchConfig::new(1, 1);
+    assert_eq!(stream.launch_checked(&set, &config, (1u32,)).unwrap_err().status(), Status::INVALID_VALUE);
+    assert_eq!(stream.launch_checked(&set, &config, (&mut data, 1u32)).unwrap_err().status(), Status::INVALID_VALUE);
+    let elsewhere = host().create_stream().unwrap();
+    let error = elsewhere.launch_checked(&set, &config, (&mut data,)).unwrap_err();
+    assert_eq!(error.status(), Status::INVALID_HANDLE);
+}
