@@ -214,7 +214,7 @@ impl ContextCore {
 
     /// Waits for all that is queued in any stream of the context.
     pub(crate) fn wait_for_all(&self, patience: Patience) {
-        let ends: Vec<Position> = self.registered().iter().map(StreamState::end).collect();
+        let ends: Vec<Position> = self.registered().iter().map(StreamState::end_in_order).collect();
         for end in ends {
             self.shared.engine.wait(&end, patience);
         }

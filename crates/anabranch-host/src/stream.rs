@@ -195,7 +195,7 @@ impl Streams for HostDriver {
         self.shared.captures.before_synchronizing(&stream)?;
         let patience = patience(&stream);
         let engine = &self.shared.engine;
-        let end = stream.end();
+        let end = stream.end_in_order();
         if stream.role == Role::Legacy {
             let ends: Vec<_> = stream.core.blocking_streams().iter().map(StreamState::end).collect();
             ends.iter().for_each(|end| engine.wait(end, patience));

@@ -14,7 +14,6 @@ pub(crate) use mode::unprohibited;
 use part::Part;
 use state::Whole;
 pub(crate) use state::{CaptureSlot, CaptureState};
-pub(crate) use uses::Clock;
 
 use crate::context::other_context;
 use crate::error::{Error, Result, ResultExt};

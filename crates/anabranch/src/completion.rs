@@ -23,7 +23,6 @@ mod reactor;
 mod record;
 mod registry;
 mod spin;
-mod sync;
 
 pub use diagnostics::CompletionDiagnostics;
 pub use enqueued::Enqueued;

@@ -8,11 +8,12 @@ use crate::event::Event;
 use crate::graph::ConditionalSetter;
 use crate::reaper;
 use crate::staging::StagingCache;
-use crate::stream::{Stream, StreamCore};
+use crate::stream::{Reached, Stream, StreamCore};
 use crate::trace;
 use anabranch_hal::{ContextFlags, ContextHandle, Driver, EventFlags, FunctionHandle, MemoryInfo, Status, StreamFlags};
 use parking_lot::Mutex;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// A context. Cheap to clone; it lives until the last clone, and the last stream, event, buffer and module made in it,
@@ -34,6 +35,8 @@ pub(crate) struct ContextCore {
     completion: ContextCompletion,
     staging: StagingCache,
     conditional_setter: ConditionalSetter,
+    strict_order: AtomicBool,
+    orders_inserted: AtomicU64,
 }
 
 impl Context {
@@ -66,6 +69,8 @@ impl Context {
             completion: ContextCompletion::default(),
             staging: StagingCache::default(),
             conditional_setter: ConditionalSetter::default(),
+            strict_order: AtomicBool::new(false),
+            orders_inserted: AtomicU64::new(0),
         };
         Self { core: Arc::new(core) }
     }
@@ -146,9 +151,54 @@ impl Context {
     /// An error of any of that work.
     pub fn synchronize(&self) -> Result<()> {
         trace::span!("synchronising a context", device = %self.core.device);
+        let reached: Vec<Reached> = self.core.streams().iter().map(|stream| Reached::now(stream.shared())).collect();
         // SAFETY: the handle is live, since `self` keeps the context.
         unsafe { self.core.driver.context_synchronize(self.core.handle) }
-            .during("synchronising a context", || self.core.place())
+            .during("synchronising a context", || self.core.place())?;
+        reached.iter().for_each(Reached::note);
+        Ok(())
+    }
+
+    /// Whether a use of memory that the user has not ordered is an error: see [`set_strict_order`](Self::set_strict_order).
+    pub fn strict_order(&self) -> bool {
+        self.core.is_order_strict()
+    }
+
+    /// Lets work that needs an order between streams be refused, in place of the library making that order.
+    ///
+    /// Work that uses a [buffer](crate::Buffer) must come after work of other streams that used it before. Where it does not
+    /// yet, the library makes the later stream wait, and counts that ([`orders_inserted`](Self::orders_inserted)). While
+    /// strict order is on, the call that would queue such work to a stream of this context answers an error instead, which
+    /// names both streams, and queues nothing. So a program finds the places where it leaves order to the library. Memory
+    /// that is dropped is still freed behind its last use, with an order made by the library if need be.
+    ///
+    /// It holds for this context and its clones, outside of captures and within, from the next call on.
+    ///
+    /// ```
+    /// use anabranch::Status;
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// let (producer, consumer) = (context.create_stream()?, context.create_stream()?);
+    /// let mut source = producer.allocate_zeroed::<u32>(4)?;
+    /// let mut copy = consumer.allocate_zeroed::<u32>(4)?;
+    /// context.set_strict_order(true);
+    ///
+    /// producer.fill(&mut source, 7)?;
+    /// let error = consumer.copy(&mut copy, &source).unwrap_err();
+    /// assert_eq!(error.status(), Status::ILLEGAL_STATE);
+    ///
+    /// consumer.wait(&producer.record_event()?)?;
+    /// consumer.copy(&mut copy, &source)?;
+    /// assert_eq!(context.orders_inserted(), 0);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    pub fn set_strict_order(&self, strict: bool) {
+        self.core.strict_order.store(strict, Ordering::Relaxed);
+    }
+
+    /// How many orders the library has inserted between streams for later work of this context's streams, those that have
+    /// ended included: the sum of what [`Stream::orders_inserted`] counts.
+    pub fn orders_inserted(&self) -> u64 {
+        self.core.orders_inserted.load(Ordering::Relaxed)
     }
 
     /// Free and total memory of the device, in bytes.
@@ -220,6 +270,15 @@ impl ContextCore {
         self.handle
     }
 
+    #[inline(always)]
+    pub(crate) fn is_order_strict(&self) -> bool {
+        self.strict_order.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_inserted(&self, count: u64) {
+        self.orders_inserted.fetch_add(count, Ordering::Relaxed);
+    }
+
     pub(crate) fn place(&self) -> String {
         self.device.to_string()
     }
@@ -265,7 +324,7 @@ impl ContextCore {
                 unsafe { self.driver().stream_capture_status(self.handle(), stream.raw()) }.is_err()
         };
         self.streams().iter().filter(|stream| !is_shut(stream)).all(|stream| match stream.checkpoint() {
-            Ok(event) => event.is_none_or(|event| event.is_over()),
+            Ok(checkpoint) => checkpoint.is_none_or(|checkpoint| checkpoint.event.is_over()),
             Err(_) => true,
         })
     }

@@ -1,15 +1,17 @@
 //! Events: points in the work of streams.
 
-use crate::capture::{CaptureState, Clock};
+use crate::capture::CaptureState;
+use crate::clock::Clock;
 use crate::completion::RecordSlot;
 use crate::context::{Context, ContextCore};
 use crate::drop_error;
 use crate::error::{Result, ResultExt};
+use crate::host_work;
 use crate::reaper;
-use crate::stream::{Stream, StreamCore};
+use crate::stream::{Reached, Stream, StreamCore, StreamShared};
 use crate::trace;
 use anabranch_hal::{EventFlags, EventHandle, EventRecordFlags, InterprocessEventHandle, Status};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -26,6 +28,64 @@ pub struct Event {
     flags: EventFlags,
     captured: CapturedIn,
     awaited: RecordSlot,
+    known: Mutex<KnownRecord>,
+    /// Whether others than this library can record the event: another process, or launches of a graph. Nothing is known of
+    /// it then.
+    shared: AtomicBool,
+}
+
+/// What is known of an event's last record. It is locked while the driver is called to record the event or to wait for it,
+/// so that what is known here is what the driver means. It is not locked inside of host functions: another thread may have
+/// it locked in a call that ends only when the host function does.
+#[derive(Default)]
+pub(crate) struct KnownRecord {
+    /// The stream; kept to be the same again.
+    stream: Option<Arc<StreamShared>>,
+    /// The number of the mark, or 0 if nothing is known.
+    number: u64,
+    /// What the stream had followed before.
+    clock: Clock,
+    /// Whether another library captured the stream.
+    captured_elsewhere: bool,
+}
+
+impl KnownRecord {
+    /// Called before the driver is asked to record the event in `stream`. Nothing is known until [`recorded`](Self::recorded).
+    #[inline(always)]
+    pub(crate) fn record(&mut self, stream: &StreamShared) -> u64 {
+        self.number = 0;
+        self.captured_elsewhere = false;
+        stream.mark(&mut self.clock)
+    }
+
+    /// The driver has recorded the event, and not in a capture.
+    #[inline(always)]
+    pub(crate) fn recorded(&mut self, stream: &StreamCore, number: u64) {
+        if stream.is_captured_elsewhere() {
+            self.captured_elsewhere = true;
+            return;
+        }
+        if !self.stream.as_ref().is_some_and(|known| Arc::ptr_eq(known, stream.shared())) {
+            self.stream = Some(stream.shared().clone());
+        }
+        self.number = number;
+    }
+
+    /// The driver has made `stream` wait for the record.
+    #[inline(always)]
+    pub(crate) fn waited_for_by(&self, stream: &StreamCore) {
+        match &self.stream {
+            Some(known) if self.number != 0 => stream.has_waited_for(known, self.number, &self.clock),
+            _ if self.captured_elsewhere => stream.shared().suspect_capture(),
+            _ => {}
+        }
+    }
+
+    /// The mark that the record is.
+    fn reached(&self) -> Option<Reached> {
+        let stream = self.stream.as_ref().filter(|_| self.number != 0)?;
+        Some(Reached { stream: stream.clone(), number: self.number })
+    }
 }
 
 /// The capture that an event was last recorded in, if it was recorded in one.
@@ -106,11 +166,20 @@ impl Event {
         let handle = unsafe { core.driver().event_open(core.handle(), exported) }
             .during("opening an event of another process", || core.place())?;
         let flags = EventFlags::INTERPROCESS | EventFlags::DISABLE_TIMING;
-        Ok(Self::from_raw(RawEvent { context: core.clone(), handle }, flags))
+        let event = Self::from_raw(RawEvent { context: core.clone(), handle }, flags);
+        event.share();
+        Ok(event)
     }
 
     fn from_raw(raw: RawEvent, flags: EventFlags) -> Self {
-        Self { raw: Arc::new(raw), flags, captured: CapturedIn::default(), awaited: RecordSlot::default() }
+        Self {
+            raw: Arc::new(raw),
+            flags,
+            captured: CapturedIn::default(),
+            awaited: RecordSlot::default(),
+            known: Mutex::default(),
+            shared: AtomicBool::new(false),
+        }
     }
 
     /// Captures the work of `stream` at this moment, in place of what was captured before.
@@ -128,7 +197,18 @@ impl Event {
     /// Only an error of earlier asynchronous work.
     #[inline]
     pub fn query(&self) -> Result<bool> {
-        self.raw.query()
+        if host_work::is_inside() {
+            return self.raw.query();
+        }
+        let known = self.known.lock();
+        let complete = self.raw.query()?;
+        if complete
+            && !self.is_shared()
+            && let Some(stream) = &known.stream
+        {
+            stream.completed(known.number);
+        }
+        Ok(complete)
     }
 
     /// Blocks until the work captured last is complete. With [`EventFlags::BLOCKING_SYNC`] the thread sleeps.
@@ -136,7 +216,18 @@ impl Event {
     /// # Errors
     /// Only an error of earlier asynchronous work.
     pub fn synchronize(&self) -> Result<()> {
-        self.raw.synchronize()
+        if host_work::is_inside() {
+            return self.raw.synchronize();
+        }
+        let before = self.reached();
+        self.raw.synchronize()?;
+        // The driver waited for this record if there was no other until after the call: no two have the same number.
+        if let Some(before) = before
+            && self.reached().is_some_and(|now| now == before)
+        {
+            before.note();
+        }
+        Ok(())
     }
 
     /// Milliseconds from what `start` captured to what this event captured; negative when `start` came later.
@@ -159,6 +250,7 @@ impl Event {
     /// 801 where the device cannot, 1 or 400 when the event was not made for it.
     pub fn export(&self) -> Result<InterprocessEventHandle> {
         let context = &self.raw.context;
+        self.share();
         // SAFETY: the event is live while it is borrowed.
         unsafe { context.driver().event_export(context.handle(), self.raw.handle) }
             .during("exporting an event", || context.place())
@@ -175,6 +267,10 @@ impl Event {
     }
 
     /// The driver's handle. It is valid as long as this event.
+    ///
+    /// Whoever records the event by its handle, and then makes a stream of this library wait for it through this object, has
+    /// to order the memory that the stream uses: the library takes the last record that it was asked for to be the one that
+    /// is waited for, and does not make that order again.
     #[inline]
     pub fn as_raw(&self) -> EventHandle {
         self.raw.handle
@@ -187,6 +283,36 @@ impl Event {
 
     pub(crate) fn raw(&self) -> &Arc<RawEvent> {
         &self.raw
+    }
+
+    /// What is known of the last record. Not to be asked for inside of host functions.
+    #[inline(always)]
+    pub(crate) fn known(&self) -> MutexGuard<'_, KnownRecord> {
+        self.known.lock()
+    }
+
+    /// The mark that the last record is, if that is known and can be asked for here.
+    pub(crate) fn reached(&self) -> Option<Reached> {
+        if self.is_shared() || host_work::is_inside() { None } else { self.known.lock().reached() }
+    }
+
+    /// Calls `share` with the mark that the last record is, if that is known, while the event is not recorded.
+    pub(crate) fn with_reached<R>(&self, share: impl FnOnce(Option<Reached>) -> R) -> R {
+        if host_work::is_inside() {
+            return share(None);
+        }
+        let known = self.known.lock();
+        share(if self.is_shared() { None } else { known.reached() })
+    }
+
+    /// Others than this library can record the event from now on.
+    pub(crate) fn share(&self) {
+        self.shared.store(true, Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Acquire)
     }
 
     /// The futures that wait for what was captured last.

@@ -13,7 +13,7 @@ pub use config::{Dimensions, LaunchConfig};
 use crate::context::{ContextCore, other_context};
 use crate::error::{Error, ErrorKind, Result, ResultExt, list};
 use crate::module::{Module, ModuleCore};
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamCore};
 use crate::trace;
 use anabranch_hal::{FunctionAttribute, FunctionHandle, FunctionInfo, Launch, ParameterInfo, Status};
 use std::fmt;
@@ -201,16 +201,20 @@ impl Stream {
         config: &LaunchConfig,
         arguments: &A,
     ) -> Result<()> {
-        let operation = "launching a kernel";
+        let name = "launching a kernel";
         let core = self.core();
-        trace::queued!(stream = core.id(), kernel = kernel.name(), grid = ?config.grid, block = ?config.block, "{operation}");
+        trace::queued!(stream = core.id(), kernel = kernel.name(), grid = ?config.grid, block = ?config.block, "{name}");
         if !Arc::ptr_eq(kernel.context(), core.context()) && kernel.context().handle() != core.context().handle() {
-            return Err(other_context(operation, "kernel", core.place()));
+            return Err(other_context(name, "kernel", core.place()));
         }
-        let handle = core.handle(operation)?;
+        let handle = core.handle(name)?;
+        let operation = core.operation(name);
+        if core.context().is_order_strict() {
+            check_order(core, arguments, name)?;
+        }
         arguments.prepare(self, operation)?;
         if core.is_capturing() {
-            core.capture_slot().keep(&kernel.inner.module);
+            core.shared().capture().keep(&kernel.inner.module);
         }
         arguments.with(|values, sizes, ranges| {
             kernel.check(sizes)?;
@@ -229,12 +233,32 @@ impl Stream {
             // where the driver can say, and what the kernel does with them is the caller's word.
             let launched = unsafe { context.driver().launch(context.handle(), handle, kernel.inner.handle, &launch) };
             launched.map_err(|failure| {
-                let error = Error::driver(operation, failure).at(core.place());
+                let error = Error::driver(name, failure).at(core.place());
                 config.explain(error, core.context().device().properties())
             })
         })?;
-        core.queued()
+        core.queued(operation, || stamp(core, arguments))
     }
+}
+
+/// In strict mode, refuses a launch that is not ordered by the user, before anything is done about any argument.
+#[cold]
+fn check_order<A: KernelArguments>(core: &Arc<StreamCore>, arguments: &A, operation: &'static str) -> Result<()> {
+    let mut result = Ok(());
+    arguments.for_each_use(&mut |used| {
+        if result.is_ok() {
+            let memory = &used.memory;
+            result =
+                memory.require_context(core, operation).and_then(|()| memory.check_order(core, used.access, operation));
+        }
+    });
+    result
+}
+
+/// Stamps the memory among the arguments.
+#[cold]
+fn stamp<A: KernelArguments>(core: &Arc<StreamCore>, arguments: &A) {
+    arguments.for_each_use(&mut |used| used.memory.stamp(core, used.access));
 }
 
 impl fmt::Debug for Kernel {

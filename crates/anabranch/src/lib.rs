@@ -52,6 +52,7 @@ pub use anabranch_hal::{
 pub use bytemuck;
 
 mod capture;
+mod clock;
 mod compiler;
 mod completion;
 mod context;
@@ -71,6 +72,7 @@ mod owned;
 mod reaper;
 mod staging;
 mod stream;
+mod sync;
 mod trace;
 mod uses;
 

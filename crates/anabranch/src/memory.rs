@@ -23,5 +23,5 @@ pub use scope::{ScopedStream, StreamScope};
 pub use slice::{BufferSlice, BufferSliceMut};
 
 pub(crate) use allocation::{Allocation, byte_size};
-pub(crate) use copy::require_equal_lengths;
+pub(crate) use copy::{check_both, require_equal_lengths};
 pub(crate) use copy_3d::region_copy;

@@ -308,7 +308,8 @@ impl Drop for ModuleCore {
     fn drop(&mut self) {
         // Launches keep no account of the module, so that they cost nothing more. Unloading waits for them; that it has
         // little to wait for is a courtesy to others.
-        let events = self.context.streams().iter().filter_map(|stream| stream.checkpoint().ok().flatten()).collect();
+        let events = self.context.streams().into_iter().filter_map(|stream| stream.checkpoint().ok().flatten());
+        let events = events.map(|checkpoint| checkpoint.event).collect();
         let (context, handle) = (self.context.clone(), self.handle);
         reaper::blocking_after(events, &self.context, move || {
             trace::span!("unloading a module", device = %context.device());

@@ -6,6 +6,7 @@ mod core;
 mod current;
 mod host_functions;
 mod order;
+mod shared;
 mod value;
 
 pub use borrowed::BorrowedStream;
@@ -13,7 +14,10 @@ pub use current::CurrentStreamGuard;
 pub use order::WaitTarget;
 pub use value::{Signal, WaitCondition};
 
-pub(crate) use self::core::{Ownership, StreamCore};
+pub(crate) use self::core::{Checkpoint, Ownership, StreamCore};
+#[cfg(all(test, loom))]
+pub(crate) use shared::Position;
+pub(crate) use shared::{Operation, Reached, StreamShared};
 
 use crate::context::Context;
 use crate::device::Device;
@@ -83,7 +87,11 @@ impl Stream {
                     .at(core.place()));
             }
         };
-        Ok(Self { core: StreamCore::new(core, handle, id, ownership) })
+        let core = StreamCore::new(core, handle, id, ownership);
+        if ownership == Ownership::Foreign && !handle.is_legacy() {
+            core.shared().suspect_capture();
+        }
+        Ok(Self { core })
     }
 
     /// Takes ownership of a stream that was made elsewhere.
@@ -123,12 +131,16 @@ impl Stream {
         let operation = "synchronising";
         trace::span!("synchronising a stream", stream = self.core.id(), device = %self.core.context().device());
         let handle = self.core.handle(operation)?;
+        let number = self.core.shared().advance();
         // SAFETY: the stream is live while it is borrowed.
         unsafe { self.core.context().driver().stream_synchronize(self.core.context().handle(), handle) }
-            .during(operation, || self.core.place())
+            .during(operation, || self.core.place())?;
+        self.core.shared().completed(number);
+        Ok(())
     }
 
-    /// Whether all work queued so far is complete. A true answer is a synchronisation.
+    /// Whether all work queued so far is complete. A true answer is a synchronisation: what the work wrote can be read. The
+    /// library does not remember it; after a [`synchronize`](Self::synchronize) other streams need not wait any more.
     ///
     /// # Errors
     /// As [`synchronize`](Self::synchronize).
@@ -194,6 +206,27 @@ impl Stream {
         // SAFETY: the stream is live while it is borrowed.
         unsafe { self.core.context().driver().stream_priority(self.core.context().handle(), handle) }
             .during(operation, || self.core.place())
+    }
+
+    /// How many orders the library has inserted so that later work of this stream comes after work of other streams: each
+    /// is an event recorded on the other stream and a wait for it here, or, in a capture, edges. What the user waits for is
+    /// not counted, and not made again. All handles of the stream that live at the same time count together.
+    ///
+    /// ```
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// let (producer, consumer) = (context.create_stream()?, context.create_stream()?);
+    /// let mut buffer = producer.allocate_zeroed::<u32>(4)?;
+    /// consumer.fill(&mut buffer, 7)?; // waits for the producer
+    /// consumer.fill(&mut buffer, 8)?;
+    /// assert_eq!(consumer.orders_inserted(), 1);
+    ///
+    /// producer.wait(&consumer.record_event()?)?;
+    /// producer.fill(&mut buffer, 9)?; // comes after the event
+    /// assert_eq!(producer.orders_inserted(), 0);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    pub fn orders_inserted(&self) -> u64 {
+        self.core.shared().inserted()
     }
 
     /// A number that is unique in this process for ever.

@@ -211,7 +211,7 @@ fn run(program: &[Operation]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn random_programs_agree_with_the_sequential_model(program in prop::collection::vec(operation(), 1..120)) {

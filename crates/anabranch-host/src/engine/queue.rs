@@ -122,6 +122,13 @@ impl<E, P: Clone> Queue<E, P> {
         self.enqueued.load(Ordering::Acquire)
     }
 
+    /// As [`enqueued`](Self::enqueued), and in one order with all that is put in: what is not counted is put in by calls
+    /// that see what this thread did before.
+    #[inline]
+    pub(crate) fn enqueued_in_order(&self) -> u64 {
+        self.incoming.lock().enqueued
+    }
+
     /// Adds to the end. The second result says that the caller must hand a token to the scheduler.
     #[inline]
     pub(crate) fn append<R>(&self, fill: impl FnOnce(&mut Tail<'_, E>) -> R) -> (R, bool) {

@@ -235,6 +235,11 @@ impl StreamState {
         Position { stream: Arc::clone(self), sequence: self.queue.enqueued() }
     }
 
+    /// As [`end`](Self::end), in one order with all that is put into the stream, for who waits for it.
+    pub(crate) fn end_in_order(self: &Arc<Self>) -> Position {
+        Position { stream: Arc::clone(self), sequence: self.queue.enqueued_in_order() }
+    }
+
     #[cold]
     pub(crate) fn schedule(self: &Arc<Self>) {
         self.core.shared.engine.schedule(self);

@@ -6,6 +6,7 @@ use super::{CaptureScope, CaptureState};
 use crate::error::{Error, Result, ResultExt};
 use crate::graph::setting_kernel;
 use crate::memory::{Allocation, BufferSlice, BufferSliceMut};
+use crate::stream::Operation;
 use anabranch_hal::{
     Access, AddedNode, CaptureStatus, ConditionalHandle, ConditionalKind, ConditionalNode, Dependency,
     DependencyUpdate, DevicePointer, EdgeData, GraphHandle, Launch, NodeParameters, Status,
@@ -141,11 +142,13 @@ impl CaptureScope<'_> {
         let core = self.core();
         let capture = core.capture().ok_or_else(|| self.not_capturing())?;
         condition.memory.require_context(core, OPERATION)?;
+        capture.check_join_all(core, OPERATION)?;
         // Captured on their own at first: hardware does not survive a capture into a conditional node that fails.
         let parts = bodies.iter_mut().map(|body| self.capture_part(&capture, *body)).collect::<Result<Vec<_>>>()?;
         // What runs inside cannot wait for single streams of the capture: it comes after all of them.
         capture.join_all(core)?;
-        condition.memory.order(core, Access::Read)?;
+        let operation = core.operation(OPERATION);
+        condition.memory.order(core, Access::Read, operation)?;
         if capture.is_part() {
             // A graph with conditional nodes cannot be put into another. So it gets its own when it is put in.
             let placeholder = self.add_node(&NodeParameters::Empty)?.node;
@@ -153,14 +156,14 @@ impl CaptureScope<'_> {
                 capture.adopt(part.graph.object(), core)?;
             }
             capture.add_condition(CapturedCondition { placeholder, kind, condition: condition.clone(), parts });
-            return core.queued();
+            return core.queued(operation, || condition.memory.stamp(core, Access::Read));
         }
         let graph = self.captured_graph()?;
         let context = core.context();
         // SAFETY: the graph is the one being captured, by this thread.
         let handle = unsafe { context.driver().graph_conditional_create(context.handle(), graph, None) }
             .during(OPERATION, || core.place())?;
-        self.set_conditional(handle, condition)?;
+        self.set_conditional(handle, condition, operation)?;
         let node = NodeParameters::Conditional(ConditionalNode {
             handle,
             kind,
@@ -204,7 +207,7 @@ impl CaptureScope<'_> {
     }
 
     /// Captures a launch that sets a conditional value. The memory is ordered already.
-    fn set_conditional(&self, handle: ConditionalHandle, condition: &Condition) -> Result<()> {
+    fn set_conditional(&self, handle: ConditionalHandle, condition: &Condition, operation: Operation) -> Result<()> {
         let core = self.core();
         let stream = core.handle(OPERATION)?;
         let kernel = setting_kernel(core.context(), handle, condition.address)?;
@@ -224,7 +227,7 @@ impl CaptureScope<'_> {
         // and an address, of which the capture keeps the memory.
         unsafe { context.driver().launch(context.handle(), stream, kernel.function, &launch) }
             .during(OPERATION, || core.place())?;
-        core.queued()
+        core.queued(operation, || condition.memory.stamp(core, Access::Read))
     }
 
     fn captured_graph(&self) -> Result<GraphHandle> {

@@ -1,22 +1,25 @@
 //! What this library keeps of a capture: the streams in it, the memory they use and what else its graph must keep.
 
 use super::part::{CapturedCondition, Part};
-use super::uses::{CapturedUses, Clock};
+use super::uses::CapturedUses;
+use crate::clock::Clock;
 use crate::context::ContextCore;
 use crate::error::Result;
 use crate::graph::{Graph, GraphObject, GraphParts, Node, NodeTable, next_graph_number};
 use crate::memory::Allocation;
-use crate::stream::{Ownership, StreamCore};
+use crate::stream::{Ownership, StreamCore, StreamShared};
 use anabranch_hal::{Access, DevicePointer, GraphHandle, GraphNodeHandle};
 use parking_lot::Mutex;
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Which capture a stream takes part in. Whatever stands for the same stream shares it.
 #[derive(Default)]
 pub(crate) struct CaptureSlot {
     active: AtomicBool,
+    /// How often the stream began to take part in one, or was about to.
+    begun: AtomicU64,
     /// Whether work that was captured used memory that is not settled yet.
     pending: AtomicBool,
     /// The address of what the capture was made to keep last through this stream.
@@ -33,6 +36,18 @@ impl CaptureSlot {
     #[cold]
     pub(crate) fn get(&self) -> Option<Arc<CaptureState>> {
         self.state.lock().clone()
+    }
+
+    /// Called before the driver lets the stream take part.
+    pub(crate) fn begins(&self) {
+        self.begun.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// What does not change while the stream takes part in no capture. `None`: it takes part in one.
+    #[inline(always)]
+    pub(crate) fn outside(&self) -> Option<u64> {
+        let begun = self.begun.load(Ordering::Acquire);
+        (!self.is_active()).then_some(begun)
     }
 
     #[inline(always)]
@@ -104,7 +119,7 @@ pub(crate) struct FinishedCapture {
 
 struct Inner {
     over: bool,
-    slots: Vec<Weak<CaptureSlot>>,
+    streams: Vec<Weak<StreamShared>>,
     uses: CapturedUses,
     parts: GraphParts,
     nodes: NodeTable,
@@ -119,7 +134,7 @@ impl CaptureState {
         let graph = into.map_or_else(next_graph_number, |into| into.number());
         let inner = Inner {
             over: false,
-            slots: Vec::new(),
+            streams: Vec::new(),
             uses: CapturedUses::default(),
             parts: GraphParts::default(),
             nodes: NodeTable::new(graph),
@@ -169,11 +184,11 @@ impl CaptureState {
         if inner.over {
             return;
         }
-        let slot = stream.capture_slot();
-        if !inner.slots.iter().any(|known| known.as_ptr() == Arc::as_ptr(slot)) {
-            inner.slots.push(Arc::downgrade(slot));
+        let shared = stream.shared();
+        if !inner.streams.iter().any(|known| known.as_ptr() == Arc::as_ptr(shared)) {
+            inner.streams.push(Arc::downgrade(shared));
         }
-        slot.set(self);
+        shared.capture().set(self);
     }
 
     /// Keeps something for as long as the graph can run.
@@ -187,8 +202,9 @@ impl CaptureState {
         memory: &Arc<Allocation>,
         stream: &Arc<StreamCore>,
         access: Access,
+        operation: &'static str,
     ) -> Result<()> {
-        self.use_graph_memory(memory, stream, access)?;
+        self.use_graph_memory(memory, stream, access, operation)?;
         self.inner.lock().parts.add(memory, access);
         Ok(())
     }
@@ -199,22 +215,82 @@ impl CaptureState {
         memory: &Allocation,
         stream: &Arc<StreamCore>,
         access: Access,
+        operation: &'static str,
     ) -> Result<()> {
+        self.check_order(memory.address(), stream, access, operation)?;
         memory.used_in(self);
         self.order(memory.address(), stream, access)
     }
 
+    /// In strict mode, refuses a use that does not come after the uses before it.
+    pub(crate) fn check_order(
+        &self,
+        address: DevicePointer,
+        stream: &StreamCore,
+        access: Access,
+        operation: &'static str,
+    ) -> Result<()> {
+        if !stream.context().is_order_strict() {
+            return Ok(());
+        }
+        match self.inner.lock().uses.unfollowed(address.0, stream.id(), access) {
+            Some(earlier) => Err(stream.refuse_order(&format!("stream {earlier}"), operation)),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`check_order`](Self::check_order), for all memory at once.
+    pub(crate) fn check_join_all(&self, stream: &StreamCore, operation: &'static str) -> Result<()> {
+        if !stream.context().is_order_strict() {
+            return Ok(());
+        }
+        match self.inner.lock().uses.any_unfollowed(stream.id()) {
+            Some(earlier) => Err(stream.refuse_order(&format!("stream {earlier}"), operation)),
+            None => Ok(()),
+        }
+    }
+
     /// Draws a stream in that is about to use memory which the capture uses. `false`: the capture is over, or the memory is
     /// not used in it any more.
-    pub(crate) fn draw_in(self: &Arc<Self>, stream: &Arc<StreamCore>, address: DevicePointer) -> bool {
+    pub(crate) fn draw_in(
+        self: &Arc<Self>,
+        stream: &Arc<StreamCore>,
+        address: DevicePointer,
+        operation: &'static str,
+    ) -> Result<bool> {
+        let Some(last) = self.last_stream(stream, address) else { return Ok(false) };
+        if stream.context().is_order_strict() {
+            return Err(stream.refuse_order(&last.place(), operation));
+        }
+        // What goes wrong is said by the use, which then has no capture.
+        let drawn_in = stream.wait_for(&last).is_ok() && stream.is_capturing();
+        if drawn_in {
+            stream.count_inserted(1);
+        }
+        Ok(drawn_in)
+    }
+
+    /// As [`check_order`](Self::check_order), for a stream that would be drawn in.
+    pub(crate) fn check_draw_in(
+        &self,
+        stream: &StreamCore,
+        address: DevicePointer,
+        operation: &'static str,
+    ) -> Result<()> {
+        match self.last_stream(stream, address) {
+            Some(last) if stream.context().is_order_strict() => Err(stream.refuse_order(&last.place(), operation)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The stream that used memory in the capture last, if that goes on.
+    fn last_stream(&self, stream: &StreamCore, address: DevicePointer) -> Option<Arc<StreamCore>> {
         let last = {
             let inner = self.inner.lock();
             if inner.over { None } else { inner.uses.last_stream(address.0) }
-        };
+        }?;
         let streams = stream.context().streams();
-        let last = last.and_then(|last| streams.into_iter().find(|stream| stream.id() == last && stream.is_live()));
-        // What goes wrong is said by the use, which then has no capture.
-        last.is_some_and(|last| stream.wait_for(&last).is_ok() && stream.is_capturing())
+        streams.into_iter().find(|stream| stream.id() == last && stream.is_live())
     }
 
     /// Whether the capture goes on, and the memory is used in it.
@@ -224,20 +300,24 @@ impl CaptureState {
     }
 
     fn order(&self, address: DevicePointer, stream: &StreamCore, access: Access) -> Result<()> {
-        stream.capture_slot().pending.store(true, Ordering::Relaxed);
+        stream.shared().capture().pending.store(true, Ordering::Relaxed);
         let before = self.inner.lock().uses.follow(address.0, stream.id(), access);
-        stream.add_captured_dependencies(&before)
+        stream.add_captured_dependencies(&before.nodes)?;
+        stream.count_inserted(before.streams);
+        Ok(())
     }
 
     /// Orders later work of `stream` behind everything that has used memory in the capture.
     pub(crate) fn join_all(&self, stream: &StreamCore) -> Result<()> {
         let before = self.inner.lock().uses.follow_all(stream.id());
-        stream.add_captured_dependencies(&before)
+        stream.add_captured_dependencies(&before.nodes)?;
+        stream.count_inserted(before.streams);
+        Ok(())
     }
 
     /// Called after work of `stream` was captured: what it used is found again by the nodes that the stream has come to.
     pub(crate) fn settle(&self, stream: &StreamCore) {
-        stream.capture_slot().pending.store(false, Ordering::Relaxed);
+        stream.shared().capture().pending.store(false, Ordering::Relaxed);
         if let Some(nodes) = stream.captured_dependencies() {
             self.inner.lock().uses.settle(stream.id(), &nodes);
         }
@@ -307,20 +387,20 @@ impl CaptureState {
 
     /// Lets all streams go, and returns what the graph must keep.
     pub(crate) fn finish(&self) -> FinishedCapture {
-        let (slots, uses, parts, nodes, conditions) = {
+        let (streams, uses, parts, nodes, conditions) = {
             let mut inner = self.inner.lock();
             inner.over = true;
             (
-                std::mem::take(&mut inner.slots),
+                std::mem::take(&mut inner.streams),
                 std::mem::take(&mut inner.uses),
                 std::mem::take(&mut inner.parts),
                 std::mem::replace(&mut inner.nodes, NodeTable::new(self.graph)),
                 std::mem::take(&mut inner.conditions),
             )
         };
-        for slot in slots {
-            if let Some(slot) = slot.upgrade() {
-                slot.clear(self);
+        for stream in streams {
+            if let Some(stream) = stream.upgrade() {
+                stream.capture().clear(self);
             }
         }
         if let Whole::Capture(outer) = &self.whole {

@@ -4,41 +4,10 @@
 //! its stream is known to come after them already: streams keep clocks of how far they have followed each other, by waits
 //! of the user's and by edges made here.
 
+use crate::clock::Clock;
 use anabranch_hal::{Access, GraphNodeHandle};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-
-/// How far a stream has followed others, itself included: the number of their last use that it comes after.
-#[derive(Clone, Default)]
-pub(crate) struct Clock {
-    /// By stream, in order. Few streams take part in most captures, and a clock is copied with each use.
-    numbers: SmallVec<[(u64, u64); 4]>,
-}
-
-impl Clock {
-    /// Numbers begin at 1; 0 for a stream that was not followed.
-    fn get(&self, stream: u64) -> u64 {
-        let place = self.numbers.binary_search_by_key(&stream, |&(other, _)| other);
-        place.ok().and_then(|place| self.numbers.get(place)).map_or(0, |&(_, number)| number)
-    }
-
-    fn advance(&mut self, stream: u64, number: u64) {
-        match self.numbers.binary_search_by_key(&stream, |&(other, _)| other) {
-            Ok(place) => {
-                if let Some((_, own)) = self.numbers.get_mut(place) {
-                    *own = (*own).max(number);
-                }
-            }
-            Err(place) => self.numbers.insert(place, (stream, number)),
-        }
-    }
-
-    fn merge(&mut self, other: &Self) {
-        for &(stream, number) in &other.numbers {
-            self.advance(stream, number);
-        }
-    }
-}
 
 /// What streams have done with memory within a capture.
 #[derive(Default)]
@@ -47,6 +16,14 @@ pub(super) struct CapturedUses {
     clocks: BTreeMap<u64, Clock>,
     /// Uses whose nodes are about to be made: address, stream and access.
     pending: Vec<(u64, u64, Access)>,
+}
+
+/// What a stream was found not to come after, and is made to.
+#[derive(Default)]
+pub(super) struct Followed {
+    pub(super) nodes: Vec<GraphNodeHandle>,
+    /// Of how many streams the nodes are.
+    pub(super) streams: u64,
 }
 
 /// The uses of one piece of memory.
@@ -81,25 +58,42 @@ impl Uses {
 
 impl CapturedUses {
     /// The nodes that a use on `stream` must come after and does not yet. They count as followed from now on.
-    pub(super) fn follow(&mut self, address: u64, stream: u64, access: Access) -> Vec<GraphNodeHandle> {
+    pub(super) fn follow(&mut self, address: u64, stream: u64, access: Access) -> Followed {
         self.pending.push((address, stream, access));
-        let Some(uses) = self.memory.get(&address) else { return Vec::new() };
+        let Some(uses) = self.memory.get(&address) else { return Followed::default() };
         let clock = self.clocks.entry(stream).or_default();
-        let mut nodes = Vec::new();
+        let mut followed = Followed::default();
         for last in uses.before(access) {
-            follow_one(clock, stream, last, &mut nodes);
+            follow_one(clock, stream, last, &mut followed);
         }
-        nodes
+        followed
     }
 
     /// As [`follow`](Self::follow), for all memory at once.
-    pub(super) fn follow_all(&mut self, stream: u64) -> Vec<GraphNodeHandle> {
+    pub(super) fn follow_all(&mut self, stream: u64) -> Followed {
         let clock = self.clocks.entry(stream).or_default();
-        let mut nodes = Vec::new();
+        let mut followed = Followed::default();
         for last in self.memory.values().flat_map(|uses| uses.before(Access::Write)) {
-            follow_one(clock, stream, last, &mut nodes);
+            follow_one(clock, stream, last, &mut followed);
         }
-        nodes
+        followed
+    }
+
+    /// A stream that a use on `stream` must come after and does not yet.
+    pub(super) fn unfollowed(&self, address: u64, stream: u64, access: Access) -> Option<u64> {
+        let uses = self.memory.get(&address)?;
+        self.first_unfollowed(stream, uses.before(access))
+    }
+
+    /// As [`unfollowed`](Self::unfollowed), for all memory at once.
+    pub(super) fn any_unfollowed(&self, stream: u64) -> Option<u64> {
+        self.first_unfollowed(stream, self.memory.values().flat_map(|uses| uses.before(Access::Write)))
+    }
+
+    fn first_unfollowed<'a>(&self, stream: u64, mut uses: impl Iterator<Item = &'a LastUse>) -> Option<u64> {
+        let clock = self.clocks.get(&stream);
+        let is_followed = |last: &LastUse| clock.is_some_and(|clock| clock.get(last.stream) >= last.number);
+        uses.find(|last| last.stream != stream && !is_followed(last)).map(|last| last.stream)
     }
 
     /// The stream has come to these nodes, which are those of its pending uses.
@@ -154,11 +148,13 @@ impl CapturedUses {
     }
 }
 
-fn follow_one(clock: &mut Clock, stream: u64, last: &LastUse, nodes: &mut Vec<GraphNodeHandle>) {
+fn follow_one(clock: &mut Clock, stream: u64, last: &LastUse, followed: &mut Followed) {
     if last.stream == stream || clock.get(last.stream) >= last.number {
         return;
     }
+    let nodes = &mut followed.nodes;
     nodes.extend(last.nodes.iter().filter(|node| !nodes.contains(node)).copied().collect::<Vec<_>>());
+    followed.streams += 1;
     clock.merge(&last.clock);
 }
 
@@ -173,7 +169,7 @@ mod tests {
     fn use_on(uses: &mut CapturedUses, stream: u64, address: u64, access: Access, made: usize) -> Vec<usize> {
         let before = uses.follow(address, stream, access);
         uses.settle(stream, &[node(made)]);
-        before.into_iter().map(GraphNodeHandle::as_raw).collect()
+        before.nodes.into_iter().map(GraphNodeHandle::as_raw).collect()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One future's interest in a point being reached: where its waker is kept, and the result left.
 
-use super::sync::Mutex;
 use crate::error::Result;
+use crate::sync::Mutex;
 use std::mem::replace;
 use std::sync::Arc;
 use std::task::{Poll, Waker};

@@ -78,6 +78,8 @@ pub(crate) struct Mark {
     notice: Notice,
     place: u64,
     stream: Arc<StreamCore>,
+    /// Its number among all marks of the stream.
+    number: u64,
 }
 
 impl Mark {
@@ -86,6 +88,7 @@ impl Mark {
         let core = stream.core();
         let handle = core.handle(operation)?;
         let mut marks = core.completion().marks.lock();
+        let number = core.shared().advance();
         let notice = if core.context().completion().uses_flags(core.context()) {
             // SAFETY: the stream is live while it is borrowed.
             unsafe { marks.write_flag(core, handle, operation) }?
@@ -102,7 +105,7 @@ impl Mark {
             }
         };
         marks.last += 1;
-        Ok(Self { notice, place: marks.last, stream: core.clone() })
+        Ok(Self { notice, place: marks.last, stream: core.clone(), number })
     }
 
     #[inline]
@@ -117,6 +120,8 @@ impl Mark {
             Notice::Flag { flag, number } => (flag.get() >= *number).then_some(Ok(())),
         };
         if let Some(Ok(())) = result {
+            // Before the other, so that who finds that this place is reached need not do it.
+            self.stream.shared().completed(self.number);
             // What the work wrote can be read by whoever learns here that it is complete.
             reached.fetch_max(self.place, Ordering::AcqRel);
         }

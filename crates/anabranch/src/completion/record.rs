@@ -8,6 +8,7 @@ use crate::capture::unprohibited;
 use crate::context::ContextCore;
 use crate::error::{Error, Result, ResultExt};
 use crate::event::{Event, RawEvent};
+use crate::stream::{Checkpoint, Reached};
 use anabranch_hal::{EventWaitFlags, Status, StreamFlags};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,8 @@ pub(crate) struct AwaitedRecord {
     context: Arc<ContextCore>,
     source: Mutex<Source>,
     history: WaitHistory,
+    /// The mark that the record is, if that is known.
+    reached: Option<Reached>,
 }
 
 /// Who tells whether the record is complete.
@@ -54,7 +57,11 @@ impl AwaitedRecord {
     }
 
     pub(super) fn look(&self) -> Option<Result<()>> {
-        self.source.lock().look()
+        let result = self.source.lock().look();
+        if let (Some(Ok(())), Some(reached)) = (&result, &self.reached) {
+            reached.note();
+        }
+        result
     }
 
     /// Parts with the event, which is about to capture something else.
@@ -98,14 +105,14 @@ pub(crate) struct RecordSlot {
 }
 
 impl RecordSlot {
-    fn share(&self, event: &Event) -> Arc<AwaitedRecord> {
+    fn share(&self, event: &Event, reached: Option<Reached>) -> Arc<AwaitedRecord> {
         let mut slot = self.record.lock();
         if let Some(record) = slot.upgrade() {
             return record;
         }
         let source = Mutex::new(Source::Event(event.raw().clone()));
         let context = event.context_core().clone();
-        let record = Arc::new(AwaitedRecord { context, source, history: WaitHistory::default() });
+        let record = Arc::new(AwaitedRecord { context, source, history: WaitHistory::default(), reached });
         *slot = Arc::downgrade(&record);
         self.any.store(true, Ordering::Release);
         record
@@ -130,11 +137,11 @@ impl RecordSlot {
 }
 
 impl Completion {
-    /// A future of what `event` has captured. It captures nothing else as long as somebody holds it.
-    pub(crate) fn of_checkpoint(event: Arc<RawEvent>) -> Self {
+    /// A future of what the checkpoint's event has captured. It captures nothing else as long as somebody holds it.
+    pub(crate) fn of_checkpoint(Checkpoint { event, reached, .. }: Checkpoint) -> Self {
         let context = event.context().clone();
         let source = Mutex::new(Source::Event(event));
-        let record = AwaitedRecord { context, source, history: WaitHistory::default() };
+        let record = AwaitedRecord { context, source, history: WaitHistory::default(), reached: Some(reached) };
         Self::new(Ok(Awaited::Record(Arc::new(record))), None)
     }
 }
@@ -167,6 +174,7 @@ impl Event {
                     .at(self.context_core().place());
             return Completion::new(Err(error), None);
         }
-        Completion::new(Ok(Awaited::Record(self.awaited().share(self))), None)
+        let record = self.with_reached(|reached| self.awaited().share(self, reached));
+        Completion::new(Ok(Awaited::Record(record)), None)
     }
 }

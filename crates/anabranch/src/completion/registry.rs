@@ -2,7 +2,7 @@
 
 use super::interest::{Interest, Point};
 use super::lanes::Lanes;
-use super::sync::{AtomicBool, AtomicIsize, Condvar, Mutex};
+use crate::sync::{AtomicBool, AtomicIsize, Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

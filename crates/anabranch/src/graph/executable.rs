@@ -156,22 +156,26 @@ impl ExecutableGraph {
     /// the capture: [`NodeWork::child`] puts a graph into another.
     #[inline]
     pub fn launch(&self, stream: &Stream) -> Result<()> {
-        let operation = "launching a graph";
+        let name = "launching a graph";
         let core = stream.core();
         let context = &self.core.context;
         if !Arc::ptr_eq(context, core.context()) {
-            context.require_same_driver(core.context(), operation)?;
+            context.require_same_driver(core.context(), name)?;
         }
-        let handle = core.handle(operation)?;
+        let handle = core.handle(name)?;
+        let operation = core.operation(name);
         let mut state = self.core.state.lock();
         let queue = || {
+            if core.context().is_order_strict() {
+                state.parts.memory().try_for_each(|(memory, access)| memory.check_order(core, access, name))?;
+            }
             for (memory, access) in state.parts.memory() {
-                memory.order(core, access)?;
+                memory.order(core, access, operation)?;
             }
             // SAFETY: the executable is live and locked and the stream is borrowed; what the nodes refer to is kept, and
             // was just ordered.
             unsafe { context.driver().executable_launch(context.handle(), self.core.handle, handle) }
-                .during(operation, || core.place())
+                .during(name, || core.place())
         };
         if state.host_visible.is_empty() {
             queue()?
@@ -181,8 +185,7 @@ impl ExecutableGraph {
         if !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, core)) {
             state.last = Some(core.clone());
         }
-        drop(state);
-        core.queued()
+        core.queued(operation, || state.parts.memory().for_each(|(memory, access)| memory.stamp(core, access)))
     }
 
     /// Makes resources ready in the order of `stream`, so that the next launch need not.
@@ -358,9 +361,9 @@ impl Drop for ExecutableCore {
             });
             drop_error::report(result.during("destroying an executable graph", || context.place()));
             // A launch may still use what is kept. Where no event can be had the context is lost, and nothing runs any more.
-            let event = last.filter(|_| !parts.is_empty()).and_then(|stream| stream.checkpoint().ok().flatten());
-            match event {
-                Some(event) => reaper::after(vec![event], move || drop((parts, source))),
+            let checkpoint = last.filter(|_| !parts.is_empty()).and_then(|stream| stream.checkpoint().ok().flatten());
+            match checkpoint {
+                Some(checkpoint) => reaper::after(vec![checkpoint.event], move || drop((parts, source))),
                 None => drop((parts, source)),
             }
         });

@@ -183,6 +183,7 @@ impl NodeWork<'_> {
 
     /// Records an event, for those outside of the graph, when the nodes before are done.
     pub fn event_record(event: &Event) -> Self {
+        event.share();
         Self::event(NodeParameters::EventRecord(event.as_raw()), event)
     }
 

@@ -7,7 +7,7 @@ use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::host_work;
 use crate::reaper;
-use crate::stream::StreamCore;
+use crate::stream::{Operation, StreamCore};
 use crate::trace;
 use crate::uses::Uses;
 use anabranch_hal::{Access, DevicePointer, MemoryPoolHandle, PinnedFlags, Status};
@@ -69,15 +69,16 @@ impl Allocation {
         bytes: usize,
         pool: Option<MemoryPoolHandle>,
     ) -> Result<Self> {
-        let operation = "allocating in stream order";
+        let name = "allocating in stream order";
         let context = stream.context();
-        trace::queued!(bytes, stream = stream.id(), device = %context.device(), "{operation}");
+        trace::queued!(bytes, stream = stream.id(), device = %context.device(), "{name}");
+        let operation = stream.operation(name);
         let mut address = DevicePointer::NULL;
         if bytes > 0 {
-            let handle = stream.handle(operation)?;
+            let handle = stream.handle(name)?;
             // SAFETY: the stream is in use by the caller, and the pool, if any, is borrowed by it.
             address = unsafe { context.driver().allocate_async(context.handle(), bytes, pool, handle) }
-                .during(operation, || stream.place())?;
+                .during(name, || stream.place())?;
         }
         let capture = stream.capture();
         let origin = match &capture {
@@ -87,10 +88,10 @@ impl Allocation {
         let allocation = Self::new(context, address, bytes, origin);
         // Other streams must come after the allocation.
         match &capture {
-            Some(capture) => capture.use_graph_memory(&allocation, stream, Access::Write)?,
-            None => allocation.uses.order(stream, Access::Write)?,
+            Some(capture) => capture.use_graph_memory(&allocation, stream, Access::Write, name)?,
+            None => allocation.uses.order(stream, Access::Write, operation)?,
         }
-        stream.queued()?;
+        stream.queued(operation, || allocation.stamp(stream, Access::Write))?;
         Ok(allocation)
     }
 
@@ -161,31 +162,62 @@ impl Allocation {
 
     /// Orders a use in `stream` behind the uses before it: by events, or by edges while the stream captures.
     #[inline(always)]
-    pub(crate) fn order(self: &Arc<Self>, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
+    pub(crate) fn order(
+        self: &Arc<Self>,
+        stream: &Arc<StreamCore>,
+        access: Access,
+        operation: Operation,
+    ) -> Result<()> {
         if stream.is_capturing() || self.captured.load(Ordering::Relaxed) {
-            return self.order_captured(stream, access);
+            return self.order_captured(stream, access, operation);
         }
-        self.uses.order(stream, access)
+        self.uses.order(stream, access, operation)
+    }
+
+    /// Stamps a use anew, that was ordered and queued, because a mark was put into the stream meanwhile.
+    pub(crate) fn stamp(&self, stream: &Arc<StreamCore>, access: Access) {
+        self.uses.stamp(stream, access);
+    }
+
+    /// What [`order`](Self::order) would answer in strict mode. It changes nothing: of several pieces of memory each is
+    /// looked at before the first is ordered.
+    #[cold]
+    pub(crate) fn check_order(&self, stream: &Arc<StreamCore>, access: Access, operation: &'static str) -> Result<()> {
+        match stream.capture() {
+            Some(capture) => return capture.check_order(self.address, stream, access, operation),
+            None if self.captured.load(Ordering::Relaxed) => {
+                let capture = self.captured_in.lock().upgrade();
+                if let Some(capture) = capture {
+                    capture.check_draw_in(stream, self.address, operation)?;
+                }
+            }
+            None => {}
+        }
+        self.uses.check(stream, access, operation)
     }
 
     #[cold]
     #[inline(never)]
-    fn order_captured(self: &Arc<Self>, stream: &Arc<StreamCore>, access: Access) -> Result<()> {
+    fn order_captured(self: &Arc<Self>, stream: &Arc<StreamCore>, access: Access, operation: Operation) -> Result<()> {
         if !stream.is_capturing() {
             // What a capture uses belongs to it until it ends: a use elsewhere is drawn in.
             let capture = self.captured_in.lock().upgrade();
-            if !capture.is_some_and(|capture| capture.draw_in(stream, self.address)) {
+            let drawn_in = match capture {
+                Some(capture) => capture.draw_in(stream, self.address, operation.name)?,
+                None => false,
+            };
+            if !drawn_in {
                 self.captured.store(self.graph().is_some(), Ordering::Relaxed);
             }
         }
         let capture = stream.capture();
         match (&capture, &self.origin) {
             (Some(capture), Origin::Graph { graph, .. }) if capture.owns(*graph) => {
-                capture.use_graph_memory(self, stream, access)
+                capture.use_graph_memory(self, stream, access, operation.name)
             }
             (_, Origin::Graph { .. }) => Err(self.refuse_graph_memory(stream.place())),
-            (Some(capture), _) => capture.use_memory(self, stream, access),
-            (None, _) => self.uses.order(stream, access),
+            (Some(capture), _) => capture.use_memory(self, stream, access, operation.name),
+            (None, _) => self.uses.order(stream, access, operation),
         }
     }
 
@@ -297,7 +329,8 @@ fn free_behind(
     free: impl FnOnce() -> Result<()> + Send + 'static,
 ) -> Result<()> {
     // Where no event can be had the context is lost, and nothing runs any more.
-    let events = uses.checkpoints(Access::Write).unwrap_or_default();
+    let checkpoints = uses.checkpoints(Access::Write).unwrap_or_default();
+    let events = checkpoints.into_iter().map(|checkpoint| checkpoint.event).collect();
     reaper::blocking_after(events, &context, move || drop_error::report(free()));
     Ok(())
 }
@@ -309,18 +342,22 @@ fn free_in_stream_order(
     home: &Arc<StreamCore>,
     uses: Uses,
 ) -> Result<()> {
-    let others: Vec<_> = uses.into_streams().into_iter().filter(|stream| !stream.is_same(home)).collect();
-    let mut events = Vec::new();
-    for stream in &others {
-        events.extend(stream.checkpoint()?);
+    let others: Vec<_> = uses.into_pending().into_iter().filter(|last| !last.stream.is_same(home)).collect();
+    let mut checkpoints = Vec::new();
+    for last in others.iter().filter(|last| !home.comes_after(&last.stream, last.stamp)) {
+        checkpoints.extend(last.stream.checkpoint()?);
     }
-    match home.free_behind(&events, address) {
+    match home.free_behind(&checkpoints, address) {
         Some(result) => result,
         None => {
-            // The stream has ended. Any other will do, behind the end of that one.
+            // The stream has ended. Any other will do, behind the end of that one, and behind all other uses: what this handle
+            // came after at its end is not what the stream has followed since under another.
+            let mut checkpoints: Vec<_> = home.checkpoint()?.into_iter().collect();
+            for last in &others {
+                checkpoints.extend(last.stream.checkpoint()?);
+            }
             let stream = crate::context::Context::from_core(context.clone()).create_stream()?;
-            events.extend(home.checkpoint()?);
-            stream.core().free_behind(&events, address).unwrap_or(Ok(()))
+            stream.core().free_behind(&checkpoints, address).unwrap_or(Ok(()))
         }
     }
 }

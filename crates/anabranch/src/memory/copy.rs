@@ -52,13 +52,16 @@ impl Stream {
         if source.byte_len() == 0 {
             return Ok(());
         }
-        source.allocation().order(core, Access::Read)?;
-        destination.allocation().order(core, Access::Write)?;
+        let operation = core.operation(OPERATION);
+        let (read, written) = (source.allocation(), destination.allocation());
+        check_both(core, read, written, OPERATION)?;
+        read.order(core, Access::Read, operation)?;
+        written.order(core, Access::Write, operation)?;
         let kind = kind(destination.allocation(), source.allocation());
         let (to, from) = (destination.device_pointer().0, source.device_pointer().0);
         // SAFETY: both ranges are within their buffers, which are freed behind their uses, of which this is one.
         unsafe { queue(core, kind, to, from, source.byte_len()) }?;
-        core.queued()
+        core.queued(operation, || stamp_both(core, read, written))
     }
 
     /// Copies device memory of one context to device memory of another, in stream order, and returns at once. The
@@ -73,22 +76,24 @@ impl Stream {
         destination: impl Into<BufferSliceMut<'d, T>>,
         source: impl Into<BufferSlice<'s, T>>,
     ) -> Result<()> {
-        let operation = "copying between contexts";
+        let name = "copying between contexts";
         let (destination, source) = (destination.into(), source.into());
-        trace::queued!(bytes = source.byte_len(), stream = self.id(), "{operation}");
+        trace::queued!(bytes = source.byte_len(), stream = self.id(), "{name}");
         require_equal_lengths(destination.len(), source.len())?;
         let core = self.core();
         let (to, from) = (destination.allocation(), source.allocation());
-        to.context().require_same_driver(from.context(), operation)?;
-        if to.require_context(core, operation).is_err() && from.require_context(core, operation).is_err() {
-            return Err(other_context(operation, "stream", core.place()));
+        to.context().require_same_driver(from.context(), name)?;
+        if to.require_context(core, name).is_err() && from.require_context(core, name).is_err() {
+            return Err(other_context(name, "stream", core.place()));
         }
         if source.byte_len() == 0 {
             return Ok(());
         }
-        from.order(core, Access::Read)?;
-        to.order(core, Access::Write)?;
-        let (driver, context, handle) = (core.context().driver(), core.context().handle(), core.handle(operation)?);
+        let operation = core.operation(name);
+        check_both(core, from, to, name)?;
+        from.order(core, Access::Read, operation)?;
+        to.order(core, Access::Write, operation)?;
+        let (driver, context, handle) = (core.context().driver(), core.context().handle(), core.handle(name)?);
         // SAFETY: both ranges are within their buffers, which are freed behind their uses, of which this is one; their
         // contexts are live as long as they are.
         unsafe {
@@ -102,8 +107,8 @@ impl Stream {
                 handle,
             )
         }
-        .during(operation, || core.place())?;
-        core.queued()
+        .during(name, || core.place())?;
+        core.queued(operation, || stamp_both(core, from, to))
     }
 
     /// Copies from plain host memory, in stream order. Returns when `source` may be changed again, which is when the
@@ -149,12 +154,13 @@ impl Stream {
         if destination.byte_len() == 0 {
             return Ok(());
         }
-        destination.allocation().order(core, Access::Write)?;
+        let operation = core.operation(OPERATION);
+        destination.allocation().order(core, Access::Write, operation)?;
         let (to, from) = (destination.device_pointer().0, source.as_ptr() as usize as u64);
         let kind = if destination.allocation().is_pinned() { CopyKind::Inferred } else { CopyKind::HostToDevice };
         // SAFETY: the destination is freed behind its uses, of which this is one; the source is the caller's word.
         unsafe { queue(core, kind, to, from, destination.byte_len()) }?;
-        core.queued()
+        core.queued(operation, || destination.allocation().stamp(core, Access::Write))
     }
 
     /// Queues a copy to plain host memory, and may return before it is complete.
@@ -176,12 +182,13 @@ impl Stream {
         if source.byte_len() == 0 {
             return Ok(());
         }
-        source.allocation().order(core, Access::Read)?;
+        let operation = core.operation(OPERATION);
+        source.allocation().order(core, Access::Read, operation)?;
         let (to, from) = (destination.as_mut_ptr() as usize as u64, source.device_pointer().0);
         let kind = if source.allocation().is_pinned() { CopyKind::Inferred } else { CopyKind::DeviceToHost };
         // SAFETY: the source is freed behind its uses, of which this is one; the destination is the caller's word.
         unsafe { queue(core, kind, to, from, source.byte_len()) }?;
-        core.queued()
+        core.queued(operation, || source.allocation().stamp(core, Access::Read))
     }
 
     /// Copies `bytes` bytes between two addresses in stream order, with no order kept by the library.
@@ -195,6 +202,28 @@ impl Stream {
         // SAFETY: the ranges are the caller's word.
         unsafe { queue(self.core(), CopyKind::Inferred, destination.0, source.0, bytes) }
     }
+}
+
+/// In strict mode, refuses a copy that is not ordered by the user, before anything is done about either end.
+#[inline(always)]
+pub(crate) fn check_both(
+    core: &Arc<StreamCore>,
+    read: &Allocation,
+    written: &Allocation,
+    operation: &'static str,
+) -> Result<()> {
+    if !core.context().is_order_strict() {
+        return Ok(());
+    }
+    read.check_order(core, Access::Read, operation)?;
+    written.check_order(core, Access::Write, operation)
+}
+
+/// Stamps both ends of a copy.
+#[cold]
+pub(super) fn stamp_both(core: &Arc<StreamCore>, read: &Allocation, written: &Allocation) {
+    read.stamp(core, Access::Read);
+    written.stamp(core, Access::Write);
 }
 
 /// # Safety

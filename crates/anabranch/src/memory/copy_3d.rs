@@ -1,6 +1,6 @@
 //! Copies of rows and slices: two- and three-dimensional regions.
 
-use super::copy::kind;
+use super::copy::{check_both, kind, stamp_both};
 use super::{Allocation, BufferSlice, BufferSliceMut};
 use crate::error::{Error, Result, ResultExt};
 use crate::stream::Stream;
@@ -181,11 +181,15 @@ impl Stream {
             return Ok(());
         }
         let copy = copy_of::<T>(&destination.end(), &source.end(), region)?;
-        source.memory.allocation().order(core, Access::Read)?;
-        destination.memory.allocation().order(core, Access::Write)?;
+        let operation = core.operation(OPERATION);
+        let (read, written) = (source.memory.allocation(), destination.memory.allocation());
+        check_both(core, read, written, OPERATION)?;
+        read.order(core, Access::Read, operation)?;
+        written.order(core, Access::Write, operation)?;
         // SAFETY: the region is within both buffers, which are freed behind their uses, of which this is one.
         unsafe { self.queue_region(&copy) }?;
-        let synchronous = kind(destination.memory.allocation(), source.memory.allocation()) == CopyKind::Inferred;
+        core.queued(operation, || stamp_both(core, read, written))?;
+        let synchronous = kind(written, read) == CopyKind::Inferred;
         if synchronous && !core.is_capturing() {
             // Between host addresses a copy is synchronous, in one dimension as in three.
             return self.synchronize();
@@ -212,11 +216,13 @@ impl Stream {
             return Ok(());
         }
         let copy = copy_of::<T>(&destination.end(), &host_end(source, row_length, rows), region)?;
-        destination.memory.allocation().order(core, Access::Write)?;
+        let (operation, memory) = (core.operation(OPERATION), destination.memory.allocation());
+        memory.order(core, Access::Write, operation)?;
         self.sync_scope(|_| {
             // SAFETY: the region is within the buffer, which is freed behind its uses, and within the source, which is
             // borrowed until the scope has waited.
-            unsafe { self.queue_region(&copy) }
+            unsafe { self.queue_region(&copy) }?;
+            core.queued(operation, || memory.stamp(core, Access::Write))
         })
     }
 
@@ -239,11 +245,13 @@ impl Stream {
             return Ok(());
         }
         let copy = copy_of::<T>(&host_end(destination, row_length, rows), &source.end(), region)?;
-        source.memory.allocation().order(core, Access::Read)?;
+        let (operation, memory) = (core.operation(OPERATION), source.memory.allocation());
+        memory.order(core, Access::Read, operation)?;
         self.sync_scope(|_| {
             // SAFETY: the region is within the buffer, which is freed behind its uses, and within the destination, which
             // is borrowed exclusively until the scope has waited.
-            unsafe { self.queue_region(&copy) }
+            unsafe { self.queue_region(&copy) }?;
+            core.queued(operation, || memory.stamp(core, Access::Read))
         })
     }
 
@@ -254,7 +262,6 @@ impl Stream {
         trace::queued!(stream = core.id(), "{OPERATION}");
         let (driver, context, handle) = (core.context().driver(), core.context().handle(), core.handle(OPERATION)?);
         // SAFETY: the stream is live while it is borrowed; the regions are the caller's word.
-        unsafe { driver.copy_3d_async(context, copy, handle) }.during(OPERATION, || core.place())?;
-        core.queued()
+        unsafe { driver.copy_3d_async(context, copy, handle) }.during(OPERATION, || core.place())
     }
 }

@@ -62,16 +62,17 @@ impl Stream {
         pattern: FillPattern,
         count: usize,
     ) -> Result<()> {
-        let operation = "filling";
+        let name = "filling";
         let core = self.core();
-        destination.allocation().require_context(core, operation)?;
+        destination.allocation().require_context(core, name)?;
         if count == 0 {
             return Ok(());
         }
-        destination.allocation().order(core, Access::Write)?;
+        let operation = core.operation(name);
+        destination.allocation().order(core, Access::Write, operation)?;
         // SAFETY: the range is within its buffer, which is freed behind its uses, of which this is one.
         unsafe { self.fill_raw(destination.device_pointer(), pattern, count) }?;
-        core.queued()
+        core.queued(operation, || destination.allocation().stamp(core, Access::Write))
     }
 
     /// Fills `count` elements of the pattern's width at `address`, in stream order, with no order kept by the library.

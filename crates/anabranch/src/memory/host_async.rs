@@ -16,8 +16,8 @@ impl Allocation {
                 .at(self.context().place()));
         }
         self.host_access().require_no_graph(access)?;
-        for event in self.uses().checkpoints(access)? {
-            Completion::of_checkpoint(event).await?;
+        for checkpoint in self.uses().checkpoints(access)? {
+            Completion::of_checkpoint(checkpoint).await?;
         }
         self.uses().forget(access);
         Ok(())

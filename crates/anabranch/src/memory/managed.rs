@@ -115,18 +115,19 @@ impl Stream {
     /// 801 where the device cannot; 400 when the memory is of another context; 900 while the stream captures, which spoils
     /// the capture.
     pub fn prefetch<T: Pod>(&self, memory: &ManagedBuffer<T>, to_host: bool) -> Result<()> {
-        let operation = "prefetching managed memory";
+        let name = "prefetching managed memory";
         let core = self.core();
-        memory.memory.require_context(core, operation)?;
+        memory.memory.require_context(core, name)?;
         if memory.byte_len() == 0 {
             return Ok(());
         }
-        memory.memory.order(core, Access::Read)?;
+        let operation = core.operation(name);
+        memory.memory.order(core, Access::Read, operation)?;
         let device = (!to_host).then(|| core.context().device().ordinal());
-        let (driver, context, handle) = (core.context().driver(), core.context().handle(), core.handle(operation)?);
+        let (driver, context, handle) = (core.context().driver(), core.context().handle(), core.handle(name)?);
         // SAFETY: the stream is live while it is borrowed; the memory is freed behind its uses, of which this is one.
         unsafe { driver.prefetch_async(context, memory.device_pointer(), memory.byte_len(), device, handle) }
-            .during(operation, || core.place())?;
-        core.queued()
+            .during(name, || core.place())?;
+        core.queued(operation, || memory.memory.stamp(core, Access::Read))
     }
 }

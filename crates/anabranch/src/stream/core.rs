@@ -1,6 +1,8 @@
 //! What a stream is underneath: a handle, its identity, and a way to wait for it after it is gone.
 
-use crate::capture::{CaptureSlot, CaptureState, unprohibited};
+use super::shared::{Operation, Reached, StreamShared};
+use crate::capture::{CaptureState, unprohibited};
+use crate::clock::Clock;
 use crate::completion::StreamCompletion;
 use crate::context::ContextCore;
 use crate::drop_error;
@@ -36,8 +38,7 @@ pub(crate) struct StreamCore {
     thread: Option<ThreadId>,
     ownership: Ownership,
     tail: Mutex<Tail>,
-    /// Shared by all that stand for the same stream.
-    capture: Arc<CaptureSlot>,
+    shared: Arc<StreamShared>,
     completion: StreamCompletion,
 }
 
@@ -45,17 +46,34 @@ pub(crate) struct StreamCore {
 enum Tail {
     /// By recording an event at that moment; the event is made when first needed, and recorded again each time, unless
     /// somebody holds it. While the stream captures, the event stays at the work before: captured work does not run.
-    Live { event: Option<Arc<RawEvent>> },
+    Live { event: Option<TailEvent> },
     /// By the event recorded when the stream ended, if there was anything to wait for.
-    Ended { event: Option<Arc<RawEvent>> },
+    Ended { event: Option<TailEvent> },
+}
+
+/// An event with what it has captured.
+struct TailEvent {
+    event: Arc<RawEvent>,
+    /// The number of the mark, or 0 if the event is not known to be one.
+    number: u64,
+    /// What the stream had followed before.
+    clock: Clock,
+}
+
+/// An event that is complete when a stream's work is.
+pub(crate) struct Checkpoint {
+    pub(crate) event: Arc<RawEvent>,
+    pub(crate) reached: Reached,
+    /// What the stream had followed before.
+    followed: Clock,
 }
 
 impl StreamCore {
     pub(crate) fn new(context: &Arc<ContextCore>, handle: StreamHandle, id: u64, ownership: Ownership) -> Arc<Self> {
         let known = || context.streams().into_iter().find(|stream| stream.id == id);
-        let capture = match ownership {
-            Ownership::Owned => Arc::default(),
-            Ownership::Foreign => known().map_or_else(Arc::default, |stream| stream.capture.clone()),
+        let shared = match ownership {
+            Ownership::Owned => None,
+            Ownership::Foreign => known().map(|stream| stream.shared.clone()),
         };
         let core = Arc::new(Self {
             context: context.clone(),
@@ -64,7 +82,7 @@ impl StreamCore {
             thread: handle.is_per_thread().then(|| std::thread::current().id()),
             ownership,
             tail: Mutex::new(Tail::Live { event: None }),
-            capture,
+            shared: shared.unwrap_or_else(StreamShared::new),
             completion: StreamCompletion::default(),
         });
         context.remember(&core);
@@ -124,17 +142,55 @@ impl StreamCore {
     /// Whether the stream takes part in a capture that was begun through this library.
     #[inline(always)]
     pub(crate) fn is_capturing(&self) -> bool {
-        self.capture.is_active()
+        self.shared.capture().is_active()
     }
 
     /// The capture that the stream takes part in.
     #[inline(always)]
     pub(crate) fn capture(&self) -> Option<Arc<CaptureState>> {
-        if self.is_capturing() { self.capture.get() } else { None }
+        if self.is_capturing() { self.shared.capture().get() } else { None }
     }
 
-    pub(crate) fn capture_slot(&self) -> &Arc<CaptureSlot> {
-        &self.capture
+    #[inline(always)]
+    pub(crate) fn shared(&self) -> &Arc<StreamShared> {
+        &self.shared
+    }
+
+    /// Begins an operation, before any memory that it uses is looked at.
+    #[inline(always)]
+    pub(crate) fn operation(&self, name: &'static str) -> Operation {
+        Operation { name, position: self.shared.position() }
+    }
+
+    /// The library has made the stream wait for others.
+    pub(crate) fn count_inserted(&self, count: u64) {
+        self.shared.count_inserted(count);
+        self.context.count_inserted(count);
+    }
+
+    /// What strict order answers for a use that does not come after one of `earlier`.
+    #[cold]
+    pub(crate) fn refuse_order(&self, earlier: &str, operation: &'static str) -> Error {
+        let message = format!("stream {} does not come after the work of {earlier} that uses the same memory", self.id);
+        Error::argument(Status::ILLEGAL_STATE, operation, message)
+            .with_hint(
+                "before, record an event on that stream and wait for it on this one, or turn strict order off \
+                 (Context::set_strict_order)",
+            )
+            .at(self.place())
+    }
+
+    /// Whether another library captures the stream, so that what is recorded in it may never run.
+    #[inline(always)]
+    pub(crate) fn is_captured_elsewhere(&self) -> bool {
+        self.shared.may_be_captured() && self.asks_whether_captured()
+    }
+
+    #[cold]
+    fn asks_whether_captured(&self) -> bool {
+        // SAFETY: the caller uses the stream, or holds the tail's lock and found it live.
+        let status = unsafe { self.context.driver().stream_capture_status(self.context.handle(), self.handle) };
+        !matches!(status, Ok(CaptureStatus::None))
     }
 
     /// Makes the stream the origin of a capture by `begin`, a call of the driver.
@@ -151,6 +207,7 @@ impl StreamCore {
         if !self.is_capturing() {
             self.record_into(event)?;
         }
+        self.shared.capture().begins();
         enter()?;
         capture.admit(self);
         Ok(())
@@ -179,16 +236,18 @@ impl StreamCore {
         Ok(())
     }
 
-    /// Called after work that uses tracked memory was queued.
+    /// Called after work that uses tracked memory was queued. `stamp` stamps all of that memory with the position that is
+    /// found now ([`Allocation::stamp`](crate::memory::Allocation::stamp)), because a mark was put meanwhile.
     #[inline(always)]
-    pub(crate) fn queued(&self) -> Result<()> {
-        if self.is_capturing() {
-            if self.capture.is_pending() {
-                self.settle_captured();
-            }
+    pub(crate) fn queued(&self, operation: Operation, stamp: impl FnOnce()) -> Result<()> {
+        if self.is_capturing() && self.shared.capture().is_pending() {
+            self.settle_captured();
             return Ok(());
         }
-        if self.thread.is_some() { self.record_tail_now() } else { Ok(()) }
+        if self.shared.position() != operation.position {
+            stamp();
+        }
+        if self.thread.is_some() && !self.is_capturing() { self.record_tail_now() } else { Ok(()) }
     }
 
     #[cold]
@@ -209,13 +268,23 @@ impl StreamCore {
 
     /// Records the stream's work at this moment in the slot's event. A new one is made if there is none, or if somebody
     /// holds it, who means what it captured before.
-    fn record_into<'a>(&self, slot: &'a mut Option<Arc<RawEvent>>) -> Result<&'a RawEvent> {
-        let event = match slot {
-            Some(event) if Arc::strong_count(event) == 1 => event.clone(),
-            _ => Arc::new(RawEvent::create(&self.context, EventFlags::DISABLE_TIMING)?),
+    fn record_into<'a>(&self, slot: &'a mut Option<TailEvent>) -> Result<&'a TailEvent> {
+        let free = slot.take_if(|tail| Arc::strong_count(&tail.event) == 1);
+        let tail = match free {
+            Some(tail) => tail,
+            None => {
+                let event = Arc::new(RawEvent::create(&self.context, EventFlags::DISABLE_TIMING)?);
+                TailEvent { event, number: 0, clock: Clock::default() }
+            }
         };
-        self.record(&event)?;
-        Ok(slot.insert(event))
+        let tail = slot.insert(tail);
+        tail.number = 0;
+        let number = self.shared.mark(&mut tail.clock);
+        self.record(&tail.event)?;
+        if !self.is_captured_elsewhere() {
+            tail.number = number;
+        }
+        Ok(tail)
     }
 
     /// The nodes of the capture that the stream's next one will depend on; `None` when the capture is spoiled.
@@ -270,44 +339,66 @@ impl StreamCore {
     pub(crate) fn wait_for(&self, earlier: &StreamCore) -> Result<()> {
         match earlier.capture() {
             Some(capture) if !self.is_same(earlier) => self.follow_captured(earlier, &capture),
-            _ => self.follow(earlier),
+            _ => self.follow(earlier).map(drop),
         }
     }
 
-    /// Makes later work of this stream wait for the work that `earlier` has at this moment, captured work excepted.
-    pub(crate) fn follow(&self, earlier: &StreamCore) -> Result<()> {
+    /// Makes later work of this stream wait for the work that `earlier` has at this moment, captured work excepted. `false`:
+    /// there is nothing to wait for.
+    pub(crate) fn follow(&self, earlier: &StreamCore) -> Result<bool> {
         if self.is_same(earlier) {
-            return Ok(());
+            return Ok(false);
         }
         let mut tail = earlier.tail.lock();
-        let event = match &mut *tail {
+        let recorded = match &mut *tail {
             Tail::Live { event } if earlier.records_tail() => Some(earlier.record_into(event)?),
-            Tail::Live { event } | Tail::Ended { event } => event.as_deref(),
+            Tail::Live { event } | Tail::Ended { event } => event.as_ref(),
         };
-        let Some(event) = event else { return Ok(()) };
+        let Some(recorded) = recorded else { return Ok(false) };
         trace::queued!(stream = self.id, behind = earlier.id, "ordering a stream behind another");
         let handle = self.handle("ordering a stream behind another")?;
         let (driver, context) = (self.context.driver(), self.context.handle());
         // SAFETY: this stream is in use by the caller, and the event is kept by the tail's lock until the wait is bound.
-        unsafe { driver.stream_wait_event(context, handle, event.handle(), EventWaitFlags::empty()) }
-            .during("ordering a stream behind another", || self.place())
+        unsafe { driver.stream_wait_event(context, handle, recorded.event.handle(), EventWaitFlags::empty()) }
+            .during("ordering a stream behind another", || self.place())?;
+        self.has_waited_for(&earlier.shared, recorded.number, &recorded.clock);
+        Ok(true)
+    }
+
+    /// The stream was made to wait for a mark of another, or, if the number is 0, for what is not known to be one.
+    #[inline]
+    pub(crate) fn has_waited_for(&self, earlier: &StreamShared, number: u64, followed: &Clock) {
+        if number == 0 {
+            self.shared.suspect_capture();
+        } else {
+            self.shared.follow(earlier.key(), number, followed);
+        }
+    }
+
+    /// Whether later work of this stream comes after work of `earlier` with that stamp, or need not because it is complete.
+    pub(crate) fn comes_after(&self, earlier: &StreamCore, stamp: u64) -> bool {
+        self.is_same(earlier) || self.shared.has_followed(&earlier.shared, stamp)
     }
 
     /// An event that is complete when the work that the stream has at this moment is, or `None` when there is none. Of
     /// another thread's default stream, that is the work which uses tracked memory.
-    pub(crate) fn checkpoint(&self) -> Result<Option<Arc<RawEvent>>> {
+    pub(crate) fn checkpoint(&self) -> Result<Option<Checkpoint>> {
         let mut tail = self.tail.lock();
         match &mut *tail {
             Tail::Live { event } if self.records_tail() => _ = self.record_into(event)?,
             Tail::Live { .. } | Tail::Ended { .. } => {}
         }
         let (Tail::Live { event } | Tail::Ended { event }) = &*tail;
-        Ok(event.clone())
+        Ok(event.as_ref().map(|tail| Checkpoint {
+            event: tail.event.clone(),
+            reached: Reached { stream: self.shared.clone(), number: tail.number },
+            followed: tail.clock.clone(),
+        }))
     }
 
-    /// Frees memory in this stream's order, behind the events, or returns `None` when the stream has ended, captures, or is
-    /// another thread's.
-    pub(crate) fn free_behind(&self, events: &[Arc<RawEvent>], address: DevicePointer) -> Option<Result<()>> {
+    /// Frees memory in this stream's order, behind the checkpoints, or returns `None` when the stream has ended, captures, or
+    /// is another thread's.
+    pub(crate) fn free_behind(&self, checkpoints: &[Checkpoint], address: DevicePointer) -> Option<Result<()>> {
         let tail = self.tail.lock();
         if !matches!(*tail, Tail::Live { .. }) || !self.records_tail() {
             return None;
@@ -315,9 +406,12 @@ impl StreamCore {
         trace::queued!(?address, stream = self.id, device = %self.context.device(), "freeing in stream order");
         let (driver, context) = (self.context.driver(), self.context.handle());
         // The tail's lock keeps the stream from ending while these calls use its handle.
-        let waits = events.iter().try_for_each(|event| {
+        let waits = checkpoints.iter().try_for_each(|Checkpoint { event, reached, followed }| {
             // SAFETY: the stream is live, the event is borrowed.
-            unsafe { driver.stream_wait_event(context, self.handle, event.handle(), EventWaitFlags::empty()) }
+            unsafe { driver.stream_wait_event(context, self.handle, event.handle(), EventWaitFlags::empty()) }?;
+            self.count_inserted(1);
+            self.has_waited_for(&reached.stream, reached.number, followed);
+            Ok(())
         });
         let freed = waits.and_then(|()| {
             // SAFETY: the stream is live; all uses of the memory are in this stream or behind the events just waited for.

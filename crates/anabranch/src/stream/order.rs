@@ -65,13 +65,23 @@ impl Stream {
         let context = self.core.context();
         context.require_same_driver(event.context_core(), operation)?;
         let handle = self.core.handle(operation)?;
-        if !flags.contains(EventRecordFlags::EXTERNAL) {
+        let external = flags.contains(EventRecordFlags::EXTERNAL);
+        let shared = self.core.shared();
+        let mut known = event.known();
+        if !external {
             event.awaited().part()?;
         }
+        let outside = shared.capture().outside();
+        let number = known.record(shared);
         // SAFETY: the stream and the event are live while they are borrowed.
         unsafe { context.driver().event_record(context.handle(), event.as_raw(), handle, flags) }
             .during(operation, || self.core.place())?;
-        if self.core.is_capturing() || event.is_captured() {
+        // Whether a capture began before the record, on another thread, cannot be told if one began meanwhile.
+        if outside.is_some() && shared.capture().outside() == outside && !external && !event.is_shared() {
+            known.recorded(&self.core, number);
+        }
+        drop(known);
+        if self.core.is_capturing() || event.is_captured() || external {
             self.note_record(event, flags);
         }
         Ok(())
@@ -83,6 +93,7 @@ impl Stream {
     fn note_record(&self, event: &Event, flags: EventRecordFlags) {
         let capture = self.core.capture();
         if flags.contains(EventRecordFlags::EXTERNAL) {
+            event.share();
             if let Some(capture) = capture {
                 capture.keep(event.raw());
             }
@@ -139,7 +150,12 @@ impl Stream {
         if event.is_captured() || flags.contains(EventWaitFlags::EXTERNAL) {
             self.wait_in_capture(event, flags, wait)
         } else {
-            wait()
+            let known = event.known();
+            wait()?;
+            if !event.is_shared() {
+                known.waited_for_by(&self.core);
+            }
+            Ok(())
         }
     }
 

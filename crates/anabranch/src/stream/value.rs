@@ -106,12 +106,14 @@ impl Stream {
     /// # Errors
     /// 801 where the device has no waits on 64-bit values; 400 when the signal is of another context.
     pub fn wait_signal(&self, signal: &Signal, condition: WaitCondition, value: u64) -> Result<()> {
-        let operation = "waiting for a signal";
-        signal.memory.require_context(&self.core, operation)?;
+        let name = "waiting for a signal";
+        signal.memory.require_context(&self.core, name)?;
+        let operation = self.core.operation(name);
         // The signal's memory outlives the wait: it is freed behind its uses.
-        signal.memory.order(&self.core, Access::Read)?;
+        signal.memory.order(&self.core, Access::Read, operation)?;
         // SAFETY: the signal's memory is live until the wait has run, and aligned.
-        unsafe { self.wait_value(operation, signal.pointer(), Value::U64(value), condition.flags()) }
+        unsafe { self.wait_value(name, signal.pointer(), Value::U64(value), condition.flags()) }?;
+        self.core.queued(operation, || signal.memory.stamp(&self.core, Access::Read))
     }
 
     /// Sets the signal's value in stream order: after all work queued so far.
@@ -119,12 +121,14 @@ impl Stream {
     /// # Errors
     /// 801 where the device has no writes of 64-bit values; 400 when the signal is of another context.
     pub fn write_signal(&self, signal: &Signal, value: u64) -> Result<()> {
-        let operation = "setting a signal";
-        signal.memory.require_context(&self.core, operation)?;
+        let name = "setting a signal";
+        signal.memory.require_context(&self.core, name)?;
+        let operation = self.core.operation(name);
         // Setting it is unordered by its nature, so it counts as a read: it only keeps the memory.
-        signal.memory.order(&self.core, Access::Read)?;
+        signal.memory.order(&self.core, Access::Read, operation)?;
         // SAFETY: the signal's memory is live until the write has run, and aligned.
-        unsafe { self.write_value(operation, signal.pointer(), Value::U64(value), WriteValueFlags::empty()) }
+        unsafe { self.write_value(name, signal.pointer(), Value::U64(value), WriteValueFlags::empty()) }?;
+        self.core.queued(operation, || signal.memory.stamp(&self.core, Access::Read))
     }
 
     /// Makes later work of this stream wait until the 32 bits at `address` satisfy the condition in `flags`.
@@ -187,8 +191,7 @@ impl Stream {
         let context = self.core.context();
         // SAFETY: the stream is live while it is borrowed; the address is the caller's word.
         unsafe { context.driver().stream_wait_value(context.handle(), handle, address, value, flags) }
-            .during(operation, || self.core.place())?;
-        self.core.queued()
+            .during(operation, || self.core.place())
     }
 
     unsafe fn write_value(
@@ -203,7 +206,6 @@ impl Stream {
         let context = self.core.context();
         // SAFETY: the stream is live while it is borrowed; the address is the caller's word.
         unsafe { context.driver().stream_write_value(context.handle(), handle, address, value, flags) }
-            .during(operation, || self.core.place())?;
-        self.core.queued()
+            .during(operation, || self.core.place())
     }
 }

@@ -1,10 +1,9 @@
-//! The primitives of the protocol between futures and the reactor, which loom replaces by its own to try every
-//! interleaving.
+//! The primitives of the protocols that loom tries in every interleaving, with its own in place of these.
 
 #[cfg(not(loom))]
 mod primitives {
     pub(crate) use parking_lot::{Mutex, MutexGuard};
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicIsize};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize};
     use std::time::Duration;
 
     /// A condition variable that takes and gives back the guard, as loom's does.
@@ -35,7 +34,7 @@ mod primitives {
 #[cfg(loom)]
 mod primitives {
     pub(crate) use loom::sync::MutexGuard;
-    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicIsize};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize};
     use std::sync::PoisonError;
     use std::time::Duration;
 
@@ -49,6 +48,10 @@ mod primitives {
 
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
         }
     }
 
