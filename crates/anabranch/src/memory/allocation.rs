@@ -7,7 +7,7 @@ use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::host_work;
 use crate::reaper;
-use crate::stream::{Operation, StreamCore};
+use crate::stream::{Checkpoint, Operation, StreamCore};
 use crate::trace;
 use crate::uses::Uses;
 use anabranch_hal::{Access, DevicePointer, MemoryPoolHandle, PinnedFlags, Status};
@@ -345,7 +345,7 @@ fn free_in_stream_order(
     let others: Vec<_> = uses.into_pending().into_iter().filter(|last| !last.stream.is_same(home)).collect();
     let mut checkpoints = Vec::new();
     for last in others.iter().filter(|last| !home.comes_after(&last.stream, last.stamp)) {
-        checkpoints.extend(last.stream.checkpoint()?);
+        Checkpoint::add_to(&mut checkpoints, &last.stream, last.stamp)?;
     }
     match home.free_behind(&checkpoints, address) {
         Some(result) => result,
@@ -354,7 +354,7 @@ fn free_in_stream_order(
             // came after at its end is not what the stream has followed since under another.
             let mut checkpoints: Vec<_> = home.checkpoint()?.into_iter().collect();
             for last in &others {
-                checkpoints.extend(last.stream.checkpoint()?);
+                Checkpoint::add_to(&mut checkpoints, &last.stream, last.stamp)?;
             }
             let stream = crate::context::Context::from_core(context.clone()).create_stream()?;
             stream.core().free_behind(&checkpoints, address).unwrap_or(Ok(()))

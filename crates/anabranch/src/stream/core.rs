@@ -68,6 +68,23 @@ pub(crate) struct Checkpoint {
     followed: Clock,
 }
 
+impl Checkpoint {
+    /// Whether work of `stream` with that stamp is complete when the event is.
+    pub(crate) fn covers(&self, stream: &StreamCore, stamp: u64) -> bool {
+        let key = stream.shared.key();
+        let number = if key == self.reached.stream.key() { self.reached.number } else { self.followed.get(key) };
+        number > stamp
+    }
+
+    /// Adds one behind a stream's work with that stamp, unless those that there are cover it.
+    pub(crate) fn add_to(checkpoints: &mut Vec<Self>, stream: &StreamCore, stamp: u64) -> Result<()> {
+        if !checkpoints.iter().any(|checkpoint| checkpoint.covers(stream, stamp)) {
+            checkpoints.extend(stream.checkpoint()?);
+        }
+        Ok(())
+    }
+}
+
 impl StreamCore {
     pub(crate) fn new(context: &Arc<ContextCore>, handle: StreamHandle, id: u64, ownership: Ownership) -> Arc<Self> {
         let known = || context.streams().into_iter().find(|stream| stream.id == id);

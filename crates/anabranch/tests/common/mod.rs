@@ -5,6 +5,7 @@
 use anabranch::{Context, Instance, Signal, Stream, WaitCondition};
 
 /// The host device, with workers of its own, so that tests do not wait for each other.
+#[allow(dead_code, reason = "not every test file needs threads")]
 pub(crate) fn host() -> Context {
     let instance = Instance::builder().cuda(false).host_devices(1).build().unwrap();
     instance.device("host").unwrap().context().unwrap()
