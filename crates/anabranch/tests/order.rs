@@ -2,10 +2,45 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
+#[path = "order/by_hand.rs"]
+mod by_hand;
+#[path = "order/captured.rs"]
+mod captured;
 mod common;
+#[path = "order/counted.rs"]
+mod counted;
+#[path = "order/host.rs"]
+mod host_knowledge;
+#[path = "order/strict.rs"]
+mod strict;
 
-use anabranch::{Buffer, Stream};
+use anabranch::{Buffer, Context, Stream};
 use common::{hold, host};
+
+/// As many streams of one context.
+fn streams<const COUNT: usize>(context: &Context) -> [Stream; COUNT] {
+    std::array::from_fn(|_| context.create_stream().unwrap())
+}
+
+/// A word of memory that a stream is about to set to 7, and has not yet: the stream is held up by the signal.
+fn held_word(context: &Context, stream: &Stream) -> (Buffer<u32>, anabranch::Signal) {
+    let mut word = stream.upload(&[1u32]).unwrap();
+    let signal = hold(context, stream);
+    stream.fill(&mut word, 7).unwrap();
+    (word, signal)
+}
+
+/// Copies the word on a stream which that copy made wait as often as expected, and lets the copy run: it has the 7.
+#[track_caller]
+fn copy_waits(stream: &Stream, word: &Buffer<u32>, expected: u64, signal: &anabranch::Signal) {
+    let before = stream.orders_inserted();
+    let mut copy = stream.allocate_zeroed::<u32>(1).unwrap();
+    stream.copy(&mut copy, word).unwrap();
+    assert_eq!(stream.orders_inserted() - before, expected);
+    assert!(is_held(stream));
+    signal.set(1);
+    assert_eq!(stream.download(&copy).unwrap(), [7]);
+}
 
 /// Whether work queued on `stream` now is held up by somebody else.
 fn is_held(stream: &Stream) -> bool {
