@@ -15,8 +15,9 @@ wanted() { [[ " $checks " == *" $1 "* ]]; }
 of_the_process=(--skip ten_million_entries_in_one_stream_stay_small --skip idle_staging_memory_goes_with_its_context)
 
 # The tests of the library that put the host device's threads and memory to work.
-library=(--test model --test order --test scope --test host_functions --test safety --test safety_graphs
-    --test capture --test graph --test conditions --test completion --test owned --test checked_launches)
+library=(--test model --test order --test order_model --test scope --test host_functions --test safety
+    --test safety_graphs --test capture --test graph --test conditions --test completion --test owned
+    --test checked_launches)
 
 if wanted address; then
     export RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR="$target_directory/address"

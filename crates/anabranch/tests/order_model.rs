@@ -158,8 +158,7 @@ impl Model {
 
     fn operate(&mut self, stream: usize) -> Use {
         let number = self.done(stream);
-        let mut clock = Clock::new();
-        clock.resize(stream + 1, 0);
+        let mut clock: Clock = vec![0; stream + 1];
         clock[stream] = number + 1;
         join(&mut self.clocks[stream], &clock);
         (stream, number, self.marks[stream])

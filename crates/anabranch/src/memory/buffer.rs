@@ -12,8 +12,11 @@ use std::sync::Arc;
 /// Device memory for elements of `T`, a plain number or a plain structure of them.
 ///
 /// Work on any stream of its context may use it, and the library orders these uses: nothing is done while it stays on
-/// one stream; where it moves to another, one event is recorded and waited for. Dropping it never waits: it is freed
-/// behind its last use on every stream.
+/// one stream; where it moves to another, one event is recorded and waited for, unless the user made that order by an event, a
+/// wait for the stream, or a wait of the host. Dropping it never waits: it is freed behind its last use on every stream.
+///
+/// How often that happened is told by [`Stream::orders_inserted`] and [`Context::orders_inserted`]; whoever wants to make
+/// every order by hand has the library refuse in its place with [`Context::set_strict_order`].
 ///
 /// ```
 /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;

@@ -2,7 +2,7 @@
 
 use super::{copy_waits, held_word, is_held, streams};
 use crate::common::{hold, host};
-use anabranch::{CaptureMode, EventRecordFlags, Graph, InstantiateFlags, NodeWork};
+use anabranch::{BorrowedStream, CaptureMode, EventRecordFlags, Graph, InstantiateFlags, NodeWork};
 
 #[test]
 fn an_event_that_was_waited_for_is_an_order() {
@@ -136,6 +136,26 @@ fn a_record_after_one_in_a_capture_is_an_order() {
     copy_waits(&consumer, &word, 0, &signal);
 }
 
+#[test]
+fn an_event_recorded_while_another_library_captures_is_no_order() {
+    let context = host();
+    let [owner, consumer] = streams(&context);
+    // SAFETY: the stream lives as long as the handle.
+    let producer = unsafe { BorrowedStream::from_raw(&context, owner.as_raw()) }.unwrap();
+    let (word, signal) = held_word(&context, &producer);
+    let driver = context.device().driver();
+    // SAFETY: the handles are live, and the graph is destroyed once.
+    unsafe {
+        driver.stream_begin_capture(context.as_raw(), producer.as_raw(), CaptureMode::Relaxed).unwrap();
+        // Draws the consumer in, behind nothing that runs.
+        consumer.wait(&producer.record_event().unwrap()).unwrap();
+        producer.wait(&consumer.record_event().unwrap()).unwrap();
+        let graph = driver.stream_end_capture(context.as_raw(), producer.as_raw()).unwrap();
+        driver.graph_destroy(context.as_raw(), graph).unwrap();
+    }
+    copy_waits(&consumer, &word, 1, &signal);
+}
+
 /// An event that a graph records has been recorded by whoever launches the graph, wherever it was recorded before.
 fn launched_elsewhere_is_no_order(make: impl FnOnce(&anabranch::Stream, &anabranch::Event) -> Graph) {
     let context = host();
@@ -154,7 +174,7 @@ fn launched_elsewhere_is_no_order(make: impl FnOnce(&anabranch::Stream, &anabran
 fn an_event_that_a_graph_records_is_no_order() {
     launched_elsewhere_is_no_order(|stream, event| {
         let mut graph = stream.context().create_graph().unwrap();
-        graph.add(&[], NodeWork::event_record(event)).unwrap();
+        graph.add((), NodeWork::event_record(event)).unwrap();
         graph
     });
 }
