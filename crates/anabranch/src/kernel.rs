@@ -212,7 +212,7 @@ impl Stream {
         if core.context().is_order_strict() {
             check_order(core, arguments, name)?;
         }
-        arguments.prepare(self, operation)?;
+        arguments.prepare(self, &operation)?;
         if core.is_capturing() {
             core.shared().capture().keep(&kernel.inner.module);
         }
@@ -237,7 +237,7 @@ impl Stream {
                 config.explain(error, core.context().device().properties())
             })
         })?;
-        core.queued(operation, || stamp(core, arguments))
+        core.queued(&operation, || stamp(core, arguments))
     }
 }
 

@@ -196,7 +196,7 @@ impl<S: Stamping> Uses<S> {
 impl Uses {
     /// Orders a use on `stream` behind the uses before it.
     #[inline(always)]
-    pub(crate) fn order(&self, stream: &Arc<StreamCore>, access: Access, operation: Operation) -> Result<()> {
+    pub(crate) fn order(&self, stream: &Arc<StreamCore>, access: Access, operation: &Operation) -> Result<()> {
         if self.stands(stream, access, operation.position) {
             return Ok(());
         }

@@ -11,7 +11,7 @@ use anabranch::{
 };
 use common::{hold, host};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -283,5 +283,31 @@ fn safety_30_a_failed_capture_hinders_nobody() {
             scope.spawn(|| assert_usable(&context.create_stream().unwrap()));
         });
         context.synchronize().unwrap();
+    }
+}
+
+/// A launch borrows nothing, so another thread may use the memory at the same time. What is seen then is what the one or the
+/// other wrote, and no mixture.
+#[test]
+fn a_launch_and_another_thread_s_use_of_the_memory_take_turns() {
+    const LENGTH: usize = 1 << 17;
+    let context = host();
+    let (launching, filling) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let mut buffer = launching.allocate_zeroed::<u32>(LENGTH).unwrap();
+    let mut graph = context.create_graph().unwrap();
+    graph.add((), NodeWork::fill(&mut buffer, 1u32).unwrap()).unwrap();
+    let executable = graph.instantiate().unwrap();
+    let together = Barrier::new(2);
+    for _ in 0..300 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                together.wait();
+                executable.launch(&launching).unwrap();
+            });
+            together.wait();
+            filling.fill(&mut buffer, 2u32).unwrap();
+        });
+        let values = launching.download(&buffer).unwrap();
+        assert!(values.iter().all(|value| *value == values[0]), "a mixture");
     }
 }

@@ -148,7 +148,7 @@ impl CaptureScope<'_> {
         // What runs inside cannot wait for single streams of the capture: it comes after all of them.
         capture.join_all(core)?;
         let operation = core.operation(OPERATION);
-        condition.memory.order(core, Access::Read, operation)?;
+        condition.memory.order(core, Access::Read, &operation)?;
         if capture.is_part() {
             // A graph with conditional nodes cannot be put into another. So it gets its own when it is put in.
             let placeholder = self.add_node(&NodeParameters::Empty)?.node;
@@ -156,14 +156,14 @@ impl CaptureScope<'_> {
                 capture.adopt(part.graph.object(), core)?;
             }
             capture.add_condition(CapturedCondition { placeholder, kind, condition: condition.clone(), parts });
-            return core.queued(operation, || condition.memory.stamp(core, Access::Read));
+            return core.queued(&operation, || condition.memory.stamp(core, Access::Read));
         }
         let graph = self.captured_graph()?;
         let context = core.context();
         // SAFETY: the graph is the one being captured, by this thread.
         let handle = unsafe { context.driver().graph_conditional_create(context.handle(), graph, None) }
             .during(OPERATION, || core.place())?;
-        self.set_conditional(handle, condition, operation)?;
+        self.set_conditional(handle, condition, &operation)?;
         let node = NodeParameters::Conditional(ConditionalNode {
             handle,
             kind,
@@ -207,7 +207,7 @@ impl CaptureScope<'_> {
     }
 
     /// Captures a launch that sets a conditional value. The memory is ordered already.
-    fn set_conditional(&self, handle: ConditionalHandle, condition: &Condition, operation: Operation) -> Result<()> {
+    fn set_conditional(&self, handle: ConditionalHandle, condition: &Condition, operation: &Operation) -> Result<()> {
         let core = self.core();
         let stream = core.handle(OPERATION)?;
         let kernel = setting_kernel(core.context(), handle, condition.address)?;

@@ -7,9 +7,9 @@ use crate::capture::unprohibited;
 use crate::context::{Context, ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
-use crate::memory::Allocation;
+use crate::memory::{Allocation, Sharing};
 use crate::reaper;
-use crate::stream::{Stream, StreamCore};
+use crate::stream::{Operation, Stream, StreamCore};
 use anabranch_hal::{Access, Detail, ExecutableGraphHandle, GraphUpdateResult, InstantiateFlags, Status};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -50,6 +50,24 @@ impl State {
     fn take_over(&mut self, parts: &GraphParts) {
         self.parts.merge(parts);
         self.sort_host_visible();
+    }
+
+    /// If a launch in the stream finds all memory as the stream itself left it: what keeps it so until the launch is queued.
+    fn standing(&self, stream: &Arc<StreamCore>, operation: &Operation) -> Option<Sharing> {
+        let mut memory = self.parts.memory();
+        if memory.len() == 0 {
+            return None;
+        }
+        let sharing = Sharing::begin();
+        memory.all(|(memory, access)| memory.stands(stream, access, operation)).then_some(sharing)
+    }
+
+    /// Orders a launch behind the earlier uses of all memory.
+    fn order(&self, stream: &Arc<StreamCore>, operation: &Operation) -> Result<()> {
+        if stream.context().is_order_strict() {
+            self.parts.memory().try_for_each(|(memory, access)| memory.check_order(stream, access, operation.name))?;
+        }
+        self.parts.memory().try_for_each(|(memory, access)| memory.order(stream, access, operation))
     }
 
     /// Queues a launch while the host is kept from memory that it reaches too.
@@ -165,12 +183,10 @@ impl ExecutableGraph {
         let handle = core.handle(name)?;
         let operation = core.operation(name);
         let mut state = self.core.state.lock();
+        let standing = state.standing(core, &operation);
         let queue = || {
-            if core.context().is_order_strict() {
-                state.parts.memory().try_for_each(|(memory, access)| memory.check_order(core, access, name))?;
-            }
-            for (memory, access) in state.parts.memory() {
-                memory.order(core, access, operation)?;
+            if standing.is_none() {
+                state.order(core, &operation)?;
             }
             // SAFETY: the executable is live and locked and the stream is borrowed; what the nodes refer to is kept, and
             // was just ordered.
@@ -185,7 +201,7 @@ impl ExecutableGraph {
         if !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, core)) {
             state.last = Some(core.clone());
         }
-        core.queued(operation, || state.parts.memory().for_each(|(memory, access)| memory.stamp(core, access)))
+        core.queued(&operation, || state.parts.memory().for_each(|(memory, access)| memory.stamp(core, access)))
     }
 
     /// Makes resources ready in the order of `stream`, so that the next launch need not.

@@ -24,6 +24,7 @@ struct KeptMemory {
 
 impl KeptMemory {
     fn new(memory: &Arc<Allocation>, access: Access) -> Self {
+        memory.kept_by_graph();
         if memory.is_host_visible() {
             memory.host_access().graph_keeps(access);
         }

@@ -13,8 +13,14 @@ use crate::uses::Uses;
 use anabranch_hal::{Access, DevicePointer, MemoryPoolHandle, PinnedFlags, Status};
 use parking_lot::Mutex;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
+
+/// In a memory's state: a capture has used it, or a graph allocates it.
+const CAPTURED: u8 = 1;
+/// In a memory's state: a graph keeps it, or did, so that launches use it without borrowing it. It is set while the memory
+/// is borrowed for the graph, and so seen by whoever borrows it later.
+const KEPT: u8 = 2;
 
 /// A piece of memory. It is given back behind its last use on every stream, and whoever drops it never waits.
 pub(crate) struct Allocation {
@@ -23,8 +29,8 @@ pub(crate) struct Allocation {
     bytes: usize,
     origin: Origin,
     uses: Uses,
-    /// Whether a capture has used it, or a graph allocates it: then uses are looked at closely.
-    captured: AtomicBool,
+    /// [`CAPTURED`] and [`KEPT`]. Unless it is 0, uses are looked at closely.
+    state: AtomicU8,
     /// The capture that used it last.
     captured_in: Mutex<Weak<CaptureState>>,
     host_access: HostAccess,
@@ -50,7 +56,7 @@ impl Allocation {
             context: context.clone(),
             address,
             bytes,
-            captured: AtomicBool::new(matches!(origin, Origin::Graph { .. })),
+            state: AtomicU8::new(if matches!(origin, Origin::Graph { .. }) { CAPTURED } else { 0 }),
             captured_in: Mutex::default(),
             origin,
             uses: Uses::default(),
@@ -89,9 +95,9 @@ impl Allocation {
         // Other streams must come after the allocation.
         match &capture {
             Some(capture) => capture.use_graph_memory(&allocation, stream, Access::Write, name)?,
-            None => allocation.uses.order(stream, Access::Write, operation)?,
+            None => allocation.uses.order(stream, Access::Write, &operation)?,
         }
-        stream.queued(operation, || allocation.stamp(stream, Access::Write))?;
+        stream.queued(&operation, || allocation.stamp(stream, Access::Write))?;
         Ok(allocation)
     }
 
@@ -166,9 +172,9 @@ impl Allocation {
         self: &Arc<Self>,
         stream: &Arc<StreamCore>,
         access: Access,
-        operation: Operation,
+        operation: &Operation,
     ) -> Result<()> {
-        if stream.is_capturing() || self.captured.load(Ordering::Relaxed) {
+        if stream.is_capturing() || self.state.load(Ordering::Relaxed) != 0 {
             return self.order_captured(stream, access, operation);
         }
         self.uses.order(stream, access, operation)
@@ -185,7 +191,7 @@ impl Allocation {
     pub(crate) fn check_order(&self, stream: &Arc<StreamCore>, access: Access, operation: &'static str) -> Result<()> {
         match stream.capture() {
             Some(capture) => return capture.check_order(self.address, stream, access, operation),
-            None if self.captured.load(Ordering::Relaxed) => {
+            None if self.is_captured() => {
                 let capture = self.captured_in.lock().upgrade();
                 if let Some(capture) = capture {
                     capture.check_draw_in(stream, self.address, operation)?;
@@ -198,16 +204,19 @@ impl Allocation {
 
     #[cold]
     #[inline(never)]
-    fn order_captured(self: &Arc<Self>, stream: &Arc<StreamCore>, access: Access, operation: Operation) -> Result<()> {
-        if !stream.is_capturing() {
+    fn order_captured(self: &Arc<Self>, stream: &Arc<StreamCore>, access: Access, operation: &Operation) -> Result<()> {
+        if self.state.load(Ordering::Relaxed) & KEPT != 0 {
+            operation.exclude_others();
+        }
+        if !stream.is_capturing() && self.is_captured() {
             // What a capture uses belongs to it until it ends: a use elsewhere is drawn in.
             let capture = self.captured_in.lock().upgrade();
             let drawn_in = match capture {
                 Some(capture) => capture.draw_in(stream, self.address, operation.name)?,
                 None => false,
             };
-            if !drawn_in {
-                self.captured.store(self.graph().is_some(), Ordering::Relaxed);
+            if !drawn_in && self.graph().is_none() {
+                self.state.fetch_and(!CAPTURED, Ordering::Relaxed);
             }
         }
         let capture = stream.capture();
@@ -224,7 +233,7 @@ impl Allocation {
     /// Refuses memory that a capture uses, for work that must not be captured: the use would draw its stream in.
     #[inline(always)]
     pub(crate) fn refuse_captured(&self, stream: &StreamCore, operation: &'static str) -> Result<()> {
-        if self.captured.load(Ordering::Relaxed) { self.refuse_if_captured(stream, operation) } else { Ok(()) }
+        if self.is_captured() { self.refuse_if_captured(stream, operation) } else { Ok(()) }
     }
 
     #[cold]
@@ -239,10 +248,27 @@ impl Allocation {
             .at(stream.place()))
     }
 
+    #[inline(always)]
+    fn is_captured(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & CAPTURED != 0
+    }
+
+    /// A graph keeps the memory from now on.
+    pub(crate) fn kept_by_graph(&self) {
+        self.state.fetch_or(KEPT, Ordering::Relaxed);
+    }
+
+    /// Whether a use needs no order, because its stream alone has used the memory, and nothing else is to be looked at. The
+    /// caller shares what is queued at the moment.
+    #[inline]
+    pub(crate) fn stands(&self, stream: &Arc<StreamCore>, access: Access, operation: &Operation) -> bool {
+        !stream.is_capturing() && !self.is_captured() && self.uses.stands(stream, access, operation.position)
+    }
+
     /// Notes a use within a capture.
     pub(crate) fn used_in(&self, capture: &Arc<CaptureState>) {
         *self.captured_in.lock() = Arc::downgrade(capture);
-        self.captured.store(true, Ordering::Relaxed);
+        self.state.fetch_or(CAPTURED, Ordering::Relaxed);
     }
 
     #[cold]

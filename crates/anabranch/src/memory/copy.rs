@@ -55,13 +55,13 @@ impl Stream {
         let operation = core.operation(OPERATION);
         let (read, written) = (source.allocation(), destination.allocation());
         check_both(core, read, written, OPERATION)?;
-        read.order(core, Access::Read, operation)?;
-        written.order(core, Access::Write, operation)?;
+        read.order(core, Access::Read, &operation)?;
+        written.order(core, Access::Write, &operation)?;
         let kind = kind(destination.allocation(), source.allocation());
         let (to, from) = (destination.device_pointer().0, source.device_pointer().0);
         // SAFETY: both ranges are within their buffers, which are freed behind their uses, of which this is one.
         unsafe { queue(core, kind, to, from, source.byte_len()) }?;
-        core.queued(operation, || stamp_both(core, read, written))
+        core.queued(&operation, || stamp_both(core, read, written))
     }
 
     /// Copies device memory of one context to device memory of another, in stream order, and returns at once. The
@@ -91,8 +91,8 @@ impl Stream {
         }
         let operation = core.operation(name);
         check_both(core, from, to, name)?;
-        from.order(core, Access::Read, operation)?;
-        to.order(core, Access::Write, operation)?;
+        from.order(core, Access::Read, &operation)?;
+        to.order(core, Access::Write, &operation)?;
         let (driver, context, handle) = (core.context().driver(), core.context().handle(), core.handle(name)?);
         // SAFETY: both ranges are within their buffers, which are freed behind their uses, of which this is one; their
         // contexts are live as long as they are.
@@ -108,7 +108,7 @@ impl Stream {
             )
         }
         .during(name, || core.place())?;
-        core.queued(operation, || stamp_both(core, from, to))
+        core.queued(&operation, || stamp_both(core, from, to))
     }
 
     /// Copies from plain host memory, in stream order. Returns when `source` may be changed again, which is when the
@@ -155,12 +155,12 @@ impl Stream {
             return Ok(());
         }
         let operation = core.operation(OPERATION);
-        destination.allocation().order(core, Access::Write, operation)?;
+        destination.allocation().order(core, Access::Write, &operation)?;
         let (to, from) = (destination.device_pointer().0, source.as_ptr() as usize as u64);
         let kind = if destination.allocation().is_pinned() { CopyKind::Inferred } else { CopyKind::HostToDevice };
         // SAFETY: the destination is freed behind its uses, of which this is one; the source is the caller's word.
         unsafe { queue(core, kind, to, from, destination.byte_len()) }?;
-        core.queued(operation, || destination.allocation().stamp(core, Access::Write))
+        core.queued(&operation, || destination.allocation().stamp(core, Access::Write))
     }
 
     /// Queues a copy to plain host memory, and may return before it is complete.
@@ -183,12 +183,12 @@ impl Stream {
             return Ok(());
         }
         let operation = core.operation(OPERATION);
-        source.allocation().order(core, Access::Read, operation)?;
+        source.allocation().order(core, Access::Read, &operation)?;
         let (to, from) = (destination.as_mut_ptr() as usize as u64, source.device_pointer().0);
         let kind = if source.allocation().is_pinned() { CopyKind::Inferred } else { CopyKind::DeviceToHost };
         // SAFETY: the source is freed behind its uses, of which this is one; the destination is the caller's word.
         unsafe { queue(core, kind, to, from, source.byte_len()) }?;
-        core.queued(operation, || source.allocation().stamp(core, Access::Read))
+        core.queued(&operation, || source.allocation().stamp(core, Access::Read))
     }
 
     /// Copies `bytes` bytes between two addresses in stream order, with no order kept by the library.

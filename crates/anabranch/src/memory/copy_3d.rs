@@ -184,11 +184,11 @@ impl Stream {
         let operation = core.operation(OPERATION);
         let (read, written) = (source.memory.allocation(), destination.memory.allocation());
         check_both(core, read, written, OPERATION)?;
-        read.order(core, Access::Read, operation)?;
-        written.order(core, Access::Write, operation)?;
+        read.order(core, Access::Read, &operation)?;
+        written.order(core, Access::Write, &operation)?;
         // SAFETY: the region is within both buffers, which are freed behind their uses, of which this is one.
         unsafe { self.queue_region(&copy) }?;
-        core.queued(operation, || stamp_both(core, read, written))?;
+        core.queued(&operation, || stamp_both(core, read, written))?;
         let synchronous = kind(written, read) == CopyKind::Inferred;
         if synchronous && !core.is_capturing() {
             // Between host addresses a copy is synchronous, in one dimension as in three.
@@ -217,12 +217,12 @@ impl Stream {
         }
         let copy = copy_of::<T>(&destination.end(), &host_end(source, row_length, rows), region)?;
         let (operation, memory) = (core.operation(OPERATION), destination.memory.allocation());
-        memory.order(core, Access::Write, operation)?;
+        memory.order(core, Access::Write, &operation)?;
         self.sync_scope(|_| {
             // SAFETY: the region is within the buffer, which is freed behind its uses, and within the source, which is
             // borrowed until the scope has waited.
             unsafe { self.queue_region(&copy) }?;
-            core.queued(operation, || memory.stamp(core, Access::Write))
+            core.queued(&operation, || memory.stamp(core, Access::Write))
         })
     }
 
@@ -246,12 +246,12 @@ impl Stream {
         }
         let copy = copy_of::<T>(&host_end(destination, row_length, rows), &source.end(), region)?;
         let (operation, memory) = (core.operation(OPERATION), source.memory.allocation());
-        memory.order(core, Access::Read, operation)?;
+        memory.order(core, Access::Read, &operation)?;
         self.sync_scope(|_| {
             // SAFETY: the region is within the buffer, which is freed behind its uses, and within the destination, which
             // is borrowed exclusively until the scope has waited.
             unsafe { self.queue_region(&copy) }?;
-            core.queued(operation, || memory.stamp(core, Access::Read))
+            core.queued(&operation, || memory.stamp(core, Access::Read))
         })
     }
 

@@ -69,10 +69,10 @@ impl Stream {
             return Ok(());
         }
         let operation = core.operation(name);
-        destination.allocation().order(core, Access::Write, operation)?;
+        destination.allocation().order(core, Access::Write, &operation)?;
         // SAFETY: the range is within its buffer, which is freed behind its uses, of which this is one.
         unsafe { self.fill_raw(destination.device_pointer(), pattern, count) }?;
-        core.queued(operation, || destination.allocation().stamp(core, Access::Write))
+        core.queued(&operation, || destination.allocation().stamp(core, Access::Write))
     }
 
     /// Fills `count` elements of the pattern's width at `address`, in stream order, with no order kept by the library.

@@ -122,12 +122,12 @@ impl Stream {
             return Ok(());
         }
         let operation = core.operation(name);
-        memory.memory.order(core, Access::Read, operation)?;
+        memory.memory.order(core, Access::Read, &operation)?;
         let device = (!to_host).then(|| core.context().device().ordinal());
         let (driver, context, handle) = (core.context().driver(), core.context().handle(), core.handle(name)?);
         // SAFETY: the stream is live while it is borrowed; the memory is freed behind its uses, of which this is one.
         unsafe { driver.prefetch_async(context, memory.device_pointer(), memory.byte_len(), device, handle) }
             .during(name, || core.place())?;
-        core.queued(operation, || memory.memory.stamp(core, Access::Read))
+        core.queued(&operation, || memory.memory.stamp(core, Access::Read))
     }
 }

@@ -29,10 +29,10 @@ pub(super) fn copy<T: Pod>(stream: &Stream, to: BufferSliceMut<'_, T>, from: Buf
     }
     let operation = core.operation("copying");
     check_both(core, from.allocation(), to.allocation(), operation.name)?;
-    to.allocation().order(core, Access::Write, operation)?;
+    to.allocation().order(core, Access::Write, &operation)?;
     // SAFETY: the memory is freed behind its uses, of which this is one; both are of one length.
     unsafe { copy_from(stream, to.device_pointer().0 as usize as *mut u8, from) }?;
-    core.queued(operation, || to.allocation().stamp(core, Access::Write))
+    core.queued(&operation, || to.allocation().stamp(core, Access::Write))
 }
 
 /// Copies pinned memory to host memory in stream order.
@@ -44,7 +44,7 @@ pub(super) unsafe fn copy_from<T: Pod>(stream: &Stream, to: *mut u8, from: Buffe
     let (core, bytes) = (stream.core(), from.byte_len());
     from.allocation().require_context(core, "copying")?;
     let (operation, memory) = (core.operation("copying"), from.allocation());
-    memory.order(core, Access::Read, operation)?;
+    memory.order(core, Access::Read, &operation)?;
     let (to, from) = (Address(to), Address(from.device_pointer().0 as usize as *mut u8));
     stream.launch_host_func(move || {
         // SAFETY: the source is within pinned memory, which the host reaches; it is freed behind its uses, and not written
@@ -52,5 +52,5 @@ pub(super) unsafe fn copy_from<T: Pod>(stream: &Stream, to: *mut u8, from: Buffe
         // borrowed exclusively, or staging memory.
         unsafe { std::ptr::copy_nonoverlapping(from.get(), to.get(), bytes) };
     })?;
-    core.queued(operation, || memory.stamp(core, Access::Read))
+    core.queued(&operation, || memory.stamp(core, Access::Read))
 }

@@ -176,7 +176,7 @@ impl StreamCore {
     /// Begins an operation, before any memory that it uses is looked at.
     #[inline(always)]
     pub(crate) fn operation(&self, name: &'static str) -> Operation {
-        Operation { name, position: self.shared.position() }
+        Operation::new(name, self.shared.position())
     }
 
     /// The library has made the stream wait for others.
@@ -256,7 +256,7 @@ impl StreamCore {
     /// Called after work that uses tracked memory was queued. `stamp` stamps all of that memory with the position that is
     /// found now ([`Allocation::stamp`](crate::memory::Allocation::stamp)), because a mark was put meanwhile.
     #[inline(always)]
-    pub(crate) fn queued(&self, operation: Operation, stamp: impl FnOnce()) -> Result<()> {
+    pub(crate) fn queued(&self, operation: &Operation, stamp: impl FnOnce()) -> Result<()> {
         if self.is_capturing() && self.shared.capture().is_pending() {
             self.settle_captured();
             return Ok(());

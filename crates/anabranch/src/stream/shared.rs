@@ -19,8 +19,10 @@
 
 use crate::capture::CaptureSlot;
 use crate::clock::Clock;
+use crate::memory::Exclusion;
 use crate::sync::AtomicU64 as ModelledU64;
 use parking_lot::Mutex;
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -46,11 +48,24 @@ impl Position {
 }
 
 /// An operation that is about to be queued.
-#[derive(Clone, Copy)]
 pub struct Operation {
     pub(crate) name: &'static str,
     /// The stream's position before any memory of it was looked at.
     pub(crate) position: u64,
+    /// Had by an operation that uses memory which a graph keeps.
+    exclusion: OnceCell<Exclusion>,
+}
+
+impl Operation {
+    pub(super) fn new(name: &'static str, position: u64) -> Self {
+        Self { name, position, exclusion: OnceCell::new() }
+    }
+
+    /// Keeps launches of graphs, and others that use memory which graphs keep, out until this is dropped.
+    #[cold]
+    pub(crate) fn exclude_others(&self) {
+        self.exclusion.get_or_init(Exclusion::of_all);
+    }
 }
 
 /// See the module.

@@ -110,10 +110,10 @@ impl Stream {
         signal.memory.require_context(&self.core, name)?;
         let operation = self.core.operation(name);
         // The signal's memory outlives the wait: it is freed behind its uses.
-        signal.memory.order(&self.core, Access::Read, operation)?;
+        signal.memory.order(&self.core, Access::Read, &operation)?;
         // SAFETY: the signal's memory is live until the wait has run, and aligned.
         unsafe { self.wait_value(name, signal.pointer(), Value::U64(value), condition.flags()) }?;
-        self.core.queued(operation, || signal.memory.stamp(&self.core, Access::Read))
+        self.core.queued(&operation, || signal.memory.stamp(&self.core, Access::Read))
     }
 
     /// Sets the signal's value in stream order: after all work queued so far.
@@ -125,10 +125,10 @@ impl Stream {
         signal.memory.require_context(&self.core, name)?;
         let operation = self.core.operation(name);
         // Setting it is unordered by its nature, so it counts as a read: it only keeps the memory.
-        signal.memory.order(&self.core, Access::Read, operation)?;
+        signal.memory.order(&self.core, Access::Read, &operation)?;
         // SAFETY: the signal's memory is live until the write has run, and aligned.
         unsafe { self.write_value(name, signal.pointer(), Value::U64(value), WriteValueFlags::empty()) }?;
-        self.core.queued(operation, || signal.memory.stamp(&self.core, Access::Read))
+        self.core.queued(&operation, || signal.memory.stamp(&self.core, Access::Read))
     }
 
     /// Makes later work of this stream wait until the 32 bits at `address` satisfy the condition in `flags`.
