@@ -1,0 +1,98 @@
+//! A server that finds the edges in pictures, and a load that it must bear.
+//!
+//! Each request has a stream to itself while it is worked on: it uploads, launches, downloads, and awaits that on whichever
+//! thread of tokio is free. A client that goes away, or a deadline that passes, drops the request's future, and that is all
+//! there is to giving it up: memory and stream are given back behind the work. A request whose work fails is answered with
+//! the reason; one that loses the context costs others that are in it, and the next one gets a new context.
+//!
+//! ```text
+//! cargo run --release --example server -- load --device host
+//! cargo run --release --example server -- serve --listen 127.0.0.1:7878
+//! ```
+
+mod arguments;
+mod engine;
+#[path = "../edges/kernels.rs"]
+mod kernels;
+mod load;
+mod measured;
+#[allow(dead_code, reason = "what only `edges` uses")]
+#[path = "../edges/picture.rs"]
+mod picture;
+mod protocol;
+#[path = "../edges/serial.rs"]
+mod serial;
+mod service;
+mod statistics;
+
+use anabranch::{BackendKind, Device, Instance};
+use arguments::{Arguments, Command, LoadArguments, ServiceArguments};
+use clap::Parser;
+use load::{Failure, Load};
+use service::{Options, Service};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Serve { listen, service } => serve(listen, &service).await,
+        Command::Load { service, load } => put_load(&service, &load).await,
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn open(arguments: &ServiceArguments, allow_injection: bool) -> Result<(Device, Options), Failure> {
+    let instance = Instance::new()?;
+    let device = match &arguments.device {
+        Some(name) => instance.device(name)?,
+        None => instance.default_device()?,
+    };
+    let (streams, deadline) = (usize::from(arguments.streams), Duration::from_millis(arguments.deadline));
+    Ok((device, Options { streams, deadline, allow_injection }))
+}
+
+async fn serve(listen: SocketAddr, arguments: &ServiceArguments) -> Result<(), Failure> {
+    let (device, options) = open(arguments, false)?;
+    let listener = TcpListener::bind(listen).await?;
+    println!("serving on {} with {device}", listener.local_addr()?);
+    let service = Service::open(&device, options)?;
+    let serving = tokio::spawn(service.clone().serve(listener));
+    tokio::signal::ctrl_c().await?;
+    service.close().await;
+    serving.await??;
+    println!("{:?}", service.statistics().counts());
+    Ok(())
+}
+
+async fn put_load(service: &ServiceArguments, arguments: &LoadArguments) -> Result<(), Failure> {
+    let (device, options) = open(service, true)?;
+    let load = Load {
+        requests: arguments.requests,
+        clients: arguments.clients,
+        side: arguments.side,
+        trouble: arguments.trouble,
+        // Hardware loses all contexts of the process, for good.
+        faults: device.backend() == BackendKind::Host,
+        seed: arguments.seed,
+    };
+    let measured = measured::run(&device, options, &load).await?;
+    let rate = measured.counts.received as f64 / measured.taken.as_secs_f64();
+    println!("{device}: {} requests in {:.2?}, {rate:.0} a second", measured.counts.received, measured.taken);
+    println!("{}", measured.outcome);
+    println!(
+        "{} pictures were right; {} requests failed that nobody had made fail",
+        measured.outcome.right(),
+        measured.outcome.unlucky()
+    );
+    println!("every request was answered or failed with a reason, nothing leaked, nothing hung");
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! The server: connections, deadlines, cancellation, and a new engine for one whose context is lost.
+
+use crate::engine::Engine;
+use crate::protocol::{self, Answer, Connection, Reason, Request};
+use crate::statistics::Statistics;
+use anabranch::Device;
+use futures::{SinkExt, StreamExt};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// What the server is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// How many requests are worked on at a time.
+    pub(crate) streams: usize,
+    /// How long a request may take, waiting for its turn included.
+    pub(crate) deadline: Duration,
+    /// Whether clients may make requests fail on purpose.
+    pub(crate) allow_injection: bool,
+}
+
+pub(crate) struct Service {
+    device: Device,
+    options: Options,
+    engine: Mutex<Arc<Engine>>,
+    statistics: Statistics,
+    shutdown: CancellationToken,
+    connections: TaskTracker,
+}
+
+impl Service {
+    /// Must be called within the runtime that is to serve.
+    pub(crate) fn open(device: &Device, options: Options) -> anabranch::Result<Arc<Self>> {
+        let engine = Engine::open(device, options.streams, Handle::current())?;
+        Ok(Arc::new(Self {
+            device: device.clone(),
+            options,
+            engine: Mutex::new(Arc::new(engine)),
+            statistics: Statistics::default(),
+            shutdown: CancellationToken::new(),
+            connections: TaskTracker::new(),
+        }))
+    }
+
+    pub(crate) fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// Serves whoever connects, until the service is closed.
+    pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) -> io::Result<()> {
+        loop {
+            let stream = tokio::select! {
+                accepted = listener.accept() => accepted?.0,
+                () = self.shutdown.cancelled() => return Ok(()),
+            };
+            stream.set_nodelay(true)?;
+            let service = self.clone();
+            self.connections.spawn(async move {
+                // A connection that breaks has nobody to be told.
+                let _ = service.attend(protocol::connection(stream)).await;
+            });
+        }
+    }
+
+    /// Ends: connections finish the request that they are at, and the device its work.
+    pub(crate) async fn close(&self) {
+        self.shutdown.cancel();
+        self.connections.close();
+        self.connections.wait().await;
+        let engine = self.engine.lock().await.clone();
+        engine.quiet().await;
+    }
+
+    async fn attend(&self, mut connection: Connection) -> io::Result<()> {
+        loop {
+            let frame = tokio::select! {
+                frame = connection.next() => frame,
+                () = self.shutdown.cancelled() => return Ok(()),
+            };
+            let request = match frame {
+                None => return Ok(()),
+                // A frame that is too large. Where the next one begins is not known then.
+                Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                    let answer = failed(Reason::BadRequest, &error);
+                    self.statistics.receive().answer(&answer);
+                    connection.send(protocol::encode(&answer)?).await?;
+                    return Err(error);
+                }
+                Some(frame) => protocol::decode(&frame?),
+            };
+            // The answer has crossed with it.
+            if let Ok(Request::Cancel) = request {
+                continue;
+            }
+            let received = self.statistics.receive();
+            let answer = match request {
+                Err(error) => failed(Reason::BadRequest, error),
+                // Dropping the answer's future gives the request up: what it owns is freed behind its work.
+                Ok(request) => tokio::select! {
+                    answer = self.answer(request) => answer,
+                    next = connection.next() => match next.transpose()?.map(|frame| protocol::decode(&frame)) {
+                        Some(Ok(Request::Cancel)) => failed(Reason::Cancelled, "as the client wished"),
+                        Some(_) => failed(Reason::BadRequest, "one request at a time"),
+                        // The client has gone, and is not answered.
+                        None => return Ok(()),
+                    },
+                },
+            };
+            received.answer(&answer);
+            connection.send(protocol::encode(&answer)?).await?;
+        }
+    }
+
+    async fn answer(&self, request: Request) -> Answer {
+        let Request::Edges { width, height, pixels, inject } = request else {
+            return failed(Reason::BadRequest, "there is nothing to cancel");
+        };
+        if inject.is_some() && !self.options.allow_injection {
+            return failed(Reason::BadRequest, "this server does not fail on purpose");
+        }
+        if pixels.is_empty() || u64::from(width) * u64::from(height) != pixels.len() as u64 {
+            return failed(Reason::BadRequest, format!("{} pixels are not {width} by {height}", pixels.len()));
+        }
+        let engine = self.engine.lock().await.clone();
+        let work = engine.edges(width, height, &pixels, inject);
+        match tokio::time::timeout(self.options.deadline, work).await {
+            Ok(Ok(edges)) => Answer::Edges(edges),
+            Ok(Err(error)) if error.is_sticky() => {
+                self.replace(&engine).await;
+                failed(Reason::DeviceLost, error)
+            }
+            Ok(Err(error)) => failed(Reason::WorkFailed, error),
+            Err(_) => failed(Reason::TimedOut, format!("not done within {:?}", self.options.deadline)),
+        }
+    }
+
+    /// Puts a new engine in the place of one whose context is lost, unless another request has done so. Where there is none
+    /// to be had, later requests try again.
+    async fn replace(&self, lost: &Arc<Engine>) {
+        let mut engine = self.engine.lock().await;
+        if !Arc::ptr_eq(&engine, lost) {
+            return;
+        }
+        let (device, streams, runtime) = (self.device.clone(), self.options.streams, Handle::current());
+        // Opening a context takes its time.
+        let opened = tokio::task::spawn_blocking(move || Engine::open(&device, streams, runtime)).await;
+        if let Ok(Ok(opened)) = opened {
+            *engine = Arc::new(opened);
+        }
+    }
+}
+
+fn failed(reason: Reason, message: impl ToString) -> Answer {
+    Answer::Failed { reason, message: message.to_string() }
+}
