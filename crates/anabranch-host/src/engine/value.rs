@@ -5,6 +5,7 @@
 //! stream order.
 
 use super::stream::StreamState;
+use crate::checker::Checker;
 use crate::executable::NodeWait;
 use anabranch_hal::Value;
 use parking_lot::Mutex;
@@ -41,6 +42,15 @@ impl ValueCondition {
     /// `address` is aligned for the value, and stays valid, initialised memory until the condition is used no more.
     pub(crate) unsafe fn new(address: u64, value: Value, comparison: Comparison) -> Self {
         Self { address, value, comparison }
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// The width of the value in bytes.
+    pub(crate) fn width(&self) -> u64 {
+        self.value.width()
     }
 
     pub(crate) fn is_satisfied(&self) -> bool {
@@ -129,12 +139,13 @@ struct Waiting {
 pub(crate) struct ValueWaits {
     count: AtomicUsize,
     waiting: Mutex<Waiting>,
+    checker: Option<Arc<Checker>>,
 }
 
 impl ValueWaits {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(checker: Option<Arc<Checker>>) -> Self {
         let waiting = Waiting { waits: Vec::new(), pause: SHORTEST_PAUSE, due: Instant::now() };
-        Self { count: AtomicUsize::new(0), waiting: Mutex::new(waiting) }
+        Self { count: AtomicUsize::new(0), waiting: Mutex::new(waiting), checker }
     }
 
     /// Whether there are none.
@@ -174,13 +185,20 @@ impl ValueWaits {
         Some(self.waiting.lock().due.saturating_duration_since(Instant::now()))
     }
 
+    /// Whether the memory of a value was freed while it was waited for. Whoever waits looks again then, and is told.
+    fn is_freed(&self, condition: &ValueCondition) -> bool {
+        self.checker.as_ref().is_some_and(|checker| checker.is_freed(condition.address))
+    }
+
     /// Makes those ready whose wait is over, or whose context is lost. Returns whether there were any.
     pub(crate) fn poll(&self) -> bool {
         let over: Vec<_> = {
             let mut waiting = self.waiting.lock();
             let over: Vec<_> = waiting
                 .waits
-                .extract_if(.., |(waiter, condition)| condition.is_satisfied() || waiter.is_lost())
+                .extract_if(.., |(waiter, condition)| {
+                    self.is_freed(condition) || condition.is_satisfied() || waiter.is_lost()
+                })
                 .collect();
             waiting.pause = if over.is_empty() { (waiting.pause * 3 / 2).min(LONGEST_PAUSE) } else { SHORTEST_PAUSE };
             waiting.due = Instant::now() + waiting.pause;
