@@ -1,0 +1,402 @@
+//! Running programs.
+
+use crate::captured::{combine, two};
+use crate::environment::{Environment, LENGTH, combined};
+use crate::operation::{Fate, Operation, Program, Step};
+use crate::world::{Future, ON_PURPOSE, Place, StreamSlot, World, panic_on_purpose};
+use anabranch::{Buffer, Enqueued, LaunchConfig, Result, Stream};
+use futures::StreamExt;
+use futures::executor::block_on;
+use futures::task::noop_waker_ref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+
+/// Runs a program. Whatever goes wrong is a panic.
+pub(crate) fn run(environment: &Environment, program: &Program) {
+    std::thread::scope(|scope| {
+        let mut threads = program.threads.iter();
+        let first = threads.next();
+        let others: Vec<_> = threads.map(|steps| scope.spawn(|| run_thread(environment, program, steps))).collect();
+        if let Some(steps) = first {
+            run_thread(environment, program, steps);
+        }
+        for thread in others {
+            if let Err(payload) = thread.join() {
+                std::panic::resume_unwind(payload);
+            }
+        }
+    });
+    environment.assert_clean();
+}
+
+fn run_thread(environment: &Environment, program: &Program, steps: &[Step]) {
+    let mut world = World::new(environment, program.streams);
+    for Step { elsewhere, operation } in steps {
+        if *elsewhere {
+            let world = &mut world;
+            std::thread::scope(|scope| scope.spawn(move || world.step(operation)).join()).unwrap();
+        } else {
+            world.step(operation);
+        }
+    }
+    world.finish();
+}
+
+/// Halves of a buffer, to write the second and read the first.
+fn half() -> usize {
+    LENGTH / 2
+}
+
+fn poll_once<F: std::future::Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    match Pin::new(future).poll(&mut TaskContext::from_waker(noop_waker_ref())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+impl World<'_> {
+    #[allow(clippy::too_many_lines, reason = "it is a list")]
+    fn step(&mut self, operation: &Operation) {
+        use Operation as O;
+        match *operation {
+            O::Combine { stream, to, left, right, value } => {
+                let stream = self.stream(stream);
+                let buffers = [to, left, right].map(|buffer| self.buffer(&stream, buffer));
+                let place = &mut self.places[stream.device];
+                let kernel = &self.environment.kernels[stream.device];
+                if combine(place, kernel, &stream.stream, buffers, value).unwrap() {
+                    let [to, left, right] = buffers.map(|buffer| place.buffers[buffer].number);
+                    let (left, right) = (self.memories[left], self.memories[right]);
+                    for (index, word) in self.memories[to].iter_mut().enumerate() {
+                        *word = combined(*word, left[index], right[index], value);
+                    }
+                }
+            }
+            O::CombineHalves { stream, to, value } => {
+                let stream = self.stream(stream);
+                let to = self.buffer(&stream, to);
+                let slot = &mut self.places[stream.device].buffers[to];
+                let (first, second) = slot.buffer.as_mut().unwrap().slice_mut(..).unwrap().split_at(half()).unwrap();
+                let kernel = &self.environment.kernels[stream.device];
+                let arguments = (second, first.as_slice(), first.as_slice(), value);
+                // SAFETY: the kernel reads all three slices, which have the same length, and writes the first.
+                unsafe { stream.stream.launch(kernel, &LaunchConfig::new(1, 1), arguments) }.unwrap();
+                let words = &mut self.memories[slot.number];
+                for index in 0..half() {
+                    words[half() + index] = combined(words[half() + index], words[index], words[index], value);
+                }
+            }
+            O::Copy { stream, to, from } => {
+                let stream = self.stream(stream);
+                let [to, from] = [to, from].map(|buffer| self.buffer(&stream, buffer));
+                let place = &mut self.places[stream.device];
+                if let Some([destination, source]) = two(place, to, from) {
+                    stream.stream.copy(destination, &*source).unwrap();
+                    self.memories[place.buffers[to].number] = self.memories[place.buffers[from].number];
+                }
+            }
+            O::CopyHalf { stream, to, from } => {
+                let stream = self.stream(stream);
+                let [to, from] = [to, from].map(|buffer| self.buffer(&stream, buffer));
+                let place = &mut self.places[stream.device];
+                if let Some([destination, source]) = two(place, to, from) {
+                    let (destination, source) = (destination.slice_mut(half()..), source.slice(..half()));
+                    stream.stream.copy(destination.unwrap(), source.unwrap()).unwrap();
+                } else {
+                    let all = place.buffers[to].buffer.as_mut().unwrap().slice_mut(..).unwrap();
+                    let (first, second) = all.split_at(half()).unwrap();
+                    stream.stream.copy(second, first.as_slice()).unwrap();
+                }
+                let source = self.memories[place.buffers[from].number];
+                self.memories[place.buffers[to].number][half()..].copy_from_slice(&source[..half()]);
+            }
+            O::CopyPeer { stream, to, from_device, from } => self.copy_peer(stream, to, from_device, from),
+            O::Fill { stream, to, value } => {
+                let stream = self.stream(stream);
+                let to = self.buffer(&stream, to);
+                let slot = &mut self.places[stream.device].buffers[to];
+                stream.stream.fill(slot.buffer.as_mut().unwrap(), value).unwrap();
+                self.memories[slot.number].fill(value);
+            }
+            O::FillHalf { stream, to, value } => {
+                let stream = self.stream(stream);
+                let to = self.buffer(&stream, to);
+                let slot = &mut self.places[stream.device].buffers[to];
+                stream.stream.fill(slot.buffer.as_mut().unwrap().slice_mut(half()..).unwrap(), value).unwrap();
+                self.memories[slot.number][half()..].fill(value);
+            }
+            O::Upload { stream, to, value } => {
+                self.let_go();
+                let stream = self.stream(stream);
+                let words = std::array::from_fn(|index| value.wrapping_add(index as u32));
+                if let Some(buffer) = stream.unless_panicked(stream.stream.upload(&words)) {
+                    let number = self.remember(words);
+                    self.put(&stream, to, buffer, number);
+                }
+            }
+            O::Read { stream, from } => self.read(&self.stream(stream), from),
+            O::Renew { stream, to, from } => self.renew(&self.stream(stream), to, from),
+            O::DropInHostFunction { stream, from } => {
+                let stream = self.stream(stream);
+                let (buffer, _) = self.take(&stream, from);
+                stream.stream.launch_host_func(move || drop(buffer)).unwrap();
+            }
+            O::ToPinned { stream, pinned, from } => {
+                let stream = self.stream(stream);
+                let (pinned, from) = (self.pinned(pinned), self.buffer(&stream, from));
+                let Place { buffers, pinned: pins, .. } = &mut self.places[stream.device];
+                stream.stream.copy(&mut pins[pinned].buffer, buffers[from].buffer.as_ref().unwrap()).unwrap();
+                self.memories[pins[pinned].number] = self.memories[buffers[from].number];
+            }
+            O::FromPinned { stream, to, pinned } => {
+                let stream = self.stream(stream);
+                let (pinned, to) = (self.pinned(pinned), self.buffer(&stream, to));
+                let Place { buffers, pinned: pins, .. } = &mut self.places[stream.device];
+                stream.stream.copy(buffers[to].buffer.as_mut().unwrap(), &pins[pinned].buffer).unwrap();
+                self.memories[buffers[to].number] = self.memories[pins[pinned].number];
+            }
+            O::BetweenPinned { stream, to, from } => {
+                let (to, from) = (self.pinned(to), self.pinned(from));
+                let stream = self.stream(stream);
+                if to != from {
+                    // The host waits for it.
+                    self.let_go();
+                    let [to, from] = self.places[stream.device].pinned.get_disjoint_mut([to, from]).unwrap();
+                    stream.stream.copy(&mut to.buffer, &from.buffer).unwrap();
+                    self.memories[to.number] = self.memories[from.number];
+                }
+            }
+            O::HostWrite { stream, pinned, value } => {
+                self.let_go();
+                let (stream, pinned) = (self.stream(stream), self.pinned(pinned));
+                let slot = &mut self.places[stream.device].pinned[pinned];
+                slot.buffer.write(|words| words.fill(value)).unwrap();
+                self.memories[slot.number].fill(value);
+            }
+            O::HostRead { stream, pinned } => self.read_pinned(self.stream(stream).device, pinned),
+            O::RenewPinned { stream, pinned } => self.renew_pinned(&self.stream(stream), pinned),
+            O::Record { stream, event } => {
+                let stream = self.stream(stream);
+                stream.stream.record(self.event(stream.device, event)).unwrap();
+            }
+            O::WaitEvent { stream, device, event } => {
+                self.stream(stream).stream.wait_event(self.event(device, event)).unwrap();
+            }
+            O::RenewEvent { stream, event } => self.renew_event(self.stream(stream).device, event),
+            O::WaitStream { stream, other } => {
+                self.stream(stream).stream.wait_stream(&self.stream(other).stream).unwrap();
+            }
+            O::RenewStream { stream, priority } => self.renew_stream(stream, priority),
+            O::RenewPool { stream } => self.renew_pool(self.stream(stream).device),
+            O::Synchronize { stream } => {
+                self.let_go();
+                let stream = self.stream(stream);
+                stream.unless_panicked(stream.stream.synchronize());
+            }
+            O::Query { stream } => {
+                let stream = self.stream(stream);
+                stream.unless_panicked(stream.stream.query());
+            }
+            O::Hold { stream } => self.hold(&self.stream(stream)),
+            O::PanicInHostFunction { stream } => {
+                let stream = self.stream(stream);
+                stream.will_panic();
+                stream.stream.launch_host_func(|| panic_on_purpose()).unwrap();
+            }
+            O::Scope { stream, to, from, value, panics } => self.scope(stream, to, from, value, panics),
+            O::Await { stream, checked, fate } => {
+                let stream = self.stream(stream);
+                let future =
+                    if checked { stream.stream.checked_completion_future() } else { stream.stream.completion_future() };
+                self.meet(Future::Completion(stream, future), fate);
+            }
+            O::Enqueue { stream, from, value, panics, fate } => self.enqueue(stream, from, value, panics, fate),
+            O::Resume { future, fate } => {
+                if !self.futures.is_empty() {
+                    let future = self.futures.swap_remove(future % self.futures.len());
+                    self.meet(future, fate);
+                }
+            }
+            O::Pipeline { stream, depth, chunks, taken } => self.pipeline(stream, depth, chunks, taken),
+            O::Capture { stream, other, ref work } => {
+                let (stream, other) = (self.stream(stream), self.stream(other));
+                self.capture(&stream, &other, work);
+            }
+            O::Launch { stream, graph, awaited } => {
+                if self.graphs.is_empty() {
+                    return;
+                }
+                let (graph, stream) = (graph % self.graphs.len(), self.stream(stream));
+                let executable = &self.graphs[graph].executable;
+                if awaited {
+                    let future = executable.launch_async(&stream.stream);
+                    self.let_go();
+                    stream.unless_panicked(block_on(future));
+                } else {
+                    executable.launch(&stream.stream).unwrap();
+                }
+                self.apply(graph);
+            }
+            O::DropGraph { graph } => {
+                if !self.graphs.is_empty() {
+                    self.graphs.swap_remove(graph % self.graphs.len());
+                }
+            }
+        }
+    }
+
+    fn copy_peer(&mut self, stream: usize, to: usize, from_device: usize, from: usize) {
+        let stream = self.stream(stream);
+        let from_device = from_device % self.places.len();
+        let to = self.buffer(&stream, to);
+        let from = self.buffer_of(from_device, &stream, from);
+        if from_device == stream.device {
+            let place = &mut self.places[from_device];
+            if let Some([destination, source]) = two(place, to, from) {
+                stream.stream.copy_peer(destination, &*source).unwrap();
+                self.memories[place.buffers[to].number] = self.memories[place.buffers[from].number];
+            }
+            return;
+        }
+        let [own, other] = self.places.get_disjoint_mut([stream.device, from_device]).unwrap();
+        let (to, from) = (&mut own.buffers[to], &other.buffers[from]);
+        stream.stream.copy_peer(to.buffer.as_mut().unwrap(), from.buffer.as_ref().unwrap()).unwrap();
+        self.memories[to.number] = self.memories[from.number];
+    }
+
+    /// A scope that copies from and to memory of this function's.
+    fn scope(&mut self, stream: usize, to: usize, from: usize, value: u32, panics: bool) {
+        self.let_go();
+        let stream = self.stream(stream);
+        let [to, from] = [to, from].map(|buffer| self.buffer(&stream, buffer));
+        let source = [value; LENGTH];
+        let mut destination = [0; LENGTH];
+        let buffers = &mut self.places[stream.device].buffers;
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            stream.stream.sync_scope(|scope| {
+                scope.copy_from_host(buffers[to].buffer.as_mut().unwrap(), &source)?;
+                scope.copy_to_host(&mut destination, buffers[from].buffer.as_ref().unwrap())?;
+                if panics {
+                    panic_on_purpose();
+                }
+                Ok(())
+            })
+        }));
+        // On every way out the copies are done.
+        match ended {
+            Ok(result) => {
+                assert!(!panics);
+                stream.unless_panicked(result);
+            }
+            Err(payload) => {
+                assert_eq!(payload.downcast_ref::<&'static str>(), Some(&ON_PURPOSE));
+                // The wait after the panic may have swallowed what the stream had to report.
+            }
+        }
+        let (to, from) = (buffers[to].number, buffers[from].number);
+        self.memories[to] = source;
+        assert_eq!(destination, self.memories[from], "in memory that a scope borrowed");
+    }
+
+    /// A future that owns a buffer.
+    fn enqueue(&mut self, stream: usize, from: usize, value: u32, panics: bool, fate: Fate) {
+        let stream = self.stream(stream);
+        let (mut buffer, number) = self.take(&stream, from);
+        let kernel = &self.environment.kernels[stream.device];
+        let queue = |stream: &Stream| -> Result<Buffer<u32>> {
+            let (first, second) = buffer.slice_mut(..)?.split_at(half())?;
+            let arguments = (first, second.as_slice(), second.as_slice(), value);
+            // SAFETY: the kernel reads all three slices, which have the same length, and writes the first.
+            unsafe { stream.launch(kernel, &LaunchConfig::new(1, 1), arguments) }?;
+            if panics {
+                panic_on_purpose();
+            }
+            Ok(buffer)
+        };
+        let future: std::thread::Result<Enqueued<Buffer<u32>>> =
+            catch_unwind(AssertUnwindSafe(|| stream.stream.enqueue_async(queue)));
+        // A graph may still have the memory when nobody else has.
+        let words = &mut self.memories[number];
+        for index in 0..half() {
+            words[index] = combined(words[index], words[half() + index], words[half() + index], value);
+        }
+        // After a panic the buffer is gone with the closure, while the kernel that uses it is queued.
+        assert_eq!(future.is_err(), panics);
+        if let Ok(future) = future {
+            self.meet(Future::Buffer(stream, number, future), fate);
+        }
+    }
+
+    /// Does with a future what its fate is.
+    fn meet(&mut self, future: Future, fate: Fate) {
+        match (fate, future) {
+            (Fate::DroppedUnpolled, future) => drop(future),
+            (Fate::Kept, future) => self.futures.push(future),
+            (Fate::Finished, Future::Completion(stream, future)) => {
+                self.let_go();
+                stream.unless_panicked(block_on(future));
+            }
+            (Fate::Finished, Future::Buffer(stream, number, future)) => {
+                self.let_go();
+                if let Some(buffer) = stream.unless_panicked(block_on(future)) {
+                    self.keep(&stream, buffer, number);
+                }
+            }
+            (fate, mut future) => {
+                let pending = match &mut future {
+                    Future::Completion(stream, future) => match poll_once(future) {
+                        Some(result) => {
+                            stream.unless_panicked(result);
+                            false
+                        }
+                        None => true,
+                    },
+                    Future::Buffer(stream, number, future) => match poll_once(future) {
+                        Some(result) => {
+                            let (stream, number) = (stream.clone(), *number);
+                            if let Some(buffer) = stream.unless_panicked(result) {
+                                self.keep(&stream, buffer, number);
+                            }
+                            false
+                        }
+                        None => true,
+                    },
+                };
+                if pending && matches!(fate, Fate::KeptPolled) {
+                    self.futures.push(future);
+                }
+            }
+        }
+    }
+
+    /// Keeps a buffer that a future gave back: in the place of one that was given away, or of the last.
+    fn keep(&mut self, stream: &StreamSlot, buffer: Buffer<u32>, number: usize) {
+        let buffers = &self.places[stream.device].buffers;
+        let place = buffers.iter().position(|slot| slot.buffer.is_none()).unwrap_or(buffers.len() - 1);
+        self.put(stream, place, buffer, number);
+    }
+
+    /// Chunks of work, of which some are taken, and the rest given up.
+    fn pipeline(&mut self, stream: usize, depth: usize, chunks: u32, taken: usize) {
+        self.let_go();
+        let stream = self.stream(stream);
+        let mut pipeline = stream.stream.pipeline(depth, 0..chunks, |stream, chunk| {
+            let mut buffer = stream.allocate_zeroed::<u32>(LENGTH)?;
+            stream.fill(&mut buffer, chunk)?;
+            Ok(buffer)
+        });
+        for chunk in 0..taken {
+            match block_on(pipeline.next()) {
+                None => break,
+                Some(result) => match stream.unless_panicked(result) {
+                    None => break,
+                    Some(buffer) => {
+                        let number = self.remember([chunk as u32; LENGTH]);
+                        self.compare(&stream, &buffer, number);
+                    }
+                },
+            }
+        }
+    }
+}
