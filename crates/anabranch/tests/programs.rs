@@ -23,7 +23,8 @@ mod world;
 use environment::Environment;
 use operation::{Program, program};
 use proptest::test_runner::{Config, TestRunner};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// How many programs are run unless the environment says otherwise.
 const PROGRAMS: u32 = 2000;
@@ -34,21 +35,34 @@ const TESTS: u32 = 4;
 /// After so many programs the devices are made anew.
 const PROGRAMS_ON_A_DEVICE: u32 = 100;
 
+/// How often a program is run that is made of one that failed.
+const RUNS_OF_A_SHORTER_ONE: u32 = 10;
+
 fn programs() -> u32 {
     let programs = std::env::var("ANABRANCH_PROGRAMS").map_or(PROGRAMS, |number| number.parse().unwrap());
     programs.div_ceil(TESTS)
 }
 
 /// Runs programs, and makes one that fails as short as it can.
-fn run_programs(threads: usize, mut run: impl FnMut(&Program)) {
-    let config = Config { cases: programs(), failure_persistence: None, max_shrink_iters: 20_000, ..Config::default() };
-    let run = RefCell::new(&mut run);
+fn run_programs(threads: usize, run: impl FnMut(&Program)) {
+    let config = Config { cases: programs(), failure_persistence: None, max_shrink_iters: 2000, ..Config::default() };
+    let run = RefCell::new(run);
+    let (programs, failed) = (Cell::new(0), Cell::new(false));
     let result = TestRunner::new(config).run(&program(threads), |program| {
-        run.borrow_mut()(&program);
+        if !failed.get() {
+            programs.set(programs.get() + 1);
+        }
+        // Not every run of a program that is wrong goes wrong.
+        for _ in 0..if failed.get() { RUNS_OF_A_SHORTER_ONE } else { 1 } {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| run.borrow_mut()(&program))) {
+                failed.set(true);
+                resume_unwind(payload);
+            }
+        }
         Ok(())
     });
     if let Err(failure) = result {
-        panic!("{failure}");
+        panic!("program {} is the first that failed: {failure}", programs.get());
     }
 }
 
