@@ -153,9 +153,10 @@ pub(crate) enum Operation {
     PanicInHostFunction {
         stream: usize,
     },
-    /// A scope that borrows memory of the host, and may panic.
+    /// A scope that borrows memory of the host on a stream and another one, and may panic.
     Scope {
         stream: usize,
+        other: usize,
         to: usize,
         from: usize,
         value: u32,
@@ -174,6 +175,42 @@ pub(crate) enum Operation {
         value: u32,
         panics: bool,
         fate: Fate,
+    },
+    UploadAsync {
+        stream: usize,
+        value: u32,
+        fate: Fate,
+    },
+    DownloadAsync {
+        stream: usize,
+        from: usize,
+        fate: Fate,
+    },
+    FillAsync {
+        stream: usize,
+        to: usize,
+        value: u32,
+        fate: Fate,
+    },
+    CopyAsync {
+        stream: usize,
+        to: Kind,
+        to_number: usize,
+        from: Kind,
+        from_number: usize,
+        fate: Fate,
+    },
+    LaunchAsync {
+        stream: usize,
+        numbers: [usize; 3],
+        value: u32,
+        fate: Fate,
+    },
+    /// Waits as a task for the work that uses pinned memory, and compares.
+    HostReadAsync {
+        stream: usize,
+        pinned: usize,
+        finishes: bool,
     },
     /// Goes on with a future that was kept.
     Resume {
@@ -243,6 +280,13 @@ pub(crate) enum Source {
     Plain,
 }
 
+/// What a buffer is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Device,
+    Pinned,
+}
+
 /// What becomes of a future.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fate {
@@ -256,6 +300,10 @@ pub(crate) enum Fate {
 fn fate() -> impl Strategy<Value = Fate> {
     use Fate::{DroppedPolled, DroppedUnpolled, Finished, Kept, KeptPolled};
     prop::sample::select(vec![Finished, Finished, DroppedPolled, DroppedUnpolled, Kept, KeptPolled])
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop::sample::select(vec![Kind::Device, Kind::Device, Kind::Pinned])
 }
 
 fn source() -> impl Strategy<Value = Source> {
@@ -327,8 +375,18 @@ fn control() -> impl Strategy<Value = Operation> {
     let sometimes = || prop::bool::weighted(0.2);
     prop_oneof![
         1 => n().prop_map(|stream| PanicInHostFunction { stream }),
-        2 => (n(), n(), n(), any::<u32>(), sometimes())
-            .prop_map(|(stream, to, from, value, panics)| Scope { stream, to, from, value, panics }),
+        2 => (n(), n(), n(), n(), any::<u32>(), sometimes())
+            .prop_map(|(stream, other, to, from, value, panics)| Scope { stream, other, to, from, value, panics }),
+        2 => (n(), any::<u32>(), fate()).prop_map(|(stream, value, fate)| UploadAsync { stream, value, fate }),
+        2 => (n(), n(), fate()).prop_map(|(stream, from, fate)| DownloadAsync { stream, from, fate }),
+        1 => (n(), n(), any::<u32>(), fate()).prop_map(|(stream, to, value, fate)| FillAsync { stream, to, value, fate }),
+        3 => (n(), kind(), n(), kind(), n(), fate()).prop_map(|(stream, to, to_number, from, from_number, fate)| CopyAsync {
+            stream, to, to_number, from, from_number, fate
+        }),
+        3 => (n(), [n(), n(), n()], any::<u32>(), fate())
+            .prop_map(|(stream, numbers, value, fate)| LaunchAsync { stream, numbers, value, fate }),
+        1 => (n(), n(), any::<bool>())
+            .prop_map(|(stream, pinned, finishes)| HostReadAsync { stream, pinned, finishes }),
         2 => (n(), any::<bool>(), fate()).prop_map(|(stream, checked, fate)| Await { stream, checked, fate }),
         4 => (n(), n(), any::<u32>(), sometimes(), fate())
             .prop_map(|(stream, from, value, panics, fate)| Enqueue { stream, from, value, panics, fate }),
@@ -343,7 +401,7 @@ fn control() -> impl Strategy<Value = Operation> {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let operation = prop_oneof![12 => work(), 4 => order(), 5 => control()];
+    let operation = prop_oneof![12 => work(), 4 => order(), 7 => control()];
     let step = (prop::bool::weighted(0.02), operation).prop_map(|(elsewhere, operation)| Step { elsewhere, operation });
     prop::collection::vec(step, 1..40)
 }

@@ -2,12 +2,12 @@
 
 use crate::captured::{combine, two};
 use crate::environment::{Environment, LENGTH, combined};
-use crate::operation::{Fate, Operation, Program, Step};
-use crate::world::{Future, ON_PURPOSE, Place, StreamSlot, World, panic_on_purpose};
-use anabranch::{Buffer, Enqueued, LaunchConfig, Result, Stream};
-use futures::StreamExt;
+use crate::operation::{Fate, Kind, Operation, Program, Step};
+use crate::world::{BUFFERS, Future, Given, ON_PURPOSE, Place, StreamSlot, World, panic_on_purpose};
+use anabranch::{Buffer, Enqueued, LaunchConfig, Reads, Result, Status, Stream};
 use futures::executor::block_on;
 use futures::task::noop_waker_ref;
+use futures::{FutureExt, StreamExt, TryFutureExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
@@ -204,18 +204,61 @@ impl World<'_> {
                 stream.will_panic();
                 stream.stream.launch_host_func(|| panic_on_purpose()).unwrap();
             }
-            O::Scope { stream, to, from, value, panics } => self.scope(stream, to, from, value, panics),
+            O::Scope { stream, other, to, from, value, panics } => {
+                self.scope([stream, other], [to, from], value, panics)
+            }
             O::Await { stream, checked, fate } => {
                 let stream = self.stream(stream);
                 let future =
                     if checked { stream.stream.checked_completion_future() } else { stream.stream.completion_future() };
-                self.meet(Future::Completion(stream, future), fate);
+                self.meet(stream, future.map(|result| result.map(|()| Vec::new())), fate);
+            }
+            O::UploadAsync { stream, value, fate } => {
+                let stream = self.stream(stream);
+                let words = std::array::from_fn(|index| value.wrapping_add(index as u32));
+                let number = self.remember(words);
+                let future = stream.stream.upload_async(words);
+                self.meet(stream, future.map_ok(move |buffer| vec![Given::Buffer(number, buffer)]), fate);
+            }
+            O::DownloadAsync { stream, from, fate } => {
+                let stream = self.stream(stream);
+                let from = self.buffer(&stream, from);
+                let slot = &self.places[stream.device].buffers[from];
+                let expected = self.memories[slot.number];
+                let future = stream.stream.download_async(slot.buffer.as_ref().unwrap());
+                self.meet(stream, future.map_ok(move |found| vec![Given::Read(found, expected)]), fate);
+            }
+            O::FillAsync { stream, to, value, fate } => {
+                let stream = self.stream(stream);
+                let (buffer, number) = self.take(&stream, to);
+                let future = stream.stream.fill_async(buffer, value);
+                self.memories[number].fill(value);
+                self.meet(stream, future.map_ok(move |buffer| vec![Given::Buffer(number, buffer)]), fate);
+            }
+            O::CopyAsync { stream, to, to_number, from, from_number, fate } => {
+                self.copy_async(stream, (to, to_number), (from, from_number), fate);
+            }
+            O::LaunchAsync { stream, numbers, value, fate } => self.launch_async(stream, numbers, value, fate),
+            O::HostReadAsync { stream, pinned, finishes } => {
+                let (stream, pinned) = (self.stream(stream), self.pinned(pinned));
+                if finishes {
+                    self.let_go();
+                }
+                let slot = &self.places[stream.device].pinned[pinned];
+                let mut future = Box::pin(slot.buffer.as_slice_async());
+                let result = if finishes { Some(block_on(future)) } else { poll_once(&mut future) };
+                match result {
+                    None => {}
+                    Some(Ok(words)) => assert_eq!(words, self.memories[slot.number], "in a pinned buffer"),
+                    // A graph has it.
+                    Some(Err(error)) => assert_eq!(error.status(), Status::ILLEGAL_STATE, "{error}"),
+                }
             }
             O::Enqueue { stream, from, value, panics, fate } => self.enqueue(stream, from, value, panics, fate),
             O::Resume { future, fate } => {
                 if !self.futures.is_empty() {
                     let future = self.futures.swap_remove(future % self.futures.len());
-                    self.meet(future, fate);
+                    self.meet(future.stream, future.future, fate);
                 }
             }
             O::Pipeline { stream, depth, chunks, taken } => self.pipeline(stream, depth, chunks, taken),
@@ -265,10 +308,13 @@ impl World<'_> {
         self.memories[to.number] = self.memories[from.number];
     }
 
-    /// A scope that copies from and to memory of this function's.
-    fn scope(&mut self, stream: usize, to: usize, from: usize, value: u32, panics: bool) {
+    /// A scope that copies from and to memory of this function's, in two streams if both are of one device.
+    fn scope(&mut self, [stream, other]: [usize; 2], [to, from]: [usize; 2], value: u32, panics: bool) {
         self.let_go();
-        let stream = self.stream(stream);
+        let (stream, mut other) = (self.stream(stream), self.stream(other));
+        if other.device != stream.device {
+            other = stream.clone();
+        }
         let [to, from] = [to, from].map(|buffer| self.buffer(&stream, buffer));
         let source = [value; LENGTH];
         let mut destination = [0; LENGTH];
@@ -276,7 +322,8 @@ impl World<'_> {
         let ended = catch_unwind(AssertUnwindSafe(|| {
             stream.stream.sync_scope(|scope| {
                 scope.copy_from_host(buffers[to].buffer.as_mut().unwrap(), &source)?;
-                scope.copy_to_host(&mut destination, buffers[from].buffer.as_ref().unwrap())?;
+                let second = scope.on(&other.stream)?;
+                second.copy_to_host(&mut destination, buffers[from].buffer.as_ref().unwrap())?;
                 if panics {
                     panic_on_purpose();
                 }
@@ -285,18 +332,77 @@ impl World<'_> {
         }));
         // On every way out the copies are done.
         match ended {
-            Ok(result) => {
-                assert!(!panics);
-                stream.unless_panicked(result);
+            Ok(Ok(())) => assert!(!panics),
+            Ok(Err(error)) => {
+                assert!(!panics && error.to_string().contains(ON_PURPOSE), "{error}");
+                assert!(stream.has_reported() || other.has_reported(), "{error}");
             }
-            Err(payload) => {
-                assert_eq!(payload.downcast_ref::<&'static str>(), Some(&ON_PURPOSE));
-                // The wait after the panic may have swallowed what the stream had to report.
-            }
+            // The wait after the panic may have swallowed what the streams had to report.
+            Err(payload) => assert_eq!(payload.downcast_ref::<&'static str>(), Some(&ON_PURPOSE)),
         }
         let (to, from) = (buffers[to].number, buffers[from].number);
         self.memories[to] = source;
         assert_eq!(destination, self.memories[from], "in memory that a scope borrowed");
+    }
+
+    /// A copy that owns both buffers.
+    fn copy_async(&mut self, stream: usize, to: (Kind, usize), from: (Kind, usize), fate: Fate) {
+        let stream = self.stream(stream);
+        match (to, from) {
+            ((Kind::Device, to), (Kind::Device, from)) => {
+                if to % BUFFERS == from % BUFFERS {
+                    return;
+                }
+                let ((to, t), (from, f)) = (self.take(&stream, to), self.take(&stream, from));
+                self.memories[t] = self.memories[f];
+                let future = stream.stream.copy_async(to, from);
+                let given = move |(to, from)| vec![Given::Buffer(t, to), Given::Buffer(f, from)];
+                self.meet(stream, future.map_ok(given), fate);
+            }
+            ((Kind::Device, to), (Kind::Pinned, from)) => {
+                let ((to, t), (from, f)) = (self.take(&stream, to), self.take_pinned(&stream, from));
+                self.memories[t] = self.memories[f];
+                let future = stream.stream.copy_async(to, from);
+                let given = move |(to, from)| vec![Given::Buffer(t, to), Given::Pinned(f, from)];
+                self.meet(stream, future.map_ok(given), fate);
+            }
+            ((Kind::Pinned, to), (Kind::Device, from)) => {
+                let ((to, t), (from, f)) = (self.take_pinned(&stream, to), self.take(&stream, from));
+                self.memories[t] = self.memories[f];
+                let future = stream.stream.copy_async(to, from);
+                let given = move |(to, from)| vec![Given::Pinned(t, to), Given::Buffer(f, from)];
+                self.meet(stream, future.map_ok(given), fate);
+            }
+            ((Kind::Pinned, to), (Kind::Pinned, from)) => {
+                let ((to, t), (from, f)) = (self.take_pinned(&stream, to), self.take_pinned(&stream, from));
+                self.memories[t] = self.memories[f];
+                let future = stream.stream.copy_async(to, from);
+                let given = move |(to, from)| vec![Given::Pinned(t, to), Given::Pinned(f, from)];
+                self.meet(stream, future.map_ok(given), fate);
+            }
+        }
+    }
+
+    /// A launch that owns its buffers.
+    fn launch_async(&mut self, stream: usize, numbers: [usize; 3], value: u32, fate: Fate) {
+        let stream = self.stream(stream);
+        let [to, left, right] = numbers.map(|buffer| buffer % BUFFERS);
+        if to == left || left == right || right == to {
+            return;
+        }
+        let [(to, t), (left, l), (right, r)] = [to, left, right].map(|buffer| self.take(&stream, buffer));
+        let (left_words, right_words) = (self.memories[l], self.memories[r]);
+        for (index, word) in self.memories[t].iter_mut().enumerate() {
+            *word = combined(*word, left_words[index], right_words[index], value);
+        }
+        let kernel = &self.environment.kernels[stream.device];
+        let arguments = (to, Reads(left), Reads(right), value);
+        // SAFETY: the kernel reads its three buffers, which have the same length, and writes the first.
+        let future = unsafe { stream.stream.launch_async(kernel, &LaunchConfig::new(1, 1), arguments) };
+        let given = move |(to, Reads(left), Reads(right), _)| {
+            vec![Given::Buffer(t, to), Given::Buffer(l, left), Given::Buffer(r, right)]
+        };
+        self.meet(stream, future.map_ok(given), fate);
     }
 
     /// A future that owns a buffer.
@@ -324,57 +430,32 @@ impl World<'_> {
         // After a panic the buffer is gone with the closure, while the kernel that uses it is queued.
         assert_eq!(future.is_err(), panics);
         if let Ok(future) = future {
-            self.meet(Future::Buffer(stream, number, future), fate);
+            self.meet(stream, future.map_ok(move |buffer| vec![Given::Buffer(number, buffer)]), fate);
         }
     }
 
     /// Does with a future what its fate is.
-    fn meet(&mut self, future: Future, fate: Fate) {
-        match (fate, future) {
-            (Fate::DroppedUnpolled, future) => drop(future),
-            (Fate::Kept, future) => self.futures.push(future),
-            (Fate::Finished, Future::Completion(stream, future)) => {
+    fn meet<F>(&mut self, stream: StreamSlot, future: F, fate: Fate)
+    where
+        F: std::future::Future<Output = Result<Vec<Given>>> + Send + 'static,
+    {
+        let mut future = future.boxed();
+        let result = match fate {
+            Fate::DroppedUnpolled => return,
+            Fate::Kept => return self.futures.push(Future { stream, future }),
+            Fate::DroppedPolled => poll_once(&mut future),
+            Fate::KeptPolled => match poll_once(&mut future) {
+                None => return self.futures.push(Future { stream, future }),
+                result => result,
+            },
+            Fate::Finished => {
                 self.let_go();
-                stream.unless_panicked(block_on(future));
+                Some(block_on(future))
             }
-            (Fate::Finished, Future::Buffer(stream, number, future)) => {
-                self.let_go();
-                if let Some(buffer) = stream.unless_panicked(block_on(future)) {
-                    self.keep(&stream, buffer, number);
-                }
-            }
-            (fate, mut future) => {
-                let pending = match &mut future {
-                    Future::Completion(stream, future) => match poll_once(future) {
-                        Some(result) => {
-                            stream.unless_panicked(result);
-                            false
-                        }
-                        None => true,
-                    },
-                    Future::Buffer(stream, number, future) => match poll_once(future) {
-                        Some(result) => {
-                            let (stream, number) = (stream.clone(), *number);
-                            if let Some(buffer) = stream.unless_panicked(result) {
-                                self.keep(&stream, buffer, number);
-                            }
-                            false
-                        }
-                        None => true,
-                    },
-                };
-                if pending && matches!(fate, Fate::KeptPolled) {
-                    self.futures.push(future);
-                }
-            }
+        };
+        for given in result.and_then(|result| stream.unless_panicked(result)).into_iter().flatten() {
+            self.keep(&stream, given);
         }
-    }
-
-    /// Keeps a buffer that a future gave back: in the place of one that was given away, or of the last.
-    fn keep(&mut self, stream: &StreamSlot, buffer: Buffer<u32>, number: usize) {
-        let buffers = &self.places[stream.device].buffers;
-        let place = buffers.iter().position(|slot| slot.buffer.is_none()).unwrap_or(buffers.len() - 1);
-        self.put(stream, place, buffer, number);
     }
 
     /// Chunks of work, of which some are taken, and the rest given up.

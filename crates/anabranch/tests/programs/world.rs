@@ -4,10 +4,9 @@
 use crate::captured::Graph;
 use crate::environment::{Environment, LENGTH};
 use crate::operation::Source;
-use anabranch::{
-    Buffer, Completion, Context, Enqueued, Event, MemoryPool, MemoryPoolOptions, PinnedBuffer, Result, Signal,
-};
+use anabranch::{Buffer, Context, Event, MemoryPool, MemoryPoolOptions, PinnedBuffer, Result, Signal};
 use anabranch::{EventFlags, Stream, StreamFlags, WaitCondition};
+use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) const ON_PURPOSE: &str = "on purpose";
 
 /// Buffers, pinned buffers and events of each device.
-const BUFFERS: usize = 4;
+pub(crate) const BUFFERS: usize = 4;
 const PINNED: usize = 2;
 const EVENTS: usize = 2;
 
@@ -55,10 +54,16 @@ impl StreamSlot {
             Ok(value) => Some(value),
             Err(error) => {
                 assert!(error.to_string().contains(ON_PURPOSE), "{error}");
-                assert_ne!(self.panics.fetch_sub(1, Ordering::Relaxed), 0, "reported more often than it happened");
+                assert!(self.has_reported(), "reported more often than it happened: {error}");
                 None
             }
         }
+    }
+
+    /// Notes that a panic was reported. `false`: there was none.
+    pub(crate) fn has_reported(&self) -> bool {
+        let one_less = |panics: u32| panics.checked_sub(1);
+        self.panics.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
     }
 }
 
@@ -82,10 +87,18 @@ pub(crate) struct Place {
     pub(crate) pool: MemoryPool,
 }
 
-/// A future that was kept.
-pub(crate) enum Future {
-    Completion(StreamSlot, Completion),
-    Buffer(StreamSlot, Number, Enqueued<Buffer<u32>>),
+/// What a future gives back.
+pub(crate) enum Given {
+    Buffer(Number, Buffer<u32>),
+    Pinned(Number, PinnedBuffer<u32>),
+    /// What was read, and what should have been.
+    Read(Vec<u32>, Words),
+}
+
+/// A future of work in a stream.
+pub(crate) struct Future {
+    pub(crate) stream: StreamSlot,
+    pub(crate) future: BoxFuture<'static, Result<Vec<Given>>>,
 }
 
 pub(crate) struct World<'e> {
@@ -188,16 +201,36 @@ impl<'e> World<'e> {
         (slot.buffer.take().unwrap(), slot.number)
     }
 
+    /// Takes a pinned buffer out, and the number of its contents. Another one takes its place.
+    pub(crate) fn take_pinned(&mut self, stream: &StreamSlot, pinned: usize) -> (PinnedBuffer<u32>, Number) {
+        let number = self.remember([0; LENGTH]);
+        let place = &mut self.places[stream.device];
+        let buffer = place.context.allocate_pinned(LENGTH).unwrap();
+        let taken = std::mem::replace(&mut place.pinned[pinned % PINNED], PinnedSlot { buffer, number });
+        (taken.buffer, taken.number)
+    }
+
+    /// Keeps what a future gave back: a buffer in the place of one that was given away, or of the last.
+    pub(crate) fn keep(&mut self, stream: &StreamSlot, given: Given) {
+        match given {
+            Given::Buffer(number, buffer) => {
+                let buffers = &self.places[stream.device].buffers;
+                let place = buffers.iter().position(|slot| slot.buffer.is_none()).unwrap_or(buffers.len() - 1);
+                self.put(stream, place, buffer, number);
+            }
+            Given::Pinned(number, buffer) => {
+                self.places[stream.device].pinned[0] = PinnedSlot { buffer, number };
+            }
+            Given::Read(found, expected) => assert_eq!(found, expected, "in what a future read"),
+        }
+    }
+
     pub(crate) fn pinned(&self, pinned: usize) -> usize {
         pinned % PINNED
     }
 
-    /// Two different pinned buffers.
     pub(crate) fn renew_pinned(&mut self, stream: &StreamSlot, pinned: usize) {
-        let number = self.remember([0; LENGTH]);
-        let place = &mut self.places[stream.device];
-        let buffer = place.context.allocate_pinned(LENGTH).unwrap();
-        place.pinned[pinned % PINNED] = PinnedSlot { buffer, number };
+        drop(self.take_pinned(stream, pinned));
     }
 
     pub(crate) fn event(&self, device: usize, event: usize) -> &Event {
