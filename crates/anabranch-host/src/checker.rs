@@ -218,11 +218,13 @@ impl Checker {
         drop(gone);
     }
 
-    /// Whether memory at an address is freed.
-    pub(crate) fn is_freed(&self, address: u64) -> bool {
+    /// Reads memory at an address, unless it is freed. It is not freed meanwhile.
+    pub(crate) fn unless_freed<R>(&self, address: u64, read: impl FnOnce() -> R) -> Option<R> {
         let state = self.state.lock();
         let before = state.records.range(..=address).next_back();
-        before.is_some_and(|(&begin, record)| record.life == Life::Freed && address - begin < record.bytes as u64)
+        let freed =
+            before.is_some_and(|(&begin, record)| record.life == Life::Freed && address - begin < record.bytes as u64);
+        (!freed).then(read)
     }
 
     /// Looks at work that is about to run in a stream. `false`: it must not, and the stream's context is lost.

@@ -227,7 +227,7 @@ impl Engine {
                 }
             }
             Entry::WaitValue(condition) => {
-                if !satisfied && !condition.is_satisfied() {
+                if !satisfied && self.values.is_satisfied(&condition) != Some(true) {
                     return Outcome::Blocked(entry, Reason::Value(condition));
                 }
             }

@@ -53,7 +53,7 @@ impl ValueCondition {
         self.value.width()
     }
 
-    pub(crate) fn is_satisfied(&self) -> bool {
+    fn is_satisfied(&self) -> bool {
         match self.value {
             Value::U32(value) => {
                 // SAFETY: `new`'s caller vouched for the address; other writers are kernels, which write in one piece.
@@ -185,9 +185,12 @@ impl ValueWaits {
         Some(self.waiting.lock().due.saturating_duration_since(Instant::now()))
     }
 
-    /// Whether the memory of a value was freed while it was waited for. Whoever waits looks again then, and is told.
-    fn is_freed(&self, condition: &ValueCondition) -> bool {
-        self.checker.as_ref().is_some_and(|checker| checker.is_freed(condition.address))
+    /// Whether a condition is satisfied. `None`: the memory was freed, and whoever waits for it is to look again, and be told.
+    pub(crate) fn is_satisfied(&self, condition: &ValueCondition) -> Option<bool> {
+        match &self.checker {
+            None => Some(condition.is_satisfied()),
+            Some(checker) => checker.unless_freed(condition.address, || condition.is_satisfied()),
+        }
     }
 
     /// Makes those ready whose wait is over, or whose context is lost. Returns whether there were any.
@@ -196,9 +199,7 @@ impl ValueWaits {
             let mut waiting = self.waiting.lock();
             let over: Vec<_> = waiting
                 .waits
-                .extract_if(.., |(waiter, condition)| {
-                    self.is_freed(condition) || condition.is_satisfied() || waiter.is_lost()
-                })
+                .extract_if(.., |(waiter, condition)| self.is_satisfied(condition).unwrap_or(true) || waiter.is_lost())
                 .collect();
             waiting.pause = if over.is_empty() { (waiting.pause * 3 / 2).min(LONGEST_PAUSE) } else { SHORTEST_PAUSE };
             waiting.due = Instant::now() + waiting.pause;

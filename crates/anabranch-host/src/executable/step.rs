@@ -103,7 +103,7 @@ impl Run {
             }
             match *step {
                 ValueStep::Wait(condition) => {
-                    if !condition.is_satisfied() {
+                    if engine.values.is_satisfied(&condition) != Some(true) {
                         let wait = NodeWait { run: Arc::clone(self), due };
                         engine.values.add(ValueWaiter::Node(wait), condition);
                         engine.scheduler.ensure_poller(engine);
