@@ -49,5 +49,5 @@ if wanted miri; then
     cargo +nightly miri test -p anabranch-host --test events --test kernels --test ordering --test pools --test values \
         --test memory_checked \
         -- --skip threads_on_legacy_and_blocking_streams_never_wait_in_a_circle \
-        --skip when_the_memory_leaves_quarantine --skip large_memory --skip idle_memory --skip many_threads_with_memory
+        --skip when_the_memory_leaves_quarantine --skip large_memory --skip many_threads_with_memory
 fi
