@@ -22,6 +22,8 @@ Environment:
   ANABRANCH_DEVICE         the device that is used where none is named, such as cuda:0 or host
   ANABRANCH_HOST_DEVICES   how many software devices there are
   ANABRANCH_HOST_WORKERS   how many threads run their work
+  ANABRANCH_HOST_CHECK_MEMORY
+                           1: they tell of work that uses memory which is not allocated
 
 Exit status: 0 if all is well, 1 if something failed, 2 if the command line makes no sense.";
 

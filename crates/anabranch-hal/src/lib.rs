@@ -31,6 +31,7 @@ mod host_kernel;
 mod host_work;
 mod launch;
 mod memory;
+mod memory_report;
 mod module;
 mod status;
 mod stream;
@@ -60,6 +61,7 @@ pub use launch::{Access, DeclaredRange, Launch};
 pub use memory::{
     Copy3d, CopyKind, CopyPlace, FillPattern, Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolOptions, PinnedFlags,
 };
+pub use memory_report::{AllocationKind, LiveAllocation, MemoryFinding, MemoryFindingKind, MemoryReport};
 pub use module::{FunctionAttribute, FunctionInfo, ModuleImage, Modules, ParameterInfo};
 pub use status::Status;
 pub use stream::{

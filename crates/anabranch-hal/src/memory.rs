@@ -1,6 +1,6 @@
 //! Memory, pools and copies (Driver API, groups MEM and MALLOC_ASYNC).
 
-use crate::{ContextHandle, DeviceOrdinal, DevicePointer, MemoryPoolHandle, Result, StreamHandle};
+use crate::{ContextHandle, DeviceOrdinal, DevicePointer, MemoryPoolHandle, MemoryReport, Result, StreamHandle};
 use bitflags::bitflags;
 
 bitflags! {
@@ -287,4 +287,11 @@ pub trait Memory {
     /// # Safety
     /// The handle rule.
     unsafe fn memory_pool_set_access(&self, pool: MemoryPoolHandle, peer: DeviceOrdinal, allowed: bool) -> Result<()>;
+
+    /// What was done wrong with the memory of a device, and what of it is allocated. `None` where the driver does not
+    /// check memory, or there is no such device. It can be asked anywhere.
+    fn memory_report(&self, device: DeviceOrdinal) -> Option<MemoryReport> {
+        let _ = device;
+        None
+    }
 }

@@ -1,6 +1,7 @@
 //! Devices.
 
 use crate::capture::CaptureRegistry;
+use crate::checker::Checker;
 use crate::context::ContextState;
 use crate::driver::HostDriver;
 use crate::engine::host_work::permitted;
@@ -55,13 +56,14 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(engine: Arc<Engine>, workers: usize, devices: u32, memory: u64) -> Arc<Self> {
+        let checker = engine.checker.as_ref();
         Arc::new(Self {
-            engine,
             table: AllocationTable::new(),
             captures: CaptureRegistry::default(),
-            graph_memory: GraphMemory::new(),
+            graph_memory: GraphMemory::new(checker),
             workers: u32::try_from(workers).unwrap_or(u32::MAX),
-            devices: (0..devices).map(|ordinal| DeviceState::new(ordinal, memory)).collect(),
+            devices: (0..devices).map(|ordinal| DeviceState::new(ordinal, memory, checker)).collect(),
+            engine,
         })
     }
 
@@ -97,10 +99,10 @@ pub(crate) struct DeviceState {
 }
 
 impl DeviceState {
-    fn new(ordinal: u32, memory: u64) -> Self {
+    fn new(ordinal: u32, memory: u64, checker: Option<&Arc<Checker>>) -> Self {
         Self {
             ordinal,
-            account: Arc::new(Account::new(memory)),
+            account: Arc::new(Account::new(memory, checker)),
             primary: Mutex::new(None),
             default_pool: OnceLock::new(),
             pools: Handles::default(),

@@ -29,8 +29,9 @@ impl HostDriver {
         let engine = Engine::new(&options);
         let workers = engine.scheduler.workers;
         let devices = options.devices.max(1);
+        let pinned = Arc::new(Account::new(u64::MAX, engine.checker.as_ref()));
         let shared = Shared::new(engine, workers, devices, options.memory_bytes_per_device);
-        Self { shared, contexts: Handles::default(), pinned: Arc::new(Account::new(u64::MAX)) }
+        Self { shared, contexts: Handles::default(), pinned }
     }
 }
 

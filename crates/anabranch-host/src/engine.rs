@@ -23,6 +23,7 @@ pub(crate) mod worker;
 #[cfg(all(loom, test))]
 mod loom_tests;
 
+use crate::checker::Checker;
 use crate::options::HostOptions;
 use parking_lot::Mutex;
 use random::Random;
@@ -46,6 +47,8 @@ pub(crate) struct Engine {
     pub(crate) scheduler: Scheduler,
     pub(crate) values: ValueWaits,
     pub(crate) queue_limit: usize,
+    /// Looks at the memory that work uses, if anybody does.
+    pub(crate) checker: Option<Arc<Checker>>,
     /// Bytes of uploads that were copied when they were enqueued, and have not run.
     pub(crate) staged_bytes: Arc<AtomicU64>,
     epoch: Instant,
@@ -54,12 +57,14 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(options: &HostOptions) -> Arc<Self> {
+        let checker = options.check_memory.then(Arc::<Checker>::default);
         let workers = if options.seed.is_some() { 0 } else { options.worker_count() };
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             scheduler: Scheduler::new(workers),
-            values: ValueWaits::new(),
+            values: ValueWaits::new(checker.clone()),
             queue_limit: options.queue_limit.max(2),
+            checker,
             staged_bytes: Arc::new(AtomicU64::new(0)),
             epoch: Instant::now(),
             random: options.seed.map(|seed| Mutex::new(Random::new(seed))),

@@ -16,6 +16,12 @@
 //! * A panic in a node of a graph is an error of the stream that the graph was launched into. The other nodes run; the loop
 //!   of a conditional node ends.
 //!
+//! # Checking memory
+//!
+//! With [`HostOptions::check_memory`] the device looks, when work runs, whether the memory that it uses is allocated there, in
+//! the order of the streams. What a kernel uses is what its launch declares. Addresses of freed memory come again later than
+//! without; all else is as ever.
+//!
 //! # Portability
 //!
 //! Shared memory and registers are as large as on an H100, though nothing limits them here. The priority of a single launch
@@ -31,6 +37,7 @@
 //! thread captures is over when the thread ends.
 
 mod capture;
+mod checker;
 mod context;
 mod device;
 mod driver;

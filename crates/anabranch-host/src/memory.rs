@@ -3,15 +3,18 @@
 mod block;
 mod copy;
 mod fill;
+mod piece;
 mod pool;
 mod table;
 
 pub(crate) use block::{Account, Block, StagedBytes};
-pub(crate) use copy::{check_copy_3d, run_copy, run_copy_3d};
+pub(crate) use copy::{address, check_copy_3d, run_copy, run_copy_3d, volume_range};
 pub(crate) use fill::{check_fill, run_fill};
+pub(crate) use piece::{Piece, RawPiece};
 pub(crate) use pool::PoolState;
 pub(crate) use table::{Allocation, AllocationTable, Lookup, MemoryKind};
 
+use crate::checker::{FreedBy, Origin};
 use crate::context::ContextState;
 use crate::device::DeviceState;
 use crate::driver::HostDriver;
@@ -21,8 +24,8 @@ use crate::handles;
 use crate::stream::{resolve, resolve_even_if_lost};
 use anabranch_hal::{
     AllocationNode, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Failure, FillPattern, Memory,
-    MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, NodeParameters, PinnedFlags, Result, Status,
-    StreamHandle,
+    MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport, NodeParameters, PinnedFlags,
+    Result, Status, StreamHandle,
 };
 use std::sync::Arc;
 
@@ -56,6 +59,9 @@ impl HostDriver {
             device.give_all_idle_memory_back();
             Block::allocate(account, bytes)
         })?;
+        if let Some(checker) = &self.shared.engine.checker {
+            checker.allocated(&block, Origin { kind, device: device.ordinal, bytes, stream: None });
+        }
         Ok(self.shared.table.insert(Allocation { block, kind, owner: Some(context.core.id), pool: None }))
     }
 
@@ -80,12 +86,21 @@ impl HostDriver {
         let kind = self.shared.table.kind_at(address).filter(|&kind| wanted(kind)).ok_or_else(bad)?;
         context.core.wait_for_all(context.core.patience());
         if kind == MemoryKind::Graph {
-            let block = self.shared.graph_memory.block(address).filter(|block| block.free());
-            return block.ok_or_else(bad).and_then(|_| context.core.check());
+            let block = self.shared.graph_memory.block(address).filter(|block| block.free()).ok_or_else(bad)?;
+            if let Some(checker) = &self.shared.engine.checker {
+                checker.graph_freed(block.address(), FreedBy::Call);
+            }
+            return context.core.check();
         }
-        let Allocation { block, pool, .. } = self.shared.table.remove(address, wanted).ok_or_else(bad)?;
+        let Allocation { mut block, pool, .. } = self.shared.table.remove(address, wanted).ok_or_else(bad)?;
+        if let Some(checker) = &self.shared.engine.checker {
+            checker.freeing(address, FreedBy::Call);
+        }
         match pool {
-            Some(pool) => pool.take_back(block, None),
+            Some(pool) => {
+                drop(block.exchange());
+                pool.take_back(block, None);
+            }
             None => drop(block),
         }
         // In a lost context the memory is free all the same, and the call says that the context is lost.
@@ -146,6 +161,11 @@ impl Memory for HostDriver {
         };
         self.shared.captures.before_unsafe_call()?;
         let block = pool.allocate(self.shared.device(pool.device)?, bytes, &stream)?;
+        if let Some(checker) = &self.shared.engine.checker {
+            let origin = Origin { kind: MemoryKind::Pooled, device: pool.device, bytes, stream: Some(stream.id) };
+            checker.allocated(&block, origin);
+            stream.enqueue(Entry::Arrive(block.address()));
+        }
         let allocation = Allocation { block, kind: MemoryKind::Pooled, owner: None, pool: Some(pool) };
         Ok(DevicePointer(self.shared.table.insert(allocation)))
     }
@@ -174,11 +194,18 @@ impl Memory for HostDriver {
         }
         // Plain memory may be freed in stream order too.
         let wanted = |kind| matches!(kind, MemoryKind::Pooled | MemoryKind::Device);
-        let Some(Allocation { block, pool, .. }) = self.shared.table.remove(address.0, wanted) else {
+        let Some(Allocation { mut block, pool, .. }) = self.shared.table.remove(address.0, wanted) else {
             return Err(Failure::new(Status::INVALID_VALUE));
         };
+        if let Some(checker) = &self.shared.engine.checker {
+            checker.freeing(address.0, FreedBy::Stream(stream.id));
+        }
         match pool {
             Some(pool) => {
+                // The memory itself is freed where the stream comes to it, and the pool has other memory to go on with.
+                if let Some(piece) = block.exchange() {
+                    stream.enqueue(Entry::Retire(Box::new(piece)));
+                }
                 let freed_at = stream.mark_position();
                 pool.take_back(block, Some(freed_at));
             }
@@ -376,5 +403,10 @@ impl Memory for HostDriver {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
         Ok(())
+    }
+
+    fn memory_report(&self, device: DeviceOrdinal) -> Option<MemoryReport> {
+        self.shared.device(device.0).ok()?;
+        self.shared.engine.checker.as_ref().map(|checker| checker.report(device.0))
     }
 }

@@ -28,6 +28,11 @@ pub struct HostOptions {
     /// Runs queued work in an order chosen by this seed. There are no workers then: work runs only in threads that
     /// synchronise, and one entry in each query.
     pub seed: Option<u64>,
+    /// Checks how memory is used. Freed memory is filled with a pattern and kept back for a while, so that its address
+    /// does not come again at once. Work that uses memory which is not allocated where the work runs does not run: it
+    /// loses its context with 700. [`memory_report`](anabranch_hal::Memory::memory_report) tells of what was found, and
+    /// so does standard error, a line each. New memory has the bytes 0xCD, freed memory 0xDD.
+    pub check_memory: bool,
 }
 
 impl Default for HostOptions {
@@ -38,13 +43,14 @@ impl Default for HostOptions {
             memory_bytes_per_device: physical_memory().unwrap_or(FALLBACK_MEMORY),
             queue_limit: 262_144,
             seed: None,
+            check_memory: false,
         }
     }
 }
 
 impl HostOptions {
-    /// The defaults, changed by the environment variables `ANABRANCH_HOST_DEVICES`, `ANABRANCH_HOST_WORKERS` and
-    /// `ANABRANCH_HOST_SEED` where they are set.
+    /// The defaults, changed by the environment variables `ANABRANCH_HOST_DEVICES`, `ANABRANCH_HOST_WORKERS`,
+    /// `ANABRANCH_HOST_SEED` and `ANABRANCH_HOST_CHECK_MEMORY` where they are set.
     pub fn from_environment() -> Result<Self, InvalidVariable> {
         Self::from_variables(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
     }
@@ -59,6 +65,7 @@ impl HostOptions {
             options.workers = Some(workers as usize);
         }
         options.seed = number(&variable, "ANABRANCH_HOST_SEED", 0..=u64::MAX)?;
+        options.check_memory = number(&variable, "ANABRANCH_HOST_CHECK_MEMORY", 0..=1)? == Some(1);
         Ok(options)
     }
 
@@ -120,10 +127,12 @@ mod tests {
         let options = HostOptions::from_variables(|name| match name {
             "ANABRANCH_HOST_DEVICES" => Some("3".to_owned()),
             "ANABRANCH_HOST_WORKERS" => Some(" 5 ".to_owned()),
+            "ANABRANCH_HOST_CHECK_MEMORY" => Some("1".to_owned()),
             _ => None,
         })
         .unwrap();
         assert_eq!((options.devices, options.workers, options.seed), (3, Some(5), None));
+        assert!(options.check_memory && !HostOptions::default().check_memory);
     }
 
     #[test]

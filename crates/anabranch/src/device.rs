@@ -6,7 +6,7 @@ use crate::error::{Error, Result, ResultExt};
 use crate::memory::MemoryPool;
 use anabranch_hal::{
     BackendKind, Capabilities, ContextFlags, DeviceOrdinal, DeviceProperties, Driver, DriverVersion,
-    GraphMemoryAttribute, MemoryPoolOptions, PriorityRange, Status,
+    GraphMemoryAttribute, MemoryPoolOptions, MemoryReport, PriorityRange, Status,
 };
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -143,6 +143,28 @@ impl Device {
     /// 801 where graphs do not allocate.
     pub fn trim_graph_memory(&self) -> Result<()> {
         self.driver().graph_memory_trim(self.ordinal()).during("trimming the memory of graphs", || self.to_string())
+    }
+
+    /// What was done wrong with the memory of this device, and what of it is allocated. `None` where the driver does not
+    /// check memory; host devices do when they are [told to](crate::InstanceBuilder::host_check_memory).
+    ///
+    /// ```
+    /// use anabranch::Instance;
+    ///
+    /// let device = Instance::builder().cuda(false).host_check_memory(true).build()?.device("host")?;
+    /// let context = device.context()?;
+    /// let stream = context.create_stream()?;
+    /// let buffer = stream.upload(&[1u32, 2, 3])?;
+    /// stream.synchronize()?;
+    /// let report = device.memory_report().ok_or("not checked")?;
+    /// assert!(report.findings.is_empty());
+    /// assert_eq!(report.allocations.len(), 1);
+    /// assert_eq!(report.allocations[0].bytes, 12);
+    /// # drop(buffer);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn memory_report(&self) -> Option<MemoryReport> {
+        self.driver().memory_report(self.ordinal())
     }
 
     /// The driver underneath, for what this library does not offer. Its methods are `unsafe`.

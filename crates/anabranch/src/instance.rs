@@ -49,6 +49,7 @@ pub struct InstanceBuilder {
     host_workers: Option<usize>,
     host_queue_limit: Option<usize>,
     host_seed: Option<u64>,
+    host_check_memory: Option<bool>,
 }
 
 impl InstanceBuilder {
@@ -90,6 +91,14 @@ impl InstanceBuilder {
         self
     }
 
+    /// Whether the host devices check how memory is used, in place of `ANABRANCH_HOST_CHECK_MEMORY` (0 or 1) or not at all.
+    /// Work that uses memory before it is allocated, after it is freed, or past its end then loses the context with 700,
+    /// and [`Device::memory_report`] says what happened.
+    pub fn host_check_memory(mut self, check: bool) -> Self {
+        self.host_check_memory = Some(check);
+        self
+    }
+
     /// Loads the back ends.
     ///
     /// # Errors
@@ -127,6 +136,7 @@ impl InstanceBuilder {
         options.devices = self.host_devices.unwrap_or(options.devices);
         options.workers = self.host_workers.or(options.workers);
         options.seed = self.host_seed.or(options.seed);
+        options.check_memory = self.host_check_memory.unwrap_or(options.check_memory);
         options.queue_limit = self.host_queue_limit.unwrap_or(options.queue_limit);
         if options.devices == 0 || options.workers == Some(0) || options.queue_limit == 0 {
             return Err(refuse("devices, workers and the queue limit must be at least 1".to_owned()));
@@ -174,6 +184,7 @@ impl Instance {
             host_workers: None,
             host_queue_limit: None,
             host_seed: None,
+            host_check_memory: None,
         }
     }
 

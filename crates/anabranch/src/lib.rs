@@ -36,16 +36,16 @@
 
 pub use anabranch_hal as hal;
 pub use anabranch_hal::{
-    Absence, Access, AccessPolicyWindow, AccessProperty, AllocationNode, BackendKind, Block, Capabilities, CaptureMode,
-    CaptureStatus, ConditionalHandle, ConditionalKind, ConditionalNode, ContextFlags, ContextHandle, DependencyUpdate,
-    DeviceElement, DeviceOrdinal, DevicePointer, DeviceProperties, DriverVersion, EdgeData, EdgeKind, EventFlags,
-    EventHandle, EventRecordFlags, EventWaitFlags, ExecutableGraphHandle, FillNode, FillPattern, FunctionAttribute,
-    FunctionHandle, FunctionInfo, GlobalSlice, GraphHandle, GraphInstantiateResult, GraphMemoryAttribute,
-    GraphNodeHandle, GraphNodeKind, GraphUpdateResult, HostArguments, HostFunction, HostModule, InstantiateFlags,
-    InterprocessEventHandle, KernelFault, KernelNode, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle,
-    MemoryPoolOptions, ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags, PriorityRange,
-    SharedMemory, Status, StreamFlags, StreamHandle, SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags,
-    WriteValueFlags,
+    Absence, Access, AccessPolicyWindow, AccessProperty, AllocationKind, AllocationNode, BackendKind, Block,
+    Capabilities, CaptureMode, CaptureStatus, ConditionalHandle, ConditionalKind, ConditionalNode, ContextFlags,
+    ContextHandle, DependencyUpdate, DeviceElement, DeviceOrdinal, DevicePointer, DeviceProperties, DriverVersion,
+    EdgeData, EdgeKind, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, ExecutableGraphHandle, FillNode,
+    FillPattern, FunctionAttribute, FunctionHandle, FunctionInfo, GlobalSlice, GraphHandle, GraphInstantiateResult,
+    GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, GraphUpdateResult, HostArguments, HostFunction, HostModule,
+    InstantiateFlags, InterprocessEventHandle, KernelFault, KernelNode, LiveAllocation, MemoryFinding,
+    MemoryFindingKind, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport,
+    ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags, PriorityRange, SharedMemory, Status,
+    StreamFlags, StreamHandle, SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 
 /// What the elements of buffers and the values of [`Scalar`] implement.

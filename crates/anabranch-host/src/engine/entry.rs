@@ -5,7 +5,7 @@ use super::stream::Position;
 use super::value::ValueCondition;
 use crate::executable::GraphLaunch;
 use crate::graph::GraphBlock;
-use crate::memory::{Block, StagedBytes};
+use crate::memory::{Block, Piece, StagedBytes};
 use anabranch_hal::{Callback, Copy3d, FillPattern, HostWork, Value};
 use std::fmt;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ pub(crate) const SMALL_COPY: usize = 32;
 pub(crate) enum Entry {
     /// A kernel launch.
     Kernel(Arc<KernelWork>),
-    /// A copy between two addresses.
-    Copy { destination: u64, source: u64, bytes: usize },
+    /// A copy between two addresses, each of which may be one of host memory that the driver knows nothing of.
+    Copy { destination: u64, source: u64, bytes: usize, to_host: bool, from_host: bool },
     /// An upload of a few bytes, which were copied when it was enqueued.
     SmallCopy { destination: u64, length: u8, source: [u8; SMALL_COPY] },
     /// An upload whose data was copied when it was enqueued.
@@ -40,8 +40,12 @@ pub(crate) enum Entry {
     WriteValue { address: u64, value: Value },
     /// Takes the time, in nanoseconds since the driver was made.
     TimeStamp(Arc<AtomicU64>),
+    /// Memory is allocated from here on. Only where memory is checked.
+    Arrive(u64),
     /// Gives memory back.
     Release(Box<Block>),
+    /// Frees memory that a pool has replaced. Only where memory is checked.
+    Retire(Box<Piece>),
     /// Gives a share in a graph's memory back.
     ReleaseShare(Arc<GraphBlock>),
     /// A launch of a graph.
@@ -65,7 +69,9 @@ impl fmt::Debug for Entry {
             Self::WaitValue(_) => "WaitValue",
             Self::WriteValue { .. } => "WriteValue",
             Self::TimeStamp(_) => "TimeStamp",
+            Self::Arrive(_) => "Arrive",
             Self::Release(_) => "Release",
+            Self::Retire(_) => "Retire",
             Self::ReleaseShare(_) => "ReleaseShare",
             Self::Graph(_) => "Graph",
         })

@@ -7,6 +7,7 @@ use super::spares::Collected;
 use super::stream::{ParkedOn, StreamState, Waiter};
 use super::value::{ValueCondition, ValueWaiter, write_value};
 use super::{Engine, level, worker};
+use crate::checker::{FreedBy, Operation};
 use crate::error::panic_message;
 use crate::executable::{Retired, Run};
 use crate::memory::{run_copy, run_copy_3d, run_fill};
@@ -180,6 +181,15 @@ impl Engine {
             self.skip(stream, sequence, entry);
             return Outcome::Done;
         }
+        // What the work uses, if that is looked at, and may be freed meanwhile.
+        let mut operation = None;
+        if let Some(checker) = &self.checker {
+            operation = Operation::of_entry(&entry);
+            if operation.as_ref().is_some_and(|operation| !checker.may_run(operation, stream)) {
+                self.skip(stream, sequence, entry);
+                return Outcome::Done;
+            }
+        }
         match entry {
             Entry::Kernel(work) => {
                 let _scope = HostWorkScope::enter();
@@ -188,7 +198,7 @@ impl Engine {
                 }
                 collected.push(work);
             }
-            Entry::Copy { destination, source, bytes } => {
+            Entry::Copy { destination, source, bytes, .. } => {
                 // SAFETY: whoever enqueued the copy vouched for both ranges until it has run.
                 unsafe { run_copy(destination, source, bytes) }
             }
@@ -217,7 +227,7 @@ impl Engine {
                 }
             }
             Entry::WaitValue(condition) => {
-                if !satisfied && !condition.is_satisfied() {
+                if !satisfied && self.values.is_satisfied(&condition) != Some(true) {
                     return Outcome::Blocked(entry, Reason::Value(condition));
                 }
             }
@@ -227,8 +237,15 @@ impl Engine {
                 self.values.written();
             }
             Entry::TimeStamp(cell) => cell.store(self.now(), Ordering::Release),
+            Entry::Arrive(address) => self.arrive(address),
             Entry::Release(block) => drop(block),
-            Entry::ReleaseShare(block) => drop(block),
+            Entry::Retire(piece) => drop(piece),
+            Entry::ReleaseShare(block) => {
+                if let Some(checker) = &self.checker {
+                    checker.graph_freed(block.address(), FreedBy::Stream(stream.id));
+                }
+                drop(block);
+            }
             Entry::Graph(mut launch) => {
                 if !launch.run(self, stream, sequence) {
                     let run = launch.share_run();
@@ -237,7 +254,18 @@ impl Engine {
                 retired.add(launch);
             }
         }
+        if let (Some(checker), Some(operation)) = (&self.checker, operation) {
+            checker.has_run(&operation, stream);
+        }
         Outcome::Done
+    }
+
+    /// Memory is allocated from here on.
+    #[cold]
+    fn arrive(&self, address: u64) {
+        if let Some(checker) = &self.checker {
+            checker.arrived(address);
+        }
     }
 
     /// What an entry still does when the context is lost.
@@ -249,6 +277,7 @@ impl Engine {
                 self.run_host_work(stream, sequence, || callback(status));
             }
             Entry::TimeStamp(cell) => cell.store(self.now(), Ordering::Release),
+            Entry::Arrive(address) => self.arrive(address),
             // Closures that are not run are dropped under the same rules.
             other => {
                 let _scope = HostWorkScope::enter();

@@ -5,6 +5,7 @@
 //! stream order.
 
 use super::stream::StreamState;
+use crate::checker::Checker;
 use crate::executable::NodeWait;
 use anabranch_hal::Value;
 use parking_lot::Mutex;
@@ -43,7 +44,16 @@ impl ValueCondition {
         Self { address, value, comparison }
     }
 
-    pub(crate) fn is_satisfied(&self) -> bool {
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// The width of the value in bytes.
+    pub(crate) fn width(&self) -> u64 {
+        self.value.width()
+    }
+
+    fn is_satisfied(&self) -> bool {
         match self.value {
             Value::U32(value) => {
                 // SAFETY: `new`'s caller vouched for the address; other writers are kernels, which write in one piece.
@@ -129,12 +139,13 @@ struct Waiting {
 pub(crate) struct ValueWaits {
     count: AtomicUsize,
     waiting: Mutex<Waiting>,
+    checker: Option<Arc<Checker>>,
 }
 
 impl ValueWaits {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(checker: Option<Arc<Checker>>) -> Self {
         let waiting = Waiting { waits: Vec::new(), pause: SHORTEST_PAUSE, due: Instant::now() };
-        Self { count: AtomicUsize::new(0), waiting: Mutex::new(waiting) }
+        Self { count: AtomicUsize::new(0), waiting: Mutex::new(waiting), checker }
     }
 
     /// Whether there are none.
@@ -174,13 +185,21 @@ impl ValueWaits {
         Some(self.waiting.lock().due.saturating_duration_since(Instant::now()))
     }
 
+    /// Whether a condition is satisfied. `None`: the memory was freed, and whoever waits for it is to look again, and be told.
+    pub(crate) fn is_satisfied(&self, condition: &ValueCondition) -> Option<bool> {
+        match &self.checker {
+            None => Some(condition.is_satisfied()),
+            Some(checker) => checker.unless_freed(condition.address, || condition.is_satisfied()),
+        }
+    }
+
     /// Makes those ready whose wait is over, or whose context is lost. Returns whether there were any.
     pub(crate) fn poll(&self) -> bool {
         let over: Vec<_> = {
             let mut waiting = self.waiting.lock();
             let over: Vec<_> = waiting
                 .waits
-                .extract_if(.., |(waiter, condition)| condition.is_satisfied() || waiter.is_lost())
+                .extract_if(.., |(waiter, condition)| self.is_satisfied(condition).unwrap_or(true) || waiter.is_lost())
                 .collect();
             waiting.pause = if over.is_empty() { (waiting.pause * 3 / 2).min(LONGEST_PAUSE) } else { SHORTEST_PAUSE };
             waiting.due = Instant::now() + waiting.pause;

@@ -2,6 +2,7 @@
 
 use super::plan::{Plan, Step};
 use super::run::{Current, Due, NodeWait, Run};
+use crate::checker::{FreedBy, Operation};
 use crate::engine::host_work::HostWorkScope;
 use crate::engine::kernel::{KernelError, KernelWork};
 use crate::engine::stream::{StreamState, Waiter};
@@ -28,7 +29,7 @@ impl Run {
         match &*step.action {
             Action::Host(work) => engine.run_host_work(&current.stream, current.sequence, || work.run()),
             Action::EventWait(event) => return due.part > 0 || self.wait_event(current, event, due.node),
-            Action::Values(values) => return self.run_values(engine, &values.steps, due),
+            Action::Values(values) => return self.run_values(engine, current, &values.steps, due),
             Action::Conditional(_) => {
                 self.run_conditional(engine, current, due.node);
             }
@@ -41,6 +42,21 @@ impl Run {
 
     /// Runs a node that neither waits nor calls the host. `false`: it failed.
     fn run_plain(&self, engine: &Engine, current: &Current, step: &Step) -> bool {
+        let Some(checker) = &engine.checker else { return self.run_unchecked(engine, current, step) };
+        match &*step.action {
+            Action::Allocate(allocate) => checker.graph_allocated(allocate.block.address(), current.stream.id),
+            Action::Free(free) => checker.graph_freed(free.block.address(), FreedBy::Stream(current.stream.id)),
+            _ => {}
+        }
+        let Some(operation) = Operation::of_action(&step.action, step.kernel.as_ref()) else {
+            return self.run_unchecked(engine, current, step);
+        };
+        checker.may_run(&operation, &current.stream)
+            && self.run_unchecked(engine, current, step)
+            && checker.has_run(&operation, &current.stream)
+    }
+
+    fn run_unchecked(&self, engine: &Engine, current: &Current, step: &Step) -> bool {
         match &*step.action {
             Action::Kernel(kernel) => {
                 let Some(work) = &step.kernel else { return true };
@@ -77,12 +93,17 @@ impl Run {
     }
 
     /// `false`: it waits.
-    fn run_values(self: &Arc<Self>, engine: &Engine, steps: &[ValueStep], due: Due) -> bool {
+    fn run_values(self: &Arc<Self>, engine: &Engine, current: &Current, steps: &[ValueStep], due: Due) -> bool {
         let mut due = due;
         while let Some(step) = steps.get(due.part as usize) {
+            if let Some(checker) = &engine.checker
+                && !checker.may_run(&Operation::of_value_step(step), &current.stream)
+            {
+                return true;
+            }
             match *step {
                 ValueStep::Wait(condition) => {
-                    if !condition.is_satisfied() {
+                    if engine.values.is_satisfied(&condition) != Some(true) {
                         let wait = NodeWait { run: Arc::clone(self), due };
                         engine.values.add(ValueWaiter::Node(wait), condition);
                         engine.scheduler.ensure_poller(engine);

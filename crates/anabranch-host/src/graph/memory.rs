@@ -6,6 +6,7 @@
 
 use super::node::Action;
 use super::state::Contents;
+use crate::checker::{Checker, Origin};
 use crate::context::ContextCore;
 use crate::device::{DeviceState, Shared};
 use crate::memory::{Account, Allocation, Block, MemoryKind};
@@ -68,8 +69,8 @@ struct Known {
 }
 
 impl GraphMemory {
-    pub(crate) fn new() -> Self {
-        Self { addresses: Arc::new(Account::new(u64::MAX)), blocks: Mutex::new(HashMap::new()) }
+    pub(crate) fn new(checker: Option<&Arc<Checker>>) -> Self {
+        Self { addresses: Arc::new(Account::new(u64::MAX, checker)), blocks: Mutex::new(HashMap::new()) }
     }
 
     /// The block that begins at an address.
@@ -138,6 +139,9 @@ impl GraphBlock {
         }
         let memory = &core.shared.graph_memory;
         let block = Block::allocate(&memory.addresses, bytes)?;
+        if let Some(checker) = &core.shared.engine.checker {
+            checker.allocated(&block, Origin { kind: MemoryKind::Graph, device, bytes, stream: None });
+        }
         let allocation = Allocation { block, kind: MemoryKind::Graph, owner: None, pool: None };
         let address = core.shared.table.insert(allocation);
         let block = Arc::new(Self {

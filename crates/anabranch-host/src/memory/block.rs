@@ -1,24 +1,22 @@
-//! Pieces of this process's memory, and how much of it a device may take.
+//! Memory that counts against a device, and how much of it a device may take.
 
+use super::piece::Piece;
+use crate::checker::Checker;
 use anabranch_hal::{Failure, Result, Status};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The alignment of every allocation in bytes, as on hardware.
-const ALIGNMENT: usize = 256;
-
-/// How much memory there is, and how much of it is taken.
+/// How much memory there is, how much of it is taken, and who checks its use.
 #[derive(Debug)]
 pub(crate) struct Account {
     total: u64,
     used: AtomicU64,
+    checker: Option<Arc<Checker>>,
 }
 
 impl Account {
-    pub(crate) fn new(total: u64) -> Self {
-        Self { total, used: AtomicU64::new(0) }
+    pub(crate) fn new(total: u64, checker: Option<&Arc<Checker>>) -> Self {
+        Self { total, used: AtomicU64::new(0), checker: checker.cloned() }
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -40,58 +38,52 @@ impl Account {
     }
 }
 
-/// A piece of memory. It is always initialised, because kernels, which are safe code, read it.
+/// A piece of memory that counts against an account.
 #[derive(Debug)]
 pub(crate) struct Block {
-    base: NonNull<u8>,
-    layout: Layout,
-    address: u64,
+    piece: Piece,
     bytes: usize,
     account: Arc<Account>,
 }
-
-// SAFETY: a block owns its memory, as a box does, and gives out no references to it.
-unsafe impl Send for Block {}
-// SAFETY: as above.
-unsafe impl Sync for Block {}
 
 impl Block {
     /// Zeroed memory; 2 when there is not enough.
     pub(crate) fn allocate(account: &Arc<Account>, bytes: usize) -> Result<Self> {
         let out_of_memory = || Failure::new(Status::OUT_OF_MEMORY);
-        // Asked for at a small alignment, and aligned here: for a small alignment the allocator passes on pages that the
-        // system has zeroed and not yet touched, where for a large one it would write them all.
-        let layout = bytes
-            .checked_add(ALIGNMENT)
-            .and_then(|bytes| Layout::from_size_align(bytes, 16).ok())
-            .ok_or_else(out_of_memory)?;
         if !account.take(bytes as u64) {
             return Err(out_of_memory());
         }
-        // SAFETY: the layout is not empty.
-        let Some(base) = NonNull::new(unsafe { alloc_zeroed(layout) }) else {
+        let Some(piece) = Piece::allocate(bytes, account.checker.as_ref()) else {
             account.give_back(bytes as u64);
             return Err(out_of_memory());
         };
-        let address = (base.as_ptr().expose_provenance() as u64).next_multiple_of(ALIGNMENT as u64);
-        Ok(Self { base, layout, address, bytes, account: Arc::clone(account) })
+        Ok(Self { piece, bytes, account: Arc::clone(account) })
     }
 
     pub(crate) fn address(&self) -> u64 {
-        self.address
+        self.piece.address()
     }
 
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    pub(crate) fn piece(&self) -> &Piece {
+        &self.piece
+    }
+
+    /// Puts other memory in the place of its own, which is freed apart from it. `None`: that is not needed, because nobody
+    /// checks memory, or not possible.
+    pub(crate) fn exchange(&mut self) -> Option<Piece> {
+        let checker = self.account.checker.as_ref()?;
+        let other = Piece::allocate(self.bytes, Some(checker))?;
+        Some(std::mem::replace(&mut self.piece, other))
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
         self.account.give_back(self.bytes as u64);
-        // SAFETY: the memory is from `alloc_zeroed` with this layout, and is given back once. That nobody uses it any more
-        // is the promise of whoever freed it.
-        unsafe { dealloc(self.base.as_ptr(), self.layout) }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::block::StagedBytes;
 use super::table::{AllocationTable, Lookup, MemoryKind};
+use crate::checker::Operation;
 use crate::engine::entry::{Entry, SMALL_COPY};
 use crate::engine::stream::{Position, StreamState};
 use crate::engine::wait::Patience;
@@ -56,6 +57,11 @@ pub(crate) unsafe fn copy(
         return Ok(());
     }
     let engine = &stream.core.shared.engine;
+    if let Some(checker) = engine.checker.as_ref().filter(|_| manner.stage)
+        && !checker.may_run(&Operation::staging(source, bytes), stream)
+    {
+        return stream.core.check();
+    }
     if manner.stage && bytes <= SMALL_COPY {
         let mut data = [0; SMALL_COPY];
         // SAFETY: the caller vouches for the source, and the array is large enough and the call's own.
@@ -71,7 +77,13 @@ pub(crate) unsafe fn copy(
             return Ok(());
         }
     }
-    let sequence = stream.enqueue(Entry::Copy { destination, source, bytes });
+    let sequence = stream.enqueue(Entry::Copy {
+        destination,
+        source,
+        bytes,
+        to_host: manner.to_host,
+        from_host: manner.from_host,
+    });
     if manner.wait {
         engine.wait(&Position { stream: Arc::clone(stream), sequence }, Patience::Auto);
         stream.core.check()?;
@@ -151,16 +163,23 @@ fn place(table: &AllocationTable, place: &CopyPlace, extent: [usize; 3]) -> Resu
     if place.address == 0 || (several_rows && row_end > place.pitch) || (slices_end > 1 && rows_end > place.height) {
         return Err(bad());
     }
-    let begin = offset(place, [x, y, z]).ok_or_else(bad)?;
-    let last_row = offset(place, [x, rows_end - 1, slices_end - 1]).ok_or_else(bad)?;
-    let end = last_row.checked_add(width).ok_or_else(bad)?;
-    let first = place.address.checked_add(begin as u64).ok_or_else(bad)?;
-    let found = table.find(first, end - begin);
+    let (first, bytes) = volume_range(place, extent).ok_or_else(bad)?;
+    let found = table.find(first, bytes);
     match found {
         Lookup::Overrun => Err(bad()),
         Lookup::Unknown if !place.host => Err(bad()),
         _ => Ok(found),
     }
+}
+
+/// The range from the first byte of a region to its last, by its address and size. `None`: it is too large. No extent is 0.
+pub(crate) fn volume_range(place: &CopyPlace, extent: [usize; 3]) -> Option<(u64, usize)> {
+    let [x, y, z] = place.origin;
+    let [width, rows, slices] = extent;
+    let begin = offset(place, [x, y, z])?;
+    let last_row = [x, y.checked_add(rows)?.checked_sub(1)?, z.checked_add(slices)?.checked_sub(1)?];
+    let end = offset(place, last_row)?.checked_add(width)?;
+    Some((place.address.checked_add(begin as u64)?, end.checked_sub(begin)?))
 }
 
 /// How far a point is from the volume's address.

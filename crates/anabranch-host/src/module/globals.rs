@@ -1,5 +1,6 @@
 //! Global variables of a module.
 
+use crate::checker::Origin;
 use crate::context::ContextCore;
 use crate::memory::{Allocation, Block, MemoryKind};
 use anabranch_hal::{DevicePointer, Failure, GlobalRange, HostGlobal, Result, Status};
@@ -22,6 +23,10 @@ impl Globals {
                 return Err(Failure::argument(Status::INVALID_IMAGE, message));
             }
             let block = Block::allocate(account, global.bytes)?;
+            if let Some(checker) = &core.shared.engine.checker {
+                let (kind, bytes) = (MemoryKind::Global, global.bytes);
+                checker.allocated(&block, Origin { kind, device: core.device, bytes, stream: None });
+            }
             let allocation = Allocation { block, kind: MemoryKind::Global, owner: None, pool: None };
             let address = DevicePointer(core.shared.table.insert(allocation));
             made.ranges.push(GlobalRange { name: global.name.clone(), address, bytes: global.bytes });

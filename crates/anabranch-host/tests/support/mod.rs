@@ -33,8 +33,14 @@ pub fn status<T>(result: Result<T>) -> i32 {
     result.map_or_else(|failure| failure.status.0, |_| 0)
 }
 
-pub const SMALL: HostOptions =
-    HostOptions { devices: 2, workers: Some(2), memory_bytes_per_device: 1 << 30, queue_limit: 262_144, seed: None };
+pub const SMALL: HostOptions = HostOptions {
+    devices: 2,
+    workers: Some(2),
+    memory_bytes_per_device: 1 << 30,
+    queue_limit: 262_144,
+    seed: None,
+    check_memory: false,
+};
 
 impl Fixture {
     pub fn new() -> Self {

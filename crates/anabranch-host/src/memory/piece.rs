@@ -1,0 +1,109 @@
+//! Memory of the process, as the allocator gives it.
+
+use crate::checker::{Checker, ZONE};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// The alignment of every allocation in bytes, as on hardware.
+const ALIGNMENT: usize = 256;
+
+/// Memory of the process, of which a part is used. It is always initialised, because kernels, which are safe code, read it.
+#[derive(Debug)]
+pub(crate) struct RawPiece {
+    base: NonNull<u8>,
+    layout: Layout,
+    /// Where the part that is used begins, from the base.
+    begin: usize,
+}
+
+// SAFETY: a piece owns its memory, as a box does, and gives out no references to it but those that it is borrowed for.
+unsafe impl Send for RawPiece {}
+// SAFETY: as above.
+unsafe impl Sync for RawPiece {}
+
+impl RawPiece {
+    /// Zeroed memory. `around`: how much more of it there is before and after the part that is used.
+    fn allocate(bytes: usize, around: usize) -> Option<Self> {
+        // Asked for at a small alignment, and aligned here: for a small alignment the allocator passes on pages that the
+        // system has zeroed and not yet touched, where for a large one it would write them all.
+        let room = bytes.checked_add(ALIGNMENT)?.checked_add(2 * around)?;
+        let layout = Layout::from_size_align(room, 16).ok()?;
+        // SAFETY: the layout is not empty.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let address = base.as_ptr().expose_provenance();
+        let begin = (address + around).next_multiple_of(ALIGNMENT) - address;
+        Some(Self { base, layout, begin })
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        (self.base.as_ptr().addr() + self.begin) as u64
+    }
+
+    /// How far the part that is used is from the beginning of all.
+    pub(crate) fn begin(&self) -> usize {
+        self.begin
+    }
+
+    /// All of the memory.
+    ///
+    /// # Safety
+    /// Nobody writes it meanwhile.
+    pub(crate) unsafe fn bytes(&self) -> &[u8] {
+        // SAFETY: the memory is the piece's own, and initialised; the rest is the caller's word.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.layout.size()) }
+    }
+
+    /// Fills a range of the memory, counted from the beginning of all. What of it is outside is left out.
+    ///
+    /// # Safety
+    /// Nobody uses the range meanwhile.
+    pub(crate) unsafe fn fill(&self, range: std::ops::Range<usize>, value: u8) {
+        let end = range.end.min(self.layout.size());
+        if let Some(count) = end.checked_sub(range.start) {
+            // SAFETY: the range lies in the memory, and the caller vouches that nobody uses it.
+            unsafe { self.base.as_ptr().add(range.start).write_bytes(value, count) }
+        }
+    }
+}
+
+impl Drop for RawPiece {
+    fn drop(&mut self) {
+        // SAFETY: the memory is from `alloc_zeroed` with this layout, and is given back once. That nobody uses it any more
+        // is the promise of whoever freed it.
+        unsafe { dealloc(self.base.as_ptr(), self.layout) }
+    }
+}
+
+/// Memory that goes back to the process, or to the checker where there is one, when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    /// There until it is dropped.
+    raw: Option<RawPiece>,
+    address: u64,
+    checker: Option<Arc<Checker>>,
+}
+
+impl Piece {
+    /// Zeroed memory. `None`: the process has not as much.
+    pub(crate) fn allocate(bytes: usize, checker: Option<&Arc<Checker>>) -> Option<Self> {
+        let raw = RawPiece::allocate(bytes, if checker.is_some() { ZONE } else { 0 })?;
+        Some(Self { address: raw.address(), raw: Some(raw), checker: checker.cloned() })
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub(crate) fn raw(&self) -> Option<&RawPiece> {
+        self.raw.as_ref()
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        if let (Some(raw), Some(checker)) = (self.raw.take(), &self.checker) {
+            checker.retire(raw);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Random programs of safe calls on host devices that check how their memory is used.
+//!
+//! A program works on a few buffers through a few streams of one or two devices, from one or two threads: it drops, cancels
+//! and panics at any point. Whatever its streams overlap, each buffer's history is that of the program's text, so that what
+//! is read back is known. The devices find work that uses memory which is not allocated where the work runs, and what is
+//! allocated when a program is over.
+//!
+//! `ANABRANCH_PROGRAMS` says how many programs are run in all.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+#[path = "programs/captured.rs"]
+mod captured;
+#[path = "programs/environment.rs"]
+mod environment;
+#[path = "programs/operation.rs"]
+mod operation;
+#[path = "programs/run.rs"]
+mod run;
+#[path = "programs/world.rs"]
+mod world;
+
+use environment::Environment;
+use operation::{Program, program};
+use proptest::test_runner::{Config, TestRunner};
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// How many programs are run unless the environment says otherwise.
+const PROGRAMS: u32 = 2000;
+
+/// How many tests share them.
+const TESTS: u32 = 4;
+
+/// After so many programs the devices are made anew.
+const PROGRAMS_ON_A_DEVICE: u32 = 100;
+
+/// How often a program is run that is made of one that failed.
+const RUNS_OF_A_SHORTER_ONE: u32 = 10;
+
+fn programs() -> u32 {
+    let programs = std::env::var("ANABRANCH_PROGRAMS").map_or(PROGRAMS, |number| number.parse().unwrap());
+    programs.div_ceil(TESTS)
+}
+
+/// Runs programs, and makes one that fails as short as it can.
+fn run_programs(threads: usize, run: impl FnMut(&Program)) {
+    let config = Config { cases: programs(), failure_persistence: None, max_shrink_iters: 2000, ..Config::default() };
+    let run = RefCell::new(run);
+    let (programs, failed) = (Cell::new(0), Cell::new(false));
+    let result = TestRunner::new(config).run(&program(threads), |program| {
+        if !failed.get() {
+            programs.set(programs.get() + 1);
+        }
+        // Not every run of a program that is wrong goes wrong.
+        for _ in 0..if failed.get() { RUNS_OF_A_SHORTER_ONE } else { 1 } {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| run.borrow_mut()(&program))) {
+                failed.set(true);
+                resume_unwind(payload);
+            }
+        }
+        Ok(())
+    });
+    if let Err(failure) = result {
+        panic!("program {} is the first that failed: {failure}", programs.get());
+    }
+}
+
+/// Runs programs on devices with workers, which many of them use one after the other.
+fn run_on_workers(devices: u32, threads: usize) {
+    let mut environment: Option<(Environment, u32)> = None;
+    run_programs(threads, |program| {
+        // After a failure the devices are not used again.
+        let (devices, used) = environment.take().unwrap_or_else(|| (Environment::new(devices, None), 0));
+        run::run(&devices, program);
+        if used < PROGRAMS_ON_A_DEVICE {
+            environment = Some((devices, used + 1));
+        } else {
+            devices.close();
+        }
+    });
+    if let Some((devices, _)) = environment {
+        devices.close();
+    }
+}
+
+/// Runs programs on devices that run work in an order made from the program's seed.
+fn run_in_seeded_order(devices: u32) {
+    run_programs(1, |program| {
+        let devices = Environment::new(devices, Some(program.seed));
+        run::run(&devices, program);
+        devices.close();
+    });
+}
+
+#[test]
+fn programs_on_one_device() {
+    run_on_workers(1, 1);
+}
+
+#[test]
+fn programs_of_two_threads_on_two_devices() {
+    run_on_workers(2, 2);
+}
+
+#[test]
+fn programs_on_one_device_in_seeded_order() {
+    run_in_seeded_order(1);
+}
+
+#[test]
+fn programs_on_two_devices_in_seeded_order() {
+    run_in_seeded_order(2);
+}

@@ -1,0 +1,483 @@
+//! Running programs.
+
+use crate::captured::{combine, two};
+use crate::environment::{Environment, LENGTH, combined};
+use crate::operation::{Fate, Kind, Operation, Program, Step};
+use crate::world::{BUFFERS, Future, Given, ON_PURPOSE, Place, StreamSlot, World, panic_on_purpose};
+use anabranch::{Buffer, Enqueued, LaunchConfig, Reads, Result, Status, Stream};
+use futures::executor::block_on;
+use futures::task::noop_waker_ref;
+use futures::{FutureExt, StreamExt, TryFutureExt};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+
+/// Runs a program. Whatever goes wrong is a panic.
+pub(crate) fn run(environment: &Environment, program: &Program) {
+    std::thread::scope(|scope| {
+        let mut threads = program.threads.iter();
+        let first = threads.next();
+        let others: Vec<_> = threads.map(|steps| scope.spawn(|| run_thread(environment, program, steps))).collect();
+        if let Some(steps) = first {
+            run_thread(environment, program, steps);
+        }
+        for thread in others {
+            if let Err(payload) = thread.join() {
+                std::panic::resume_unwind(payload);
+            }
+        }
+    });
+    environment.assert_clean();
+}
+
+fn run_thread(environment: &Environment, program: &Program, steps: &[Step]) {
+    let mut world = World::new(environment, program.streams);
+    for Step { elsewhere, operation } in steps {
+        if *elsewhere {
+            let world = &mut world;
+            std::thread::scope(|scope| scope.spawn(move || world.step(operation)).join()).unwrap();
+        } else {
+            world.step(operation);
+        }
+    }
+    world.finish();
+}
+
+/// Halves of a buffer, to write the second and read the first.
+fn half() -> usize {
+    LENGTH / 2
+}
+
+fn poll_once<F: std::future::Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    match Pin::new(future).poll(&mut TaskContext::from_waker(noop_waker_ref())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+impl World<'_> {
+    #[allow(clippy::too_many_lines, reason = "it is a list")]
+    fn step(&mut self, operation: &Operation) {
+        use Operation as O;
+        match *operation {
+            O::Combine { stream, to, left, right, value } => {
+                let stream = self.stream(stream);
+                let buffers = [to, left, right].map(|buffer| self.buffer(&stream, buffer));
+                let place = &mut self.places[stream.device];
+                let kernel = &self.environment.kernels[stream.device];
+                if combine(place, kernel, &stream.stream, buffers, value).unwrap() {
+                    let [to, left, right] = buffers.map(|buffer| place.buffers[buffer].number);
+                    let (left, right) = (self.memories[left], self.memories[right]);
+                    for (index, word) in self.memories[to].iter_mut().enumerate() {
+                        *word = combined(*word, left[index], right[index], value);
+                    }
+                }
+            }
+            O::CombineHalves { stream, to, value } => {
+                let stream = self.stream(stream);
+                let to = self.buffer(&stream, to);
+                let slot = &mut self.places[stream.device].buffers[to];
+                let (first, second) = slot.buffer.as_mut().unwrap().slice_mut(..).unwrap().split_at(half()).unwrap();
+                let kernel = &self.environment.kernels[stream.device];
+                let arguments = (second, first.as_slice(), first.as_slice(), value);
+                // SAFETY: the kernel reads all three slices, which have the same length, and writes the first.
+                unsafe { stream.stream.launch(kernel, &LaunchConfig::new(1, 1), arguments) }.unwrap();
+                let words = &mut self.memories[slot.number];
+                for index in 0..half() {
+                    words[half() + index] = combined(words[half() + index], words[index], words[index], value);
+                }
+            }
+            O::Copy { stream, to, from } => {
+                let stream = self.stream(stream);
+                let [to, from] = [to, from].map(|buffer| self.buffer(&stream, buffer));
+                let place = &mut self.places[stream.device];
+                if let Some([destination, source]) = two(place, to, from) {
+                    stream.stream.copy(destination, &*source).unwrap();
+                    self.memories[place.buffers[to].number] = self.memories[place.buffers[from].number];
+                }
+            }
+            O::CopyHalf { stream, to, from } => {
+                let stream = self.stream(stream);
+                let [to, from] = [to, from].map(|buffer| self.buffer(&stream, buffer));
+                let place = &mut self.places[stream.device];
+                if let Some([destination, source]) = two(place, to, from) {
+                    let (destination, source) = (destination.slice_mut(half()..), source.slice(..half()));
+                    stream.stream.copy(destination.unwrap(), source.unwrap()).unwrap();
+                } else {
+                    let all = place.buffers[to].buffer.as_mut().unwrap().slice_mut(..).unwrap();
+                    let (first, second) = all.split_at(half()).unwrap();
+                    stream.stream.copy(second, first.as_slice()).unwrap();
+                }
+                let source = self.memories[place.buffers[from].number];
+                self.memories[place.buffers[to].number][half()..].copy_from_slice(&source[..half()]);
+            }
+            O::CopyPeer { stream, to, from_device, from } => self.copy_peer(stream, to, from_device, from),
+            O::Fill { stream, to, value } => {
+                let stream = self.stream(stream);
+                let to = self.buffer(&stream, to);
+                let slot = &mut self.places[stream.device].buffers[to];
+                stream.stream.fill(slot.buffer.as_mut().unwrap(), value).unwrap();
+                self.memories[slot.number].fill(value);
+            }
+            O::FillHalf { stream, to, value } => {
+                let stream = self.stream(stream);
+                let to = self.buffer(&stream, to);
+                let slot = &mut self.places[stream.device].buffers[to];
+                stream.stream.fill(slot.buffer.as_mut().unwrap().slice_mut(half()..).unwrap(), value).unwrap();
+                self.memories[slot.number][half()..].fill(value);
+            }
+            O::Upload { stream, to, value } => {
+                self.let_go();
+                let stream = self.stream(stream);
+                let words = std::array::from_fn(|index| value.wrapping_add(index as u32));
+                if let Some(buffer) = stream.unless_panicked(stream.stream.upload(&words)) {
+                    let number = self.remember(words);
+                    self.put(&stream, to, buffer, number);
+                }
+            }
+            O::Read { stream, from } => self.read(&self.stream(stream), from),
+            O::Renew { stream, to, from } => self.renew(&self.stream(stream), to, from),
+            O::DropInHostFunction { stream, from } => {
+                let stream = self.stream(stream);
+                let (buffer, _) = self.take(&stream, from);
+                stream.stream.launch_host_func(move || drop(buffer)).unwrap();
+            }
+            O::ToPinned { stream, pinned, from } => {
+                let stream = self.stream(stream);
+                let (pinned, from) = (self.pinned(pinned), self.buffer(&stream, from));
+                let Place { buffers, pinned: pins, .. } = &mut self.places[stream.device];
+                stream.stream.copy(&mut pins[pinned].buffer, buffers[from].buffer.as_ref().unwrap()).unwrap();
+                self.memories[pins[pinned].number] = self.memories[buffers[from].number];
+            }
+            O::FromPinned { stream, to, pinned } => {
+                let stream = self.stream(stream);
+                let (pinned, to) = (self.pinned(pinned), self.buffer(&stream, to));
+                let Place { buffers, pinned: pins, .. } = &mut self.places[stream.device];
+                stream.stream.copy(buffers[to].buffer.as_mut().unwrap(), &pins[pinned].buffer).unwrap();
+                self.memories[buffers[to].number] = self.memories[pins[pinned].number];
+            }
+            O::BetweenPinned { stream, to, from } => {
+                let (to, from) = (self.pinned(to), self.pinned(from));
+                let stream = self.stream(stream);
+                if to != from {
+                    // The host waits for it.
+                    self.let_go();
+                    let [to, from] = self.places[stream.device].pinned.get_disjoint_mut([to, from]).unwrap();
+                    stream.stream.copy(&mut to.buffer, &from.buffer).unwrap();
+                    self.memories[to.number] = self.memories[from.number];
+                }
+            }
+            O::HostWrite { stream, pinned, value } => {
+                self.let_go();
+                let (stream, pinned) = (self.stream(stream), self.pinned(pinned));
+                let slot = &mut self.places[stream.device].pinned[pinned];
+                slot.buffer.write(|words| words.fill(value)).unwrap();
+                self.memories[slot.number].fill(value);
+            }
+            O::HostRead { stream, pinned } => self.read_pinned(self.stream(stream).device, pinned),
+            O::RenewPinned { stream, pinned } => self.renew_pinned(&self.stream(stream), pinned),
+            O::Record { stream, event } => {
+                let stream = self.stream(stream);
+                stream.stream.record(self.event(stream.device, event)).unwrap();
+            }
+            O::WaitEvent { stream, device, event } => {
+                self.stream(stream).stream.wait_event(self.event(device, event)).unwrap();
+            }
+            O::RenewEvent { stream, event } => self.renew_event(self.stream(stream).device, event),
+            O::WaitStream { stream, other } => {
+                self.stream(stream).stream.wait_stream(&self.stream(other).stream).unwrap();
+            }
+            O::RenewStream { stream, priority } => self.renew_stream(stream, priority),
+            O::RenewPool { stream } => self.renew_pool(self.stream(stream).device),
+            O::Synchronize { stream } => {
+                self.let_go();
+                let stream = self.stream(stream);
+                stream.unless_panicked(stream.stream.synchronize());
+            }
+            O::Query { stream } => {
+                let stream = self.stream(stream);
+                stream.unless_panicked(stream.stream.query());
+            }
+            O::Hold { stream } => self.hold(&self.stream(stream)),
+            O::PanicInHostFunction { stream } => {
+                let stream = self.stream(stream);
+                stream.will_panic();
+                stream.stream.launch_host_func(|| panic_on_purpose()).unwrap();
+            }
+            O::Scope { stream, other, to, from, value, panics } => {
+                self.scope([stream, other], [to, from], value, panics)
+            }
+            O::Await { stream, checked, fate } => {
+                let stream = self.stream(stream);
+                let future =
+                    if checked { stream.stream.checked_completion_future() } else { stream.stream.completion_future() };
+                self.meet(stream, future.map(|result| result.map(|()| Vec::new())), fate);
+            }
+            O::UploadAsync { stream, value, fate } => {
+                let stream = self.stream(stream);
+                let words = std::array::from_fn(|index| value.wrapping_add(index as u32));
+                let number = self.remember(words);
+                let future = stream.stream.upload_async(words);
+                self.meet(stream, future.map_ok(move |buffer| vec![Given::Buffer(number, buffer)]), fate);
+            }
+            O::DownloadAsync { stream, from, fate } => {
+                let stream = self.stream(stream);
+                let from = self.buffer(&stream, from);
+                let slot = &self.places[stream.device].buffers[from];
+                let expected = self.memories[slot.number];
+                let future = stream.stream.download_async(slot.buffer.as_ref().unwrap());
+                self.meet(stream, future.map_ok(move |found| vec![Given::Read(found, expected)]), fate);
+            }
+            O::FillAsync { stream, to, value, fate } => {
+                let stream = self.stream(stream);
+                let (buffer, number) = self.take(&stream, to);
+                let future = stream.stream.fill_async(buffer, value);
+                self.memories[number].fill(value);
+                self.meet(stream, future.map_ok(move |buffer| vec![Given::Buffer(number, buffer)]), fate);
+            }
+            O::CopyAsync { stream, to, to_number, from, from_number, fate } => {
+                self.copy_async(stream, (to, to_number), (from, from_number), fate);
+            }
+            O::LaunchAsync { stream, numbers, value, fate } => self.launch_async(stream, numbers, value, fate),
+            O::HostReadAsync { stream, pinned, finishes } => {
+                let (stream, pinned) = (self.stream(stream), self.pinned(pinned));
+                if finishes {
+                    self.let_go();
+                }
+                let slot = &self.places[stream.device].pinned[pinned];
+                let mut future = Box::pin(slot.buffer.as_slice_async());
+                let result = if finishes { Some(block_on(future)) } else { poll_once(&mut future) };
+                match result {
+                    None => {}
+                    Some(Ok(words)) => assert_eq!(words, self.memories[slot.number], "in a pinned buffer"),
+                    // A graph has it.
+                    Some(Err(error)) => assert_eq!(error.status(), Status::ILLEGAL_STATE, "{error}"),
+                }
+            }
+            O::Enqueue { stream, from, value, panics, fate } => self.enqueue(stream, from, value, panics, fate),
+            O::Resume { future, fate } => {
+                if !self.futures.is_empty() {
+                    let future = self.futures.swap_remove(future % self.futures.len());
+                    self.meet(future.stream, future.future, fate);
+                }
+            }
+            O::Pipeline { stream, depth, chunks, taken } => self.pipeline(stream, depth, chunks, taken),
+            O::Capture { stream, other, ref work } => {
+                let (stream, other) = (self.stream(stream), self.stream(other));
+                self.capture(&stream, &other, work);
+            }
+            O::Launch { stream, graph, awaited } => {
+                if self.graphs.is_empty() {
+                    return;
+                }
+                let (graph, stream) = (graph % self.graphs.len(), self.stream(stream));
+                let executable = &self.graphs[graph].executable;
+                if awaited {
+                    let future = executable.launch_async(&stream.stream);
+                    self.let_go();
+                    stream.unless_panicked(block_on(future));
+                } else {
+                    executable.launch(&stream.stream).unwrap();
+                }
+                self.apply(graph);
+            }
+            O::DropGraph { graph } => {
+                if !self.graphs.is_empty() {
+                    self.graphs.swap_remove(graph % self.graphs.len());
+                }
+            }
+        }
+    }
+
+    fn copy_peer(&mut self, stream: usize, to: usize, from_device: usize, from: usize) {
+        let stream = self.stream(stream);
+        let from_device = from_device % self.places.len();
+        let to = self.buffer(&stream, to);
+        let from = self.buffer_of(from_device, &stream, from);
+        if from_device == stream.device {
+            let place = &mut self.places[from_device];
+            if let Some([destination, source]) = two(place, to, from) {
+                stream.stream.copy_peer(destination, &*source).unwrap();
+                self.memories[place.buffers[to].number] = self.memories[place.buffers[from].number];
+            }
+            return;
+        }
+        let [own, other] = self.places.get_disjoint_mut([stream.device, from_device]).unwrap();
+        let (to, from) = (&mut own.buffers[to], &other.buffers[from]);
+        stream.stream.copy_peer(to.buffer.as_mut().unwrap(), from.buffer.as_ref().unwrap()).unwrap();
+        self.memories[to.number] = self.memories[from.number];
+    }
+
+    /// A scope that copies from and to memory of this function's, in two streams if both are of one device.
+    fn scope(&mut self, [stream, other]: [usize; 2], [to, from]: [usize; 2], value: u32, panics: bool) {
+        self.let_go();
+        let (stream, mut other) = (self.stream(stream), self.stream(other));
+        if other.device != stream.device {
+            other = stream.clone();
+        }
+        let [to, from] = [to, from].map(|buffer| self.buffer(&stream, buffer));
+        let source = [value; LENGTH];
+        let mut destination = [0; LENGTH];
+        let buffers = &mut self.places[stream.device].buffers;
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            stream.stream.sync_scope(|scope| {
+                scope.copy_from_host(buffers[to].buffer.as_mut().unwrap(), &source)?;
+                let second = scope.on(&other.stream)?;
+                second.copy_to_host(&mut destination, buffers[from].buffer.as_ref().unwrap())?;
+                if panics {
+                    panic_on_purpose();
+                }
+                Ok(())
+            })
+        }));
+        // On every way out the copies are done.
+        match ended {
+            Ok(Ok(())) => assert!(!panics),
+            Ok(Err(error)) => {
+                assert!(!panics && error.to_string().contains(ON_PURPOSE), "{error}");
+                assert!(stream.has_reported() || other.has_reported(), "{error}");
+            }
+            // The wait after the panic may have swallowed what the streams had to report.
+            Err(payload) => assert_eq!(payload.downcast_ref::<&'static str>(), Some(&ON_PURPOSE)),
+        }
+        let (to, from) = (buffers[to].number, buffers[from].number);
+        self.memories[to] = source;
+        assert_eq!(destination, self.memories[from], "in memory that a scope borrowed");
+    }
+
+    /// A copy that owns both buffers.
+    fn copy_async(&mut self, stream: usize, to: (Kind, usize), from: (Kind, usize), fate: Fate) {
+        let stream = self.stream(stream);
+        match (to, from) {
+            ((Kind::Device, to), (Kind::Device, from)) => {
+                if to % BUFFERS == from % BUFFERS {
+                    return;
+                }
+                let ((to, t), (from, f)) = (self.take(&stream, to), self.take(&stream, from));
+                self.memories[t] = self.memories[f];
+                let future = stream.stream.copy_async(to, from);
+                let given = move |(to, from)| vec![Given::Buffer(t, to), Given::Buffer(f, from)];
+                self.meet(stream, future.map_ok(given), fate);
+            }
+            ((Kind::Device, to), (Kind::Pinned, from)) => {
+                let ((to, t), (from, f)) = (self.take(&stream, to), self.take_pinned(&stream, from));
+                self.memories[t] = self.memories[f];
+                let future = stream.stream.copy_async(to, from);
+                let given = move |(to, from)| vec![Given::Buffer(t, to), Given::Pinned(f, from)];
+                self.meet(stream, future.map_ok(given), fate);
+            }
+            ((Kind::Pinned, to), (Kind::Device, from)) => {
+                let ((to, t), (from, f)) = (self.take_pinned(&stream, to), self.take(&stream, from));
+                self.memories[t] = self.memories[f];
+                let future = stream.stream.copy_async(to, from);
+                let given = move |(to, from)| vec![Given::Pinned(t, to), Given::Buffer(f, from)];
+                self.meet(stream, future.map_ok(given), fate);
+            }
+            ((Kind::Pinned, to), (Kind::Pinned, from)) => {
+                let ((to, t), (from, f)) = (self.take_pinned(&stream, to), self.take_pinned(&stream, from));
+                self.memories[t] = self.memories[f];
+                let future = stream.stream.copy_async(to, from);
+                let given = move |(to, from)| vec![Given::Pinned(t, to), Given::Pinned(f, from)];
+                self.meet(stream, future.map_ok(given), fate);
+            }
+        }
+    }
+
+    /// A launch that owns its buffers.
+    fn launch_async(&mut self, stream: usize, numbers: [usize; 3], value: u32, fate: Fate) {
+        let stream = self.stream(stream);
+        let [to, left, right] = numbers.map(|buffer| buffer % BUFFERS);
+        if to == left || left == right || right == to {
+            return;
+        }
+        let [(to, t), (left, l), (right, r)] = [to, left, right].map(|buffer| self.take(&stream, buffer));
+        let (left_words, right_words) = (self.memories[l], self.memories[r]);
+        for (index, word) in self.memories[t].iter_mut().enumerate() {
+            *word = combined(*word, left_words[index], right_words[index], value);
+        }
+        let kernel = &self.environment.kernels[stream.device];
+        let arguments = (to, Reads(left), Reads(right), value);
+        // SAFETY: the kernel reads its three buffers, which have the same length, and writes the first.
+        let future = unsafe { stream.stream.launch_async(kernel, &LaunchConfig::new(1, 1), arguments) };
+        let given = move |(to, Reads(left), Reads(right), _)| {
+            vec![Given::Buffer(t, to), Given::Buffer(l, left), Given::Buffer(r, right)]
+        };
+        self.meet(stream, future.map_ok(given), fate);
+    }
+
+    /// A future that owns a buffer.
+    fn enqueue(&mut self, stream: usize, from: usize, value: u32, panics: bool, fate: Fate) {
+        let stream = self.stream(stream);
+        let (mut buffer, number) = self.take(&stream, from);
+        let kernel = &self.environment.kernels[stream.device];
+        let queue = |stream: &Stream| -> Result<Buffer<u32>> {
+            let (first, second) = buffer.slice_mut(..)?.split_at(half())?;
+            let arguments = (first, second.as_slice(), second.as_slice(), value);
+            // SAFETY: the kernel reads all three slices, which have the same length, and writes the first.
+            unsafe { stream.launch(kernel, &LaunchConfig::new(1, 1), arguments) }?;
+            if panics {
+                panic_on_purpose();
+            }
+            Ok(buffer)
+        };
+        let future: std::thread::Result<Enqueued<Buffer<u32>>> =
+            catch_unwind(AssertUnwindSafe(|| stream.stream.enqueue_async(queue)));
+        // A graph may still have the memory when nobody else has.
+        let words = &mut self.memories[number];
+        for index in 0..half() {
+            words[index] = combined(words[index], words[half() + index], words[half() + index], value);
+        }
+        // After a panic the buffer is gone with the closure, while the kernel that uses it is queued.
+        assert_eq!(future.is_err(), panics);
+        if let Ok(future) = future {
+            self.meet(stream, future.map_ok(move |buffer| vec![Given::Buffer(number, buffer)]), fate);
+        }
+    }
+
+    /// Does with a future what its fate is.
+    fn meet<F>(&mut self, stream: StreamSlot, future: F, fate: Fate)
+    where
+        F: std::future::Future<Output = Result<Vec<Given>>> + Send + 'static,
+    {
+        let mut future = future.boxed();
+        let result = match fate {
+            Fate::DroppedUnpolled => return,
+            Fate::Kept => return self.futures.push(Future { stream, future }),
+            Fate::DroppedPolled => poll_once(&mut future),
+            Fate::KeptPolled => match poll_once(&mut future) {
+                None => return self.futures.push(Future { stream, future }),
+                result => result,
+            },
+            Fate::Finished => {
+                self.let_go();
+                Some(block_on(future))
+            }
+        };
+        for given in result.and_then(|result| stream.unless_panicked(result)).into_iter().flatten() {
+            self.keep(&stream, given);
+        }
+    }
+
+    /// Chunks of work, of which some are taken, and the rest given up.
+    fn pipeline(&mut self, stream: usize, depth: usize, chunks: u32, taken: usize) {
+        self.let_go();
+        let stream = self.stream(stream);
+        let mut pipeline = stream.stream.pipeline(depth, 0..chunks, |stream, chunk| {
+            let mut buffer = stream.allocate_zeroed::<u32>(LENGTH)?;
+            stream.fill(&mut buffer, chunk)?;
+            Ok(buffer)
+        });
+        for chunk in 0..taken {
+            match block_on(pipeline.next()) {
+                None => break,
+                Some(result) => match stream.unless_panicked(result) {
+                    None => break,
+                    Some(buffer) => {
+                        let number = self.remember([chunk as u32; LENGTH]);
+                        self.compare(&stream, &buffer, number);
+                    }
+                },
+            }
+        }
+    }
+}

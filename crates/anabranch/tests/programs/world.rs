@@ -1,0 +1,317 @@
+//! What a thread of a program has, and what it knows of the contents of all memory: those that the program has when its
+//! operations are done one after the other.
+
+use crate::captured::Graph;
+use crate::environment::{Environment, LENGTH};
+use crate::operation::Source;
+use anabranch::{Buffer, Context, Event, MemoryPool, MemoryPoolOptions, PinnedBuffer, Result, Signal};
+use anabranch::{EventFlags, Stream, StreamFlags, WaitCondition};
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What panics say that are part of a program.
+pub(crate) const ON_PURPOSE: &str = "on purpose";
+
+/// Buffers, pinned buffers and events of each device.
+pub(crate) const BUFFERS: usize = 4;
+const PINNED: usize = 2;
+const EVENTS: usize = 2;
+
+/// Panics, without a message of the panic hook.
+pub(crate) fn panic_on_purpose() -> ! {
+    std::panic::resume_unwind(Box::new(ON_PURPOSE))
+}
+
+/// What stands in a piece of memory, by its number.
+pub(crate) type Number = usize;
+pub(crate) type Words = [u32; LENGTH];
+
+/// A stream, and how many panics of its work may still be reported.
+#[derive(Clone)]
+pub(crate) struct StreamSlot {
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) device: usize,
+    panics: Arc<AtomicU32>,
+}
+
+impl StreamSlot {
+    fn new(environment: &Environment, device: usize, priority: i32) -> Self {
+        let flags = StreamFlags::NON_BLOCKING;
+        let stream = environment.contexts[device].create_stream_with_priority(flags, priority).unwrap();
+        Self { stream: Arc::new(stream), device, panics: Arc::default() }
+    }
+
+    /// Work was queued that will panic.
+    pub(crate) fn will_panic(&self) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The value, unless a panic is reported in its place that is part of the program.
+    #[track_caller]
+    pub(crate) fn unless_panicked<T>(&self, result: Result<T>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                assert!(error.to_string().contains(ON_PURPOSE), "{error}");
+                assert!(self.has_reported(), "reported more often than it happened: {error}");
+                None
+            }
+        }
+    }
+
+    /// Notes that a panic was reported. `false`: there was none.
+    pub(crate) fn has_reported(&self) -> bool {
+        let one_less = |panics: u32| panics.checked_sub(1);
+        self.panics.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
+    }
+}
+
+/// A buffer. One that was given away is made anew when it is next used.
+pub(crate) struct Slot {
+    pub(crate) buffer: Option<Buffer<u32>>,
+    pub(crate) number: Number,
+}
+
+pub(crate) struct PinnedSlot {
+    pub(crate) buffer: PinnedBuffer<u32>,
+    pub(crate) number: Number,
+}
+
+/// What belongs to a device.
+pub(crate) struct Place {
+    pub(crate) context: Context,
+    pub(crate) buffers: Vec<Slot>,
+    pub(crate) pinned: Vec<PinnedSlot>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) pool: MemoryPool,
+}
+
+/// What a future gives back.
+pub(crate) enum Given {
+    Buffer(Number, Buffer<u32>),
+    Pinned(Number, PinnedBuffer<u32>),
+    /// What was read, and what should have been.
+    Read(Vec<u32>, Words),
+}
+
+/// A future of work in a stream.
+pub(crate) struct Future {
+    pub(crate) stream: StreamSlot,
+    pub(crate) future: BoxFuture<'static, Result<Vec<Given>>>,
+}
+
+pub(crate) struct World<'e> {
+    pub(crate) environment: &'e Environment,
+    pub(crate) places: Vec<Place>,
+    pub(crate) streams: Vec<StreamSlot>,
+    pub(crate) graphs: Vec<Graph>,
+    pub(crate) futures: Vec<Future>,
+    pub(crate) memories: Vec<Words>,
+    gates: Vec<Signal>,
+}
+
+fn new_event(context: &Context) -> Event {
+    context.create_event_with_flags(EventFlags::DISABLE_TIMING).unwrap()
+}
+
+fn new_pool(context: &Context) -> MemoryPool {
+    context.device().create_memory_pool(&MemoryPoolOptions::default()).unwrap()
+}
+
+impl<'e> World<'e> {
+    pub(crate) fn new(environment: &'e Environment, streams: usize) -> Self {
+        let devices = environment.contexts.len();
+        let mut world = Self {
+            environment,
+            places: Vec::new(),
+            streams: (0..streams).map(|stream| StreamSlot::new(environment, stream % devices, 0)).collect(),
+            graphs: Vec::new(),
+            futures: Vec::new(),
+            memories: Vec::new(),
+            gates: Vec::new(),
+        };
+        for context in &environment.contexts {
+            let pinned = (0..PINNED).map(|_| {
+                let buffer = context.allocate_pinned(LENGTH).unwrap();
+                PinnedSlot { buffer, number: world.remember([0; LENGTH]) }
+            });
+            let pinned = pinned.collect();
+            world.places.push(Place {
+                context: context.clone(),
+                buffers: (0..BUFFERS).map(|_| Slot { buffer: None, number: 0 }).collect(),
+                pinned,
+                events: (0..EVENTS).map(|_| new_event(context)).collect(),
+                pool: new_pool(context),
+            });
+        }
+        world
+    }
+
+    /// A number for new contents.
+    pub(crate) fn remember(&mut self, words: Words) -> Number {
+        self.memories.push(words);
+        self.memories.len() - 1
+    }
+
+    pub(crate) fn stream(&self, stream: usize) -> StreamSlot {
+        self.streams[stream % self.streams.len()].clone()
+    }
+
+    /// Which buffer of its device a number means. It is there afterwards.
+    pub(crate) fn buffer(&mut self, stream: &StreamSlot, buffer: usize) -> usize {
+        self.buffer_of(stream.device, stream, buffer)
+    }
+
+    /// As [`buffer`](Self::buffer), of a device that may be another one than the stream's.
+    pub(crate) fn buffer_of(&mut self, device: usize, stream: &StreamSlot, buffer: usize) -> usize {
+        let buffer = buffer % BUFFERS;
+        if self.places[device].buffers[buffer].buffer.is_none() {
+            // Another device's memory is allocated in the order of a stream of its own, which then ends.
+            let own =
+                if device == stream.device { stream.clone() } else { StreamSlot::new(self.environment, device, 0) };
+            self.renew(&own, buffer, Source::DefaultPool);
+        }
+        buffer
+    }
+
+    /// Drops a buffer, and allocates another one.
+    pub(crate) fn renew(&mut self, stream: &StreamSlot, buffer: usize, source: Source) {
+        let number = self.remember([0; LENGTH]);
+        let place = &mut self.places[stream.device];
+        let slot = &mut place.buffers[buffer % BUFFERS];
+        slot.buffer = None;
+        let allocated = match source {
+            Source::DefaultPool => stream.stream.allocate_zeroed(LENGTH),
+            Source::OtherPool => stream.stream.allocate_zeroed_from(&place.pool, LENGTH),
+            Source::Plain => place.context.allocate_zeroed(&stream.stream, LENGTH),
+        };
+        *slot = Slot { buffer: Some(allocated.unwrap()), number };
+    }
+
+    /// Puts a buffer in the place of one that is dropped.
+    pub(crate) fn put(&mut self, stream: &StreamSlot, buffer: usize, memory: Buffer<u32>, number: Number) {
+        self.places[stream.device].buffers[buffer % BUFFERS] = Slot { buffer: Some(memory), number };
+    }
+
+    /// Takes a buffer out, and the number of its contents.
+    pub(crate) fn take(&mut self, stream: &StreamSlot, buffer: usize) -> (Buffer<u32>, Number) {
+        let buffer = self.buffer(stream, buffer);
+        let slot = &mut self.places[stream.device].buffers[buffer];
+        (slot.buffer.take().unwrap(), slot.number)
+    }
+
+    /// Takes a pinned buffer out, and the number of its contents. Another one takes its place.
+    pub(crate) fn take_pinned(&mut self, stream: &StreamSlot, pinned: usize) -> (PinnedBuffer<u32>, Number) {
+        let number = self.remember([0; LENGTH]);
+        let place = &mut self.places[stream.device];
+        let buffer = place.context.allocate_pinned(LENGTH).unwrap();
+        let taken = std::mem::replace(&mut place.pinned[pinned % PINNED], PinnedSlot { buffer, number });
+        (taken.buffer, taken.number)
+    }
+
+    /// Keeps what a future gave back: a buffer in the place of one that was given away, or of the last.
+    pub(crate) fn keep(&mut self, stream: &StreamSlot, given: Given) {
+        match given {
+            Given::Buffer(number, buffer) => {
+                let buffers = &self.places[stream.device].buffers;
+                let place = buffers.iter().position(|slot| slot.buffer.is_none()).unwrap_or(buffers.len() - 1);
+                self.put(stream, place, buffer, number);
+            }
+            Given::Pinned(number, buffer) => {
+                self.places[stream.device].pinned[0] = PinnedSlot { buffer, number };
+            }
+            Given::Read(found, expected) => assert_eq!(found, expected, "in what a future read"),
+        }
+    }
+
+    pub(crate) fn pinned(&self, pinned: usize) -> usize {
+        pinned % PINNED
+    }
+
+    pub(crate) fn renew_pinned(&mut self, stream: &StreamSlot, pinned: usize) {
+        drop(self.take_pinned(stream, pinned));
+    }
+
+    pub(crate) fn event(&self, device: usize, event: usize) -> &Event {
+        let device = device % self.places.len();
+        &self.places[device].events[event % EVENTS]
+    }
+
+    pub(crate) fn renew_event(&mut self, device: usize, event: usize) {
+        let place = &mut self.places[device];
+        place.events[event % EVENTS] = new_event(&place.context);
+    }
+
+    pub(crate) fn renew_pool(&mut self, device: usize) {
+        let place = &mut self.places[device];
+        place.pool = new_pool(&place.context);
+    }
+
+    pub(crate) fn renew_stream(&mut self, stream: usize, priority: i32) {
+        let stream = stream % self.streams.len();
+        let device = self.streams[stream].device;
+        self.streams[stream] = StreamSlot::new(self.environment, device, priority);
+    }
+
+    /// Lets a stream wait until the thread has to wait.
+    pub(crate) fn hold(&mut self, stream: &StreamSlot) {
+        let signal = self.places[stream.device].context.create_signal().unwrap();
+        stream.stream.wait_signal(&signal, WaitCondition::GreaterOrEqual, 1).unwrap();
+        self.gates.push(signal);
+    }
+
+    /// To be called before everything that waits.
+    pub(crate) fn let_go(&mut self) {
+        self.gates.drain(..).for_each(|signal| signal.set(1));
+    }
+
+    /// Compares a buffer with what should stand there.
+    pub(crate) fn read(&mut self, stream: &StreamSlot, buffer: usize) {
+        self.let_go();
+        let buffer = self.buffer(stream, buffer);
+        let slot = &self.places[stream.device].buffers[buffer];
+        self.compare(stream, slot.buffer.as_ref().unwrap(), slot.number);
+    }
+
+    /// Compares memory with what should stand there.
+    pub(crate) fn compare(&self, stream: &StreamSlot, memory: &Buffer<u32>, number: Number) {
+        let found = loop {
+            if let Some(found) = stream.unless_panicked(stream.stream.download(memory)) {
+                break found;
+            }
+        };
+        assert_eq!(found, self.memories[number], "in a buffer");
+    }
+
+    /// Compares a pinned buffer with what should stand there.
+    pub(crate) fn read_pinned(&mut self, device: usize, pinned: usize) {
+        self.let_go();
+        let slot = &self.places[device].pinned[pinned % PINNED];
+        let found = slot.buffer.read(|words| words.to_vec()).unwrap();
+        assert_eq!(found, self.memories[slot.number], "in a pinned buffer");
+    }
+
+    /// Compares everything, and drops it.
+    pub(crate) fn finish(mut self) {
+        self.let_go();
+        for number in 0..self.streams.len() {
+            let stream = self.stream(number);
+            for buffer in 0..BUFFERS {
+                if self.places[stream.device].buffers[buffer].buffer.is_some() {
+                    self.read(&stream, buffer);
+                }
+            }
+        }
+        for device in 0..self.places.len() {
+            (0..PINNED).for_each(|pinned| self.read_pinned(device, pinned));
+        }
+    }
+}
+
+impl Drop for World<'_> {
+    fn drop(&mut self) {
+        // After a failure too, so that nothing waits for ever.
+        self.let_go();
+    }
+}
