@@ -51,6 +51,8 @@ if wanted main; then
     for example in fork_join overlap foreign_streams either_device current_stream; do
         step "example-$example" "$pack/examples/$example" --device cuda:0
     done
+    step server timeout 120 "$pack/examples/server" load --device cuda:0 --requests 5000 --deadline 500
+    step server-peace timeout 120 "$pack/examples/server" load --device cuda:0 --requests 20000 --trouble 0
 fi
 wanted overhead && step overhead "$pack/benches/cuda_overhead" --bench
 wanted graphs && step graphs "$pack/benches/cuda_graphs" --bench
@@ -67,6 +69,8 @@ if wanted sanitize && command -v compute-sanitizer >/dev/null; then
     step sanitize-racecheck timeout 120 compute-sanitizer --tool racecheck --error-exitcode 1 \
         "$pack/examples/replay" --device cuda:0 --pictures 1 --verify
     rm -f "$results/edges-sanitized.png"
+    step sanitize-server timeout 120 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 \
+        "$pack/examples/server" load --device cuda:0 --requests 200 --side 64 --deadline 2000
     step sanitize-conformance timeout 120 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 \
         "$pack/anabranch" conformance --device cuda:0 --filter launch.
 fi

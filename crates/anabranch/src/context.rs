@@ -6,6 +6,7 @@ use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::event::Event;
 use crate::graph::ConditionalSetter;
+use crate::memory::IdleMemory;
 use crate::reaper;
 use crate::staging::StagingCache;
 use crate::stream::{Reached, Stream, StreamCore};
@@ -34,6 +35,7 @@ pub(crate) struct ContextCore {
     streams: Mutex<Vec<Weak<StreamCore>>>,
     completion: ContextCompletion,
     staging: StagingCache,
+    idle_memory: IdleMemory,
     conditional_setter: ConditionalSetter,
     strict_order: AtomicBool,
     orders_inserted: AtomicU64,
@@ -68,6 +70,7 @@ impl Context {
             streams: Mutex::new(Vec::new()),
             completion: ContextCompletion::default(),
             staging: StagingCache::default(),
+            idle_memory: IdleMemory::default(),
             conditional_setter: ConditionalSetter::default(),
             strict_order: AtomicBool::new(false),
             orders_inserted: AtomicU64::new(0),
@@ -268,6 +271,10 @@ impl ContextCore {
     #[inline(always)]
     pub(crate) fn handle(&self) -> ContextHandle {
         self.handle
+    }
+
+    pub(crate) fn idle_memory(&self) -> &IdleMemory {
+        &self.idle_memory
     }
 
     #[inline(always)]

@@ -8,11 +8,13 @@ mod exclusion;
 mod fill;
 mod host_access;
 mod host_async;
+mod idle;
 mod managed;
 mod pinned;
 mod pool;
 mod scope;
 mod slice;
+mod staged;
 
 pub use buffer::Buffer;
 pub use copy_3d::{Region, Volume, VolumeMut};
@@ -27,3 +29,4 @@ pub(crate) use allocation::{Allocation, byte_size};
 pub(crate) use copy::{check_both, require_equal_lengths};
 pub(crate) use copy_3d::region_copy;
 pub(crate) use exclusion::{Exclusion, Sharing};
+pub(crate) use idle::{BlockKind, IdleMemory};

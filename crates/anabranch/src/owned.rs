@@ -1,7 +1,7 @@
 //! Operations that own what they use until it is no longer used, as futures.
 
 mod memory;
-mod on_host;
+pub(crate) mod on_host;
 mod transfer;
 
 pub use memory::{OwnedBuffer, Reads};

@@ -11,7 +11,7 @@ use crate::host_work;
 use anabranch_hal::{CaptureMode, Driver};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 type Action = Box<dyn FnOnce() + Send>;
 
@@ -19,9 +19,8 @@ struct Job {
     after: Vec<Arc<RawEvent>>,
     /// Work that was awaited by a future.
     after_work: Option<Arc<Outstanding>>,
-    /// A context in which the action may block until all work is done, and since when only that is waited for.
+    /// A context in which the action may block until all work is done.
     blocks_in: Option<Arc<ContextCore>>,
-    waiting_since: Option<Instant>,
     action: Action,
 }
 
@@ -29,7 +28,7 @@ impl Job {
     /// An action that waits for nothing.
     fn new(action: impl FnOnce() + Send + 'static) -> Self {
         let action = Box::new(action);
-        Self { after: Vec::new(), after_work: None, blocks_in: None, waiting_since: None, action }
+        Self { after: Vec::new(), after_work: None, blocks_in: None, action }
     }
 
     /// Whether it is time for the action.
@@ -42,17 +41,11 @@ impl Job {
             return false;
         }
         self.after_work = None;
-        let Some(context) = &self.blocks_in else { return true };
         // A driver may hold a lock while it blocks, and so hold up other threads, even the one that is to end the
-        // waiting. So the action waits for a moment when there is nothing to wait for; but a context that is never
-        // idle must not keep its memory for ever.
-        let since = *self.waiting_since.get_or_insert_with(Instant::now);
-        context.is_idle() || since.elapsed() > LONGEST_WAIT_FOR_IDLE
+        // waiting. So the action waits for a moment when there is nothing to wait for.
+        self.blocks_in.as_ref().is_none_or(|context| context.is_idle())
     }
 }
-
-/// How long memory is kept because its context is never seen idle.
-const LONGEST_WAIT_FOR_IDLE: Duration = Duration::from_secs(5);
 
 enum Message {
     Job(Job),
@@ -80,7 +73,13 @@ pub(crate) fn after_work(work: Arc<Outstanding>, action: impl FnOnce() + Send + 
     hand_over(Job { after_work: Some(work), ..Job::new(action) });
 }
 
-/// Does `action`, which may block until the context is idle, on the reaper's thread when all of the events are complete.
+/// Does `action`, which may block until the context is idle, on the reaper's thread at a moment when it is.
+pub(crate) fn when_idle(context: &Arc<ContextCore>, action: impl FnOnce() + Send + 'static) {
+    blocking_after(Vec::new(), context, action);
+}
+
+/// Does `action`, which may block until the context is idle, on the reaper's thread when all of the events are complete, at a
+/// moment when it is.
 pub(crate) fn blocking_after(
     events: Vec<Arc<RawEvent>>,
     context: &Arc<ContextCore>,

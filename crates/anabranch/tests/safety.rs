@@ -141,6 +141,29 @@ fn safety_18_dropping_never_waits() {
     other.synchronize().unwrap();
 }
 
+/// Freeing such memory would block for the work that goes on. It is not freed then, and not lost either.
+#[test]
+fn safety_18_memory_that_cannot_be_freed_yet_is_used_again() {
+    let context = host();
+    let (busy, free) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let gate = hold(&context, &busy);
+    let mut addresses = HashSet::new();
+    for round in 0..20u8 {
+        let mut pinned = context.allocate_pinned::<u8>(1000).unwrap();
+        assert!(pinned.as_slice().unwrap().iter().all(|byte| *byte == 0), "what others wrote is not seen");
+        free.fill(&mut pinned, round + 1).unwrap();
+        addresses.insert(pinned.device_pointer());
+        let managed = context.allocate_managed::<u8>(1000).unwrap();
+        addresses.insert(managed.device_pointer());
+        drop((pinned, managed));
+        free.synchronize().unwrap();
+        // It is for others when its own work is complete, which the reaper finds out.
+        flush_deferred_drops();
+    }
+    assert!(addresses.len() <= 6, "{} pieces of memory for two at a time", addresses.len());
+    gate.set(1);
+}
+
 #[test]
 fn safety_18_dropping_what_the_default_stream_of_another_thread_uses_never_waits() {
     let context = host();

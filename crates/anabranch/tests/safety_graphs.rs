@@ -11,8 +11,8 @@ use anabranch::{
 };
 use common::{hold, host};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Barrier};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 /// That the stream can be used, and captured again.
@@ -310,4 +310,37 @@ fn a_launch_and_another_thread_s_use_of_the_memory_take_turns() {
         let values = launching.download(&buffer).unwrap();
         assert!(values.iter().all(|value| *value == values[0]), "a mixture");
     }
+}
+
+/// Whoever waits for a copy of a graph's memory keeps nobody from using such memory, who may be the one that ends the waiting.
+#[test]
+fn who_waits_for_memory_of_a_graph_holds_nobody_up() {
+    let context = host();
+    let (held, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let mut device = held.upload(&[1u32, 2, 3]).unwrap();
+    let mut pinned = context.allocate_pinned::<u32>(3).unwrap();
+    let mut elsewhere = other.upload(&[0u32; 3]).unwrap();
+    let mut graph = context.create_graph().unwrap();
+    for work in [
+        NodeWork::fill(&mut device, 5u32).unwrap(),
+        NodeWork::fill(&mut pinned, 5u32).unwrap(),
+        NodeWork::fill(&mut elsewhere, 5u32).unwrap(),
+    ] {
+        graph.add((), work).unwrap();
+    }
+    let gate = hold(&context, &held);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            held.copy_from_host(&mut device, &[4, 5, 6]).unwrap();
+            held.copy_from_host(&mut pinned, &[7, 8, 9]).unwrap();
+            (held.download(&device).unwrap(), held.download(&pinned).unwrap())
+        });
+        for value in 0..1000 {
+            other.fill(&mut elsewhere, value).unwrap();
+            std::thread::yield_now();
+        }
+        gate.set(1);
+        assert_eq!(waiting.join().unwrap(), (vec![4, 5, 6], vec![7, 8, 9]));
+    });
+    assert_eq!(other.download(&elsewhere).unwrap(), [999; 3]);
 }

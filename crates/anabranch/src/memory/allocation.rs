@@ -1,5 +1,6 @@
 //! A piece of memory, whichever kind, and when it can be given back.
 
+use super::BlockKind;
 use super::host_access::HostAccess;
 use crate::capture::CaptureState;
 use crate::context::{ContextCore, other_context};
@@ -45,7 +46,7 @@ enum Origin {
     /// Managed.
     Managed,
     /// Pinned host memory.
-    Pinned,
+    Pinned(PinnedFlags),
     /// From the graph of that number, whose launches allocate it. It is captured in that stream, or made by hand.
     Graph { graph: u64, stream: Option<Arc<StreamCore>> },
 }
@@ -103,8 +104,9 @@ impl Allocation {
 
     pub(crate) fn plain(context: &Arc<ContextCore>, bytes: usize) -> Result<Self> {
         trace::span!("allocating", bytes, device = %context.device());
-        let mut address = DevicePointer::NULL;
-        if bytes > 0 {
+        let mut address =
+            context.idle_memory().take(BlockKind::Plain, bytes).map_or(DevicePointer::NULL, DevicePointer);
+        if bytes > 0 && address.is_null() {
             // SAFETY: the context's handle is live as long as its core.
             address = unsafe { context.driver().allocate(context.handle(), bytes) }
                 .during("allocating", || context.place())?;
@@ -114,8 +116,9 @@ impl Allocation {
 
     pub(crate) fn managed(context: &Arc<ContextCore>, bytes: usize) -> Result<Self> {
         trace::span!("allocating managed memory", bytes, device = %context.device());
-        let mut address = DevicePointer::NULL;
-        if bytes > 0 {
+        let idle = context.idle_memory().take(BlockKind::Managed, bytes);
+        let mut address = idle.map_or(DevicePointer::NULL, DevicePointer);
+        if bytes > 0 && address.is_null() {
             // SAFETY: the context's handle is live as long as its core.
             address = unsafe { context.driver().allocate_managed(context.handle(), bytes) }
                 .during("allocating managed memory", || context.place())?;
@@ -125,14 +128,15 @@ impl Allocation {
 
     pub(crate) fn pinned(context: &Arc<ContextCore>, bytes: usize, flags: PinnedFlags) -> Result<Self> {
         trace::span!("allocating pinned memory", bytes, ?flags, device = %context.device());
-        let mut address = DevicePointer::NULL;
-        if bytes > 0 {
+        let idle = context.idle_memory().take(BlockKind::pinned(flags), bytes);
+        let mut address = idle.map_or(DevicePointer::NULL, DevicePointer);
+        if bytes > 0 && address.is_null() {
             // SAFETY: the context's handle is live as long as its core.
             let pointer = unsafe { context.driver().allocate_pinned(context.handle(), bytes, flags) }
                 .during("allocating pinned memory", || context.place())?;
             address = DevicePointer(pointer as usize as u64);
         }
-        Ok(Self::new(context, address, bytes, Origin::Pinned))
+        Ok(Self::new(context, address, bytes, Origin::Pinned(flags)))
     }
 
     pub(crate) fn context(&self) -> &Arc<ContextCore> {
@@ -155,7 +159,7 @@ impl Allocation {
 
     /// Whether the host reaches the memory through references.
     pub(crate) fn is_host_visible(&self) -> bool {
-        matches!(self.origin, Origin::Pinned | Origin::Managed)
+        matches!(self.origin, Origin::Pinned(_) | Origin::Managed)
     }
 
     /// The number of the graph that allocates it, if one does.
@@ -205,7 +209,7 @@ impl Allocation {
     #[cold]
     #[inline(never)]
     fn order_captured(self: &Arc<Self>, stream: &Arc<StreamCore>, access: Access, operation: &Operation) -> Result<()> {
-        if self.state.load(Ordering::Relaxed) & KEPT != 0 {
+        if self.is_kept() {
             operation.exclude_others();
         }
         if !stream.is_capturing() && self.is_captured() {
@@ -253,6 +257,12 @@ impl Allocation {
         self.state.load(Ordering::Relaxed) & CAPTURED != 0
     }
 
+    /// Whether a graph keeps the memory, or did.
+    #[inline(always)]
+    pub(crate) fn is_kept(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & KEPT != 0
+    }
+
     /// A graph keeps the memory from now on.
     pub(crate) fn kept_by_graph(&self) {
         self.state.fetch_or(KEPT, Ordering::Relaxed);
@@ -279,7 +289,7 @@ impl Allocation {
     }
 
     pub(crate) fn is_pinned(&self) -> bool {
-        matches!(self.origin, Origin::Pinned)
+        matches!(self.origin, Origin::Pinned(_))
     }
 
     /// Whether work of `stream` may use the memory: it is of the stream's context, or pinned, which every context
@@ -322,23 +332,9 @@ impl Drop for Allocation {
                 let home = home.clone();
                 Box::new(move || free_in_stream_order(&context, address, &home, uses))
             }
-            Origin::Plain | Origin::Managed => Box::new(move || {
-                free_behind(uses, context.clone(), move || {
-                    trace::span!("freeing", ?address, device = %context.device());
-                    // SAFETY: all uses are over, and the owner is gone.
-                    let freed = unsafe { context.driver().free(context.handle(), address) };
-                    freed.during("freeing", || context.place())
-                })
-            }),
-            Origin::Pinned => Box::new(move || {
-                free_behind(uses, context.clone(), move || {
-                    trace::span!("freeing pinned memory", ?address, device = %context.device());
-                    let pointer = address.0 as usize as *mut u8;
-                    // SAFETY: all uses are over, and the owner is gone.
-                    let freed = unsafe { context.driver().free_pinned(context.handle(), pointer) };
-                    freed.during("freeing pinned memory", || context.place())
-                })
-            }),
+            Origin::Plain => free_behind(uses, context, BlockKind::Plain, self.bytes, address),
+            Origin::Managed => free_behind(uses, context, BlockKind::Managed, self.bytes, address),
+            Origin::Pinned(flags) => free_behind(uses, context, BlockKind::pinned(*flags), self.bytes, address),
         };
         if host_work::is_inside() {
             reaper::later(move || drop_error::report(free()));
@@ -348,17 +344,21 @@ impl Drop for Allocation {
     }
 }
 
-/// Frees memory, by a call that may block, on the reaper's thread, once its uses are over.
+/// What frees memory whose freeing may block, behind its uses.
 fn free_behind(
     uses: Uses,
     context: Arc<ContextCore>,
-    free: impl FnOnce() -> Result<()> + Send + 'static,
-) -> Result<()> {
-    // Where no event can be had the context is lost, and nothing runs any more.
-    let checkpoints = uses.checkpoints(Access::Write).unwrap_or_default();
-    let events = checkpoints.into_iter().map(|checkpoint| checkpoint.event).collect();
-    reaper::blocking_after(events, &context, move || drop_error::report(free()));
-    Ok(())
+    kind: BlockKind,
+    bytes: usize,
+    address: DevicePointer,
+) -> Box<dyn FnOnce() -> Result<()> + Send> {
+    Box::new(move || {
+        // Where no event can be had the context is lost, and nothing runs any more.
+        let checkpoints = uses.checkpoints(Access::Write).unwrap_or_default();
+        let events = checkpoints.into_iter().map(|checkpoint| checkpoint.event).collect();
+        context.free_when_idle(kind, bytes, address.0, events);
+        Ok(())
+    })
 }
 
 /// Frees memory on the stream that it was allocated on, behind its uses on all streams.

@@ -3,6 +3,7 @@
 use super::{Allocation, BufferSlice, BufferSliceMut};
 use crate::context::other_context;
 use crate::error::{Error, Result, ResultExt};
+use crate::owned::on_host;
 use crate::stream::{Stream, StreamCore};
 use crate::trace;
 use anabranch_hal::{Access, CopyKind, DevicePointer, Status};
@@ -52,8 +53,12 @@ impl Stream {
         if source.byte_len() == 0 {
             return Ok(());
         }
-        let operation = core.operation(OPERATION);
         let (read, written) = (source.allocation(), destination.allocation());
+        if read.is_pinned() && written.is_pinned() && (read.is_kept() || written.is_kept()) && !core.is_capturing() {
+            // The driver would wait for the copy, and others of the graph's memory with it.
+            return on_host::copy(self, destination, source);
+        }
+        let operation = core.operation(OPERATION);
         check_both(core, read, written, OPERATION)?;
         read.order(core, Access::Read, &operation)?;
         written.order(core, Access::Write, &operation)?;

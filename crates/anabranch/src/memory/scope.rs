@@ -1,6 +1,6 @@
 //! Scopes: work that borrows host memory, and is waited for on every way out.
 
-use super::{BufferSlice, BufferSliceMut};
+use super::{BufferSlice, BufferSliceMut, staged};
 use crate::error::{Error, Result};
 use crate::host_work;
 use crate::stream::Stream;
@@ -134,6 +134,15 @@ fn wait_whatever_happens(stream: &Stream) {
 }
 
 impl Stream {
+    /// Calls `queue`, which queues work that must not be captured, unless the stream captures. No capture begins meanwhile,
+    /// and none draws the stream in.
+    pub(crate) fn uncaptured<R>(&self, operation: &'static str, queue: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.core().shared().uncaptured(|| {
+            self.refuse_while_capturing(operation)?;
+            queue()
+        })
+    }
+
     /// Refuses an operation that waits for the stream's work, or would let captured work keep what is only borrowed. It
     /// does no harm to the capture.
     pub(crate) fn refuse_while_capturing(&self, operation: &'static str) -> Result<()> {
@@ -218,10 +227,14 @@ macro_rules! scoped_work {
                 source: &'env [T],
             ) -> Result<()> {
                 let destination = destination.into();
-                self.stream.refuse_while_capturing("copying")?;
-                destination.allocation().refuse_captured(self.stream.core(), "copying")?;
-                // SAFETY: the source is borrowed for the environment's life, and the scope waits before that ends.
-                unsafe { self.stream.copy_from_host_unchecked(destination, source) }
+                self.stream.uncaptured("copying", || {
+                    destination.allocation().refuse_captured(self.stream.core(), "copying")?;
+                    if destination.allocation().is_kept() {
+                        return staged::copy_from_host(self.stream, destination, source);
+                    }
+                    // SAFETY: the source is borrowed for the environment's life, and the scope waits before that ends.
+                    unsafe { self.stream.copy_from_host_unchecked(destination, source) }
+                })
             }
 
             /// Copies to host memory that the scope borrows, in stream order, without waiting for the copy.
@@ -234,11 +247,15 @@ macro_rules! scoped_work {
                 source: impl Into<BufferSlice<'s, T>>,
             ) -> Result<()> {
                 let source = source.into();
-                self.stream.refuse_while_capturing("copying")?;
-                source.allocation().refuse_captured(self.stream.core(), "copying")?;
-                // SAFETY: the destination is borrowed exclusively for the environment's life, and the scope waits before
-                // that ends.
-                unsafe { self.stream.copy_to_host_unchecked(destination, source) }
+                self.stream.uncaptured("copying", || {
+                    source.allocation().refuse_captured(self.stream.core(), "copying")?;
+                    if source.allocation().is_kept() {
+                        return staged::copy_to_host(self.stream, destination, source);
+                    }
+                    // SAFETY: the destination is borrowed exclusively for the environment's life, and the scope waits
+                    // before that ends.
+                    unsafe { self.stream.copy_to_host_unchecked(destination, source) }
+                })
             }
         }
     };

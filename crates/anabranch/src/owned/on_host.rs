@@ -4,7 +4,7 @@
 
 use crate::error::Result;
 use crate::memory::{BufferSlice, BufferSliceMut, check_both};
-use crate::stream::Stream;
+use crate::stream::{Operation, Stream};
 use anabranch_hal::Access;
 use bytemuck::Pod;
 
@@ -21,18 +21,23 @@ impl Address {
 }
 
 /// Copies pinned memory to pinned memory in stream order. The lengths are equal.
-pub(super) fn copy<T: Pod>(stream: &Stream, to: BufferSliceMut<'_, T>, from: BufferSlice<'_, T>) -> Result<()> {
+pub(crate) fn copy<T: Pod>(stream: &Stream, to: BufferSliceMut<'_, T>, from: BufferSlice<'_, T>) -> Result<()> {
     let core = stream.core();
-    to.allocation().require_context(core, "copying")?;
+    let (read, written) = (from.allocation(), to.allocation());
+    read.require_context(core, "copying")?;
+    written.require_context(core, "copying")?;
     if to.byte_len() == 0 {
         return Ok(());
     }
     let operation = core.operation("copying");
-    check_both(core, from.allocation(), to.allocation(), operation.name)?;
-    to.allocation().order(core, Access::Write, &operation)?;
+    check_both(core, read, written, operation.name)?;
+    written.order(core, Access::Write, &operation)?;
     // SAFETY: the memory is freed behind its uses, of which this is one; both are of one length.
-    unsafe { copy_from(stream, to.device_pointer().0 as usize as *mut u8, from) }?;
-    core.queued(&operation, || to.allocation().stamp(core, Access::Write))
+    unsafe { queue(stream, &operation, to.device_pointer().0 as usize as *mut u8, from) }?;
+    core.queued(&operation, || {
+        written.stamp(core, Access::Write);
+        read.stamp(core, Access::Read);
+    })
 }
 
 /// Copies pinned memory to host memory in stream order.
@@ -41,16 +46,24 @@ pub(super) fn copy<T: Pod>(stream: &Stream, to: BufferSliceMut<'_, T>, from: Buf
 /// From now until the copy has run, `to` is valid for writes of as many bytes as `from` has, and nobody else uses it, except
 /// for work that is ordered before or behind.
 pub(super) unsafe fn copy_from<T: Pod>(stream: &Stream, to: *mut u8, from: BufferSlice<'_, T>) -> Result<()> {
-    let (core, bytes) = (stream.core(), from.byte_len());
+    let core = stream.core();
     from.allocation().require_context(core, "copying")?;
-    let (operation, memory) = (core.operation("copying"), from.allocation());
-    memory.order(core, Access::Read, &operation)?;
+    let operation = core.operation("copying");
+    // SAFETY: the caller's word.
+    unsafe { queue(stream, &operation, to, from) }?;
+    core.queued(&operation, || from.allocation().stamp(core, Access::Read))
+}
+
+/// # Safety
+/// As [`copy_from`].
+unsafe fn queue<T: Pod>(stream: &Stream, operation: &Operation, to: *mut u8, from: BufferSlice<'_, T>) -> Result<()> {
+    from.allocation().order(stream.core(), Access::Read, operation)?;
+    let bytes = from.byte_len();
     let (to, from) = (Address(to), Address(from.device_pointer().0 as usize as *mut u8));
     stream.launch_host_func(move || {
         // SAFETY: the source is within pinned memory, which the host reaches; it is freed behind its uses, and not written
         // before them, of which this is one. The destination is the caller's word. They are not the same memory: one is
         // borrowed exclusively, or staging memory.
         unsafe { std::ptr::copy_nonoverlapping(from.get(), to.get(), bytes) };
-    })?;
-    core.queued(&operation, || memory.stamp(core, Access::Read))
+    })
 }

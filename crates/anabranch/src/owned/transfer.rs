@@ -105,14 +105,13 @@ impl<T> Unpin for Upload<T> {}
 
 impl<T: Pod> Upload<T> {
     pub(super) fn queue(stream: &Stream, source: &[T]) -> Self {
-        match Self::queue_copy(stream, source) {
+        match stream.uncaptured("uploading", || Self::queue_copy(stream, source)) {
             Ok((block, buffer)) => Self { transfer: Transfer::new(stream, block), buffer: Some(buffer) },
             Err(error) => Self { transfer: Transfer::failed(error), buffer: None },
         }
     }
 
     fn queue_copy(stream: &Stream, source: &[T]) -> Result<(Option<StagingBlock>, Buffer<T>)> {
-        stream.refuse_while_capturing("uploading")?;
         // SAFETY: whatever else is done with the buffer comes behind the copy. If that is not queued, nobody gets the buffer.
         let mut buffer = unsafe { stream.allocate_uninitialized(source.len()) }?;
         let Some((block, pointer)) = stage::<T>(stream, source.len())? else { return Ok((None, buffer)) };
@@ -164,7 +163,7 @@ pub struct Download<T> {
 impl<T: Pod> Download<T> {
     pub(super) fn queue(stream: &Stream, source: BufferSlice<'_, T>) -> Self {
         let length = Some(source.len());
-        let transfer = match Self::queue_copy(stream, source) {
+        let transfer = match stream.uncaptured("downloading", || Self::queue_copy(stream, source)) {
             Ok(block) => Transfer::new(stream, block),
             Err(error) => Transfer::failed(error),
         };
@@ -173,7 +172,6 @@ impl<T: Pod> Download<T> {
 
     fn queue_copy(stream: &Stream, source: BufferSlice<'_, T>) -> Result<Option<StagingBlock>> {
         let operation = "downloading";
-        stream.refuse_while_capturing(operation)?;
         source.allocation().require_context(stream.core(), operation)?;
         source.allocation().refuse_captured(stream.core(), operation)?;
         let Some((block, pointer)) = stage::<T>(stream, source.len())? else { return Ok(None) };

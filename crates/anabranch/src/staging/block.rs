@@ -4,13 +4,15 @@ use super::RawBlock;
 use crate::capture::unprohibited;
 use crate::completion::Outstanding;
 use crate::context::ContextCore;
-use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
+use crate::memory::BlockKind;
 use crate::reaper;
 use crate::trace;
 use anabranch_hal::{PinnedFlags, Status};
 use bytemuck::Pod;
 use std::sync::Arc;
+
+const FLAGS: PinnedFlags = PinnedFlags::PORTABLE.union(PinnedFlags::DEVICE_MAP);
 
 /// Pinned memory of which the holder is the only user. Dropping it frees it, behind whatever the context still does, which
 /// is right at any time; whoever knows that no work uses it any more, or when, gives it back for others.
@@ -74,30 +76,33 @@ impl Drop for StagingBlock {
 }
 
 fn allocate(context: &Arc<ContextCore>, capacity: usize) -> Result<RawBlock> {
-    trace::span!("allocating staging memory", capacity, device = %context.device());
-    let flags = PinnedFlags::PORTABLE | PinnedFlags::DEVICE_MAP;
-    // No capture can depend on memory that nobody has yet.
-    let pointer = unprohibited(context.driver(), || {
-        // SAFETY: the context's handle is live as long as its core.
-        unsafe { context.driver().allocate_pinned(context.handle(), capacity, flags) }
-    })
-    .during("allocating staging memory", || context.place())
-    .map_err(|error| error.with_hint("transfer less at a time, or use a PinnedBuffer of your own again and again"))?;
-    // SAFETY: the memory was just allocated with that many bytes, and nobody else has its address.
+    let pointer = match context.idle_memory().take(BlockKind::pinned(FLAGS), capacity) {
+        Some(address) => address as usize as *mut u8,
+        None => {
+            trace::span!("allocating staging memory", capacity, device = %context.device());
+            // No capture can depend on memory that nobody has yet.
+            unprohibited(context.driver(), || {
+                // SAFETY: the context's handle is live as long as its core.
+                unsafe { context.driver().allocate_pinned(context.handle(), capacity, FLAGS) }
+            })
+            .during("allocating staging memory", || context.place())
+            .map_err(|error| {
+                error.with_hint("transfer less at a time, or use a PinnedBuffer of your own again and again")
+            })?
+        }
+    };
+    // SAFETY: the memory has that many bytes, and nobody else uses it.
     unsafe { pointer.write_bytes(0, capacity) };
     Ok(RawBlock { address: pointer as usize, capacity })
 }
 
-/// Frees blocks, by calls that may block, on the reaper's thread.
+/// Frees blocks behind whatever the context still does, which may use them.
 pub(super) fn free(context: &Arc<ContextCore>, blocks: impl IntoIterator<Item = RawBlock>) {
     for block in blocks {
         let shared = context.clone();
-        reaper::blocking_after(Vec::new(), context, move || {
-            trace::span!("freeing staging memory", bytes = block.capacity, device = %shared.device());
-            // SAFETY: nobody refers to the block any more. Work that still uses it is waited for, by the reaper, which waits
-            // for the context to be idle, or by the call.
-            let freed = unsafe { shared.driver().free_pinned(shared.handle(), block.pointer()) };
-            drop_error::report(freed.during("freeing staging memory", || shared.place()));
+        // When the context is idle no work uses the block any more.
+        reaper::when_idle(context, move || {
+            shared.free_when_idle(BlockKind::pinned(FLAGS), block.capacity, block.address as u64, Vec::new());
         });
     }
 }

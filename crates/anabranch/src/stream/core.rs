@@ -225,9 +225,20 @@ impl StreamCore {
             self.record_into(event)?;
         }
         self.shared.capture().begins();
-        enter()?;
-        capture.admit(self);
-        Ok(())
+        let entered = self.shared.captured(|| {
+            enter()?;
+            capture.admit(self);
+            Ok(())
+        });
+        entered.unwrap_or_else(|| Err(self.refuse_capture()))
+    }
+
+    #[cold]
+    fn refuse_capture(&self) -> Error {
+        let message = "work that borrows host memory is being queued in the stream";
+        Error::argument(Status::ILLEGAL_STATE, "taking part in a capture", message)
+            .with_hint("capture the stream when scopes and transfers of other threads have left it")
+            .at(self.place())
     }
 
     /// Makes later work of this stream wait, within a capture, for the work that `earlier` has captured so far.

@@ -21,8 +21,8 @@ use crate::capture::CaptureSlot;
 use crate::clock::Clock;
 use crate::memory::Exclusion;
 use crate::sync::AtomicU64 as ModelledU64;
-use parking_lot::Mutex;
-use std::cell::OnceCell;
+use parking_lot::{Mutex, ReentrantMutex};
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -82,6 +82,8 @@ pub(crate) struct StreamShared {
     inserted: AtomicU64,
     clock: Mutex<Clock>,
     capture: CaptureSlot,
+    /// Held, with `true` in it, by a thread that queues work which must not be captured.
+    uncaptured: ReentrantMutex<Cell<bool>>,
 }
 
 /// How many streams a stream remembers to have followed. A program that makes a stream for each task would else remember
@@ -100,6 +102,7 @@ impl StreamShared {
             inserted: AtomicU64::new(0),
             clock: Mutex::default(),
             capture: CaptureSlot::default(),
+            uncaptured: ReentrantMutex::default(),
         })
     }
 
@@ -110,6 +113,26 @@ impl StreamShared {
     #[inline(always)]
     pub(crate) fn capture(&self) -> &CaptureSlot {
         &self.capture
+    }
+
+    /// Calls `queue` while the stream cannot begin to take part in a capture.
+    pub(crate) fn uncaptured<R>(&self, queue: impl FnOnce() -> R) -> R {
+        struct PutBack<'a>(&'a Cell<bool>, bool);
+        impl Drop for PutBack<'_> {
+            fn drop(&mut self) {
+                self.0.set(self.1);
+            }
+        }
+        let held = self.uncaptured.lock();
+        let _put_back = PutBack(&held, held.replace(true));
+        queue()
+    }
+
+    /// Calls `enter`, a call of the driver that lets the stream take part in a capture. `None`: some thread, this one or
+    /// another, is queueing work that must not be captured. It is not waited for, because it may wait itself.
+    pub(crate) fn captured<R>(&self, enter: impl FnOnce() -> R) -> Option<R> {
+        let held = self.uncaptured.try_lock()?;
+        (!held.get()).then(enter)
     }
 
     #[inline(always)]

@@ -1,0 +1,69 @@
+//! Copies between plain host memory and memory that a graph keeps, which go by way of pinned memory.
+//!
+//! A driver that copies from or to plain memory may wait for the copy. Whoever uses memory that a graph keeps holds others up
+//! while it calls the driver, and must not wait there: what it waits for may need one of them.
+
+use super::{BufferSlice, BufferSliceMut, require_equal_lengths};
+use crate::error::Result;
+use crate::staging::StagingBlock;
+use crate::stream::Stream;
+use bytemuck::Pod;
+
+/// Copies, and waits for the copy.
+pub(super) fn copy_from_host<T: Pod>(stream: &Stream, destination: BufferSliceMut<'_, T>, source: &[T]) -> Result<()> {
+    require_equal_lengths(destination.len(), source.len())?;
+    if destination.byte_len() == 0 {
+        return Ok(());
+    }
+    if destination.allocation().is_pinned() {
+        let mut staging = stream.context().allocate_pinned::<T>(source.len())?;
+        staging.write(|elements| elements.copy_from_slice(source))?;
+        stream.copy(destination, &staging)?;
+        return wait(stream);
+    }
+    let block = StagingBlock::take(stream.core().context(), destination.byte_len())?;
+    let pointer = block.pointer::<T>(source.len())?;
+    // SAFETY: the block has room for so many elements, and is used by nobody else.
+    unsafe { pointer.copy_from_nonoverlapping(source.as_ptr(), source.len()) };
+    // SAFETY: the elements were just written.
+    let staged = unsafe { std::slice::from_raw_parts(pointer, source.len()) };
+    // SAFETY: the block is freed, or had by somebody else, only when the copy is over.
+    unsafe { stream.copy_from_host_unchecked(destination, staged) }?;
+    wait(stream)?;
+    block.give_back();
+    Ok(())
+}
+
+/// Copies, and waits for the copy.
+pub(super) fn copy_to_host<T: Pod>(stream: &Stream, destination: &mut [T], source: BufferSlice<'_, T>) -> Result<()> {
+    require_equal_lengths(destination.len(), source.len())?;
+    if source.byte_len() == 0 {
+        return Ok(());
+    }
+    if source.allocation().is_pinned() {
+        let mut staging = stream.context().allocate_pinned::<T>(source.len())?;
+        stream.copy(&mut staging, source)?;
+        return staging.read(|elements| destination.copy_from_slice(elements));
+    }
+    let block = StagingBlock::take(stream.core().context(), source.byte_len())?;
+    let pointer = block.pointer::<T>(source.len())?;
+    {
+        // SAFETY: blocks are initialised, this one has room for so many elements, and nobody else uses it.
+        let staged = unsafe { std::slice::from_raw_parts_mut(pointer, source.len()) };
+        // SAFETY: the block is freed, or had by somebody else, only when the copy is over.
+        unsafe { stream.copy_to_host_unchecked(staged, source) }?;
+    }
+    wait(stream)?;
+    // SAFETY: the copy that has written the elements is complete, and nobody else uses the block.
+    destination.copy_from_slice(unsafe { std::slice::from_raw_parts(pointer, source.len()) });
+    block.give_back();
+    Ok(())
+}
+
+/// Waits for the stream's work. A panic of earlier work is left for whoever asks the stream.
+fn wait(stream: &Stream) -> Result<()> {
+    match stream.core().checkpoint()? {
+        Some(checkpoint) => checkpoint.event.synchronize(),
+        None => Ok(()),
+    }
+}
