@@ -14,7 +14,7 @@ mod with_tokio;
 
 use anabranch::{
     CaptureMode, Completion, Context, ContextFlags, DualModule, Enqueued, ErrorKind, ExecutableGraph, HostFunction,
-    KernelFault, LaunchConfig, Pipeline, Signal, Status, Stream, WaitCondition,
+    KernelFault, LaunchConfig, Pipeline, Signal, Status, Stream, WaitCondition, flush_deferred_drops,
 };
 use common::{hold, host};
 use futures::executor::block_on;
