@@ -9,10 +9,10 @@ use anabranch::{
     CaptureMode, CaptureStatus, Context, DualModule, ExecutableGraph, Graph, HostFunction, LaunchConfig, NodeWork,
     Status, Stream, flush_deferred_drops,
 };
-use common::{hold, host};
+use common::{checked_host, hold, host};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Barrier};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 /// That the stream can be used, and captured again.
@@ -310,4 +310,33 @@ fn a_launch_and_another_thread_s_use_of_the_memory_take_turns() {
         let values = launching.download(&buffer).unwrap();
         assert!(values.iter().all(|value| *value == values[0]), "a mixture");
     }
+}
+
+/// One of them has the stream, and its graph keeps what is captured, also where the next begins before the end is known here.
+#[test]
+fn safety_7_captures_that_threads_begin_on_one_stream_in_turns_keep_what_they_use() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let capture = || {
+        let other = context.create_stream().unwrap();
+        let mut graphs = Vec::new();
+        for _ in 0..1000 {
+            let source = context.allocate_zeroed::<u8>(&other, 100).unwrap();
+            let mut target = context.allocate_zeroed::<u8>(&other, 100).unwrap();
+            if stream.begin_capture(CaptureMode::Relaxed).is_ok() {
+                stream.copy(&mut target, &source).unwrap();
+                graphs.push(stream.end_capture().unwrap());
+            }
+        }
+        graphs
+    };
+    let graphs: Vec<Graph> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(capture)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    flush_deferred_drops();
+    for graph in graphs {
+        graph.instantiate().unwrap().launch(&stream).unwrap();
+    }
+    stream.synchronize().unwrap();
 }
