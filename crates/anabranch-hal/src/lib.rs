@@ -29,6 +29,7 @@ mod graph;
 mod handle;
 mod host_kernel;
 mod host_work;
+mod inside;
 mod launch;
 mod memory;
 mod memory_report;
@@ -57,6 +58,7 @@ pub use host_kernel::{
     HostGlobal, HostModule, KernelFault, SharedMemory, Thread, UsedRange,
 };
 pub use host_work::{Callback, HostWork};
+pub use inside::InsideWork;
 pub use launch::{Access, DeclaredRange, Launch};
 pub use memory::{
     Copy3d, CopyKind, CopyPlace, FillPattern, Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolOptions, PinnedFlags,

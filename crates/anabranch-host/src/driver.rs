@@ -3,11 +3,10 @@
 use crate::context::ContextState;
 use crate::device::Shared;
 use crate::engine::Engine;
-use crate::engine::host_work::inside_host_work;
 use crate::handles::Handles;
 use crate::memory::Account;
 use crate::options::HostOptions;
-use anabranch_hal::{BackendKind, Driver, DriverVersion};
+use anabranch_hal::{BackendKind, Driver, DriverVersion, InsideWork};
 use std::sync::Arc;
 
 /// The software device, behind the driver contract.
@@ -40,7 +39,7 @@ impl Drop for HostDriver {
         self.shared.engine.shut_down();
         let mut contexts = self.contexts.take_all();
         contexts.extend(self.shared.devices().iter().filter_map(|device| device.take_primary()));
-        if inside_host_work() {
+        if InsideWork::is_entered() {
             // A worker may still be running a kernel on the contexts' memory, which therefore stays.
             contexts.into_iter().for_each(std::mem::forget);
         } else {

@@ -89,7 +89,7 @@ impl Engine {
     /// Stops the workers and waits until they have finished the entries that they are running. From inside of host work
     /// it does not wait: that work may be what a worker is running.
     pub(crate) fn shut_down(&self) {
-        let wait = !host_work::inside_host_work();
+        let wait = !anabranch_hal::InsideWork::is_entered();
         let threads = self.scheduler.stop();
         self.values.clear();
         if wait {

@@ -151,7 +151,6 @@ impl Stream {
     }
 
     fn mark(&self) -> Result<Mark> {
-        self.refuse_while_capturing(OPERATION)?;
         Mark::put(self, OPERATION)
     }
 }

@@ -1,32 +1,11 @@
 //! Closures that run in stream order, and what may be dropped inside of them.
 
-use anabranch_hal::{Callback, HostWork, RepeatableWork, Status};
-use std::cell::Cell;
+use anabranch_hal::{Callback, HostWork, InsideWork, RepeatableWork, Status};
 
-thread_local! {
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this thread is inside of a closure that a driver called, where no driver may be called.
+/// Whether this thread is inside of a host function, or of a kernel that is a closure, where no driver may be called.
 #[inline]
 pub(crate) fn is_inside() -> bool {
-    INSIDE.with(Cell::get)
-}
-
-struct Inside {
-    before: bool,
-}
-
-impl Inside {
-    fn enter() -> Self {
-        Self { before: INSIDE.with(|inside| inside.replace(true)) }
-    }
-}
-
-impl Drop for Inside {
-    fn drop(&mut self) {
-        INSIDE.with(|inside| inside.set(self.before));
-    }
+    InsideWork::is_entered()
 }
 
 /// A closure that is run at most once, and dropped, run or not, as inside of a host function. Its panics are the
@@ -42,7 +21,7 @@ impl<F> Guarded<F> {
 
     #[inline(always)]
     fn call(mut self, run: impl FnOnce(F)) {
-        let _inside = Inside::enter();
+        let _inside = InsideWork::enter();
         if let Some(closure) = self.closure.take() {
             run(closure);
         }
@@ -53,7 +32,7 @@ impl<F> Drop for Guarded<F> {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(closure) = self.closure.take() {
-            let _inside = Inside::enter();
+            let _inside = InsideWork::enter();
             drop(closure);
         }
     }
@@ -69,7 +48,7 @@ pub(crate) fn host_function(closure: impl FnOnce() + Send + 'static) -> HostWork
 pub(crate) fn repeatable(closure: impl Fn() + Send + Sync + 'static) -> RepeatableWork {
     let guarded = Guarded::new(closure);
     RepeatableWork::new(move || {
-        let _inside = Inside::enter();
+        let _inside = InsideWork::enter();
         if let Some(closure) = &guarded.closure {
             closure();
         }

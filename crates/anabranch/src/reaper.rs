@@ -9,6 +9,8 @@ use crate::context::ContextCore;
 use crate::event::RawEvent;
 use crate::host_work;
 use anabranch_hal::{CaptureMode, Driver};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -122,13 +124,18 @@ fn hand_over(job: Job) {
 /// Buffers of kinds whose freeing blocks, modules and contexts are given back by a background thread. A program that
 /// wants to see the memory back calls this first. It is not needed for correctness.
 pub fn flush_deferred_drops() {
-    if host_work::is_inside() {
+    // What is dropped on the reaper's thread may call this too, which cannot wait for itself.
+    if host_work::is_inside() || IS_REAPER.get() {
         return;
     }
     let (done, wait) = channel();
     if let Some(Ok(())) = sender().map(|sender| sender.send(Message::Flush(done))) {
         let _ = wait.recv();
     }
+}
+
+thread_local! {
+    static IS_REAPER: Cell<bool> = const { Cell::new(false) };
 }
 
 fn sender() -> Option<&'static Sender<Message>> {
@@ -143,6 +150,7 @@ fn sender() -> Option<&'static Sender<Message>> {
 }
 
 fn run(receiver: &Receiver<Message>) {
+    IS_REAPER.set(true);
     const SHORTEST: Duration = Duration::from_micros(100);
     const LONGEST: Duration = Duration::from_millis(5);
     let mut waiting: Vec<Job> = Vec::new();
@@ -168,7 +176,10 @@ fn run(receiver: &Receiver<Message>) {
         for mut job in std::mem::take(&mut waiting) {
             if job.is_due() {
                 // A panic in a drop of a user's value must not end this thread.
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job.action));
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(job.action)) {
+                    // It may unwind again when it is dropped.
+                    std::mem::forget(payload);
+                }
             } else {
                 waiting.push(job);
             }

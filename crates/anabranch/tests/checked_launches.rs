@@ -6,9 +6,10 @@ mod common;
 
 use anabranch::{
     Buffer, CaptureMode, Context, DevicePointer, DualModule, HostArguments, HostFunction, Kernel, LaunchConfig, Status,
-    Stream,
+    Stream, flush_deferred_drops, reset_drop_error_hook, set_drop_error_hook,
 };
 use common::{hold, host};
+use std::sync::{Arc, Mutex};
 
 /// A closure as a kernel of so many parameters for memory.
 fn kernel(context: &Context, parameters: usize, body: impl Fn(&HostArguments<'_>) + Send + Sync + 'static) -> Kernel {
@@ -156,4 +157,31 @@ fn arguments_that_do_not_fit_are_refused_as_ever() {
     let elsewhere = host().create_stream().unwrap();
     let error = elsewhere.launch_checked(&set, &config, (&mut data,)).unwrap_err();
     assert_eq!(error.status(), Status::INVALID_HANDLE);
+}
+
+#[test]
+fn safety_12_objects_can_be_dropped_inside_of_a_kernel() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let slot = Arc::new(Mutex::new(None));
+    let inside = slot.clone();
+    let kernel = kernel(&context, 0, move |_| drop(inside.lock().unwrap().take()));
+    let inner = context.create_stream().unwrap();
+    let (event, buffer) = (inner.record_event().unwrap(), inner.upload(&[1u8; 100]).unwrap());
+    let pinned = context.allocate_pinned::<u8>(100).unwrap();
+    *slot.lock().unwrap() = Some((inner, event, buffer, pinned));
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let seen = errors.clone();
+    // Other tests of this file lose contexts.
+    set_drop_error_hook(move |error| {
+        if error.status() == Status::NOT_PERMITTED {
+            seen.lock().unwrap().push(error.to_string());
+        }
+    });
+    stream.launch_checked(&kernel, &LaunchConfig::new(1, 1), ()).unwrap();
+    stream.synchronize().unwrap();
+    flush_deferred_drops();
+    reset_drop_error_hook();
+    assert!(slot.lock().unwrap().is_none());
+    assert!(errors.lock().unwrap().is_empty(), "{errors:?}");
 }

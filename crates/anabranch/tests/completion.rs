@@ -14,7 +14,7 @@ mod with_tokio;
 
 use anabranch::{
     CaptureMode, Completion, Context, ContextFlags, DualModule, Enqueued, ErrorKind, ExecutableGraph, HostFunction,
-    KernelFault, LaunchConfig, Pipeline, Signal, Status, Stream, WaitCondition,
+    KernelFault, LaunchConfig, Pipeline, Signal, Status, Stream, WaitCondition, flush_deferred_drops,
 };
 use common::{hold, host};
 use futures::executor::block_on;
@@ -435,4 +435,25 @@ fn default_streams_can_be_awaited() {
     signal.set(1);
     block_on(future).unwrap();
     std::thread::spawn(move || block_on(sent).unwrap()).join().unwrap();
+}
+
+/// One that did would write it at each launch, whatever the stream has come to meanwhile.
+#[test]
+fn a_capture_that_begins_on_another_thread_captures_no_mark() {
+    let context = host();
+    context.set_completion_by_flags(Some(true));
+    let stream = context.create_stream().unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..20_000 {
+                drop(stream.completion_future());
+            }
+            over.store(true, Ordering::SeqCst);
+        });
+        while !over.load(Ordering::SeqCst) {
+            stream.begin_capture(CaptureMode::Relaxed).unwrap();
+            assert!(stream.end_capture().unwrap().nodes().unwrap().is_empty());
+        }
+    });
 }

@@ -9,9 +9,9 @@ use anabranch::{
     CaptureMode, CaptureStatus, Context, DualModule, ExecutableGraph, Graph, HostFunction, LaunchConfig, NodeWork,
     Status, Stream, flush_deferred_drops,
 };
-use common::{hold, host};
+use common::{checked_host, hold, host};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
@@ -343,4 +343,69 @@ fn who_waits_for_memory_of_a_graph_holds_nobody_up() {
         assert_eq!(waiting.join().unwrap(), (vec![4, 5, 6], vec![7, 8, 9]));
     });
     assert_eq!(other.download(&elsewhere).unwrap(), [999; 3]);
+}
+
+/// One of them has the stream, and its graph keeps what is captured, also where the next begins before the end is known here.
+#[test]
+fn safety_7_captures_that_threads_begin_on_one_stream_in_turns_keep_what_they_use() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let capture = || {
+        let other = context.create_stream().unwrap();
+        let mut graphs = Vec::new();
+        for _ in 0..1000 {
+            let source = context.allocate_zeroed::<u8>(&other, 100).unwrap();
+            let mut target = context.allocate_zeroed::<u8>(&other, 100).unwrap();
+            if stream.begin_capture(CaptureMode::Relaxed).is_ok() {
+                stream.copy(&mut target, &source).unwrap();
+                graphs.push(stream.end_capture().unwrap());
+            }
+        }
+        graphs
+    };
+    let graphs: Vec<Graph> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(capture)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    flush_deferred_drops();
+    for graph in graphs {
+        graph.instantiate().unwrap().launch(&stream).unwrap();
+    }
+    stream.synchronize().unwrap();
+}
+
+/// The stream that waits takes part in the capture from then on, and is known to.
+#[test]
+fn safety_7_a_stream_that_waits_for_an_event_while_it_is_captured_has_its_work_kept() {
+    let context = checked_host();
+    let (origin, side) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let event = context.create_event().unwrap();
+    let over = AtomicBool::new(false);
+    let graphs: Vec<Graph> = std::thread::scope(|scope| {
+        let capturing = scope.spawn(|| {
+            let mut graphs = Vec::new();
+            for _ in 0..20_000 {
+                // The side may still be in a capture that has failed.
+                if origin.begin_capture(CaptureMode::Relaxed).is_ok() {
+                    let _ = origin.record(&event).and_then(|()| origin.wait_stream(&side));
+                    graphs.extend(origin.end_capture());
+                }
+            }
+            over.store(true, Ordering::SeqCst);
+            graphs
+        });
+        let other = context.create_stream().unwrap();
+        while !over.load(Ordering::SeqCst) {
+            let source = context.allocate_zeroed::<u8>(&other, 100).unwrap();
+            let mut target = context.allocate_zeroed::<u8>(&other, 100).unwrap();
+            other.synchronize().unwrap();
+            let _ = side.wait_event(&event).and_then(|()| side.copy(&mut target, &source));
+        }
+        capturing.join().unwrap()
+    });
+    flush_deferred_drops();
+    for graph in graphs.into_iter().filter(|graph| !graph.nodes().unwrap().is_empty()) {
+        graph.instantiate().unwrap().launch(&origin).unwrap();
+    }
+    origin.synchronize().unwrap();
 }

@@ -1,13 +1,12 @@
 //! Running a kernel: its blocks, on one thread or on several.
 
 use super::Engine;
-use super::host_work::HostWorkScope;
 use super::share::Share;
 use super::stream::StreamState;
 use crate::error::panic_message;
 use crate::executable::Conditionals;
 use crate::module::FunctionState;
-use anabranch_hal::{Block, HostArguments, HostBody, KernelFault, UsedRange};
+use anabranch_hal::{Block, HostArguments, HostBody, InsideWork, KernelFault, UsedRange};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::Cell;
@@ -220,6 +219,6 @@ fn with_shared_memory<R>(bytes: usize, body: impl FnOnce(&mut [u8]) -> R) -> R {
 
 /// Marks the thread as inside of a kernel for a share of it.
 pub(crate) fn run_share(work: &KernelWork, stage: &HostBody, blocks: Range<u64>) -> Result<(), KernelError> {
-    let _scope = HostWorkScope::enter();
+    let _scope = InsideWork::enter();
     work.run_blocks(stage, blocks)
 }

@@ -1,7 +1,6 @@
 //! Running the entries of a stream.
 
 use super::entry::Entry;
-use super::host_work::HostWorkScope;
 use super::queue::Claim;
 use super::spares::Collected;
 use super::stream::{ParkedOn, StreamState, Waiter};
@@ -11,7 +10,7 @@ use crate::checker::{FreedBy, Operation};
 use crate::error::panic_message;
 use crate::executable::{Retired, Run};
 use crate::memory::{run_copy, run_copy_3d, run_fill};
-use anabranch_hal::{Failure, Status};
+use anabranch_hal::{Failure, InsideWork, Status};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -192,7 +191,7 @@ impl Engine {
         }
         match entry {
             Entry::Kernel(work) => {
-                let _scope = HostWorkScope::enter();
+                let _scope = InsideWork::enter();
                 if let Err(error) = self.run_kernel(&work, level(stream.priority)) {
                     error.note(stream, sequence);
                 }
@@ -280,7 +279,7 @@ impl Engine {
             Entry::Arrive(address) => self.arrive(address),
             // Closures that are not run are dropped under the same rules.
             other => {
-                let _scope = HostWorkScope::enter();
+                let _scope = InsideWork::enter();
                 drop_caught(stream, sequence, other);
             }
         }
@@ -292,7 +291,7 @@ impl Engine {
             self.scheduler.enter_host_work(self);
         }
         {
-            let _scope = HostWorkScope::enter();
+            let _scope = InsideWork::enter();
             if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
                 stream.fail(sequence, panic_message(payload));
             }

@@ -3,7 +3,6 @@
 use super::barrier::BlockingStream;
 use super::completion::{Completion, Wake};
 use super::entry::Entry;
-use super::host_work::HostWorkScope;
 use super::queue::{Queue, Tail};
 use super::spares::Spares;
 use super::value::ValueCondition;
@@ -11,7 +10,7 @@ use crate::context::ContextCore;
 use crate::error::{StreamFailure, panic_message};
 use crate::executable::{NodeWait, Run};
 use crate::sync::{Mutex, Padded};
-use anabranch_hal::{Failure, StreamFlags, SynchronizationPolicy};
+use anabranch_hal::{Failure, InsideWork, StreamFlags, SynchronizationPolicy};
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -286,7 +285,7 @@ impl StreamState {
 
 /// Drops entries under the rules for host work, each by itself, because what they hold is the caller's and may panic.
 fn drop_quietly(entries: VecDeque<Entry>) {
-    let _scope = HostWorkScope::enter();
+    let _scope = InsideWork::enter();
     for entry in entries {
         if let Entry::Graph(launch) = &entry {
             launch.abandon();

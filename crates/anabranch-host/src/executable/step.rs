@@ -3,7 +3,6 @@
 use super::plan::{Plan, Step};
 use super::run::{Current, Due, NodeWait, Run};
 use crate::checker::{FreedBy, Operation};
-use crate::engine::host_work::HostWorkScope;
 use crate::engine::kernel::{KernelError, KernelWork};
 use crate::engine::stream::{StreamState, Waiter};
 use crate::engine::value::{ValueWaiter, write_value};
@@ -11,7 +10,7 @@ use crate::engine::{Engine, level};
 use crate::event::{EventState, Recorded};
 use crate::graph::{Action, ValueStep};
 use crate::memory::{run_copy, run_copy_3d, run_fill};
-use anabranch_hal::{ConditionalKind, Copy3d, FillNode};
+use anabranch_hal::{ConditionalKind, Copy3d, FillNode, InsideWork};
 use std::sync::Arc;
 
 impl Run {
@@ -162,7 +161,7 @@ impl Run {
 }
 
 fn run_kernel(engine: &Engine, stream: &StreamState, work: &Arc<KernelWork>) -> Result<(), KernelError> {
-    let _scope = HostWorkScope::enter();
+    let _scope = InsideWork::enter();
     engine.run_kernel(work, level(stream.priority))
 }
 

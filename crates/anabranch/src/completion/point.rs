@@ -21,13 +21,22 @@ use std::time::Duration;
 /// What a stream has for the futures that wait for it.
 #[derive(Default)]
 pub(crate) struct StreamCompletion {
-    /// How many marks were put into the stream. It is locked while one is, so that their numbers are in stream order.
+    /// How many marks were put into the stream. It is locked while one is, so that their numbers are in stream order, and
+    /// while the stream begins to take part in a capture.
     marks: Mutex<Marks>,
     history: WaitHistory,
     /// The latest place that is known to be reached.
     reached: AtomicU64,
     /// The latest place that the reactor was asked to look after.
     registered: AtomicU64,
+}
+
+impl StreamCompletion {
+    /// Calls `enter`, which makes the stream take part in a capture, while no mark is put.
+    pub(crate) fn between_marks<R>(&self, enter: impl FnOnce() -> R) -> R {
+        let _marks = self.marks.lock();
+        enter()
+    }
 }
 
 #[derive(Default)]
@@ -83,11 +92,13 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// The stream's work up to now. It must not capture.
+    /// The stream's work up to now. While it captures that is refused.
     pub(super) fn put(stream: &Stream, operation: &'static str) -> Result<Self> {
         let core = stream.core();
         let handle = core.handle(operation)?;
         let mut marks = core.completion().marks.lock();
+        // No capture begins from here on: one that captured the write of a flag would write it at each launch of its graph.
+        stream.refuse_while_capturing(operation)?;
         let number = core.shared().advance();
         let notice = if core.context().completion().uses_flags(core.context()) {
             // SAFETY: the stream is live while it is borrowed.

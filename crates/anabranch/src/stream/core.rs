@@ -212,21 +212,34 @@ impl StreamCore {
 
     /// Makes the stream the origin of a capture by `begin`, a call of the driver.
     pub(crate) fn begin_capture(&self, capture: &Arc<CaptureState>, begin: impl FnOnce() -> Result<()>) -> Result<()> {
-        // The driver says what is wrong with one that captures already.
-        if self.is_capturing() { begin() } else { self.join_capture(capture, begin) }
+        let mut tail = self.tail.lock();
+        // One that another thread is ending may be over for the driver already, which would let a new one begin here while
+        // the old is still the one that is known.
+        if self.is_capturing() {
+            return Err(Error::driver("beginning a capture", Status::ILLEGAL_STATE.into()).at(self.place()));
+        }
+        self.enter_capture(&mut tail, capture, begin)
     }
 
     /// Makes the stream take part in a capture by `enter`, a call of the driver. Others then wait for the work before.
     #[cold]
     pub(crate) fn join_capture(&self, capture: &Arc<CaptureState>, enter: impl FnOnce() -> Result<()>) -> Result<()> {
-        let mut tail = self.tail.lock();
-        let Tail::Live { event } = &mut *tail else { return Ok(()) };
+        self.enter_capture(&mut self.tail.lock(), capture, enter)
+    }
+
+    fn enter_capture(
+        &self,
+        tail: &mut Tail,
+        capture: &Arc<CaptureState>,
+        enter: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let Tail::Live { event } = tail else { return Ok(()) };
         if !self.is_capturing() {
             self.record_into(event)?;
         }
         self.shared.capture().begins();
         let entered = self.shared.captured(|| {
-            enter()?;
+            self.completion.between_marks(enter)?;
             capture.admit(self);
             Ok(())
         });

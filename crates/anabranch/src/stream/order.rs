@@ -80,10 +80,11 @@ impl Stream {
         if outside.is_some() && shared.capture().outside() == outside && !external && !event.is_shared() {
             known.recorded(&self.core, number);
         }
-        drop(known);
+        // Before another thread can make its stream wait for the event, which draws that in.
         if self.core.is_capturing() || event.is_captured() || external {
             self.note_record(event, flags);
         }
+        drop(known);
         Ok(())
     }
 
@@ -147,10 +148,10 @@ impl Stream {
             unsafe { context.driver().stream_wait_event(context.handle(), handle, event.as_raw(), flags) }
                 .during(operation, || self.core.place())
         };
+        let known = event.known();
         if event.is_captured() || flags.contains(EventWaitFlags::EXTERNAL) {
             self.wait_in_capture(event, flags, wait)
         } else {
-            let known = event.known();
             wait()?;
             if !event.is_shared() {
                 known.waited_for_by(&self.core);

@@ -11,6 +11,13 @@ pub(crate) fn host() -> Context {
     instance.device("host").unwrap().context().unwrap()
 }
 
+/// As [`host`], and memory is checked.
+#[allow(dead_code, reason = "not every test file is about memory")]
+pub(crate) fn checked_host() -> Context {
+    let instance = Instance::builder().cuda(false).host_devices(1).host_check_memory(true).build().unwrap();
+    instance.device("host").unwrap().context().unwrap()
+}
+
 /// Makes later work of `stream` wait until the signal is set to 1.
 #[allow(dead_code, reason = "not every test file holds a stream up")]
 pub(crate) fn hold(context: &Context, stream: &Stream) -> Signal {

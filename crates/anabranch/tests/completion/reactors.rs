@@ -125,6 +125,69 @@ fn safety_12_wakers_are_never_dropped_on_the_driver_s_thread() {
     block_on(future).unwrap();
 }
 
+/// Does something when it is dropped.
+struct OnDrop<F: Fn() + Send + Sync>(F);
+
+impl<F: Fn() + Send + Sync> Wake for OnDrop<F> {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl<F: Fn() + Send + Sync> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Drops the waker inside of a host function, with its future.
+fn drop_inside(context: &Context, waker: Waker) {
+    let (stream, runner) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let signal = hold(context, &stream);
+    let mut future = stream.completion_future();
+    assert!(poll(&mut future, &waker).is_pending());
+    drop(waker);
+    runner.launch_host_func(move || drop(future)).unwrap();
+    runner.synchronize().unwrap();
+    signal.set(1);
+}
+
+#[test]
+fn safety_12_what_a_waker_does_when_it_is_dropped_keeps_no_later_drop_from_being_done() {
+    struct PanicsToo;
+    impl Drop for PanicsToo {
+        fn drop(&mut self) {
+            panic!("in a payload");
+        }
+    }
+    let context = host();
+    drop_inside(&context, Waker::from(Arc::new(OnDrop(flush_deferred_drops))));
+    drop_inside(&context, Waker::from(Arc::new(OnDrop(|| std::panic::resume_unwind(Box::new(PanicsToo))))));
+    let (sender, receiver) = mpsc::channel();
+    let name = move || sender.send(std::thread::current().name().map(str::to_owned)).unwrap();
+    drop_inside(&context, Waker::from(Arc::new(OnDrop(name))));
+    let dropped_by = receiver.recv_timeout(Duration::from_secs(20)).expect("the waker is dropped");
+    assert_eq!(dropped_by.as_deref(), Some("anabranch-reaper"));
+}
+
+#[test]
+fn safety_12_inside_of_a_kernel_only_the_reactor_asks() {
+    let context = host();
+    let (stream, held) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let slot = Arc::new(Mutex::new(None));
+    let inside = slot.clone();
+    let function = HostFunction::new("poll", &[], move |_, _| {
+        assert!(poll(inside.lock().unwrap().as_mut().unwrap(), Waker::noop()).is_pending());
+    });
+    let kernel = DualModule::new().host_function(function).load(&context).unwrap().kernel("poll").unwrap();
+    let signal = hold(&context, &held);
+    *slot.lock().unwrap() = Some(held.completion_future());
+    stream.launch_checked(&kernel, &LaunchConfig::new(1, 1), ()).unwrap();
+    let polled = stream.synchronize();
+    signal.set(1);
+    polled.unwrap();
+    let future = slot.lock().unwrap().take().unwrap();
+    block_on(future).unwrap();
+}
+
 #[test]
 fn inside_of_a_host_function_only_the_reactor_asks() {
     let context = host();
