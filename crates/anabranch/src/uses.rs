@@ -217,7 +217,8 @@ impl Uses {
                 }
                 Ok(())
             })
-        })
+        })?;
+        stream.ordered()
     }
 
     /// The error of a use that does not come after the uses before it, where the user has to see to that.

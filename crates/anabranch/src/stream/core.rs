@@ -267,6 +267,12 @@ impl StreamCore {
         if self.thread.is_some() && !self.is_capturing() { self.record_tail_now() } else { Ok(()) }
     }
 
+    /// Called when a use of memory stands for the uses that it comes after, but nothing is queued yet. If that is refused,
+    /// others who wait for the use still come after those.
+    pub(crate) fn ordered(&self) -> Result<()> {
+        if self.thread.is_some() && !self.is_capturing() { self.record_tail_now() } else { Ok(()) }
+    }
+
     #[cold]
     fn settle_captured(&self) {
         if let Some(capture) = self.capture() {

@@ -80,7 +80,7 @@ impl Stream {
         if outside.is_some() && shared.capture().outside() == outside && !external && !event.is_shared() {
             known.recorded(&self.core, number);
         }
-        drop(known);
+        // While the record is locked: who waits for it looks at both.
         if self.core.is_capturing() || event.is_captured() || external {
             self.note_record(event, flags);
         }
@@ -147,10 +147,12 @@ impl Stream {
             unsafe { context.driver().stream_wait_event(context.handle(), handle, event.as_raw(), flags) }
                 .during(operation, || self.core.place())
         };
+        // Locked first: the event may be recorded by another thread meanwhile, and in a capture, which then draws this
+        // stream in.
+        let known = event.known();
         if event.is_captured() || flags.contains(EventWaitFlags::EXTERNAL) {
             self.wait_in_capture(event, flags, wait)
         } else {
-            let known = event.known();
             wait()?;
             if !event.is_shared() {
                 known.waited_for_by(&self.core);
