@@ -11,8 +11,8 @@ use anabranch::{
 };
 use common::{hold, host};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Barrier};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 /// That the stream can be used, and captured again.

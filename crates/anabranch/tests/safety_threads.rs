@@ -4,9 +4,13 @@
 
 mod common;
 
-use anabranch::{CaptureMode, Context, DependencyUpdate, DualModule, HostFunction, Kernel, LaunchConfig, Stream};
+use anabranch::{
+    CaptureMode, Context, DependencyUpdate, DualModule, HostFunction, Kernel, LaunchConfig, NodeWork, Status, Stream,
+};
 use common::{hold, host};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 /// A kernel of one parameter for memory.
 fn kernel(context: &Context) -> Kernel {
@@ -77,5 +81,127 @@ fn safety_7_a_stream_drawn_in_by_an_event_that_another_thread_records_is_known_t
                 }
             }
         }
+    });
+}
+
+/// Fails where `body` does not end.
+fn assert_ends(body: impl FnOnce() + Send + 'static) {
+    let (over, wait) = channel();
+    let thread = std::thread::spawn(move || {
+        body();
+        over.send(()).unwrap();
+    });
+    match wait.recv_timeout(Duration::from_secs(60)) {
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => thread.join().unwrap(),
+        Err(RecvTimeoutError::Timeout) => panic!("it hangs"),
+    }
+}
+
+#[test]
+fn safety_23_work_for_a_graph_keeps_plain_references_out() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let mut pinned = context.allocate_pinned::<u32>(1).unwrap();
+    let work = NodeWork::fill(&mut pinned, 7u32).unwrap();
+    assert_eq!(pinned.as_slice().unwrap_err().status(), Status::ILLEGAL_STATE);
+    assert_eq!(pinned.as_mut_slice().unwrap_err().status(), Status::ILLEGAL_STATE);
+    drop(work);
+    assert_eq!(pinned.as_slice().unwrap(), [0]);
+    let work = NodeWork::fill(&mut pinned, 7u32).unwrap();
+    let mut graph = context.create_graph().unwrap();
+    graph.add((), work).unwrap();
+    assert_eq!(pinned.as_slice().unwrap_err().status(), Status::ILLEGAL_STATE);
+    graph.instantiate().unwrap().launch(&stream).unwrap();
+    assert_eq!(pinned.read(|slice| slice[0]).unwrap(), 7);
+}
+
+#[test]
+fn two_pinned_buffers_that_a_graph_keeps_are_copied_by_a_task() {
+    assert_ends(|| {
+        let context = host();
+        let stream = context.create_stream().unwrap();
+        let mut one = context.allocate_pinned::<u32>(1).unwrap();
+        let mut two = context.allocate_pinned::<u32>(1).unwrap();
+        two.as_mut_slice().unwrap()[0] = 3;
+        let mut graph = context.create_graph().unwrap();
+        graph.add((), NodeWork::copy(&mut one, &two).unwrap()).unwrap();
+        let (one, _two) = futures::executor::block_on(stream.copy_async(one, two)).unwrap();
+        assert_eq!(one.read(|slice| slice[0]).unwrap(), 3);
+    });
+}
+
+#[test]
+fn launches_and_captures_that_use_the_same_pinned_memory_do_not_wait_for_each_other() {
+    assert_ends(|| {
+        let context = host();
+        let stream = context.create_stream().unwrap();
+        let mut pinned = context.allocate_pinned::<u32>(1).unwrap();
+        let source = stream.upload(&[5u32]).unwrap();
+        let executables: Vec<_> = (0..2u32)
+            .map(|value| {
+                let mut graph = context.create_graph().unwrap();
+                graph.add((), NodeWork::fill(&mut pinned, value).unwrap()).unwrap();
+                graph.instantiate().unwrap()
+            })
+            .collect();
+        std::thread::scope(|scope| {
+            for executable in &executables {
+                scope.spawn(|| {
+                    let stream = context.create_stream().unwrap();
+                    for round in 0..10_000 {
+                        // Refused where a capture uses the memory at the moment.
+                        let _ = executable.launch(&stream);
+                        if round % 512 == 0 {
+                            let _ = stream.synchronize();
+                        }
+                    }
+                });
+            }
+            for _ in 0..100 {
+                // Spoiled where a launch is drawn in.
+                drop(stream.capture(CaptureMode::Relaxed, |scope| scope.copy(&mut pinned, &source)));
+            }
+        });
+    });
+}
+
+#[test]
+fn a_graph_with_pinned_memory_is_refused_while_the_stream_captures() {
+    assert_ends(|| {
+        let context = host();
+        let stream = context.create_stream().unwrap();
+        let mut pinned = context.allocate_pinned::<u32>(1).unwrap();
+        let mut graph = context.create_graph().unwrap();
+        graph.add((), NodeWork::fill(&mut pinned, 1u32).unwrap()).unwrap();
+        let executable = graph.instantiate().unwrap();
+        let captured = stream.capture(CaptureMode::Relaxed, |scope| executable.launch(scope));
+        assert_eq!(captured.unwrap_err().status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+        executable.launch(&stream).unwrap();
+        assert_eq!(pinned.read(|slice| slice[0]).unwrap(), 1);
+    });
+}
+
+#[test]
+fn two_executables_are_given_each_other_s_graphs_as_children() {
+    assert_ends(|| {
+        let context = host();
+        let graphs = [0, 1].map(|_| {
+            let child = context.create_graph().unwrap();
+            let mut graph = context.create_graph().unwrap();
+            let node = graph.add((), NodeWork::child(&child)).unwrap();
+            (graph, node)
+        });
+        let executables = [0, 1].map(|own: usize| graphs[own].0.instantiate().unwrap());
+        std::thread::scope(|scope| {
+            for own in 0..2 {
+                let (graphs, executables) = (&graphs, &executables);
+                scope.spawn(move || {
+                    for _ in 0..20_000 {
+                        // Refused or not: the structure differs.
+                        let _ = executables[own].set_node(graphs[own].1, NodeWork::child(&graphs[1 - own].0));
+                    }
+                });
+            }
+        });
     });
 }

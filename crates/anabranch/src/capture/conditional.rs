@@ -31,6 +31,8 @@ impl Condition {
         if slice.is_empty() {
             return Err(Error::argument(Status::INVALID_VALUE, OPERATION, "the condition is empty"));
         }
+        // The graph is told of it later, when others may have borrowed it.
+        slice.allocation().kept_by_graph();
         Ok(Self { memory: slice.allocation().clone(), address: slice.device_pointer() })
     }
 }
