@@ -125,6 +125,9 @@ impl Stream {
         let handle = core.handle(operation)?;
         let state = core.capture();
         let (driver, context) = (core.context().driver(), core.context().handle());
+        let streams = state.as_ref().map(|state| state.streams()).unwrap_or_default();
+        let alone: Option<Vec<_>> = streams.iter().map(|stream| stream.change_part()).collect();
+        let _alone = alone.ok_or_else(|| core.refuse_capture(operation))?;
         // SAFETY: the stream is live while it is borrowed.
         let ended = unsafe { driver.stream_end_capture(context, handle) }.during(operation, || core.place());
         let over = !matches!(&ended, Err(error) if error.status() == Status::STREAM_CAPTURE_UNMATCHED);

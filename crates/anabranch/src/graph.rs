@@ -404,8 +404,8 @@ fn prepare(object: &GraphObject, state: &mut GraphState, work: &NodeWork<'_>, op
         )
         .at(object.place()));
     }
-    for (memory, access) in &work.memory {
-        object.keep_memory(state, memory, *access, operation)?;
+    for kept in &work.memory {
+        object.keep_memory(state, &kept.memory, kept.access, operation)?;
     }
     for kept in &work.kept {
         object.keep(state, kept.clone());

@@ -26,7 +26,7 @@ pub use scope::{ScopedStream, StreamScope};
 pub use slice::{BufferSlice, BufferSliceMut};
 
 pub(crate) use allocation::{Allocation, byte_size};
-pub(crate) use copy::{check_both, require_equal_lengths};
+pub(crate) use copy::{check_both, require_equal_lengths, stamp_both};
 pub(crate) use copy_3d::region_copy;
 pub(crate) use exclusion::{Exclusion, Sharing};
 pub(crate) use idle::{BlockKind, IdleMemory};

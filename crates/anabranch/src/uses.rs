@@ -196,7 +196,7 @@ impl<S: Stamping> Uses<S> {
 impl Uses {
     /// Orders a use on `stream` behind the uses before it.
     #[inline(always)]
-    pub(crate) fn order(&self, stream: &Arc<StreamCore>, access: Access, operation: &Operation) -> Result<()> {
+    pub(crate) fn order(&self, stream: &Arc<StreamCore>, access: Access, operation: &Operation<'_>) -> Result<()> {
         if self.stands(stream, access, operation.position) {
             return Ok(());
         }
@@ -217,7 +217,8 @@ impl Uses {
                 }
                 Ok(())
             })
-        })
+        })?;
+        stream.ordered()
     }
 
     /// The error of a use that does not come after the uses before it, where the user has to see to that.

@@ -31,6 +31,8 @@ impl Condition {
         if slice.is_empty() {
             return Err(Error::argument(Status::INVALID_VALUE, OPERATION, "the condition is empty"));
         }
+        // The graph is told of it later, when others may have borrowed it.
+        slice.allocation().kept_by_graph();
         Ok(Self { memory: slice.allocation().clone(), address: slice.device_pointer() })
     }
 }
@@ -207,7 +209,12 @@ impl CaptureScope<'_> {
     }
 
     /// Captures a launch that sets a conditional value. The memory is ordered already.
-    fn set_conditional(&self, handle: ConditionalHandle, condition: &Condition, operation: &Operation) -> Result<()> {
+    fn set_conditional(
+        &self,
+        handle: ConditionalHandle,
+        condition: &Condition,
+        operation: &Operation<'_>,
+    ) -> Result<()> {
         let core = self.core();
         let stream = core.handle(OPERATION)?;
         let kernel = setting_kernel(core.context(), handle, condition.address)?;

@@ -209,6 +209,22 @@ impl CaptureState {
         Ok(())
     }
 
+    /// As [`use_memory`](Self::use_memory), of memory that work uses which was captured already.
+    #[cold]
+    pub(crate) fn keep_memory(self: &Arc<Self>, memory: &Arc<Allocation>, stream: &Arc<StreamCore>, access: Access) {
+        // Nothing in the capture has used it before, or the stream would have been drawn in earlier; so there is nothing to
+        // be ordered behind, and nothing to be refused.
+        let _ = self.use_graph_memory(memory, stream, access, "capturing");
+        self.inner.lock().parts.add(memory, access);
+    }
+
+    /// The streams that take part, in an order that all captures have them in.
+    pub(crate) fn streams(&self) -> Vec<Arc<StreamShared>> {
+        let mut streams: Vec<_> = self.inner.lock().streams.iter().filter_map(Weak::upgrade).collect();
+        streams.sort_by_key(|stream| stream.key());
+        streams
+    }
+
     /// Orders a use of memory that the graph itself allocates.
     pub(crate) fn use_graph_memory(
         self: &Arc<Self>,
@@ -363,6 +379,9 @@ impl CaptureState {
             return;
         }
         let context = stream.context();
+        let streams = self.streams();
+        // Where others queue work in them for so long, the capture is given up all the same.
+        let _alone: Vec<_> = streams.iter().map(|stream| stream.change_part()).collect();
         // SAFETY: the stream is live: it is ended by the caller, after this.
         let ended = unsafe { context.driver().stream_end_capture(context.handle(), stream.raw()) };
         let finished = self.finish();

@@ -2,7 +2,7 @@
 
 use super::node::Node;
 use super::parts::GraphParts;
-use super::{Graph, GraphObject, NodeWork};
+use super::{Graph, GraphObject, GraphState, NodeWork};
 use crate::capture::unprohibited;
 use crate::context::{Context, ContextCore, other_context};
 use crate::drop_error;
@@ -11,8 +11,9 @@ use crate::memory::{Allocation, Sharing};
 use crate::reaper;
 use crate::stream::{Operation, Stream, StreamCore};
 use anabranch_hal::{Access, Detail, ExecutableGraphHandle, GraphUpdateResult, InstantiateFlags, Status};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +41,7 @@ pub(crate) struct ExecutableCore {
 /// What is under the lock, which all calls of the driver with the executable are made under.
 struct State {
     parts: GraphParts,
-    /// The memory that the host reaches too, in the order of addresses, so that locks are always taken in one order.
+    /// The memory that the host reaches too.
     host_visible: Vec<(Arc<Allocation>, Access)>,
     /// The stream of the last launch, which comes after all launches before it.
     last: Option<Arc<StreamCore>>,
@@ -49,11 +50,11 @@ struct State {
 impl State {
     fn take_over(&mut self, parts: &GraphParts) {
         self.parts.merge(parts);
-        self.sort_host_visible();
+        self.find_host_visible();
     }
 
     /// If a launch in the stream finds all memory as the stream itself left it: what keeps it so until the launch is queued.
-    fn standing(&self, stream: &Arc<StreamCore>, operation: &Operation) -> Option<Sharing> {
+    fn standing(&self, stream: &Arc<StreamCore>, operation: &Operation<'_>) -> Option<Sharing> {
         let mut memory = self.parts.memory();
         if memory.len() == 0 {
             return None;
@@ -63,7 +64,7 @@ impl State {
     }
 
     /// Orders a launch behind the earlier uses of all memory.
-    fn order(&self, stream: &Arc<StreamCore>, operation: &Operation) -> Result<()> {
+    fn order(&self, stream: &Arc<StreamCore>, operation: &Operation<'_>) -> Result<()> {
         if stream.context().is_order_strict() {
             self.parts.memory().try_for_each(|(memory, access)| memory.check_order(stream, access, operation.name))?;
         }
@@ -75,17 +76,14 @@ impl State {
     fn without_host(&self, queue: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut guards = SmallVec::<[_; 4]>::new();
         for (memory, access) in &self.host_visible {
-            let guard = memory.host_access().launching();
-            guard.require(*access)?;
-            guards.push(guard);
+            guards.push(memory.host_access().launching(*access)?);
         }
         queue()
     }
 
-    fn sort_host_visible(&mut self) {
+    fn find_host_visible(&mut self) {
         let visible = self.parts.memory().filter(|(memory, _)| memory.is_host_visible());
         self.host_visible = visible.map(|(memory, access)| (memory.clone(), access)).collect();
-        self.host_visible.sort_by_key(|(memory, _)| Arc::as_ptr(memory) as usize);
     }
 }
 
@@ -155,7 +153,7 @@ impl ExecutableGraph {
         parts.merge(&graph_state.parts);
         drop(graph_state);
         let mut state = State { parts, host_visible: Vec::new(), last: None };
-        state.sort_host_visible();
+        state.find_host_visible();
         let core = ExecutableCore {
             id: next_id(),
             context: context.clone(),
@@ -183,7 +181,12 @@ impl ExecutableGraph {
         let handle = core.handle(name)?;
         let operation = core.operation(name);
         let mut state = self.core.state.lock();
+        // Before the host is kept out, in the order of locks that whoever captures a use of the memory has too.
         let standing = state.standing(core, &operation);
+        if standing.is_none() && state.parts.memory().len() > 0 {
+            operation.exclude_others();
+        }
+        let is_launched = Cell::new(false);
         let queue = || {
             if standing.is_none() {
                 state.order(core, &operation)?;
@@ -191,17 +194,16 @@ impl ExecutableGraph {
             // SAFETY: the executable is live and locked and the stream is borrowed; what the nodes refer to is kept, and
             // was just ordered.
             unsafe { context.driver().executable_launch(context.handle(), self.core.handle, handle) }
-                .during(name, || core.place())
+                .during(name, || core.place())?;
+            is_launched.set(true);
+            // While the host is kept out, because it looks at the stamps.
+            core.queued(&operation, || state.parts.memory().for_each(|(memory, access)| memory.stamp(core, access)))
         };
-        if state.host_visible.is_empty() {
-            queue()?
-        } else {
-            state.without_host(queue)?
-        }
-        if !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, core)) {
+        let result = if state.host_visible.is_empty() { queue() } else { state.without_host(queue) };
+        if is_launched.get() && !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, core)) {
             state.last = Some(core.clone());
         }
-        core.queued(&operation, || state.parts.memory().for_each(|(memory, access)| memory.stamp(core, access)))
+        result
     }
 
     /// Makes resources ready in the order of `stream`, so that the next launch need not.
@@ -264,7 +266,7 @@ impl ExecutableGraph {
             return Err(other_context(operation, "work", self.core.source.place()));
         }
         if let Some(graph) =
-            work.memory.iter().find_map(|(memory, _)| memory.graph().filter(|&graph| !self.core.source.owns(graph)))
+            work.memory.iter().find_map(|kept| kept.memory.graph().filter(|&graph| !self.core.source.owns(graph)))
         {
             let message = format!("the memory belongs to graph {graph}");
             return Err(Error::argument(Status::INVALID_VALUE, operation, message).at(self.core.source.place()));
@@ -273,12 +275,11 @@ impl ExecutableGraph {
             return Err(super::own_child(operation));
         }
         let mut state = self.core.state.lock();
-        let source = self.core.source.lock();
+        let (source, child) = lock_both(&self.core.source, work.child.as_deref());
         let handle = self.core.source.node(&source, node, operation)?;
-        let child = work.child.as_ref().map(|child| child.lock());
         let mut parts = GraphParts::default();
-        for (memory, access) in &work.memory {
-            parts.add(memory, *access);
+        for kept in &work.memory {
+            parts.add(&kept.memory, kept.access);
         }
         for object in &work.kept {
             parts.keep(object.clone());
@@ -383,6 +384,21 @@ impl Drop for ExecutableCore {
                 None => drop((parts, source)),
             }
         });
+    }
+}
+
+/// Locks the graph that an executable was made from, and one that becomes a child in it, which is another. They are always
+/// locked in the same order, because another thread may do the same with the two the other way round.
+fn lock_both<'a>(
+    source: &'a GraphObject,
+    child: Option<&'a GraphObject>,
+) -> (MutexGuard<'a, GraphState>, Option<MutexGuard<'a, GraphState>>) {
+    match child {
+        Some(child) if child.number() < source.number() => {
+            let child = child.lock();
+            (source.lock(), Some(child))
+        }
+        child => (source.lock(), child.map(GraphObject::lock)),
     }
 }
 

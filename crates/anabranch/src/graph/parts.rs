@@ -16,14 +16,15 @@ pub(crate) struct GraphParts {
     known: BTreeSet<usize>,
 }
 
-/// A graph's share of a piece of memory: it keeps the memory, and host references out of it.
-struct KeptMemory {
-    memory: Arc<Allocation>,
-    access: Access,
+/// A graph's share of a piece of memory, or that of work for one: it keeps the memory, and host references out of it. It is
+/// made while the memory is borrowed for the work, because afterwards others may have borrowed it.
+pub(super) struct KeptMemory {
+    pub(super) memory: Arc<Allocation>,
+    pub(super) access: Access,
 }
 
 impl KeptMemory {
-    fn new(memory: &Arc<Allocation>, access: Access) -> Self {
+    pub(super) fn new(memory: &Arc<Allocation>, access: Access) -> Self {
         memory.kept_by_graph();
         if memory.is_host_visible() {
             memory.host_access().graph_keeps(access);

@@ -1,6 +1,7 @@
 //! What a node does, checked and with all that it refers to.
 
 use super::conditional_setter::setting_kernel;
+use super::parts::KeptMemory;
 use super::{Conditional, Graph, GraphObject};
 use crate::context::ContextCore;
 use crate::error::{Error, Result};
@@ -22,12 +23,13 @@ use std::sync::Arc;
 /// What a node does. It is made once, and then [added](Graph::add) to a graph, or [put](Graph::set_node) in place of what a
 /// node did, in a graph or in an [executable one](crate::ExecutableGraph::set_node).
 ///
-/// The graph keeps what the work refers to, buffers included, for as long as a launch of it can run. Nodes of one graph
+/// The graph keeps what the work refers to, buffers included, for as long as a launch of it can run, and the work does so until
+/// then: pinned and managed memory is kept from plain references from now on. Nodes of one graph
 /// that use the same memory are ordered by edges, which are the caller's to add: without one, which comes first is
 /// unspecified.
 pub struct NodeWork<'a> {
     pub(super) parameters: NodeParameters,
-    pub(super) memory: SmallVec<[(Arc<Allocation>, Access); 3]>,
+    pub(super) memory: SmallVec<[KeptMemory; 3]>,
     pub(super) kept: SmallVec<[Retained; 1]>,
     /// The graph that becomes a child.
     pub(super) child: Option<Arc<GraphObject>>,
@@ -52,7 +54,7 @@ impl NodeWork<'_> {
     }
 
     fn with_memory(mut self, memory: &Arc<Allocation>, access: Access) -> Self {
-        self.memory.push((memory.clone(), access));
+        self.memory.push(KeptMemory::new(memory, access));
         self
     }
 
@@ -88,7 +90,7 @@ impl NodeWork<'_> {
             })
         })?;
         let mut work = Self::new(NodeParameters::Kernel(parameters));
-        arguments.for_each_use(&mut |used| work.memory.push((used.memory, used.access)));
+        arguments.for_each_use(&mut |used| work.memory.push(KeptMemory::new(&used.memory, used.access)));
         work.kept.push(kernel.module_core().clone());
         work.context = Some(kernel.context().clone());
         Ok(work)

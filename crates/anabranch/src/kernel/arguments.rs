@@ -20,7 +20,7 @@ mod sealed {
 
     pub trait Sealed {
         /// Orders the memory behind its earlier uses, if the argument is memory.
-        fn order(&self, stream: &Stream, operation: &Operation) -> Result<()>;
+        fn order(&self, stream: &Stream, operation: &Operation<'_>) -> Result<()>;
 
         /// The allocation that the argument is in, if it is memory.
         fn memory_used(&self) -> Option<MemoryUse> {
@@ -53,7 +53,7 @@ pub trait KernelArgument: Sealed {
 pub struct Scalar<T>(pub T);
 
 impl<T: NoUninit> Sealed for Scalar<T> {
-    fn order(&self, _: &Stream, _: &Operation) -> Result<()> {
+    fn order(&self, _: &Stream, _: &Operation<'_>) -> Result<()> {
         Ok(())
     }
 }
@@ -71,7 +71,7 @@ macro_rules! scalar_arguments {
     ($($scalar:ty)*) => { $(
         impl Sealed for $scalar {
             #[inline(always)]
-            fn order(&self, _: &Stream, _: &Operation) -> Result<()> {
+            fn order(&self, _: &Stream, _: &Operation<'_>) -> Result<()> {
                 Ok(())
             }
         }
@@ -110,7 +110,7 @@ macro_rules! memory_arguments {
     ($(<$($lifetime:lifetime,)? $element:ident> $argument:ty, $access:ident;)*) => { $(
         impl<$($lifetime,)? $element: Pod> Sealed for $argument {
             #[inline(always)]
-            fn order(&self, stream: &Stream, operation: &Operation) -> Result<()> {
+            fn order(&self, stream: &Stream, operation: &Operation<'_>) -> Result<()> {
                 let memory = self.allocation();
                 memory.require_context(stream.core(), operation.name)?;
                 memory.order(stream.core(), Access::$access, operation)
@@ -158,7 +158,7 @@ memory_arguments! {
 pub trait KernelArguments: sealed_tuple::Sealed {
     /// Orders the memory among the arguments behind its earlier uses.
     #[doc(hidden)]
-    fn prepare(&self, stream: &Stream, operation: &Operation) -> Result<()>;
+    fn prepare(&self, stream: &Stream, operation: &Operation<'_>) -> Result<()>;
 
     /// Calls `visit` with each use of memory among the arguments.
     #[doc(hidden)]
@@ -176,7 +176,7 @@ mod sealed_tuple {
 impl sealed_tuple::Sealed for () {}
 
 impl KernelArguments for () {
-    fn prepare(&self, _: &Stream, _: &Operation) -> Result<()> {
+    fn prepare(&self, _: &Stream, _: &Operation<'_>) -> Result<()> {
         Ok(())
     }
 
@@ -193,7 +193,7 @@ macro_rules! argument_tuples {
 
         impl<$($name: KernelArgument),*> KernelArguments for ($($name,)*) {
             #[inline(always)]
-            fn prepare(&self, stream: &Stream, operation: &Operation) -> Result<()> {
+            fn prepare(&self, stream: &Stream, operation: &Operation<'_>) -> Result<()> {
                 $(self.$index.order(stream, operation)?;)*
                 Ok(())
             }

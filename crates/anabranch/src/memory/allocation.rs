@@ -98,7 +98,7 @@ impl Allocation {
             Some(capture) => capture.use_graph_memory(&allocation, stream, Access::Write, name)?,
             None => allocation.uses.order(stream, Access::Write, &operation)?,
         }
-        stream.queued(&operation, || allocation.stamp(stream, Access::Write))?;
+        stream.queued(&operation, || allocation.uses.stamp(stream, Access::Write))?;
         Ok(allocation)
     }
 
@@ -176,7 +176,7 @@ impl Allocation {
         self: &Arc<Self>,
         stream: &Arc<StreamCore>,
         access: Access,
-        operation: &Operation,
+        operation: &Operation<'_>,
     ) -> Result<()> {
         if stream.is_capturing() || self.state.load(Ordering::Relaxed) != 0 {
             return self.order_captured(stream, access, operation);
@@ -184,9 +184,13 @@ impl Allocation {
         self.uses.order(stream, access, operation)
     }
 
-    /// Stamps a use anew, that was ordered and queued, because a mark was put into the stream meanwhile.
-    pub(crate) fn stamp(&self, stream: &Arc<StreamCore>, access: Access) {
-        self.uses.stamp(stream, access);
+    /// Stamps a use anew, that was ordered and queued, because a mark was put into the stream meanwhile, or because the
+    /// stream was drawn into a capture after the memory was ordered.
+    pub(crate) fn stamp(self: &Arc<Self>, stream: &Arc<StreamCore>, access: Access) {
+        match stream.capture() {
+            Some(capture) if self.graph().is_none() => capture.keep_memory(self, stream, access),
+            _ => self.uses.stamp(stream, access),
+        }
     }
 
     /// What [`order`](Self::order) would answer in strict mode. It changes nothing: of several pieces of memory each is
@@ -208,7 +212,12 @@ impl Allocation {
 
     #[cold]
     #[inline(never)]
-    fn order_captured(self: &Arc<Self>, stream: &Arc<StreamCore>, access: Access, operation: &Operation) -> Result<()> {
+    fn order_captured(
+        self: &Arc<Self>,
+        stream: &Arc<StreamCore>,
+        access: Access,
+        operation: &Operation<'_>,
+    ) -> Result<()> {
         if self.is_kept() {
             operation.exclude_others();
         }
@@ -216,7 +225,7 @@ impl Allocation {
             // What a capture uses belongs to it until it ends: a use elsewhere is drawn in.
             let capture = self.captured_in.lock().upgrade();
             let drawn_in = match capture {
-                Some(capture) => capture.draw_in(stream, self.address, operation.name)?,
+                Some(capture) => operation.while_joining(|| capture.draw_in(stream, self.address, operation.name))?,
                 None => false,
             };
             if !drawn_in && self.graph().is_none() {
@@ -271,7 +280,7 @@ impl Allocation {
     /// Whether a use needs no order, because its stream alone has used the memory, and nothing else is to be looked at. The
     /// caller shares what is queued at the moment.
     #[inline]
-    pub(crate) fn stands(&self, stream: &Arc<StreamCore>, access: Access, operation: &Operation) -> bool {
+    pub(crate) fn stands(&self, stream: &Arc<StreamCore>, access: Access, operation: &Operation<'_>) -> bool {
         !stream.is_capturing() && !self.is_captured() && self.uses.stands(stream, access, operation.position)
     }
 

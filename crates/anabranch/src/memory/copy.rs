@@ -226,7 +226,7 @@ pub(crate) fn check_both(
 
 /// Stamps both ends of a copy.
 #[cold]
-pub(super) fn stamp_both(core: &Arc<StreamCore>, read: &Allocation, written: &Allocation) {
+pub(crate) fn stamp_both(core: &Arc<StreamCore>, read: &Arc<Allocation>, written: &Arc<Allocation>) {
     read.stamp(core, Access::Read);
     written.stamp(core, Access::Write);
 }

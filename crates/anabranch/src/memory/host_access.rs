@@ -6,19 +6,23 @@
 
 use crate::error::{Error, Result};
 use anabranch_hal::{Access, Status};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 /// Who reaches a piece of host-visible memory.
 #[derive(Default)]
 pub(crate) struct HostAccess {
     state: Mutex<State>,
+    /// No launch is being queued any more.
+    queued: Condvar,
 }
 
 #[derive(Default)]
-pub(crate) struct State {
+struct State {
     /// Graphs that keep the memory to read or write it.
     reading_graphs: usize,
     writing_graphs: usize,
+    /// Launches that are being queued.
+    launches: usize,
     /// Closures of the host that are running.
     readers: usize,
     writer: bool,
@@ -59,6 +63,9 @@ impl HostAccess {
     /// Keeps launches that conflict out until the guard is dropped.
     pub(crate) fn enter(&self, access: Access, operation: &'static str) -> Result<HostGuard<'_>> {
         let mut state = self.state.lock();
+        while state.launches > 0 {
+            self.queued.wait(&mut state);
+        }
         if state.writer || (access == Access::Write && state.readers > 0) {
             return Err(Error::argument(Status::ILLEGAL_STATE, operation, "the host is using the memory already"));
         }
@@ -69,16 +76,11 @@ impl HostAccess {
         Ok(HostGuard { access: self, kind: access })
     }
 
-    /// Keeps the host out while a launch is being queued.
-    pub(crate) fn launching(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-}
-
-impl State {
-    /// That the host does not use the memory in a way that conflicts with a graph's.
-    pub(crate) fn require(&self, access: Access) -> Result<()> {
-        if self.writer || (access == Access::Write && self.readers > 0) {
+    /// Keeps the host out while a launch is being queued that uses the memory so, or refuses the launch because the host uses
+    /// the memory. It is no lock that is held: where the launch is drawn into a capture, that keeps the memory too.
+    pub(crate) fn launching(&self, access: Access) -> Result<LaunchGuard<'_>> {
+        let mut state = self.state.lock();
+        if state.writer || (access == Access::Write && state.readers > 0) {
             return Err(Error::argument(
                 Status::ILLEGAL_STATE,
                 "launching a graph",
@@ -86,7 +88,21 @@ impl State {
             )
             .with_hint("launch after the closure that reads or writes the memory has returned"));
         }
-        Ok(())
+        state.launches += 1;
+        Ok(LaunchGuard(self))
+    }
+}
+
+/// A launch's share of the memory, for as long as it is being queued.
+pub(crate) struct LaunchGuard<'a>(&'a HostAccess);
+
+impl Drop for LaunchGuard<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.launches -= 1;
+        if state.launches == 0 {
+            self.0.queued.notify_all();
+        }
     }
 }
 

@@ -137,10 +137,9 @@ impl Stream {
     /// Calls `queue`, which queues work that must not be captured, unless the stream captures. No capture begins meanwhile,
     /// and none draws the stream in.
     pub(crate) fn uncaptured<R>(&self, operation: &'static str, queue: impl FnOnce() -> Result<R>) -> Result<R> {
-        self.core().shared().uncaptured(|| {
-            self.refuse_while_capturing(operation)?;
-            queue()
-        })
+        let _queueing = self.core().shared().queueing();
+        self.refuse_while_capturing(operation)?;
+        queue()
     }
 
     /// Refuses an operation that waits for the stream's work, or would let captured work keep what is only borrowed. It

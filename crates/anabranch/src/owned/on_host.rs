@@ -3,8 +3,8 @@
 //! A driver that is asked for such a copy makes the caller wait for it, which a task must not.
 
 use crate::error::Result;
-use crate::memory::{BufferSlice, BufferSliceMut, check_both};
-use crate::stream::{Operation, Stream};
+use crate::memory::{BufferSlice, BufferSliceMut, check_both, stamp_both};
+use crate::stream::Stream;
 use anabranch_hal::Access;
 use bytemuck::Pod;
 
@@ -31,13 +31,11 @@ pub(crate) fn copy<T: Pod>(stream: &Stream, to: BufferSliceMut<'_, T>, from: Buf
     }
     let operation = core.operation("copying");
     check_both(core, read, written, operation.name)?;
+    read.order(core, Access::Read, &operation)?;
     written.order(core, Access::Write, &operation)?;
     // SAFETY: the memory is freed behind its uses, of which this is one; both are of one length.
-    unsafe { queue(stream, &operation, to.device_pointer().0 as usize as *mut u8, from) }?;
-    core.queued(&operation, || {
-        written.stamp(core, Access::Write);
-        read.stamp(core, Access::Read);
-    })
+    unsafe { queue(stream, to.device_pointer().0 as usize as *mut u8, &from) }?;
+    core.queued(&operation, || stamp_both(core, read, written))
 }
 
 /// Copies pinned memory to host memory in stream order.
@@ -48,16 +46,18 @@ pub(crate) fn copy<T: Pod>(stream: &Stream, to: BufferSliceMut<'_, T>, from: Buf
 pub(super) unsafe fn copy_from<T: Pod>(stream: &Stream, to: *mut u8, from: BufferSlice<'_, T>) -> Result<()> {
     let core = stream.core();
     from.allocation().require_context(core, "copying")?;
-    let operation = core.operation("copying");
-    // SAFETY: the caller's word.
-    unsafe { queue(stream, &operation, to, from) }?;
-    core.queued(&operation, || from.allocation().stamp(core, Access::Read))
+    let (operation, memory) = (core.operation("copying"), from.allocation());
+    memory.order(core, Access::Read, &operation)?;
+    // SAFETY: the caller's word; the source was just ordered.
+    unsafe { queue(stream, to, &from) }?;
+    core.queued(&operation, || memory.stamp(core, Access::Read))
 }
 
+/// Queues the copy.
+///
 /// # Safety
-/// As [`copy_from`].
-unsafe fn queue<T: Pod>(stream: &Stream, operation: &Operation, to: *mut u8, from: BufferSlice<'_, T>) -> Result<()> {
-    from.allocation().order(stream.core(), Access::Read, operation)?;
+/// As for [`copy_from`], and the source is ordered as read by work of the stream that is being queued.
+unsafe fn queue<T: Pod>(stream: &Stream, to: *mut u8, from: &BufferSlice<'_, T>) -> Result<()> {
     let bytes = from.byte_len();
     let (to, from) = (Address(to), Address(from.device_pointer().0 as usize as *mut u8));
     stream.launch_host_func(move || {

@@ -175,8 +175,8 @@ impl StreamCore {
 
     /// Begins an operation, before any memory that it uses is looked at.
     #[inline(always)]
-    pub(crate) fn operation(&self, name: &'static str) -> Operation {
-        Operation::new(name, self.shared.position())
+    pub(crate) fn operation(&self, name: &'static str) -> Operation<'_> {
+        Operation::new(name, &self.shared)
     }
 
     /// The library has made the stream wait for others.
@@ -212,45 +212,43 @@ impl StreamCore {
 
     /// Makes the stream the origin of a capture by `begin`, a call of the driver.
     pub(crate) fn begin_capture(&self, capture: &Arc<CaptureState>, begin: impl FnOnce() -> Result<()>) -> Result<()> {
-        let mut tail = self.tail.lock();
-        // One that another thread is ending may be over for the driver already, which would let a new one begin here while
-        // the old is still the one that is known.
-        if self.is_capturing() {
-            return Err(Error::driver("beginning a capture", Status::ILLEGAL_STATE.into()).at(self.place()));
-        }
-        self.enter_capture(&mut tail, capture, begin)
+        self.enter_capture(capture, || {
+            // One that another thread is ending may be over for the driver already, which would let a new one begin here
+            // while the old is still the one that is known.
+            if self.is_capturing() {
+                return Err(Error::driver("beginning a capture", Status::ILLEGAL_STATE.into()).at(self.place()));
+            }
+            begin()
+        })
     }
 
     /// Makes the stream take part in a capture by `enter`, a call of the driver. Others then wait for the work before.
     #[cold]
     pub(crate) fn join_capture(&self, capture: &Arc<CaptureState>, enter: impl FnOnce() -> Result<()>) -> Result<()> {
-        self.enter_capture(&mut self.tail.lock(), capture, enter)
+        self.enter_capture(capture, enter)
     }
 
-    fn enter_capture(
-        &self,
-        tail: &mut Tail,
-        capture: &Arc<CaptureState>,
-        enter: impl FnOnce() -> Result<()>,
-    ) -> Result<()> {
-        let Tail::Live { event } = tail else { return Ok(()) };
+    fn enter_capture(&self, capture: &Arc<CaptureState>, enter: impl FnOnce() -> Result<()>) -> Result<()> {
+        // Before the tail is locked, which work that is being queued in other streams may need.
+        let _alone = self.shared.change_part().ok_or_else(|| self.refuse_capture("taking part in a capture"))?;
+        let mut tail = self.tail.lock();
+        let Tail::Live { event } = &mut *tail else { return Ok(()) };
         if !self.is_capturing() {
             self.record_into(event)?;
         }
         self.shared.capture().begins();
-        let entered = self.shared.captured(|| {
-            self.completion.between_marks(enter)?;
-            capture.admit(self);
-            Ok(())
-        });
-        entered.unwrap_or_else(|| Err(self.refuse_capture()))
+        self.completion.between_marks(enter)?;
+        capture.admit(self);
+        Ok(())
     }
 
     #[cold]
-    fn refuse_capture(&self) -> Error {
-        let message = "work that borrows host memory is being queued in the stream";
-        Error::argument(Status::ILLEGAL_STATE, "taking part in a capture", message)
-            .with_hint("capture the stream when scopes and transfers of other threads have left it")
+    pub(crate) fn refuse_capture(&self, operation: &'static str) -> Error {
+        let message = "another thread is queueing work in a stream of the capture, and does not come to an end";
+        Error::argument(Status::ILLEGAL_STATE, operation, message)
+            .with_hint(
+                "let one thread at a time use the streams of a capture, and none copy from or to plain memory there",
+            )
             .at(self.place())
     }
 
@@ -277,17 +275,30 @@ impl StreamCore {
         Ok(())
     }
 
-    /// Called after work that uses tracked memory was queued. `stamp` stamps all of that memory with the position that is
-    /// found now ([`Allocation::stamp`](crate::memory::Allocation::stamp)), because a mark was put meanwhile.
+    /// Called after work that uses tracked memory was queued. `stamp` stamps all of that memory anew
+    /// ([`Allocation::stamp`](crate::memory::Allocation::stamp)), with the position that is found now, because a mark was
+    /// put meanwhile, or as used in a capture.
     #[inline(always)]
-    pub(crate) fn queued(&self, operation: &Operation, stamp: impl FnOnce()) -> Result<()> {
-        if self.is_capturing() && self.shared.capture().is_pending() {
-            self.settle_captured();
+    pub(crate) fn queued(&self, operation: &Operation<'_>, stamp: impl FnOnce()) -> Result<()> {
+        if self.is_capturing() {
+            if !operation.was_captured {
+                // One piece of memory has drawn the stream in, and those before it were not known to be captured.
+                stamp();
+            }
+            if self.shared.capture().is_pending() {
+                self.settle_captured();
+            }
             return Ok(());
         }
         if self.shared.position() != operation.position {
             stamp();
         }
+        if self.thread.is_some() { self.record_tail_now() } else { Ok(()) }
+    }
+
+    /// Called when a use of memory stands for the uses that it comes after, but nothing is queued yet. If that is refused,
+    /// others who wait for the use still come after those.
+    pub(crate) fn ordered(&self) -> Result<()> {
         if self.thread.is_some() && !self.is_capturing() { self.record_tail_now() } else { Ok(()) }
     }
 

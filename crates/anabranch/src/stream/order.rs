@@ -4,7 +4,7 @@ use super::Stream;
 use crate::error::{Result, ResultExt};
 use crate::event::Event;
 use crate::trace;
-use anabranch_hal::{EventFlags, EventRecordFlags, EventWaitFlags};
+use anabranch_hal::{EventFlags, EventRecordFlags, EventWaitFlags, Status};
 
 mod sealed {
     pub trait Sealed {}
@@ -81,11 +81,27 @@ impl Stream {
             known.recorded(&self.core, number);
         }
         // Before another thread can make its stream wait for the event, which draws that in.
-        if self.core.is_capturing() || event.is_captured() || external {
+        let is_captured = match outside {
+            Some(_) if shared.capture().outside() != outside => self.was_captured(event),
+            _ => self.core.is_capturing(),
+        };
+        if is_captured || event.is_captured() || external {
             self.note_record(event, flags);
         }
         drop(known);
         Ok(())
+    }
+
+    /// Whether the record of an event was captured, where a capture began in the stream at the same time.
+    #[cold]
+    #[inline(never)]
+    fn was_captured(&self, event: &Event) -> bool {
+        // The stream is known to take part, or not to, after this.
+        drop(self.core.shared().queueing());
+        let context = self.core.context();
+        // SAFETY: the event is live while it is borrowed.
+        let asked = unsafe { context.driver().event_query(context.handle(), event.as_raw()) };
+        self.core.is_capturing() && matches!(asked, Err(failure) if failure.status == Status::CAPTURED_EVENT)
     }
 
     /// What a capture has to know of a record, or an event that was recorded in one before.
@@ -148,6 +164,8 @@ impl Stream {
             unsafe { context.driver().stream_wait_event(context.handle(), handle, event.as_raw(), flags) }
                 .during(operation, || self.core.place())
         };
+        // Locked first: the event may be recorded by another thread meanwhile, and in a capture, which then draws this
+        // stream in.
         let known = event.known();
         if event.is_captured() || flags.contains(EventWaitFlags::EXTERNAL) {
             self.wait_in_capture(event, flags, wait)

@@ -21,10 +21,11 @@ use crate::capture::CaptureSlot;
 use crate::clock::Clock;
 use crate::memory::Exclusion;
 use crate::sync::AtomicU64 as ModelledU64;
-use parking_lot::{Mutex, ReentrantMutex};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The count of marks in a stream.
 pub(crate) struct Position(ModelledU64);
@@ -48,17 +49,25 @@ impl Position {
 }
 
 /// An operation that is about to be queued.
-pub struct Operation {
+pub struct Operation<'a> {
     pub(crate) name: &'static str,
     /// The stream's position before any memory of it was looked at.
     pub(crate) position: u64,
+    /// Whether the stream took part in a capture when the operation began.
+    pub(crate) was_captured: bool,
+    shared: &'a StreamShared,
+    /// Keeps the stream from beginning or ceasing to take part in a capture.
+    queueing: Cell<Option<Queueing<'a>>>,
     /// Had by an operation that uses memory which a graph keeps.
     exclusion: OnceCell<Exclusion>,
 }
 
-impl Operation {
-    pub(super) fn new(name: &'static str, position: u64) -> Self {
-        Self { name, position, exclusion: OnceCell::new() }
+impl<'a> Operation<'a> {
+    #[inline(always)]
+    pub(super) fn new(name: &'static str, shared: &'a StreamShared) -> Self {
+        let queueing = Cell::new(Some(shared.queueing()));
+        let (position, was_captured) = (shared.position(), shared.capture().is_active());
+        Self { name, position, was_captured, shared, queueing, exclusion: OnceCell::new() }
     }
 
     /// Keeps launches of graphs, and others that use memory which graphs keep, out until this is dropped.
@@ -66,7 +75,24 @@ impl Operation {
     pub(crate) fn exclude_others(&self) {
         self.exclusion.get_or_init(Exclusion::of_all);
     }
+
+    /// Calls `join`, which may make the stream take part in a capture. What was looked at before is looked at again when
+    /// the operation is queued.
+    #[cold]
+    pub(crate) fn while_joining<R>(&self, join: impl FnOnce() -> R) -> R {
+        drop(self.queueing.take());
+        let result = join();
+        self.queueing.set(Some(self.shared.queueing()));
+        result
+    }
 }
+
+/// Held while work is queued in a stream, which meanwhile neither begins nor ceases to take part in a capture: what is
+/// captured is known to be, and what is not is ordered behind other work, and neither turns into the other.
+pub(crate) type Queueing<'a> = RwLockReadGuard<'a, ()>;
+
+/// How long a capture waits for work that is being queued in its streams by others, who may wait themselves.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub(crate) struct StreamShared {
@@ -82,8 +108,8 @@ pub(crate) struct StreamShared {
     inserted: AtomicU64,
     clock: Mutex<Clock>,
     capture: CaptureSlot,
-    /// Held, with `true` in it, by a thread that queues work which must not be captured.
-    uncaptured: ReentrantMutex<Cell<bool>>,
+    /// Held shared while work is queued in the stream, and alone while it begins or ceases to take part in a capture.
+    taking_part: RwLock<()>,
 }
 
 /// How many streams a stream remembers to have followed. A program that makes a stream for each task would else remember
@@ -102,7 +128,7 @@ impl StreamShared {
             inserted: AtomicU64::new(0),
             clock: Mutex::default(),
             capture: CaptureSlot::default(),
-            uncaptured: ReentrantMutex::default(),
+            taking_part: RwLock::default(),
         })
     }
 
@@ -115,24 +141,17 @@ impl StreamShared {
         &self.capture
     }
 
-    /// Calls `queue` while the stream cannot begin to take part in a capture.
-    pub(crate) fn uncaptured<R>(&self, queue: impl FnOnce() -> R) -> R {
-        struct PutBack<'a>(&'a Cell<bool>, bool);
-        impl Drop for PutBack<'_> {
-            fn drop(&mut self) {
-                self.0.set(self.1);
-            }
-        }
-        let held = self.uncaptured.lock();
-        let _put_back = PutBack(&held, held.replace(true));
-        queue()
+    /// Work is being queued in the stream until this is dropped.
+    #[inline(always)]
+    pub(crate) fn queueing(&self) -> Queueing<'_> {
+        // An operation may be made of others, which are not to wait for a capture that waits for it.
+        self.taking_part.read_recursive()
     }
 
-    /// Calls `enter`, a call of the driver that lets the stream take part in a capture. `None`: some thread, this one or
-    /// another, is queueing work that must not be captured. It is not waited for, because it may wait itself.
-    pub(crate) fn captured<R>(&self, enter: impl FnOnce() -> R) -> Option<R> {
-        let held = self.uncaptured.try_lock()?;
-        (!held.get()).then(enter)
+    /// Held while the stream begins or ceases to take part in a capture. `None`: work is being queued in it for so long that
+    /// whoever does it may be waiting.
+    pub(crate) fn change_part(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        self.taking_part.try_write_for(PATIENCE)
     }
 
     #[inline(always)]

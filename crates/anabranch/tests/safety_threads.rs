@@ -1,0 +1,270 @@
+//! What several threads, or one in the middle of something, must not be able to bring about with safe code.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod common;
+
+use anabranch::{
+    CaptureMode, Context, DependencyUpdate, DualModule, HostFunction, Kernel, LaunchConfig, NodeWork, Status, Stream,
+    flush_deferred_drops,
+};
+use common::{checked_host, hold, host};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// A kernel of one parameter for memory.
+fn kernel(context: &Context) -> Kernel {
+    let function = HostFunction::new("kernel", &[8], |_, _| ());
+    DualModule::new().host_function(function).load(context).unwrap().kernel("kernel").unwrap()
+}
+
+/// Whether the stream has come so far after it was asked often.
+fn comes_to_its_end(stream: &Stream) -> bool {
+    (0..20_000).any(|_| {
+        std::thread::yield_now();
+        stream.query().unwrap()
+    })
+}
+
+#[test]
+fn safety_25_a_writer_waits_for_readers_behind_refused_work_on_another_thread_s_default_stream() {
+    let context = host();
+    let (reader, writer) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let mut memory = reader.upload(&[1u32]).unwrap();
+    let mut read = reader.allocate_zeroed::<u32>(1).unwrap();
+    let kernel = kernel(&context);
+    let gate = hold(&context, &reader);
+    reader.copy(&mut read, &memory).unwrap();
+    // It comes after the reader, and would be what others wait for.
+    let own = context.per_thread_stream().unwrap();
+    own.launch_checked(&kernel, &LaunchConfig::new(1, 1_000_000), (&mut memory,)).unwrap_err();
+    std::thread::scope(|scope| {
+        scope.spawn(|| writer.fill(&mut memory, 9u32).unwrap());
+    });
+    assert!(!comes_to_its_end(&writer), "it writes what is yet to be read");
+    gate.set(1);
+    assert_eq!(reader.download(&read).unwrap(), [1]);
+}
+
+/// Whether the library knows that the stream captures: then it knows its nodes.
+fn is_known_to_capture(stream: &Stream) -> bool {
+    let Ok(info) = stream.capture_info() else { return false };
+    let Some(&(node, _)) = info.dependencies.first() else { return false };
+    stream.update_capture_dependencies(node, DependencyUpdate::Add).is_ok()
+}
+
+#[test]
+fn safety_7_a_stream_drawn_in_by_an_event_that_another_thread_records_is_known_to_capture() {
+    let context = host();
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let event = context.create_event().unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..20_000 {
+                let captured = stream.capture(CaptureMode::Relaxed, |scope| {
+                    scope.launch_repeatable_host_func(|| {})?;
+                    scope.record(&event)?;
+                    (0..3).for_each(|_| std::thread::yield_now());
+                    Ok(())
+                });
+                drop(captured);
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        while !over.load(Ordering::Relaxed) {
+            if other.wait_event(&event).is_ok() && other.is_capturing().unwrap() {
+                // The capture may have ended meanwhile.
+                assert!(is_known_to_capture(&other) || !other.is_capturing().unwrap());
+                while other.is_capturing().unwrap() {
+                    std::thread::yield_now();
+                }
+            }
+        }
+    });
+}
+
+/// Fails where `body` does not end.
+fn assert_ends(body: impl FnOnce() + Send + 'static) {
+    let (over, wait) = channel();
+    let thread = std::thread::spawn(move || {
+        body();
+        over.send(()).unwrap();
+    });
+    match wait.recv_timeout(Duration::from_secs(60)) {
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => thread.join().unwrap(),
+        Err(RecvTimeoutError::Timeout) => panic!("it hangs"),
+    }
+}
+
+#[test]
+fn safety_23_work_for_a_graph_keeps_plain_references_out() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let mut pinned = context.allocate_pinned::<u32>(1).unwrap();
+    let work = NodeWork::fill(&mut pinned, 7u32).unwrap();
+    assert_eq!(pinned.as_slice().unwrap_err().status(), Status::ILLEGAL_STATE);
+    assert_eq!(pinned.as_mut_slice().unwrap_err().status(), Status::ILLEGAL_STATE);
+    drop(work);
+    assert_eq!(pinned.as_slice().unwrap(), [0]);
+    let work = NodeWork::fill(&mut pinned, 7u32).unwrap();
+    let mut graph = context.create_graph().unwrap();
+    graph.add((), work).unwrap();
+    assert_eq!(pinned.as_slice().unwrap_err().status(), Status::ILLEGAL_STATE);
+    graph.instantiate().unwrap().launch(&stream).unwrap();
+    assert_eq!(pinned.read(|slice| slice[0]).unwrap(), 7);
+}
+
+#[test]
+fn two_pinned_buffers_that_a_graph_keeps_are_copied_by_a_task() {
+    assert_ends(|| {
+        let context = host();
+        let stream = context.create_stream().unwrap();
+        let mut one = context.allocate_pinned::<u32>(1).unwrap();
+        let mut two = context.allocate_pinned::<u32>(1).unwrap();
+        two.as_mut_slice().unwrap()[0] = 3;
+        let mut graph = context.create_graph().unwrap();
+        graph.add((), NodeWork::copy(&mut one, &two).unwrap()).unwrap();
+        let (one, _two) = futures::executor::block_on(stream.copy_async(one, two)).unwrap();
+        assert_eq!(one.read(|slice| slice[0]).unwrap(), 3);
+    });
+}
+
+#[test]
+fn launches_and_captures_that_use_the_same_pinned_memory_do_not_wait_for_each_other() {
+    assert_ends(|| {
+        let context = host();
+        let stream = context.create_stream().unwrap();
+        let mut pinned = context.allocate_pinned::<u32>(1).unwrap();
+        let source = stream.upload(&[5u32]).unwrap();
+        let executables: Vec<_> = (0..2u32)
+            .map(|value| {
+                let mut graph = context.create_graph().unwrap();
+                graph.add((), NodeWork::fill(&mut pinned, value).unwrap()).unwrap();
+                graph.instantiate().unwrap()
+            })
+            .collect();
+        std::thread::scope(|scope| {
+            for executable in &executables {
+                scope.spawn(|| {
+                    let stream = context.create_stream().unwrap();
+                    for round in 0..10_000 {
+                        // Refused where a capture uses the memory at the moment.
+                        let _ = executable.launch(&stream);
+                        if round % 512 == 0 {
+                            let _ = stream.synchronize();
+                        }
+                    }
+                });
+            }
+            for _ in 0..100 {
+                // Spoiled where a launch is drawn in.
+                drop(stream.capture(CaptureMode::Relaxed, |scope| scope.copy(&mut pinned, &source)));
+            }
+        });
+    });
+}
+
+#[test]
+fn a_graph_with_pinned_memory_is_refused_while_the_stream_captures() {
+    assert_ends(|| {
+        let context = host();
+        let stream = context.create_stream().unwrap();
+        let mut pinned = context.allocate_pinned::<u32>(1).unwrap();
+        let mut graph = context.create_graph().unwrap();
+        graph.add((), NodeWork::fill(&mut pinned, 1u32).unwrap()).unwrap();
+        let executable = graph.instantiate().unwrap();
+        let captured = stream.capture(CaptureMode::Relaxed, |scope| executable.launch(scope));
+        assert_eq!(captured.unwrap_err().status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+        executable.launch(&stream).unwrap();
+        assert_eq!(pinned.read(|slice| slice[0]).unwrap(), 1);
+    });
+}
+
+#[test]
+fn two_executables_are_given_each_other_s_graphs_as_children() {
+    assert_ends(|| {
+        let context = host();
+        let graphs = [0, 1].map(|_| {
+            let child = context.create_graph().unwrap();
+            let mut graph = context.create_graph().unwrap();
+            let node = graph.add((), NodeWork::child(&child)).unwrap();
+            (graph, node)
+        });
+        let executables = [0, 1].map(|own: usize| graphs[own].0.instantiate().unwrap());
+        std::thread::scope(|scope| {
+            for own in 0..2 {
+                let (graphs, executables) = (&graphs, &executables);
+                scope.spawn(move || {
+                    for _ in 0..20_000 {
+                        // Refused or not: the structure differs.
+                        let _ = executables[own].set_node(graphs[own].1, NodeWork::child(&graphs[1 - own].0));
+                    }
+                });
+            }
+        });
+    });
+}
+
+/// One thread captures on a stream again and again, while another uses it. Whatever falls into a capture is kept by its graph,
+/// and what does not is ordered.
+#[test]
+fn safety_7_what_another_thread_queues_in_a_stream_that_captures_is_kept_or_not_captured() {
+    let context = checked_host();
+    let (stream, run) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                if let Ok(mut buffer) = stream.allocate_zeroed::<u32>(64) {
+                    for _ in 0..4 {
+                        let _ = stream.fill(&mut buffer, 7u32);
+                    }
+                }
+            }
+        });
+        let capture = || -> anabranch::Result<()> {
+            let graph = stream.capture(CaptureMode::Relaxed, |_| {
+                std::thread::yield_now();
+                Ok(())
+            })?;
+            graph.instantiate()?.launch(&run)
+        };
+        for _ in 0..2000 {
+            // The stream may capture already, or memory of the graph be allocated still.
+            let _ = capture();
+            let synchronized = run.synchronize();
+            over.store(synchronized.is_err(), Ordering::Relaxed);
+            synchronized.unwrap();
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    stream.synchronize().unwrap();
+}
+
+/// The destination draws the stream in, after the source was looked at.
+#[test]
+fn safety_7_all_memory_of_work_that_is_drawn_into_a_capture_is_kept() {
+    let context = checked_host();
+    let (origin, side) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let source = context.allocate_pinned::<u32>(4).unwrap();
+    let mut source_on_device = side.upload(&[1u32, 2, 3, 4]).unwrap();
+    side.copy(&mut source_on_device, &source).unwrap();
+    let mut destination = origin.upload(&[9u32; 4]).unwrap();
+    origin.synchronize().unwrap();
+    side.synchronize().unwrap();
+    let graph = origin
+        .capture(CaptureMode::Global, |scope| {
+            scope.fill(&mut destination, 8u32)?;
+            side.copy(&mut destination, &source_on_device)?;
+            scope.wait(&side)
+        })
+        .unwrap();
+    drop((source, source_on_device));
+    flush_deferred_drops();
+    // What is freed would be had by somebody else.
+    let _others = [side.upload(&[5u32; 4]).unwrap(), side.upload(&[6u32; 4]).unwrap()];
+    graph.instantiate().unwrap().launch(&origin).unwrap();
+    assert_eq!(origin.download(&destination).unwrap(), [0; 4]);
+}
