@@ -29,6 +29,8 @@ pub struct Event {
     captured: CapturedIn,
     awaited: RecordSlot,
     known: Mutex<KnownRecord>,
+    /// Whether it is noted that the known record is complete. Changed while that is locked.
+    is_noted: AtomicBool,
     /// Whether others than this library can record the event: another process, or launches of a graph. Nothing is known of
     /// it then.
     shared: AtomicBool,
@@ -178,6 +180,7 @@ impl Event {
             captured: CapturedIn::default(),
             awaited: RecordSlot::default(),
             known: Mutex::default(),
+            is_noted: AtomicBool::new(false),
             shared: AtomicBool::new(false),
         }
     }
@@ -200,15 +203,24 @@ impl Event {
         if host_work::is_inside() {
             return self.raw.query();
         }
-        let known = self.known.lock();
         let complete = self.raw.query()?;
-        if complete
-            && !self.is_shared()
-            && let Some(stream) = &known.stream
-        {
-            stream.completed(known.number);
+        if complete && !self.is_noted.load(Ordering::Relaxed) {
+            self.note_completion()?;
         }
         Ok(complete)
+    }
+
+    /// The record that is known may be a later one than was asked for, so the driver is asked again.
+    #[cold]
+    fn note_completion(&self) -> Result<()> {
+        let known = self.known.lock();
+        if self.raw.query()? {
+            if let Some(stream) = known.stream.as_ref().filter(|_| !self.is_shared()) {
+                stream.completed(known.number);
+            }
+            self.is_noted.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Blocks until the work captured last is complete. With [`EventFlags::BLOCKING_SYNC`] the thread sleeps.
@@ -283,6 +295,14 @@ impl Event {
 
     pub(crate) fn raw(&self) -> &Arc<RawEvent> {
         &self.raw
+    }
+
+    /// What is known of the last record, for who is about to replace it. Not to be asked for inside of host functions.
+    #[inline(always)]
+    pub(crate) fn known_anew(&self) -> MutexGuard<'_, KnownRecord> {
+        let known = self.known.lock();
+        self.is_noted.store(false, Ordering::Relaxed);
+        known
     }
 
     /// What is known of the last record. Not to be asked for inside of host functions.

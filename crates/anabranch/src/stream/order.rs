@@ -67,7 +67,7 @@ impl Stream {
         let handle = self.core.handle(operation)?;
         let external = flags.contains(EventRecordFlags::EXTERNAL);
         let shared = self.core.shared();
-        let mut known = event.known();
+        let mut known = event.known_anew();
         if !external {
             event.awaited().part()?;
         }
