@@ -17,7 +17,7 @@ of_the_process=(--skip ten_million_entries_in_one_stream_stay_small --skip idle_
 # The tests of the library that put the host device's threads and memory to work.
 library=(--test model --test order --test order_model --test scope --test host_functions --test safety
     --test safety_graphs --test capture --test graph --test conditions --test completion --test owned
-    --test checked_launches)
+    --test checked_launches --test safety_threads)
 
 if wanted address; then
     export RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR="$target_directory/address"

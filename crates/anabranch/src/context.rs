@@ -11,8 +11,10 @@ use crate::reaper;
 use crate::staging::StagingCache;
 use crate::stream::{Reached, Stream, StreamCore};
 use crate::trace;
-use anabranch_hal::{ContextFlags, ContextHandle, Driver, EventFlags, FunctionHandle, MemoryInfo, Status, StreamFlags};
-use parking_lot::Mutex;
+use anabranch_hal::{
+    BackendKind, ContextFlags, ContextHandle, Driver, EventFlags, FunctionHandle, MemoryInfo, Status, StreamFlags,
+};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -36,6 +38,8 @@ pub(crate) struct ContextCore {
     completion: ContextCompletion,
     staging: StagingCache,
     idle_memory: IdleMemory,
+    /// Held shared while work is queued that the host has to bring to its end, and alone while memory is freed.
+    host_bound: RwLock<()>,
     conditional_setter: ConditionalSetter,
     strict_order: AtomicBool,
     orders_inserted: AtomicU64,
@@ -71,6 +75,7 @@ impl Context {
             completion: ContextCompletion::default(),
             staging: StagingCache::default(),
             idle_memory: IdleMemory::default(),
+            host_bound: RwLock::default(),
             conditional_setter: ConditionalSetter::default(),
             strict_order: AtomicBool::new(false),
             orders_inserted: AtomicU64::new(0),
@@ -271,6 +276,19 @@ impl ContextCore {
     #[inline(always)]
     pub(crate) fn handle(&self) -> ContextHandle {
         self.handle
+    }
+
+    /// Held while work is queued that waits for the host, so that nobody begins to wait for the whole context meanwhile, with
+    /// a lock of the driver's that the host needs. The host device has no such lock.
+    #[inline]
+    pub(crate) fn queue_host_bound(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        let needless = self.device.backend() == BackendKind::Host || reaper::is_here();
+        if needless { None } else { Some(self.host_bound.read_recursive()) }
+    }
+
+    /// Held while the context is idle and memory is freed. `None`: it is not idle.
+    pub(crate) fn keep_idle(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        self.host_bound.try_write().filter(|_| self.is_idle())
     }
 
     pub(crate) fn idle_memory(&self) -> &IdleMemory {

@@ -43,9 +43,31 @@ impl Job {
             return false;
         }
         self.after_work = None;
-        // A driver may hold a lock while it blocks, and so hold up other threads, even the one that is to end the
-        // waiting. So the action waits for a moment when there is nothing to wait for.
-        self.blocks_in.as_ref().is_none_or(|context| context.is_idle())
+        true
+    }
+
+    /// Does the action if it is time for it. Else the job is given back.
+    fn try_to_do(mut self) -> Option<Self> {
+        if !self.is_due() {
+            return Some(self);
+        }
+        let context = self.blocks_in.clone();
+        let idle = match &context {
+            // A driver may hold a lock while it blocks, and so hold up other threads, even the one that is to end the
+            // waiting. So the action waits for a moment when there is nothing to wait for, and keeps it so.
+            Some(context) => match context.keep_idle() {
+                Some(idle) => Some(idle),
+                None => return Some(self),
+            },
+            None => None,
+        };
+        // A panic in a drop of a user's value must not end this thread.
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(self.action)) {
+            // It may unwind again when it is dropped.
+            std::mem::forget(payload);
+        }
+        drop(idle);
+        None
     }
 }
 
@@ -134,6 +156,11 @@ pub fn flush_deferred_drops() {
     }
 }
 
+/// Whether this is the reaper's thread.
+pub(crate) fn is_here() -> bool {
+    IS_REAPER.get()
+}
+
 thread_local! {
     static IS_REAPER: Cell<bool> = const { Cell::new(false) };
 }
@@ -173,17 +200,7 @@ fn run(receiver: &Receiver<Message>) {
             Err(RecvTimeoutError::Disconnected) => return,
         }
         let before = waiting.len();
-        for mut job in std::mem::take(&mut waiting) {
-            if job.is_due() {
-                // A panic in a drop of a user's value must not end this thread.
-                if let Err(payload) = catch_unwind(AssertUnwindSafe(job.action)) {
-                    // It may unwind again when it is dropped.
-                    std::mem::forget(payload);
-                }
-            } else {
-                waiting.push(job);
-            }
-        }
+        waiting = std::mem::take(&mut waiting).into_iter().filter_map(Job::try_to_do).collect();
         pause = if waiting.len() < before { SHORTEST } else { (pause * 2).min(LONGEST) };
         if let Some(done) = flushed {
             let _ = done.send(());

@@ -27,6 +27,7 @@ impl Stream {
         trace::queued!(stream = self.core.id(), "{operation}");
         let handle = self.core.handle(operation)?;
         let work = host_work::host_function(function);
+        let _queueing = self.core.context().queue_host_bound();
         // SAFETY: the stream is live while it is borrowed; the driver catches the work's panics.
         unsafe { self.core.context().driver().stream_launch_host_function(self.core.context().handle(), handle, work) }
             .during(operation, || self.core.place())
@@ -50,6 +51,7 @@ impl Stream {
         let operation = "launching a host function";
         let handle = self.core.handle(operation)?;
         let work = host_work::repeatable(function).into();
+        let _queueing = self.core.context().queue_host_bound();
         // SAFETY: the stream is live while it is borrowed; the driver catches the work's panics.
         unsafe { self.core.context().driver().stream_launch_host_function(self.core.context().handle(), handle, work) }
             .during(operation, || self.core.place())
@@ -69,6 +71,7 @@ impl Stream {
         trace::queued!(stream = self.core.id(), "{operation}");
         let handle = self.core.handle(operation)?;
         let callback = host_work::callback(callback);
+        let _queueing = self.core.context().queue_host_bound();
         // SAFETY: the stream is live while it is borrowed; the driver catches the callback's panics.
         unsafe { self.core.context().driver().stream_add_callback(self.core.context().handle(), handle, callback) }
             .during(operation, || self.core.place())

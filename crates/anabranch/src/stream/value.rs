@@ -189,6 +189,7 @@ impl Stream {
         trace::queued!(stream = self.core.id(), ?address, ?value, "{operation}");
         let handle = self.core.handle(operation)?;
         let context = self.core.context();
+        let _queueing = context.queue_host_bound();
         // SAFETY: the stream is live while it is borrowed; the address is the caller's word.
         unsafe { context.driver().stream_wait_value(context.handle(), handle, address, value, flags) }
             .during(operation, || self.core.place())
