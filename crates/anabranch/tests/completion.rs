@@ -16,7 +16,7 @@ use anabranch::{
     CaptureMode, Completion, Context, ContextFlags, DualModule, Enqueued, ErrorKind, ExecutableGraph, HostFunction,
     KernelFault, LaunchConfig, Pipeline, Signal, Status, Stream, WaitCondition, flush_deferred_drops,
 };
-use common::{hold, host};
+use common::{hold, host, until};
 use futures::executor::block_on;
 use futures::future::{Either, FusedFuture, join_all, ready, select};
 use std::future::Future;
@@ -44,17 +44,6 @@ impl Counting {
 
 fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
     Pin::new(future).poll(&mut std::task::Context::from_waker(waker))
-}
-
-/// Waits for what other threads bring about.
-fn until(what: &str, condition: impl Fn() -> bool) {
-    for _ in 0..20_000 {
-        if condition() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    panic!("{what} did not come about");
 }
 
 /// Makes later work wait for the signal to come to `value`.
@@ -222,6 +211,19 @@ fn about_to_be_lost() -> (Context, Stream, impl FnOnce()) {
         unsafe { stream.launch(&kernel, &LaunchConfig::new(1, 1), ()) }.unwrap();
     };
     (context, held, lose)
+}
+
+/// A flag in memory does not tell it.
+#[test]
+fn safety_13_who_looks_on_learns_that_the_context_is_lost() {
+    let (context, stream, lose) = about_to_be_lost();
+    context.set_completion_by_flags(Some(true));
+    context.set_completion_spin(Duration::from_secs(3600));
+    let signal = hold(&context, &stream);
+    let future = stream.completion_future();
+    lose();
+    assert!(block_on(future).unwrap_err().is_sticky());
+    signal.set(1);
 }
 
 #[test]

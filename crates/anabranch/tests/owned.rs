@@ -17,28 +17,16 @@ use anabranch::{
     LaunchConfig, ManagedBuffer, MemoryPoolAttribute, PinnedBuffer, Reads, Status, Stream, Upload,
     flush_deferred_drops,
 };
-use common::{hold, host};
+use common::{hold, host, until};
 use futures::executor::block_on;
 use futures::future::FusedFuture;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, mpsc};
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
 fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut std::task::Context::from_waker(Waker::noop()))
-}
-
-/// Waits for what other threads bring about.
-fn until(what: &str, condition: impl Fn() -> bool) {
-    for _ in 0..20_000 {
-        if condition() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    panic!("{what} did not come about");
 }
 
 /// A context of its own, whose staging memory nobody else uses.

@@ -132,18 +132,29 @@ fn look(awaited: &Awaited, since: Instant, alone: bool) -> Option<Result<()>> {
     result
 }
 
+/// How often a look that goes on for long asks whether the context is lost, which a flag does not tell.
+const CHECK: Duration = Duration::from_micros(200);
+
 /// Asks until the point is reached, or this has lasted as long as `spin`.
 fn look_on(awaited: &Awaited, since: Instant, spin: Duration) -> Option<Result<()>> {
     if spin.is_zero() {
         return None;
     }
+    let mut next_check = since.elapsed() + CHECK;
     loop {
         std::hint::spin_loop();
         if let Some(result) = awaited.look() {
             return Some(result);
         }
-        if since.elapsed() >= spin {
+        let looked = since.elapsed();
+        if looked >= spin {
             return None;
+        }
+        if looked >= next_check {
+            if let Err(error) = awaited.check_context() {
+                return Some(Err(error));
+            }
+            next_check = looked + CHECK;
         }
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use anabranch::{Context, Instance, Signal, Stream, WaitCondition};
+use std::time::Duration;
 
 /// The host device, with workers of its own, so that tests do not wait for each other.
 #[allow(dead_code, reason = "not every test file needs threads")]
@@ -24,4 +25,16 @@ pub(crate) fn hold(context: &Context, stream: &Stream) -> Signal {
     let signal = context.create_signal().unwrap();
     stream.wait_signal(&signal, WaitCondition::GreaterOrEqual, 1).unwrap();
     signal
+}
+
+/// Waits for what other threads bring about.
+#[allow(dead_code, reason = "not every test file waits for other threads")]
+pub(crate) fn until(what: &str, condition: impl Fn() -> bool) {
+    for _ in 0..20_000 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    panic!("{what} did not come about");
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
