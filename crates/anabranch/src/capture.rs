@@ -48,7 +48,8 @@ impl Stream {
     /// gives the capture up. Follows `cuStreamBeginCapture`; Warp calls it `capture_begin`, CuPy `begin_capture`.
     ///
     /// # Errors
-    /// 900 for the legacy default stream; 401 when the stream captures already.
+    /// 900 for the legacy default stream; 401 when the stream captures already, or when another thread is queueing work in it
+    /// for longer than a second, such as a copy from plain memory that waits.
     pub fn begin_capture(&self, mode: CaptureMode) -> Result<()> {
         self.begin_capture_within(mode, Whole::Itself)
     }

@@ -76,8 +76,8 @@ impl Marks {
             return Ok(None);
         };
         // SAFETY: the stream is the caller's word. Its flag is no other stream's.
-        let number =
-            unsafe { flag.write_next(core.context(), handle, operation) }.map_err(|error| error.at(core.place()))?;
+        let written = unsafe { flag.write_next(core.context(), handle, operation) };
+        let number = written.map_err(|error| error.at(core.place()))?;
         Ok(Some(Notice::Flag { flag: flag.number(), number }))
     }
 }
