@@ -1,16 +1,21 @@
 //! `cargo xtask bindings cuda`: from NVIDIA's headers to the files in the repository.
 
+mod cuda_symbols;
+mod headers;
+mod render;
+mod signature;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use syn::{Expr, File, Item, Lit};
 
-use crate::cuda_symbols::{
+use crate::{Outcome, formatting, generated, workspace};
+use cuda_symbols::{
     CUDA_FUNCTION_TYPES, CUDA_FUNCTIONS, CUDA_MACROS, CUDA_TYPES, DefaultStream, Function, NVRTC_FUNCTIONS,
 };
-use crate::headers::{self, Selection};
-use crate::signature::{self, Aliases, Signature};
-use crate::{Outcome, formatting, render, workspace};
+use headers::Selection;
+use signature::{Aliases, Signature};
 
 /// Where the generated files live, from the root of the workspace.
 const DESTINATION: &str = "crates/anabranch-cuda/src/ffi";
@@ -20,14 +25,8 @@ pub(crate) fn cuda(include: &Path, check: bool) -> Outcome<bool> {
     let root = workspace::root();
     let mut agreed = true;
     for (name, text) in driver_files(include)?.into_iter().chain(compiler_files(include)?) {
-        let path = root.join(DESTINATION).join(name);
         let text = formatting::format(&root, &text)?;
-        if !check {
-            std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-        } else if std::fs::read_to_string(&path).ok().as_deref() != Some(&text) {
-            eprintln!("{DESTINATION}/{name} differs from what these headers give; run this without --check");
-            agreed = false;
-        }
+        agreed &= generated::keep(&root, &format!("{DESTINATION}/{name}"), &text, check, "these headers")?;
     }
     Ok(agreed)
 }

@@ -1,16 +1,18 @@
 //! Chores of the repository that need more than cargo: `cargo xtask help` lists them.
 
 mod bindings;
-mod cuda_symbols;
 mod formatting;
-mod headers;
-mod kernels;
-mod render;
-mod signature;
+mod forward;
+mod generated;
+mod modules;
+mod packages;
+mod public_api;
+mod sources;
 mod workspace;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -30,15 +32,33 @@ enum Chore {
     /// Write, or check, the foreign-function bindings that are kept in the repository.
     #[command(subcommand)]
     Bindings(Bindings),
-    /// Write, or check, the PTX of the kernels that are kept in the repository. NVRTC is found at run time, or through
-    /// ANABRANCH_NVRTC.
-    Kernels {
-        /// Write nothing; exit with 1 if a PTX is not of its source as it is now.
-        #[arg(long, conflicts_with = "force")]
-        check: bool,
-        /// Write with whichever NVRTC there is, also if older drivers do not load what it makes.
+    /// Write, or check, the trait that forwards every call of a driver, from the traits of the driver contract.
+    Forward {
+        /// Write nothing; exit with 1 if the file in the repository differs from what would be written.
         #[arg(long)]
-        force: bool,
+        check: bool,
+    },
+    /// Check that arrows between crates, and between the modules of each crate, point down only.
+    Modules {
+        /// Check this crate only; may be given several times.
+        #[arg(long = "crate", value_name = "NAME")]
+        crates: Vec<String>,
+    },
+    /// Write, or check, the listings of what the published libraries offer.
+    PublicApi {
+        /// Write nothing; exit with 1 if a listing in the repository differs from what would be written.
+        #[arg(long)]
+        check: bool,
+        /// Only that of this crate; may be given several times.
+        #[arg(long = "crate", value_name = "NAME")]
+        crates: Vec<String>,
+    },
+    /// Write, or check, the PTX of the kernels that are kept in the repository.
+    #[command(disable_help_flag = true)]
+    Kernels {
+        /// What the package `xtask-kernels` takes; `--help` lists it.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
     },
 }
 
@@ -58,8 +78,10 @@ enum Bindings {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().chore {
         Chore::Bindings(Bindings::Cuda { include, check }) => bindings::cuda(&include, check),
-        Chore::Kernels { check: true, .. } => kernels::check(),
-        Chore::Kernels { check: false, force } => kernels::write(force),
+        Chore::Forward { check } => forward::run(check),
+        Chore::Modules { crates } => modules::run(&crates),
+        Chore::PublicApi { check, crates } => public_api::run(&crates, check),
+        Chore::Kernels { arguments } => kernels(&arguments),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -69,4 +91,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Compiling kernels needs the crates of this repository, and what generates parts of them must be built without them.
+fn kernels(arguments: &[OsString]) -> Outcome<bool> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["run", "--quiet", "--package", "xtask-kernels", "--"]).args(arguments);
+    Ok(cargo.current_dir(workspace::root()).status()?.success())
 }

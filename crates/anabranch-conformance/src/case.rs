@@ -1,37 +1,37 @@
-//! A case: its name, its rule, what it needs, and what it does.
+//! Cases: the name, the rule, the needs and the function of each.
 
 use crate::environment::Environment;
 use anabranch::{Capabilities, Error, Status, UpdateError};
 use std::fmt;
 
-/// One named question to a device, and the answer that it must give.
+/// One conformance case: a named check of the behaviour of a device.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// The group and the question, such as `event.wait_binds_at_call`.
+    /// The group and the name in the group, such as `event.wait_binds_at_call`.
     pub name: &'static str,
-    /// The rule that it proves, such as `E2`.
+    /// The rule that the case verifies, such as `E2`.
     pub rule: &'static str,
-    /// What the device must have; else the case is skipped.
+    /// What the device must provide. Otherwise the case is skipped.
     pub needs: &'static [Need],
-    /// Whether the case loses its context, so that it needs a process of its own on real hardware.
+    /// Whether the case loses its context. It then runs in a separate process on real hardware.
     pub loses_context: bool,
-    /// Asks the question.
+    /// Runs the case.
     pub run: fn(&Environment) -> Verdict,
 }
 
 impl Case {
-    /// A case that needs nothing beyond the common ground.
+    /// Creates a case without needs.
     pub const fn new(name: &'static str, rule: &'static str, run: fn(&Environment) -> Verdict) -> Self {
         Self { name, rule, needs: &[], loses_context: false, run }
     }
 
-    /// The same case with needs.
+    /// Returns the same case with needs.
     #[must_use]
     pub const fn needs(self, needs: &'static [Need]) -> Self {
         Self { needs, ..self }
     }
 
-    /// The same case, which loses its context.
+    /// Returns the same case, marked as one that loses its context.
     #[must_use]
     pub const fn loses_context(self) -> Self {
         Self { loses_context: true, ..self }
@@ -44,25 +44,23 @@ impl fmt::Debug for Case {
     }
 }
 
-/// What a case needs of a device.
+/// What a case needs from a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// A capability.
     Capability(Capabilities),
-    /// The lack of a capability, where the case asks what happens then.
+    /// The absence of a capability. The case checks what happens without it.
     Without(Capabilities),
     /// A second device of the same back end.
     TwoDevices,
-    /// Kernels of the library that set conditional values, for which CUDA needs a library of its toolkit.
+    /// The library's kernels that set conditional values. With CUDA, they require `libcudadevrt.a` of the toolkit.
     ConditionalSetting,
-    /// Work that runs though nobody synchronises, because the case waits for it by other means.
-    BackgroundProgress,
 }
 
-/// What a case found: nothing wrong, or what.
+/// The verdict of a case: it passed, or what is wrong.
 pub type Verdict = Result<(), Failed>;
 
-/// What a case found wrong.
+/// A description of what a case found to be wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed(pub String);
 
@@ -78,18 +76,18 @@ impl From<UpdateError> for Failed {
     }
 }
 
-/// How a case ended.
+/// The outcome of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The device answered as it must.
+    /// The device behaved as required.
     Passed,
-    /// It did not.
+    /// The device did not behave as required.
     Failed(String),
-    /// The device lacks what the case needs.
+    /// The device does not provide what the case needs.
     Skipped(String),
 }
 
-/// Fails unless the two are equal.
+/// Fails unless the two values are equal.
 pub(crate) fn equal<T: PartialEq + fmt::Debug>(what: &str, found: T, expected: T) -> Verdict {
     if found == expected {
         return Ok(());
@@ -99,8 +97,8 @@ pub(crate) fn equal<T: PartialEq + fmt::Debug>(what: &str, found: T, expected: T
     Err(Failed(format!("{what}: found {}, expected {}", excerpt(&found, same), excerpt(&expected, same))))
 }
 
-/// The text if it is short, else what is around the character of that number.
-fn excerpt(text: &str, place: usize) -> String {
+/// Returns the text if it is short, or else the part around the character at `position`.
+fn excerpt(text: &str, position: usize) -> String {
     const SHORT: usize = 160;
     const BEFORE: usize = 40;
     const AFTER: usize = 80;
@@ -108,7 +106,7 @@ fn excerpt(text: &str, place: usize) -> String {
     if length <= SHORT {
         return text.to_owned();
     }
-    let start = place.saturating_sub(BEFORE);
+    let start = position.saturating_sub(BEFORE);
     let middle: String = text.chars().skip(start).take(BEFORE + AFTER).collect();
     let (before, after) = (if start > 0 { "…" } else { "" }, if start + BEFORE + AFTER < length { "…" } else { "" });
     format!("{before}{middle}{after}")
@@ -119,7 +117,7 @@ pub(crate) fn holds(what: &str, condition: bool) -> Verdict {
     if condition { Ok(()) } else { Err(Failed(format!("{what} does not hold"))) }
 }
 
-/// Fails unless the call failed with `status`.
+/// Fails unless the call returned the error `status`.
 pub(crate) fn refused<T>(what: &str, result: anabranch::Result<T>, status: Status) -> Verdict {
     match result {
         Ok(_) => Err(Failed(format!("{what}: succeeded, expected {status:?}"))),
@@ -127,7 +125,7 @@ pub(crate) fn refused<T>(what: &str, result: anabranch::Result<T>, status: Statu
     }
 }
 
-/// The status of a driver's own call.
+/// The status of a driver call.
 pub(crate) fn status_of<T>(result: anabranch::hal::Result<T>) -> Status {
     result.map_or_else(|failure| failure.status, |_| Status::SUCCESS)
 }

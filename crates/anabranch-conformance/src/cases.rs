@@ -11,12 +11,12 @@ mod capture_forks;
 mod capture_host_functions;
 mod capture_info;
 mod capture_into;
+mod capture_invalidated;
 mod capture_isolation;
 mod capture_legacy;
 mod capture_memory;
 mod capture_modes;
 mod capture_random;
-mod capture_spoiled;
 mod capture_threads;
 mod capture_tools;
 mod capture_uncaptured;
@@ -144,7 +144,7 @@ pub fn all() -> Vec<Case> {
         capture_external::CASES,
         capture_events::CASES,
         capture_legacy::CASES,
-        capture_spoiled::CASES,
+        capture_invalidated::CASES,
         capture_uncaptured::CASES,
         capture_info::CASES,
         capture_into::CASES,

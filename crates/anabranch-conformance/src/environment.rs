@@ -1,10 +1,10 @@
-//! What a case is given: a device, a context, and kernels that are loaded already.
+//! The environment of a case: a device, a context and loaded kernels.
 
 use crate::case::{Case, Failed, Need};
 use crate::kernels;
-use anabranch::{Capabilities, Context, Device, Kernel, LaunchConfig, Module, NodeWork, Result, Stream, StreamFlags};
+use anabranch::{Context, Device, Kernel, LaunchConfig, Module, NodeWork, Result, Stream, StreamFlags};
 
-/// A device with what the cases use.
+/// A device and the objects that all cases use.
 #[derive(Debug)]
 pub struct Environment {
     device: Device,
@@ -14,11 +14,12 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Opens the device, and loads and warms up the kernels, so that nothing is loaded while a case has a stream held
-    /// up: loading may block behind pending work. `peer` is a second device of the same back end.
+    /// Opens the device, and loads and warms up the kernels. Loading may block while work is pending, so nothing must
+    /// be loaded while a case has a blocked stream. `peer` is a second device of the same back end.
     ///
     /// # Errors
-    /// When the device cannot be opened or the kernels cannot be loaded.
+    ///
+    /// If the device cannot be opened or the kernels cannot be loaded.
     pub fn open(device: &Device, peer: Option<&Device>) -> Result<Self> {
         let context = device.context()?;
         let module = kernels::program().load(&context)?;
@@ -26,7 +27,7 @@ impl Environment {
         let stream = environment.context.create_stream()?;
         let mut word = stream.allocate_zeroed::<u32>(1)?;
         let store = environment.kernel("store")?;
-        // SAFETY: `store` writes one number where its first argument points.
+        // SAFETY: `store` writes only the number that its first argument points to.
         unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut word, 0u32))? };
         for name in ["add", "spin", "scale"] {
             environment.kernel(name)?;
@@ -40,14 +41,16 @@ impl Environment {
         &self.device
     }
 
-    /// Its primary context.
+    /// The primary context of the device.
     pub fn context(&self) -> &Context {
         &self.context
     }
 
     /// The second device, for a case that [needs](Need::TwoDevices) one.
     pub(crate) fn peer(&self) -> std::result::Result<&Device, Failed> {
-        self.peer.as_ref().ok_or_else(|| Failed("the case uses a second device and does not say so".to_owned()))
+        self.peer
+            .as_ref()
+            .ok_or_else(|| Failed("the case uses a second device but does not list it as a need".to_owned()))
     }
 
     /// The kernels, loaded in the primary context.
@@ -65,12 +68,12 @@ impl Environment {
         self.context.create_stream()
     }
 
-    /// A stream that is blocking towards the legacy default stream.
+    /// A stream that is ordered with the legacy default stream.
     pub(crate) fn blocking_stream(&self) -> Result<Stream> {
         self.context.create_stream_with_flags(StreamFlags::empty())
     }
 
-    /// Why the case cannot run here, or `None`.
+    /// Why kernels cannot set conditional values here, or `None` if they can.
     fn cannot_set_conditionals(&self) -> Option<String> {
         let set = || {
             let mut graph = self.context.create_graph()?;
@@ -90,9 +93,6 @@ impl Environment {
             }
             Need::TwoDevices if self.peer.is_none() => Some(format!("{} is the only device", self.device)),
             Need::ConditionalSetting => self.cannot_set_conditionals(),
-            Need::BackgroundProgress if !self.device.capabilities().contains(Capabilities::BACKGROUND_PROGRESS) => {
-                Some(format!("{} runs work only in threads that synchronise", self.device))
-            }
             _ => None,
         })
     }

@@ -1,13 +1,13 @@
-//! A gate: work of a stream that waits until the case says so. Nothing here depends on time.
+//! Gates: a gate makes work in streams wait until the case opens it. Gates do not depend on time.
 
 use crate::environment::Environment;
 use anabranch::{NodeWork, Result, Signal, Stream, WaitCondition, flush_deferred_drops};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many gates there are, open ones that still live included.
+/// The number of gates that exist, including open ones.
 static GATES: AtomicUsize = AtomicUsize::new(0);
 
-/// Holds a stream up until it is opened, which dropping it does too, so that a failing case never hangs.
+/// Blocks a stream until the gate is opened. Dropping the gate opens it, so that a failing case never hangs.
 #[derive(Debug)]
 pub(crate) struct Gate {
     signal: Signal,
@@ -21,7 +21,7 @@ impl Gate {
         Ok(gate)
     }
 
-    /// A gate that nothing waits for yet.
+    /// Creates a gate that no stream waits for yet.
     pub(crate) fn new(environment: &Environment) -> Result<Self> {
         if GATES.load(Ordering::SeqCst) == 0 {
             quiesce(environment)?;
@@ -31,17 +31,17 @@ impl Gate {
         Ok(gate)
     }
 
-    /// A node of a graph that waits until the gate is opened.
+    /// A graph node that waits until the gate is opened.
     pub(crate) fn node(&self) -> NodeWork<'static> {
         NodeWork::wait_signal(&self.signal, WaitCondition::GreaterOrEqual, 1)
     }
 
-    /// Makes later work of another stream wait for the same gate.
+    /// Makes later work of another stream wait for this gate.
     pub(crate) fn hold(&self, stream: &Stream) -> Result<()> {
         stream.wait_signal(&self.signal, WaitCondition::GreaterOrEqual, 1)
     }
 
-    /// Lets the work go on.
+    /// Opens the gate.
     pub(crate) fn open(&self) {
         self.signal.set(1);
     }
@@ -54,11 +54,11 @@ impl Drop for Gate {
     }
 }
 
-/// Waits until everything that was dropped before has been given back. To be called before a stream is held up: freeing
-/// pinned memory, which the library does in the background, then waits for that stream, and on real hardware every other
-/// thread's calls wait for the freeing, so that nobody would ever let the stream go on.
+/// Waits until everything that was dropped has been released. Call this before blocking a stream. The library frees
+/// pinned memory in the background, and that call waits for all pending work. On real hardware, driver calls of all
+/// other threads would then wait for it, and nothing could unblock the stream.
 pub(crate) fn quiesce(environment: &Environment) -> Result<()> {
-    // A module is given back first, then the context that it kept, then what the context kept.
+    // A module is released first, then the context that it retained, then what the context retained.
     for _ in 0..3 {
         environment.context().synchronize()?;
         flush_deferred_drops();

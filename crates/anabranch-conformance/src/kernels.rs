@@ -1,4 +1,4 @@
-//! The kernels of the cases: PTX made from `kernels.cu`, and their twins in Rust.
+//! The kernels of the cases: PTX compiled from `kernels.cu`, and the same kernels as Rust closures.
 
 use anabranch::{DualModule, HostFunction, KernelFault};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ pub(crate) struct Mixed {
     pub(crate) padding_at_end: [u8; 4],
 }
 
-/// The kernels for either kind of device.
+/// The kernels, for both kinds of devices.
 pub(crate) fn program() -> DualModule {
     DualModule::new()
         .ptx(PTX)
@@ -25,8 +25,8 @@ pub(crate) fn program() -> DualModule {
             arguments.slice::<u32>(0).set(0, arguments.scalar(1));
         }))
         .host_function(HostFunction::new("add", &[8, 4, 4], |_, arguments| {
-            let (place, factor, value) = (arguments.slice::<u32>(0), arguments.scalar::<u32>(1), arguments.scalar(2));
-            place.set(0, place.get(0).wrapping_mul(factor).wrapping_add(value));
+            let (output, factor, value) = (arguments.slice::<u32>(0), arguments.scalar::<u32>(1), arguments.scalar(2));
+            output.set(0, output.get(0).wrapping_mul(factor).wrapping_add(value));
         }))
         .host_function(HostFunction::new("scale", &[8, 8, 4, 4], |block, arguments| {
             let (destination, source) = (arguments.slice::<f32>(0), arguments.slice::<f32>(1));
@@ -45,8 +45,8 @@ pub(crate) fn program() -> DualModule {
             }
         }))
         .host_function(HostFunction::new("fault", &[8], |_, arguments| {
-            let place = arguments.slice::<u32>(0);
-            place.set(place.len(), 1);
+            let output = arguments.slice::<u32>(0);
+            output.set(output.len(), 1);
         }))
         .host_function(HostFunction::new("trap", &[], |_, _| KernelFault::trap("the kernel trapped").raise()))
         .host_function(HostFunction::new("reverse", &[8], |block, arguments| {
@@ -61,35 +61,35 @@ pub(crate) fn program() -> DualModule {
             });
         }))
         .host_function(HostFunction::new("indices", &[8], |block, arguments| {
-            let place = arguments.slice::<u32>(0);
+            let output = arguments.slice::<u32>(0);
             let [x, y, z] = block.index();
             let [width, height, _] = block.grid_dimensions();
             let (number, count) = ((z * height + y) * width + x, block.thread_count());
             block.phase(|thread, _| {
-                place.set(number as usize * count + thread.linear(), number * 65536 + thread.linear() as u32);
+                output.set(number as usize * count + thread.linear(), number * 65536 + thread.linear() as u32);
             });
         }))
         .host_function(HostFunction::new("read_table", &[8], |block, arguments| {
-            let (place, table) = (arguments.slice::<u32>(0), arguments.global::<u32>("table"));
-            block.phase(|thread, _| place.set(thread.linear(), table.get(thread.linear())));
+            let (output, table) = (arguments.slice::<u32>(0), arguments.global::<u32>("table"));
+            block.phase(|thread, _| output.set(thread.linear(), table.get(thread.linear())));
         }))
         .host_function(HostFunction::new("count_up", &[8], |block, arguments| {
-            let place = arguments.slice::<u32>(0);
+            let output = arguments.slice::<u32>(0);
             block.phase(|_, _| {
-                place.fetch_update(0, |value| value.wrapping_add(1));
+                output.fetch_update(0, |value| value.wrapping_add(1));
             });
         }))
         .host_function(HostFunction::new("mixed", &[8, 1, 2, 4, 8, 4, 8, 24], |_, arguments| {
-            let place = arguments.slice::<u64>(0);
-            place.set(0, u64::from(arguments.scalar::<u8>(1)));
-            place.set(1, u64::from(arguments.scalar::<u16>(2)));
-            place.set(2, u64::from(arguments.scalar::<u32>(3)));
-            place.set(3, arguments.scalar::<u64>(4));
-            place.set(4, arguments.scalar::<f32>(5) as u64);
-            place.set(5, arguments.scalar::<f64>(6) as u64);
+            let output = arguments.slice::<u64>(0);
+            output.set(0, u64::from(arguments.scalar::<u8>(1)));
+            output.set(1, u64::from(arguments.scalar::<u16>(2)));
+            output.set(2, u64::from(arguments.scalar::<u32>(3)));
+            output.set(3, arguments.scalar::<u64>(4));
+            output.set(4, arguments.scalar::<f32>(5) as u64);
+            output.set(5, arguments.scalar::<f64>(6) as u64);
             let [head, b, tail] = arguments.scalar::<[u64; 3]>(7);
             let (a, c) = (head.to_ne_bytes()[0], f32::from_ne_bytes(low_half(tail)));
-            place.set(6, u64::from(a) + b + c as u64);
+            output.set(6, u64::from(a) + b + c as u64);
         }))
 }
 

@@ -1,8 +1,8 @@
-//! The semantics of streams, events and memory as small named cases that run on any device.
+//! The semantics of streams, events, memory and graphs as small named cases that run on any device.
 //!
-//! Each case proves one rule of `docs/semantics.md`. The codes it expects are those that real hardware answers; where
-//! the software device differs, the software device is wrong. A case that needs what a device does not have is reported
-//! as skipped, with the reason.
+//! Each case verifies one rule of `docs/semantics.md`. It expects the status codes that real hardware returns. If the
+//! software device differs, the software device is wrong. If a device does not provide what a case needs, the case is
+//! reported as skipped, with the reason.
 
 mod case;
 mod cases;

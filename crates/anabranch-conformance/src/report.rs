@@ -1,23 +1,23 @@
-//! What came of a run.
+//! The results of a run.
 
 use crate::case::Outcome;
 use serde::Serialize;
 use std::fmt;
 use std::time::Duration;
 
-/// One case and how it ended.
+/// The result of one case.
 #[derive(Clone, Debug, Serialize)]
 pub struct CaseReport {
-    /// The case's name.
+    /// The name of the case.
     pub name: &'static str,
-    /// The rule it proves.
+    /// The rule that the case verifies.
     pub rule: &'static str,
     /// `passed`, `failed` or `skipped`.
     pub outcome: &'static str,
-    /// What was found wrong, or why it was skipped.
+    /// What is wrong, or why the case was skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub milliseconds: f64,
 }
 
@@ -42,14 +42,14 @@ impl fmt::Display for CaseReport {
     }
 }
 
-/// How many cases ended in which way.
+/// The number of cases by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Answered as they must.
+    /// The number of cases that passed.
     pub passed: usize,
-    /// Answered otherwise.
+    /// The number of cases that failed.
     pub failed: usize,
-    /// Not asked.
+    /// The number of cases that were skipped.
     pub skipped: usize,
 }
 

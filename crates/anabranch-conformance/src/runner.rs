@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How a case that loses its context is kept from the others.
+/// Runs a case that loses its context in isolation, usually in another process.
 pub type Isolation = dyn Fn(&Case) -> Outcome;
 
 /// Runs cases on one device.
@@ -21,17 +21,18 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// A runner for `device`. `peer` is a second device of the same back end, if there is one.
+    /// Creates a runner for `device`. `peer` is a second device of the same back end, if there is one.
     ///
     /// # Errors
-    /// As [`Environment::open`].
+    ///
+    /// The errors of [`Environment::open`].
     pub fn new(device: &Device, peer: Option<&Device>) -> Result<Self> {
         let environment = Arc::new(Environment::open(device, peer)?);
         Ok(Self { device: device.clone(), peer: peer.cloned(), environment, limit: Duration::from_secs(60) })
     }
 
-    /// Runs one case. A case that loses its context is handed to `isolation` where the device cannot recover from that
-    /// in this process, which is so on real hardware.
+    /// Runs one case. If the case loses its context and the device cannot recover from that in this process, the case
+    /// is passed to `isolation`. This is so on all real hardware.
     pub fn run(&mut self, case: &Case, isolation: &Isolation) -> CaseReport {
         let start = Instant::now();
         let outcome = match self.environment.lacks(case) {
@@ -42,7 +43,7 @@ impl Runner {
         CaseReport::new(case.name, case.rule, outcome, start.elapsed())
     }
 
-    /// Runs one case in this process, whatever it loses.
+    /// Runs one case in this process, even if it loses its context.
     pub fn run_here(&mut self, case: &Case) -> Outcome {
         let (sender, receiver) = channel();
         let (environment, run) = (self.environment.clone(), case.run);
@@ -55,16 +56,16 @@ impl Runner {
             });
         });
         if let Err(error) = spawned {
-            return Outcome::Failed(format!("there is no thread to run it on: {error}"));
+            return Outcome::Failed(format!("no thread could be started: {error}"));
         }
         match receiver.recv_timeout(self.limit) {
             Ok(outcome) => outcome,
             Err(RecvTimeoutError::Timeout) => {
-                // What it left behind must not hold the next case up.
+                // Whatever the case left behind must not delay the next case.
                 if let Ok(environment) = Environment::open(&self.device, self.peer.as_ref()) {
                     self.environment = Arc::new(environment);
                 }
-                Outcome::Failed(format!("it did not end within {} seconds", self.limit.as_secs()))
+                Outcome::Failed(format!("the case did not end within {} seconds", self.limit.as_secs()))
             }
             Err(RecvTimeoutError::Disconnected) => Outcome::Failed("the case ended without a verdict".to_owned()),
         }

@@ -1,10 +1,10 @@
-//! All cases on the host device.
+//! Runs all cases on the software device.
 
 use anabranch::{Instance, InstanceBuilder, flush_deferred_drops};
 use anabranch_conformance::{Case, CaseReport, Isolation, Outcome, Runner, Summary, all};
 use std::collections::{BTreeSet, HashSet};
 
-/// Families of rules, and how many there are of each.
+/// The families of rules, and the number of rules in each.
 const RULES: [(char, u32); 8] = [('D', 4), ('E', 8), ('S', 6), ('H', 4), ('M', 5), ('C', 12), ('G', 8), ('X', 4)];
 
 fn is_known(rule: &str) -> bool {
@@ -19,15 +19,16 @@ fn group(case: &Case) -> &'static str {
 }
 
 #[test]
-fn the_host_device_answers_as_hardware_does() {
+fn the_software_device_behaves_like_hardware() {
     let reports = ask(Instance::builder());
-    let attended = |report: &&CaseReport| report.reason.as_ref().is_some_and(|reason| reason.contains("synchronise"));
-    assert_eq!(reports.iter().filter(attended).count(), 0, "this device has threads of its own");
+    let attended =
+        |report: &&CaseReport| report.reason.as_ref().is_some_and(|reason| reason.contains("BACKGROUND_PROGRESS"));
+    assert_eq!(reports.iter().filter(attended).count(), 0, "this device has its own threads");
 }
 
-/// Without threads of its own, and in an order that a number decides.
+/// This device has no threads of its own, and runs work in an order that a seed determines.
 #[test]
-fn the_deterministic_host_device_answers_so_too() {
+fn the_deterministic_software_device_behaves_like_hardware() {
     for seed in [1, 2] {
         ask(Instance::builder().host_seed(seed));
     }
@@ -55,16 +56,16 @@ fn ask(builder: InstanceBuilder) -> Vec<CaseReport> {
 }
 
 #[test]
-fn names_are_unique_and_say_their_group() {
+fn names_are_unique_and_contain_their_group() {
     let mut names = HashSet::new();
     for case in all() {
-        assert!(names.insert(case.name), "{} is there twice", case.name);
+        assert!(names.insert(case.name), "{} occurs twice", case.name);
         let well_formed = |character: char| character.is_ascii_lowercase() || character.is_ascii_digit();
         let parts: Vec<&str> = case.name.split('.').collect();
         assert_eq!(parts.len(), 2, "{} is a group and a question", case.name);
         assert!(
             parts.iter().all(|part| part.split('_').all(|word| !word.is_empty() && word.chars().all(well_formed))),
-            "{} is made of words",
+            "{} consists of words",
             case.name
         );
     }
@@ -78,7 +79,7 @@ fn every_rule_is_known() {
 }
 
 #[test]
-fn there_are_cases_enough() {
+fn there_are_enough_cases() {
     let cases = all();
     assert!(cases.len() >= 120, "{} cases", cases.len());
     let groups: BTreeSet<&str> = cases.iter().map(group).collect();

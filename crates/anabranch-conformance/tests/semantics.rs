@@ -1,7 +1,7 @@
-//! That `docs/semantics.md` names every case, and no other, under a rule that it explains.
+//! Checks that `docs/semantics.md` lists every case, and no other, under its rule.
 //!
-//! The lists between the marks `<!-- cases:E2 -->` and `<!-- /cases -->` are written by
-//! `UPDATE_DOCS=1 cargo test -p anabranch-conformance --test semantics`.
+//! `UPDATE_DOCS=1 cargo test -p anabranch-conformance --test semantics` generates the lists between the marks
+//! `<!-- cases:E2 -->` and `<!-- /cases -->`.
 
 use anabranch_conformance::{Case, Need, all};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,11 +13,11 @@ const BEGIN_ENDS: &str = " -->\n";
 const END: &str = "<!-- /cases -->";
 const REMEDY: &str = "run `UPDATE_DOCS=1 cargo test -p anabranch-conformance --test semantics`";
 
-/// The list of one rule in the document.
+/// The list of cases of one rule in the document.
 struct List<'a> {
     rule: &'a str,
-    /// Where the text between the marks lies.
-    place: Range<usize>,
+    /// The byte range of the text between the marks.
+    range: Range<usize>,
     text: &'a str,
 }
 
@@ -32,13 +32,13 @@ fn lists(document: &str) -> Vec<List<'_>> {
         let rule_end = begin + document[begin..].find(BEGIN_ENDS).expect("a mark ends with its line");
         let start = rule_end + BEGIN_ENDS.len();
         let end = start + document[start..].find(END).expect("every list has an end");
-        lists.push(List { rule: &document[begin..rule_end], place: start..end, text: &document[start..end] });
+        lists.push(List { rule: &document[begin..rule_end], range: start..end, text: &document[start..end] });
         position = end;
     }
     lists
 }
 
-/// The names of the cases in a list: what stands between backquotes at the beginning of a row.
+/// The names of the cases in a list: the text between backquotes at the beginning of each row.
 fn listed(text: &str) -> BTreeSet<&str> {
     text.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect()
 }
@@ -65,7 +65,6 @@ fn needs(case: &Case) -> String {
             Need::Without(capability) => format!("no {}", words(*capability)),
             Need::TwoDevices => "two devices".to_owned(),
             Need::ConditionalSetting => "conditional values set by kernels".to_owned(),
-            Need::BackgroundProgress => "background progress".to_owned(),
         })
         .collect();
     if case.loses_context {
@@ -74,7 +73,7 @@ fn needs(case: &Case) -> String {
     needs.join("; ")
 }
 
-/// The list that a rule should have.
+/// The list of cases that a rule should have.
 fn table(cases: &[&Case]) -> String {
     if cases.is_empty() {
         return "No case.\n".to_owned();
@@ -86,7 +85,7 @@ fn table(cases: &[&Case]) -> String {
 fn updated(document: &str, rules: &BTreeMap<&str, Vec<&Case>>) -> String {
     let mut text = document.to_owned();
     for list in lists(document).iter().rev() {
-        text.replace_range(list.place.clone(), &table(rules.get(list.rule).map_or(&[], Vec::as_slice)));
+        text.replace_range(list.range.clone(), &table(rules.get(list.rule).map_or(&[], Vec::as_slice)));
     }
     text
 }
@@ -107,11 +106,11 @@ fn the_document_lists_every_case_under_its_rule() {
         complaints.push("a rule has two lists".to_owned());
     }
     for rule in rules.keys().filter(|rule| !sections.contains(*rule)) {
-        complaints.push(format!("there is no section for {rule}: write one, with the marks of a list"));
+        complaints.push(format!("there is no section for {rule}: add one with the marks of a list"));
     }
     for list in &lists {
-        if !document[..list.place.start].contains(&format!("\n### {} ", list.rule)) {
-            complaints.push(format!("the list of {} stands under no heading of that rule", list.rule));
+        if !document[..list.range.start].contains(&format!("\n### {} ", list.rule)) {
+            complaints.push(format!("the list of {} is not under the heading of that rule", list.rule));
         }
         let expected: BTreeSet<&str> = rules.get(list.rule).into_iter().flatten().map(|case| case.name).collect();
         let found = listed(list.text);

@@ -1,4 +1,4 @@
-//! Why the driver cannot be used, in words.
+//! The reasons for which the driver or NVRTC cannot be used, and their remedies.
 
 use crate::ffi::{LoadError, MissingSymbol};
 use anabranch_hal::{Absence, DriverVersion, Status};
@@ -37,7 +37,7 @@ pub(crate) fn too_old(version: DriverVersion) -> Absence {
     )
 }
 
-/// The library is there, and refused to start.
+/// The library was loaded, and could not be initialised.
 pub(crate) fn not_initialized(status: Status) -> Absence {
     let remedy = match status {
         Status::NO_DEVICE => return no_device(),
@@ -92,7 +92,7 @@ pub(crate) fn no_compiler(error: &LoadError, variable: &str) -> Absence {
     )
 }
 
-/// An NVRTC lacks a function that every version has.
+/// The NVRTC library lacks a function that every version has.
 pub(crate) fn no_compiler_version(file: &std::path::Path) -> Absence {
     absence(
         format!("the library {} does not say which version of NVRTC it is", file.display()),

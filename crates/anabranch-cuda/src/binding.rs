@@ -3,32 +3,28 @@
 //! Many of the driver's calls act on the context that is current on the calling thread. The thread is the program's,
 //! and other libraries in it keep a context of their own there, so a context is pushed on the thread's stack for one
 //! call and popped again. Where the right one is current already, which is so on the threads of most programs with one
-//! device, that costs one read of a thread-local variable.
+//! device, nothing is pushed, and finding that out costs one read of a thread-local variable.
 //!
-//! Many handles know their context, and calls on them need none. So that the decision is one line for each call, there
-//! are three ways of binding:
+//! Calls on many handles need no current context, because the driver finds it in the handle. So that the decision is one
+//! line for each call, there are three ways of binding:
 //!
 //! * [`CudaDriver::bind`], for calls on the current context, and for those where the time does not matter: making,
 //!   allocating, freeing, synchronous copies, modules, and what is asked of kernels. With no context current, some of
 //!   these answer 201; with another one, exporting an event ends the process.
 //! * [`CudaDriver::bind_for_stream`], for all that is queued in a stream or asked of one. Only the default streams need
-//!   it, to tell which context's is meant.
+//!   it, because each context has its own. [`CudaDriver::call_on_stream`] is the same for calls that are made often.
 //! * [`CudaDriver::bind_for_handle`], for calls on events, and for those on the structure of graphs.
 //!
-//! The last two bind nothing with the drivers that this was measured with, [`FIRST_WITH_HANDLES`] and newer, and are
-//! the same as the first with older ones.
+//! The last two bind nothing with the drivers that this was measured with, those of CUDA 13.0 and newer
+//! (`handles_suffice`), and are the same as the first with older ones.
 
 use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::CudaFunctions;
 use crate::handles::raw_context;
-use anabranch_hal::{ContextHandle, DriverVersion, Result, StreamHandle};
+use anabranch_hal::{ContextHandle, Result, StreamHandle};
 use std::marker::PhantomData;
 use std::ptr;
-
-/// The first driver that is known to find the context of a call in the handles of streams and events. Earlier ones may
-/// do so too, but their documentation does not say it.
-pub(crate) const FIRST_WITH_HANDLES: DriverVersion = DriverVersion { major: 13, minor: 0 };
 
 /// While it lives, the context is current on this thread. Then the thread has what it had.
 #[must_use = "the context is current only as long as this lives"]
@@ -54,7 +50,7 @@ impl Drop for Bound<'_> {
     }
 }
 
-#[cold]
+#[inline(never)]
 fn pop(functions: &CudaFunctions) {
     let mut popped = ptr::null_mut();
     // SAFETY: the result is written to a variable that outlives the call. What is popped is what was pushed: the calls
@@ -73,15 +69,13 @@ impl CudaDriver {
         if current == raw_context(context) { Ok(Bound::new(None)) } else { self.push(context) }
     }
 
-    /// Makes the context current while the result lives, if the stream is one of the default streams, of which each
-    /// context has its own under the same handle, or if the driver may not look at the stream.
+    /// Makes the context current while the result lives, if the stream alone does not name it.
     #[inline]
     pub(crate) fn bind_for_stream(&self, context: ContextHandle, stream: StreamHandle) -> Result<Bound<'_>> {
-        let is_default = stream.is_legacy() || stream.is_per_thread();
-        if is_default { self.bind(context) } else { self.bind_for_handle(context) }
+        if self.needs_context(stream) { self.bind(context) } else { Ok(Bound::new(None)) }
     }
 
-    /// Makes the context current while the result lives, if the driver may not look at the handle.
+    /// Makes the context current while the result lives, with drivers for which handles do not suffice.
     #[inline]
     pub(crate) fn bind_for_handle(&self, context: ContextHandle) -> Result<Bound<'_>> {
         if self.handles_suffice { Ok(Bound::new(None)) } else { self.bind(context) }
@@ -96,8 +90,14 @@ impl CudaDriver {
         stream: StreamHandle,
         call: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
-        let is_default = stream.is_legacy() || stream.is_per_thread();
-        if self.handles_suffice && !is_default { call() } else { self.call_bound(context, call) }
+        if self.needs_context(stream) { self.call_bound(context, call) } else { call() }
+    }
+
+    /// Whether a call on the stream needs its context to be current: each context has default streams of its own under the
+    /// same handles, and with older drivers handles do not suffice.
+    #[inline(always)]
+    fn needs_context(&self, stream: StreamHandle) -> bool {
+        !self.handles_suffice || stream.is_legacy() || stream.is_per_thread()
     }
 
     #[cold]
@@ -107,7 +107,7 @@ impl CudaDriver {
         call()
     }
 
-    #[cold]
+    #[inline(never)]
     fn push(&self, context: ContextHandle) -> Result<Bound<'_>> {
         // SAFETY: by the handle rule, which holds for every caller, the context is one of this driver and not destroyed.
         check(unsafe { self.functions.cuCtxPushCurrent(raw_context(context)) })?;

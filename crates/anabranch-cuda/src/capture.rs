@@ -6,7 +6,7 @@ use crate::ffi::cuda_types::*;
 use crate::graph::edges::{RawDependencies, edge_data};
 use crate::handles::{graph_handle, node_handle, raw_graph, raw_stream};
 use anabranch_hal::{
-    CaptureInfo, CaptureMode, CaptureStatus, Captures, ContextHandle, Dependency, DependencyUpdate, EdgeData, Failure,
+    Call, CaptureInfo, CaptureMode, CaptureStatus, Captures, Dependency, DependencyUpdate, EdgeData, Failure,
     GraphHandle, Result, Status, StreamHandle,
 };
 use std::ptr;
@@ -48,70 +48,45 @@ impl CudaDriver {
     ///
     /// The stream is live, and known by itself or by the current context.
     #[inline]
-    pub(crate) unsafe fn raw_capture_status(&self, stream: CUstream) -> Result<CaptureStatus> {
+    unsafe fn raw_capture_status(&self, stream: CUstream) -> Result<CaptureStatus> {
         let mut raw = CU_STREAM_CAPTURE_STATUS_NONE;
-        // SAFETY: the caller vouches for the stream; the result is written to a variable that outlives the call.
+        // SAFETY: the caller vouches for the stream.
         check(unsafe { self.functions.cuStreamIsCapturing(stream, &mut raw) })?;
         status(raw)
     }
 
-    /// Refuses work that can run only once, while the stream captures: at the second launch of the graph there would be
-    /// nothing to run. The driver is not asked to refuse it, because that would spoil the capture.
+    /// Whether work that is queued now becomes a node. 901 where the capture was invalidated.
     ///
     /// # Safety
     ///
     /// The stream is live, and known by itself or by the current context.
     #[inline]
-    pub(crate) unsafe fn refuse_in_capture(&self, stream: CUstream) -> Result<()> {
+    pub(crate) unsafe fn is_capturing(&self, stream: CUstream) -> Result<bool> {
         // SAFETY: the caller vouches for the stream.
         match unsafe { self.raw_capture_status(stream) }? {
-            CaptureStatus::None => Ok(()),
-            CaptureStatus::Active => Err(Failure::argument(
-                Status::STREAM_CAPTURE_UNSUPPORTED,
-                "the stream captures, and this host work can run only once",
-            )),
+            CaptureStatus::None => Ok(false),
+            CaptureStatus::Active => Ok(true),
             CaptureStatus::Invalidated => Err(Failure::new(Status::STREAM_CAPTURE_INVALIDATED)),
         }
-    }
-
-    /// The graph that the stream captures into, if it captures.
-    ///
-    /// # Safety
-    ///
-    /// The stream is live, and known by itself or by the current context.
-    pub(crate) unsafe fn captured_graph(&self, stream: CUstream) -> Result<Option<CUgraph>> {
-        let (mut raw, mut id, mut graph) = (CU_STREAM_CAPTURE_STATUS_NONE, 0, ptr::null_mut());
-        let (dependencies, count) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the caller vouches for the stream; the results are written to variables that outlive the call, and the
-        // dependencies are not asked for.
-        check(unsafe {
-            self.functions.cuStreamGetCaptureInfo(stream, &mut raw, &mut id, &mut graph, dependencies, count)
-        })?;
-        Ok((status(raw)? == CaptureStatus::Active && !graph.is_null()).then_some(graph))
     }
 }
 
 impl Captures for CudaDriver {
-    unsafe fn stream_begin_capture(
-        &self,
-        context: ContextHandle,
-        stream: StreamHandle,
-        mode: CaptureMode,
-    ) -> Result<()> {
-        let _bound = self.bind_for_stream(context, stream)?;
+    unsafe fn stream_begin_capture(&self, call: &Call<'_>, stream: StreamHandle, mode: CaptureMode) -> Result<()> {
+        let _bound = self.bind_for_stream(call.context, stream)?;
         // SAFETY: by the handle rule the stream is live.
         check(unsafe { self.functions.cuStreamBeginCapture(raw_stream(stream), raw_mode(mode)) })
     }
 
     unsafe fn stream_begin_capture_to_graph(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         stream: StreamHandle,
         graph: GraphHandle,
         dependencies: &[Dependency],
         mode: CaptureMode,
     ) -> Result<()> {
-        let _bound = self.bind_for_stream(context, stream)?;
+        let _bound = self.bind_for_stream(call.context, stream)?;
         let dependencies = RawDependencies::new(dependencies);
         // SAFETY: by the handle rule stream, graph and nodes are live; there are as many nodes as stated, and as many data
         // or none.
@@ -127,41 +102,38 @@ impl Captures for CudaDriver {
         })
     }
 
-    unsafe fn stream_end_capture(&self, context: ContextHandle, stream: StreamHandle) -> Result<GraphHandle> {
-        let _bound = self.bind_for_stream(context, stream)?;
+    unsafe fn stream_end_capture(&self, call: &Call<'_>, stream: StreamHandle) -> Result<GraphHandle> {
+        let _bound = self.bind_for_stream(call.context, stream)?;
         let mut graph = ptr::null_mut();
-        // SAFETY: by the handle rule the stream is live; the result is written to a variable that outlives the call.
+        // SAFETY: by the handle rule the stream is live.
         check(unsafe { self.functions.cuStreamEndCapture(raw_stream(stream), &mut graph) })?;
-        // So the driver tells of a capture that was invalidated, if it does not answer an error.
+        // A null graph means that the capture was invalidated, where the driver does not answer an error.
         if graph.is_null() { Err(Failure::new(Status::STREAM_CAPTURE_INVALIDATED)) } else { Ok(graph_handle(graph)) }
     }
 
-    unsafe fn stream_capture_status(&self, context: ContextHandle, stream: StreamHandle) -> Result<CaptureStatus> {
-        let _bound = self.bind_for_stream(context, stream)?;
+    unsafe fn stream_capture_status(&self, call: &Call<'_>, stream: StreamHandle) -> Result<CaptureStatus> {
+        let _bound = self.bind_for_stream(call.context, stream)?;
         // SAFETY: by the handle rule the stream is live, and it is known by itself or by the context.
         unsafe { self.raw_capture_status(raw_stream(stream)) }
     }
 
     unsafe fn stream_capture_info(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         stream: StreamHandle,
         with_edge_data: bool,
     ) -> Result<CaptureInfo> {
-        let _bound = self.bind_for_stream(context, stream)?;
+        let _bound = self.bind_for_stream(call.context, stream)?;
         let stream = raw_stream(stream);
         let (mut raw, mut id, mut graph) = (CU_STREAM_CAPTURE_STATUS_NONE, 0, ptr::null_mut());
         let (mut nodes, mut data, mut count) = (ptr::null(), ptr::null(), 0);
-        // A driver without the newer function knows no data.
-        check(if with_edge_data && self.functions.cuStreamGetCaptureInfo_v3.is_some() {
-            // SAFETY: by the handle rule the stream is live; the results are written to variables that outlive the call.
-            unsafe {
-                self.functions
-                    .cuStreamGetCaptureInfo_v3(stream, &mut raw, &mut id, &mut graph, &mut nodes, &mut data, &mut count)
-            }
-        } else {
-            // SAFETY: as above.
-            unsafe {
+        // SAFETY: by the handle rule the stream is live.
+        check(unsafe {
+            // A driver without the newer function knows no data.
+            if with_edge_data && self.functions.cuStreamGetCaptureInfo_v3.is_some() {
+                let (nodes, data) = (&mut nodes, &mut data);
+                self.functions.cuStreamGetCaptureInfo_v3(stream, &mut raw, &mut id, &mut graph, nodes, data, &mut count)
+            } else {
                 self.functions.cuStreamGetCaptureInfo(stream, &mut raw, &mut id, &mut graph, &mut nodes, &mut count)
             }
         })?;
@@ -169,16 +141,12 @@ impl Captures for CudaDriver {
         if status != CaptureStatus::Active {
             return Ok(CaptureInfo { status, ..CaptureInfo::default() });
         }
-        // SAFETY: the stream captures, so this is the driver's array of that many nodes, which stays until the next call on
-        // the stream.
-        let nodes = unsafe { array(nodes, count) };
-        let edge_data = with_edge_data.then(|| {
-            if data.is_null() {
-                return vec![EdgeData::default(); nodes.len()];
-            }
-            // SAFETY: as above, for as many data.
-            unsafe { array(data, count) }.iter().map(edge_data).collect()
-        });
+        // SAFETY: the stream captures, so these are the driver's arrays of that many nodes and data, which stay until the
+        // next call on the stream.
+        let (nodes, data) = unsafe { (array(nodes, count), array(data, count)) };
+        // Without an array, all have the default.
+        let data = data.iter().map(edge_data).chain(std::iter::repeat(EdgeData::default()));
+        let edge_data = with_edge_data.then(|| data.take(nodes.len()).collect());
         Ok(CaptureInfo {
             status,
             id,
@@ -190,12 +158,12 @@ impl Captures for CudaDriver {
 
     unsafe fn stream_update_capture_dependencies(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         stream: StreamHandle,
         dependencies: &[Dependency],
         update: DependencyUpdate,
     ) -> Result<()> {
-        let _bound = self.bind_for_stream(context, stream)?;
+        let _bound = self.bind_for_stream(call.context, stream)?;
         let stream = raw_stream(stream);
         let flags = match update {
             DependencyUpdate::Add => CU_STREAM_ADD_CAPTURE_DEPENDENCIES,
@@ -203,12 +171,13 @@ impl Captures for CudaDriver {
         };
         let mut raw = RawDependencies::new(dependencies);
         let (nodes, count) = (raw.nodes.as_mut_ptr(), dependencies.len());
-        check(if raw.has_data() {
-            // SAFETY: by the handle rule stream and nodes are live; there are as many nodes and data as stated.
-            unsafe { self.functions.cuStreamUpdateCaptureDependencies_v2(stream, nodes, raw.data(), count, flags) }
-        } else {
-            // SAFETY: as above, without data.
-            unsafe { self.functions.cuStreamUpdateCaptureDependencies(stream, nodes, count, flags) }
+        // SAFETY: by the handle rule stream and nodes are live; there are as many nodes and data as stated.
+        check(unsafe {
+            if raw.has_data() {
+                self.functions.cuStreamUpdateCaptureDependencies_v2(stream, nodes, raw.data(), count, flags)
+            } else {
+                self.functions.cuStreamUpdateCaptureDependencies(stream, nodes, count, flags)
+            }
         })
     }
 
@@ -221,7 +190,7 @@ impl Captures for CudaDriver {
     }
 }
 
-/// An array of the driver's.
+/// An array that the driver returned.
 ///
 /// # Safety
 ///

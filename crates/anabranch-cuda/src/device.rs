@@ -5,33 +5,22 @@ use crate::error::check;
 use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
 use crate::handles::unsigned;
-use anabranch_hal::{
-    Capabilities, Contexts, DeviceOrdinal, DeviceProperties, Devices, Failure, PriorityRange, Result, Status,
-};
+use anabranch_hal::{Capabilities, Contexts, DeviceOrdinal, DeviceProperties, Devices, PriorityRange, Result, Status};
 use std::ffi::{CStr, c_char, c_int};
 
-/// What devices answer that have stream priorities.
+/// The range of devices that have stream priorities.
 const USUAL_PRIORITIES: PriorityRange = PriorityRange { least: 0, greatest: -5 };
 
 impl CudaDriver {
-    /// The driver's handle of a device. 101 where there is none of that number.
-    pub(crate) fn raw_device(&self, device: DeviceOrdinal) -> Result<CUdevice> {
-        let ordinal = c_int::try_from(device.0).map_err(|_| Failure::new(Status::INVALID_DEVICE))?;
-        let mut raw = 0;
-        // SAFETY: the result is written to a variable that outlives the call.
-        check(unsafe { self.functions.cuDeviceGet(&mut raw, ordinal) })?;
-        Ok(raw)
-    }
-
     fn device_attribute(&self, device: CUdevice, attribute: CUdevice_attribute) -> Result<u32> {
         let mut value = 0;
-        // SAFETY: the device is one of this driver; the result is written to a variable that outlives the call.
+        // SAFETY: the device is one of this driver.
         check(unsafe { self.functions.cuDeviceGetAttribute(&mut value, attribute, device) })?;
         // No attribute that is asked for here is ever negative.
         Ok(u32::try_from(value).unwrap_or(0))
     }
 
-    /// Whether an attribute is not zero. An attribute that the driver is too old to know is.
+    /// Whether an attribute is not zero. One that an older driver does not know counts as zero.
     fn device_can(&self, device: CUdevice, attribute: CUdevice_attribute) -> Result<bool> {
         match self.device_attribute(device, attribute) {
             Ok(value) => Ok(value != 0),
@@ -50,7 +39,7 @@ impl CudaDriver {
 
     fn device_uuid(&self, device: CUdevice) -> Result<[u8; 16]> {
         let mut uuid = CUuuid::zeroed();
-        // SAFETY: the device is one of this driver; the result is written to a variable that outlives the call.
+        // SAFETY: the device is one of this driver.
         check(unsafe { self.functions.cuDeviceGetUuid(&mut uuid, device) })?;
         Ok(uuid.bytes.map(unsigned))
     }
@@ -66,7 +55,7 @@ impl CudaDriver {
 
     fn device_total_memory(&self, device: CUdevice) -> Result<u64> {
         let mut bytes = 0;
-        // SAFETY: the device is one of this driver; the result is written to a variable that outlives the call.
+        // SAFETY: the device is one of this driver.
         check(unsafe { self.functions.cuDeviceTotalMem(&mut bytes, device) })?;
         Ok(bytes as u64)
     }
@@ -78,9 +67,11 @@ impl CudaDriver {
             (Capabilities::CONCURRENT_MANAGED_ACCESS, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS),
             (Capabilities::COOPERATIVE_LAUNCH, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH),
             (Capabilities::CLUSTER_LAUNCH, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH),
-            (Capabilities::STREAM_VALUE_64, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS),
+            (
+                Capabilities::STREAM_VALUE_64.union(Capabilities::FAST_VALUE_WRITES),
+                CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
+            ),
             (Capabilities::STREAM_WAIT_VALUE_NOR, CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR),
-            (Capabilities::STREAM_PRIORITIES, CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED),
             (Capabilities::INTERPROCESS_EVENTS, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED),
             (Capabilities::ACCESS_POLICY_WINDOW, CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE),
             (Capabilities::UNIFIED_ADDRESSING, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING),
@@ -94,8 +85,8 @@ impl CudaDriver {
     }
 
     /// The range can only be asked of a context. See the crate's documentation on portability.
-    fn device_priority_range(&self, device: DeviceOrdinal, capabilities: Capabilities) -> Result<PriorityRange> {
-        if !capabilities.contains(Capabilities::STREAM_PRIORITIES) {
+    fn device_priority_range(&self, device: DeviceOrdinal, raw: CUdevice) -> Result<PriorityRange> {
+        if !self.device_can(raw, CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED)? {
             return Ok(PriorityRange { least: 0, greatest: 0 });
         }
         if !self.primary_context_is_active(device)? {
@@ -109,11 +100,11 @@ impl CudaDriver {
         let context = self.primary_context_retain(device)?;
         let range = self.bind(context).and_then(|_bound| {
             let (mut least, mut greatest) = (0, 0);
-            // SAFETY: the context is current; the results are written to variables that outlive the call.
+            // SAFETY: the context is current.
             check(unsafe { self.functions.cuCtxGetStreamPriorityRange(&mut least, &mut greatest) })?;
             Ok(PriorityRange { least, greatest })
         });
-        // SAFETY: the share was taken above, and nothing was made in the context.
+        // SAFETY: this releases what was retained above, and nothing was made in the context.
         unsafe { self.primary_context_release(device) }?;
         range
     }
@@ -161,7 +152,7 @@ impl Devices for CudaDriver {
             ],
             max_shared_memory_per_block: attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?,
             max_shared_memory_per_block_optin: attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
-            priority_range: self.device_priority_range(device, capabilities)?,
+            priority_range: self.device_priority_range(device, raw)?,
             capabilities,
         })
     }
@@ -169,7 +160,7 @@ impl Devices for CudaDriver {
     fn device_can_access_peer(&self, device: DeviceOrdinal, peer: DeviceOrdinal) -> Result<bool> {
         let (device, peer) = (self.raw_device(device)?, self.raw_device(peer)?);
         let mut can_access = 0;
-        // SAFETY: both are devices of this driver; the result is written to a variable that outlives the call.
+        // SAFETY: both are devices of this driver.
         check(unsafe { self.functions.cuDeviceCanAccessPeer(&mut can_access, device, peer) })?;
         Ok(can_access != 0)
     }

@@ -1,20 +1,26 @@
 //! The CUDA driver as a whole: finding and starting it.
 
+use crate::absence;
 use crate::error::check;
+use crate::ffi::cuda_types::CUdevice;
 use crate::ffi::{CudaFunctions, FunctionTable, Loaded, MissingSymbol, load_cuda};
-use crate::{absence, binding};
-use anabranch_hal::{Absence, BackendKind, Driver, DriverVersion};
+use anabranch_hal::{Absence, BackendKind, DeviceOrdinal, Driver, DriverVersion, Failure, Objects, Status};
+use std::ffi::c_int;
 use std::fmt;
 use std::sync::Arc;
 
+/// The first driver that is known to find the context of a call in the handles of streams and events. Earlier ones may
+/// do so too, but their documentation does not say it.
+const FIRST_WITH_HANDLES: DriverVersion = DriverVersion { major: 13, minor: 0 };
+
 /// The CUDA driver of this machine.
 ///
-/// It keeps no state but the table of functions: contexts, streams and all else belong to the library, which is never
+/// It has no state but the table of functions: contexts, streams and all else belong to NVIDIA's library, which is never
 /// unloaded. Loading a second time gives a driver whose handles may be mixed with those of the first.
 pub struct CudaDriver {
     pub(crate) functions: Loaded<CudaFunctions>,
     version: DriverVersion,
-    /// Whether calls on streams and events work without a context.
+    /// Whether calls on streams and events work without a current context.
     pub(crate) handles_suffice: bool,
 }
 
@@ -39,8 +45,17 @@ impl CudaDriver {
         if count < 1 {
             return Err(absence::no_device());
         }
-        let handles_suffice = version >= binding::FIRST_WITH_HANDLES;
+        let handles_suffice = version >= FIRST_WITH_HANDLES;
         Ok(Arc::new(Self { functions, version, handles_suffice }))
+    }
+
+    /// The driver's handle of a device. 101 where there is none of that number.
+    pub(crate) fn raw_device(&self, device: DeviceOrdinal) -> anabranch_hal::Result<CUdevice> {
+        let ordinal = c_int::try_from(device.0).map_err(|_| Failure::new(Status::INVALID_DEVICE))?;
+        let mut raw = 0;
+        // SAFETY: the result is written to a variable that outlives the call.
+        check(unsafe { self.functions.cuDeviceGet(&mut raw, ordinal) })?;
+        Ok(raw)
     }
 }
 
@@ -52,13 +67,16 @@ fn version_of(functions: &CudaFunctions) -> Result<DriverVersion, Absence> {
     Ok(DriverVersion { major: number / 1000, minor: number % 1000 / 10 })
 }
 
-/// The answer of a call without which there is no driver to speak of.
+/// The result of a call that every driver has to support.
 fn succeeded(answer: Result<u32, MissingSymbol>) -> Result<(), Absence> {
     match answer {
         Err(missing) => Err(absence::no_symbol(missing)),
         code => check(code).map_err(|failure| absence::not_initialized(failure.status)),
     }
 }
+
+/// Ids and names are for layers; the defaults ignore them.
+impl Objects for CudaDriver {}
 
 impl Driver for CudaDriver {
     fn kind(&self) -> BackendKind {

@@ -4,9 +4,12 @@ use crate::ffi::MissingSymbol;
 use crate::ffi::cuda_types::{CUDA_SUCCESS, CUresult};
 use anabranch_hal::{Detail, Failure, Result, Status};
 
+/// What a function of the driver answers.
+pub(crate) type Answer = std::result::Result<CUresult, MissingSymbol>;
+
 /// The result of a call into the driver.
 #[inline]
-pub(crate) fn check(answer: std::result::Result<CUresult, MissingSymbol>) -> Result<()> {
+pub(crate) fn check(answer: Answer) -> Result<()> {
     match answer {
         Ok(CUDA_SUCCESS) => Ok(()),
         Ok(code) => Err(Failure::new(status(code))),

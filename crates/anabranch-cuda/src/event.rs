@@ -5,22 +5,23 @@ use crate::error::check;
 use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::CUipcEventHandle;
 use crate::handles::{event_handle, raw_event, raw_stream, signed, unsigned};
+use crate::host_work;
 use anabranch_hal::{
-    ContextHandle, EventFlags, EventHandle, EventRecordFlags, Events, InterprocessEventHandle, Result, StreamHandle,
+    Call, EventFlags, EventHandle, EventRecordFlags, Events, InterprocessEventHandle, Result, StreamHandle,
 };
 use std::ptr;
 
 impl Events for CudaDriver {
-    unsafe fn event_create(&self, context: ContextHandle, flags: EventFlags) -> Result<EventHandle> {
-        let _bound = self.bind(context)?;
+    unsafe fn event_create(&self, call: &Call<'_>, flags: EventFlags) -> Result<EventHandle> {
+        let _bound = self.bind(call.context)?;
         let mut event = ptr::null_mut();
         // SAFETY: the result is written to a variable that outlives the call.
         check(unsafe { self.functions.cuEventCreate(&mut event, flags.bits()) })?;
         Ok(event_handle(event))
     }
 
-    unsafe fn event_destroy(&self, context: ContextHandle, event: EventHandle) -> Result<()> {
-        let _bound = self.bind_for_handle(context)?;
+    unsafe fn event_destroy(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
+        let _bound = self.bind_for_handle(call.context)?;
         // SAFETY: by the handle rule the event is live, and this is the last use of it.
         check(unsafe { self.functions.cuEventDestroy(raw_event(event)) })
     }
@@ -28,55 +29,56 @@ impl Events for CudaDriver {
     #[inline]
     unsafe fn event_record(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         event: EventHandle,
         stream: StreamHandle,
         flags: EventRecordFlags,
     ) -> Result<()> {
-        self.call_on_stream(context, stream, move || {
+        self.call_on_stream(call.context, stream, move || {
             let (event, stream) = (raw_event(event), raw_stream(stream));
-            check(if flags.is_empty() {
-                // SAFETY: by the handle rule event and stream are live.
-                unsafe { self.functions.cuEventRecord(event, stream) }
-            } else {
-                // SAFETY: by the handle rule event and stream are live; the driver refuses flags that it does not know.
-                unsafe { self.functions.cuEventRecordWithFlags(event, stream, flags.bits()) }
+            // SAFETY: by the handle rule event and stream are live; the driver refuses flags that it does not know.
+            check(unsafe {
+                if flags.is_empty() {
+                    self.functions.cuEventRecord(event, stream)
+                } else {
+                    self.functions.cuEventRecordWithFlags(event, stream, flags.bits())
+                }
             })
         })
     }
 
     #[inline]
-    unsafe fn event_query(&self, context: ContextHandle, event: EventHandle) -> Result<()> {
-        let _bound = self.bind_for_handle(context)?;
+    unsafe fn event_query(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
+        let _bound = self.bind_for_handle(call.context)?;
         // SAFETY: by the handle rule the event is live.
-        self.observe(context, check(unsafe { self.functions.cuEventQuery(raw_event(event)) }))
+        host_work::observe(call.context, check(unsafe { self.functions.cuEventQuery(raw_event(event)) }))
     }
 
     #[inline]
-    unsafe fn event_synchronize(&self, context: ContextHandle, event: EventHandle) -> Result<()> {
-        let _bound = self.bind_for_handle(context)?;
+    unsafe fn event_synchronize(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
+        let _bound = self.bind_for_handle(call.context)?;
         // SAFETY: by the handle rule the event is live.
-        self.observe(context, check(unsafe { self.functions.cuEventSynchronize(raw_event(event)) }))
+        host_work::observe(call.context, check(unsafe { self.functions.cuEventSynchronize(raw_event(event)) }))
     }
 
-    unsafe fn event_elapsed(&self, context: ContextHandle, start: EventHandle, end: EventHandle) -> Result<f32> {
-        let _bound = self.bind_for_handle(context)?;
+    unsafe fn event_elapsed(&self, call: &Call<'_>, start: EventHandle, end: EventHandle) -> Result<f32> {
+        let _bound = self.bind_for_handle(call.context)?;
         let mut milliseconds = 0.0;
-        // SAFETY: by the handle rule both events are live; the result is written to a variable that outlives the call.
+        // SAFETY: by the handle rule both events are live.
         check(unsafe { self.functions.cuEventElapsedTime(&mut milliseconds, raw_event(start), raw_event(end)) })?;
         Ok(milliseconds)
     }
 
-    unsafe fn event_export(&self, context: ContextHandle, event: EventHandle) -> Result<InterprocessEventHandle> {
-        let _bound = self.bind(context)?;
+    unsafe fn event_export(&self, call: &Call<'_>, event: EventHandle) -> Result<InterprocessEventHandle> {
+        let _bound = self.bind(call.context)?;
         let mut exported = CUipcEventHandle::zeroed();
-        // SAFETY: by the handle rule the event is live; the result is written to a variable that outlives the call.
+        // SAFETY: by the handle rule the event is live.
         check(unsafe { self.functions.cuIpcGetEventHandle(&mut exported, raw_event(event)) })?;
         Ok(InterprocessEventHandle(exported.reserved.map(unsigned)))
     }
 
-    unsafe fn event_open(&self, context: ContextHandle, exported: &InterprocessEventHandle) -> Result<EventHandle> {
-        let _bound = self.bind(context)?;
+    unsafe fn event_open(&self, call: &Call<'_>, exported: &InterprocessEventHandle) -> Result<EventHandle> {
+        let _bound = self.bind(call.context)?;
         let exported = CUipcEventHandle { reserved: exported.0.map(signed) };
         let mut event = ptr::null_mut();
         // SAFETY: the result is written to a variable that outlives the call; the driver refuses bytes that it did not

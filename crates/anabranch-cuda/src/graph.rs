@@ -5,122 +5,109 @@
 
 pub(crate) mod edges;
 mod executable;
-pub(crate) mod host_node;
-mod kept;
 mod kernel;
 mod memory;
 mod node;
 mod parameters;
 mod replace;
-mod retain;
 mod values;
 
 use crate::driver::CudaDriver;
-use crate::dropping::DROPS;
 use crate::error::check;
 use crate::ffi::cuda_types::*;
 use crate::handles::{graph_handle, node_handle, raw_context, raw_graph, raw_node};
 use anabranch_hal::{
-    AddedNode, ConditionalHandle, ContextHandle, Dependency, DeviceOrdinal, Edge, GraphHandle, GraphMemoryAttribute,
-    GraphNodeHandle, GraphNodeKind, Graphs, NodeParameters, Result, Retained,
+    AddedNode, Call, ConditionalHandle, Dependency, DeviceOrdinal, Edge, GraphHandle, GraphMemoryAttribute,
+    GraphNodeHandle, GraphNodeKind, Graphs, NodeParameters, Result,
 };
 use std::ptr;
 
 impl Graphs for CudaDriver {
-    unsafe fn graph_create(&self, context: ContextHandle) -> Result<GraphHandle> {
-        let _bound = self.bind_for_handle(context)?;
-        DROPS.drop_unattended();
+    unsafe fn graph_create(&self, call: &Call<'_>) -> Result<GraphHandle> {
+        let _bound = self.bind_for_handle(call.context)?;
         let mut graph = ptr::null_mut();
         // SAFETY: the result is written to a variable that outlives the call. There are no flags yet.
         check(unsafe { self.functions.cuGraphCreate(&mut graph, 0) })?;
         Ok(graph_handle(graph))
     }
 
-    unsafe fn graph_destroy(&self, context: ContextHandle, graph: GraphHandle) -> Result<()> {
-        let _bound = self.bind_for_handle(context)?;
+    unsafe fn graph_destroy(&self, call: &Call<'_>, graph: GraphHandle) -> Result<()> {
+        let _bound = self.bind_for_handle(call.context)?;
         // SAFETY: by the handle rule the graph is live, and this is the last use of it.
-        let destroyed = check(unsafe { self.functions.cuGraphDestroy(raw_graph(graph)) });
-        DROPS.drop_unattended();
-        destroyed
+        check(unsafe { self.functions.cuGraphDestroy(raw_graph(graph)) })
     }
 
-    unsafe fn graph_clone(&self, context: ContextHandle, graph: GraphHandle) -> Result<GraphHandle> {
-        let _bound = self.bind_for_handle(context)?;
+    unsafe fn graph_clone(&self, call: &Call<'_>, graph: GraphHandle) -> Result<GraphHandle> {
+        let _bound = self.bind_for_handle(call.context)?;
         let mut clone = ptr::null_mut();
-        // SAFETY: by the handle rule the graph is live; the result is written to a variable that outlives the call.
+        // SAFETY: by the handle rule the graph is live.
         check(unsafe { self.functions.cuGraphClone(&mut clone, raw_graph(graph)) })?;
         Ok(graph_handle(clone))
     }
 
     unsafe fn graph_find_in_clone(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         original: GraphNodeHandle,
         clone: GraphHandle,
     ) -> Result<GraphNodeHandle> {
-        let _bound = self.bind_for_handle(context)?;
+        let _bound = self.bind_for_handle(call.context)?;
         let mut node = ptr::null_mut();
         let (original, clone) = (raw_node(original), raw_graph(clone));
-        // SAFETY: by the handle rule node and graph are live; the result is written to a variable that outlives the call.
+        // SAFETY: by the handle rule node and graph are live.
         check(unsafe { self.functions.cuGraphNodeFindInClone(&mut node, original, clone) })?;
         Ok(node_handle(node))
     }
 
-    unsafe fn graph_retain(&self, context: ContextHandle, graph: GraphHandle, object: Retained) -> Result<()> {
-        let _bound = self.bind_for_handle(context)?;
-        // SAFETY: by the handle rule the graph is live.
-        unsafe { self.retain(raw_graph(graph), object) }
-    }
-
     unsafe fn graph_add_node(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         graph: GraphHandle,
         dependencies: &[Dependency],
         parameters: &NodeParameters,
     ) -> Result<AddedNode> {
-        let _bound = self.bind(context)?;
+        let _bound = self.bind(call.context)?;
         // SAFETY: the caller vouches for everything, and the context is current.
-        unsafe { node::add(self, context, graph, dependencies, parameters) }
+        unsafe { node::add(self, call.context, graph, dependencies, parameters) }
     }
 
-    unsafe fn graph_destroy_node(&self, context: ContextHandle, node: GraphNodeHandle) -> Result<()> {
-        let _bound = self.bind_for_handle(context)?;
+    unsafe fn graph_destroy_node(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<()> {
+        let _bound = self.bind_for_handle(call.context)?;
         // SAFETY: by the handle rule the node is live, and this is the last use of it.
         check(unsafe { self.functions.cuGraphDestroyNode(raw_node(node)) })
     }
 
-    unsafe fn graph_node_kind(&self, context: ContextHandle, node: GraphNodeHandle) -> Result<GraphNodeKind> {
-        let _bound = self.bind_for_handle(context)?;
+    unsafe fn graph_node_kind(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<GraphNodeKind> {
+        let _bound = self.bind_for_handle(call.context)?;
         // SAFETY: by the handle rule the node is live.
         unsafe { parameters::kind(self, raw_node(node)) }
     }
 
-    unsafe fn graph_node_parameters(&self, context: ContextHandle, node: GraphNodeHandle) -> Result<NodeParameters> {
-        let _bound = self.bind(context)?;
+    unsafe fn graph_node_parameters(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<NodeParameters> {
+        let _bound = self.bind(call.context)?;
         // SAFETY: by the handle rule the node is live, and the context is current.
         unsafe { parameters::read(self, raw_node(node)) }
     }
 
     unsafe fn graph_node_set_parameters(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         node: GraphNodeHandle,
         parameters: &NodeParameters,
     ) -> Result<()> {
-        let _bound = self.bind(context)?;
+        let _bound = self.bind(call.context)?;
         // SAFETY: the caller vouches for everything, and the context is current.
-        unsafe { replace::in_graph(self, context, raw_node(node), parameters) }
+        unsafe { replace::in_graph(self, call.context, raw_node(node), parameters) }
     }
 
-    unsafe fn graph_nodes(&self, context: ContextHandle, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
-        let _bound = self.bind_for_handle(context)?;
+    unsafe fn graph_nodes(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
+        let _bound = self.bind_for_handle(call.context)?;
         // SAFETY: by the handle rule the graph is live.
         unsafe { nodes(self, raw_graph(graph)) }
     }
 
-    unsafe fn graph_root_nodes(&self, context: ContextHandle, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
-        let _bound = self.bind_for_handle(context)?;
+    unsafe fn graph_root_nodes(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
+        let _bound = self.bind_for_handle(call.context)?;
         let graph = raw_graph(graph);
         list(|nodes, count| {
             // SAFETY: by the handle rule the graph is live; there is room for as many nodes as stated, or none is asked for.
@@ -128,35 +115,35 @@ impl Graphs for CudaDriver {
         })
     }
 
-    unsafe fn graph_edges(&self, context: ContextHandle, graph: GraphHandle) -> Result<Vec<Edge>> {
-        let _bound = self.bind_for_handle(context)?;
+    unsafe fn graph_edges(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<Edge>> {
+        let _bound = self.bind_for_handle(call.context)?;
         // SAFETY: the caller keeps the handle rule.
         unsafe { edges::all(self, raw_graph(graph)) }
     }
 
-    unsafe fn graph_add_edges(&self, context: ContextHandle, graph: GraphHandle, edges: &[Edge]) -> Result<()> {
-        let _bound = self.bind_for_handle(context)?;
+    unsafe fn graph_add_edges(&self, call: &Call<'_>, graph: GraphHandle, edges: &[Edge]) -> Result<()> {
+        let _bound = self.bind_for_handle(call.context)?;
         // SAFETY: the caller keeps the handle rule.
         unsafe { edges::add(self, raw_graph(graph), edges) }
     }
 
-    unsafe fn graph_remove_edges(&self, context: ContextHandle, graph: GraphHandle, edges: &[Edge]) -> Result<()> {
-        let _bound = self.bind_for_handle(context)?;
+    unsafe fn graph_remove_edges(&self, call: &Call<'_>, graph: GraphHandle, edges: &[Edge]) -> Result<()> {
+        let _bound = self.bind_for_handle(call.context)?;
         // SAFETY: the caller keeps the handle rule.
         unsafe { edges::remove(self, raw_graph(graph), edges) }
     }
 
     unsafe fn graph_conditional_create(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         graph: GraphHandle,
         default: Option<u32>,
     ) -> Result<ConditionalHandle> {
-        let _bound = self.bind(context)?;
+        let _bound = self.bind(call.context)?;
         let flags = if default.is_some() { CU_GRAPH_COND_ASSIGN_DEFAULT } else { 0 };
-        let (graph, ctx, default) = (raw_graph(graph), raw_context(context), default.unwrap_or(0));
+        let (graph, ctx, default) = (raw_graph(graph), raw_context(call.context), default.unwrap_or(0));
         let mut handle = 0;
-        // SAFETY: by the handle rule graph and context are live; the result is written to a variable that outlives the call.
+        // SAFETY: by the handle rule graph and context are live.
         check(unsafe { self.functions.cuGraphConditionalHandleCreate(&mut handle, graph, ctx, default, flags) })?;
         Ok(ConditionalHandle(handle))
     }

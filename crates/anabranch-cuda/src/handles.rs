@@ -1,4 +1,4 @@
-//! Between the contract's handles and addresses, and the driver's pointers.
+//! Conversion between the contract's handles and addresses and the driver's pointers.
 //!
 //! The pointers are the driver's own and are never followed here. The three special streams are small numbers, which
 //! pass through as they are.
@@ -41,7 +41,7 @@ conversions! {
     ExecutableGraphHandle CUgraphExec raw_executable executable_handle;
 }
 
-/// An address of host memory, as the contract's copies carry it.
+/// The pointer for an address of host memory, which the contract's copies have as a number.
 #[inline]
 pub(crate) fn host_address(address: u64) -> *mut c_void {
     // The driver serves 64-bit systems only, on which nothing is lost.

@@ -4,8 +4,8 @@
 //! build or to start a program: where one is missing, the answer is an [`Absence`](anabranch_hal::Absence) that says
 //! so, and what would put it right.
 //!
-//! Kernels that steer graphs need the device runtime, a library that comes with the CUDA toolkit. It is searched for where
-//! NVRTC is, unless the variable `ANABRANCH_CUDADEVRT` names the file.
+//! Kernels that set the conditions of graphs need the device runtime, a library that comes with the CUDA toolkit. It is
+//! searched for where NVRTC is, unless the variable `ANABRANCH_CUDADEVRT` names the file.
 //!
 //! # Portability
 //!
@@ -15,15 +15,43 @@
 //!   the properties of a device report 0 to -5, which is what devices answer that have priorities, rather than
 //!   activate it, which takes long and takes memory.
 //! * Host work that can run only once is refused with 900 while its stream captures.
-//! * A node of a graph is not told in which stream it runs. If its host work panics, that is reported to the first who
-//!   waits for a stream in which the graph was launched of late, or for the context.
-//! * Host work that is put into a node of an executable graph stays until that graph and its launches are gone, also
-//!   when other work has taken its place; it is refused with 801 where the graph was made while there was no host work
-//!   in any graph. Host functions that another library put into a node can be neither read nor replaced.
+//! * Host nodes with a function of another library cannot be read. They can be replaced.
 //! * The parameters of conditional nodes cannot be read, and those of child graphs, allocations, frees and conditional
 //!   nodes cannot be replaced; a child graph's can be in an executable graph. The attributes of a kernel (cluster,
 //!   cooperation, priority) cannot be changed in an executable graph.
 //! * The limit of a memory pool is ignored by drivers before CUDA 12.2.
+//!
+//! # Host work
+//!
+//! Host functions and callbacks are moved into the driver, which runs or drops each of them exactly once. Work of graphs
+//! stays with its owner: a host node has its [key](anabranch_hal::HostWorkKey), and runs nothing when the owner is gone.
+//! None of it may unwind. Unwinding that happens all the same ends before it reaches NVIDIA's frames, and is not reported.
+//!
+//! # Fork and exit
+//!
+//! CUDA does not survive `fork`. In a child that was forked after [`CudaDriver::load`], contexts, streams, events and
+//! memory of the parent cannot be used, and no new ones can be made: calls answer 3 (`CUDA_ERROR_NOT_INITIALIZED`) or 4
+//! (`CUDA_ERROR_DEINITIALIZED`), and loading the driver again is an absence for the same reason. Host work that the parent
+//! had queued runs in the parent only. Fork first and load the driver in each process, or start another program with
+//! `exec`.
+//!
+//! While a process exits, NVIDIA's library may end before the last of this crate's callers; calls then answer 4. Nothing
+//! is unloaded or destroyed by this crate at exit.
+
+// The modules from the lowest to the highest; each uses only those before it.
+//
+// 1. `ffi`: the tables of functions. `ranks`: the order of locks.
+// 2. `error`, `handles`: between the types of the contract and those of the tables. `absence`: why there is no driver.
+// 3. `nvrtc`: the compiler, which needs no driver.
+// 4. `host_work`: closures, on their way through the driver.
+// 5. `driver`: the driver as a value. `binding`: making a context current for a call.
+// 6. `context`, and then `device`, `event`, `memory`, `module`: the groups of calls, which do not know each other.
+// 7. `graph`, whose nodes are what streams do; `capture`, which makes graphs; `stream`, which may capture.
+
+// SAFETY comments argue what is special about a call, and take two things for granted. Results are written to, and
+// descriptions read from, variables that the call is given references to; the driver keeps none of these addresses. And
+// "by the handle rule" means the promise that the contract's `unsafe` methods ask of their callers: handles are of this
+// driver and live, and so is the memory that work uses.
 
 mod absence;
 mod binding;
@@ -31,7 +59,6 @@ mod capture;
 mod context;
 mod device;
 mod driver;
-mod dropping;
 mod error;
 mod event;
 mod ffi;
@@ -41,7 +68,7 @@ mod host_work;
 mod memory;
 mod module;
 mod nvrtc;
-mod panics;
+mod ranks;
 mod stream;
 
 pub use driver::CudaDriver;

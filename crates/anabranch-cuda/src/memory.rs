@@ -9,7 +9,7 @@ use crate::error::check;
 use crate::ffi::cuda_types::{CU_MEM_ATTACH_GLOBAL, CUdevice};
 use crate::handles::{pool_handle, raw_context, raw_pool, raw_stream};
 use anabranch_hal::{
-    ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Driver, FillPattern, Memory, MemoryInfo,
+    Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Driver, FillPattern, Memory, MemoryInfo,
     MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, PinnedFlags, Result, StreamHandle,
 };
 use std::ptr;
@@ -18,71 +18,74 @@ use std::ptr;
 const HOST: CUdevice = -1;
 
 impl Memory for CudaDriver {
-    unsafe fn memory_info(&self, context: ContextHandle) -> Result<MemoryInfo> {
-        let _bound = self.bind(context)?;
+    unsafe fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo> {
+        let _bound = self.bind(call.context)?;
         let (mut free, mut total) = (0, 0);
-        // SAFETY: the context is current; the results are written to variables that outlive the call.
+        // SAFETY: the context is current.
         check(unsafe { self.functions.cuMemGetInfo(&mut free, &mut total) })?;
         Ok(MemoryInfo { free: free as u64, total: total as u64 })
     }
 
-    unsafe fn allocate(&self, context: ContextHandle, bytes: usize) -> Result<DevicePointer> {
-        let _bound = self.bind(context)?;
+    unsafe fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
+        let _bound = self.bind(call.context)?;
         let mut address = 0;
         // SAFETY: the result is written to a variable that outlives the call.
         check(unsafe { self.functions.cuMemAlloc(&mut address, bytes) })?;
         Ok(DevicePointer(address))
     }
 
-    unsafe fn free(&self, context: ContextHandle, address: DevicePointer) -> Result<()> {
-        let _bound = self.bind(context)?;
+    unsafe fn free(&self, call: &Call<'_>, address: DevicePointer) -> Result<()> {
+        let _bound = self.bind(call.context)?;
         // SAFETY: no queued work uses the memory, as the caller says; the driver refuses addresses that it did not give.
         check(unsafe { self.functions.cuMemFree(address.0) })
     }
 
+    #[inline]
     unsafe fn allocate_async(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         bytes: usize,
         pool: Option<MemoryPoolHandle>,
         stream: StreamHandle,
     ) -> Result<DevicePointer> {
-        let _bound = self.bind_for_stream(context, stream)?;
-        let stream = raw_stream(stream);
-        let mut address = 0;
-        check(match pool {
-            // SAFETY: by the handle rule the stream is live; the result is written to a variable that outlives the call.
-            None => unsafe { self.functions.cuMemAllocAsync(&mut address, bytes, stream) },
-            // SAFETY: as above, and so is the pool.
-            Some(pool) => unsafe {
-                self.functions.cuMemAllocFromPoolAsync(&mut address, bytes, raw_pool(pool), stream)
-            },
-        })?;
-        Ok(DevicePointer(address))
+        self.call_on_stream(call.context, stream, move || {
+            let stream = raw_stream(stream);
+            let mut address = 0;
+            // SAFETY: by the handle rule stream and pool are live.
+            check(unsafe {
+                match pool {
+                    None => self.functions.cuMemAllocAsync(&mut address, bytes, stream),
+                    Some(pool) => self.functions.cuMemAllocFromPoolAsync(&mut address, bytes, raw_pool(pool), stream),
+                }
+            })?;
+            Ok(DevicePointer(address))
+        })
     }
 
-    unsafe fn free_async(&self, context: ContextHandle, address: DevicePointer, stream: StreamHandle) -> Result<()> {
-        let _bound = self.bind_for_stream(context, stream)?;
-        // SAFETY: by the handle rule the stream is live, and all other uses of the memory come before this one.
-        check(unsafe { self.functions.cuMemFreeAsync(address.0, raw_stream(stream)) })
+    #[inline]
+    unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: StreamHandle) -> Result<()> {
+        self.call_on_stream(call.context, stream, move || {
+            // SAFETY: by the handle rule the stream is live, and all other uses of the memory come before this one.
+            check(unsafe { self.functions.cuMemFreeAsync(address.0, raw_stream(stream)) })
+        })
     }
 
-    unsafe fn allocate_pinned(&self, context: ContextHandle, bytes: usize, flags: PinnedFlags) -> Result<*mut u8> {
-        let _bound = self.bind(context)?;
+    unsafe fn allocate_pinned(&self, call: &Call<'_>, bytes: usize, flags: PinnedFlags) -> Result<*mut u8> {
+        let _bound = self.bind(call.context)?;
         let mut address = ptr::null_mut();
         // SAFETY: the result is written to a variable that outlives the call.
         check(unsafe { self.functions.cuMemHostAlloc(&mut address, bytes, flags.bits()) })?;
         Ok(address.cast())
     }
 
-    unsafe fn free_pinned(&self, context: ContextHandle, address: *mut u8) -> Result<()> {
-        let _bound = self.bind(context)?;
+    unsafe fn free_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()> {
+        let _bound = self.bind(call.context)?;
         // SAFETY: no queued work uses the memory, as the caller says; the driver refuses addresses that it did not give.
         check(unsafe { self.functions.cuMemFreeHost(address.cast()) })
     }
 
-    unsafe fn allocate_managed(&self, context: ContextHandle, bytes: usize) -> Result<DevicePointer> {
-        let _bound = self.bind(context)?;
+    unsafe fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
+        let _bound = self.bind(call.context)?;
         let mut address = 0;
         // SAFETY: the result is written to a variable that outlives the call.
         check(unsafe { self.functions.cuMemAllocManaged(&mut address, bytes, CU_MEM_ATTACH_GLOBAL) })?;
@@ -91,14 +94,14 @@ impl Memory for CudaDriver {
 
     unsafe fn prefetch_async(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         address: DevicePointer,
         bytes: usize,
         device: Option<DeviceOrdinal>,
         stream: StreamHandle,
     ) -> Result<()> {
         let device = device.map_or(Ok(HOST), |device| self.raw_device(device))?;
-        let _bound = self.bind_for_stream(context, stream)?;
+        let _bound = self.bind_for_stream(call.context, stream)?;
         // SAFETY: by the handle rule the stream is live, and the range valid until the operation has run.
         check(unsafe { self.functions.cuMemPrefetchAsync(address.0, bytes, device, raw_stream(stream)) })
     }
@@ -106,34 +109,28 @@ impl Memory for CudaDriver {
     #[inline]
     unsafe fn copy_async(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         kind: CopyKind,
         destination: u64,
         source: u64,
         bytes: usize,
         stream: StreamHandle,
     ) -> Result<()> {
-        let _bound = self.bind_for_stream(context, stream)?;
-        // SAFETY: by the handle rule the stream is live, and both ranges stay valid until the copy has run.
-        unsafe { copy::queue(&self.functions, kind, destination, source, bytes, raw_stream(stream)) }
+        self.call_on_stream(call.context, stream, move || {
+            // SAFETY: by the handle rule the stream is live, and both ranges stay valid until the copy has run.
+            unsafe { copy::queue(&self.functions, kind, destination, source, bytes, raw_stream(stream)) }
+        })
     }
 
-    unsafe fn copy(
-        &self,
-        context: ContextHandle,
-        kind: CopyKind,
-        destination: u64,
-        source: u64,
-        bytes: usize,
-    ) -> Result<()> {
-        let _bound = self.bind(context)?;
+    unsafe fn copy(&self, call: &Call<'_>, kind: CopyKind, destination: u64, source: u64, bytes: usize) -> Result<()> {
+        let _bound = self.bind(call.context)?;
         // SAFETY: by the handle rule both ranges stay valid until the copy has run.
         unsafe { copy::perform(&self.functions, kind, destination, source, bytes) }
     }
 
     unsafe fn copy_peer_async(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         destination: DevicePointer,
         destination_context: ContextHandle,
         source: DevicePointer,
@@ -141,38 +138,40 @@ impl Memory for CudaDriver {
         bytes: usize,
         stream: StreamHandle,
     ) -> Result<()> {
-        let _bound = self.bind_for_stream(context, stream)?;
+        let _bound = self.bind_for_stream(call.context, stream)?;
         let (to, from) = (raw_context(destination_context), raw_context(source_context));
         // SAFETY: by the handle rule the contexts and the stream are live, and both ranges stay valid until the copy has
         // run.
         check(unsafe { self.functions.cuMemcpyPeerAsync(destination.0, to, source.0, from, bytes, raw_stream(stream)) })
     }
 
-    unsafe fn copy_3d_async(&self, context: ContextHandle, copy: &Copy3d, stream: StreamHandle) -> Result<()> {
-        let _bound = self.bind_for_stream(context, stream)?;
+    unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: StreamHandle) -> Result<()> {
+        let _bound = self.bind_for_stream(call.context, stream)?;
         let description = copy::describe(copy);
         // SAFETY: by the handle rule the stream is live, and both volumes stay valid until the copy has run. The driver
         // reads the description before it returns.
         check(unsafe { self.functions.cuMemcpy3DAsync(&description, raw_stream(stream)) })
     }
 
+    #[inline]
     unsafe fn fill_async(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         address: DevicePointer,
         pattern: FillPattern,
         count: usize,
         stream: StreamHandle,
     ) -> Result<()> {
-        let _bound = self.bind_for_stream(context, stream)?;
-        // SAFETY: by the handle rule the stream is live, and the range stays valid until the fill has run.
-        unsafe { fill::queue(&self.functions, address, pattern, count, raw_stream(stream)) }
+        self.call_on_stream(call.context, stream, move || {
+            // SAFETY: by the handle rule the stream is live, and the range stays valid until the fill has run.
+            unsafe { fill::queue(&self.functions, address, pattern, count, raw_stream(stream)) }
+        })
     }
 
     fn default_memory_pool(&self, device: DeviceOrdinal) -> Result<MemoryPoolHandle> {
         let device = self.raw_device(device)?;
         let mut pool = ptr::null_mut();
-        // SAFETY: the device is one of this driver; the result is written to a variable that outlives the call.
+        // SAFETY: the device is one of this driver.
         check(unsafe { self.functions.cuDeviceGetDefaultMemPool(&mut pool, device) })?;
         Ok(pool_handle(pool))
     }
@@ -180,8 +179,7 @@ impl Memory for CudaDriver {
     fn memory_pool_create(&self, device: DeviceOrdinal, options: &MemoryPoolOptions) -> Result<MemoryPoolHandle> {
         let properties = pool::properties(self.raw_device(device)?, options, self.version());
         let mut pool = ptr::null_mut();
-        // SAFETY: the description is complete, and read before the driver returns; the result is written to a variable
-        // that outlives the call.
+        // SAFETY: the description is complete, and read before the driver returns.
         check(unsafe { self.functions.cuMemPoolCreate(&mut pool, &properties) })?;
         Ok(pool_handle(pool))
     }

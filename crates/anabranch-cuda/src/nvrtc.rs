@@ -14,8 +14,8 @@ use std::ffi::c_int;
 use std::fmt;
 use std::sync::Arc;
 
-/// Finds NVRTC: the file that the variable `ANABRANCH_NVRTC` names, or else the first that there is where the operating
-/// system searches, in a CUDA toolkit, and in the Python environment that is active.
+/// Finds NVRTC: the file that the variable `ANABRANCH_NVRTC` names, or else the first that is found where the operating
+/// system searches, in a CUDA toolkit, or in the active Python environment.
 ///
 /// # Errors
 ///

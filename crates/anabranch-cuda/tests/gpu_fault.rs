@@ -47,19 +47,21 @@ fn a_lost_context_runs_callbacks_and_drops_host_functions() {
     // used for anything else.
     unsafe {
         let context = driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).expect("a context");
-        let stream = driver.stream_create(context, StreamFlags::NON_BLOCKING, 0).expect("a stream");
-        let module = driver.module_load(context, ModuleImage::Ptx(PTX)).expect("the PTX is valid");
-        let fault = driver.module_function(context, module, "fault").expect("the kernel is there");
-        // Gives time to queue the rest.
-        let pause = HostWork::new(|| std::thread::sleep(Duration::from_millis(100)));
-        driver.stream_launch_host_function(context, stream, pause).expect("host work");
-        driver.launch(context, stream, fault, &ONE_THREAD).expect("a launch");
+        let stream = driver.stream_create(&context.into(), StreamFlags::NON_BLOCKING, 0).expect("a stream");
+        let module = driver.module_load(&context.into(), ModuleImage::Ptx(PTX)).expect("the PTX is valid");
+        let fault = driver.module_function(&context.into(), module, "fault").expect("the kernel is there");
+        // Holds up the stream until the rest is queued.
+        let (open, gate) = mpsc::channel::<()>();
+        let pause = HostWork::new(move || gate.recv_timeout(SOON).unwrap_or(()));
+        driver.stream_launch_host_function(&context.into(), stream, pause).expect("host work");
+        driver.launch(&context.into(), stream, fault, &ONE_THREAD).expect("a launch");
         let tell = Box::new(move |status| told.send(status).unwrap_or(()));
-        driver.stream_add_callback(context, stream, tell).expect("a callback");
+        driver.stream_add_callback(&context.into(), stream, tell).expect("a callback");
         let run = HostWork::new(move || ran.send(()).unwrap_or(()));
-        driver.stream_launch_host_function(context, stream, run).expect("host work");
+        driver.stream_launch_host_function(&context.into(), stream, run).expect("host work");
+        drop(open);
 
-        let failure = driver.stream_synchronize(context, stream).unwrap_err();
+        let failure = driver.stream_synchronize(&context.into(), stream).unwrap_err();
         assert_eq!(failure.status, Status::ILLEGAL_ADDRESS);
         assert_eq!(functions.recv_timeout(SOON), Err(RecvTimeoutError::Disconnected), "dropped, and not run");
         assert_eq!(callbacks.recv_timeout(SOON), Ok(Status::ILLEGAL_ADDRESS));
@@ -67,11 +69,11 @@ fn a_lost_context_runs_callbacks_and_drops_host_functions() {
 
         // Whether the driver takes more host work or refuses it, nothing of it is left in the end.
         let more = Arc::clone(&captured);
-        let refused = driver.stream_launch_host_function(context, stream, HostWork::new(move || drop(more)));
+        let refused = driver.stream_launch_host_function(&context.into(), stream, HostWork::new(move || drop(more)));
         let more = Arc::clone(&captured);
-        let refused_too = driver.stream_add_callback(context, stream, Box::new(move |_| drop(more)));
+        let refused_too = driver.stream_add_callback(&context.into(), stream, Box::new(move |_| drop(more)));
         eprintln!("after the fault: host function {refused:?}, callback {refused_too:?}");
-        eprintln!("destroying the context: {:?}", driver.context_destroy(context));
+        eprintln!("destroying the context: {:?}", driver.context_destroy(&context.into()));
     }
     assert_eq!(Arc::strong_count(&captured), 1);
 }

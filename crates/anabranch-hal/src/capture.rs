@@ -1,120 +1,147 @@
-//! Capture: what is put into a stream becomes nodes of a graph instead of running (Driver API, group STREAM).
+//! Stream capture: work submitted to a stream becomes nodes of a graph instead of running (Driver API, group STREAM).
 
-use crate::{ContextHandle, Dependency, EdgeData, GraphHandle, GraphNodeHandle, Result, StreamHandle};
+use crate::{Call, Dependency, EdgeData, GraphHandle, GraphNodeHandle, Result, StreamHandle};
 
-/// Which threads a capture keeps from potentially unsafe calls (`CUstreamCaptureMode`).
+/// Which threads a capture prohibits from making potentially unsafe calls (`CUstreamCaptureMode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CaptureMode {
-    /// A thread may make none while it captures otherwise than relaxed, or any other thread captures in this mode.
+    /// A thread may not make such calls while it has a capture that is not relaxed, or while any other thread has a
+    /// capture in this mode.
     #[default]
     Global,
-    /// Only the thread's own captures count.
+    /// A thread may not make such calls while it has a capture of its own that is not relaxed. Captures of other
+    /// threads do not matter.
     ThreadLocal,
-    /// None is prohibited.
+    /// No call is prohibited.
     Relaxed,
 }
 
-/// Whether a stream captures (`CUstreamCaptureStatus`).
+/// Whether a stream is capturing (`CUstreamCaptureStatus`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CaptureStatus {
-    /// It does not.
+    /// The stream is not capturing.
     #[default]
     None,
-    /// It does.
+    /// The stream is capturing.
     Active,
-    /// A forbidden call has spoiled the capture, which has yet to be ended.
+    /// The stream is part of a capture that was invalidated by an error. The capture must still be ended.
     Invalidated,
 }
 
-/// What a capture says of itself.
+/// The state of a capture, as seen from one of its streams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaptureInfo {
-    /// Whether the stream captures. All that follows is empty unless it is [`CaptureStatus::Active`].
+    /// Whether the stream is capturing. The other fields are empty unless this is [`CaptureStatus::Active`].
     pub status: CaptureStatus,
-    /// A number that is unique in the process for ever.
+    /// The id of the capture. Ids are unique in the process and are never reused.
     pub id: u64,
-    /// The graph that is being made. It belongs to the capture: it must not be destroyed, and is gone when the capture
-    /// fails.
+    /// The graph that is being captured. The capture owns it: the caller must not destroy it, and it no longer exists
+    /// if the capture fails.
     pub graph: Option<GraphHandle>,
-    /// The nodes that the stream's next one will depend on.
+    /// The nodes that the next node captured in this stream will depend on.
     pub dependencies: Vec<GraphNodeHandle>,
-    /// The data of the edges from each of them, where it was asked for.
+    /// The data of the edges from each of these nodes, if it was requested.
     pub edge_data: Option<Vec<EdgeData>>,
 }
 
-/// What becomes of the dependencies that a capturing stream has (`CUstreamUpdateCaptureDependencies_flags`).
+/// How to change the dependencies of a capturing stream (`CUstreamUpdateCaptureDependencies_flags`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DependencyUpdate {
-    /// Nodes are added to them.
+    /// Adds nodes to the dependencies.
     Add,
-    /// They are replaced.
+    /// Replaces the dependencies.
     Set,
 }
 
-/// Streams whose work is captured.
+/// Stream capture.
 pub trait Captures {
-    /// Makes the stream capture. 900 on the legacy stream, 401 when it captures already.
+    /// Begins a capture in a stream (`cuStreamBeginCapture`).
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is the legacy default stream.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the stream is already capturing.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn stream_begin_capture(
-        &self,
-        context: ContextHandle,
-        stream: StreamHandle,
-        mode: CaptureMode,
-    ) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn stream_begin_capture(&self, call: &Call<'_>, stream: StreamHandle, mode: CaptureMode) -> Result<()>;
 
-    /// Makes the stream capture into a graph that exists, below the given nodes of it.
+    /// Begins a capture in a stream that adds its nodes to an existing graph (`cuStreamBeginCaptureToGraph`). The first
+    /// node depends on `dependencies`.
     ///
     /// # Safety
-    /// The handle rule. Until the capture ends, the graph is neither destroyed nor used otherwise.
+    ///
+    /// The handle rule applies. Until the capture ends, the graph must not be destroyed or used in any other way.
     unsafe fn stream_begin_capture_to_graph(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         stream: StreamHandle,
         graph: GraphHandle,
         dependencies: &[Dependency],
         mode: CaptureMode,
     ) -> Result<()>;
 
-    /// Ends the capture that began on this stream, and returns the graph, which is now the caller's (or was already, if
-    /// it was captured into). When it fails the capture is over all the same, and the graph is destroyed, also one that was
-    /// there before; except with 903 and 401.
+    /// Ends the capture that began in this stream, and returns its graph (`cuStreamEndCapture`). The caller owns the
+    /// graph, or already owned it if the capture added to an existing graph.
+    ///
+    /// # Errors
+    ///
+    /// If this fails, the capture has ended all the same and its graph is destroyed, even if the graph existed before
+    /// the capture. The exceptions are `CUDA_ERROR_STREAM_CAPTURE_UNMATCHED (903)` and
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`, which end no capture.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn stream_end_capture(&self, context: ContextHandle, stream: StreamHandle) -> Result<GraphHandle>;
+    ///
+    /// The handle rule applies.
+    unsafe fn stream_end_capture(&self, call: &Call<'_>, stream: StreamHandle) -> Result<GraphHandle>;
 
-    /// Whether the stream captures. 906 on the legacy stream while a blocking stream of the context captures.
+    /// Returns whether the stream is capturing.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` if the stream is the legacy default stream and a blocking stream of
+    /// the context is capturing.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn stream_capture_status(&self, context: ContextHandle, stream: StreamHandle) -> Result<CaptureStatus>;
+    ///
+    /// The handle rule applies.
+    unsafe fn stream_capture_status(&self, call: &Call<'_>, stream: StreamHandle) -> Result<CaptureStatus>;
 
-    /// What the capture says of itself. Without asking for edge data, 402 when some would be lost.
+    /// Returns the state of the stream's capture.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_LOSSY_QUERY (402)` if `with_edge_data` is false and an edge has data that would be lost.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn stream_capture_info(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         stream: StreamHandle,
         with_edge_data: bool,
     ) -> Result<CaptureInfo>;
 
-    /// Adds to, or replaces, the nodes that the stream's next one will depend on. 401 when it does not capture.
+    /// Adds to or replaces the nodes that the next node captured in this stream will depend on.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the stream is not capturing.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn stream_update_capture_dependencies(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         stream: StreamHandle,
         dependencies: &[Dependency],
         update: DependencyUpdate,
     ) -> Result<()>;
 
-    /// Exchanges the calling thread's own mode, which says whether it heeds what captures prohibit, and returns the one
-    /// before. A thread begins with [`CaptureMode::Global`].
+    /// Sets the capture mode of the calling thread, and returns the previous one. The mode determines which captures
+    /// prohibit calls of this thread. It is [`CaptureMode::Global`] initially.
     fn thread_exchange_capture_mode(&self, mode: CaptureMode) -> Result<CaptureMode>;
 }

@@ -2,36 +2,36 @@
 
 use crate::{Absence, Failure};
 
-/// What to compile.
+/// A request to compile a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileRequest<'a> {
-    /// CUDA C++.
+    /// The source, in CUDA C++ or HIP C++.
     pub source: &'a str,
-    /// The name that the source has in messages.
+    /// The name of the source in messages of the compiler.
     pub name: &'a str,
-    /// The compiler's own options, one a string.
+    /// The options for the compiler, one per string.
     pub options: &'a [String],
-    /// C++ names, such as those of template instances, whose mangled names are wanted.
+    /// C++ names, such as those of template instances, whose mangled names the caller needs.
     pub name_expressions: &'a [String],
-    /// What to make.
+    /// The kind of output to produce.
     pub output: OutputKind,
 }
 
-/// What a compiler makes.
+/// The kind of output that a compiler produces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutputKind {
-    /// PTX text, which a driver assembles for any device that is not older.
+    /// PTX text. A driver assembles it for any device of the same or a newer architecture.
     Ptx,
-    /// Machine code for one architecture. Needs a `--gpu-architecture=sm_…` among the options.
+    /// Machine code for one architecture. The options must include `--gpu-architecture=sm_…`.
     Binary,
 }
 
-/// What came of compiling.
+/// The output of a compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileOutput {
     /// The PTX text without a terminator, or the machine code.
     pub image: Vec<u8>,
-    /// Warnings and remarks.
+    /// Warnings and remarks of the compiler.
     pub log: String,
     /// The mangled name of each name expression, in order.
     pub lowered_names: Vec<String>,
@@ -39,24 +39,29 @@ pub struct CompileOutput {
 
 /// A compiler of CUDA C++ or HIP C++.
 pub trait Compiler: std::fmt::Debug + Send + Sync {
-    /// Name and version, such as `NVRTC 13.0`. Outputs of different versions are never taken for one another.
+    /// The name and version, such as `NVRTC 13.0`. The cache never uses the output of one version in place of
+    /// another's.
     fn identity(&self) -> String;
 
-    /// What tells builds of one version apart, where that can be known. Outputs of different builds are never taken for
-    /// one another either.
+    /// What distinguishes builds of the same version, if it is known. The cache never uses the output of one build in
+    /// place of another's.
     fn build(&self) -> Option<String> {
         None
     }
 
-    /// The version's two numbers.
+    /// The major and minor version.
     fn version(&self) -> (u32, u32);
 
-    /// The architectures that it makes code for, such as 90 for `sm_90`.
+    /// The architectures that the compiler can produce code for, such as 90 for `sm_90`.
     fn architectures(&self) -> Result<Vec<u32>, Failure>;
 
-    /// Compiles. On failure the failure's detail is the compiler's log.
+    /// Compiles a source.
+    ///
+    /// # Errors
+    ///
+    /// The detail of the failure is the compiler's log.
     fn compile(&self, request: &CompileRequest<'_>) -> Result<CompileOutput, Failure>;
 }
 
-/// The compiler, or why there is none.
+/// The compiler, or the reason why there is none.
 pub type FoundCompiler = Result<std::sync::Arc<dyn Compiler>, Absence>;

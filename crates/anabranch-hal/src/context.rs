@@ -1,10 +1,10 @@
 //! Contexts (Driver API, groups CTX and PRIMARY_CTX).
 
-use crate::{ContextHandle, DeviceOrdinal, Result};
+use crate::{Call, ContextHandle, DeviceOrdinal, Result};
 use bitflags::bitflags;
 
 bitflags! {
-    /// How a context waits, and what it maps (`CUctx_flags`).
+    /// How the host waits for work of a context (`CUctx_flags`).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct ContextFlags: u32 {
         /// Spin while waiting.
@@ -16,42 +16,57 @@ bitflags! {
     }
 }
 
-/// Contexts: made, shared, synchronised.
+/// Creating, retaining and synchronising contexts.
 pub trait Contexts {
-    /// Takes a share in the device's primary context, the one that other libraries in the process use.
+    /// Retains the primary context of a device, which other libraries in the process use too
+    /// (`cuDevicePrimaryCtxRetain`).
     fn primary_context_retain(&self, device: DeviceOrdinal) -> Result<ContextHandle>;
 
-    /// Gives a share in the primary context back.
+    /// Releases one reference to the primary context (`cuDevicePrimaryCtxRelease`).
     ///
     /// # Safety
-    /// The caller holds a share, and no longer uses what was made in it.
+    ///
+    /// The caller must hold a reference, and must no longer use anything that was created in the context.
     unsafe fn primary_context_release(&self, device: DeviceOrdinal) -> Result<()>;
 
-    /// Makes a context of the caller's own. It is not made current on the thread.
+    /// Creates a context for the caller alone. The context is not made current on the thread.
     fn context_create(&self, device: DeviceOrdinal, flags: ContextFlags) -> Result<ContextHandle>;
 
-    /// Destroys a context made by [`context_create`](Self::context_create), with all that was made in it. Work still
-    /// queued is completed first.
+    /// Destroys a context that [`context_create`](Self::context_create) created, and everything that was created in it.
+    /// Waits for queued work to complete first.
     ///
     /// # Safety
-    /// The handle rule, and nothing made in the context is used again.
-    unsafe fn context_destroy(&self, context: ContextHandle) -> Result<()>;
+    ///
+    /// The handle rule applies, and nothing that was created in the context may be used afterwards.
+    unsafe fn context_destroy(&self, call: &Call<'_>) -> Result<()>;
 
-    /// Waits for all work of all streams of the context.
+    /// Waits until all work in all streams of the context is complete.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn context_synchronize(&self, context: ContextHandle) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn context_synchronize(&self, call: &Call<'_>) -> Result<()>;
 
-    /// Lets kernels and copies of `context` reach the memory of `peer`. 704 when enabled already, 217 when impossible.
+    /// Lets kernels and copies of the call's context access the memory of `peer`.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED (704)` if access is already enabled.
+    /// `CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)` if access is not possible.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn context_enable_peer_access(&self, context: ContextHandle, peer: ContextHandle) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn context_enable_peer_access(&self, call: &Call<'_>, peer: ContextHandle) -> Result<()>;
 
-    /// Undoes [`context_enable_peer_access`](Self::context_enable_peer_access). 705 when not enabled.
+    /// Reverts [`context_enable_peer_access`](Self::context_enable_peer_access).
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_PEER_ACCESS_NOT_ENABLED (705)` if access is not enabled.
     ///
     /// # Safety
-    /// The handle rule, and no queued work of `context` uses memory of `peer`.
-    unsafe fn context_disable_peer_access(&self, context: ContextHandle, peer: ContextHandle) -> Result<()>;
+    ///
+    /// The handle rule applies, and no queued work of the call's context may use memory of `peer`.
+    unsafe fn context_disable_peer_access(&self, call: &Call<'_>, peer: ContextHandle) -> Result<()>;
 }

@@ -1,9 +1,9 @@
 //! The driver as a whole.
 
-use crate::{Captures, Contexts, Devices, Events, Graphs, Memory, Modules, Streams};
+use crate::{Captures, Contexts, Devices, Events, Graphs, Memory, Modules, Objects, Streams};
 use std::fmt;
 
-/// Which family of devices a driver serves.
+/// The family of devices that a driver supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackendKind {
@@ -11,12 +11,12 @@ pub enum BackendKind {
     Cuda,
     /// AMD GPUs, through HIP.
     Hip,
-    /// The software device on the threads of this process.
+    /// The software device, which runs on threads of the process.
     Host,
 }
 
 impl BackendKind {
-    /// The name used in device names: `cuda`, `hip` or `host`.
+    /// The name of the family in device names: `cuda`, `hip` or `host`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cuda => "cuda",
@@ -32,13 +32,13 @@ impl fmt::Display for BackendKind {
     }
 }
 
-/// The version of the interface that a driver offers, such as CUDA 13.0. The host device reports the version whose
-/// semantics it follows.
+/// The version of a driver's interface, such as CUDA 13.0. The software device reports the CUDA version whose semantics
+/// it implements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DriverVersion {
-    /// The first number.
+    /// The major version.
     pub major: u32,
-    /// The second number.
+    /// The minor version.
     pub minor: u32,
 }
 
@@ -48,12 +48,12 @@ impl fmt::Display for DriverVersion {
     }
 }
 
-/// Why a back end, or a compiler, cannot be used on this machine, and what to do about it.
+/// Why a back end or a compiler is not available on this machine, and how to make it available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absence {
-    /// What is missing, in one sentence without its full stop.
+    /// What is missing: one sentence without a full stop.
     pub reason: String,
-    /// What would put it right, in one sentence without its full stop.
+    /// How to fix it: one sentence without a full stop.
     pub remedy: String,
 }
 
@@ -65,13 +65,13 @@ impl fmt::Display for Absence {
 
 impl std::error::Error for Absence {}
 
-/// A driver: all the groups of calls, for one family of devices.
+/// A driver for one family of devices. It implements all groups of calls.
 pub trait Driver:
-    Devices + Contexts + Streams + Captures + Events + Memory + Modules + Graphs + fmt::Debug + Send + Sync
+    Devices + Contexts + Streams + Captures + Events + Memory + Modules + Graphs + Objects + fmt::Debug + Send + Sync
 {
-    /// The family of devices.
+    /// Returns the family of devices.
     fn kind(&self) -> BackendKind;
 
-    /// The version of the driver's interface.
+    /// Returns the version of the driver's interface.
     fn version(&self) -> DriverVersion;
 }

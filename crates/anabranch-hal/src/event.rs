@@ -1,94 +1,122 @@
 //! Events (Driver API, group EVENT).
 
-use crate::{ContextHandle, EventHandle, Result, StreamHandle};
+use crate::{Call, EventHandle, Result, StreamHandle};
 use bitflags::bitflags;
 
 bitflags! {
-    /// How an event is made (`CUevent_flags`). Bits unknown to the driver are refused with 1.
+    /// Flags for creating an event (`CUevent_flags`). The driver refuses unknown bits with
+    /// `CUDA_ERROR_INVALID_VALUE (1)`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct EventFlags: u32 {
-        /// Synchronising sleeps rather than spins.
+        /// A thread that synchronises with the event sleeps instead of spinning.
         const BLOCKING_SYNC = 0x1;
-        /// No time is taken; cheaper to record and to wait for.
+        /// The event records no time. Such an event is cheaper to record and to wait for.
         const DISABLE_TIMING = 0x2;
-        /// Other processes may open the event. Needs [`DISABLE_TIMING`](Self::DISABLE_TIMING), else 1.
+        /// Other processes can open the event. [`DISABLE_TIMING`](Self::DISABLE_TIMING) must be set too, or else the
+        /// driver answers `CUDA_ERROR_INVALID_VALUE (1)`.
         const INTERPROCESS = 0x4;
     }
 
-    /// How an event is recorded (`CUevent_record_flags`).
+    /// Flags for recording an event (`CUevent_record_flags`).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct EventRecordFlags: u32 {
-        /// While capturing: an event-record node. Outside of capture: 401.
+        /// In a capture, recording the event adds an event-record node. Outside a capture, the driver answers
+        /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
         const EXTERNAL = 0x1;
     }
 
-    /// How an event is waited for by a stream (`CUevent_wait_flags`).
+    /// Flags for making a stream wait for an event (`CUevent_wait_flags`).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct EventWaitFlags: u32 {
-        /// While capturing: an event-wait node. Outside of capture: 401.
+        /// In a capture, waiting for the event adds an event-wait node. Outside a capture, the driver answers
+        /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
         const EXTERNAL = 0x1;
     }
 }
 
-/// An event, as another process can open it (`CUipcEventHandle`).
+/// A description of an event that another process can open (`CUipcEventHandle`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InterprocessEventHandle(pub [u8; 64]);
 
-/// Events: made, recorded, asked.
+/// Creating, recording and querying events.
 pub trait Events {
-    /// Makes an event. It counts as complete until it is recorded.
+    /// Creates an event. An event that was never recorded is complete.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn event_create(&self, context: ContextHandle, flags: EventFlags) -> Result<EventHandle>;
+    ///
+    /// The handle rule applies.
+    unsafe fn event_create(&self, call: &Call<'_>, flags: EventFlags) -> Result<EventHandle>;
 
-    /// Destroys an event. Never blocks; waits that are queued keep their dependency.
+    /// Destroys an event. This never blocks. Queued waits for the event remain in force.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn event_destroy(&self, context: ContextHandle, event: EventHandle) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn event_destroy(&self, call: &Call<'_>, event: EventHandle) -> Result<()>;
 
-    /// Captures the stream's work at this moment in the event, in place of what was captured before.
-    /// 400 when event and stream are of different contexts.
+    /// Captures in the event all work that is in the stream at the time of the call. This replaces what the event
+    /// captured before.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event and the stream belong to different contexts.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn event_record(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         event: EventHandle,
         stream: StreamHandle,
         flags: EventRecordFlags,
     ) -> Result<()>;
 
-    /// `Ok` when the work captured last is complete, 600 when it is not.
+    /// Succeeds if the work that the event last captured is complete.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_NOT_READY (600)` if the work is not complete.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn event_query(&self, context: ContextHandle, event: EventHandle) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn event_query(&self, call: &Call<'_>, event: EventHandle) -> Result<()>;
 
-    /// Blocks until the work captured last is complete.
+    /// Blocks until the work that the event last captured is complete.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn event_synchronize(&self, context: ContextHandle, event: EventHandle) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn event_synchronize(&self, call: &Call<'_>, event: EventHandle) -> Result<()>;
 
-    /// Milliseconds from `start` to `end`, negative when `end` came first. 400 when either was never recorded or takes
-    /// no time, 600 when either is not complete.
+    /// Returns the time from `start` to `end` in milliseconds. The time is negative if `end` came first.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if either event was never recorded or records no time.
+    /// `CUDA_ERROR_NOT_READY (600)` if either event is not complete.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn event_elapsed(&self, context: ContextHandle, start: EventHandle, end: EventHandle) -> Result<f32>;
+    ///
+    /// The handle rule applies.
+    unsafe fn event_elapsed(&self, call: &Call<'_>, start: EventHandle, end: EventHandle) -> Result<f32>;
 
-    /// The event as another process can open it. 801 where the device cannot.
+    /// Exports the event to other processes.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support this.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn event_export(&self, context: ContextHandle, event: EventHandle) -> Result<InterprocessEventHandle>;
+    ///
+    /// The handle rule applies.
+    unsafe fn event_export(&self, call: &Call<'_>, event: EventHandle) -> Result<InterprocessEventHandle>;
 
     /// Opens an event that another process exported.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn event_open(&self, context: ContextHandle, exported: &InterprocessEventHandle) -> Result<EventHandle>;
+    ///
+    /// The handle rule applies.
+    unsafe fn event_open(&self, call: &Call<'_>, exported: &InterprocessEventHandle) -> Result<EventHandle>;
 }

@@ -1,53 +1,54 @@
-//! What a driver's call returns when it does not succeed.
+//! The error type of driver calls.
 
 use crate::{GraphInstantiateResult, GraphNodeHandle, GraphUpdateResult, Status};
 use std::fmt;
 
-/// The result of a driver's call.
+/// The result of a driver call.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// A status that is not success, with what else the driver can say of it.
+/// A status other than success, and any further information from the driver.
 ///
-/// It is cheap to make without a detail, because "not ready" is one, and is asked for in loops.
+/// A failure without a detail is cheap to construct. This matters because [`Status::NOT_READY`] is a failure that
+/// callers poll for in loops.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The driver's code. Never [`Status::SUCCESS`].
+    /// The driver's code. It is never [`Status::SUCCESS`].
     pub status: Status,
-    /// What the code alone does not say.
+    /// Information that the code alone does not convey.
     pub detail: Option<Box<Detail>>,
 }
 
-/// What a status alone does not say.
+/// Information that a status alone does not convey.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Detail {
-    /// The installed driver has no such entry point.
+    /// The installed driver does not have this entry point.
     MissingSymbol {
-        /// The entry point's name.
+        /// The name of the entry point.
         symbol: &'static str,
-        /// The first driver that has it, as `1000 * major + 10 * minor`.
+        /// The first CUDA version that has the entry point, as `1000 * major + 10 * minor`.
         since: u32,
     },
     /// The log of an assembler, linker or compiler.
     Log(String),
-    /// The message of a panic in a closure that was given to the driver.
+    /// The message of a panic in a kernel that is a Rust closure.
     Panic(String),
-    /// One sentence on what is wrong with which argument.
+    /// One sentence that names an argument and says what is wrong with it.
     Argument(String),
-    /// One sentence on how the device came to be in error.
+    /// One sentence that describes the fault of the device.
     Fault(String),
-    /// Why a graph could not be made ready.
+    /// A graph could not be instantiated.
     Instantiate {
         /// The reason.
         result: GraphInstantiateResult,
-        /// The node that it is about, where there is one.
+        /// The node that caused the failure, if it is known.
         node: Option<GraphNodeHandle>,
     },
-    /// Why an executable graph could not be updated.
+    /// An executable graph could not be updated.
     Update {
         /// The reason.
         result: GraphUpdateResult,
-        /// The node, of the graph that the update came from, that it is about, where there is one.
+        /// The node that caused the failure, if it is known. It is a node of the graph that the update came from.
         node: Option<GraphNodeHandle>,
     },
 }
@@ -72,19 +73,19 @@ impl fmt::Display for Detail {
 }
 
 impl Failure {
-    /// A failure with no more to say than its code.
+    /// Creates a failure without a detail.
     #[inline]
     pub const fn new(status: Status) -> Self {
         Self { status, detail: None }
     }
 
-    /// A failure with a detail.
+    /// Creates a failure with a detail.
     #[cold]
     pub fn with_detail(status: Status, detail: Detail) -> Self {
         Self { status, detail: Some(Box::new(detail)) }
     }
 
-    /// A failure caused by an argument, with one sentence on what is wrong with it.
+    /// Creates a failure that is due to an argument. `message` is one sentence that says what is wrong with it.
     #[cold]
     pub fn argument(status: Status, message: impl Into<String>) -> Self {
         Self::with_detail(status, Detail::Argument(message.into()))

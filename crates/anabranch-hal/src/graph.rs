@@ -1,87 +1,89 @@
-//! Graphs: work described once, to be launched many times (Driver API, group GRAPH).
+//! Graphs: work that is described once and launched many times (Driver API, group GRAPH).
 
 mod edge;
 mod executable;
 mod node;
 
 pub use edge::{Dependency, Edge, EdgeData, EdgeKind};
-pub use executable::{ExecutableGraphs, GraphInstantiateResult, GraphUpdateResult, InstantiateFlags};
+pub use executable::{ExecutableGraphs, InstantiateFlags};
 pub use node::{
     AddedNode, AllocationNode, ConditionalKind, ConditionalNode, FillNode, GraphNodeKind, KernelNode, NodeParameters,
-    RepeatableWork, ValueOperation,
+    ValueOperation,
 };
 
-use crate::{ConditionalHandle, ContextHandle, DeviceOrdinal, GraphHandle, GraphNodeHandle, Result};
-use std::any::Any;
-use std::sync::Arc;
+use crate::{Call, ConditionalHandle, DeviceOrdinal, GraphHandle, GraphNodeHandle, Result};
 
-/// Something that a graph keeps alive.
-pub type Retained = Arc<dyn Any + Send + Sync>;
-
-/// A number about the memory that graphs of a device own (`CUgraphMem_attribute`).
+/// An attribute of the memory that the graphs of a device own (`CUgraphMem_attribute`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GraphMemoryAttribute {
-    /// Bytes in use. What is freed counts until it is trimmed, or its graph is gone.
+    /// The number of bytes in use. Freed memory counts until it is trimmed or its graph is destroyed.
     UsedCurrent,
-    /// The most bytes ever in use; setting it to 0 starts anew.
+    /// The largest number of bytes ever in use. Setting it to 0 resets it.
     UsedHigh,
-    /// Bytes reserved from the device.
+    /// The number of bytes reserved from the device.
     ReservedCurrent,
-    /// The most bytes ever reserved; setting it to 0 starts anew.
+    /// The largest number of bytes ever reserved. Setting it to 0 resets it.
     ReservedHigh,
 }
 
-/// Graphs, built and looked at.
+/// Creating, changing and inspecting graphs.
 ///
-/// Drivers do not synchronise graphs: **no graph is used by two threads at the same time**, the graphs inside of its child
-/// and conditional nodes included. This is part of the handle rule for every method here. Executable graphs made from a
-/// graph, and clones of it, count as graphs of their own.
+/// Drivers do not synchronise access to graphs. **Two threads must not use a graph at the same time.** This includes
+/// the graphs inside its child nodes and conditional nodes. The requirement is part of the handle rule for every method
+/// of this trait. Clones of a graph and executable graphs made from it count as separate graphs.
 pub trait Graphs: ExecutableGraphs {
-    /// Makes an empty graph.
+    /// Creates an empty graph.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn graph_create(&self, context: ContextHandle) -> Result<GraphHandle>;
+    ///
+    /// The handle rule applies.
+    unsafe fn graph_create(&self, call: &Call<'_>) -> Result<GraphHandle>;
 
-    /// Destroys a graph and its nodes. Clones and executable graphs made from it live on.
+    /// Destroys a graph and its nodes. Clones of the graph and executable graphs made from it remain valid.
     ///
     /// # Safety
-    /// The handle rule; the graph does not belong to a node or to a capture.
-    unsafe fn graph_destroy(&self, context: ContextHandle, graph: GraphHandle) -> Result<()>;
+    ///
+    /// The handle rule applies. The graph must not belong to a node or to a capture.
+    unsafe fn graph_destroy(&self, call: &Call<'_>, graph: GraphHandle) -> Result<()>;
 
-    /// A copy of a graph, with all that it retains. 801 when it allocates memory.
+    /// Clones a graph.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph allocates or frees memory, or has conditional nodes.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn graph_clone(&self, context: ContextHandle, graph: GraphHandle) -> Result<GraphHandle>;
+    ///
+    /// The handle rule applies.
+    unsafe fn graph_clone(&self, call: &Call<'_>, graph: GraphHandle) -> Result<GraphHandle>;
 
-    /// The node of `clone` that was copied from `original`, a node of the graph it is a clone of. 1 when there is none.
+    /// Returns the node of `clone` that was copied from `original`. `original` must be a node of the graph that was
+    /// cloned.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if there is no such node.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn graph_find_in_clone(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         original: GraphNodeHandle,
         clone: GraphHandle,
     ) -> Result<GraphNodeHandle>;
 
-    /// Keeps something alive until the graph, all clones of it, whatever holds a copy of it as a child, and all executable
-    /// graphs made from any of them are gone, and no launch of them runs. It is dropped on a thread that may call the
-    /// driver.
+    /// Adds a node to a graph. The node depends on the given nodes.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn graph_retain(&self, context: ContextHandle, graph: GraphHandle, object: Retained) -> Result<()>;
-
-    /// Adds a node that depends on others of the graph.
     ///
-    /// # Safety
-    /// The handle rule, for the node's parameters too; what the node does at each launch is sound.
+    /// The handle rule applies, also to handles and addresses in the parameters. What the node does must be sound at
+    /// every launch.
     unsafe fn graph_add_node(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         graph: GraphHandle,
         dependencies: &[Dependency],
         parameters: &NodeParameters,
@@ -90,80 +92,104 @@ pub trait Graphs: ExecutableGraphs {
     /// Removes a node and its edges.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn graph_destroy_node(&self, context: ContextHandle, node: GraphNodeHandle) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn graph_destroy_node(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<()>;
 
-    /// The kind of a node.
+    /// Returns the kind of a node.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn graph_node_kind(&self, context: ContextHandle, node: GraphNodeHandle) -> Result<GraphNodeKind>;
+    ///
+    /// The handle rule applies.
+    unsafe fn graph_node_kind(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<GraphNodeKind>;
 
-    /// The parameters of a node. 801 where the driver cannot say. A kernel's arguments are empty where the driver cannot
-    /// say how many there are, and its ranges where it does not keep them.
+    /// Returns the parameters of a node. The arguments of a kernel are empty if the driver does not know their number.
+    /// The memory ranges of a kernel are empty if the driver does not store them.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver cannot report the parameters.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn graph_node_parameters(&self, context: ContextHandle, node: GraphNodeHandle) -> Result<NodeParameters>;
+    ///
+    /// The handle rule applies.
+    unsafe fn graph_node_parameters(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<NodeParameters>;
 
-    /// Replaces the parameters of a node by others of the same kind. Executable graphs made before are untouched.
+    /// Replaces the parameters of a node with others of the same kind. Existing executable graphs do not change.
     ///
     /// # Safety
-    /// As [`graph_add_node`](Self::graph_add_node).
+    ///
+    /// The requirements of [`graph_add_node`](Self::graph_add_node) apply.
     unsafe fn graph_node_set_parameters(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         node: GraphNodeHandle,
         parameters: &NodeParameters,
     ) -> Result<()>;
 
-    /// All nodes, in no order that means anything.
+    /// Returns all nodes, in unspecified order.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn graph_nodes(&self, context: ContextHandle, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>>;
+    ///
+    /// The handle rule applies.
+    unsafe fn graph_nodes(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>>;
 
-    /// The nodes that depend on none.
+    /// Returns the nodes that depend on no other node.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn graph_root_nodes(&self, context: ContextHandle, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>>;
+    ///
+    /// The handle rule applies.
+    unsafe fn graph_root_nodes(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>>;
 
-    /// All edges, with their data.
+    /// Returns all edges and their data.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn graph_edges(&self, context: ContextHandle, graph: GraphHandle) -> Result<Vec<Edge>>;
+    ///
+    /// The handle rule applies.
+    unsafe fn graph_edges(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<Edge>>;
 
-    /// Adds edges. 1 when an edge is there already, would make a circle at once, or leaves the graph.
+    /// Adds edges.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if an edge already exists, leads from a node to itself, or leads to a node of
+    /// another graph. Longer cycles are reported when the graph is instantiated.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn graph_add_edges(&self, context: ContextHandle, graph: GraphHandle, edges: &[Edge]) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn graph_add_edges(&self, call: &Call<'_>, graph: GraphHandle, edges: &[Edge]) -> Result<()>;
 
-    /// Removes edges. 1 when one is not there.
+    /// Removes edges.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if an edge does not exist.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn graph_remove_edges(&self, context: ContextHandle, graph: GraphHandle, edges: &[Edge]) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn graph_remove_edges(&self, call: &Call<'_>, graph: GraphHandle, edges: &[Edge]) -> Result<()>;
 
-    /// Makes a value for a conditional node of the graph. With a default, every launch of the graph begins with it.
+    /// Creates a value for a conditional node of the graph. If `default` is given, every launch of the graph starts by
+    /// setting the value to it.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn graph_conditional_create(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         graph: GraphHandle,
         default: Option<u32>,
     ) -> Result<ConditionalHandle>;
 
-    /// Reads a number about the memory that graphs of a device own.
+    /// Reads an attribute of the memory that the graphs of a device own.
     fn graph_memory_attribute(&self, device: DeviceOrdinal, attribute: GraphMemoryAttribute) -> Result<u64>;
 
-    /// Starts one of the two highest numbers anew.
+    /// Resets one of the two high-water marks.
     fn graph_memory_reset(&self, device: DeviceOrdinal, attribute: GraphMemoryAttribute) -> Result<()>;
 
-    /// Gives memory that graphs own and do not use back to the device.
+    /// Returns memory to the device that graphs own but do not use.
     fn graph_memory_trim(&self, device: DeviceOrdinal) -> Result<()>;
 }

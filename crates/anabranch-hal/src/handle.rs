@@ -1,4 +1,4 @@
-//! Opaque, typed handles.
+//! Opaque, typed handles of driver objects.
 
 use std::fmt;
 
@@ -10,17 +10,18 @@ macro_rules! handle {
         pub struct $name(usize);
 
         impl $name {
-            /// Wraps the driver's own value, a pointer for CUDA and HIP.
+            /// Wraps the driver's own value, which is a pointer for CUDA and HIP.
             pub const fn from_raw(raw: usize) -> Self {
                 Self(raw)
             }
 
-            /// The driver's own value.
+            /// Returns the driver's own value.
             pub const fn as_raw(self) -> usize {
                 self.0
             }
 
-            /// Whether the value is zero, which names no object (for a stream: the legacy default stream).
+            /// Returns whether the value is zero. Zero refers to no object, except for streams, where it refers to the
+            /// legacy default stream.
             pub const fn is_null(self) -> bool {
                 self.0 == 0
             }
@@ -35,7 +36,7 @@ macro_rules! handle {
 }
 
 handle!(
-    /// A context: the state of one device as one user sees it (`CUcontext`).
+    /// A context: the state of one device for one user (`CUcontext`).
     ContextHandle
 );
 handle!(
@@ -51,7 +52,7 @@ handle!(
     ModuleHandle
 );
 handle!(
-    /// A kernel inside of a loaded module (`CUfunction`).
+    /// A kernel in a loaded module (`CUfunction`).
     FunctionHandle
 );
 handle!(
@@ -68,30 +69,30 @@ handle!(
     GraphNodeHandle
 );
 handle!(
-    /// A graph made ready to be launched (`CUgraphExec`).
+    /// An executable graph (`CUgraphExec`).
     ExecutableGraphHandle
 );
 
-/// The value that decides what a conditional node runs (`CUgraphConditionalHandle`). Kernels are given it as a plain
-/// number of 64 bits.
+/// The value that determines what a conditional node runs (`CUgraphConditionalHandle`). Kernels receive it as a plain
+/// 64-bit number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(transparent)]
 pub struct ConditionalHandle(pub u64);
 
 impl StreamHandle {
-    /// The null handle: the legacy default stream.
+    /// The null handle, which refers to the legacy default stream.
     pub const NULL: Self = Self(0);
-    /// The legacy default stream, by name (`CU_STREAM_LEGACY`).
+    /// The legacy default stream (`CU_STREAM_LEGACY`).
     pub const LEGACY: Self = Self(1);
-    /// The calling thread's default stream (`CU_STREAM_PER_THREAD`).
+    /// The default stream of the calling thread (`CU_STREAM_PER_THREAD`).
     pub const PER_THREAD: Self = Self(2);
 
-    /// Whether this is the legacy default stream, under either of its values.
+    /// Returns whether this is the legacy default stream, under either of its two values.
     pub const fn is_legacy(self) -> bool {
         self.0 <= 1
     }
 
-    /// Whether this is the per-thread default stream.
+    /// Returns whether this is the per-thread default stream.
     pub const fn is_per_thread(self) -> bool {
         self.0 == 2
     }
@@ -101,7 +102,7 @@ impl StreamHandle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceOrdinal(pub u32);
 
-/// An address in device memory (`CUdeviceptr`). On the host device it is an address of this process.
+/// An address in device memory (`CUdeviceptr`). On the software device it is an address of this process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(transparent)]
 pub struct DevicePointer(pub u64);
@@ -110,12 +111,12 @@ impl DevicePointer {
     /// The null address.
     pub const NULL: Self = Self(0);
 
-    /// Whether this is the null address.
+    /// Returns whether this is the null address.
     pub const fn is_null(self) -> bool {
         self.0 == 0
     }
 
-    /// The address `bytes` further on. Wraps around, as the hardware's arithmetic does.
+    /// Returns the address plus `bytes`. The addition wraps around, as on hardware.
     #[must_use]
     pub const fn byte_add(self, bytes: usize) -> Self {
         Self(self.0.wrapping_add(bytes as u64))

@@ -1,9 +1,11 @@
-//! Kernels as Rust closures, for the host device.
+//! Kernels that are Rust closures, for the software device.
 //!
-//! A kernel is called once a block. What its threads do between two barriers is a [phase](Block::phase): a closure
-//! called once a thread. The end of a phase is the barrier. Blocks run in any order and at the same time, so global
-//! memory is reached through [`GlobalSlice`], which is checked, and whose accesses are never a data race in Rust's
-//! sense, however the kernel is written; global variables aside, if they are used as elements of several sizes.
+//! The device calls a kernel once per block. The code that threads execute between two barriers is a
+//! [phase](Block::phase): a closure that is called once per thread. The end of a phase is the barrier.
+//!
+//! Blocks run in any order and concurrently. Kernels therefore access global memory through [`GlobalSlice`], which
+//! checks bounds and whose accesses are never a data race in Rust's sense, however the kernel is written. The one
+//! exception is a global variable that a kernel accesses with elements of different sizes.
 
 mod arguments;
 mod block;
@@ -17,13 +19,13 @@ use crate::Status;
 use std::fmt;
 use std::sync::Arc;
 
-/// What the host device calls for each block.
+/// The closure that the software device calls for each block.
 pub type HostBody = Arc<dyn Fn(&mut Block<'_>, &HostArguments<'_>) + Send + Sync + 'static>;
 
-/// A kernel as a Rust closure.
+/// A kernel that is a Rust closure.
 ///
-/// A kernel has one or more *stages*. All blocks finish a stage before any starts the next, which is how a grid-wide
-/// barrier of a cooperative launch is written here.
+/// A kernel has one or more *stages*. All blocks complete a stage before any block starts the next one. Stages thus
+/// replace the grid-wide barrier of a cooperative launch.
 ///
 /// ```
 /// use anabranch_hal::HostFunction;
@@ -50,12 +52,14 @@ pub struct HostFunction {
 }
 
 impl HostFunction {
-    /// A kernel of one stage. `parameter_sizes` are the sizes of its parameters in bytes, in order; a pointer has 8.
+    /// Creates a kernel with one stage. `parameter_sizes` are the sizes of its parameters in bytes, in order. A pointer
+    /// has 8 bytes.
     ///
-    /// A closure may be launched by safe code, with any grid and block, and with any arguments of these sizes. Where it has
-    /// `unsafe` code of its own, that has to hold for all of them. This it can rely on while it runs: memory of an argument
-    /// that the launch declares to write is used by nobody else, memory that it declares to read is written by nobody, and
-    /// so two arguments overlap only where both are read. An address as a plain value is worth nothing.
+    /// Safe code can launch the closure with any grid and block, and with any arguments of these sizes. Any `unsafe`
+    /// code in the closure must be sound for all of them. The closure can rely on the following while it runs: nothing
+    /// else accesses memory that the launch declares to write, and nothing writes memory that the launch declares to
+    /// read. Two arguments therefore overlap only if the launch reads both. The closure must not rely on an address
+    /// that is passed as a plain value.
     pub fn new(
         name: impl Into<String>,
         parameter_sizes: &[usize],
@@ -69,36 +73,36 @@ impl HostFunction {
         }
     }
 
-    /// Adds a stage, which starts when all blocks have finished the stages before it.
+    /// Adds a stage. It starts when all blocks have completed the previous stage.
     #[must_use]
     pub fn then(mut self, body: impl Fn(&mut Block<'_>, &HostArguments<'_>) + Send + Sync + 'static) -> Self {
         self.stages.push(Arc::new(body));
         self
     }
 
-    /// Shared memory of a block that the kernel always has, in bytes. It lies before the dynamic shared memory.
+    /// Sets the static shared memory of a block, in bytes. It precedes the dynamic shared memory.
     #[must_use]
     pub fn with_static_shared_bytes(mut self, bytes: u32) -> Self {
         self.static_shared_bytes = bytes;
         self
     }
 
-    /// The kernel's name in its module.
+    /// The name of the kernel in its module.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Sizes of the parameters in bytes, in order.
+    /// The sizes of the parameters in bytes, in order.
     pub fn parameter_sizes(&self) -> &[usize] {
         &self.parameter_sizes
     }
 
-    /// Shared memory of a block that the kernel always has, in bytes.
+    /// The static shared memory of a block, in bytes.
     pub fn static_shared_bytes(&self) -> u32 {
         self.static_shared_bytes
     }
 
-    /// The stages, at least one.
+    /// The stages. There is at least one.
     pub fn stages(&self) -> &[HostBody] {
         &self.stages
     }
@@ -116,29 +120,29 @@ impl fmt::Debug for HostFunction {
     }
 }
 
-/// A module of Rust closures, for the host device: kernels, and global variables that they share.
+/// A module of kernels that are Rust closures, for the software device. The kernels share its global variables.
 #[derive(Clone, Debug, Default)]
 pub struct HostModule {
     functions: Vec<HostFunction>,
     globals: Vec<HostGlobal>,
 }
 
-/// A global variable of a host module (`__constant__` or `__device__`). It is zero until something is copied there.
+/// A global variable of a module of Rust closures (`__constant__` or `__device__`). Its initial value is zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostGlobal {
-    /// The variable's name.
+    /// The name of the variable.
     pub name: String,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: usize,
 }
 
 impl HostModule {
-    /// A module with nothing in it.
+    /// Creates an empty module.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a kernel. Of two with one name, the later counts.
+    /// Adds a kernel. It replaces an earlier kernel of the same name.
     #[must_use]
     pub fn with_function(mut self, function: HostFunction) -> Self {
         self.functions.retain(|other| other.name != function.name);
@@ -146,7 +150,7 @@ impl HostModule {
         self
     }
 
-    /// Adds a global variable of `bytes` bytes, which kernels reach by [`HostArguments::global`].
+    /// Adds a global variable of `bytes` bytes. Kernels access it with [`HostArguments::global`].
     #[must_use]
     pub fn with_global(mut self, name: impl Into<String>, bytes: usize) -> Self {
         self.globals.push(HostGlobal { name: name.into(), bytes });
@@ -170,15 +174,15 @@ impl FromIterator<HostFunction> for HostModule {
     }
 }
 
-/// A fault of a kernel as hardware has them: it ends the launch, and the context is lost.
+/// A fault of a kernel, as on hardware. It ends the launch, and the context is lost.
 ///
-/// It leaves the kernel by unwinding, without a message of the panic hook. A plain panic in a kernel is something else:
-/// an error of the stream, and no more.
+/// A fault unwinds out of the kernel without calling the panic hook. An ordinary panic in a kernel is different: it is
+/// an error of the stream and does not affect the context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelFault {
-    /// The sticky code that the context answers from then on.
+    /// The sticky status that the context reports from then on.
     pub status: Status,
-    /// One sentence on what happened.
+    /// One sentence that describes the fault.
     pub message: String,
 }
 
@@ -189,19 +193,19 @@ impl KernelFault {
         std::panic::resume_unwind(Box::new(self))
     }
 
-    /// An access outside of the memory that the kernel was given: 700.
+    /// An access outside the memory that the kernel was given: `CUDA_ERROR_ILLEGAL_ADDRESS (700)`.
     #[cold]
     pub fn illegal_address(message: impl Into<String>) -> Self {
         Self { status: Status::ILLEGAL_ADDRESS, message: message.into() }
     }
 
-    /// A trap: 719.
+    /// A trap: `CUDA_ERROR_LAUNCH_FAILED (719)`.
     #[cold]
     pub fn trap(message: impl Into<String>) -> Self {
         Self { status: Status::LAUNCH_FAILED, message: message.into() }
     }
 
-    /// A failed device-side assertion: 710.
+    /// A failed device-side assertion: `CUDA_ERROR_ASSERT (710)`.
     #[cold]
     pub fn assertion(message: impl Into<String>) -> Self {
         Self { status: Status::ASSERT, message: message.into() }

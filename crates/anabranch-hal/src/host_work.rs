@@ -1,31 +1,32 @@
 //! Closures that run in stream order.
 
-use crate::{RepeatableWork, Status};
+mod repeatable;
+
+pub use repeatable::{HostWorkKey, RepeatableWork};
+
+use crate::Status;
 use smallbox::space::S4;
 use smallbox::{SmallBox, smallbox};
 use std::fmt;
 
-/// Host work that runs in stream order. It must not call the driver.
+/// A host function: a closure that runs in stream order. It must not call the driver, and it must not unwind. Whoever
+/// creates it catches its panics.
 ///
-/// If it panics, or what it holds panics when it is dropped, the driver carries the panic to whoever waits: the next
-/// call that synchronises or queries the stream, or synchronises the context, answers 719 with
-/// [`Detail::Panic`](crate::Detail::Panic), once. Later work runs all the same.
-///
-/// A closure that captures up to 24 bytes is kept in place, because allocating on one thread what another frees costs
-/// more than all else about a short function.
+/// A closure that captures up to 24 bytes is stored inline. Allocating on one thread what another thread frees costs
+/// more than everything else about a short function.
 #[must_use]
 pub struct HostWork {
     work: SmallBox<dyn Work, S4>,
 }
 
-/// A callback of the older kind: runs even after an error, and is told the status. For the rest it is like
-/// [`HostWork`].
+/// A callback (`cuStreamAddCallback`), the older kind of host function. It runs even after an error and receives the
+/// status. The other rules for [`HostWork`] apply.
 pub type Callback = Box<dyn FnOnce(Status) + Send + 'static>;
 
 trait Work: Send {
     fn run(&mut self);
 
-    fn repeatable(&self) -> Option<&RepeatableWork> {
+    fn key(&self) -> Option<HostWorkKey> {
         None
     }
 }
@@ -35,12 +36,12 @@ impl Work for RepeatableWork {
         RepeatableWork::run(self);
     }
 
-    fn repeatable(&self) -> Option<&RepeatableWork> {
-        Some(self)
+    fn key(&self) -> Option<HostWorkKey> {
+        Some(RepeatableWork::key(self))
     }
 }
 
-/// A closure until it has been called.
+/// A closure, until it has been called.
 struct Once<F>(Option<F>);
 
 impl<F: FnOnce() + Send> Work for Once<F> {
@@ -65,9 +66,9 @@ impl HostWork {
         self.work.run();
     }
 
-    /// The closure as one that can run any number of times, if it was made from one. No other can be captured.
-    pub fn repeatable(&self) -> Option<&RepeatableWork> {
-        self.work.repeatable()
+    /// Returns the key of a host function that can run any number of times. Only such a function can be captured.
+    pub fn repeatable(&self) -> Option<HostWorkKey> {
+        self.work.key()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whether the calling thread is inside of work that was given to a driver, where no driver may be called.
+//! Whether the calling thread is executing work that was given to a driver. Such work must not call a driver.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -7,8 +7,9 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Marks the thread as inside of work given to a driver (host functions, kernels that are closures, and the drop of
-/// either), until it is dropped. Whoever runs such work on a thread of the process enters one.
+/// Marks the thread as executing work that was given to a driver, until it is dropped. Such work is host functions,
+/// kernels that are closures, and the drop of either. Code that runs such work on a thread of the process must enter
+/// one.
 #[derive(Debug)]
 #[must_use]
 pub struct InsideWork {
@@ -20,12 +21,12 @@ impl InsideWork {
     /// Marks the thread.
     #[inline]
     pub fn enter() -> Self {
-        // A thread that is ending has no mark any more; nothing is called back from there.
+        // A thread that is exiting has no mark any more. No work runs on it.
         let before = INSIDE.try_with(|inside| inside.replace(true)).unwrap_or(true);
         Self { before, not_send: PhantomData }
     }
 
-    /// Whether the thread is marked.
+    /// Returns whether the thread is marked.
     #[inline]
     pub fn is_entered() -> bool {
         INSIDE.try_with(Cell::get).unwrap_or(false)

@@ -1,46 +1,47 @@
-//! One kernel launch, as a driver takes it (Driver API, group EXEC).
+//! One kernel launch, as a driver receives it (Driver API, group EXEC).
 
 use std::ffi::c_void;
 
-/// Whether a kernel reads or writes memory that it was given.
+/// How a kernel accesses memory that it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Only reads.
+    /// The kernel only reads the memory.
     Read,
-    /// Writes, and perhaps reads.
+    /// The kernel writes the memory, and may read it.
     Write,
 }
 
-/// A range of device memory that a launch declares to use: one argument's.
+/// A range of device memory that a launch declares to use for one argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeclaredRange {
-    /// Which argument points there, from 0.
+    /// The index of the argument that points to the range, from 0.
     pub argument: u32,
-    /// First address.
+    /// The first address.
     pub address: u64,
-    /// Size in bytes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// What the kernel may do there.
+    /// How the kernel accesses the range.
     pub access: Access,
 }
 
 /// One kernel launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
-    /// Blocks in x, y and z.
+    /// The extents of the grid in x, y and z, in blocks.
     pub grid: [u32; 3],
-    /// Threads of a block in x, y and z.
+    /// The extents of a block in x, y and z, in threads.
     pub block: [u32; 3],
-    /// Blocks of a cluster in x, y and z, where the launch has clusters.
+    /// The extents of a cluster in x, y and z, in blocks, if the launch uses clusters.
     pub cluster: Option<[u32; 3]>,
-    /// Dynamic shared memory of a block, in bytes.
+    /// The dynamic shared memory of a block, in bytes.
     pub dynamic_shared_bytes: u32,
     /// Whether all blocks must run at the same time.
     pub cooperative: bool,
-    /// The priority of this launch, in place of the stream's.
+    /// The priority of this launch, if it differs from that of the stream.
     pub priority: Option<i32>,
-    /// The address of each argument's value, in order; as many as the kernel declares.
+    /// The address of each argument's value, in order. There are as many as the kernel declares.
     pub arguments: &'a [*const c_void],
-    /// The memory that the launch declares to use. May be empty where the caller vouches for the kernel.
+    /// The memory ranges that the launch declares to use. May be empty if the caller guarantees that the kernel is
+    /// sound.
     pub ranges: &'a [DeclaredRange],
 }

@@ -1,70 +1,71 @@
 //! Memory, pools and copies (Driver API, groups MEM and MALLOC_ASYNC).
 
-use crate::{ContextHandle, DeviceOrdinal, DevicePointer, MemoryPoolHandle, MemoryReport, Result, StreamHandle};
+use crate::{Call, ContextHandle, DeviceOrdinal, DevicePointer, MemoryPoolHandle, MemoryReport, Result, StreamHandle};
 use bitflags::bitflags;
 
 bitflags! {
-    /// How pinned memory is made (`CU_MEMHOSTALLOC_*`).
+    /// Flags for allocating pinned memory (`CU_MEMHOSTALLOC_*`).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct PinnedFlags: u32 {
-        /// Pinned for every context, and not just for this one.
+        /// The memory is pinned for every context, not only for the current one.
         const PORTABLE = 0x1;
-        /// Mapped into the device's addresses.
+        /// The memory is mapped into the address space of the device.
         const DEVICE_MAP = 0x2;
-        /// Fast to write for the host, slow to read.
+        /// The memory is write-combined: the host writes it fast and reads it slowly.
         const WRITE_COMBINED = 0x4;
     }
 }
 
-/// Free and total memory of a device, in bytes.
+/// The free and total memory of a device, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryInfo {
-    /// Bytes free at the moment.
+    /// The number of bytes that are free at the moment.
     pub free: u64,
-    /// Bytes in all.
+    /// The total number of bytes.
     pub total: u64,
 }
 
-/// Which kinds of memory a copy connects.
+/// The kinds of memory that a copy reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CopyKind {
-    /// From host to device memory.
+    /// From host memory to device memory.
     HostToDevice,
-    /// From device to host memory.
+    /// From device memory to host memory.
     DeviceToHost,
-    /// Within device memory.
+    /// From device memory to device memory.
     DeviceToDevice,
-    /// The driver tells by the addresses. Between two host addresses the host waits until the copy is done.
+    /// The driver infers the kinds from the addresses. A copy between two host addresses blocks the host until it is
+    /// complete.
     Inferred,
 }
 
-/// One end of a two- or three-dimensional copy.
+/// The source or destination of a two- or three-dimensional copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyPlace {
-    /// The address of the whole volume, a host address where `host` is set.
+    /// The address of the whole volume. It is a host address if `host` is set.
     pub address: u64,
-    /// Whether the address is one of host memory.
+    /// Whether the address is in host memory.
     pub host: bool,
-    /// Bytes from one row to the next.
+    /// The distance between the starts of two rows, in bytes.
     pub pitch: usize,
-    /// Rows from one slice to the next.
+    /// The distance between the starts of two slices, in rows.
     pub height: usize,
-    /// Where the region starts: bytes in x, rows in y, slices in z.
+    /// The start of the region: bytes in x, rows in y, slices in z.
     pub origin: [usize; 3],
 }
 
-/// A two- or three-dimensional copy (`CUDA_MEMCPY3D`). A two-dimensional one has a depth of 1.
+/// A two- or three-dimensional copy (`CUDA_MEMCPY3D`). A two-dimensional copy has a depth of 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copy3d {
-    /// Where the data comes from.
+    /// The source of the copy.
     pub source: CopyPlace,
-    /// Where it goes.
+    /// The destination of the copy.
     pub destination: CopyPlace,
-    /// The region's extent: bytes in x, rows in y, slices in z.
+    /// The extents of the region: bytes in x, rows in y, slices in z.
     pub extent: [usize; 3],
 }
 
-/// What memory is filled with. The address must be aligned to the pattern's width.
+/// The pattern to fill memory with. The address must be aligned to the width of the pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FillPattern {
     /// One byte.
@@ -89,107 +90,126 @@ impl FillPattern {
     }
 }
 
-/// How a memory pool is made.
+/// Options for creating a memory pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPoolOptions {
-    /// The pool's limit in bytes, or 0 for the driver's own.
+    /// The maximum size of the pool in bytes, or 0 for the driver's default.
     pub max_bytes: u64,
 }
 
-/// A number that a memory pool can be asked for, and some of which can be set.
+/// An attribute of a memory pool (`CUmemPool_attribute`). All can be read, and some can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemoryPoolAttribute {
-    /// Bytes the pool keeps when it could give memory back; may be set.
+    /// The number of bytes that the pool retains when it could return memory to the device. Can be set.
     ReleaseThreshold,
-    /// Bytes reserved from the device.
+    /// The number of bytes reserved from the device.
     ReservedCurrent,
-    /// The most bytes ever reserved; setting it to 0 starts anew.
+    /// The largest number of bytes ever reserved. Setting it to 0 resets it.
     ReservedHigh,
-    /// Bytes in use by allocations.
+    /// The number of bytes in use by allocations.
     UsedCurrent,
-    /// The most bytes ever in use; setting it to 0 starts anew.
+    /// The largest number of bytes ever in use. Setting it to 0 resets it.
     UsedHigh,
 }
 
-/// Memory: allocated, copied, filled, freed.
+/// Allocating, copying, filling and freeing memory.
 pub trait Memory {
-    /// Free and total memory of the context's device.
+    /// Returns the free and total memory of the context's device.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn memory_info(&self, context: ContextHandle) -> Result<MemoryInfo>;
+    ///
+    /// The handle rule applies.
+    unsafe fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo>;
 
-    /// Allocates device memory. 1 for zero bytes, 2 when there is not enough.
+    /// Allocates device memory.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for zero bytes. `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn allocate(&self, context: ContextHandle, bytes: usize) -> Result<DevicePointer>;
+    ///
+    /// The handle rule applies.
+    unsafe fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer>;
 
-    /// Frees device memory. May block until the device has done all its work. The null address is ignored.
+    /// Frees device memory. May block until the device is idle. Freeing the null address does nothing.
     ///
     /// # Safety
-    /// The handle rule; no queued work uses the memory, except work that this call waits for.
-    unsafe fn free(&self, context: ContextHandle, address: DevicePointer) -> Result<()>;
+    ///
+    /// The handle rule applies. No queued work may use the memory, except work that this call waits for.
+    unsafe fn free(&self, call: &Call<'_>, address: DevicePointer) -> Result<()>;
 
-    /// Allocates device memory in stream order: the address is known at once, and usable after this point of the
-    /// stream. From `pool`, or the device's default pool.
+    /// Allocates device memory in stream order, from `pool` or else from the default pool of the device. The address is
+    /// known when the call returns. The memory can be used by work that is queued later in the stream.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn allocate_async(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         bytes: usize,
         pool: Option<MemoryPoolHandle>,
         stream: StreamHandle,
     ) -> Result<DevicePointer>;
 
-    /// Frees memory of [`allocate_async`](Self::allocate_async) in stream order. The null address is ignored.
+    /// Frees memory that [`allocate_async`](Self::allocate_async) allocated, in stream order. Freeing the null address
+    /// does nothing.
     ///
     /// # Safety
-    /// The handle rule; all other uses of the memory come before this point of the stream.
-    unsafe fn free_async(&self, context: ContextHandle, address: DevicePointer, stream: StreamHandle) -> Result<()>;
+    ///
+    /// The handle rule applies. All other uses of the memory must be ordered before this point of the stream.
+    unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: StreamHandle) -> Result<()>;
 
     /// Allocates pinned host memory.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn allocate_pinned(&self, context: ContextHandle, bytes: usize, flags: PinnedFlags) -> Result<*mut u8>;
+    ///
+    /// The handle rule applies.
+    unsafe fn allocate_pinned(&self, call: &Call<'_>, bytes: usize, flags: PinnedFlags) -> Result<*mut u8>;
 
-    /// Frees pinned host memory. May block until the device has done all its work.
+    /// Frees pinned host memory. May block until the device is idle.
     ///
     /// # Safety
-    /// The handle rule; no queued work uses the memory, except work that this call waits for.
-    unsafe fn free_pinned(&self, context: ContextHandle, address: *mut u8) -> Result<()>;
+    ///
+    /// The handle rule applies. No queued work may use the memory, except work that this call waits for.
+    unsafe fn free_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()>;
 
-    /// Allocates managed memory, which host and device reach under one address. Freed by [`free`](Self::free).
-    /// 801 where the device has none.
+    /// Allocates managed memory, which the host and the device access at the same address. Free it with
+    /// [`free`](Self::free).
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support managed memory.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn allocate_managed(&self, context: ContextHandle, bytes: usize) -> Result<DevicePointer>;
+    ///
+    /// The handle rule applies.
+    unsafe fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer>;
 
-    /// Moves managed memory in stream order to the device, or to the host where `device` is `None`.
+    /// Moves managed memory to the device in stream order, or to the host if `device` is `None`.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn prefetch_async(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         address: DevicePointer,
         bytes: usize,
         device: Option<DeviceOrdinal>,
         stream: StreamHandle,
     ) -> Result<()>;
 
-    /// Copies in stream order. Zero bytes are no error.
+    /// Copies memory in stream order. Copying zero bytes is not an error.
     ///
     /// # Safety
-    /// The handle rule; both ranges stay valid until the copy has run.
+    ///
+    /// The handle rule applies. Both ranges must remain valid until the copy is complete.
     unsafe fn copy_async(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         kind: CopyKind,
         destination: u64,
         source: u64,
@@ -197,28 +217,23 @@ pub trait Memory {
         stream: StreamHandle,
     ) -> Result<()>;
 
-    /// Copies on the legacy default stream, and waits as the driver does (for host destinations until the copy is
-    /// complete; for pageable sources until the data is staged).
+    /// Copies memory on the legacy default stream. Waits as long as the CUDA driver does: if the destination is host
+    /// memory, until the copy is complete; if the source is pageable memory, until the data is staged.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn copy(
-        &self,
-        context: ContextHandle,
-        kind: CopyKind,
-        destination: u64,
-        source: u64,
-        bytes: usize,
-    ) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn copy(&self, call: &Call<'_>, kind: CopyKind, destination: u64, source: u64, bytes: usize) -> Result<()>;
 
     /// Copies device memory of one context to device memory of another, in stream order.
     ///
     /// # Safety
-    /// The handle rule; both ranges stay valid until the copy has run.
+    ///
+    /// The handle rule applies. Both ranges must remain valid until the copy is complete.
     #[allow(clippy::too_many_arguments, reason = "it is the driver's own signature")]
     unsafe fn copy_peer_async(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         destination: DevicePointer,
         destination_context: ContextHandle,
         source: DevicePointer,
@@ -230,51 +245,69 @@ pub trait Memory {
     /// Copies a region of rows and slices in stream order.
     ///
     /// # Safety
-    /// The handle rule; both volumes stay valid until the copy has run.
-    unsafe fn copy_3d_async(&self, context: ContextHandle, copy: &Copy3d, stream: StreamHandle) -> Result<()>;
+    ///
+    /// The handle rule applies. Both volumes must remain valid until the copy is complete.
+    unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: StreamHandle) -> Result<()>;
 
-    /// Fills `count` elements of the pattern's width, in stream order.
+    /// Fills `count` elements of the pattern's width in stream order.
     ///
     /// # Safety
-    /// The handle rule; the range stays valid until the fill has run.
+    ///
+    /// The handle rule applies. The range must remain valid until the fill is complete.
     unsafe fn fill_async(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         address: DevicePointer,
         pattern: FillPattern,
         count: usize,
         stream: StreamHandle,
     ) -> Result<()>;
 
-    /// The device's default memory pool. 801 where it has none.
+    /// Returns the default memory pool of a device.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support memory pools.
     fn default_memory_pool(&self, device: DeviceOrdinal) -> Result<MemoryPoolHandle>;
 
-    /// Makes a memory pool.
+    /// Creates a memory pool.
     fn memory_pool_create(&self, device: DeviceOrdinal, options: &MemoryPoolOptions) -> Result<MemoryPoolHandle>;
 
-    /// Destroys a memory pool. Allocations from it stay valid until they are freed. 1 for a default pool.
+    /// Destroys a memory pool. Allocations from the pool remain valid until they are freed.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for a default pool.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn memory_pool_destroy(&self, pool: MemoryPoolHandle) -> Result<()>;
 
-    /// Gives memory back to the device until the pool reserves no more than `keep_bytes`, or as little as its
-    /// allocations allow.
+    /// Returns memory to the device until the pool reserves no more than `keep_bytes`, or no more than its allocations
+    /// need.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn memory_pool_trim(&self, pool: MemoryPoolHandle, keep_bytes: usize) -> Result<()>;
 
-    /// Reads a number of a pool.
+    /// Reads an attribute of a pool.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn memory_pool_attribute(&self, pool: MemoryPoolHandle, attribute: MemoryPoolAttribute) -> Result<u64>;
 
-    /// Sets a number of a pool. 1 where it cannot be set, or not to that.
+    /// Sets an attribute of a pool.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the attribute cannot be set, or not to that value.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn memory_pool_set_attribute(
         &self,
         pool: MemoryPoolHandle,
@@ -282,14 +315,15 @@ pub trait Memory {
         value: u64,
     ) -> Result<()>;
 
-    /// Lets the device `peer` use, or no longer use, memory of the pool.
+    /// Allows or forbids the device `peer` to access memory of the pool.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn memory_pool_set_access(&self, pool: MemoryPoolHandle, peer: DeviceOrdinal, allowed: bool) -> Result<()>;
 
-    /// What was done wrong with the memory of a device, and what of it is allocated. `None` where the driver does not
-    /// check memory, or there is no such device. It can be asked anywhere.
+    /// Returns the memory errors that were found on a device, and its current allocations. Returns `None` if the driver
+    /// does not check memory, or if there is no such device. May be called from anywhere, including host functions.
     fn memory_report(&self, device: DeviceOrdinal) -> Option<MemoryReport> {
         let _ = device;
         None

@@ -1,77 +1,79 @@
-//! What a driver that checks memory has to tell.
+//! The report of a driver that checks memory.
 
 use std::fmt;
 
-/// What a driver that checks how memory is used knows about the memory of a device.
+/// The memory errors and current allocations of a device, from a driver that checks memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryReport {
-    /// What was done wrong since the driver was loaded, in the order in which it was found. Of very many, the first.
+    /// The errors since the driver was loaded, in the order in which they were found. If there are too many, only the
+    /// first ones are included.
     pub findings: Vec<MemoryFinding>,
-    /// What is allocated and not freed, by address. Memory whose free is queued counts until the free has run.
+    /// The memory that is allocated, by address. If a free is queued, the memory is included until the free has
+    /// completed.
     pub allocations: Vec<LiveAllocation>,
 }
 
-/// A wrong use of memory.
+/// A memory error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryFinding {
-    /// In what way it is wrong.
+    /// The kind of the error.
     pub kind: MemoryFindingKind,
-    /// The first address that was used, or that was found changed.
+    /// The first address that was used, or that was found to have changed.
     pub address: u64,
-    /// How many bytes were used, or were found changed.
+    /// The number of bytes that were used, or that were found to have changed.
     pub bytes: u64,
-    /// The number of the stream whose work used it, where that is known.
+    /// The id of the stream whose work used the memory, if it is known.
     pub stream: Option<u64>,
-    /// What happened: the operation, the memory, and who allocated and freed it, as far as that is known.
+    /// What happened: the operation, the memory, and what is known about its allocation and its free.
     pub message: String,
 }
 
-/// In what way a use of memory is wrong.
+/// The kind of a memory error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MemoryFindingKind {
-    /// Work used memory that was freed before it ran, or while it ran.
+    /// Work used memory that was freed before the work ran, or while it ran.
     UseAfterFree,
-    /// Work used memory of stream-ordered allocation before the stream had come to the allocation.
+    /// Work used stream-ordered memory before its allocation, in the order of the streams.
     UseBeforeAllocation,
-    /// Work used more than the memory has.
+    /// Work accessed memory beyond the end of an allocation.
     OutOfBounds,
-    /// Work used an address at which there is no memory of the driver's.
+    /// Work used an address that belongs to no allocation of the driver.
     NoMemory,
-    /// Something changed freed memory.
+    /// The contents of freed memory changed.
     WriteAfterFree,
-    /// Something changed what lies around memory.
+    /// The contents of the padding around an allocation changed.
     WriteOutOfBounds,
 }
 
-/// Memory that is allocated.
+/// An allocation that has not been freed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveAllocation {
-    /// Its first address.
+    /// The first address.
     pub address: u64,
-    /// Its size in bytes, as it was asked for.
+    /// The requested size in bytes.
     pub bytes: u64,
-    /// What it is.
+    /// The kind of memory.
     pub kind: AllocationKind,
-    /// The number of the stream in whose order it was allocated, where it was.
+    /// The id of the stream in whose order the memory was allocated, if it was allocated in stream order.
     pub stream: Option<u64>,
 }
 
-/// What a piece of memory is.
+/// The kind of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AllocationKind {
-    /// Plain device memory.
+    /// Device memory that was not allocated in stream order.
     Device,
     /// Managed memory.
     Managed,
     /// Pinned host memory.
     Pinned,
-    /// Memory of a pool.
+    /// Stream-ordered memory from a pool.
     Pool,
     /// A global variable of a module.
     Global,
-    /// Memory that a graph allocates.
+    /// Memory that a graph allocated.
     Graph,
 }
 

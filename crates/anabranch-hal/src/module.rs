@@ -1,47 +1,46 @@
 //! Modules and kernels (Driver API, groups MODULE and EXEC).
 
 use crate::{
-    ContextHandle, DevicePointer, Failure, FunctionHandle, HostModule, Launch, ModuleHandle, Result, Status,
-    StreamHandle,
+    Call, DevicePointer, Failure, FunctionHandle, HostModule, Launch, ModuleHandle, Result, Status, StreamHandle,
 };
 
-/// What a module is loaded from.
+/// The image that a module is loaded from.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum ModuleImage<'a> {
     /// PTX text, without a terminator.
     Ptx(&'a str),
-    /// A cubin or fatbin, whole.
+    /// A complete cubin or fatbin.
     Binary(&'a [u8]),
-    /// Functions in Rust, for the host device.
+    /// Kernels that are Rust closures, for the software device.
     Host(&'a HostModule),
 }
 
-/// Where a kernel's parameter lies among its parameters.
+/// The position of a parameter in the parameter list of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterInfo {
-    /// Offset in bytes.
+    /// The offset in bytes.
     pub offset: usize,
-    /// Size in bytes.
+    /// The size in bytes.
     pub size: usize,
 }
 
-/// What a loaded kernel says of itself.
+/// The properties of a loaded kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionInfo {
-    /// Threads of a block, at most.
+    /// The maximum number of threads in a block.
     pub max_threads_per_block: u32,
-    /// Static shared memory of a block, in bytes.
+    /// The static shared memory of a block, in bytes.
     pub static_shared_bytes: u32,
-    /// Dynamic shared memory of a block in bytes, at most, as set now.
+    /// The current maximum of the dynamic shared memory of a block, in bytes.
     pub max_dynamic_shared_bytes: u32,
-    /// Local memory of a thread, in bytes.
+    /// The local memory of a thread, in bytes.
     pub local_bytes: u32,
-    /// Constant memory of the user's own, in bytes.
+    /// The constant memory that the user's code declares, in bytes.
     pub constant_bytes: u32,
-    /// Registers of a thread.
+    /// The number of registers of a thread.
     pub registers: u32,
-    /// The parameters in order, or `None` where the driver cannot say.
+    /// The parameters in order, or `None` if the driver cannot report them.
     pub parameters: Option<Vec<ParameterInfo>>,
 }
 
@@ -49,100 +48,118 @@ pub struct FunctionInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FunctionAttribute {
-    /// Dynamic shared memory of a block in bytes, at most.
+    /// The maximum dynamic shared memory of a block, in bytes.
     MaxDynamicSharedBytes(u32),
-    /// The share of the cache to use as shared memory, in percent, or -1 for the default.
+    /// The percentage of the cache to use as shared memory, or -1 for the default.
     PreferredSharedMemoryCarveout(i32),
-    /// Whether clusters larger than the portable size are allowed.
+    /// Whether clusters may be larger than the portable size.
     NonPortableClusterSize(bool),
 }
 
-/// Modules: loaded, searched, launched from.
+/// Loading modules, finding and launching their kernels.
 pub trait Modules {
-    /// Loads a module. What the assembler says on failure is in the failure's detail.
+    /// Loads a module. If this fails, the detail of the failure is the log of the assembler, if there is one.
     ///
     /// # Safety
-    /// The handle rule. A binary image is whole, and made by NVIDIA's tools.
-    unsafe fn module_load(&self, context: ContextHandle, image: ModuleImage<'_>) -> Result<ModuleHandle>;
+    ///
+    /// The handle rule applies. A binary image must be complete and must have been produced by NVIDIA's tools.
+    unsafe fn module_load(&self, call: &Call<'_>, image: ModuleImage<'_>) -> Result<ModuleHandle>;
 
-    /// Loads a module after linking it to the device runtime, which has the functions that kernels call to steer graphs,
-    /// such as `cudaGraphSetConditional`. 301 where the device runtime is not on this machine, 801 where there is none.
+    /// Loads a module after linking it with the CUDA device runtime. The device runtime contains functions that kernels
+    /// call to control graphs, such as `cudaGraphSetConditional`.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_FILE_NOT_FOUND (301)` if the device runtime is not on this machine. `CUDA_ERROR_NOT_SUPPORTED (801)`
+    /// if the driver has no device runtime.
     ///
     /// # Safety
-    /// As [`module_load`](Self::module_load).
-    unsafe fn module_load_with_device_runtime(
-        &self,
-        context: ContextHandle,
-        image: ModuleImage<'_>,
-    ) -> Result<ModuleHandle> {
-        let _ = (context, image);
+    ///
+    /// The requirements of [`module_load`](Self::module_load) apply.
+    unsafe fn module_load_with_device_runtime(&self, call: &Call<'_>, image: ModuleImage<'_>) -> Result<ModuleHandle> {
+        let _ = (call, image);
         Err(Failure::new(Status::NOT_SUPPORTED))
     }
 
-    /// Unloads a module, once the work queued so far is done: it may block until then.
+    /// Unloads a module. May block until all work that is queued is complete.
     ///
     /// # Safety
-    /// The handle rule; nothing is launched from the module any more.
-    unsafe fn module_unload(&self, context: ContextHandle, module: ModuleHandle) -> Result<()>;
+    ///
+    /// The handle rule applies. Nothing may be launched from the module afterwards.
+    unsafe fn module_unload(&self, call: &Call<'_>, module: ModuleHandle) -> Result<()>;
 
-    /// Finds a kernel by name. 500 where there is none.
+    /// Finds a kernel by name.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_NOT_FOUND (500)` if the module has no kernel with that name.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn module_function(
-        &self,
-        context: ContextHandle,
-        module: ModuleHandle,
-        name: &str,
-    ) -> Result<FunctionHandle>;
+    ///
+    /// The handle rule applies.
+    unsafe fn module_function(&self, call: &Call<'_>, module: ModuleHandle, name: &str) -> Result<FunctionHandle>;
 
-    /// The names of the module's kernels. 801 where the driver cannot say.
+    /// Returns the names of the kernels of a module.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver cannot report them.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn module_function_names(&self, context: ContextHandle, module: ModuleHandle) -> Result<Vec<String>>;
+    ///
+    /// The handle rule applies.
+    unsafe fn module_function_names(&self, call: &Call<'_>, module: ModuleHandle) -> Result<Vec<String>>;
 
-    /// Address and size in bytes of a global variable of the module, constant memory included. 500 where there is none.
+    /// Returns the address and the size in bytes of a global variable of the module. Constant memory is included.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_NOT_FOUND (500)` if the module has no variable with that name.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn module_global(
-        &self,
-        context: ContextHandle,
-        module: ModuleHandle,
-        name: &str,
-    ) -> Result<(DevicePointer, usize)>;
+    ///
+    /// The handle rule applies.
+    unsafe fn module_global(&self, call: &Call<'_>, module: ModuleHandle, name: &str)
+    -> Result<(DevicePointer, usize)>;
 
-    /// A kernel's name. 801 where the driver cannot say.
+    /// Returns the name of a kernel.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver cannot report it.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn function_name(&self, context: ContextHandle, function: FunctionHandle) -> Result<String>;
+    ///
+    /// The handle rule applies.
+    unsafe fn function_name(&self, call: &Call<'_>, function: FunctionHandle) -> Result<String>;
 
-    /// What a kernel says of itself.
+    /// Returns the properties of a kernel.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn function_info(&self, context: ContextHandle, function: FunctionHandle) -> Result<FunctionInfo>;
+    ///
+    /// The handle rule applies.
+    unsafe fn function_info(&self, call: &Call<'_>, function: FunctionHandle) -> Result<FunctionInfo>;
 
     /// Sets an attribute of a kernel.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn function_set_attribute(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         function: FunctionHandle,
         attribute: FunctionAttribute,
     ) -> Result<()>;
 
-    /// How many blocks of that size fit on a multiprocessor at once.
+    /// Returns the maximum number of blocks of the given size that can reside on a multiprocessor at the same time.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn function_max_active_blocks(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         function: FunctionHandle,
         threads_per_block: u32,
         dynamic_shared_bytes: usize,
@@ -151,11 +168,12 @@ pub trait Modules {
     /// Launches a kernel in stream order.
     ///
     /// # Safety
-    /// The handle rule; the arguments are as many, and each of the size and meaning, as the kernel declares, and
-    /// what the kernel then does is sound.
+    ///
+    /// The handle rule applies. The number, sizes and meaning of the arguments must be those that the kernel declares,
+    /// and what the kernel does with them must be sound.
     unsafe fn launch(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         stream: StreamHandle,
         function: FunctionHandle,
         launch: &Launch<'_>,

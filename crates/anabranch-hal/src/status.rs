@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// The result code of a driver's call: the integer of `CUresult`, which HIP shares.
+/// The result code of a driver call: the integer of `CUresult`. HIP uses the same numbers.
 ///
-/// It is a newtype and not an `enum`, so that a code added by a newer driver stays representable.
+/// It is a newtype and not an `enum`, so that it can represent codes that a newer driver adds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Status(pub i32);
@@ -17,7 +17,8 @@ macro_rules! statuses {
                 pub const $name: Self = Self($code);
             )*
 
-            /// The driver's name of the code, such as `CUDA_ERROR_NOT_READY`, or `None` where this crate knows none.
+            /// The driver's name for the code, such as `CUDA_ERROR_NOT_READY`, or `None` if this crate does not know
+            /// the code.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
                     $($code => Some(stringify!($c_name)),)*
@@ -25,7 +26,7 @@ macro_rules! statuses {
                 }
             }
 
-            /// What the code means, in a clause, or `None` where this crate does not know the code.
+            /// The meaning of the code as a clause, or `None` if this crate does not know the code.
             pub const fn description(self) -> Option<&'static str> {
                 match self.0 {
                     $($code => Some($text),)*
@@ -89,7 +90,7 @@ statuses! {
     901 STREAM_CAPTURE_INVALIDATED CUDA_ERROR_STREAM_CAPTURE_INVALIDATED "the capture was invalidated by an earlier error"
     902 STREAM_CAPTURE_MERGE CUDA_ERROR_STREAM_CAPTURE_MERGE "the operation would merge two captures"
     903 STREAM_CAPTURE_UNMATCHED CUDA_ERROR_STREAM_CAPTURE_UNMATCHED "the capture was not begun in this stream"
-    904 STREAM_CAPTURE_UNJOINED CUDA_ERROR_STREAM_CAPTURE_UNJOINED "a stream drawn into the capture was not joined to its origin"
+    904 STREAM_CAPTURE_UNJOINED CUDA_ERROR_STREAM_CAPTURE_UNJOINED "a stream that joined the capture was not joined to its origin"
     905 STREAM_CAPTURE_ISOLATION CUDA_ERROR_STREAM_CAPTURE_ISOLATION "a dependency would cross the boundary of the capture"
     906 STREAM_CAPTURE_IMPLICIT CUDA_ERROR_STREAM_CAPTURE_IMPLICIT "the operation would depend on a capture through the legacy stream"
     907 CAPTURED_EVENT CUDA_ERROR_CAPTURED_EVENT "the event was last recorded in a capturing stream"
@@ -101,18 +102,19 @@ statuses! {
 }
 
 impl Status {
-    /// Whether the call succeeded.
+    /// Returns whether the call succeeded.
     #[inline]
     pub const fn is_success(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether the code says that the context is lost: every later call on it answers the same.
+    /// Returns whether the code means that the context is lost. Every later call on a lost context returns the same
+    /// code.
     pub const fn is_sticky(self) -> bool {
         matches!(self.0, 700 | 702 | 710 | 714..=719)
     }
 
-    /// `Ok` for success, the status itself otherwise.
+    /// Returns `Ok` for success, and the status itself otherwise.
     #[inline]
     pub const fn result(self) -> Result<(), Self> {
         if self.0 == 0 { Ok(()) } else { Err(self) }
@@ -131,7 +133,7 @@ impl fmt::Debug for Status {
 impl fmt::Display for Status {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.description(), self.name()) {
-            (Some(description), Some(name)) => write!(formatter, "{description} ({name}, {})", self.0),
+            (Some(description), Some(name)) => write!(formatter, "{description}: {name} ({})", self.0),
             _ => write!(formatter, "the driver returned code {}, which this version does not know", self.0),
         }
     }

@@ -1,40 +1,44 @@
 //! Streams (Driver API, groups STREAM, EXEC for host functions, MEMOP for value operations).
 
-use crate::{Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, HostWork, Result, StreamHandle};
+use crate::{
+    Call, Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, HostWork, Result, StreamHandle,
+};
 use bitflags::bitflags;
 
 bitflags! {
-    /// How a stream is made (`CUstream_flags`). Bits unknown to the driver are refused with 1.
+    /// Flags for creating a stream (`CUstream_flags`). The driver refuses unknown bits with
+    /// `CUDA_ERROR_INVALID_VALUE (1)`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct StreamFlags: u32 {
         /// The stream neither waits for the legacy default stream nor is waited for by it.
         const NON_BLOCKING = 0x1;
     }
 
-    /// The condition of a value wait (`CUstreamWaitValue_flags`). The condition is the two lowest bits, a number.
+    /// The condition of a value wait (`CUstreamWaitValue_flags`). The two lowest bits are a number that selects the
+    /// condition.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct WaitValueFlags: u32 {
-        /// `(signed)(*address - value) >= 0`, cyclic.
+        /// `(signed)(*address - value) >= 0`, with wrap-around.
         const GREATER_OR_EQUAL = 0x0;
         /// `*address == value`.
         const EQUAL = 0x1;
         /// `(*address & value) != 0`.
         const AND = 0x2;
-        /// `!(*address | value) != 0`, where the device has it.
+        /// `!(*address | value) != 0`, if the device supports it.
         const NOR = 0x3;
-        /// Makes writes of other devices visible that came before the awaited one.
+        /// Also makes writes of other devices visible that precede the write that ends the wait.
         const FLUSH = 1 << 30;
     }
 
-    /// How a value is written (`CUstreamWriteValue_flags`).
+    /// Flags for writing a value (`CUstreamWriteValue_flags`).
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct WriteValueFlags: u32 {
-        /// Leaves out the barrier that otherwise orders the write after earlier writes of the stream.
+        /// Omits the memory barrier that otherwise orders the write after earlier writes of the stream.
         const NO_MEMORY_BARRIER = 0x1;
     }
 }
 
-/// A value of a value operation; its width is that of the operation.
+/// The value of a value operation. It also determines the width of the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
     /// 32 bits.
@@ -44,7 +48,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The operation's width in bytes, to which its address must be aligned.
+    /// The width of the operation in bytes. The address must be aligned to it.
     pub const fn width(self) -> u64 {
         match self {
             Self::U32(_) => 4,
@@ -57,7 +61,7 @@ impl Value {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SynchronizationPolicy {
-    /// As the context does.
+    /// As the context does by default.
     Auto,
     /// Spin.
     Spin,
@@ -67,34 +71,34 @@ pub enum SynchronizationPolicy {
     BlockingSync,
 }
 
-/// What a hit or miss in an access-policy window does to the cache (`CUaccessProperty`).
+/// What a hit or a miss in an access-policy window does to the cache (`CUaccessProperty`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AccessProperty {
-    /// As for any other memory.
+    /// The same as for any other memory.
     Normal,
-    /// Unlikely to be used again.
+    /// The memory is unlikely to be accessed again.
     Streaming,
-    /// Likely to be used again.
+    /// The memory is likely to be accessed again.
     Persisting,
 }
 
-/// A window of addresses with a cache policy of its own (`CUaccessPolicyWindow`).
+/// A range of addresses that has its own cache policy (`CUaccessPolicyWindow`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AccessPolicyWindow {
-    /// First address.
+    /// The first address.
     pub address: DevicePointer,
-    /// Size in bytes.
+    /// The size in bytes.
     pub bytes: usize,
-    /// Share of the window's accesses that count as hits, from 0 to 1.
+    /// The fraction of accesses in the window that count as hits, from 0 to 1.
     pub hit_ratio: f32,
-    /// What happens on a hit.
+    /// The policy for a hit.
     pub hit: AccessProperty,
-    /// What happens on a miss. Never [`AccessProperty::Persisting`].
+    /// The policy for a miss. It must not be [`AccessProperty::Persisting`].
     pub miss: AccessProperty,
 }
 
-/// Which attribute of a stream.
+/// The kind of a stream attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamAttributeKind {
@@ -104,156 +108,186 @@ pub enum StreamAttributeKind {
     AccessPolicyWindow,
 }
 
-/// An attribute of a stream, with its value (`CUstreamAttrValue`).
+/// A stream attribute and its value (`CUstreamAttrValue`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum StreamAttribute {
     /// How the host waits for the stream.
     SynchronizationPolicy(SynchronizationPolicy),
-    /// Which memory the stream's kernels should find in the cache.
+    /// The memory that the stream's kernels should find in the cache.
     AccessPolicyWindow(AccessPolicyWindow),
 }
 
-/// Streams: made, ordered, waited for.
+/// Creating, ordering and synchronising streams.
 ///
-/// Work queued on [`StreamHandle::NULL`], [`LEGACY`](StreamHandle::LEGACY) or
-/// [`PER_THREAD`](StreamHandle::PER_THREAD) goes to that stream of `context`.
+/// Work queued on [`StreamHandle::NULL`], [`LEGACY`](StreamHandle::LEGACY) or [`PER_THREAD`](StreamHandle::PER_THREAD)
+/// goes to that stream of the call's context.
 pub trait Streams {
-    /// Makes a stream. The priority is clamped to the device's range.
+    /// Creates a stream. The priority is clamped to the range of the device.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn stream_create(&self, context: ContextHandle, flags: StreamFlags, priority: i32) -> Result<StreamHandle>;
+    ///
+    /// The handle rule applies.
+    unsafe fn stream_create(&self, call: &Call<'_>, flags: StreamFlags, priority: i32) -> Result<StreamHandle>;
 
-    /// Destroys a stream. Returns at once; work that is queued still runs. 400 for a default stream.
+    /// Destroys a stream. This returns at once. Work that is queued still runs.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` for a default stream.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn stream_destroy(&self, context: ContextHandle, stream: StreamHandle) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn stream_destroy(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()>;
 
-    /// `Ok` when all work queued so far is complete, 600 when it is not.
+    /// Succeeds if all work that is queued in the stream is complete.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_NOT_READY (600)` if it is not complete.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn stream_query(&self, context: ContextHandle, stream: StreamHandle) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn stream_query(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()>;
 
-    /// Blocks until all work queued so far is complete.
+    /// Blocks until all work that is queued in the stream is complete.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn stream_synchronize(&self, context: ContextHandle, stream: StreamHandle) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn stream_synchronize(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()>;
 
-    /// Reports a panic of the stream's host work that has run, once, as [`stream_query`](Self::stream_query) does, but
-    /// without regard to what is still queued. It never waits, and no capture objects to it.
+    /// Reports a panic of a kernel that is a Rust closure and that has run in the stream, once. This is like
+    /// [`stream_query`](Self::stream_query), but it ignores work that is still queued, never waits, and is allowed
+    /// during a capture.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn stream_take_failure(&self, context: ContextHandle, stream: StreamHandle) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn stream_take_failure(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
+        let _ = (call, stream);
+        Ok(())
+    }
 
-    /// Makes later work of the stream wait for what the event captured last before this call. The event may be of
-    /// another context or device.
+    /// Makes later work of the stream wait for the work that the event captured last before this call. The event may
+    /// belong to another context or device.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn stream_wait_event(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         stream: StreamHandle,
         event: EventHandle,
         flags: EventWaitFlags,
     ) -> Result<()>;
 
-    /// The flags that the stream was made with.
+    /// Returns the flags that the stream was created with.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn stream_flags(&self, context: ContextHandle, stream: StreamHandle) -> Result<StreamFlags>;
+    ///
+    /// The handle rule applies.
+    unsafe fn stream_flags(&self, call: &Call<'_>, stream: StreamHandle) -> Result<StreamFlags>;
 
-    /// The priority after clamping.
+    /// Returns the priority after clamping.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn stream_priority(&self, context: ContextHandle, stream: StreamHandle) -> Result<i32>;
+    ///
+    /// The handle rule applies.
+    unsafe fn stream_priority(&self, call: &Call<'_>, stream: StreamHandle) -> Result<i32>;
 
-    /// A number that is unique in the process for ever.
+    /// Returns the id of the stream. Ids are unique in the process and are never reused.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn stream_id(&self, context: ContextHandle, stream: StreamHandle) -> Result<u64>;
+    ///
+    /// The handle rule applies.
+    unsafe fn stream_id(&self, call: &Call<'_>, stream: StreamHandle) -> Result<u64>;
 
-    /// The context that a stream was made in. For a default stream, `context` itself.
+    /// Returns the context that the stream was created in. For a default stream, this is the call's context.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn stream_context(&self, context: ContextHandle, stream: StreamHandle) -> Result<ContextHandle>;
+    ///
+    /// The handle rule applies.
+    unsafe fn stream_context(&self, call: &Call<'_>, stream: StreamHandle) -> Result<ContextHandle>;
 
-    /// Reads an attribute. 801 where the device has it not.
+    /// Reads an attribute.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support the attribute.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn stream_attribute(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         stream: StreamHandle,
         kind: StreamAttributeKind,
     ) -> Result<StreamAttribute>;
 
-    /// Sets an attribute. 801 where the device has it not.
+    /// Sets an attribute.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support the attribute.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn stream_set_attribute(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         stream: StreamHandle,
         attribute: &StreamAttribute,
     ) -> Result<()>;
 
-    /// Runs host work after all work queued so far. When the context is in error it is dropped and not run; it is never
-    /// leaked. While the stream captures, only [repeatable](HostWork::repeatable) work can become a node; other work is
-    /// refused with 900, and the capture goes on.
+    /// Runs a host function after all work that is queued in the stream. If the context is in error, the host function
+    /// is dropped without being run. It is never leaked.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing and the host function is not
+    /// [repeatable](HostWork::repeatable). The capture is not invalidated.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn stream_launch_host_function(
-        &self,
-        context: ContextHandle,
-        stream: StreamHandle,
-        work: HostWork,
-    ) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn stream_launch_host_function(&self, call: &Call<'_>, stream: StreamHandle, work: HostWork) -> Result<()>;
 
-    /// Runs a callback after all work queued so far, exactly once, also when the context is in error. If this call
-    /// itself fails the callback is dropped and not run.
+    /// Runs a callback after all work that is queued in the stream. The callback runs exactly once, even if the context
+    /// is in error. If this call fails, the callback is dropped without being run.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn stream_add_callback(
-        &self,
-        context: ContextHandle,
-        stream: StreamHandle,
-        callback: Callback,
-    ) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn stream_add_callback(&self, call: &Call<'_>, stream: StreamHandle, callback: Callback) -> Result<()>;
 
     /// Makes later work of the stream wait until the value at `address` satisfies the condition.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn stream_wait_value(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         stream: StreamHandle,
         address: DevicePointer,
         value: Value,
         flags: WaitValueFlags,
     ) -> Result<()>;
 
-    /// Writes the value at `address`, in stream order.
+    /// Writes a value to `address` in stream order.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn stream_write_value(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         stream: StreamHandle,
         address: DevicePointer,
         value: Value,

@@ -1,32 +1,26 @@
 //! Checks how memory is used, where the options ask for it.
 //!
-//! The checker knows each piece of memory that callers have by its address, and how far it is in its life *in the order of
-//! the streams*: work that allocates or frees tells of it when it runs. Work that uses memory is looked at right before it
-//! runs, and again after it, because memory can be freed meanwhile.
+//! The checker knows each allocation by its address, and whether it is allocated or freed *in the order of the streams*: work
+//! that allocates or frees reports it when it runs. Work that uses memory is checked right before it runs, and again after it,
+//! because memory can be freed meanwhile.
 //!
 //! Freed memory is filled with a pattern and kept in quarantine, so that its address names nothing else for a while. When
-//! it leaves, the pattern tells whether something has written there that is not looked at, through a pointer of its own.
-//! What lies around each piece tells the same of writes beyond its ends.
+//! it leaves, the pattern shows whether something has written there that is not checked, through a pointer of its own. The
+//! bytes around each allocation show writes beyond its ends in the same way.
 
 mod finding;
 mod quarantine;
-mod uses;
 
-pub(crate) use uses::Operation;
-
-use crate::engine::stream::StreamState;
-use crate::memory::{Block, MemoryKind, RawPiece};
+use crate::engine::{Moment, Observer, Operation, Use};
+use crate::memory::{Block, FreedBy, MemoryKind, MemoryObserver, Origin, RawPiece, ZONE};
+use crate::ranks;
 use anabranch_hal::{AllocationKind, KernelFault, LiveAllocation, MemoryFinding, MemoryFindingKind, MemoryReport};
-use parking_lot::Mutex;
+use anabranch_sync::Mutex;
 use quarantine::Quarantine;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use uses::Use;
 
-/// Bytes before and after each piece of memory.
-pub(crate) const ZONE: usize = 256;
-
-/// What these bytes are.
+/// What the bytes before and after each piece of memory are.
 const ZONE_PATTERN: u8 = 0xFD;
 
 /// What memory is filled with when it is allocated.
@@ -49,21 +43,13 @@ const MOST_FINDINGS: usize = 100;
 enum Life {
     /// Memory of a graph that no launch has allocated yet.
     Reserved,
-    /// Its stream has not come to the allocation yet.
+    /// Its stream has not reached the allocation yet.
     Awaited,
     Live,
     Freed,
 }
 
-/// Who frees a piece of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FreedBy {
-    Stream(u64),
-    /// A call that first waits for all work of its context.
-    Call,
-}
-
-/// What is known of a piece of memory.
+/// What is known of an allocation.
 #[derive(Clone, Debug)]
 struct Record {
     /// As many as were asked for.
@@ -86,25 +72,19 @@ struct State {
 }
 
 /// Checks how the memory of a driver is used.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Checker {
     state: Mutex<State>,
 }
 
-/// What a new piece of memory is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin {
-    pub(crate) kind: MemoryKind,
-    pub(crate) device: u32,
-    /// As many bytes as were asked for.
-    pub(crate) bytes: usize,
-    /// The stream that has to come to the allocation.
-    pub(crate) stream: Option<u64>,
+impl Default for Checker {
+    fn default() -> Self {
+        Self { state: Mutex::new(ranks::CHECKER, State::default()) }
+    }
 }
 
-impl Checker {
-    /// Enters memory that a caller gets. Nobody uses it yet.
-    pub(crate) fn allocated(&self, block: &Block, origin: Origin) {
+impl MemoryObserver for Checker {
+    fn allocated(&self, block: &Block, origin: Origin) {
         let Some(raw) = block.piece().raw() else { return };
         let life = match origin.kind {
             MemoryKind::Graph => Life::Reserved,
@@ -129,8 +109,7 @@ impl Checker {
         self.state.lock().records.insert(block.address(), record);
     }
 
-    /// A stream has come to the allocation of memory.
-    pub(crate) fn arrived(&self, address: u64) {
+    fn arrived(&self, address: u64) {
         if let Some(record) = self.state.lock().records.get_mut(&address)
             && record.life == Life::Awaited
         {
@@ -138,15 +117,13 @@ impl Checker {
         }
     }
 
-    /// Somebody will free memory, or frees it now.
-    pub(crate) fn freeing(&self, address: u64, by: FreedBy) {
+    fn freeing(&self, address: u64, by: FreedBy) {
         if let Some(record) = self.state.lock().records.get_mut(&address) {
             record.freed_by = Some(by);
         }
     }
 
-    /// A launch of a graph allocates memory that the graph has at an address of its own.
-    pub(crate) fn graph_allocated(&self, address: u64, stream: u64) {
+    fn graph_allocated(&self, address: u64, stream: u64) {
         let mut state = self.state.lock();
         let Some(record) = state.records.get_mut(&address) else { return };
         let before = std::mem::replace(&mut record.life, Life::Live);
@@ -166,8 +143,7 @@ impl Checker {
         }
     }
 
-    /// Memory of a graph is freed, and keeps its address.
-    pub(crate) fn graph_freed(&self, address: u64, by: FreedBy) {
+    fn graph_freed(&self, address: u64, by: FreedBy) {
         let mut state = self.state.lock();
         let Some(record) = state.records.get_mut(&address) else { return };
         record.life = Life::Freed;
@@ -180,8 +156,7 @@ impl Checker {
         }
     }
 
-    /// Takes memory that is freed.
-    pub(crate) fn retire(&self, raw: RawPiece) {
+    fn retire(&self, raw: RawPiece) {
         let address = raw.address();
         let record = {
             let mut state = self.state.lock();
@@ -217,39 +192,34 @@ impl Checker {
         self.note(found);
         drop(gone);
     }
+}
 
-    /// Reads memory at an address, unless it is freed. It is not freed meanwhile.
-    pub(crate) fn unless_freed<R>(&self, address: u64, read: impl FnOnce() -> R) -> Option<R> {
-        let state = self.state.lock();
-        let before = state.records.range(..=address).next_back();
-        let freed =
-            before.is_some_and(|(&begin, record)| record.life == Life::Freed && address - begin < record.bytes as u64);
-        (!freed).then(read)
-    }
-
-    /// Looks at work that is about to run in a stream. `false`: it must not, and the stream's context is lost.
-    pub(crate) fn may_run(&self, operation: &Operation, stream: &StreamState) -> bool {
-        self.look(operation, stream, "")
-    }
-
-    /// Looks again at work that has run. `false`: its memory was freed meanwhile, and the stream's context is lost.
-    pub(crate) fn has_run(&self, operation: &Operation, stream: &StreamState) -> bool {
-        self.look(operation, stream, ", when it was done,")
-    }
-
-    fn look(&self, operation: &Operation, stream: &StreamState, when: &str) -> bool {
+impl Observer for Checker {
+    fn check(&self, operation: &Operation, stream: u64, device: u32, moment: Moment) -> Result<(), KernelFault> {
         let wrong = {
             let state = self.state.lock();
             operation.uses.iter().find_map(|used| state.wrong(used))
         };
-        let Some(wrong) = wrong else { return true };
-        let device = wrong.memory.as_ref().map_or(stream.core.device, |(_, record)| record.device);
-        let finding = wrong.finding(operation, stream.id, when);
-        stream.core.lose(KernelFault::illegal_address(finding.to_string()));
+        let Some(wrong) = wrong else { return Ok(()) };
+        let device = wrong.memory.as_ref().map_or(device, |(_, record)| record.device);
+        let finding = wrong.finding(operation, stream, moment);
+        let fault = KernelFault::illegal_address(finding.to_string());
         self.note([(device, finding)]);
-        false
+        Err(fault)
     }
 
+    fn unless_freed(&self, address: u64, read: &mut dyn FnMut()) {
+        let state = self.state.lock();
+        let before = state.records.range(..=address).next_back();
+        let freed =
+            before.is_some_and(|(&begin, record)| record.life == Life::Freed && address - begin < record.bytes as u64);
+        if !freed {
+            read();
+        }
+    }
+}
+
+impl Checker {
     fn note(&self, findings: impl IntoIterator<Item = (u32, MemoryFinding)>) {
         for (device, finding) in findings {
             let mut state = self.state.lock();
@@ -264,7 +234,7 @@ impl Checker {
 
     /// What is known of the memory of a device.
     pub(crate) fn report(&self, device: u32) -> MemoryReport {
-        self.look_into_quarantine();
+        self.check_quarantine();
         let state = self.state.lock();
         let of_device = |(of, finding): &(u32, MemoryFinding)| (*of == device).then(|| finding.clone());
         let live = |(&address, record): (&u64, &Record)| {
@@ -283,7 +253,7 @@ impl Checker {
     }
 
     /// Looks whether anything was written to freed memory.
-    fn look_into_quarantine(&self) {
+    fn check_quarantine(&self) {
         let mut found = Vec::new();
         {
             let State { records, quarantine, .. } = &mut *self.state.lock();
@@ -292,7 +262,7 @@ impl Checker {
                 let changed = change.is_some();
                 if let Some(change) = change {
                     found.push(change);
-                    // It is told of once.
+                    // It is reported once.
                     records.remove(&raw.address());
                 }
                 !changed
@@ -304,7 +274,7 @@ impl Checker {
 
 impl Drop for Checker {
     fn drop(&mut self) {
-        self.look_into_quarantine();
+        self.check_quarantine();
     }
 }
 
@@ -319,7 +289,7 @@ unsafe fn fill(raw: &RawPiece, range: Range<usize>, value: u8) {
         [range.start..range.start + FILLED_END, range.end - FILLED_END..range.end]
     };
     for part in parts {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller guarantees it.
         unsafe { raw.fill(part, value) }
     }
 }

@@ -1,13 +1,44 @@
-//! The driver as a whole.
+//! The driver: the contract's calls on the objects of the other modules.
 
-use crate::context::ContextState;
-use crate::device::Shared;
-use crate::engine::Engine;
+mod capture;
+mod context;
+mod copy;
+mod device;
+mod event;
+mod executable;
+mod fill;
+mod graph;
+mod memory;
+mod module;
+mod per_thread;
+mod stream;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use crate::capture::CaptureRegistry;
+use crate::checker::Checker;
+use crate::engine::{self, Engine, Observer, StreamState};
+use crate::event::EventState;
+use crate::executable::ExecutableState;
+use crate::graph::GraphState;
 use crate::handles::Handles;
-use crate::memory::Account;
+use crate::memory::{HostMemory, MemoryObserver};
+use crate::module::ModuleState;
 use crate::options::HostOptions;
-use anabranch_hal::{BackendKind, Driver, DriverVersion, InsideWork};
+use anabranch_hal::{BackendKind, Driver, DriverVersion, InsideWork, Objects, Result};
+use context::{ContextState, usable};
+use device::Primary;
 use std::sync::Arc;
+use stream::{resolve, resolve_even_if_lost};
+
+/// What all calls use.
+#[derive(Debug)]
+struct Shared {
+    engine: Arc<Engine>,
+    memory: Arc<HostMemory>,
+    captures: Arc<CaptureRegistry>,
+    primaries: Vec<Primary>,
+}
 
 /// The software device, behind the driver contract.
 ///
@@ -16,41 +47,70 @@ use std::sync::Arc;
 /// driver waits for nobody, because that work may be what a worker is running.
 #[derive(Debug)]
 pub struct HostDriver {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) contexts: Handles<ContextState>,
-    /// Pinned memory is memory of the host, and counts against no device.
-    pub(crate) pinned: Arc<Account>,
+    shared: Shared,
+    checker: Option<Arc<Checker>>,
+    contexts: Handles<ContextState>,
+    streams: Handles<StreamState>,
+    events: Handles<EventState>,
+    modules: Handles<ModuleState>,
+    graphs: Handles<GraphState>,
+    executables: Handles<ExecutableState>,
 }
 
 impl HostDriver {
     /// Makes the driver. Numbers in the options that are too small are raised to the smallest possible.
     pub fn new(options: HostOptions) -> Self {
-        let engine = Engine::new(&options);
-        let workers = engine.scheduler.workers;
+        let checker = options.check_memory.then(Arc::<Checker>::default);
+        let observer = checker.clone().map(|checker| checker as Arc<dyn Observer>);
+        Self::with(&options, engine::start(&options, observer), checker)
+    }
+
+    fn with(options: &HostOptions, engine: Arc<Engine>, checker: Option<Arc<Checker>>) -> Self {
         let devices = options.devices.max(1);
-        let pinned = Arc::new(Account::new(u64::MAX, engine.checker.as_ref()));
-        let shared = Shared::new(engine, workers, devices, options.memory_bytes_per_device);
-        Self { shared, contexts: Handles::default(), pinned }
+        let observer = checker.clone().map(|checker| checker as Arc<dyn MemoryObserver>);
+        let memory = HostMemory::new(devices, options.memory_bytes_per_device, observer);
+        let primaries = (0..devices).map(Primary::new).collect();
+        Self {
+            shared: Shared { engine, memory, captures: Arc::default(), primaries },
+            checker,
+            contexts: Handles::default(),
+            streams: Handles::default(),
+            events: Handles::default(),
+            modules: Handles::default(),
+            graphs: Handles::default(),
+            executables: Handles::default(),
+        }
+    }
+}
+
+impl Shared {
+    /// The primary context of a device; 101 where there is none of that number.
+    fn primary(&self, device: u32) -> Result<&Primary> {
+        self.memory.device(device)?;
+        self.primaries.get(device as usize).ok_or(anabranch_hal::Failure::new(anabranch_hal::Status::INVALID_DEVICE))
     }
 }
 
 impl Drop for HostDriver {
     fn drop(&mut self) {
         self.shared.engine.shut_down();
-        let mut contexts = self.contexts.take_all();
-        contexts.extend(self.shared.devices().iter().filter_map(|device| device.take_primary()));
+        let mut contexts = self.contexts.take_those(|_| true);
+        contexts.extend(self.shared.primaries.iter().filter_map(Primary::take));
         if InsideWork::is_entered() {
             // A worker may still be running a kernel on the contexts' memory, which therefore stays.
             contexts.into_iter().for_each(std::mem::forget);
-        } else {
-            contexts.iter().for_each(|context| context.let_go());
-            for device in self.shared.devices() {
-                device.pools.take_all().iter().for_each(|pool| pool.clear());
-            }
-            self.shared.table.clear();
+            return;
         }
+        // All streams are held until all are empty, so that none is dropped while another one is dropped.
+        let streams: Vec<_> = contexts.iter().flat_map(|context| context.core.streams()).collect();
+        streams.iter().for_each(|stream| stream.drop_queued());
+        contexts.iter().for_each(|context| self.release(context));
+        drop(streams);
+        self.shared.memory.clear();
     }
 }
+
+impl Objects for HostDriver {}
 
 impl Driver for HostDriver {
     fn kind(&self) -> BackendKind {

@@ -1,13 +1,19 @@
-//! Errors of queued work.
+//! Errors of queued work, and of calls from inside of it.
 
-use anabranch_hal::{Detail, Failure, Status};
+use anabranch_hal::{Detail, Failure, InsideWork, Result, Status};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A panic in an entry of a stream.
+/// Refuses driver calls from host work and kernels, as the hardware's driver does.
+#[inline]
+pub(crate) fn permitted() -> Result<()> {
+    if InsideWork::is_entered() { Err(Failure::new(Status::NOT_PERMITTED)) } else { Ok(()) }
+}
+
+/// A panic of a kernel.
 #[derive(Debug)]
 pub(crate) struct StreamFailure {
-    /// The entry's number in its stream.
+    /// The number of its entry in its stream.
     pub(crate) sequence: u64,
     pub(crate) message: String,
 }
@@ -15,13 +21,6 @@ pub(crate) struct StreamFailure {
 impl From<StreamFailure> for Failure {
     fn from(failure: StreamFailure) -> Self {
         Self::with_detail(Status::LAUNCH_FAILED, Detail::Panic(failure.message))
-    }
-}
-
-/// Drops what may hold objects of the caller's, where nobody is left to be told of a panic in it.
-pub(crate) fn drop_quietly<T>(value: T) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-        panic_message(payload);
     }
 }
 

@@ -1,38 +1,38 @@
 //! Events.
 //!
-//! A record binds the event to a place of a stream, and puts nothing into the queue: the event is complete when the stream
-//! has come there. Only an event that takes time needs an entry, which takes it.
+//! A record binds the event to a position of a stream, and enqueues nothing: the event is complete when the stream has reached
+//! it. Only an event with timing needs an entry, which takes the time.
 
-use crate::capture::CapturedRecord;
-use crate::context::ContextCore;
-use crate::driver::HostDriver;
-use crate::engine::entry::Entry;
-use crate::engine::host_work::permitted;
-use crate::engine::stream::{Position, StreamState};
-use crate::engine::wait::Patience;
-use crate::handles;
-use crate::stream::{patience, resolve};
-use anabranch_hal::{
-    ContextHandle, EventFlags, EventHandle, EventRecordFlags, Events, Failure, InterprocessEventHandle, NodeParameters,
-    Result, Status, StreamHandle,
-};
-use parking_lot::Mutex;
+use crate::engine::{ContextCore, Entry, Position, StreamState};
+use crate::handles::handle;
+use crate::ranks;
+use anabranch_hal::{Dependency, EventFlags, EventHandle, Failure, Result, Status};
+use anabranch_sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+/// What an event captured that was recorded in a capturing stream. It means nothing once the capture is over.
+#[derive(Clone, Debug)]
+pub(crate) struct CapturedRecord {
+    /// The number of the capture.
+    pub(crate) session: u64,
+    /// What the stream's next node would depend on.
+    pub(crate) dependencies: Arc<[Dependency]>,
+}
+
 /// What an event captured last.
 #[derive(Debug)]
-enum Record {
-    /// A place of a stream.
+pub(crate) enum Record {
+    /// A position of a stream.
     Place(PlaceRecord),
-    /// What a capturing stream had come to.
+    /// The dependencies of a capturing stream.
     Captured(CapturedRecord),
 }
 
 #[derive(Debug)]
-struct PlaceRecord {
+pub(crate) struct PlaceRecord {
     position: Position,
-    /// When the place was reached, in nanoseconds; 0 until then.
+    /// When the position was reached, in nanoseconds; 0 until then.
     time: Option<Arc<AtomicU64>>,
 }
 
@@ -41,9 +41,9 @@ struct PlaceRecord {
 pub(crate) enum Recorded {
     /// It was never recorded.
     Never,
-    /// A place of a stream.
+    /// A position of a stream.
     At(Position),
-    /// What a capturing stream had come to.
+    /// The dependencies of a capturing stream.
     Captured(CapturedRecord),
 }
 
@@ -52,12 +52,23 @@ pub(crate) enum Recorded {
 pub(crate) struct EventState {
     this: Weak<EventState>,
     pub(crate) core: Arc<ContextCore>,
-    flags: EventFlags,
+    pub(crate) flags: EventFlags,
     record: Mutex<Option<Record>>,
 }
 
+handle!(EventState, EventHandle, INVALID_HANDLE);
+
 impl EventState {
-    /// Another share in this event. `None`: it is being dropped.
+    pub(crate) fn new(core: &Arc<ContextCore>, flags: EventFlags) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            core: Arc::clone(core),
+            flags,
+            record: Mutex::new(ranks::EVENT, None),
+        })
+    }
+
+    /// Another reference to this event. `None`: it is being dropped.
     pub(crate) fn share(&self) -> Option<Arc<Self>> {
         self.this.upgrade()
     }
@@ -71,7 +82,7 @@ impl EventState {
         }
     }
 
-    /// Captures a place that is not the end of a stream. Whoever comes there has filled `time` before.
+    /// Captures a position that is not the end of a stream. `time` is filled before it is reached.
     pub(crate) fn bind(&self, position: Position, time: &Arc<AtomicU64>) {
         let time = self.takes_time().then(|| Arc::clone(time));
         let before = self.record.lock().replace(Record::Place(PlaceRecord { position, time }));
@@ -82,7 +93,8 @@ impl EventState {
         !self.flags.contains(EventFlags::DISABLE_TIMING)
     }
 
-    fn record(&self, stream: &Arc<StreamState>) {
+    /// Captures the end of a stream.
+    pub(crate) fn record(&self, stream: &Arc<StreamState>) {
         // Held throughout, so that of two records at the same time one comes wholly after the other.
         let mut record = self.record.lock();
         if !self.takes_time() {
@@ -112,161 +124,28 @@ impl EventState {
         };
         let mut sequence = stream.mark();
         if stream.completion.is_complete(sequence) {
-            time.store(stream.core.shared.engine.now(), Ordering::Release);
+            time.store(stream.core.engine.now(), Ordering::Release);
         } else {
-            sequence = stream.enqueue(Entry::TimeStamp(Arc::clone(&time)));
+            sequence = stream.put(Entry::TimeStamp(Arc::clone(&time)));
         }
         let position = Position { stream: Arc::clone(stream), sequence };
         *record = Some(Record::Place(PlaceRecord { position, time: Some(time) }));
+        drop(record);
+        // Without the lock, because work may run here.
+        stream.drain_if_full(sequence);
     }
 
-    /// When the place was reached. 400 where no time was taken, 600 before it is reached.
-    fn time(&self) -> Result<Option<u64>> {
+    /// Captures the dependencies of a capturing stream. The caller drops the earlier record.
+    pub(crate) fn record_captured(&self, record: CapturedRecord) -> Option<Record> {
+        self.record.lock().replace(Record::Captured(record))
+    }
+
+    /// When the position was reached; `None` before that. 400 where no time was taken.
+    pub(crate) fn time(&self) -> Result<Option<u64>> {
         let record = self.record.lock();
         let Some(Record::Place(PlaceRecord { position, time: Some(time) })) = &*record else {
             return Err(Failure::new(Status::INVALID_HANDLE));
         };
         Ok(position.is_complete().then(|| time.load(Ordering::Acquire)))
-    }
-}
-
-impl Events for HostDriver {
-    unsafe fn event_create(&self, context: ContextHandle, flags: EventFlags) -> Result<EventHandle> {
-        permitted()?;
-        // SAFETY: the handle rule.
-        let context = unsafe { handles::context(context) }?;
-        context.core.check()?;
-        let interprocess = flags.contains(EventFlags::INTERPROCESS);
-        if !EventFlags::all().contains(flags) || (interprocess && !flags.contains(EventFlags::DISABLE_TIMING)) {
-            return Err(Failure::new(Status::INVALID_VALUE));
-        }
-        if interprocess {
-            return Err(Failure::new(Status::NOT_SUPPORTED));
-        }
-        let event = Arc::new_cyclic(|this| EventState {
-            this: Weak::clone(this),
-            core: Arc::clone(&context.core),
-            flags,
-            record: Mutex::new(None),
-        });
-        Ok(EventHandle::from_raw(context.core.events.insert(event)))
-    }
-
-    unsafe fn event_destroy(&self, context: ContextHandle, event: EventHandle) -> Result<()> {
-        permitted()?;
-        // SAFETY: the handle rule.
-        unsafe { handles::context(context) }?;
-        // SAFETY: the handle rule.
-        let core = Arc::clone(&unsafe { handles::event(event) }?.core);
-        core.events.remove(event.as_raw()).ok_or(Failure::new(Status::INVALID_HANDLE))?;
-        core.check()
-    }
-
-    unsafe fn event_record(
-        &self,
-        context: ContextHandle,
-        event: EventHandle,
-        stream: StreamHandle,
-        flags: EventRecordFlags,
-    ) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(context, stream) }?;
-        if !EventRecordFlags::all().contains(flags) {
-            return Err(Failure::new(Status::INVALID_VALUE));
-        }
-        // SAFETY: the handle rule.
-        let state = unsafe { handles::event(event) }?;
-        let external = flags.contains(EventRecordFlags::EXTERNAL);
-        let recording = stream.recording()?;
-        if external && recording.is_none() {
-            return Err(Failure::new(Status::ILLEGAL_STATE));
-        }
-        if !Arc::ptr_eq(&state.core, &stream.core) {
-            return Err(Failure::new(Status::INVALID_HANDLE));
-        }
-        match recording {
-            None => state.record(&stream),
-            Some(mut recording) if external => {
-                // SAFETY: the handle rule.
-                unsafe { recording.add(NodeParameters::EventRecord(event)) }?;
-            }
-            Some(mut recording) => {
-                let record = recording.record()?;
-                let before = state.record.lock().replace(Record::Captured(record));
-                // No capture is held up by what goes with the earlier record, a stream perhaps.
-                drop(recording);
-                drop(before);
-            }
-        }
-        Ok(())
-    }
-
-    unsafe fn event_query(&self, context: ContextHandle, event: EventHandle) -> Result<()> {
-        permitted()?;
-        // SAFETY: the handle rule.
-        unsafe { handles::context(context) }?;
-        // SAFETY: the handle rule.
-        let event = unsafe { handles::event(event) }?;
-        if let Recorded::Captured(record) = event.recorded() {
-            return Err(self.shared.captures.query_event(&record));
-        }
-        self.shared.captures.before_unsafe_call()?;
-        self.shared.engine.step();
-        match &*event.record.lock() {
-            None => event.core.check(),
-            Some(Record::Place(record)) if record.position.is_complete() => record.position.stream.core.check(),
-            Some(_) => Err(Failure::new(Status::NOT_READY)),
-        }
-    }
-
-    unsafe fn event_synchronize(&self, context: ContextHandle, event: EventHandle) -> Result<()> {
-        permitted()?;
-        // SAFETY: the handle rule.
-        unsafe { handles::context(context) }?;
-        // SAFETY: the handle rule.
-        let event = unsafe { handles::event(event) }?;
-        let recorded = event.recorded();
-        if let Recorded::Captured(record) = &recorded {
-            return Err(self.shared.captures.synchronize_event(record));
-        }
-        self.shared.captures.before_unsafe_call()?;
-        let Recorded::At(position) = recorded else { return event.core.check() };
-        let sleeps = event.flags.contains(EventFlags::BLOCKING_SYNC);
-        let patience = if sleeps { Patience::Sleep } else { patience(&position.stream) };
-        self.shared.engine.wait(&position, patience);
-        self.shared.device(position.stream.core.device)?.give_idle_memory_back();
-        position.stream.core.check()
-    }
-
-    unsafe fn event_elapsed(&self, context: ContextHandle, start: EventHandle, end: EventHandle) -> Result<f32> {
-        permitted()?;
-        // SAFETY: the handle rule.
-        unsafe { handles::context(context) }?;
-        // SAFETY: the handle rule.
-        let (start, end) = unsafe { (handles::event(start)?, handles::event(end)?) };
-        start.core.check()?;
-        end.core.check()?;
-        if !Arc::ptr_eq(&start.core, &end.core) {
-            return Err(Failure::new(Status::INVALID_HANDLE));
-        }
-        for event in [start, end] {
-            if let Recorded::Captured(record) = event.recorded() {
-                return Err(self.shared.captures.time_event(&record));
-            }
-        }
-        let (Some(start), Some(end)) = (start.time()?, end.time()?) else {
-            return Err(Failure::new(Status::NOT_READY));
-        };
-        Ok((end.wrapping_sub(start).cast_signed() as f64 / 1e6) as f32)
-    }
-
-    unsafe fn event_export(&self, _context: ContextHandle, _event: EventHandle) -> Result<InterprocessEventHandle> {
-        permitted()?;
-        Err(Failure::new(Status::NOT_SUPPORTED))
-    }
-
-    unsafe fn event_open(&self, _context: ContextHandle, _exported: &InterprocessEventHandle) -> Result<EventHandle> {
-        permitted()?;
-        Err(Failure::new(Status::NOT_SUPPORTED))
     }
 }

@@ -8,10 +8,10 @@
 //!
 //! * A [`KernelFault`](anabranch_hal::KernelFault) loses the *context*, as a fault of a kernel on hardware does: work still
 //!   queued in the context is dropped, callbacks excepted, and every later call answers the fault's status.
-//! * Any other panic in a kernel or in host work is an error of *that stream*: 719 with
+//! * Any other panic in a kernel is an error of *that stream*: 719 with
 //!   [`Detail::Panic`](anabranch_hal::Detail::Panic). Later work still runs. The first such error is reported once: by the
 //!   next query of the stream, or the next synchronisation of the stream or of the context, that covers the failed work.
-//!   Events do not report it, because others ask them too than those whom it concerns. A query that is not complete yet
+//!   Events do not report it, because they may be queried by others than those whom it concerns. A query that is not complete yet
 //!   answers 600 first, so that an error never reads as completion.
 //! * A panic in a node of a graph is an error of the stream that the graph was launched into. The other nodes run; the loop
 //!   of a conditional node ends.
@@ -20,7 +20,7 @@
 //!
 //! With [`HostOptions::check_memory`] the device looks, when work runs, whether the memory that it uses is allocated there, in
 //! the order of the streams. What a kernel uses is what its launch declares. Addresses of freed memory come again later than
-//! without; all else is as ever.
+//! without; everything else is unchanged.
 //!
 //! # Portability
 //!
@@ -33,13 +33,14 @@
 //! what its own graph records, nor for what was put into the launching stream behind the launch.
 //!
 //! Captures of one driver do not meet those of another in the same process, but a thread has one capture mode for all. A
-//! stream that is destroyed while it captures goes when the capture ends, as on hardware; what the default stream of a
+//! stream that is destroyed while it captures lives until the capture ends, as on hardware; what the default stream of a
 //! thread captures is over when the thread ends.
 
+// Each module uses only those before it: ranks, options and error; engine (queues, scheduler, workers); limits and handles;
+// memory; module (kernels); checker, which observes the engine and memory; event; graph; capture and executable; driver, which
+// is the calls of the contract. The engine knows work, launches of graphs and observers by traits.
 mod capture;
 mod checker;
-mod context;
-mod device;
 mod driver;
 mod engine;
 mod error;
@@ -47,12 +48,11 @@ mod event;
 mod executable;
 mod graph;
 mod handles;
+mod limits;
 mod memory;
 mod module;
 mod options;
-mod per_thread;
-mod stream;
-mod sync;
+mod ranks;
 
 pub use driver::HostDriver;
 pub use options::{HostOptions, InvalidVariable};

@@ -1,4 +1,4 @@
-//! Captures: events, and the streams that they draw in.
+//! Captures: events, and the streams that join.
 
 #![allow(clippy::undocumented_unsafe_blocks, reason = "the fixture keeps its handles alive")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -11,11 +11,11 @@ use support::{Fixture, status};
 const MODES: [CaptureMode; 3] = [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
 
 fn timed(fixture: &Fixture) -> EventHandle {
-    unsafe { fixture.driver.event_create(fixture.context, EventFlags::empty()) }.unwrap()
+    unsafe { fixture.driver.event_create(&fixture.context.into(), EventFlags::empty()) }.unwrap()
 }
 
 fn elapsed(fixture: &Fixture, start: EventHandle, end: EventHandle) -> i32 {
-    status(unsafe { fixture.driver.event_elapsed(fixture.context, start, end) })
+    status(unsafe { fixture.driver.event_elapsed(&fixture.context.into(), start, end) })
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_captured_event_of_a_capture_that_went_well_is_over_too() {
     assert_eq!(fixture.end(stream), 0);
     assert_eq!((fixture.query_event(event), fixture.synchronize_event(event)), (1, 1));
     assert_eq!(fixture.try_wait(stream, event), 1);
-    unsafe { fixture.driver.event_destroy(fixture.context, event) }.unwrap();
+    unsafe { fixture.driver.event_destroy(&fixture.context.into(), event) }.unwrap();
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn external_records_and_waits_are_nodes() {
     assert_eq!(fixture.try_record(event, stream, EventRecordFlags::EXTERNAL), 0);
     let record = fixture.dependencies(stream);
     assert_ne!(wait, record);
-    let kind = |node| unsafe { fixture.driver.graph_node_kind(fixture.context, node) }.unwrap();
+    let kind = |node| unsafe { fixture.driver.graph_node_kind(&fixture.context.into(), node) }.unwrap();
     assert_eq!((kind(wait[0]), kind(record[0])), (GraphNodeKind::EVENT_WAIT, GraphNodeKind::EVENT_RECORD));
     // The record is the graph's, and not a captured event.
     assert_eq!(fixture.driver.thread_exchange_capture_mode(CaptureMode::Relaxed).unwrap(), CaptureMode::Global);
@@ -140,13 +140,13 @@ fn two_captures_do_not_merge() {
 }
 
 #[test]
-fn waiting_for_an_event_whose_capture_is_over_or_spoiled() {
+fn waiting_for_an_event_whose_capture_is_over_or_invalidated() {
     let fixture = Fixture::new();
     let (one, two, event) = (fixture.stream(), fixture.stream(), fixture.event());
     fixture.begin(one, CaptureMode::Relaxed);
     fixture.record(event, one);
     assert_eq!(fixture.query(one), 900);
-    // Another stream is not drawn into a capture that is spoiled.
+    // Another stream does not join a capture that is invalidated.
     assert_eq!((fixture.try_wait(two, event), fixture.capture_status(two)), (901, 0));
     assert_eq!(fixture.end(one), 901);
     fixture.begin(two, CaptureMode::Relaxed);
@@ -156,7 +156,7 @@ fn waiting_for_an_event_whose_capture_is_over_or_spoiled() {
 }
 
 #[test]
-fn the_legacy_stream_is_not_drawn_in() {
+fn the_legacy_stream_does_not_join() {
     let fixture = Fixture::new();
     let (stream, event) = (fixture.stream(), fixture.event());
     fixture.begin(stream, CaptureMode::Global);
@@ -281,32 +281,32 @@ fn recording_an_event_of_another_context() {
     let fixture = Fixture::new();
     let driver = &fixture.driver;
     let other = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
-    let event = unsafe { driver.event_create(other, EventFlags::DISABLE_TIMING) }.unwrap();
+    let event = unsafe { driver.event_create(&other.into(), EventFlags::DISABLE_TIMING) }.unwrap();
     let stream = fixture.stream();
     fixture.begin(stream, CaptureMode::Global);
     assert_eq!(fixture.try_record(event, stream, EventRecordFlags::empty()), 400);
     assert_eq!(fixture.try_record(event, stream, EventRecordFlags::EXTERNAL), 400);
     assert_eq!(fixture.capture_status(stream), 1);
     assert_eq!(fixture.end(stream), 0);
-    unsafe { driver.context_destroy(other) }.unwrap();
+    unsafe { driver.context_destroy(&other.into()) }.unwrap();
 }
 
 #[test]
-fn a_stream_of_another_device_is_drawn_in() {
+fn a_stream_of_another_device_joins() {
     let fixture = Fixture::new();
     let driver = &fixture.driver;
     let other = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
-    let foreign = unsafe { driver.stream_create(other, StreamFlags::NON_BLOCKING, 0) }.unwrap();
-    let event = unsafe { driver.event_create(other, EventFlags::DISABLE_TIMING) }.unwrap();
+    let foreign = unsafe { driver.stream_create(&other.into(), StreamFlags::NON_BLOCKING, 0) }.unwrap();
+    let event = unsafe { driver.event_create(&other.into(), EventFlags::DISABLE_TIMING) }.unwrap();
     let origin = fixture.stream();
     fixture.begin(origin, CaptureMode::Global);
     assert_eq!(fixture.node(origin), 0);
     fixture.fork(origin, foreign);
     assert_eq!((fixture.capture_status(foreign), fixture.node(foreign)), (1, 0));
-    unsafe { driver.event_record(other, event, foreign, EventRecordFlags::empty()) }.unwrap();
+    unsafe { driver.event_record(&other.into(), event, foreign, EventRecordFlags::empty()) }.unwrap();
     fixture.wait(origin, event);
     assert_eq!(fixture.end(origin), 0);
-    unsafe { driver.context_destroy(other) }.unwrap();
+    unsafe { driver.context_destroy(&other.into()) }.unwrap();
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn dependencies_are_added_and_replaced() {
     let third = fixture.dependencies(stream)[0];
     let edges = {
         let graph = fixture.info(stream, false).unwrap().graph.unwrap();
-        unsafe { fixture.driver.graph_edges(fixture.context, graph) }.unwrap()
+        unsafe { fixture.driver.graph_edges(&fixture.context.into(), graph) }.unwrap()
     };
     let mut pairs: Vec<_> = edges.iter().map(|edge| (edge.from, edge.to)).collect();
     let mut expected = vec![(first, third), (second, third)];

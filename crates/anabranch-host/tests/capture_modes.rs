@@ -24,7 +24,8 @@ impl Objects {
     fn new(fixture: &Fixture) -> Self {
         let (stream, recorded) = (fixture.stream(), fixture.event());
         fixture.record(recorded, stream);
-        let pinned = unsafe { fixture.driver.allocate_pinned(fixture.context, 64, PinnedFlags::empty()) }.unwrap();
+        let pinned =
+            unsafe { fixture.driver.allocate_pinned(&fixture.context.into(), 64, PinnedFlags::empty()) }.unwrap();
         let module = fixture.load([HostFunction::new("nothing", &[], |_, _| ())]);
         Self { stream, recorded, fresh: fixture.event(), memory: fixture.allocate(64), pinned, module }
     }
@@ -34,20 +35,22 @@ type Call = fn(&Fixture, &Objects) -> i32;
 
 /// All potentially unsafe calls, with what they name. They succeed where they are allowed; the last ones use the objects up.
 const UNSAFE_CALLS: &[(&str, Call)] = &[
-    ("allocate", |f, _| status(unsafe { f.driver.allocate(f.context, 16) })),
-    ("allocate managed", |f, _| status(unsafe { f.driver.allocate_managed(f.context, 16) })),
-    ("allocate pinned", |f, _| status(unsafe { f.driver.allocate_pinned(f.context, 16, PinnedFlags::empty()) })),
+    ("allocate", |f, _| status(unsafe { f.driver.allocate(&f.context.into(), 16) })),
+    ("allocate managed", |f, _| status(unsafe { f.driver.allocate_managed(&f.context.into(), 16) })),
+    ("allocate pinned", |f, _| {
+        status(unsafe { f.driver.allocate_pinned(&f.context.into(), 16, PinnedFlags::empty()) })
+    }),
     ("stream query", |f, o| f.query(o.stream)),
     ("stream synchronize", |f, o| status(f.synchronize(o.stream))),
     ("legacy query", |f, _| f.query(StreamHandle::LEGACY)),
     ("event query", |f, o| f.query_event(o.recorded)),
     ("event query, never recorded", |f, o| f.query_event(o.fresh)),
     ("event synchronize", |f, o| f.synchronize_event(o.recorded)),
-    ("allocate elsewhere", |f, o| status(unsafe { f.driver.allocate_async(f.context, 64, None, o.stream) })),
+    ("allocate elsewhere", |f, o| status(unsafe { f.driver.allocate_async(&f.context.into(), 64, None, o.stream) })),
     ("pool create", |f, _| status(f.driver.memory_pool_create(DeviceOrdinal(0), &MemoryPoolOptions::default()))),
-    ("module unload", |f, o| status(unsafe { f.driver.module_unload(f.context, o.module) })),
-    ("free", |f, o| status(unsafe { f.driver.free(f.context, o.memory) })),
-    ("free pinned", |f, o| status(unsafe { f.driver.free_pinned(f.context, o.pinned) })),
+    ("module unload", |f, o| status(unsafe { f.driver.module_unload(&f.context.into(), o.module) })),
+    ("free", |f, o| status(unsafe { f.driver.free(&f.context.into(), o.memory) })),
+    ("free pinned", |f, o| status(unsafe { f.driver.free_pinned(&f.context.into(), o.pinned) })),
 ];
 
 /// The same call on this thread and on another one while a stream captures in a mode.
@@ -127,18 +130,18 @@ fn synchronising_another_context() {
     let fixture = Fixture::new();
     let driver = &fixture.driver;
     let other = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
-    let synchronize = || status(unsafe { driver.context_synchronize(other) });
+    let synchronize = || status(unsafe { driver.context_synchronize(&other.into()) });
     let stream = fixture.stream();
     fixture.begin(stream, CaptureMode::Relaxed);
     assert_eq!((synchronize(), fixture.capture_status(stream)), (0, 1));
-    let foreign = unsafe { driver.stream_create(other, StreamFlags::NON_BLOCKING, 0) }.unwrap();
+    let foreign = unsafe { driver.stream_create(&other.into(), StreamFlags::NON_BLOCKING, 0) }.unwrap();
     fixture.fork(stream, foreign);
     assert_eq!((synchronize(), fixture.capture_status(stream)), (900, 2));
     assert_eq!(fixture.end(stream), 901);
     fixture.begin(stream, CaptureMode::Global);
     assert_eq!((synchronize(), fixture.capture_status(stream)), (900, 2));
     assert_eq!(fixture.end(stream), 901);
-    unsafe { driver.context_destroy(other) }.unwrap();
+    unsafe { driver.context_destroy(&other.into()) }.unwrap();
 }
 
 #[test]
@@ -151,20 +154,20 @@ fn safe_calls_do_no_harm() {
         let stream = fixture.stream();
         fixture.begin(stream, mode);
         let (event, made) = (fixture.event(), fixture.stream());
-        unsafe { driver.event_destroy(context, event) }.unwrap();
-        unsafe { driver.stream_destroy(context, made) }.unwrap();
+        unsafe { driver.event_destroy(&context.into(), event) }.unwrap();
+        unsafe { driver.stream_destroy(&context.into(), made) }.unwrap();
         fixture.read(memory, 16);
-        unsafe { driver.memory_info(context) }.unwrap();
-        unsafe { driver.stream_id(context, other) }.unwrap();
-        unsafe { driver.stream_flags(context, other) }.unwrap();
+        unsafe { driver.memory_info(&context.into()) }.unwrap();
+        unsafe { driver.stream_id(&context.into(), other) }.unwrap();
+        unsafe { driver.stream_flags(&context.into(), other) }.unwrap();
         let module: HostModule = [HostFunction::new("nothing", &[], |_, _| ())].into_iter().collect();
-        unsafe { driver.module_load(context, ModuleImage::Host(&module)) }.unwrap();
-        unsafe { driver.stream_priority(context, stream) }.unwrap();
-        unsafe { driver.function_info(context, kernel) }.unwrap();
+        unsafe { driver.module_load(&context.into(), ModuleImage::Host(&module)) }.unwrap();
+        unsafe { driver.stream_priority(&context.into(), stream) }.unwrap();
+        unsafe { driver.function_info(&context.into(), kernel) }.unwrap();
         fixture.launch(other, kernel, 1, 1, &[]).unwrap();
         fixture.fill(other, memory, 7, 16);
         // Refused for its argument, and not for the capture.
-        let past_the_end = unsafe { driver.fill_async(context, memory, FillPattern::U8(0), 65, stream) };
+        let past_the_end = unsafe { driver.fill_async(&context.into(), memory, FillPattern::U8(0), 65, stream) };
         assert_eq!((status(past_the_end), fixture.capture_status(stream)), (1, 1));
         assert_eq!(fixture.end(stream), 0, "{mode:?}");
         // A launch that cannot be does harm, and so does asking the stream that captures for what it is.
@@ -172,9 +175,9 @@ fn safe_calls_do_no_harm() {
         assert_eq!((status(fixture.launch(stream, kernel, 0, 1, &[])), fixture.capture_status(stream)), (1, 2));
         assert_eq!(fixture.end(stream), 901, "{mode:?}");
         fixture.begin(stream, mode);
-        assert_eq!((status(unsafe { driver.stream_flags(context, stream) }), fixture.end(stream)), (900, 901));
+        assert_eq!((status(unsafe { driver.stream_flags(&context.into(), stream) }), fixture.end(stream)), (900, 901));
         fixture.begin(stream, mode);
-        assert_eq!((status(unsafe { driver.stream_id(context, stream) }), fixture.end(stream)), (900, 901));
+        assert_eq!((status(unsafe { driver.stream_id(&context.into(), stream) }), fixture.end(stream)), (900, 901));
     }
     fixture.free(memory);
 }
@@ -211,7 +214,7 @@ fn a_prohibited_call_invalidates_what_prohibits_it_and_no_more() {
             assert_eq!((fixture.end(elsewhere_global), fixture.end(elsewhere_local)), (901, 0));
         });
         wait_begun.recv().unwrap();
-        assert_eq!(status(unsafe { fixture.driver.allocate(fixture.context, 16) }), 900);
+        assert_eq!(status(unsafe { fixture.driver.allocate(&fixture.context.into(), 16) }), 900);
         tried.send(()).unwrap();
     });
     assert_eq!((fixture.end(global), fixture.end(local), fixture.end(relaxed)), (901, 901, 0));
@@ -223,7 +226,7 @@ fn an_invalidated_capture_prohibits_until_it_is_ended() {
     let stream = fixture.stream();
     fixture.begin(stream, CaptureMode::Global);
     for _ in 0..2 {
-        assert_eq!(status(unsafe { fixture.driver.allocate(fixture.context, 16) }), 900);
+        assert_eq!(status(unsafe { fixture.driver.allocate(&fixture.context.into(), 16) }), 900);
         assert_eq!(fixture.query(fixture.stream()), 900);
     }
     assert_eq!(fixture.end(stream), 901);

@@ -13,26 +13,28 @@ use support::{Fixture, status};
 fn last(fixture: &Fixture, stream: StreamHandle) -> NodeParameters {
     let nodes = fixture.dependencies(stream);
     assert_eq!(nodes.len(), 1);
-    unsafe { fixture.driver.graph_node_parameters(fixture.context, nodes[0]) }.unwrap()
+    unsafe { fixture.driver.graph_node_parameters(&fixture.context.into(), nodes[0]) }.unwrap()
 }
 
 fn nodes(fixture: &Fixture, graph: GraphHandle) -> Vec<GraphNodeHandle> {
-    unsafe { fixture.driver.graph_nodes(fixture.context, graph) }.unwrap()
+    unsafe { fixture.driver.graph_nodes(&fixture.context.into(), graph) }.unwrap()
 }
 
 fn edges(fixture: &Fixture, graph: GraphHandle) -> Vec<Edge> {
-    unsafe { fixture.driver.graph_edges(fixture.context, graph) }.unwrap()
+    unsafe { fixture.driver.graph_edges(&fixture.context.into(), graph) }.unwrap()
 }
 
 fn empty(fixture: &Fixture, graph: GraphHandle, dependencies: &[Dependency]) -> GraphNodeHandle {
-    unsafe { fixture.driver.graph_add_node(fixture.context, graph, dependencies, &NodeParameters::Empty) }.unwrap().node
+    unsafe { fixture.driver.graph_add_node(&fixture.context.into(), graph, dependencies, &NodeParameters::Empty) }
+        .unwrap()
+        .node
 }
 
 #[test]
 fn a_launch_keeps_the_values_of_its_arguments() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
-    let urgent = unsafe { driver.stream_create(context, StreamFlags::NON_BLOCKING, -2) }.unwrap();
+    let urgent = unsafe { driver.stream_create(&context.into(), StreamFlags::NON_BLOCKING, -2) }.unwrap();
     let kernel = fixture.function(HostFunction::new("add", &[8, 0, 4], |_, _| ()));
     let memory = fixture.allocate(64);
     let (address, mut number) = (memory.0, 7u32);
@@ -49,7 +51,7 @@ fn a_launch_keeps_the_values_of_its_arguments() {
         ranges: &ranges,
     };
     fixture.begin(urgent, CaptureMode::Global);
-    unsafe { driver.launch(context, urgent, kernel, &launch) }.unwrap();
+    unsafe { driver.launch(&context.into(), urgent, kernel, &launch) }.unwrap();
     number += 1;
     let NodeParameters::Kernel(node) = last(&fixture, urgent) else { panic!("a kernel node") };
     assert_eq!(number, 8);
@@ -66,13 +68,13 @@ fn a_launch_keeps_the_values_of_its_arguments() {
     };
     assert_eq!(node, expected);
     // Without a priority of its own it has the stream's.
-    unsafe { driver.launch(context, urgent, kernel, &Launch { priority: None, ..launch }) }.unwrap();
+    unsafe { driver.launch(&context.into(), urgent, kernel, &Launch { priority: None, ..launch }) }.unwrap();
     let NodeParameters::Kernel(node) = last(&fixture, urgent) else { panic!("a kernel node") };
     assert_eq!(node.priority, Some(-2));
     assert_eq!(fixture.end(urgent), 0);
     let plain = fixture.stream();
     fixture.begin(plain, CaptureMode::Global);
-    unsafe { driver.launch(context, plain, kernel, &Launch { priority: None, ..launch }) }.unwrap();
+    unsafe { driver.launch(&context.into(), plain, kernel, &Launch { priority: None, ..launch }) }.unwrap();
     let NodeParameters::Kernel(node) = last(&fixture, plain) else { panic!("a kernel node") };
     assert_eq!(node.priority, None);
     assert_eq!(fixture.end(plain), 0);
@@ -84,11 +86,12 @@ fn copies() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
     let (stream, memory) = (fixture.stream(), fixture.allocate(1 << 20));
-    let pinned = unsafe { driver.allocate_pinned(context, 64, PinnedFlags::empty()) }.unwrap() as u64;
+    let pinned = unsafe { driver.allocate_pinned(&context.into(), 64, PinnedFlags::empty()) }.unwrap() as u64;
     let mut pageable = vec![0u8; 1 << 20];
     let host = pageable.as_mut_ptr() as u64;
     fixture.begin(stream, CaptureMode::Global);
-    let copy = |kind, to, from, bytes| status(unsafe { driver.copy_async(context, kind, to, from, bytes, stream) });
+    let copy =
+        |kind, to, from, bytes| status(unsafe { driver.copy_async(&context.into(), kind, to, from, bytes, stream) });
     let cases = [
         // Small and large ones from pageable memory are not staged: the node has the address.
         (CopyKind::HostToDevice, memory.0, host, 8, (false, true)),
@@ -112,14 +115,17 @@ fn copies() {
     assert_eq!(copy(CopyKind::HostToDevice, 0, host, 8), 1);
     let place = |address, pitch| CopyPlace { address, host: false, pitch, height: 4, origin: [4, 1, 0] };
     let volume = Copy3d { source: place(memory.0, 64), destination: place(memory.0 + 4096, 32), extent: [16, 2, 2] };
-    unsafe { driver.copy_3d_async(context, &volume, stream) }.unwrap();
+    unsafe { driver.copy_3d_async(&context.into(), &volume, stream) }.unwrap();
     assert!(matches!(last(&fixture, stream), NodeParameters::Copy(node) if node == volume));
     assert_eq!(fixture.capture_status(stream), 1);
     // Copies between contexts cannot be captured.
     let to = DevicePointer(memory.0 + 512);
-    assert_eq!(status(unsafe { driver.copy_peer_async(context, to, context, memory, context, 256, stream) }), 900);
+    assert_eq!(
+        status(unsafe { driver.copy_peer_async(&context.into(), to, context, memory, context, 256, stream) }),
+        900
+    );
     assert_eq!(fixture.end(stream), 901);
-    unsafe { driver.free_pinned(context, pinned as *mut u8) }.unwrap();
+    unsafe { driver.free_pinned(&context.into(), pinned as *mut u8) }.unwrap();
     fixture.free(memory);
 }
 
@@ -130,7 +136,7 @@ fn fills() {
     fixture.begin(stream, CaptureMode::Global);
     let graph = fixture.info(stream, false).unwrap().graph.unwrap();
     let fill = |pattern, count| {
-        let filled = unsafe { fixture.driver.fill_async(fixture.context, memory, pattern, count, stream) };
+        let filled = unsafe { fixture.driver.fill_async(&fixture.context.into(), memory, pattern, count, stream) };
         filled.unwrap();
     };
     let node = |address, pitch, pattern, width, height| FillNode { address, pitch, pattern, width, height };
@@ -148,7 +154,7 @@ fn fills() {
     assert_eq!(nodes(&fixture, graph).len(), 6);
     assert!(is(node(memory.byte_add(4), 8, FillPattern::U32(6), 1, 8)));
     let earlier = edges(&fixture, graph).into_iter().find(|edge| edge.to == fixture.dependencies(stream)[0]).unwrap();
-    let first = unsafe { fixture.driver.graph_node_parameters(fixture.context, earlier.from) }.unwrap();
+    let first = unsafe { fixture.driver.graph_node_parameters(&fixture.context.into(), earlier.from) }.unwrap();
     assert!(matches!(first, NodeParameters::Fill(first) if first == node(memory, 8, FillPattern::U32(5), 1, 8)));
     assert_eq!(fixture.end(stream), 0);
     fixture.free(memory);
@@ -162,18 +168,18 @@ fn values_and_host_work() {
     fixture.begin(stream, CaptureMode::Global);
     for value in [Value::U32(3), Value::U64(4)] {
         let (wait, write) = (WaitValueFlags::EQUAL, WriteValueFlags::empty());
-        unsafe { driver.stream_wait_value(context, stream, address, value, wait) }.unwrap();
+        unsafe { driver.stream_wait_value(&context.into(), stream, address, value, wait) }.unwrap();
         let expected = [ValueOperation::Wait { address, value, flags: wait }];
         assert!(matches!(last(&fixture, stream), NodeParameters::ValueOperations(found) if found == expected));
-        unsafe { driver.stream_write_value(context, stream, address, value, write) }.unwrap();
+        unsafe { driver.stream_write_value(&context.into(), stream, address, value, write) }.unwrap();
         let expected = [ValueOperation::Write { address, value, flags: write }];
         assert!(matches!(last(&fixture, stream), NodeParameters::ValueOperations(found) if found == expected));
     }
     let work = RepeatableWork::new(|| ());
-    unsafe { driver.stream_launch_host_function(context, stream, work.clone().into()) }.unwrap();
-    assert!(matches!(last(&fixture, stream), NodeParameters::Host(found) if found.is_same(&work)));
+    unsafe { driver.stream_launch_host_function(&context.into(), stream, work.clone().into()) }.unwrap();
+    assert!(matches!(last(&fixture, stream), NodeParameters::Host(found) if found == work.key()));
     let odd = address.byte_add(1);
-    let wait = unsafe { driver.stream_wait_value(context, stream, odd, Value::U32(0), WaitValueFlags::EQUAL) };
+    let wait = unsafe { driver.stream_wait_value(&context.into(), stream, odd, Value::U32(0), WaitValueFlags::EQUAL) };
     assert_eq!((status(wait), fixture.capture_status(stream)), (1, 1));
     assert_eq!(fixture.end(stream), 0);
     fixture.free(address);
@@ -184,24 +190,24 @@ fn memory_is_the_graphs_own() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
     let (stream, plain) = (fixture.stream(), fixture.allocate(64));
-    let pooled = unsafe { driver.allocate_async(context, 64, None, stream) }.unwrap();
+    let pooled = unsafe { driver.allocate_async(&context.into(), 64, None, stream) }.unwrap();
     fixture.begin(stream, CaptureMode::Global);
-    let address = unsafe { driver.allocate_async(context, 64, None, stream) }.unwrap();
+    let address = unsafe { driver.allocate_async(&context.into(), 64, None, stream) }.unwrap();
     let NodeParameters::Allocate(node) = last(&fixture, stream) else { panic!("an allocation node") };
     assert_eq!((node.address, node.bytes, node.device), (address, 64, DeviceOrdinal(0)));
     let before = fixture.dependencies(stream);
-    assert_eq!(unsafe { driver.allocate_async(context, 0, None, stream) }.unwrap(), DevicePointer::NULL);
-    unsafe { driver.free_async(context, DevicePointer::NULL, stream) }.unwrap();
+    assert_eq!(unsafe { driver.allocate_async(&context.into(), 0, None, stream) }.unwrap(), DevicePointer::NULL);
+    unsafe { driver.free_async(&context.into(), DevicePointer::NULL, stream) }.unwrap();
     // What no graph has allocated is refused, without harm.
     for other in [plain, pooled, address.byte_add(8)] {
-        assert_eq!(status(unsafe { driver.free_async(context, other, stream) }), 1);
+        assert_eq!(status(unsafe { driver.free_async(&context.into(), other, stream) }), 1);
         assert_eq!(fixture.capture_status(stream), 1);
     }
     assert_eq!(fixture.dependencies(stream), before);
-    unsafe { driver.free_async(context, address, stream) }.unwrap();
+    unsafe { driver.free_async(&context.into(), address, stream) }.unwrap();
     assert!(matches!(last(&fixture, stream), NodeParameters::Free(freed) if freed == address));
     assert_eq!(fixture.end(stream), 0);
-    unsafe { driver.free_async(context, pooled, stream) }.unwrap();
+    unsafe { driver.free_async(&context.into(), pooled, stream) }.unwrap();
     fixture.free(plain);
 }
 
@@ -209,12 +215,12 @@ fn memory_is_the_graphs_own() {
 fn a_prefetch_is_not_captured() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
-    let (stream, memory) = (fixture.stream(), unsafe { driver.allocate_managed(context, 64) }.unwrap());
+    let (stream, memory) = (fixture.stream(), unsafe { driver.allocate_managed(&context.into(), 64) }.unwrap());
     fixture.begin(stream, CaptureMode::Relaxed);
-    assert_eq!(status(unsafe { driver.prefetch_async(context, memory, 64, None, stream) }), 900);
+    assert_eq!(status(unsafe { driver.prefetch_async(&context.into(), memory, 64, None, stream) }), 900);
     assert_eq!(fixture.capture_status(stream), 2);
     assert_eq!(fixture.end(stream), 901);
-    unsafe { driver.prefetch_async(context, memory, 64, None, stream) }.unwrap();
+    unsafe { driver.prefetch_async(&context.into(), memory, 64, None, stream) }.unwrap();
     fixture.free(memory);
 }
 
@@ -240,8 +246,8 @@ fn the_graph_has_the_structure_of_the_streams() {
     expected.sort();
     assert_eq!(found, expected);
     assert_eq!(nodes(&fixture, graph).len(), 5);
-    assert_eq!(unsafe { fixture.driver.graph_root_nodes(fixture.context, graph) }.unwrap(), [first]);
-    unsafe { fixture.driver.graph_destroy(fixture.context, graph) }.unwrap();
+    assert_eq!(unsafe { fixture.driver.graph_root_nodes(&fixture.context.into(), graph) }.unwrap(), [first]);
+    unsafe { fixture.driver.graph_destroy(&fixture.context.into(), graph) }.unwrap();
 }
 
 #[test]
@@ -249,10 +255,10 @@ fn a_graph_that_exists_is_captured_into() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
     let (stream, fork) = (fixture.stream(), fixture.stream());
-    let graph = unsafe { driver.graph_create(context) }.unwrap();
+    let graph = unsafe { driver.graph_create(&context.into()) }.unwrap();
     let (one, two) = (empty(&fixture, graph, &[]), empty(&fixture, graph, &[]));
     let begin = |below: &[Dependency], mode| {
-        status(unsafe { driver.stream_begin_capture_to_graph(context, stream, graph, below, mode) })
+        status(unsafe { driver.stream_begin_capture_to_graph(&context.into(), stream, graph, below, mode) })
     };
     assert_eq!(begin(&[one.into(), two.into()], CaptureMode::Global), 0);
     assert_eq!(begin(&[], CaptureMode::Global), 401);
@@ -266,11 +272,11 @@ fn a_graph_that_exists_is_captured_into() {
     let mut expected = vec![(one, added), (two, added)];
     expected.sort();
     assert_eq!(found, expected);
-    unsafe { driver.graph_destroy(context, graph) }.unwrap();
+    unsafe { driver.graph_destroy(&context.into(), graph) }.unwrap();
     // When it fails the graph is destroyed.
     let begin_anew = |mode| {
-        let graph = unsafe { driver.graph_create(context) }.unwrap();
-        status(unsafe { driver.stream_begin_capture_to_graph(context, stream, graph, &[], mode) })
+        let graph = unsafe { driver.graph_create(&context.into()) }.unwrap();
+        status(unsafe { driver.stream_begin_capture_to_graph(&context.into(), stream, graph, &[], mode) })
     };
     assert_eq!(begin_anew(CaptureMode::Relaxed), 0);
     assert_eq!((fixture.node(stream), fixture.query(stream), fixture.end(stream)), (0, 900, 901));
@@ -288,17 +294,18 @@ fn a_graph_is_captured_into_below_nodes_of_its_own() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
     let stream = fixture.stream();
-    let (graph, other) = unsafe { (driver.graph_create(context).unwrap(), driver.graph_create(context).unwrap()) };
+    let (graph, other) =
+        unsafe { (driver.graph_create(&context.into()).unwrap(), driver.graph_create(&context.into()).unwrap()) };
     let foreign = empty(&fixture, other, &[]);
     let begin = |stream| {
         let below = [foreign.into()];
         let mode = CaptureMode::Global;
-        status(unsafe { driver.stream_begin_capture_to_graph(context, stream, graph, &below, mode) })
+        status(unsafe { driver.stream_begin_capture_to_graph(&context.into(), stream, graph, &below, mode) })
     };
     assert_eq!((begin(stream), fixture.capture_status(stream)), (1, 0));
     assert_eq!((begin(StreamHandle::LEGACY), begin(StreamHandle::NULL)), (900, 900));
     for graph in [graph, other] {
-        unsafe { driver.graph_destroy(context, graph) }.unwrap();
+        unsafe { driver.graph_destroy(&context.into(), graph) }.unwrap();
     }
     fixture.assert_usable(stream);
 }
@@ -309,7 +316,7 @@ fn edge_data_of_dependencies_become_edges() {
     let (driver, context) = (&fixture.driver, fixture.context);
     let (stream, fork) = (fixture.stream(), fixture.stream());
     let kernel = fixture.function(HostFunction::new("nothing", &[], |_, _| ()));
-    let graph = unsafe { driver.graph_create(context) }.unwrap();
+    let graph = unsafe { driver.graph_create(&context.into()) }.unwrap();
     fixture.begin(stream, CaptureMode::Global);
     fixture.launch(stream, kernel, 1, 1, &[]).unwrap();
     let node = fixture.dependencies(stream)[0];
@@ -327,14 +334,14 @@ fn edge_data_of_dependencies_become_edges() {
     assert_eq!(fixture.info(stream, false).unwrap().dependencies, [node]);
     fixture.fork(fork, stream);
     assert_eq!(fixture.end(stream), 0);
-    unsafe { driver.graph_destroy(context, graph) }.unwrap();
+    unsafe { driver.graph_destroy(&context.into(), graph) }.unwrap();
 }
 
 #[test]
 fn nodes_that_are_added_by_hand() {
     let fixture = Fixture::new();
     let (origin, fork) = (fixture.stream(), fixture.stream());
-    // In place of what the stream has come to.
+    // In place of the stream's dependencies.
     fixture.begin(origin, CaptureMode::Global);
     fixture.fork(origin, fork);
     assert_eq!(fixture.node(fork), 0);
@@ -353,6 +360,6 @@ fn nodes_that_are_added_by_hand() {
     fixture.fork(fork, origin);
     assert_eq!(fixture.node(origin), 0);
     let edge = Edge { from: tail, to: fixture.dependencies(origin)[0], data: EdgeData::default() };
-    unsafe { fixture.driver.graph_remove_edges(fixture.context, graph, &[edge]) }.unwrap();
+    unsafe { fixture.driver.graph_remove_edges(&fixture.context.into(), graph, &[edge]) }.unwrap();
     assert_eq!(fixture.end(origin), 0);
 }

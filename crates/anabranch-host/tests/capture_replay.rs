@@ -118,7 +118,7 @@ impl Setup {
     fn set(&self, values: &[u64; CELLS]) {
         let source = values.as_ptr() as u64;
         let (driver, context) = (&self.fixture.driver, self.fixture.context);
-        unsafe { driver.copy(context, CopyKind::HostToDevice, self.cells.0, source, CELLS * 8) }.unwrap();
+        unsafe { driver.copy(&context.into(), CopyKind::HostToDevice, self.cells.0, source, CELLS * 8) }.unwrap();
         self.fixture.synchronize_all().unwrap();
     }
 
@@ -126,19 +126,19 @@ impl Setup {
         let mut values = [0; CELLS];
         let to = values.as_mut_ptr() as u64;
         let (driver, context) = (&self.fixture.driver, self.fixture.context);
-        unsafe { driver.copy(context, CopyKind::DeviceToHost, to, self.cells.0, CELLS * 8) }.unwrap();
+        unsafe { driver.copy(&context.into(), CopyKind::DeviceToHost, to, self.cells.0, CELLS * 8) }.unwrap();
         values
     }
 
     fn put(&self, stream: StreamHandle, operation: Operation) {
         let (driver, context) = (&self.fixture.driver, self.fixture.context);
         let copy = |to: DevicePointer, from: DevicePointer| {
-            unsafe { driver.copy_async(context, CopyKind::DeviceToDevice, to.0, from.0, 8, stream) }.unwrap();
+            unsafe { driver.copy_async(&context.into(), CopyKind::DeviceToDevice, to.0, from.0, 8, stream) }.unwrap();
         };
         match operation {
             Operation::Fill(cell, value) => {
                 let pattern = FillPattern::U64(value);
-                unsafe { driver.fill_async(context, self.cell(cell), pattern, 1, stream) }.unwrap();
+                unsafe { driver.fill_async(&context.into(), self.cell(cell), pattern, 1, stream) }.unwrap();
             }
             Operation::Copy(to, from) => copy(self.cell(to), self.cell(from)),
             Operation::Kernel(to, from, constant) => {
@@ -161,7 +161,7 @@ impl Setup {
                     arguments: &arguments,
                     ranges: &[range(0, to, Access::Write), range(1, from, Access::Read)],
                 };
-                unsafe { driver.launch(context, stream, self.kernel, &launch) }.unwrap();
+                unsafe { driver.launch(&context.into(), stream, self.kernel, &launch) }.unwrap();
             }
             Operation::Host(cell) => {
                 let address = self.cell(cell).0;
@@ -169,14 +169,15 @@ impl Setup {
             }
             Operation::Write(cell, value) => {
                 let (value, flags) = (Value::U32(value), WriteValueFlags::empty());
-                unsafe { driver.stream_write_value(context, stream, self.cell(cell), value, flags) }.unwrap();
+                unsafe { driver.stream_write_value(&context.into(), stream, self.cell(cell), value, flags) }.unwrap();
             }
             Operation::Through(cell) => {
-                let passing = unsafe { driver.allocate_async(context, 8, None, stream) }.unwrap();
+                let passing = unsafe { driver.allocate_async(&context.into(), 8, None, stream) }.unwrap();
                 copy(passing, self.cell(cell));
-                unsafe { driver.fill_async(context, self.cell(cell), FillPattern::U8(0xff), 8, stream) }.unwrap();
+                unsafe { driver.fill_async(&context.into(), self.cell(cell), FillPattern::U8(0xff), 8, stream) }
+                    .unwrap();
                 copy(self.cell(cell), passing);
-                unsafe { driver.free_async(context, passing, stream) }.unwrap();
+                unsafe { driver.free_async(&context.into(), passing, stream) }.unwrap();
             }
         }
     }
@@ -210,8 +211,8 @@ impl Setup {
     /// Does what a graph says, one node after the other, in an order that its edges allow.
     fn interpret(&self, graph: GraphHandle, random: &mut Random) {
         let (driver, context) = (&self.fixture.driver, self.fixture.context);
-        let edges = unsafe { driver.graph_edges(context, graph) }.unwrap();
-        let nodes = unsafe { driver.graph_nodes(context, graph) }.unwrap();
+        let edges = unsafe { driver.graph_edges(&context.into(), graph) }.unwrap();
+        let nodes = unsafe { driver.graph_nodes(&context.into(), graph) }.unwrap();
         let mut waits: HashMap<_, usize> = nodes.iter().map(|node| (*node, 0)).collect();
         for edge in &edges {
             *waits.get_mut(&edge.to).unwrap() += 1;
@@ -220,7 +221,7 @@ impl Setup {
         let mut done = 0;
         while !ready.is_empty() {
             let node = ready.swap_remove(random.below(ready.len()));
-            interpret_node(&unsafe { driver.graph_node_parameters(context, node) }.unwrap());
+            interpret_node(&unsafe { driver.graph_node_parameters(&context.into(), node) }.unwrap());
             done += 1;
             for edge in edges.iter().filter(|edge| edge.from == node) {
                 let left = waits.get_mut(&edge.to).unwrap();
@@ -307,7 +308,7 @@ fn any_order_that_the_edges_allow_does_the_same() {
             setup.interpret(graph, &mut random);
             assert_eq!(setup.get(), end, "captured: {:?}", program.operations);
         }
-        unsafe { setup.fixture.driver.graph_destroy(setup.fixture.context, graph) }.unwrap();
+        unsafe { setup.fixture.driver.graph_destroy(&setup.fixture.context.into(), graph) }.unwrap();
     }
     setup.fixture.free(setup.cells);
 }
@@ -323,7 +324,7 @@ fn what_is_captured_is_replayed() {
             let start: [u64; CELLS] = std::array::from_fn(|_| random.next());
             let graph = setup.capture(&program);
             let executable = setup.fixture.instantiate(graph);
-            unsafe { driver.graph_destroy(context, graph) }.unwrap();
+            unsafe { driver.graph_destroy(&context.into(), graph) }.unwrap();
             setup.set(&start);
             for _ in 0..3 {
                 setup.fixture.launch_graph(executable, setup.streams[0]).unwrap();
@@ -352,7 +353,7 @@ fn launches_are_not_captured() {
     }
     setup.fixture.synchronize_all().unwrap();
     setup.fixture.destroy_executable(executable);
-    unsafe { driver.graph_destroy(context, graph) }.unwrap();
+    unsafe { driver.graph_destroy(&context.into(), graph) }.unwrap();
     setup.fixture.free(setup.cells);
 }
 
@@ -364,8 +365,9 @@ fn pageable_memory_is_read_at_each_launch() {
     let mut values = Box::new([1u64; CELLS]);
     let source = values.as_mut_ptr();
     setup.fixture.begin(stream, CaptureMode::Global);
-    let copied =
-        unsafe { driver.copy_async(context, CopyKind::HostToDevice, setup.cells.0, source as u64, CELLS * 8, stream) };
+    let copied = unsafe {
+        driver.copy_async(&context.into(), CopyKind::HostToDevice, setup.cells.0, source as u64, CELLS * 8, stream)
+    };
     copied.unwrap();
     let graph = setup.fixture.end_with_graph(stream).unwrap();
     let executable = setup.fixture.instantiate(graph);
@@ -414,26 +416,26 @@ fn memory_that_was_captured() {
     let fixture = Fixture::new();
     let (driver, context, stream) = (&fixture.driver, fixture.context, fixture.stream());
     fixture.begin(stream, CaptureMode::Global);
-    let address = unsafe { driver.allocate_async(context, 64, None, stream) }.unwrap();
+    let address = unsafe { driver.allocate_async(&context.into(), 64, None, stream) }.unwrap();
     fixture.fill(stream, address, 7, 16);
     let graph = fixture.end_with_graph(stream).unwrap();
     let executable = fixture.instantiate(graph);
     assert_eq!(support::status(fixture.try_instantiate(graph, InstantiateFlags::empty())), 801);
-    assert_eq!(support::status(unsafe { driver.graph_clone(context, graph) }), 801);
+    assert_eq!(support::status(unsafe { driver.graph_clone(&context.into(), graph) }), 801);
     fixture.launch_graph(executable, stream).unwrap();
     assert_eq!(support::status(fixture.launch_graph(executable, stream)), 1);
     fixture.synchronize(stream).unwrap();
     assert_eq!(fixture.read(address, 16), [7; 16]);
-    unsafe { driver.free_async(context, address, stream) }.unwrap();
+    unsafe { driver.free_async(&context.into(), address, stream) }.unwrap();
     fixture.launch_graph(executable, stream).unwrap();
     // Another graph may free it.
     fixture.begin(stream, CaptureMode::Global);
-    unsafe { driver.free_async(context, address, stream) }.unwrap();
+    unsafe { driver.free_async(&context.into(), address, stream) }.unwrap();
     let freeing = fixture.end_with_graph(stream).unwrap();
     let free = fixture.instantiate(freeing);
     fixture.launch_graph(free, stream).unwrap();
     fixture.launch_graph(executable, stream).unwrap();
-    unsafe { driver.free_async(context, address, stream) }.unwrap();
+    unsafe { driver.free_async(&context.into(), address, stream) }.unwrap();
     fixture.synchronize(stream).unwrap();
     for executable in [executable, free] {
         fixture.destroy_executable(executable);
@@ -453,7 +455,7 @@ fn launches_and_uploads_that_cannot_be_captured() {
     fixture.begin(stream, CaptureMode::Relaxed);
     fixture.launch_graph(executable, fixture.stream()).unwrap();
     fixture.launch_graph(executable, StreamHandle::LEGACY).unwrap();
-    let upload = |stream| support::status(unsafe { driver.executable_upload(context, executable, stream) });
+    let upload = |stream| support::status(unsafe { driver.executable_upload(&context.into(), executable, stream) });
     assert_eq!((upload(fixture.stream()), fixture.capture_status(stream)), (0, 1));
     assert_eq!((upload(stream), fixture.capture_status(stream)), (900, 2));
     assert_eq!(support::status(fixture.launch_graph(executable, stream)), 901);

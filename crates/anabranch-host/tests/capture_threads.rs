@@ -14,8 +14,8 @@ const ROUNDS: usize = 300;
 
 /// How many nodes a graph has, which is then destroyed.
 fn count(fixture: &Fixture, graph: GraphHandle) -> usize {
-    let nodes = unsafe { fixture.driver.graph_nodes(fixture.context, graph) }.unwrap();
-    unsafe { fixture.driver.graph_destroy(fixture.context, graph) }.unwrap();
+    let nodes = unsafe { fixture.driver.graph_nodes(&fixture.context.into(), graph) }.unwrap();
+    unsafe { fixture.driver.graph_destroy(&fixture.context.into(), graph) }.unwrap();
     nodes.len()
 }
 
@@ -129,9 +129,9 @@ fn ends_and_what_invalidates() {
     });
     assert!(endings.iter().all(|ending| [0, 901].contains(ending)), "{endings:?}");
     let endings = against(&fixture, CaptureMode::Global, stream, || {
-        match unsafe { fixture.driver.allocate(fixture.context, 16) } {
+        match unsafe { fixture.driver.allocate(&fixture.context.into(), 16) } {
             Ok(address) => {
-                let freed = status(unsafe { fixture.driver.free(fixture.context, address) });
+                let freed = status(unsafe { fixture.driver.free(&fixture.context.into(), address) });
                 assert!(asked.contains(&freed));
             }
             Err(failure) => assert_eq!(failure.status.0, 900),
@@ -165,7 +165,7 @@ fn of_two_ends_one_succeeds() {
 }
 
 #[test]
-fn a_stream_that_is_drawn_in_while_the_capture_ends() {
+fn a_stream_that_joins_while_the_capture_ends() {
     let fixture = Fixture::new();
     let (origin, fork, event) = (fixture.stream(), fixture.stream(), fixture.event());
     let over = AtomicBool::new(false);
@@ -211,7 +211,7 @@ fn captures_that_merge_on_two_threads() {
             let right = capture(two, second, first);
             (left.join().unwrap(), right)
         });
-        // Whoever comes first spoils both.
+        // Whoever comes first invalidates both.
         let mut answers = [left.0, right.0];
         answers.sort_unstable();
         assert_eq!((answers, left.1, right.1), ([901, 902], 901, 901));

@@ -41,7 +41,7 @@ fn a_fault_loses_the_context_and_no_other() {
     let told = Arc::new(AtomicI32::new(-1));
     let tell = Arc::clone(&told);
     let callback = Box::new(move |status: Status| tell.store(status.0, Ordering::SeqCst));
-    unsafe { driver.stream_add_callback(context, stream, callback) }.unwrap();
+    unsafe { driver.stream_add_callback(&context.into(), stream, callback) }.unwrap();
     gate.open();
 
     let failure = fixture.synchronize(stream).unwrap_err();
@@ -51,20 +51,20 @@ fn a_fault_loses_the_context_and_no_other() {
     assert_eq!(ran.load(Ordering::SeqCst), 0);
     assert!(held.upgrade().is_none());
 
-    assert_eq!(status(unsafe { driver.allocate(context, 16) }), 700);
+    assert_eq!(status(unsafe { driver.allocate(&context.into(), 16) }), 700);
     assert_eq!(fixture.query_event(event), 700);
-    assert_eq!(status(unsafe { driver.stream_create(context, StreamFlags::empty(), 0) }), 700);
+    assert_eq!(status(unsafe { driver.stream_create(&context.into(), StreamFlags::empty(), 0) }), 700);
     assert_eq!(status(fixture.launch(stream, kernel, 1, 1, &[(memory, 16)])), 700);
     assert_eq!(status(fixture.synchronize_all()), 700);
-    assert_eq!(status(unsafe { driver.stream_destroy(context, stream) }), 700);
-    assert_eq!(status(unsafe { driver.free(context, memory) }), 700);
+    assert_eq!(status(unsafe { driver.stream_destroy(&context.into(), stream) }), 700);
+    assert_eq!(status(unsafe { driver.free(&context.into(), memory) }), 700);
 
-    unsafe { driver.context_synchronize(other) }.unwrap();
-    unsafe { driver.context_destroy(other) }.unwrap();
-    // The last share in the primary context takes the error with it.
+    unsafe { driver.context_synchronize(&other.into()) }.unwrap();
+    unsafe { driver.context_destroy(&other.into()) }.unwrap();
+    // The last release of the primary context clears the error.
     unsafe { driver.primary_context_release(DeviceOrdinal(0)) }.unwrap();
     let again = driver.primary_context_retain(DeviceOrdinal(0)).unwrap();
-    unsafe { driver.context_synchronize(again) }.unwrap();
+    unsafe { driver.context_synchronize(&again.into()) }.unwrap();
 }
 
 #[test]
@@ -74,8 +74,10 @@ fn a_fault_ends_waits_for_values() {
     let memory = fixture.allocate(16);
     // Before the wait, because loading a module waits for all work.
     let kernel = faulty(&fixture);
-    unsafe { fixture.driver.stream_wait_value(fixture.context, waiting, memory, Value::U32(9), WaitValueFlags::EQUAL) }
-        .unwrap();
+    unsafe {
+        fixture.driver.stream_wait_value(&fixture.context.into(), waiting, memory, Value::U32(9), WaitValueFlags::EQUAL)
+    }
+    .unwrap();
     fixture.launch(stream, kernel, 1, 1, &[]).unwrap_err();
     fixture.launch(stream, kernel, 1, 5, &[(memory, 16)]).unwrap();
     assert_eq!(status(fixture.synchronize(waiting)), 700);
@@ -91,11 +93,16 @@ fn every_fault_has_its_status() {
         let fixture = Fixture::new();
         let stream = fixture.stream();
         let kernel = fixture.function(HostFunction::new("fault", &[], move |_, _| fault.clone().raise()));
-        // Enough blocks for several threads to take part.
+        // Enough blocks for several threads.
         fixture.launch(stream, kernel, 64, 256, &[]).unwrap();
         assert_eq!(status(fixture.synchronize(stream)), expected);
         assert_eq!(status(fixture.synchronize_all()), expected);
     }
+}
+
+/// A kernel of one block that panics with that text.
+fn panicking(fixture: &Fixture, text: &'static str) -> FunctionHandle {
+    fixture.function(HostFunction::new("panics", &[], move |_, _| panic!("{text}")))
 }
 
 fn assert_panicked(result: Result<()>, text: &str) {
@@ -105,12 +112,13 @@ fn assert_panicked(result: Result<()>, text: &str) {
 }
 
 #[test]
-fn a_panic_is_an_error_of_its_stream_reported_once() {
+fn a_panic_of_a_kernel_is_an_error_of_its_stream_reported_once() {
     let fixture = Fixture::new();
     let (stream, other) = (fixture.stream(), fixture.stream());
     let (sender, receiver) = channel();
-    fixture.host(stream, || panic!("first"));
-    fixture.host(stream, || panic!("second {}", 2));
+    let (first, second) = (panicking(&fixture, "first"), panicking(&fixture, "second"));
+    fixture.launch(stream, first, 1, 1, &[]).unwrap();
+    fixture.launch(stream, second, 1, 1, &[]).unwrap();
     fixture.host(stream, move || sender.send(()).unwrap());
     fixture.host(other, || ());
     fixture.synchronize(other).unwrap();
@@ -119,7 +127,7 @@ fn a_panic_is_an_error_of_its_stream_reported_once() {
     fixture.synchronize(stream).unwrap();
     fixture.synchronize_all().unwrap();
 
-    let kernel = fixture.function(HostFunction::new("panics", &[], |block, _| {
+    let kernel = fixture.function(HostFunction::new("block", &[], |block, _| {
         assert_ne!(block.index(), [7, 0, 0], "block seven");
     }));
     fixture.launch(stream, kernel, 64, 256, &[]).unwrap();
@@ -133,12 +141,13 @@ fn events_leave_the_report_to_the_stream() {
     let fixture = Fixture::new();
     let stream = fixture.stream();
     let event = fixture.event();
+    let kernel = panicking(&fixture, "before the record");
     let gate = fixture.gate(stream);
-    fixture.host(stream, || panic!("before the record"));
+    fixture.launch(stream, kernel, 1, 1, &[]).unwrap();
     fixture.record(event, stream);
     assert_eq!(fixture.query(stream), 600);
     gate.open();
-    unsafe { fixture.driver.event_synchronize(fixture.context, event) }.unwrap();
+    unsafe { fixture.driver.event_synchronize(&fixture.context.into(), event) }.unwrap();
     assert_eq!(fixture.query_event(event), 0);
     assert_panicked(fixture.synchronize(stream), "before the record");
     fixture.synchronize(stream).unwrap();
@@ -148,16 +157,17 @@ fn events_leave_the_report_to_the_stream() {
 fn a_panic_can_be_taken_while_later_work_is_queued() {
     let fixture = Fixture::new();
     let stream = fixture.stream();
-    fixture.host(stream, || panic!("early"));
+    let (early, late) = (panicking(&fixture, "early"), panicking(&fixture, "late"));
+    fixture.launch(stream, early, 1, 1, &[]).unwrap();
     let event = fixture.event();
     fixture.record(event, stream);
     let gate = fixture.gate(stream);
-    unsafe { fixture.driver.event_synchronize(fixture.context, event) }.unwrap();
-    let take = || unsafe { fixture.driver.stream_take_failure(fixture.context, stream) };
+    unsafe { fixture.driver.event_synchronize(&fixture.context.into(), event) }.unwrap();
+    let take = || unsafe { fixture.driver.stream_take_failure(&fixture.context.into(), stream) };
     assert_eq!(fixture.query(stream), 600);
     assert_panicked(take(), "early");
     take().unwrap();
-    fixture.host(stream, || panic!("late"));
+    fixture.launch(stream, late, 1, 1, &[]).unwrap();
     take().unwrap();
     gate.open();
     assert_panicked(fixture.synchronize(stream), "late");
@@ -167,9 +177,10 @@ fn a_panic_can_be_taken_while_later_work_is_queued() {
 fn the_panic_of_a_destroyed_stream_reaches_the_context() {
     let fixture = Fixture::new();
     let stream = fixture.stream();
+    let kernel = panicking(&fixture, "orphan");
     let gate = fixture.gate(stream);
-    fixture.host(stream, || panic!("orphan"));
-    unsafe { fixture.driver.stream_destroy(fixture.context, stream) }.unwrap();
+    fixture.launch(stream, kernel, 1, 1, &[]).unwrap();
+    unsafe { fixture.driver.stream_destroy(&fixture.context.into(), stream) }.unwrap();
     gate.open();
     assert_panicked(fixture.synchronize_all(), "orphan");
     fixture.synchronize_all().unwrap();
@@ -186,21 +197,23 @@ fn host_work_and_kernels_must_not_call_the_driver() {
     let from_kernel = sender.clone();
     let calls = move || {
         [
-            status(unsafe { driver.stream_query(context, stream) }),
-            status(unsafe { driver.context_synchronize(context) }),
-            status(unsafe { driver.allocate(context, 16) }),
+            status(unsafe { driver.stream_query(&context.into(), stream) }),
+            status(unsafe { driver.context_synchronize(&context.into()) }),
+            status(unsafe { driver.allocate(&context.into(), 16) }),
             status(driver.device_count()),
         ]
     };
     let function = HostFunction::new("calls", &[], move |_, _| from_kernel.send(calls()).unwrap());
     let module: HostModule = [function].into_iter().collect();
     unsafe {
-        let module = driver.module_load(context, ModuleImage::Host(&module)).unwrap();
-        let function = driver.module_function(context, module, "calls").unwrap();
+        let module = driver.module_load(&context.into(), ModuleImage::Host(&module)).unwrap();
+        let function = driver.module_function(&context.into(), module, "calls").unwrap();
         driver
-            .stream_launch_host_function(context, stream, HostWork::new(move || sender.send(calls()).unwrap()))
+            .stream_launch_host_function(&context.into(), stream, HostWork::new(move || sender.send(calls()).unwrap()))
             .unwrap();
-        driver.stream_add_callback(context, stream, Box::new(move |_| from_callback.send(calls()).unwrap())).unwrap();
+        driver
+            .stream_add_callback(&context.into(), stream, Box::new(move |_| from_callback.send(calls()).unwrap()))
+            .unwrap();
         let launch = Launch {
             grid: [1; 3],
             block: [1; 3],
@@ -211,23 +224,23 @@ fn host_work_and_kernels_must_not_call_the_driver() {
             arguments: &[],
             ranges: &[],
         };
-        driver.launch(context, stream, function, &launch).unwrap();
-        driver.stream_synchronize(context, stream).unwrap();
+        driver.launch(&context.into(), stream, function, &launch).unwrap();
+        driver.stream_synchronize(&context.into(), stream).unwrap();
     }
     assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [[800; 4]; 3]);
 }
 
 #[test]
 fn the_driver_can_be_dropped_by_host_work() {
-    let Fixture { driver, context } = Fixture::new();
+    let Fixture { driver, context, .. } = Fixture::new();
     let (sender, receiver) = channel::<anabranch_host::HostDriver>();
     let (done, is_done) = channel();
-    let stream = unsafe { driver.stream_create(context, StreamFlags::empty(), 0) }.unwrap();
+    let stream = unsafe { driver.stream_create(&context.into(), StreamFlags::empty(), 0) }.unwrap();
     let work = HostWork::new(move || {
         drop(receiver.recv().unwrap());
         done.send(()).unwrap();
     });
-    unsafe { driver.stream_launch_host_function(context, stream, work) }.unwrap();
+    unsafe { driver.stream_launch_host_function(&context.into(), stream, work) }.unwrap();
     sender.send(driver).unwrap();
     is_done.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
 }
@@ -239,7 +252,7 @@ fn work_that_is_queued_when_the_driver_goes_is_dropped() {
     let flags = WaitValueFlags::EQUAL;
     // Behind a gate, so that a worker takes all the rest at once.
     let gate = fixture.gate(stream);
-    unsafe { fixture.driver.stream_wait_value(fixture.context, stream, gated, Value::U32(1), flags) }.unwrap();
+    unsafe { fixture.driver.stream_wait_value(&fixture.context.into(), stream, gated, Value::U32(1), flags) }.unwrap();
     let held = Arc::new(());
     let kept = Arc::clone(&held);
     fixture.host(stream, move || drop(kept));
@@ -253,70 +266,39 @@ fn work_that_is_queued_when_the_driver_goes_is_dropped() {
     assert_eq!(Arc::strong_count(&held), 1);
 }
 
-/// Panics when it is dropped.
-struct Grenade;
-
-impl Drop for Grenade {
-    fn drop(&mut self) {
-        panic!("dropped");
-    }
-}
-
-#[test]
-fn a_panic_in_what_work_holds_is_carried_too() {
-    let fixture = Fixture::new();
-    let stream = fixture.stream();
-    let grenade = Grenade;
-    fixture.host(stream, move || {
-        let _ = &grenade;
-    });
-    assert_panicked(fixture.synchronize(stream), "dropped");
-    // Work that never runs.
-    let gated = fixture.allocate(4);
-    let flags = WaitValueFlags::EQUAL;
-    unsafe { fixture.driver.stream_wait_value(fixture.context, stream, gated, Value::U32(1), flags) }.unwrap();
-    for _ in 0..2 {
-        let grenade = Grenade;
-        fixture.host(stream, move || {
-            let _ = &grenade;
-        });
-    }
-    drop(fixture);
-}
-
 #[test]
 fn streams_of_the_api() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
     for default in [StreamHandle::NULL, StreamHandle::LEGACY, StreamHandle::PER_THREAD] {
-        assert_eq!(status(unsafe { driver.stream_destroy(context, default) }), 400);
-        assert_eq!(unsafe { driver.stream_flags(context, default) }.unwrap(), StreamFlags::empty());
-        assert_eq!(unsafe { driver.stream_context(context, default) }.unwrap(), context);
+        assert_eq!(status(unsafe { driver.stream_destroy(&context.into(), default) }), 400);
+        assert_eq!(unsafe { driver.stream_flags(&context.into(), default) }.unwrap(), StreamFlags::empty());
+        assert_eq!(unsafe { driver.stream_context(&context.into(), default) }.unwrap(), context);
     }
     let bad = StreamFlags::from_bits_retain(0x8);
-    assert_eq!(status(unsafe { driver.stream_create(context, bad, 0) }), 1);
+    assert_eq!(status(unsafe { driver.stream_create(&context.into(), bad, 0) }), 1);
     for (asked, got) in [(-100, -5), (-5, -5), (-1, -1), (0, 0), (1, 0), (100, 0)] {
-        let stream = unsafe { driver.stream_create(context, StreamFlags::NON_BLOCKING, asked) }.unwrap();
-        assert_eq!(unsafe { driver.stream_priority(context, stream) }.unwrap(), got);
-        assert_eq!(unsafe { driver.stream_flags(context, stream) }.unwrap(), StreamFlags::NON_BLOCKING);
+        let stream = unsafe { driver.stream_create(&context.into(), StreamFlags::NON_BLOCKING, asked) }.unwrap();
+        assert_eq!(unsafe { driver.stream_priority(&context.into(), stream) }.unwrap(), got);
+        assert_eq!(unsafe { driver.stream_flags(&context.into(), stream) }.unwrap(), StreamFlags::NON_BLOCKING);
     }
-    let id = |stream| unsafe { driver.stream_id(context, stream) }.unwrap();
+    let id = |stream| unsafe { driver.stream_id(&context.into(), stream) }.unwrap();
     assert_eq!(id(StreamHandle::NULL), id(StreamHandle::LEGACY));
     assert_ne!(id(StreamHandle::NULL), id(fixture.stream()));
 
     let stream = fixture.stream();
     let policy = StreamAttribute::SynchronizationPolicy(SynchronizationPolicy::BlockingSync);
-    unsafe { driver.stream_set_attribute(context, stream, &policy) }.unwrap();
+    unsafe { driver.stream_set_attribute(&context.into(), stream, &policy) }.unwrap();
     let kind = StreamAttributeKind::SynchronizationPolicy;
-    assert_eq!(unsafe { driver.stream_attribute(context, stream, kind) }.unwrap(), policy);
+    assert_eq!(unsafe { driver.stream_attribute(&context.into(), stream, kind) }.unwrap(), policy);
     let kind = StreamAttributeKind::AccessPolicyWindow;
-    assert_eq!(status(unsafe { driver.stream_attribute(context, stream, kind) }), 801);
+    assert_eq!(status(unsafe { driver.stream_attribute(&context.into(), stream, kind) }), 801);
 
     let other = driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).unwrap();
-    assert_eq!(status(unsafe { driver.stream_query(other, stream) }), 0);
-    assert_eq!(status(unsafe { driver.stream_synchronize(other, stream) }), 0);
-    assert_eq!(status(unsafe { driver.allocate_async(other, 64, None, stream) }), 0);
-    assert_eq!(unsafe { driver.stream_context(other, stream) }.unwrap(), context);
+    assert_eq!(status(unsafe { driver.stream_query(&other.into(), stream) }), 0);
+    assert_eq!(status(unsafe { driver.stream_synchronize(&other.into(), stream) }), 0);
+    assert_eq!(status(unsafe { driver.allocate_async(&other.into(), 64, None, stream) }), 0);
+    assert_eq!(unsafe { driver.stream_context(&other.into(), stream) }.unwrap(), context);
 }
 
 #[test]
@@ -335,12 +317,12 @@ fn devices_and_contexts() {
     let peer = driver.context_create(DeviceOrdinal(1), ContextFlags::SCHEDULE_BLOCKING_SYNC).unwrap();
     assert!(driver.device_can_access_peer(DeviceOrdinal(0), DeviceOrdinal(1)).unwrap());
     unsafe {
-        assert_eq!(status(driver.context_disable_peer_access(context, peer)), 705);
-        assert_eq!(status(driver.context_enable_peer_access(context, peer)), 0);
-        assert_eq!(status(driver.context_enable_peer_access(context, peer)), 704);
-        assert_eq!(status(driver.context_disable_peer_access(context, peer)), 0);
-        assert_eq!(status(driver.context_destroy(peer)), 0);
-        assert_eq!(status(driver.context_destroy(context)), 201);
+        assert_eq!(status(driver.context_disable_peer_access(&context.into(), peer)), 705);
+        assert_eq!(status(driver.context_enable_peer_access(&context.into(), peer)), 0);
+        assert_eq!(status(driver.context_enable_peer_access(&context.into(), peer)), 704);
+        assert_eq!(status(driver.context_disable_peer_access(&context.into(), peer)), 0);
+        assert_eq!(status(driver.context_destroy(&peer.into())), 0);
+        assert_eq!(status(driver.context_destroy(&context.into())), 201);
     }
 }
 
@@ -348,16 +330,16 @@ fn devices_and_contexts() {
 fn a_destroyed_context_completes_its_work_first() {
     let fixture = Fixture::new();
     let context = fixture.driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
-    let stream = unsafe { fixture.driver.stream_create(context, StreamFlags::empty(), 0) }.unwrap();
+    let stream = unsafe { fixture.driver.stream_create(&context.into(), StreamFlags::empty(), 0) }.unwrap();
     let (open, gate) = channel();
     let (sender, receiver) = channel();
     let work = HostWork::new(move || {
         gate.recv().unwrap();
         sender.send(()).unwrap();
     });
-    unsafe { fixture.driver.stream_launch_host_function(context, stream, work) }.unwrap();
+    unsafe { fixture.driver.stream_launch_host_function(&context.into(), stream, work) }.unwrap();
     std::thread::scope(|scope| {
-        let destroy = scope.spawn(|| unsafe { fixture.driver.context_destroy(context) });
+        let destroy = scope.spawn(|| unsafe { fixture.driver.context_destroy(&context.into()) });
         open.send(()).unwrap();
         destroy.join().unwrap().unwrap();
     });

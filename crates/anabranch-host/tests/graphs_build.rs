@@ -12,7 +12,7 @@ use anabranch_hal::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::graphs::{allocation, copy, fill, kernel};
-use support::{Fixture, status, until};
+use support::{Fixture, status};
 
 fn edge(from: GraphNodeHandle, to: GraphNodeHandle) -> Edge {
     Edge { from, to, data: EdgeData::default() }
@@ -20,15 +20,15 @@ fn edge(from: GraphNodeHandle, to: GraphNodeHandle) -> Edge {
 
 impl Fixture {
     fn add_edges(&self, graph: GraphHandle, edges: &[Edge]) -> i32 {
-        status(unsafe { self.driver.graph_add_edges(self.context, graph, edges) })
+        status(unsafe { self.driver.graph_add_edges(&self.context.into(), graph, edges) })
     }
 
     fn remove_edges(&self, graph: GraphHandle, edges: &[Edge]) -> i32 {
-        status(unsafe { self.driver.graph_remove_edges(self.context, graph, edges) })
+        status(unsafe { self.driver.graph_remove_edges(&self.context.into(), graph, edges) })
     }
 
     fn edges(&self, graph: GraphHandle) -> Vec<Edge> {
-        let mut edges = unsafe { self.driver.graph_edges(self.context, graph) }.unwrap();
+        let mut edges = unsafe { self.driver.graph_edges(&self.context.into(), graph) }.unwrap();
         edges.sort_by_key(|edge| (edge.from, edge.to));
         edges
     }
@@ -55,11 +55,11 @@ fn edges_are_added_and_removed_up_to_a_bad_one() {
     }
     assert_eq!(fixture.remove_edges(graph, &[edge(a, b), edge(a, c)]), 1);
     assert_eq!(fixture.edges(graph), [edge(b, c)]);
-    let roots = unsafe { fixture.driver.graph_root_nodes(fixture.context, graph) }.unwrap();
+    let roots = unsafe { fixture.driver.graph_root_nodes(&fixture.context.into(), graph) }.unwrap();
     assert_eq!(roots, [a, b]);
-    unsafe { fixture.driver.graph_destroy_node(fixture.context, b) }.unwrap();
+    unsafe { fixture.driver.graph_destroy_node(&fixture.context.into(), b) }.unwrap();
     assert_eq!(fixture.edges(graph), []);
-    assert_eq!(unsafe { fixture.driver.graph_nodes(fixture.context, graph) }.unwrap(), [a, c]);
+    assert_eq!(unsafe { fixture.driver.graph_nodes(&fixture.context.into(), graph) }.unwrap(), [a, c]);
     let twice = [a, a];
     assert_eq!(status(fixture.try_add(graph, &twice, NodeParameters::Empty)), 1);
     assert_eq!(status(fixture.try_add(graph, &[foreign], NodeParameters::Empty)), 1);
@@ -87,7 +87,7 @@ fn only_kernels_have_ports_and_programmatic_edges() {
 }
 
 #[test]
-fn circles_are_refused_when_the_graph_is_made_ready() {
+fn cycles_are_refused_when_the_graph_is_instantiated() {
     let fixture = Fixture::new();
     let graph = fixture.graph();
     let a = fixture.add(graph, &[], NodeParameters::Empty);
@@ -150,9 +150,10 @@ fn parameters_are_read_back_and_replaced_by_those_of_the_same_kind() {
     let (stream, memory) = (fixture.stream(), fixture.allocate(64));
     let graph = fixture.graph();
     let node = fixture.add(graph, &[], fill(memory, 1, 16));
-    let parameters = || unsafe { fixture.driver.graph_node_parameters(fixture.context, node) }.unwrap();
-    let set = |parameters| unsafe { fixture.driver.graph_node_set_parameters(fixture.context, node, &parameters) };
-    let kind = unsafe { fixture.driver.graph_node_kind(fixture.context, node) };
+    let parameters = || unsafe { fixture.driver.graph_node_parameters(&fixture.context.into(), node) }.unwrap();
+    let set =
+        |parameters| unsafe { fixture.driver.graph_node_set_parameters(&fixture.context.into(), node, &parameters) };
+    let kind = unsafe { fixture.driver.graph_node_kind(&fixture.context.into(), node) };
     assert_eq!(kind, Ok(GraphNodeKind::FILL));
     let earlier = fixture.instantiate(graph);
     assert_eq!(status(set(NodeParameters::Empty)), 1);
@@ -179,144 +180,20 @@ fn a_clone_has_the_nodes_of_its_original_and_goes_its_own_way() {
     let graph = fixture.graph();
     let first = fixture.add_host(graph, &[], counter(1));
     let second = fixture.add_host(graph, &[first], counter(10));
-    let clone = unsafe { fixture.driver.graph_clone(fixture.context, graph) }.unwrap();
-    let find = |node, graph| unsafe { fixture.driver.graph_find_in_clone(fixture.context, node, graph) };
+    let clone = unsafe { fixture.driver.graph_clone(&fixture.context.into(), graph) }.unwrap();
+    let find = |node, graph| unsafe { fixture.driver.graph_find_in_clone(&fixture.context.into(), node, graph) };
     let (cloned, later) = (find(second, clone).unwrap(), fixture.add_host(graph, &[], counter(100)));
     assert_ne!(cloned, second);
     fixture.add_host(clone, &[cloned], counter(1000));
     assert_eq!(status(find(later, clone)), 1);
     assert_eq!(status(find(second, graph)), 1);
-    unsafe { fixture.driver.graph_destroy_node(fixture.context, find(first, clone).unwrap()) }.unwrap();
+    unsafe { fixture.driver.graph_destroy_node(&fixture.context.into(), find(first, clone).unwrap()) }.unwrap();
     assert_eq!(status(find(first, clone)), 1);
     fixture.run_graph(fixture.instantiate(clone), stream);
     assert_eq!(count.swap(0, Ordering::SeqCst), 1010);
     fixture.destroy_graph(clone);
     fixture.run_graph(fixture.instantiate(graph), stream);
     assert_eq!(count.load(Ordering::SeqCst), 111);
-}
-
-/// Counts when it goes, and may call the driver then.
-struct Tracked(Arc<AtomicUsize>, Option<Box<dyn Fn() + Send + Sync>>);
-
-impl Drop for Tracked {
-    fn drop(&mut self) {
-        if let Some(last) = &self.1 {
-            last();
-        }
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-#[test]
-fn what_a_graph_retains_lives_as_long_as_anything_made_from_it() {
-    let fixture = Fixture::new();
-    let (stream, gone) = (fixture.stream(), Arc::new(AtomicUsize::new(0)));
-    let retain = |graph| {
-        let object: Retained = Arc::new(Tracked(Arc::clone(&gone), None));
-        unsafe { fixture.driver.graph_retain(fixture.context, graph, object) }.unwrap();
-    };
-    let graph = fixture.graph();
-    fixture.add(graph, &[], NodeParameters::Empty);
-    retain(graph);
-    let clone = unsafe { fixture.driver.graph_clone(fixture.context, graph) }.unwrap();
-    let parent = fixture.graph();
-    fixture.add(parent, &[], NodeParameters::Child(graph));
-    let executable = fixture.instantiate(parent);
-    retain(clone);
-    fixture.destroy_graph(graph);
-    fixture.destroy_graph(clone);
-    fixture.destroy_graph(parent);
-    assert_eq!(gone.load(Ordering::SeqCst), 0);
-    let gate = fixture.gate(stream);
-    fixture.launch_graph(executable, stream).unwrap();
-    fixture.destroy_executable(executable);
-    assert_eq!(gone.load(Ordering::SeqCst), 0);
-    gate.open();
-    fixture.synchronize(stream).unwrap();
-    until("both are gone", || gone.load(Ordering::SeqCst) == 2);
-}
-
-#[test]
-fn what_is_retained_may_call_the_driver_and_panic_when_it_goes() {
-    let fixture = Arc::new(Fixture::new());
-    let (stream, gone) = (fixture.stream(), Arc::new(AtomicUsize::new(0)));
-    let answer = Arc::new(AtomicUsize::new(usize::MAX));
-    for panics in [false, true] {
-        let graph = fixture.graph();
-        fixture.add_host(graph, &[], || {});
-        let (weak, answered) = (Arc::downgrade(&fixture), Arc::clone(&answer));
-        let last = move || {
-            if let Some(fixture) = weak.upgrade() {
-                // Waits for the very stream that the launch was in.
-                answered.store(status(fixture.synchronize(stream)) as usize, Ordering::SeqCst);
-            }
-            assert!(!panics, "in a drop");
-        };
-        let object: Retained = Arc::new(Tracked(Arc::clone(&gone), Some(Box::new(last))));
-        unsafe { fixture.driver.graph_retain(fixture.context, graph, object) }.unwrap();
-        let executable = fixture.instantiate(graph);
-        let gate = fixture.gate(stream);
-        fixture.launch_graph(executable, stream).unwrap();
-        fixture.destroy_graph(graph);
-        fixture.destroy_executable(executable);
-        gate.open();
-        until("it has been asked", || answer.swap(usize::MAX, Ordering::SeqCst) == 0);
-        fixture.synchronize(stream).unwrap();
-    }
-}
-
-#[test]
-fn what_is_retained_may_wait_for_other_work_where_there_is_one_worker() {
-    let fixture = Arc::new(Fixture::with(anabranch_host::HostOptions { workers: Some(1), ..support::SMALL }));
-    let (stream, other, gone) = (fixture.stream(), fixture.stream(), Arc::new(AtomicUsize::new(0)));
-    let graph = fixture.graph();
-    let (ran, waited) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let seen = Arc::clone(&waited);
-    let last = move || until("the other stream's work has run", || seen.load(Ordering::SeqCst) == 1);
-    let object: Retained = Arc::new(Tracked(Arc::clone(&gone), Some(Box::new(last))));
-    unsafe { fixture.driver.graph_retain(fixture.context, graph, object) }.unwrap();
-    fixture.add_host(graph, &[], {
-        let ran = Arc::clone(&ran);
-        move || {
-            ran.fetch_add(1, Ordering::SeqCst);
-        }
-    });
-    let executable = fixture.instantiate(graph);
-    let gate = fixture.gate(stream);
-    fixture.launch_graph(executable, stream).unwrap();
-    fixture.destroy_graph(graph);
-    fixture.destroy_executable(executable);
-    gate.open();
-    until("the launch has run", || ran.load(Ordering::SeqCst) == 1);
-    fixture.host(other, move || {
-        waited.fetch_add(1, Ordering::SeqCst);
-    });
-    until("it is gone", || gone.load(Ordering::SeqCst) == 1);
-}
-
-#[test]
-fn a_driver_can_go_with_what_its_own_graph_retained() {
-    let fixture = Arc::new(Fixture::new());
-    let (stream, gone) = (fixture.stream(), Arc::new(AtomicUsize::new(0)));
-    let graph = fixture.graph();
-    fixture.add_host(graph, &[], || {});
-    let held = Arc::clone(&fixture);
-    let object: Retained = Arc::new(Tracked(
-        Arc::clone(&gone),
-        Some(Box::new(move || {
-            assert_eq!(held.query(StreamHandle::PER_THREAD), 0);
-        })),
-    ));
-    unsafe { fixture.driver.graph_retain(fixture.context, graph, object) }.unwrap();
-    let executable = fixture.instantiate(graph);
-    let gate = fixture.gate(stream);
-    fixture.launch_graph(executable, stream).unwrap();
-    fixture.destroy_graph(graph);
-    fixture.destroy_executable(executable);
-    let weak = Arc::downgrade(&fixture);
-    drop(fixture);
-    gate.open();
-    until("the driver is gone", || gone.load(Ordering::SeqCst) == 1 && weak.strong_count() == 0);
 }
 
 #[test]
@@ -327,7 +204,7 @@ fn graphs_cannot_be_used_inside_of_host_work() {
     let (inside, told) = (Arc::clone(&fixture), Arc::clone(&answers));
     fixture.add_host(graph, &[], move || {
         let mut told = told.lock().unwrap();
-        told.push(status(unsafe { inside.driver.graph_create(inside.context) }));
+        told.push(status(unsafe { inside.driver.graph_create(&inside.context.into()) }));
         told.push(inside.query(stream));
     });
     let executable = fixture.instantiate(graph);

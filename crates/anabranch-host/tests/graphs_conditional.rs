@@ -34,7 +34,7 @@ fn increment() -> HostFunction {
 
 impl Fixture {
     fn value(&self, graph: GraphHandle, default: Option<u32>) -> ConditionalHandle {
-        unsafe { self.driver.graph_conditional_create(self.context, graph, default) }.unwrap()
+        unsafe { self.driver.graph_conditional_create(&self.context.into(), graph, default) }.unwrap()
     }
 
     fn conditional(
@@ -71,7 +71,7 @@ fn a_loop_counts_down_at_every_launch() {
         assert_eq!(fixture.read(memory, 2), [0, 10]);
     }
     let NodeParameters::Conditional(node) =
-        unsafe { fixture.driver.graph_node_parameters(fixture.context, added.node) }.unwrap()
+        unsafe { fixture.driver.graph_node_parameters(&fixture.context.into(), added.node) }.unwrap()
     else {
         panic!("a conditional node is one")
     };
@@ -103,7 +103,7 @@ fn a_kernel_decides_which_graph_runs() {
             unsafe {
                 fixture
                     .driver
-                    .executable_set_node_parameters(fixture.context, executable, decided, &parameters)
+                    .executable_set_node_parameters(&fixture.context.into(), executable, decided, &parameters)
                     .unwrap();
             }
             fixture.run_graph(executable, stream);
@@ -143,7 +143,7 @@ fn loops_can_be_nested_and_children_be_in_them() {
         fixture.run_graph(executable, stream);
         assert_eq!(fixture.read(memory, 3), [0, 0, 20]);
     }
-    assert_eq!(status(unsafe { fixture.driver.graph_clone(fixture.context, graph) }), 801);
+    assert_eq!(status(unsafe { fixture.driver.graph_clone(&fixture.context.into(), graph) }), 801);
     fixture.destroy_graph(graph);
     fixture.run_graph(executable, stream);
     assert_eq!(fixture.read(memory, 3), [0, 0, 20]);
@@ -195,7 +195,7 @@ fn conditional_nodes_are_refused_where_hardware_refuses_them() {
     ));
     let added = fixture.conditional(graph, &[], handle, ConditionalKind::If, 1).unwrap();
     assert_eq!(status(fixture.conditional(graph, &[], handle, ConditionalKind::If, 1)), 1);
-    assert_eq!(status(unsafe { fixture.driver.graph_destroy_node(fixture.context, added.node) }), 801);
+    assert_eq!(status(unsafe { fixture.driver.graph_destroy_node(&fixture.context.into(), added.node) }), 801);
     assert_eq!(status(fixture.try_instantiate(added.bodies[0], InstantiateFlags::empty())), 801);
     let child = fixture.graph();
     let host = fixture.add_host(child, &[], || {});

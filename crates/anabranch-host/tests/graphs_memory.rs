@@ -24,11 +24,11 @@ impl Fixture {
     }
 
     fn free_async(&self, address: DevicePointer, stream: StreamHandle) -> i32 {
-        status(unsafe { self.driver.free_async(self.context, address, stream) })
+        status(unsafe { self.driver.free_async(&self.context.into(), address, stream) })
     }
 
     fn free_memory(&self) -> u64 {
-        unsafe { self.driver.memory_info(self.context) }.unwrap().free
+        unsafe { self.driver.memory_info(&self.context.into()) }.unwrap().free
     }
 }
 
@@ -41,7 +41,7 @@ fn memory_left_allocated_is_freed_before_the_next_launch() {
     fixture.add(graph, &[node], fill(address, 7, 250));
     let executable = fixture.instantiate(graph);
     assert_eq!(status(fixture.try_instantiate(graph, InstantiateFlags::empty())), 801);
-    assert_eq!(status(unsafe { fixture.driver.graph_clone(fixture.context, graph) }), 801);
+    assert_eq!(status(unsafe { fixture.driver.graph_clone(&fixture.context.into(), graph) }), 801);
     assert_eq!(fixture.free_async(address, stream), 1);
     for round in 0..3 {
         assert_eq!(status(fixture.launch_graph(executable, stream)), 0, "round {round}");
@@ -67,7 +67,7 @@ fn auto_free_lets_a_graph_be_launched_again() {
     let graph = fixture.graph();
     let (_, address) = fixture.add_allocation(graph, &[], 64);
     let executable = fixture.try_instantiate(graph, InstantiateFlags::AUTO_FREE_ON_LAUNCH).unwrap();
-    let flags = unsafe { fixture.driver.executable_flags(fixture.context, executable) };
+    let flags = unsafe { fixture.driver.executable_flags(&fixture.context.into(), executable) };
     assert_eq!(flags, Ok(InstantiateFlags::AUTO_FREE_ON_LAUNCH));
     (0..3).for_each(|_| fixture.run_graph(executable, stream));
     assert_eq!(fixture.graph_memory(GraphMemoryAttribute::UsedCurrent), 512);
@@ -160,9 +160,9 @@ fn memory_counts_from_its_first_launch_until_it_is_trimmed_or_gone() {
     assert_eq!(counts(), [half; 4]);
     assert_eq!(status(fixture.driver.graph_memory_reset(DeviceOrdinal(0), GraphMemoryAttribute::UsedCurrent)), 1);
     // A graph that allocates keeps its nodes and edges.
-    assert_eq!(status(unsafe { fixture.driver.graph_destroy_node(fixture.context, freed) }), 801);
+    assert_eq!(status(unsafe { fixture.driver.graph_destroy_node(&fixture.context.into(), freed) }), 801);
     let edge = Edge { from: node, to: freed, data: EdgeData::default() };
-    assert_eq!(status(unsafe { fixture.driver.graph_remove_edges(fixture.context, graph, &[edge]) }), 801);
+    assert_eq!(status(unsafe { fixture.driver.graph_remove_edges(&fixture.context.into(), graph, &[edge]) }), 801);
     fixture.destroy_executable(executable);
     fixture.destroy_graph(graph);
     fixture.fill(stream, left, 5, 4);
@@ -171,7 +171,7 @@ fn memory_counts_from_its_first_launch_until_it_is_trimmed_or_gone() {
     assert_eq!(fixture.free_async(left, stream), 0);
     fixture.synchronize(stream).unwrap();
     assert_eq!((fixture.free_memory(), counts()[2]), (all, 0));
-    assert_eq!(status(unsafe { fixture.driver.free(fixture.context, left) }), 1);
+    assert_eq!(status(unsafe { fixture.driver.free(&fixture.context.into(), left) }), 1);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn children_cannot_allocate() {
     fixture.add_allocation(child, &[], 64);
     assert_eq!(status(fixture.try_add(graph, &[], NodeParameters::Child(child))), 801);
     let node = fixture.add(graph, &[], NodeParameters::Child(fixture.graph()));
-    let parameters = unsafe { fixture.driver.graph_node_parameters(fixture.context, node) }.unwrap();
+    let parameters = unsafe { fixture.driver.graph_node_parameters(&fixture.context.into(), node) }.unwrap();
     let NodeParameters::Child(inside) = parameters else { panic!("a child graph is one") };
     assert_eq!(status(fixture.try_add(inside, &[], allocation(64))), 801);
 }
@@ -205,14 +205,15 @@ fn a_context_takes_what_its_graphs_left_with_it() {
     let all = fixture.free_memory();
     let context = fixture.driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).unwrap();
     unsafe {
-        let graph = fixture.driver.graph_create(context).unwrap();
-        let added = fixture.driver.graph_add_node(context, graph, &[], &allocation(4096)).unwrap();
-        let executable = fixture.driver.graph_instantiate(context, graph, InstantiateFlags::empty(), None).unwrap();
-        fixture.driver.executable_launch(context, executable, StreamHandle::LEGACY).unwrap();
+        let graph = fixture.driver.graph_create(&context.into()).unwrap();
+        let added = fixture.driver.graph_add_node(&context.into(), graph, &[], &allocation(4096)).unwrap();
+        let executable =
+            fixture.driver.graph_instantiate(&context.into(), graph, InstantiateFlags::empty(), None).unwrap();
+        fixture.driver.executable_launch(&context.into(), executable, StreamHandle::LEGACY).unwrap();
         assert_eq!(fixture.graph_memory(GraphMemoryAttribute::UsedCurrent), 4096);
-        fixture.driver.context_destroy(context).unwrap();
+        fixture.driver.context_destroy(&context.into()).unwrap();
         let address = added.address.unwrap();
-        assert_eq!(status(fixture.driver.free(fixture.context, address)), 1);
+        assert_eq!(status(fixture.driver.free(&fixture.context.into(), address)), 1);
     }
     assert_eq!(fixture.graph_memory(GraphMemoryAttribute::UsedCurrent), 0);
     assert_eq!((fixture.graph_memory(GraphMemoryAttribute::ReservedCurrent), fixture.free_memory()), (0, all));

@@ -57,7 +57,7 @@ fn blocks_have_their_places_in_all_dimensions() {
         sink.lock().unwrap().push(block.index());
     }));
     let places = Launch { grid: [3, 4, 5], block: [8, 8, 8], ..launch() };
-    unsafe { fixture.driver.launch(fixture.context, stream, kernel, &places) }.unwrap();
+    unsafe { fixture.driver.launch(&fixture.context.into(), stream, kernel, &places) }.unwrap();
     fixture.synchronize(stream).unwrap();
     let mut seen = seen.lock().unwrap().clone();
     seen.sort_unstable_by_key(|&[x, y, z]| [z, y, x]);
@@ -98,11 +98,11 @@ fn shared_memory_is_aligned_and_as_large_as_asked() {
     let kernel = fixture.function(kernel.with_static_shared_bytes(32));
     let run = |bytes| {
         let shared = Launch { dynamic_shared_bytes: bytes, ..launch() };
-        status(unsafe { driver.launch(context, stream, kernel, &shared) })
+        status(unsafe { driver.launch(&context.into(), stream, kernel, &shared) })
     };
     let set = |bytes| {
         let attribute = FunctionAttribute::MaxDynamicSharedBytes(bytes);
-        status(unsafe { driver.function_set_attribute(context, kernel, attribute) })
+        status(unsafe { driver.function_set_attribute(&context.into(), kernel, attribute) })
     };
     assert_eq!((run(0), run(100), run(48 << 10)), (0, 0, 1));
     assert_eq!((set(232_448), set(232_448 - 32)), (1, 0));
@@ -116,7 +116,7 @@ fn launches_are_checked() {
     let fixture = Fixture::new();
     let (driver, context, stream) = (&fixture.driver, fixture.context, fixture.stream());
     let kernel = fixture.function(HostFunction::new("nothing", &[], |_, _| ()));
-    let one = |launch: Launch<'_>| status(unsafe { driver.launch(context, stream, kernel, &launch) });
+    let one = |launch: Launch<'_>| status(unsafe { driver.launch(&context.into(), stream, kernel, &launch) });
     assert_eq!(one(launch()), 0);
     assert_eq!(one(Launch { grid: [0, 1, 1], ..launch() }), 1);
     assert_eq!(one(Launch { grid: [1, 65_536, 1], ..launch() }), 1);
@@ -129,13 +129,13 @@ fn launches_are_checked() {
     assert_eq!(one(Launch { grid: [64, 1, 1], cluster: Some([16, 1, 1]), ..launch() }), 912);
     assert_eq!(one(Launch { grid: [9, 1, 1], cluster: Some([2, 1, 1]), ..launch() }), 912);
     let cooperative = |blocks| Launch { grid: [blocks, 1, 1], block: [1024, 1, 1], cooperative: true, ..launch() };
-    let fitting = unsafe { driver.function_max_active_blocks(context, kernel, 1024, 0) }.unwrap() * 2;
+    let fitting = unsafe { driver.function_max_active_blocks(&context.into(), kernel, 1024, 0) }.unwrap() * 2;
     assert_eq!((one(cooperative(fitting)), one(cooperative(fitting + 1))), (0, 720));
     let null = FunctionHandle::from_raw(0);
-    assert_eq!(status(unsafe { driver.launch(context, stream, null, &launch()) }), 400);
+    assert_eq!(status(unsafe { driver.launch(&context.into(), stream, null, &launch()) }), 400);
     let other = driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).unwrap();
-    let foreign = unsafe { driver.stream_create(other, StreamFlags::empty(), 0) }.unwrap();
-    assert_eq!(status(unsafe { driver.launch(context, foreign, kernel, &launch()) }), 400);
+    let foreign = unsafe { driver.stream_create(&other.into(), StreamFlags::empty(), 0) }.unwrap();
+    assert_eq!(status(unsafe { driver.launch(&context.into(), foreign, kernel, &launch()) }), 400);
     fixture.synchronize(stream).unwrap();
 }
 
@@ -150,29 +150,29 @@ fn modules_have_functions_and_globals() {
         }))
         .with_global("table", 8);
     unsafe {
-        let module = driver.module_load(context, ModuleImage::Host(&module)).unwrap();
-        assert_eq!(driver.module_function_names(context, module).unwrap(), ["add"]);
-        assert_eq!(status(driver.module_function(context, module, "none")), 500);
-        assert_eq!(status(driver.module_global(context, module, "none")), 500);
-        let function = driver.module_function(context, module, "add").unwrap();
-        let info = driver.function_info(context, function).unwrap();
+        let module = driver.module_load(&context.into(), ModuleImage::Host(&module)).unwrap();
+        assert_eq!(driver.module_function_names(&context.into(), module).unwrap(), ["add"]);
+        assert_eq!(status(driver.module_function(&context.into(), module, "none")), 500);
+        assert_eq!(status(driver.module_global(&context.into(), module, "none")), 500);
+        let function = driver.module_function(&context.into(), module, "add").unwrap();
+        let info = driver.function_info(&context.into(), function).unwrap();
         let parameters = [ParameterInfo { offset: 0, size: 8 }, ParameterInfo { offset: 8, size: 4 }];
         assert_eq!(info.parameters.as_deref(), Some(parameters.as_slice()));
 
-        let (table, bytes) = driver.module_global(context, module, "table").unwrap();
+        let (table, bytes) = driver.module_global(&context.into(), module, "table").unwrap();
         assert_eq!(bytes, 8);
         assert_eq!(fixture.read(table, 2), [0, 0]);
-        assert_eq!(status(driver.free(context, table)), 1);
+        assert_eq!(status(driver.free(&context.into(), table)), 1);
         fixture.fill(stream, table, 20, 2);
         let (sum, addend) = (fixture.allocate(4), 2u32);
         let ranges = [DeclaredRange { argument: 0, address: sum.0, bytes: 4, access: Access::Write }];
         let arguments = [(&raw const sum).cast(), (&raw const addend).cast()];
         let add = Launch { arguments: &arguments, ranges: &ranges, ..launch() };
-        driver.launch(context, stream, function, &add).unwrap();
+        driver.launch(&context.into(), stream, function, &add).unwrap();
         fixture.synchronize(stream).unwrap();
         assert_eq!(fixture.read(sum, 1), [42]);
-        driver.module_unload(context, module).unwrap();
-        let used = SMALL_MEMORY - driver.memory_info(context).unwrap().free;
+        driver.module_unload(&context.into(), module).unwrap();
+        let used = SMALL_MEMORY - driver.memory_info(&context.into()).unwrap().free;
         assert_eq!(used, 4);
     }
 }
@@ -183,7 +183,7 @@ const SMALL_MEMORY: u64 = support::SMALL.memory_bytes_per_device;
 fn images_for_other_devices_are_refused_with_a_hint() {
     let fixture = Fixture::new();
     for image in [ModuleImage::Ptx(".version 8.0"), ModuleImage::Binary(b"\x7fELF")] {
-        let failure = unsafe { fixture.driver.module_load(fixture.context, image) }.unwrap_err();
+        let failure = unsafe { fixture.driver.module_load(&fixture.context.into(), image) }.unwrap_err();
         assert_eq!(failure.status, Status::NOT_SUPPORTED);
         assert!(failure.to_string().contains("HostModule"));
     }
@@ -197,12 +197,12 @@ fn closures_go_with_their_module() {
     let module = HostModule::new().with_function(HostFunction::new("holds", &[], move |_, _| {
         let _ = &kept;
     }));
-    let handle = unsafe { fixture.driver.module_load(fixture.context, ModuleImage::Host(&module)) }.unwrap();
+    let handle = unsafe { fixture.driver.module_load(&fixture.context.into(), ModuleImage::Host(&module)) }.unwrap();
     drop(module);
-    let function = unsafe { fixture.driver.module_function(fixture.context, handle, "holds") }.unwrap();
+    let function = unsafe { fixture.driver.module_function(&fixture.context.into(), handle, "holds") }.unwrap();
     fixture.launch(fixture.stream(), function, 512, 256, &[]).unwrap();
     fixture.synchronize_all().unwrap();
-    unsafe { fixture.driver.module_unload(fixture.context, handle) }.unwrap();
+    unsafe { fixture.driver.module_unload(&fixture.context.into(), handle) }.unwrap();
     assert_eq!(Arc::strong_count(&held), 1);
 }
 

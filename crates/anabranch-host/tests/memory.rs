@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use support::{Fixture, status};
 
 fn copy(fixture: &Fixture, kind: CopyKind, to: u64, from: u64, bytes: usize, stream: StreamHandle) -> i32 {
-    status(unsafe { fixture.driver.copy_async(fixture.context, kind, to, from, bytes, stream) })
+    status(unsafe { fixture.driver.copy_async(&fixture.context.into(), kind, to, from, bytes, stream) })
 }
 
 #[test]
@@ -22,23 +22,23 @@ fn allocation() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
     unsafe {
-        assert_eq!(status(driver.allocate(context, 0)), 1);
-        assert_eq!(status(driver.allocate(context, usize::MAX)), 2);
-        assert_eq!(status(driver.allocate(context, 2 << 30)), 2);
-        assert_eq!(status(driver.allocate_managed(context, 0)), 1);
-        assert!(driver.allocate_pinned(context, 0, PinnedFlags::empty()).unwrap().is_null());
-        assert_eq!(status(driver.allocate_pinned(context, 8, PinnedFlags::from_bits_retain(0x100))), 1);
-        assert_eq!(status(driver.free(context, DevicePointer::NULL)), 0);
-        assert_eq!(status(driver.free(context, DevicePointer(0x1234))), 1);
-        let memory = driver.allocate(context, 1000).unwrap();
+        assert_eq!(status(driver.allocate(&context.into(), 0)), 1);
+        assert_eq!(status(driver.allocate(&context.into(), usize::MAX)), 2);
+        assert_eq!(status(driver.allocate(&context.into(), 2 << 30)), 2);
+        assert_eq!(status(driver.allocate_managed(&context.into(), 0)), 1);
+        assert!(driver.allocate_pinned(&context.into(), 0, PinnedFlags::empty()).unwrap().is_null());
+        assert_eq!(status(driver.allocate_pinned(&context.into(), 8, PinnedFlags::from_bits_retain(0x100))), 1);
+        assert_eq!(status(driver.free(&context.into(), DevicePointer::NULL)), 0);
+        assert_eq!(status(driver.free(&context.into(), DevicePointer(0x1234))), 1);
+        let memory = driver.allocate(&context.into(), 1000).unwrap();
         assert_eq!(memory.0 % 256, 0);
-        assert_eq!(status(driver.free(context, memory.byte_add(1))), 1);
-        assert_eq!(status(driver.free_pinned(context, memory.0 as *mut u8)), 1);
-        assert_eq!(driver.memory_info(context).unwrap(), MemoryInfo { free: (1 << 30) - 1000, total: 1 << 30 });
+        assert_eq!(status(driver.free(&context.into(), memory.byte_add(1))), 1);
+        assert_eq!(status(driver.free_pinned(&context.into(), memory.0 as *mut u8)), 1);
+        assert_eq!(driver.memory_info(&context.into()).unwrap(), MemoryInfo { free: (1 << 30) - 1000, total: 1 << 30 });
         assert!(fixture.read(memory, 250).iter().all(|&value| value == 0));
-        assert_eq!(status(driver.free(context, memory)), 0);
-        assert_eq!(status(driver.free(context, memory)), 1);
-        assert_eq!(driver.memory_info(context).unwrap().free, 1 << 30);
+        assert_eq!(status(driver.free(&context.into(), memory)), 0);
+        assert_eq!(status(driver.free(&context.into(), memory)), 1);
+        assert_eq!(driver.memory_info(&context.into()).unwrap().free, 1 << 30);
     }
 }
 
@@ -47,8 +47,8 @@ fn copies_go_where_they_should() {
     let fixture = Fixture::new();
     let stream = fixture.stream();
     let (a, b) = (fixture.allocate(64), fixture.allocate(64));
-    let managed = unsafe { fixture.driver.allocate_managed(fixture.context, 64) }.unwrap();
-    let pinned = unsafe { fixture.driver.allocate_pinned(fixture.context, 64, PinnedFlags::PORTABLE) }.unwrap();
+    let managed = unsafe { fixture.driver.allocate_managed(&fixture.context.into(), 64) }.unwrap();
+    let pinned = unsafe { fixture.driver.allocate_pinned(&fixture.context.into(), 64, PinnedFlags::PORTABLE) }.unwrap();
     let values: Vec<u32> = (0..16).collect();
     let mut back = vec![0u32; 16];
     let (values_at, back_at) = (values.as_ptr() as u64, back.as_mut_ptr() as u64);
@@ -59,7 +59,7 @@ fn copies_go_where_they_should() {
     assert_eq!(copy(&fixture, CopyKind::DeviceToHost, back_at, managed.0, 64, stream), 0);
     fixture.synchronize(stream).unwrap();
     assert_eq!(back, values);
-    unsafe { fixture.driver.free_pinned(fixture.context, pinned) }.unwrap();
+    unsafe { fixture.driver.free_pinned(&fixture.context.into(), pinned) }.unwrap();
     fixture.free(managed);
 }
 
@@ -135,7 +135,7 @@ fn what_waits_for_pending_work_and_what_does_not() {
     let (driver, context, stream) = (&fixture.driver, fixture.context, fixture.stream());
     const LARGE: usize = 1 << 20;
     let (a, b) = (fixture.allocate(LARGE), fixture.allocate(LARGE));
-    let pinned = unsafe { driver.allocate_pinned(context, LARGE, PinnedFlags::empty()) }.unwrap() as u64;
+    let pinned = unsafe { driver.allocate_pinned(&context.into(), LARGE, PinnedFlags::empty()) }.unwrap() as u64;
     let pageable = vec![0u8; LARGE];
     let host = pageable.as_ptr() as u64;
     let (one, two) = (vec![0u8; 64], vec![0u8; 64]);
@@ -153,7 +153,7 @@ fn what_waits_for_pending_work_and_what_does_not() {
 
     let blocking = fixture.blocking();
     let sync_copy = |waits, kind, to, from, bytes| {
-        check(&fixture, blocking, waits, || status(unsafe { driver.copy(context, kind, to, from, bytes) }));
+        check(&fixture, blocking, waits, || status(unsafe { driver.copy(&context.into(), kind, to, from, bytes) }));
     };
     sync_copy(true, CopyKind::DeviceToHost, host, a.0, 64);
     sync_copy(true, CopyKind::DeviceToHost, pinned, a.0, 64);
@@ -161,18 +161,20 @@ fn what_waits_for_pending_work_and_what_does_not() {
     sync_copy(false, CopyKind::HostToDevice, a.0, host, 64);
     sync_copy(false, CopyKind::DeviceToDevice, b.0, a.0, 64);
 
-    let allocate_pinned = || unsafe { driver.allocate_pinned(context, 64, PinnedFlags::empty()) };
+    let allocate_pinned = || unsafe { driver.allocate_pinned(&context.into(), 64, PinnedFlags::empty()) };
     let (first, second) = (fixture.allocate(64), allocate_pinned().unwrap() as usize);
     let module = HostModule::new();
     unsafe {
-        check(&fixture, stream, true, || status(driver.free(context, first)));
-        check(&fixture, stream, true, || status(driver.free_pinned(context, second as *mut u8)));
-        check(&fixture, stream, true, || status(driver.module_load(context, ModuleImage::Host(&module))));
-        check(&fixture, stream, false, || status(driver.allocate(context, 64)));
+        check(&fixture, stream, true, || status(driver.free(&context.into(), first)));
+        check(&fixture, stream, true, || status(driver.free_pinned(&context.into(), second as *mut u8)));
+        check(&fixture, stream, true, || status(driver.module_load(&context.into(), ModuleImage::Host(&module))));
+        check(&fixture, stream, false, || status(driver.allocate(&context.into(), 64)));
         check(&fixture, stream, false, || status(allocate_pinned().map(|_| ())));
-        check(&fixture, stream, false, || status(driver.event_create(context, EventFlags::empty())));
-        check(&fixture, stream, false, || status(driver.stream_create(context, StreamFlags::empty(), 0)));
-        check(&fixture, stream, false, || status(driver.fill_async(context, a, FillPattern::U8(1), 64, stream)));
+        check(&fixture, stream, false, || status(driver.event_create(&context.into(), EventFlags::empty())));
+        check(&fixture, stream, false, || status(driver.stream_create(&context.into(), StreamFlags::empty(), 0)));
+        check(&fixture, stream, false, || {
+            status(driver.fill_async(&context.into(), a, FillPattern::U8(1), 64, stream))
+        });
     }
 }
 
@@ -182,7 +184,7 @@ fn fills() {
     let (stream, memory) = (fixture.stream(), fixture.allocate(32));
     let fill = |offset, pattern, count| {
         let address = memory.byte_add(offset);
-        status(unsafe { fixture.driver.fill_async(fixture.context, address, pattern, count, stream) })
+        status(unsafe { fixture.driver.fill_async(&fixture.context.into(), address, pattern, count, stream) })
     };
     assert_eq!(fill(0, FillPattern::U64(0x0102_0304_0506_0708), 4), 0);
     assert_eq!(fill(8, FillPattern::U32(0xdead_beef), 2), 0);
@@ -206,7 +208,7 @@ fn regions() {
     let source: Vec<u8> = (0..64).collect();
     let place = |address, host, origin| CopyPlace { address, host, pitch: 4, height: 4, origin };
     let copy = |source: CopyPlace, destination: CopyPlace, extent| {
-        status(unsafe { driver.copy_3d_async(context, &Copy3d { source, destination, extent }, stream) })
+        status(unsafe { driver.copy_3d_async(&context.into(), &Copy3d { source, destination, extent }, stream) })
     };
     let from = place(source.as_ptr() as u64, true, [1, 1, 1]);
     let to = place(memory.0, false, [2, 2, 2]);
@@ -230,9 +232,10 @@ fn regions() {
 fn managed_memory_is_prefetched() {
     let fixture = Fixture::new();
     let (driver, context, stream) = (&fixture.driver, fixture.context, fixture.stream());
-    let (managed, plain) = (unsafe { driver.allocate_managed(context, 64) }.unwrap(), fixture.allocate(64));
-    let prefetch =
-        |address, bytes, device| status(unsafe { driver.prefetch_async(context, address, bytes, device, stream) });
+    let (managed, plain) = (unsafe { driver.allocate_managed(&context.into(), 64) }.unwrap(), fixture.allocate(64));
+    let prefetch = |address, bytes, device| {
+        status(unsafe { driver.prefetch_async(&context.into(), address, bytes, device, stream) })
+    };
     assert_eq!(prefetch(managed, 64, Some(DeviceOrdinal(0))), 0);
     assert_eq!(prefetch(managed, 64, None), 0);
     assert_eq!(prefetch(managed, 65, None), 1);
@@ -245,13 +248,14 @@ fn peers() {
     let fixture = Fixture::new();
     let driver = &fixture.driver;
     let peer = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
-    let (here, there) = (fixture.allocate(64), unsafe { driver.allocate(peer, 64) }.unwrap());
+    let (here, there) = (fixture.allocate(64), unsafe { driver.allocate(&peer.into(), 64) }.unwrap());
     let stream = fixture.stream();
     fixture.fill(stream, here, 3, 16);
-    let copy =
-        |bytes| unsafe { driver.copy_peer_async(fixture.context, there, peer, here, fixture.context, bytes, stream) };
+    let copy = |bytes| unsafe {
+        driver.copy_peer_async(&fixture.context.into(), there, peer, here, fixture.context, bytes, stream)
+    };
     assert_eq!((status(copy(64)), status(copy(65))), (0, 1));
     fixture.synchronize(stream).unwrap();
     assert_eq!(fixture.read(there, 16), [3; 16]);
-    unsafe { driver.context_destroy(peer) }.unwrap();
+    unsafe { driver.context_destroy(&peer.into()) }.unwrap();
 }

@@ -44,15 +44,15 @@ impl Fixture {
     }
 
     fn allocate_async(&self, bytes: usize, stream: StreamHandle) -> DevicePointer {
-        unsafe { self.driver.allocate_async(self.context, bytes, None, stream) }.unwrap()
+        unsafe { self.driver.allocate_async(&self.context.into(), bytes, None, stream) }.unwrap()
     }
 
     fn free_async(&self, address: DevicePointer, stream: StreamHandle) {
-        unsafe { self.driver.free_async(self.context, address, stream) }.unwrap();
+        unsafe { self.driver.free_async(&self.context.into(), address, stream) }.unwrap();
     }
 
     fn copy(&self, kind: CopyKind, to: DevicePointer, from: DevicePointer, bytes: usize, stream: StreamHandle) -> i32 {
-        status(unsafe { self.driver.copy_async(self.context, kind, to.0, from.0, bytes, stream) })
+        status(unsafe { self.driver.copy_async(&self.context.into(), kind, to.0, from.0, bytes, stream) })
     }
 
     /// Reads in the order of a stream.
@@ -66,7 +66,7 @@ impl Fixture {
 
     /// The stream's number. A lost context does not tell it.
     fn id(&self, stream: StreamHandle) -> u64 {
-        unsafe { self.driver.stream_id(self.context, stream) }.unwrap()
+        unsafe { self.driver.stream_id(&self.context.into(), stream) }.unwrap()
     }
 }
 
@@ -98,7 +98,7 @@ fn a_copy_behind_the_free_of_another_stream_is_found_and_does_not_run() {
     let memory = fixture.allocate_async(1000, owner);
     fixture.fill(owner, memory, 5, 250);
     let mut target = vec![7u32; 4];
-    let pinned = unsafe { fixture.driver.allocate_pinned(fixture.context, 16, PinnedFlags::empty()) }.unwrap();
+    let pinned = unsafe { fixture.driver.allocate_pinned(&fixture.context.into(), 16, PinnedFlags::empty()) }.unwrap();
     unsafe { pinned.cast::<u32>().copy_from(target.as_ptr(), 4) };
     fixture.synchronize(owner).unwrap();
 
@@ -196,17 +196,18 @@ fn kernels_and_values_and_volumes_are_looked_at() {
         },
         |fixture, stream, memory, _| {
             let (value, flags) = (Value::U32(1), WriteValueFlags::empty());
-            unsafe { fixture.driver.stream_write_value(fixture.context, stream, memory, value, flags) }.unwrap();
+            unsafe { fixture.driver.stream_write_value(&fixture.context.into(), stream, memory, value, flags) }
+                .unwrap();
         },
         |fixture, stream, memory, _| {
             let (value, flags) = (Value::U32(1), WaitValueFlags::EQUAL);
-            unsafe { fixture.driver.stream_wait_value(fixture.context, stream, memory, value, flags) }.unwrap();
+            unsafe { fixture.driver.stream_wait_value(&fixture.context.into(), stream, memory, value, flags) }.unwrap();
         },
         |fixture, stream, memory, _| {
             let place = |address: u64| CopyPlace { address, host: false, pitch: 8, height: 8, origin: [0; 3] };
             let other = fixture.allocate(64);
             let copy = Copy3d { source: place(other.0), destination: place(memory.0), extent: [4, 4, 1] };
-            unsafe { fixture.driver.copy_3d_async(fixture.context, &copy, stream) }.unwrap();
+            unsafe { fixture.driver.copy_3d_async(&fixture.context.into(), &copy, stream) }.unwrap();
         },
         |fixture, stream, memory, _| {
             let graph = fixture.graph();
@@ -240,8 +241,10 @@ fn a_value_whose_memory_is_freed_while_it_is_waited_for_is_found() {
     let memory = fixture.allocate(64);
     fixture.fill(stream, memory, 0, 16);
     fixture.synchronize(stream).unwrap();
-    unsafe { fixture.driver.stream_wait_value(fixture.context, stream, memory, Value::U32(1), WaitValueFlags::EQUAL) }
-        .unwrap();
+    unsafe {
+        fixture.driver.stream_wait_value(&fixture.context.into(), stream, memory, Value::U32(1), WaitValueFlags::EQUAL)
+    }
+    .unwrap();
     fixture.free_async(memory, other);
     assert_eq!(status(fixture.synchronize(stream)), 700);
     fixture.assert_found(MemoryFindingKind::UseAfterFree, memory.0, 4, &["a wait for a value"]);
@@ -279,7 +282,7 @@ fn a_write_through_a_stale_pointer_is_found() {
     unsafe { stale.add(40).write(1) };
     let words = ["40 bytes into the 100 bytes of device memory", "a call that waits", "changed after the free"];
     fixture.assert_found(MemoryFindingKind::WriteAfterFree, memory.0 + 40, 1, &words);
-    // It is told of once.
+    // It is reported once.
     fixture.finding();
 }
 
@@ -320,7 +323,7 @@ fn new_memory_has_a_pattern_and_its_address_comes_again_late() {
         fixture.free_async(memory, stream);
         assert_ne!(fixture.allocate_async(16, stream), memory);
     }
-    let pinned = unsafe { fixture.driver.allocate_pinned(fixture.context, 4, PinnedFlags::empty()) }.unwrap();
+    let pinned = unsafe { fixture.driver.allocate_pinned(&fixture.context.into(), 4, PinnedFlags::empty()) }.unwrap();
     assert_eq!(unsafe { pinned.cast::<u32>().read() }, FRESH);
     assert_eq!(fixture.report().findings, []);
 }
@@ -359,7 +362,7 @@ fn what_is_allocated_can_be_asked_for() {
     let plain = fixture.allocate(10);
     let gate = fixture.gate(stream);
     let pooled = fixture.allocate_async(20, stream);
-    let pinned = unsafe { fixture.driver.allocate_pinned(fixture.context, 30, PinnedFlags::empty()) }.unwrap();
+    let pinned = unsafe { fixture.driver.allocate_pinned(&fixture.context.into(), 30, PinnedFlags::empty()) }.unwrap();
     let kinds = || {
         let mut kinds: Vec<_> =
             fixture.report().allocations.iter().map(|live| (live.bytes, live.kind, live.address)).collect();
@@ -376,7 +379,7 @@ fn what_is_allocated_can_be_asked_for() {
     assert_eq!(kinds(), [(30, AllocationKind::Pinned, pinned as u64)]);
     let other = fixture.driver.memory_report(DeviceOrdinal(1)).unwrap();
     assert_eq!(other, MemoryReport::default());
-    // What a context has goes with it.
+    // A context's memory is freed with it.
     unsafe { fixture.driver.primary_context_release(DeviceOrdinal(0)) }.unwrap();
     assert_eq!(fixture.report(), MemoryReport::default());
 }
@@ -395,7 +398,7 @@ fn numbers_of_pools_are_what_they_are_without() {
     }
     fixture.synchronize(stream).unwrap();
     assert_eq!(reserved(), 0);
-    assert_eq!(unsafe { fixture.driver.memory_info(fixture.context) }.unwrap().free, 1 << 30);
+    assert_eq!(unsafe { fixture.driver.memory_info(&fixture.context.into()) }.unwrap().free, 1 << 30);
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn the_per_thread_stream_is_a_blocking_one() {
 #[test]
 fn per_thread_streams_are_one_for_each_thread() {
     let fixture = Fixture::new();
-    let id = || unsafe { fixture.driver.stream_id(fixture.context, PER_THREAD) }.unwrap();
+    let id = || unsafe { fixture.driver.stream_id(&fixture.context.into(), PER_THREAD) }.unwrap();
     let own = id();
     assert_eq!(own, id());
     let other = std::thread::scope(|scope| scope.spawn(id).join().unwrap());
@@ -195,7 +195,7 @@ fn a_blocking_stream_made_later_waits_for_the_legacy_stream_too() {
 }
 
 #[test]
-fn threads_on_legacy_and_blocking_streams_never_wait_in_a_circle() {
+fn threads_on_legacy_and_blocking_streams_never_wait_in_a_cycle() {
     let fixture = Fixture::new();
     let streams: Vec<_> = (0..3).map(|_| fixture.blocking()).collect();
     let count = Arc::new(AtomicUsize::new(0));
@@ -227,7 +227,7 @@ fn a_destroyed_stream_finishes_its_work() {
     let gate = fixture.gate(stream);
     let (sender, receiver) = std::sync::mpsc::channel();
     fixture.host(stream, move || sender.send(1).unwrap());
-    assert_eq!(status(unsafe { fixture.driver.stream_destroy(fixture.context, stream) }), 0);
+    assert_eq!(status(unsafe { fixture.driver.stream_destroy(&fixture.context.into(), stream) }), 0);
     gate.open();
     fixture.synchronize_all().unwrap();
     assert_eq!(receiver.try_recv(), Ok(1));
@@ -271,12 +271,13 @@ fn the_more_urgent_of_ready_streams_runs_first() {
         functions.push(HostFunction::new(priority.to_string(), &[], move |_, _| order.lock().unwrap().push(priority)));
     }
     let module = fixture.load(functions);
-    let function = |name: &str| unsafe { fixture.driver.module_function(fixture.context, module, name) }.unwrap();
+    let function =
+        |name: &str| unsafe { fixture.driver.module_function(&fixture.context.into(), module, name) }.unwrap();
     fixture.launch(fixture.stream(), function("held"), 1, 1, &[]).unwrap();
     has_started.recv().unwrap();
     let streams = priorities.map(|priority| {
         let flags = StreamFlags::NON_BLOCKING;
-        let stream = unsafe { fixture.driver.stream_create(fixture.context, flags, priority) }.unwrap();
+        let stream = unsafe { fixture.driver.stream_create(&fixture.context.into(), flags, priority) }.unwrap();
         fixture.launch(stream, function(&priority.to_string()), 1, 1, &[]).unwrap();
         stream
     });

@@ -11,11 +11,11 @@ mod support;
 use anabranch_hal::*;
 use support::{Fixture, status};
 fn allocate(fixture: &Fixture, bytes: usize, pool: Option<MemoryPoolHandle>, stream: StreamHandle) -> u64 {
-    unsafe { fixture.driver.allocate_async(fixture.context, bytes, pool, stream) }.unwrap().0
+    unsafe { fixture.driver.allocate_async(&fixture.context.into(), bytes, pool, stream) }.unwrap().0
 }
 
 fn free(fixture: &Fixture, address: u64, stream: StreamHandle) -> i32 {
-    status(unsafe { fixture.driver.free_async(fixture.context, DevicePointer(address), stream) })
+    status(unsafe { fixture.driver.free_async(&fixture.context.into(), DevicePointer(address), stream) })
 }
 
 fn attribute(fixture: &Fixture, pool: MemoryPoolHandle, attribute: MemoryPoolAttribute) -> u64 {
@@ -42,12 +42,13 @@ fn blocks_are_used_again_in_stream_order() {
 fn arguments() {
     let fixture = Fixture::new();
     let stream = fixture.stream();
-    let allocate = |bytes| status(unsafe { fixture.driver.allocate_async(fixture.context, bytes, None, stream) });
+    let allocate =
+        |bytes| status(unsafe { fixture.driver.allocate_async(&fixture.context.into(), bytes, None, stream) });
     assert_eq!((allocate(0), allocate(usize::MAX), allocate(2 << 30)), (0, 2, 2));
     let plain = fixture.allocate(64);
     assert_eq!(free(&fixture, 0, stream), 0);
     assert_eq!(free(&fixture, plain.0, stream), 0);
-    let managed = unsafe { fixture.driver.allocate_managed(fixture.context, 64) }.unwrap();
+    let managed = unsafe { fixture.driver.allocate_managed(&fixture.context.into(), 64) }.unwrap();
     assert_eq!(free(&fixture, managed.0, stream), 801);
     assert_eq!(free(&fixture, 0x1234, stream), 1);
 }
@@ -66,7 +67,7 @@ fn memory_above_the_threshold_is_released_by_synchronising() {
     assert_eq!(numbers(), [4096, 4096, 0, 4096]);
     fixture.synchronize(stream).unwrap();
     assert_eq!(numbers(), [0, 4096, 0, 4096]);
-    assert_eq!(unsafe { driver.memory_info(fixture.context) }.unwrap().free, 1 << 30);
+    assert_eq!(unsafe { driver.memory_info(&fixture.context.into()) }.unwrap().free, 1 << 30);
 
     let set = |which, value| status(unsafe { driver.memory_pool_set_attribute(pool, which, value) });
     assert_eq!((set(UsedCurrent, 0), set(ReservedCurrent, 0), set(UsedHigh, 5)), (1, 1, 1));
@@ -89,9 +90,9 @@ fn a_destroyed_pool_releases_memory_where_it_was_freed() {
     let (driver, stream) = (&fixture.driver, fixture.stream());
     let options = MemoryPoolOptions { max_bytes: 1 };
     let pool = driver.memory_pool_create(DeviceOrdinal(0), &options).unwrap();
-    let free_bytes = || unsafe { driver.memory_info(fixture.context) }.unwrap().free;
+    let free_bytes = || unsafe { driver.memory_info(&fixture.context.into()) }.unwrap().free;
     let [one, two] = [16 << 20; 2].map(|bytes| allocate(&fixture, bytes, Some(pool), stream));
-    let more = unsafe { driver.allocate_async(fixture.context, 1, Some(pool), stream) };
+    let more = unsafe { driver.allocate_async(&fixture.context.into(), 1, Some(pool), stream) };
     assert_eq!(status(more), 2);
     unsafe { driver.memory_pool_set_access(pool, DeviceOrdinal(1), true) }.unwrap();
     assert_eq!(status(unsafe { driver.memory_pool_set_access(pool, DeviceOrdinal(0), false) }), 1);

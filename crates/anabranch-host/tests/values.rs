@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use support::{Fixture, status, until};
 
 fn wait(fixture: &Fixture, stream: StreamHandle, address: DevicePointer, value: Value, flags: WaitValueFlags) -> i32 {
-    status(unsafe { fixture.driver.stream_wait_value(fixture.context, stream, address, value, flags) })
+    status(unsafe { fixture.driver.stream_wait_value(&fixture.context.into(), stream, address, value, flags) })
 }
 
 fn write(fixture: &Fixture, stream: StreamHandle, address: DevicePointer, value: Value) {
     let flags = WriteValueFlags::empty();
-    unsafe { fixture.driver.stream_write_value(fixture.context, stream, address, value, flags) }.unwrap();
+    unsafe { fixture.driver.stream_write_value(&fixture.context.into(), stream, address, value, flags) }.unwrap();
 }
 
 fn host_store(address: DevicePointer, value: u32) {

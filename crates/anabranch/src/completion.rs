@@ -1,44 +1,16 @@
 //! Completion as futures.
-//!
-//! A future that waits for a stream's work has something put behind that work which tells that it is complete: on GPUs a
-//! number that the device writes to pinned memory, else an event, one of a pool. The first poll looks, and looks on for a moment where that is likely to pay. Only then does the future hand its interest
-//! and its waker to the reactor, a thread of the context's own, which asks in turn, and wakes the task. So no driver's
-//! callback takes part: nothing of the library, of the executor or of the task is called or dropped in one.
 
-mod context_part;
-mod diagnostics;
 mod enqueued;
-mod events;
-mod flags;
-mod future;
-mod interest;
-mod lanes;
-#[cfg(all(test, loom))]
-mod loom_tests;
-mod outstanding;
-mod pace;
 mod pipeline;
-mod point;
-mod reactor;
-mod record;
-mod registry;
-mod spin;
 
-pub use diagnostics::CompletionDiagnostics;
 pub use enqueued::Enqueued;
-pub use future::Completion;
 pub use pipeline::Pipeline;
-
-pub(crate) use context_part::ContextCompletion;
-pub(crate) use outstanding::Outstanding;
-pub(crate) use point::StreamCompletion;
-pub(crate) use record::RecordSlot;
 
 use crate::error::Result;
 use crate::graph::ExecutableGraph;
 use crate::kernel::{KernelArguments, KernelCall, LaunchConfig};
 use crate::stream::Stream;
-use point::{Awaited, Mark};
+use anabranch_core::completion::Completion;
 
 const OPERATION: &str = "awaiting completion";
 
@@ -60,9 +32,10 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// The future's: a lost context; 900 at once while the stream captures, which does the capture no harm.
+    /// The future's: a lost context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` at once while the stream captures, which does not
+    /// invalidate the capture.
     pub fn completion_future(&self) -> Completion {
-        Completion::new(self.mark().map(Awaited::Mark), None)
+        Completion::of_stream(self.core(), false)
     }
 
     /// As [`completion_future`](Self::completion_future), and reports a panic of a host function or kernel of the stream too,
@@ -72,7 +45,7 @@ impl Stream {
     /// # Errors
     /// The future's: as [`completion_future`](Self::completion_future), and a panic.
     pub fn checked_completion_future(&self) -> Completion {
-        Completion::new(self.mark().map(Awaited::Mark), Some(self.core().clone()))
+        Completion::of_stream(self.core(), true)
     }
 
     /// [`synchronize`](Self::synchronize) for tasks: a
@@ -115,12 +88,13 @@ impl Stream {
     where
         F: FnOnce(&Stream) -> Result<T>,
     {
-        let queued = self.refuse_while_capturing(OPERATION).and_then(|()| body(self));
-        match queued.and_then(|value| Ok((self.mark()?, value))) {
-            Ok((mark, value)) => {
-                Enqueued::new(Completion::new(Ok(Awaited::Mark(mark)), Some(self.core().clone())), Some(value))
+        match self.core().refuse_while_capturing(OPERATION).and_then(|()| body(self)) {
+            Ok(value) => {
+                let completion = Completion::of_stream(self.core(), true);
+                let value = (!completion.is_over()).then_some(value);
+                Enqueued::new(completion, value)
             }
-            Err(error) => Enqueued::new(Completion::new(Err(error), None), None),
+            Err(error) => Enqueued::new(Completion::failed(error), None),
         }
     }
 
@@ -148,10 +122,6 @@ impl Stream {
         F: FnMut(&Stream, I::Item) -> Result<T>,
     {
         Pipeline::new(self, depth, inputs, enqueue)
-    }
-
-    fn mark(&self) -> Result<Mark> {
-        Mark::put(self, OPERATION)
     }
 }
 
@@ -186,7 +156,8 @@ impl<A: KernelArguments> KernelCall<'_, A> {
 
 /// A future of what `launch` queues, which is not called while the stream captures.
 fn launched(stream: &Stream, launch: impl FnOnce() -> Result<()>) -> Completion {
-    let launched = stream.refuse_while_capturing(OPERATION).and_then(|()| launch());
-    let marked = launched.and_then(|()| Mark::put(stream, OPERATION)).map(Awaited::Mark);
-    Completion::new(marked, Some(stream.core().clone()))
+    match stream.core().refuse_while_capturing(OPERATION).and_then(|()| launch()) {
+        Ok(()) => Completion::of_stream(stream.core(), true),
+        Err(error) => Completion::failed(error),
+    }
 }

@@ -1,12 +1,8 @@
 //! Graphs: work described once, and launched many times.
 
 mod conditional;
-mod conditional_setter;
 mod describe;
 mod executable;
-mod node;
-mod object;
-mod parts;
 mod picture;
 mod query;
 mod work;
@@ -14,23 +10,19 @@ mod work;
 pub use conditional::{BodyGraph, Conditional};
 pub use describe::{EdgeDescription, GraphDescription, NodeDescription};
 pub use executable::{ExecutableGraph, UpdateError};
-pub use node::{Dependencies, Node};
 pub use work::NodeWork;
 
-pub(crate) use conditional_setter::{ConditionalSetter, setting_kernel};
-pub(crate) use node::NodeTable;
-pub(crate) use object::{GraphObject, GraphState, next_graph_number};
-pub(crate) use parts::GraphParts;
-
 use crate::context::Context;
-use crate::error::{Error, Result, ResultExt};
+use crate::error::{Error, Result};
 use crate::kernel::{Kernel, KernelArguments, LaunchConfig};
-use crate::memory::{Allocation, Buffer, byte_size};
+use crate::memory::Buffer;
 use crate::stream::Stream;
-use anabranch_hal::{
-    AddedNode, AllocationNode, Dependency, DeviceOrdinal, DevicePointer, Edge, EdgeData, GraphHandle, InstantiateFlags,
-    NodeParameters, Status,
-};
+use anabranch_core::graph::GraphEdge;
+use anabranch_core::graph_object::{GraphObject, next_graph_id};
+use anabranch_core::memory::byte_size;
+use anabranch_core::node::{Dependencies, Node, NodeTable};
+use anabranch_core::retained::Retained;
+use anabranch_hal::{DeviceOrdinal, GraphHandle, InstantiateFlags, Status};
 use bytemuck::Pod;
 use std::fmt;
 use std::sync::Arc;
@@ -62,28 +54,14 @@ pub struct Graph {
     object: Arc<GraphObject>,
 }
 
-/// An edge between two nodes of a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct GraphEdge {
-    /// The earlier node.
-    pub from: Node,
-    /// The node that depends on it.
-    pub to: Node,
-    /// The edge's data.
-    pub data: EdgeData,
-}
-
 impl Context {
     /// An empty graph.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
+    #[track_caller]
     pub fn create_graph(&self) -> Result<Graph> {
-        let core = self.core();
-        let handle =
-            // SAFETY: the context's handle is live as long as its core.
-            unsafe { core.driver().graph_create(core.handle()) }.during("creating a graph", || core.place())?;
-        Ok(Graph::from_object(GraphObject::new(core, handle, next_graph_number(), GraphParts::default())))
+        Ok(Graph::from_object(GraphObject::create(self.core())?))
     }
 }
 
@@ -102,11 +80,12 @@ impl Graph {
     /// `handle` is a graph of the context's driver that nobody else uses or destroys from now on, and what its nodes refer
     /// to lives as long as the graph, and all that is made from it, can run.
     pub unsafe fn from_raw(context: &Context, handle: GraphHandle) -> Self {
-        Self::from_object(GraphObject::new(context.core(), handle, next_graph_number(), GraphParts::default()))
+        let id = next_graph_id();
+        Self::from_object(GraphObject::new(context.core(), handle, id, NodeTable::new(id), Retained::default()))
     }
 
-    /// The driver's handle. It is valid as long as this graph. Drivers do not synchronise graphs: whoever uses the handle
-    /// sees to it that no other thread uses the graph meanwhile.
+    /// The driver's handle. It is valid as long as this graph. Drivers do not synchronize graphs: whoever uses the handle
+    /// makes sure that no other thread uses the graph meanwhile.
     pub fn as_raw(&self) -> GraphHandle {
         self.object.handle()
     }
@@ -116,46 +95,26 @@ impl Graph {
         Context::from_core(self.object.context().clone())
     }
 
+    /// A number that is unique among all graphs of this process, and never used again. Its [nodes](Node::graph) carry it.
+    pub fn id(&self) -> u64 {
+        self.object.id()
+    }
+
+    /// Names the graph, for layers of the driver. A graph keeps its first name. Whether this is it.
+    #[track_caller]
+    pub fn set_name(&self, name: &str) -> bool {
+        self.object.label().set_name(self.object.context(), name)
+    }
+
     /// Adds a node that depends on others.
     ///
     /// # Errors
-    /// 1 when the work does not fit the device, or a node is named twice, was removed, or belongs to another graph; 400
-    /// when the work is of another context; 801 for a child that allocates memory or has conditional nodes.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the work does not fit the device, or a node is named twice, was removed, or belongs to
+    /// another graph; `CUDA_ERROR_INVALID_HANDLE (400)` when the work is of another context; `CUDA_ERROR_NOT_SUPPORTED (801)` for a
+    /// child that allocates memory or has conditional nodes.
+    #[track_caller]
     pub fn add(&mut self, dependencies: impl Dependencies, work: NodeWork<'_>) -> Result<Node> {
-        let operation = "adding a node to a graph";
-        let mut state = self.object.lock();
-        let added = self.add_locked(&mut state, operation, &dependencies.list(), &work)?;
-        Ok(state.nodes.enter(added.node))
-    }
-
-    fn add_locked(
-        &self,
-        state: &mut GraphState,
-        operation: &'static str,
-        dependencies: &[(Node, EdgeData)],
-        work: &NodeWork<'_>,
-    ) -> Result<AddedNode> {
-        let dependencies = self.object.dependencies(state, dependencies, operation)?;
-        let object = &self.object;
-        prepare(object, state, work, operation)?;
-        self.with_child(work, operation, || add_raw(object, operation, &dependencies, &work.parameters))
-    }
-
-    /// Calls `action` while the graph that becomes a child, if one does, is locked.
-    fn with_child<R>(
-        &self,
-        work: &NodeWork<'_>,
-        operation: &'static str,
-        action: impl FnOnce() -> Result<R>,
-    ) -> Result<R> {
-        match &work.child {
-            None => action(),
-            Some(child) if Arc::ptr_eq(child, &self.object) => Err(own_child(operation)),
-            Some(child) => {
-                let _lock = child.lock();
-                action()
-            }
-        }
+        self.object.add(&dependencies.list(), &work.core)
     }
 
     /// Adds a kernel launch: [`NodeWork::kernel`].
@@ -209,20 +168,8 @@ impl Graph {
         access: &[DeviceOrdinal],
     ) -> Result<(Node, Buffer<T>)> {
         let operation = "adding an allocation to a graph";
-        let bytes = byte_size::<T>(length, operation)?;
-        let mut state = self.object.lock();
-        let context = self.object.context();
-        let dependencies = self.object.dependencies(&state, &dependencies.list(), operation)?;
-        let parameters = NodeParameters::Allocate(AllocationNode {
-            device: context.device().ordinal(),
-            bytes,
-            access: access.to_vec(),
-            address: DevicePointer::NULL,
-        });
-        let added = add_raw(&self.object, operation, &dependencies, &parameters)?;
-        let node = state.nodes.enter(added.node);
-        let address = added.address.unwrap_or(DevicePointer::NULL);
-        let memory = Allocation::of_graph(context, address, bytes, self.object.number());
+        let bytes = byte_size(length, size_of::<T>(), operation)?;
+        let (node, memory) = self.object.add_allocation(&dependencies.list(), bytes, access)?;
         Ok((node, Buffer::of_graph(memory, length)))
     }
 
@@ -234,7 +181,7 @@ impl Graph {
     /// # Errors
     /// 1 when the memory is not of this graph, is freed already, or the node does not come after the allocation.
     pub unsafe fn add_free<T: Pod>(&mut self, dependencies: impl Dependencies, memory: Buffer<T>) -> Result<Node> {
-        if memory.allocation().graph() != Some(self.object.number()) {
+        if memory.allocation().graph() != Some(self.object.id()) {
             return Err(Error::argument(
                 Status::INVALID_VALUE,
                 "adding a free to a graph",
@@ -251,116 +198,60 @@ impl Graph {
     /// # Errors
     /// 1 when the work is of another kind, or the node is not of this graph; else as [`add`](Self::add).
     pub fn set_node(&mut self, node: Node, work: NodeWork<'_>) -> Result<()> {
-        let operation = "changing a node of a graph";
-        let mut state = self.object.lock();
-        let handle = self.object.node(&state, node, operation)?;
-        prepare(&self.object, &mut state, &work, operation)?;
-        let context = self.object.context();
-        self.with_child(&work, operation, || {
-            // SAFETY: the node is of this graph, which is locked; what the work refers to was retained.
-            unsafe { context.driver().graph_node_set_parameters(context.handle(), handle, &work.parameters) }
-                .during(operation, || self.object.place())
-        })
+        self.object.set_node(node, &work.core)
     }
 
     /// Removes a node and its edges.
     ///
     /// # Errors
-    /// 801 for allocations, frees and conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for allocations, frees and conditional nodes.
+    #[track_caller]
     pub fn remove_node(&mut self, node: Node) -> Result<()> {
-        let operation = "removing a node from a graph";
-        let mut state = self.object.lock();
-        let handle = self.object.node(&state, node, operation)?;
-        let context = self.object.context();
-        // SAFETY: the node is of this graph, which is locked.
-        unsafe { context.driver().graph_destroy_node(context.handle(), handle) }
-            .during(operation, || self.object.place())?;
-        state.nodes.remove(node);
-        Ok(())
+        self.object.remove_node(node)
     }
 
     /// Adds edges. On an error the edges before the one that it is about have been added.
     ///
     /// # Errors
-    /// 1 for an edge that is there already, from a node to itself, or with data that the nodes cannot have. A circle is
-    /// found when the graph is [instantiated](Self::instantiate).
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that is there already, from a node to itself, or with data that the nodes cannot
+    /// have. A cycle is found when the graph is [instantiated](Self::instantiate).
+    #[track_caller]
     pub fn add_edges(&mut self, edges: &[GraphEdge]) -> Result<()> {
-        let operation = "adding edges to a graph";
-        let state = self.object.lock();
-        let edges = self.raw_edges(&state, edges, operation)?;
-        let context = self.object.context();
-        // SAFETY: the graph is live and locked, and the nodes are its own.
-        unsafe { context.driver().graph_add_edges(context.handle(), self.as_raw(), &edges) }
-            .during(operation, || self.object.place())
+        self.object.add_edges(edges)
     }
 
     /// Removes edges. On an error the edges before the one that it is about have been removed.
     ///
     /// # Errors
-    /// 1 for an edge that is not there.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that is not there.
+    #[track_caller]
     pub fn remove_edges(&mut self, edges: &[GraphEdge]) -> Result<()> {
-        let operation = "removing edges from a graph";
-        let state = self.object.lock();
-        let edges = self.raw_edges(&state, edges, operation)?;
-        let context = self.object.context();
-        // SAFETY: the graph is live and locked, and the nodes are its own.
-        unsafe { context.driver().graph_remove_edges(context.handle(), self.as_raw(), &edges) }
-            .during(operation, || self.object.place())
+        self.object.remove_edges(edges)
     }
 
-    fn raw_edges(&self, state: &GraphState, edges: &[GraphEdge], operation: &'static str) -> Result<Vec<Edge>> {
-        let raw = |edge: &GraphEdge| {
-            Ok(Edge {
-                from: self.object.node(state, edge.from, operation)?,
-                to: self.object.node(state, edge.to, operation)?,
-                data: edge.data,
-            })
-        };
-        edges.iter().map(raw).collect()
-    }
-
-    /// A copy with nodes of its own, and all that this graph keeps.
+    /// A copy with nodes of its own, and all that this graph retains.
     ///
     /// # Errors
-    /// 801 when the graph allocates memory or has conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` when the graph allocates memory or has conditional nodes.
+    #[track_caller]
     pub fn try_clone(&self) -> Result<Graph> {
-        let operation = "cloning a graph";
-        let state = self.object.lock();
-        let context = self.object.context();
-        // SAFETY: the graph is live and locked.
-        let handle = unsafe { context.driver().graph_clone(context.handle(), self.as_raw()) }
-            .during(operation, || self.object.place())?;
-        let mut parts = GraphParts::default();
-        parts.merge(&state.parts);
-        Ok(Self::from_object(GraphObject::new(context, handle, next_graph_number(), parts)))
+        self.object.try_clone().map(Self::from_object)
     }
 
     /// The node of `clone`, a clone of this graph, that was copied from `node`.
     ///
     /// # Errors
-    /// 1 when there is none.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when there is none.
+    #[track_caller]
     pub fn find_in_clone(&self, node: Node, clone: &Graph) -> Result<Node> {
-        let operation = "looking for a node in a clone";
-        let state = self.object.lock();
-        let original = self.object.node(&state, node, operation)?;
-        if Arc::ptr_eq(&self.object, &clone.object) {
-            return Err(Error::argument(Status::INVALID_VALUE, operation, "the graph is not a clone of itself"));
-        }
-        // Released first: two threads may look in opposite directions.
-        drop(state);
-        let mut state = clone.object.lock();
-        let context = clone.object.context();
-        // SAFETY: both graphs are borrowed, so that neither is changed meanwhile; the clone is locked.
-        let found = unsafe { context.driver().graph_find_in_clone(context.handle(), original, clone.as_raw()) }
-            .during(operation, || clone.object.place())?;
-        Ok(state.nodes.enter(found))
+        self.object.find_in_clone(node, &clone.object)
     }
 
     /// Makes the graph ready to be launched. Later changes of the graph do not reach the executable.
     ///
     /// # Errors
-    /// 1 for a circle, or a conditional value that no node uses; 801 when the graph allocates memory and has an executable
-    /// already, or a node cannot be where it is.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for a cycle, or a conditional value that no node uses; `CUDA_ERROR_NOT_SUPPORTED (801)` when
+    /// the graph allocates memory and has an executable already, or a node cannot be where it is.
     pub fn instantiate(&self) -> Result<ExecutableGraph> {
         self.instantiate_with_flags(InstantiateFlags::empty())
     }
@@ -383,54 +274,8 @@ impl Graph {
     }
 }
 
-fn own_child(operation: &'static str) -> Error {
-    Error::argument(Status::INVALID_VALUE, operation, "a graph cannot be a child of itself; clone it first")
-}
-
-/// Keeps what a node's work refers to.
-fn prepare(object: &GraphObject, state: &mut GraphState, work: &NodeWork<'_>, operation: &'static str) -> Result<()> {
-    if let Some(context) = &work.context
-        && context.handle() != object.context().handle()
-    {
-        return Err(crate::context::other_context(operation, "work", object.place()));
-    }
-    if let Some(conditional) = work.conditional
-        && !object.owns(conditional.graph)
-    {
-        return Err(Error::argument(
-            Status::INVALID_VALUE,
-            operation,
-            "the conditional value belongs to another graph",
-        )
-        .at(object.place()));
-    }
-    for kept in &work.memory {
-        object.keep_memory(state, &kept.memory, kept.access, operation)?;
-    }
-    for kept in &work.kept {
-        object.keep(state, kept.clone());
-    }
-    if let Some(child) = work.child.as_ref().filter(|child| !std::ptr::eq(&raw const ***child, object)) {
-        object.keep_parts(state, &child.lock().parts);
-    }
-    Ok(())
-}
-
-fn add_raw(
-    object: &GraphObject,
-    operation: &'static str,
-    dependencies: &[Dependency],
-    parameters: &NodeParameters,
-) -> Result<AddedNode> {
-    let context = object.context();
-    // SAFETY: the graph is live and its lock is held, its nodes are its own, and what the parameters refer to was
-    // retained.
-    unsafe { context.driver().graph_add_node(context.handle(), object.handle(), dependencies, parameters) }
-        .during(operation, || object.place())
-}
-
 impl fmt::Debug for Graph {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Graph({}, {:?})", self.object.number(), self.object.handle())
+        write!(formatter, "Graph({}, {:?})", self.object.id(), self.object.handle())
     }
 }

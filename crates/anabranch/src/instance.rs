@@ -1,11 +1,16 @@
 //! An instance: the back ends that could be loaded, and why the others could not.
 
+mod drivers;
+
 use crate::compiler::Compiler;
 use crate::device::Device;
-use crate::device_name::DeviceName;
-use crate::error::{Error, ErrorKind, Result, ResultExt, list};
+use crate::error::{Error, ErrorKind, Result, list};
 use crate::trace;
-use anabranch_hal::{Absence, BackendKind, DeviceOrdinal, Driver, Status};
+use anabranch_core::device::DeviceCore;
+use anabranch_core::device_name::DeviceName;
+use anabranch_hal::{Absence, BackendKind, Driver, Status};
+use drivers::HostSettings;
+use std::fmt;
 use std::sync::Arc;
 
 /// The environment variable that names the device of [`Instance::default_device`].
@@ -23,6 +28,10 @@ pub struct AbsentBackend {
 /// The back ends of this machine and their devices. Loading never fails because something is not installed: what is
 /// missing is [data](Self::absent_backends).
 ///
+/// All instances of a process share one driver of each back end, so that libraries which do not know of each other can make one
+/// each, and exchange streams, events and buffers. An instance with drivers, wrappers of drivers or options of its own is
+/// [isolated](Self::is_isolated): its devices are other devices than those of the same name of other instances.
+///
 /// ```
 /// let instance = anabranch::Instance::new()?;
 /// for device in instance.devices() {
@@ -37,19 +46,22 @@ pub struct AbsentBackend {
 pub struct Instance {
     devices: Vec<Device>,
     absent: Vec<AbsentBackend>,
+    is_isolated: bool,
 }
 
+/// Makes a driver of a driver.
+type Wrapper = Arc<dyn Fn(Arc<dyn Driver>) -> Arc<dyn Driver> + Send + Sync>;
+
 /// What an [`Instance`] loads.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use]
 pub struct InstanceBuilder {
     cuda: bool,
     host: bool,
-    host_devices: Option<u32>,
-    host_workers: Option<usize>,
-    host_queue_limit: Option<usize>,
-    host_seed: Option<u64>,
-    host_check_memory: Option<bool>,
+    is_isolated: bool,
+    host_settings: HostSettings,
+    drivers: Vec<Arc<dyn Driver>>,
+    wrappers: Vec<Wrapper>,
 }
 
 impl InstanceBuilder {
@@ -65,38 +77,105 @@ impl InstanceBuilder {
         self
     }
 
-    /// The number of host devices, in place of `ANABRANCH_HOST_DEVICES` or 1.
-    pub fn host_devices(mut self, count: u32) -> Self {
-        self.host_devices = Some(count);
+    /// Gives the instance a host back end of its own, which no other instance shares.
+    pub fn isolated(mut self) -> Self {
+        self.is_isolated = true;
         self
+    }
+
+    /// Adds a driver, in place of the one that would be loaded for its back end. The instance is [isolated](Self::isolated).
+    pub fn driver(mut self, driver: Arc<dyn Driver>) -> Self {
+        self.drivers.push(driver);
+        self.isolated()
+    }
+
+    /// Wraps each driver, those given by [`driver`](Self::driver) included. Wrappers are applied in the order in which they were
+    /// added, so that the last one is called first. The instance is [isolated](Self::isolated).
+    ///
+    /// A wrapper implements [`Forward`](crate::hal::Forward), which passes on every call that it does not override, and is made
+    /// a driver by [`Layered`](crate::hal::Layered).
+    ///
+    /// ```
+    /// use anabranch::hal::{Call, Driver, Forward, Launch, Layered, FunctionHandle, StreamHandle};
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// #[derive(Debug)]
+    /// struct CountLaunches {
+    ///     inner: Arc<dyn Driver>,
+    ///     launches: Arc<AtomicU64>,
+    /// }
+    ///
+    /// impl Forward for CountLaunches {
+    ///     fn inner(&self) -> &dyn Driver {
+    ///         &*self.inner
+    ///     }
+    ///
+    ///     unsafe fn launch(
+    ///         &self,
+    ///         call: &Call<'_>,
+    ///         stream: StreamHandle,
+    ///         function: FunctionHandle,
+    ///         launch: &Launch<'_>,
+    ///     ) -> anabranch::hal::Result<()> {
+    ///         self.launches.fetch_add(1, Ordering::Relaxed);
+    ///         // SAFETY: the caller's promise.
+    ///         unsafe { self.inner.launch(call, stream, function, launch) }
+    ///     }
+    /// }
+    ///
+    /// let launches = Arc::new(AtomicU64::new(0));
+    /// let counter = launches.clone();
+    /// let instance = anabranch::Instance::builder()
+    ///     .wrap(move |inner| Arc::new(Layered(CountLaunches { inner, launches: counter.clone() })))
+    ///     .build()?;
+    /// # let stream = instance.device("host")?.context()?.create_stream()?;
+    /// # let module = anabranch::DualModule::new().host_function(anabranch::HostFunction::new("nothing", &[], |_, _| {}));
+    /// # let kernel = module.load(&stream.context())?.kernel("nothing")?;
+    /// stream.launch_checked(&kernel, &anabranch::LaunchConfig::new(1, 1), ())?;
+    /// assert_eq!(launches.load(Ordering::Relaxed), 1);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    pub fn wrap(mut self, wrapper: impl Fn(Arc<dyn Driver>) -> Arc<dyn Driver> + Send + Sync + 'static) -> Self {
+        self.wrappers.push(Arc::new(wrapper));
+        self.isolated()
+    }
+
+    /// The number of host devices, in place of `ANABRANCH_HOST_DEVICES` or 1. The instance is [isolated](Self::isolated).
+    pub fn host_devices(mut self, count: u32) -> Self {
+        self.host_settings.devices = Some(count);
+        self.isolated()
     }
 
     /// The number of threads that run the host devices' work, in place of `ANABRANCH_HOST_WORKERS` or the machine's
-    /// number of processors.
+    /// number of processors. The instance is [isolated](Self::isolated).
     pub fn host_workers(mut self, count: usize) -> Self {
-        self.host_workers = Some(count);
-        self
+        self.host_settings.workers = Some(count);
+        self.isolated()
     }
 
-    /// How many operations a stream of a host device holds before queueing another one waits.
+    /// How many operations a stream of a host device holds before queueing another one waits. The instance is
+    /// [isolated](Self::isolated).
     pub fn host_queue_limit(mut self, operations: usize) -> Self {
-        self.host_queue_limit = Some(operations);
-        self
+        self.host_settings.queue_limit = Some(operations);
+        self.isolated()
     }
 
     /// Runs the host devices' work in an order made from this number, in place of `ANABRANCH_HOST_SEED`. There are no
-    /// threads of their own then: work runs only in threads that synchronise, and one operation in each query.
+    /// threads of their own then: work runs only in threads that synchronize, and one operation in each query. The instance is
+    /// [isolated](Self::isolated).
     pub fn host_seed(mut self, seed: u64) -> Self {
-        self.host_seed = Some(seed);
-        self
+        self.host_settings.seed = Some(seed);
+        self.isolated()
     }
 
     /// Whether the host devices check how memory is used, in place of `ANABRANCH_HOST_CHECK_MEMORY` (0 or 1) or not at all.
-    /// Work that uses memory before it is allocated, after it is freed, or past its end then loses the context with 700,
-    /// and [`Device::memory_report`] says what happened.
+    /// Work that uses memory before it is allocated, after it is freed, or past its end then loses the context with
+    /// `CUDA_ERROR_ILLEGAL_ADDRESS (700)`, and [`Device::memory_report`] says what happened. The instance is
+    /// [isolated](Self::isolated).
     pub fn host_check_memory(mut self, check: bool) -> Self {
-        self.host_check_memory = Some(check);
-        self
+        self.host_settings.check_memory = Some(check);
+        self.isolated()
     }
 
     /// Loads the back ends.
@@ -106,63 +185,51 @@ impl InstanceBuilder {
     /// error.
     pub fn build(self) -> Result<Instance> {
         trace::span!("loading the back ends");
-        let mut instance = Instance { devices: Vec::new(), absent: Vec::new() };
-        instance.add(BackendKind::Cuda, self.load_cuda())?;
-        instance.add(BackendKind::Host, self.load_host()?)?;
+        let mut instance = Instance { devices: Vec::new(), absent: Vec::new(), is_isolated: self.is_isolated };
+        for backend in [BackendKind::Cuda, BackendKind::Host] {
+            let given = self.drivers.iter().filter(|driver| driver.kind() == backend).cloned().collect::<Vec<_>>();
+            if !given.is_empty() {
+                given.into_iter().try_for_each(|driver| instance.add(self.wrapped(driver)))?;
+                continue;
+            }
+            let loaded = match backend {
+                BackendKind::Cuda if self.cuda => drivers::cuda(),
+                BackendKind::Host if self.host => drivers::host(&self.host_settings, self.is_isolated)?,
+                _ => Err(left_out()),
+            };
+            match loaded {
+                Ok(driver) => instance.add(self.wrapped(driver))?,
+                Err(absence) => {
+                    trace::rare!(%backend, %absence, "a back end is absent");
+                    instance.absent.push(AbsentBackend { backend, absence });
+                }
+            }
+        }
         Ok(instance)
     }
 
-    #[cfg(feature = "cuda")]
-    fn load_cuda(&self) -> Result<Arc<dyn Driver>, Absence> {
-        if !self.cuda {
-            return Err(left_out());
-        }
-        anabranch_cuda::CudaDriver::load().map(|driver| driver as Arc<dyn Driver>)
-    }
-
-    #[cfg(not(feature = "cuda"))]
-    fn load_cuda(&self) -> Result<Arc<dyn Driver>, Absence> {
-        Err(not_built("cuda"))
-    }
-
-    #[cfg(feature = "host")]
-    fn load_host(&self) -> Result<Result<Arc<dyn Driver>, Absence>> {
-        if !self.host {
-            return Ok(Err(left_out()));
-        }
-        let operation = "starting the host device";
-        let refuse = |message: String| Error::argument(Status::INVALID_VALUE, operation, message);
-        let mut options = anabranch_host::HostOptions::from_environment().map_err(|error| refuse(error.to_string()))?;
-        options.devices = self.host_devices.unwrap_or(options.devices);
-        options.workers = self.host_workers.or(options.workers);
-        options.seed = self.host_seed.or(options.seed);
-        options.check_memory = self.host_check_memory.unwrap_or(options.check_memory);
-        options.queue_limit = self.host_queue_limit.unwrap_or(options.queue_limit);
-        if options.devices == 0 || options.workers == Some(0) || options.queue_limit == 0 {
-            return Err(refuse("devices, workers and the queue limit must be at least 1".to_owned()));
-        }
-        Ok(Ok(Arc::new(anabranch_host::HostDriver::new(options)) as Arc<dyn Driver>))
-    }
-
-    #[cfg(not(feature = "host"))]
-    fn load_host(&self) -> Result<Result<Arc<dyn Driver>, Absence>> {
-        Ok(Err(not_built("host")))
+    fn wrapped(&self, driver: Arc<dyn Driver>) -> Arc<dyn Driver> {
+        self.wrappers.iter().fold(driver, |driver, wrap| wrap(driver))
     }
 }
 
-#[allow(dead_code, reason = "not used when every back end is off")]
+impl fmt::Debug for InstanceBuilder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("InstanceBuilder")
+            .field("cuda", &self.cuda)
+            .field("host", &self.host)
+            .field("is_isolated", &self.is_isolated)
+            .field("drivers", &self.drivers.len())
+            .field("wrappers", &self.wrappers.len())
+            .finish_non_exhaustive()
+    }
+}
+
 fn left_out() -> Absence {
     Absence {
         reason: "it was left out when the instance was built".to_owned(),
         remedy: "build the instance with it".to_owned(),
-    }
-}
-
-#[allow(dead_code, reason = "used when a feature is off")]
-fn not_built(feature: &str) -> Absence {
-    Absence {
-        reason: "the library was built without it".to_owned(),
-        remedy: format!("build with the cargo feature `{feature}`"),
     }
 }
 
@@ -180,32 +247,25 @@ impl Instance {
         InstanceBuilder {
             cuda: true,
             host: true,
-            host_devices: None,
-            host_workers: None,
-            host_queue_limit: None,
-            host_seed: None,
-            host_check_memory: None,
+            is_isolated: false,
+            host_settings: HostSettings::default(),
+            drivers: Vec::new(),
+            wrappers: Vec::new(),
         }
     }
 
-    fn add(&mut self, backend: BackendKind, driver: Result<Arc<dyn Driver>, Absence>) -> Result<()> {
-        let driver = match driver {
-            Ok(driver) => driver,
-            Err(absence) => {
-                trace::rare!(%backend, %absence, "a back end is absent");
-                self.absent.push(AbsentBackend { backend, absence });
-                return Ok(());
-            }
-        };
-        let operation = "enumerating devices";
-        let count = driver.device_count().during(operation, || backend.to_string())?;
-        for ordinal in (0..count).map(DeviceOrdinal) {
-            let name = DeviceName { backend, ordinal };
-            let properties = driver.device_properties(ordinal).during(operation, || name.to_string())?;
-            trace::rare!(device = %name, product = properties.name, "found a device");
-            self.devices.push(Device::new(driver.clone(), name, properties));
+    fn add(&mut self, driver: Arc<dyn Driver>) -> Result<()> {
+        for device in DeviceCore::enumerate(&driver)? {
+            trace::rare!(%device, product = device.properties().name, "found a device");
+            self.devices.push(Device::from_core(device));
         }
         Ok(())
+    }
+
+    /// Whether it has drivers of its own: its devices, and what is made on them, cannot be used together with those of other
+    /// instances, though they have the same names.
+    pub fn is_isolated(&self) -> bool {
+        self.is_isolated
     }
 
     /// All devices: GPUs first, then host devices.

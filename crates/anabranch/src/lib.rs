@@ -51,56 +51,55 @@ pub use anabranch_hal::{
 /// What the elements of buffers and the values of [`Scalar`] implement.
 pub use bytemuck;
 
+mod attributes;
 mod capture;
-mod clock;
 mod compiler;
 mod completion;
 mod context;
 mod device;
-mod device_name;
-mod drop_error;
-mod error;
 mod event;
 mod graph;
-mod host_work;
 mod instance;
 mod kernel;
 mod memory;
 mod module;
 pub mod other_libraries;
 mod owned;
-mod reaper;
-mod staging;
+mod ranks;
 mod stream;
-mod sync;
-mod trace;
-mod uses;
 
-pub use capture::{CaptureInfo, CaptureModeGuard, CaptureScope};
-pub use compiler::{Architecture, CompileOptions, Compiled, CompiledImage, Compiler};
+use anabranch_core::{error, trace};
+
+pub use anabranch_core::capture::CaptureInfo;
+pub use anabranch_core::capture_mode::CaptureModeGuard;
+pub use anabranch_core::completion::Completion;
 #[doc(hidden)]
-pub use completion::CompletionDiagnostics;
-pub use completion::{Completion, Enqueued, Pipeline};
+pub use anabranch_core::completion::CompletionDiagnostics;
+pub use anabranch_core::device_name::DeviceName;
+pub use anabranch_core::drop_error::{reset_drop_error_hook, set_drop_error_hook};
+pub use anabranch_core::error::{Error, ErrorKind, Result};
+pub use anabranch_core::graph::GraphEdge;
+pub use anabranch_core::node::{Dependencies, Node};
+pub use anabranch_core::reaper::flush_deferred_drops;
+pub use capture::CaptureScope;
+pub use compiler::{Architecture, CompileOptions, Compiled, CompiledImage, Compiler};
+pub use completion::{Enqueued, Pipeline};
 pub use context::Context;
 pub use device::Device;
-pub use device_name::DeviceName;
-pub use drop_error::{reset_drop_error_hook, set_drop_error_hook};
-pub use error::{Error, ErrorKind, Result};
-pub use event::Event;
+pub use event::{Event, WaitTarget};
 pub use graph::{
-    BodyGraph, Conditional, Dependencies, EdgeDescription, ExecutableGraph, Graph, GraphDescription, GraphEdge, Node,
-    NodeDescription, NodeWork, UpdateError,
+    BodyGraph, Conditional, EdgeDescription, ExecutableGraph, Graph, GraphDescription, NodeDescription, NodeWork,
+    UpdateError,
 };
 pub use instance::{AbsentBackend, DEVICE_VARIABLE, Instance, InstanceBuilder};
 pub use kernel::{Dimensions, Kernel, KernelArgument, KernelArguments, KernelCall, LaunchConfig, Scalar};
 pub use memory::{
-    Buffer, BufferSlice, BufferSliceMut, FillElement, ManagedBuffer, MemoryPool, PinnedBuffer, Region, ScopedStream,
-    StreamScope, Volume, VolumeMut,
+    Buffer, BufferSlice, BufferSliceMut, FillElement, ManagedBuffer, MemoryPool, OwnedBuffer, PinnedBuffer, Reads,
+    Region, ScopedStream, StreamScope, Volume, VolumeMut,
 };
 pub use module::{DualModule, Module};
-pub use owned::{Download, OwnedBuffer, Reads, Upload};
-pub use reaper::flush_deferred_drops;
-pub use stream::{BorrowedStream, CurrentStreamGuard, Signal, Stream, WaitCondition, WaitTarget};
+pub use owned::{Download, Upload};
+pub use stream::{BorrowedStream, CurrentStreamGuard, Signal, Stream, WaitCondition};
 
 /// The examples of the README are tested as those of the documentation are.
 #[cfg(doctest)]

@@ -1,15 +1,13 @@
 //! Memory: on the device, pinned on the host, and managed by both; copies and fills in stream order.
 
-mod allocation;
 mod buffer;
 mod copy;
 mod copy_3d;
-mod exclusion;
 mod fill;
-mod host_access;
 mod host_async;
-mod idle;
 mod managed;
+mod on_host;
+mod owned_buffer;
 mod pinned;
 mod pool;
 mod scope;
@@ -20,13 +18,13 @@ pub use buffer::Buffer;
 pub use copy_3d::{Region, Volume, VolumeMut};
 pub use fill::FillElement;
 pub use managed::ManagedBuffer;
+pub use owned_buffer::{OwnedBuffer, Reads};
 pub use pinned::PinnedBuffer;
 pub use pool::MemoryPool;
 pub use scope::{ScopedStream, StreamScope};
 pub use slice::{BufferSlice, BufferSliceMut};
 
-pub(crate) use allocation::{Allocation, byte_size};
-pub(crate) use copy::{check_both, require_equal_lengths, stamp_both};
+pub(crate) use copy::require_equal_lengths;
 pub(crate) use copy_3d::region_copy;
-pub(crate) use exclusion::{Exclusion, Sharing};
-pub(crate) use idle::{BlockKind, IdleMemory};
+pub(crate) use on_host::{copy as copy_on_host, copy_from as copy_from_on_host};
+pub(crate) use scope::uncaptured;

@@ -1,14 +1,12 @@
 //! Modules: code loaded into a context.
 
 use crate::compiler::{Compiled, CompiledImage};
-use crate::context::{Context, ContextCore};
-use crate::drop_error;
-use crate::error::{Error, Result, ResultExt};
-use crate::kernel::Kernel;
-use crate::reaper;
+use crate::context::Context;
+use crate::error::{Error, Result};
 use crate::stream::Stream;
-use crate::trace;
-use anabranch_hal::{BackendKind, CopyKind, DevicePointer, HostModule, ModuleHandle, ModuleImage, Status};
+use anabranch_core::context::other_context;
+use anabranch_core::module::ModuleCore;
+use anabranch_hal::{Capabilities, CopyKind, DevicePointer, HostModule, ModuleHandle, ModuleImage, Status};
 use bytemuck::Pod;
 use std::fmt;
 use std::path::Path;
@@ -21,13 +19,6 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Module {
     core: Arc<ModuleCore>,
-}
-
-pub(crate) struct ModuleCore {
-    context: Arc<ContextCore>,
-    handle: ModuleHandle,
-    /// Why launches of its kernels cannot be checked, if they cannot.
-    unchecked: Option<&'static str>,
 }
 
 /// One program for either kind of device: PTX or a binary for GPUs, Rust closures for the host device, with the same
@@ -81,7 +72,10 @@ impl DualModule {
     }
 
     /// The code for GPUs, as a whole cubin or fatbin.
-    pub fn binary(mut self, image: impl Into<Vec<u8>>) -> Self {
+    ///
+    /// # Safety
+    /// As [`Module::load_binary`].
+    pub unsafe fn binary(mut self, image: impl Into<Vec<u8>>) -> Self {
         self.device = Some(DeviceCode::Binary(image.into()));
         self
     }
@@ -90,7 +84,8 @@ impl DualModule {
     pub fn compiled(self, compiled: &Compiled) -> Self {
         match compiled.image() {
             CompiledImage::Ptx(ptx) => self.ptx(ptx.as_str()),
-            CompiledImage::Binary(image) => self.binary(image.as_slice()),
+            // SAFETY: NVRTC made the image, and nobody can change it.
+            CompiledImage::Binary(image) => unsafe { self.binary(image.as_slice()) },
         }
     }
 
@@ -118,29 +113,28 @@ impl DualModule {
                 format!("the module has no {what} for {}; add it to the DualModule", context.device()),
             )
         };
-        match (context.device().backend(), &self.device) {
-            (BackendKind::Host, _) if self.host.functions().is_empty() => Err(missing("host functions")),
-            (BackendKind::Host, _) => Module::load_host(context, &self.host),
-            (_, Some(DeviceCode::Ptx(ptx))) => Module::load_ptx(context, ptx),
-            (_, Some(DeviceCode::Binary(image))) => Module::load_binary(context, image),
-            (_, None) => Err(missing("PTX or binary")),
+        if context.device().capabilities().contains(Capabilities::HOST_FUNCTIONS) {
+            return match self.host.functions() {
+                [] => Err(missing("host functions")),
+                _ => Module::load_host(context, &self.host),
+            };
+        }
+        match &self.device {
+            Some(DeviceCode::Ptx(ptx)) => Module::load_ptx(context, ptx),
+            // SAFETY: whoever added the image promised that it is whole and well-formed.
+            Some(DeviceCode::Binary(image)) => unsafe { Module::load_binary(context, image) },
+            None => Err(missing("PTX or binary")),
         }
     }
 }
 
 impl Module {
-    fn load(context: &Context, image: ModuleImage<'_>) -> Result<Self> {
-        let core = context.core();
-        trace::span!("loading a module", device = %core.device(), bytes = image_bytes(&image));
-        // SAFETY: the context's handle is live as long as its core; back ends check that a binary image is whole.
-        let loaded = unsafe { core.driver().module_load(core.handle(), image) };
-        let handle = loaded.during("loading a module", || core.place())?;
-        let unchecked = match image {
-            ModuleImage::Host(module) if module.globals().is_empty() => None,
-            ModuleImage::Host(_) => Some("its module has global variables, which no one puts in order between streams"),
-            _ => Some("it is code for a GPU, and nothing looks at what that does"),
-        };
-        Ok(Self { core: Arc::new(ModuleCore { context: core.clone(), handle, unchecked }) })
+    /// # Safety
+    /// A binary image is whole and well-formed.
+    #[track_caller]
+    unsafe fn load(context: &Context, image: ModuleImage<'_>) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        Ok(Self { core: unsafe { ModuleCore::load(context.core(), image) }? })
     }
 
     pub(crate) fn from_core(core: Arc<ModuleCore>) -> Self {
@@ -154,33 +148,47 @@ impl Module {
     /// Loads PTX text, which the driver assembles for the device. Loading may block until the device is idle.
     ///
     /// # Errors
-    /// 218 when it does not assemble, with the assembler's log in [`Error::log`]; 222 when it is newer than the driver;
-    /// 801 on the host device, which runs host functions (see [`DualModule`]).
+    /// `CUDA_ERROR_INVALID_PTX (218)` when it does not assemble, with the assembler's log in [`Error::log`];
+    /// `CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)` when it is newer than the driver; `CUDA_ERROR_NOT_SUPPORTED (801)` on the host
+    /// device, which runs host functions (see [`DualModule`]).
+    #[track_caller]
     pub fn load_ptx(context: &Context, ptx: &str) -> Result<Self> {
-        Self::load(context, ModuleImage::Ptx(ptx))
+        // SAFETY: it is no binary image; drivers check text.
+        unsafe { Self::load(context, ModuleImage::Ptx(ptx)) }
     }
 
-    /// Loads a cubin or fatbin, whole. That it is whole is checked; what its code does is as trustworthy as whoever made
-    /// it.
+    /// Loads a cubin or fatbin. That it has the size that its headers say is checked; drivers trust the rest of it.
+    ///
+    /// # Safety
+    /// The image is one that NVIDIA's tools have made, unchanged. Drivers do not check what is inside of one.
     ///
     /// # Errors
-    /// 200 when it is neither or is cut short; 209 when it has no code for the device; 801 on the host device.
-    pub fn load_binary(context: &Context, image: &[u8]) -> Result<Self> {
-        Self::load(context, ModuleImage::Binary(image))
+    /// `CUDA_ERROR_INVALID_IMAGE (200)` when it is neither, or is cut short; `CUDA_ERROR_NO_BINARY_FOR_GPU (209)` when it has no
+    /// code for the device; `CUDA_ERROR_NOT_SUPPORTED (801)` on the host device.
+    #[track_caller]
+    pub unsafe fn load_binary(context: &Context, image: &[u8]) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::load(context, ModuleImage::Binary(image)) }
     }
 
     /// Loads PTX (`.ptx`) or a binary (any other extension) from a file.
     ///
+    /// # Safety
+    /// As [`load_binary`](Self::load_binary), unless the file is PTX.
+    ///
     /// # Errors
-    /// 301 when the file cannot be read; else as [`load_ptx`](Self::load_ptx) and [`load_binary`](Self::load_binary).
-    pub fn load_file(context: &Context, path: impl AsRef<Path>) -> Result<Self> {
+    /// `CUDA_ERROR_FILE_NOT_FOUND (301)` when the file cannot be read; else as [`load_ptx`](Self::load_ptx) and
+    /// [`load_binary`](Self::load_binary).
+    #[track_caller]
+    pub unsafe fn load_file(context: &Context, path: impl AsRef<Path>) -> Result<Self> {
         let (operation, path) = ("reading a module", path.as_ref());
         let bytes = std::fs::read(path).map_err(|error| Error::io(operation, path, &error))?;
         if path.extension().is_none_or(|extension| extension != "ptx") {
-            return Self::load_binary(context, &bytes);
+            // SAFETY: the caller's promise.
+            return unsafe { Self::load_binary(context, &bytes) };
         }
         let text = String::from_utf8(bytes).map_err(|error| {
-            Error::argument(Status::INVALID_PTX, operation, format!("{} is no text: {error}", path.display()))
+            Error::argument(Status::INVALID_PTX, operation, format!("{} is not text: {error}", path.display()))
         })?;
         Self::load_ptx(context, &text)
     }
@@ -189,27 +197,23 @@ impl Module {
     ///
     /// # Errors
     /// As [`load_ptx`](Self::load_ptx) and [`load_binary`](Self::load_binary).
+    #[track_caller]
     pub fn load_compiled(context: &Context, compiled: &Compiled) -> Result<Self> {
         match compiled.image() {
             CompiledImage::Ptx(ptx) => Self::load_ptx(context, ptx),
-            CompiledImage::Binary(image) => Self::load_binary(context, image),
+            // SAFETY: NVRTC made the image, and nobody can change it.
+            CompiledImage::Binary(image) => unsafe { Self::load_binary(context, image) },
         }
     }
 
     /// Loads Rust closures.
     ///
     /// # Errors
-    /// 801 on a GPU.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` on a GPU.
+    #[track_caller]
     pub fn load_host(context: &Context, module: &HostModule) -> Result<Self> {
-        Self::load(context, ModuleImage::Host(module))
-    }
-
-    /// Finds a kernel by its name, the mangled one for C++ without `extern "C"`.
-    ///
-    /// # Errors
-    /// 500 when there is none of that name; the message lists those there are, where the driver can say.
-    pub fn kernel(&self, name: &str) -> Result<Kernel> {
-        Kernel::find(&self.core, name)
+        // SAFETY: it is no binary image.
+        unsafe { Self::load(context, ModuleImage::Host(module)) }
     }
 
     /// The names of the module's kernels.
@@ -226,10 +230,7 @@ impl Module {
     /// # Errors
     /// 500 when there is none of that name.
     pub fn global(&self, name: &str) -> Result<(DevicePointer, usize)> {
-        let context = &self.core.context;
-        // SAFETY: the module is live while it is borrowed.
-        unsafe { context.driver().module_global(context.handle(), self.core.handle, name) }
-            .during("looking for a global variable", || format!("{} (`{name}`)", context.place()))
+        self.core.global(name)
     }
 
     /// Sets a global variable, constant memory included, to `values` in the order of `stream`, and returns when that is
@@ -248,80 +249,41 @@ impl Module {
             ));
         }
         let core = stream.core();
-        if core.context().handle() != self.core.context.handle() {
-            return Err(crate::context::other_context(operation, "module", core.place()));
+        if !core.context().is_same(self.core.context()) {
+            return Err(other_context(operation, "module", core.place()));
         }
-        let handle = core.handle(operation)?;
         stream.sync_scope(|_| {
-            let (driver, context) = (core.context().driver(), core.context().handle());
             let source = values.as_ptr() as usize as u64;
             // SAFETY: the variable has that many bytes and lives as long as its module; the values are borrowed until
             // the scope has waited.
-            unsafe { driver.copy_async(context, CopyKind::HostToDevice, address.0, source, bytes, handle) }
-                .during(operation, || core.place())
+            unsafe { core.copy_addresses(operation, &[], CopyKind::HostToDevice, address.0, source, bytes) }
         })
     }
 
     /// The context that it is loaded into.
     pub fn context(&self) -> Context {
-        Context::from_core(self.core.context.clone())
+        Context::from_core(self.core.context().clone())
+    }
+
+    /// A number that is unique among all objects of this process, and never used again.
+    pub fn id(&self) -> u64 {
+        self.core.label().id().get()
+    }
+
+    /// Names the module, for layers of the driver. A module keeps its first name. Whether this is it.
+    #[track_caller]
+    pub fn set_name(&self, name: &str) -> bool {
+        self.core.label().set_name(self.core.context(), name)
     }
 
     /// The driver's handle. It is valid as long as this module.
     pub fn as_raw(&self) -> ModuleHandle {
-        self.core.handle
-    }
-}
-
-/// How large an image is that comes as bytes.
-#[cfg(feature = "tracing")]
-fn image_bytes(image: &ModuleImage<'_>) -> usize {
-    match image {
-        ModuleImage::Ptx(text) => text.len(),
-        ModuleImage::Binary(bytes) => bytes.len(),
-        _ => 0,
-    }
-}
-
-impl ModuleCore {
-    pub(crate) fn context(&self) -> &Arc<ContextCore> {
-        &self.context
-    }
-
-    pub(crate) fn handle(&self) -> ModuleHandle {
-        self.handle
-    }
-
-    /// Why launches of its kernels cannot be checked, if they cannot.
-    pub(crate) fn unchecked(&self) -> Option<&'static str> {
-        self.unchecked
-    }
-
-    pub(crate) fn kernel_names(&self) -> Result<Vec<String>> {
-        // SAFETY: the module is live while it is borrowed.
-        unsafe { self.context.driver().module_function_names(self.context.handle(), self.handle) }
-            .during("listing kernels", || self.context.place())
-    }
-}
-
-impl Drop for ModuleCore {
-    fn drop(&mut self) {
-        // Launches keep no account of the module, so that they cost nothing more. Unloading waits for them; that it has
-        // little to wait for is a courtesy to others.
-        let events = self.context.streams().into_iter().filter_map(|stream| stream.checkpoint().ok().flatten());
-        let events = events.map(|checkpoint| checkpoint.event).collect();
-        let (context, handle) = (self.context.clone(), self.handle);
-        reaper::blocking_after(events, &self.context, move || {
-            trace::span!("unloading a module", device = %context.device());
-            // SAFETY: its owners are gone, so nothing more is launched from it; unloading waits for what was.
-            let result = unsafe { context.driver().module_unload(context.handle(), handle) };
-            drop_error::report(result.during("unloading a module", || context.place()));
-        });
+        self.core.handle()
     }
 }
 
 impl fmt::Debug for Module {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Module({}, {:?})", self.core.context.place(), self.core.handle)
+        write!(formatter, "Module({}, {:?})", self.core.context().place(), self.core.handle())
     }
 }

@@ -1,17 +1,15 @@
 //! Operations that own what they use until it is no longer used, as futures.
 
-mod memory;
-pub(crate) mod on_host;
 mod transfer;
 
-pub use memory::{OwnedBuffer, Reads};
 pub use transfer::{Download, Upload};
 
 use crate::completion::Enqueued;
 use crate::error::Result;
 use crate::kernel::{Kernel, KernelArguments, LaunchConfig};
-use crate::memory::{BufferSlice, FillElement, require_equal_lengths};
+use crate::memory::{BufferSlice, FillElement, OwnedBuffer, copy_on_host, require_equal_lengths};
 use crate::stream::Stream;
+use anabranch_core::submission::refuse_captured_memory;
 use bytemuck::Pod;
 
 impl Stream {
@@ -98,11 +96,11 @@ impl Stream {
         let mut destination = destination;
         self.enqueue_async(move |stream| {
             let (to, from) = (destination.whole_mut(), source.whole());
-            to.allocation().refuse_captured(stream.core(), "copying")?;
-            from.allocation().refuse_captured(stream.core(), "copying")?;
+            refuse_captured_memory(to.allocation(), stream.core(), "copying")?;
+            refuse_captured_memory(from.allocation(), stream.core(), "copying")?;
             if to.allocation().is_pinned() && from.allocation().is_pinned() {
                 require_equal_lengths(to.len(), from.len())?;
-                on_host::copy(stream, to, from)?;
+                copy_on_host(stream, to, from)?;
             } else {
                 stream.copy(to, from)?;
             }
@@ -121,14 +119,14 @@ impl Stream {
     {
         let mut buffer = buffer;
         self.enqueue_async(move |stream| {
-            buffer.whole().allocation().refuse_captured(stream.core(), "filling")?;
+            refuse_captured_memory(buffer.whole().allocation(), stream.core(), "filling")?;
             stream.fill(buffer.whole_mut(), value)?;
             Ok(buffer)
         })
     }
 
     /// [Launches](Self::launch) a kernel, and gives the arguments back when it is complete. Buffers among them by value are
-    /// memory that the kernel writes; those that it only reads are given as [`Reads`]. Arguments that borrow stay borrowed
+    /// memory that the kernel writes; those that it only reads are given as [`Reads`](crate::Reads). Arguments that borrow stay borrowed
     /// until the future is dropped.
     ///
     /// Dropping the future drops the arguments, whose buffers are freed behind the launch; so does an error.
@@ -166,13 +164,11 @@ impl Stream {
         arguments: A,
     ) -> Enqueued<A> {
         self.enqueue_async(move |stream| -> Result<A> {
-            let mut captured = Ok(());
-            arguments.for_each_use(&mut |used| {
-                if captured.is_ok() {
-                    captured = used.memory.refuse_captured(stream.core(), "launching a kernel");
-                }
-            });
-            captured?;
+            arguments.with(|arguments| {
+                let mut accesses = arguments.accesses.iter();
+                accesses
+                    .try_for_each(|access| refuse_captured_memory(access.memory, stream.core(), "launching a kernel"))
+            })?;
             // SAFETY: the caller's word.
             unsafe { stream.launch_with(kernel, config, &arguments) }?;
             Ok(arguments)

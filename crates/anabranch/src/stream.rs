@@ -1,32 +1,22 @@
 //! Streams: queues of work that runs in order.
 
-mod attributes;
 mod borrowed;
-mod core;
 mod current;
 mod host_functions;
-mod order;
-mod shared;
 mod value;
 
 pub use borrowed::BorrowedStream;
 pub use current::CurrentStreamGuard;
-pub use order::WaitTarget;
 pub use value::{Signal, WaitCondition};
-
-pub(crate) use self::core::{Checkpoint, Ownership, StreamCore};
-#[cfg(all(test, loom))]
-pub(crate) use shared::Position;
-pub(crate) use shared::{Operation, Reached, StreamShared};
 
 use crate::context::Context;
 use crate::device::Device;
-use crate::error::{Error, Result, ResultExt};
-use crate::trace;
-use anabranch_hal::{CaptureStatus, Status, StreamFlags, StreamHandle};
+use crate::error::Result;
+use anabranch_core::stream::{OpenStream, Ownership, StreamCore};
+use anabranch_hal::{StreamFlags, StreamHandle};
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// A stream: work put into it runs in order; work of different streams may overlap.
 ///
@@ -47,51 +37,88 @@ use std::sync::Arc;
 /// # Ok::<(), anabranch::Error>(())
 /// ```
 pub struct Stream {
-    core: Arc<StreamCore>,
+    open: Arc<OpenStream>,
+}
+
+impl Context {
+    /// A non-blocking stream of the default priority: it neither waits for the legacy default stream nor is waited for
+    /// by it.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when the device has no room for one.
+    #[track_caller]
+    pub fn create_stream(&self) -> Result<Stream> {
+        self.create_stream_with_priority(StreamFlags::NON_BLOCKING, 0)
+    }
+
+    /// A stream of the default priority; blocking towards the legacy default stream unless the flags say otherwise.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
+    #[track_caller]
+    pub fn create_stream_with_flags(&self, flags: StreamFlags) -> Result<Stream> {
+        self.create_stream_with_priority(flags, 0)
+    }
+
+    /// A stream with a priority. Lower is more urgent; a priority outside of the device's
+    /// [range](Device::stream_priority_range) is clamped, and [`Stream::priority`] returns the effective one.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
+    #[track_caller]
+    pub fn create_stream_with_priority(&self, flags: StreamFlags, priority: i32) -> Result<Stream> {
+        Ok(Stream::from_open(StreamCore::create(self.core(), flags, priority)?))
+    }
+
+    /// The legacy default stream, which waits for all blocking streams of the context, and all of them for it.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` while a blocking stream of the context captures, which invalidates the
+    /// capture.
+    #[track_caller]
+    pub fn legacy_stream(&self) -> Result<Stream> {
+        Stream::open(self, StreamHandle::LEGACY, Ownership::Foreign)
+    }
+
+    /// The calling thread's default stream of this context. Using it from another thread is an error,
+    /// `CUDA_ERROR_INVALID_HANDLE (400)`.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    #[track_caller]
+    pub fn per_thread_stream(&self) -> Result<Stream> {
+        Stream::open(self, StreamHandle::PER_THREAD, Ownership::Foreign)
+    }
 }
 
 impl Stream {
-    pub(crate) fn create(context: &Context, flags: StreamFlags, priority: i32) -> Result<Self> {
-        let core = context.core();
-        // SAFETY: the context's handle is live as long as its core.
-        let handle = unsafe { core.driver().stream_create(core.handle(), flags, priority) }
-            .during("creating a stream", || core.place())?;
-        Self::from_handle(context, handle, Ownership::Owned)
+    fn from_open(open: OpenStream) -> Self {
+        Self { open: Arc::new(open) }
     }
 
-    pub(crate) fn legacy(context: &Context) -> Result<Self> {
-        Self::from_handle(context, StreamHandle::LEGACY, Ownership::Foreign)
+    #[track_caller]
+    fn open(context: &Context, handle: StreamHandle, ownership: Ownership) -> Result<Self> {
+        Ok(Self::from_open(StreamCore::open(context.core(), handle, ownership)?))
     }
 
-    pub(crate) fn per_thread(context: &Context) -> Result<Self> {
-        Self::from_handle(context, StreamHandle::PER_THREAD, Ownership::Foreign)
+    /// Another object of the same stream, which does not end before this one is dropped.
+    fn same(&self) -> Self {
+        Self { open: self.open.clone() }
     }
 
-    fn from_handle(context: &Context, handle: StreamHandle, ownership: Ownership) -> Result<Self> {
-        let core = context.core();
-        let operation = "asking for a stream's id";
-        let known = || core.streams().into_iter().find(|stream| stream.is_known_by(handle)).map(|stream| stream.id());
-        // SAFETY: the handle was just made, is a default stream, or its caller vouches for it.
-        let status = || unsafe { core.driver().stream_capture_status(core.handle(), handle) };
-        // Asking a stream that captures spoils the capture.
-        let captures = ownership == Ownership::Foreign && status().is_ok_and(|status| status != CaptureStatus::None);
-        let id = match captures.then(known) {
-            None => {
-                // SAFETY: as above.
-                unsafe { core.driver().stream_id(core.handle(), handle) }.during(operation, || core.place())?
-            }
-            Some(Some(id)) => id,
-            Some(None) => {
-                return Err(Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, operation, "the stream captures")
-                    .with_hint("make the `Stream` before the capture")
-                    .at(core.place()));
-            }
-        };
-        let core = StreamCore::new(core, handle, id, ownership);
-        if ownership == Ownership::Foreign && !handle.is_legacy() {
-            core.shared().suspect_capture();
-        }
-        Ok(Self { core })
+    /// A reference that does not keep the stream open.
+    fn downgrade(&self) -> Weak<OpenStream> {
+        Arc::downgrade(&self.open)
+    }
+
+    /// Another object of the same stream, which does not end before this one is dropped. `None`: it has ended.
+    fn upgrade(open: &Weak<OpenStream>) -> Option<Self> {
+        open.upgrade().map(|open| Self { open })
+    }
+
+    #[inline(always)]
+    pub(crate) fn core(&self) -> &Arc<StreamCore> {
+        self.open.core()
     }
 
     /// Takes ownership of a stream that was made elsewhere.
@@ -102,20 +129,23 @@ impl Stream {
     /// # Errors
     /// When the driver does not know the handle.
     pub unsafe fn from_raw(context: &Context, handle: StreamHandle) -> Result<Self> {
-        Self::from_handle(context, handle, Ownership::Owned)
+        Self::open(context, handle, Ownership::Owned)
     }
 
     /// Gives the stream's handle up without destroying it. Buffers that the stream has used stay safe to use and to
     /// drop.
     #[must_use = "the handle is the caller's to destroy"]
     pub fn into_raw(self) -> StreamHandle {
-        self.core.release()
+        self.core().release()
     }
 
     /// The driver's handle. It is valid as long as this stream.
+    ///
+    /// Another library that is given it may capture the stream, so that calls which must not be captured ask the driver from
+    /// now on.
     #[inline]
     pub fn as_raw(&self) -> StreamHandle {
-        self.core.raw()
+        self.core().expose_raw()
     }
 
     /// A second handle of this stream that cannot outlive it.
@@ -127,71 +157,60 @@ impl Stream {
     ///
     /// # Errors
     /// An error of any of that work: a lost context, or a panic of a host function or kernel, which is reported once.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, which invalidates the capture.
+    #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
-        let operation = "synchronising";
-        trace::span!("synchronising a stream", stream = self.core.id(), device = %self.core.context().device());
-        let handle = self.core.handle(operation)?;
-        let number = self.core.shared().advance();
-        // SAFETY: the stream is live while it is borrowed.
-        unsafe { self.core.context().driver().stream_synchronize(self.core.context().handle(), handle) }
-            .during(operation, || self.core.place())?;
-        self.core.shared().completed(number);
-        Ok(())
+        self.core().synchronize()
     }
 
-    /// Whether all work queued so far is complete. A true answer is a synchronisation: what the work wrote can be read. The
+    /// Whether all work queued so far is complete. A true answer is a synchronization: what the work wrote can be read. The
     /// library does not remember it; after a [`synchronize`](Self::synchronize) other streams need not wait any more.
     ///
     /// # Errors
-    /// As [`synchronize`](Self::synchronize).
+    /// As [`synchronize`](Self::synchronize), the invalidated capture included.
     #[inline]
+    #[track_caller]
     pub fn query(&self) -> Result<bool> {
-        let operation = "querying";
-        let handle = self.core.handle(operation)?;
-        // SAFETY: the stream is live while it is borrowed.
-        match unsafe { self.core.context().driver().stream_query(self.core.context().handle(), handle) } {
-            Ok(()) => Ok(true),
-            Err(failure) if failure.status == Status::NOT_READY => Ok(false),
-            Err(failure) => Err(failure).during(operation, || self.core.place()),
-        }
+        self.core().query()
     }
 
     /// As [`query`](Self::query), by the name that Warp (`is_complete`) and CuPy (`done`) give it.
     ///
     /// # Errors
-    /// As [`synchronize`](Self::synchronize).
+    /// As [`synchronize`](Self::synchronize), the invalidated capture included.
+    #[track_caller]
     pub fn is_complete(&self) -> Result<bool> {
-        self.query()
+        self.core().query()
     }
 
     /// Waits for the stream's work, destroys the stream, and returns any error of either. The stream is destroyed also
-    /// when the waiting failed.
+    /// when the waiting failed. A stream that is current in a running [`with_current`](Self::with_current) is destroyed when that returns.
     ///
     /// # Errors
     /// That of the waiting, else that of the destroying.
+    #[track_caller]
     pub fn shutdown(self) -> Result<()> {
-        trace::span!("shutting a stream down", stream = self.core.id(), device = %self.core.context().device());
-        let waited = self.synchronize();
-        let failed = waited.is_err();
-        waited.and(self.core.end(failed))
+        match Arc::try_unwrap(self.open) {
+            Ok(open) => open.core().shut_down(),
+            Err(shared) => shared.core().synchronize(),
+        }
     }
 
     /// The flags that it was made with.
     ///
     /// # Errors
-    /// 900 while the stream captures, which spoils the capture; else only an error of earlier asynchronous work.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, which invalidates the capture; else only an
+    /// error of earlier asynchronous work.
+    #[track_caller]
     pub fn flags(&self) -> Result<StreamFlags> {
-        let operation = "asking for a stream's flags";
-        let handle = self.core.handle(operation)?;
-        // SAFETY: the stream is live while it is borrowed.
-        unsafe { self.core.context().driver().stream_flags(self.core.context().handle(), handle) }
-            .during(operation, || self.core.place())
+        self.core().flags()
     }
 
     /// Whether it is a non-blocking stream, which has no order with the legacy default stream.
     ///
     /// # Errors
     /// As [`flags`](Self::flags).
+    #[track_caller]
     pub fn is_non_blocking(&self) -> Result<bool> {
         Ok(self.flags()?.contains(StreamFlags::NON_BLOCKING))
     }
@@ -200,12 +219,9 @@ impl Stream {
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
+    #[track_caller]
     pub fn priority(&self) -> Result<i32> {
-        let operation = "asking for a stream's priority";
-        let handle = self.core.handle(operation)?;
-        // SAFETY: the stream is live while it is borrowed.
-        unsafe { self.core.context().driver().stream_priority(self.core.context().handle(), handle) }
-            .during(operation, || self.core.place())
+        self.core().priority()
     }
 
     /// How many orders the library has inserted so that later work of this stream comes after work of other streams: each
@@ -226,39 +242,39 @@ impl Stream {
     /// # Ok::<(), anabranch::Error>(())
     /// ```
     pub fn orders_inserted(&self) -> u64 {
-        self.core.shared().inserted()
+        self.core().shared().orders_inserted()
     }
 
-    /// A number that is unique in this process for ever.
+    /// A number of the driver that is unique in this process, and never used again.
     pub fn id(&self) -> u64 {
-        self.core.id()
+        self.core().id()
     }
 
     /// The stream's device.
     pub fn device(&self) -> Device {
-        self.core.context().device().clone()
+        Device::from_core(self.core().context().device().clone())
     }
 
     /// The stream's context.
     pub fn context(&self) -> Context {
-        Context::from_core(self.core.context().clone())
+        Context::from_core(self.core().context().clone())
     }
 
-    #[inline(always)]
-    pub(crate) fn core(&self) -> &Arc<StreamCore> {
-        &self.core
+    /// Names the stream, for errors and for layers of the driver. A stream keeps its first name. Whether this is it.
+    #[track_caller]
+    pub fn set_name(&self, name: &str) -> bool {
+        self.core().label().set_name(self.core().context(), name)
     }
-}
 
-impl Drop for Stream {
-    fn drop(&mut self) {
-        self::core::end_in_drop(&self.core);
+    /// The name, if it was given one.
+    pub fn name(&self) -> Option<&str> {
+        self.core().label().name()
     }
 }
 
 impl PartialEq for Stream {
     fn eq(&self, other: &Self) -> bool {
-        self.core.is_same(&other.core)
+        self.core().is_same(other.core())
     }
 }
 
@@ -266,12 +282,12 @@ impl Eq for Stream {}
 
 impl Hash for Stream {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.core.id().hash(state);
+        self.core().id().hash(state);
     }
 }
 
 impl fmt::Debug for Stream {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Stream({}, {}, {:?})", self.core.id(), self.core.context().place(), self.core.raw())
+        self.core().fmt(formatter)
     }
 }

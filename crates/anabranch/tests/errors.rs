@@ -135,7 +135,8 @@ fn code_for_another_kind_of_device() {
     says(&Module::load_ptx(&context, ".version 8.0").unwrap_err(), Status::NOT_SUPPORTED, &["functions in Rust"]);
     let error = DualModule::new().ptx(".version 8.0").load(&context).unwrap_err();
     says(&error, Status::NO_BINARY_FOR_GPU, &["no host functions", "DualModule"]);
-    let error = Module::load_file(&context, "no/such/file.ptx").unwrap_err();
+    // SAFETY: there is no such file.
+    let error = unsafe { Module::load_file(&context, "no/such/file.ptx") }.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
     says(&error, Status::FILE_NOT_FOUND, &["no/such/file.ptx"]);
 }

@@ -81,14 +81,14 @@ fn a_number_is_not_used_again() {
 }
 
 #[test]
-fn a_circle_is_called_one() {
+fn a_cycle_is_called_one() {
     let context = host();
     let mut graph = context.create_graph().unwrap();
     let first = graph.add((), NodeWork::empty()).unwrap();
     let second = graph.add(first, NodeWork::empty()).unwrap();
     graph.add_edges(&[GraphEdge { from: second, to: first, data: EdgeData::default() }]).unwrap();
     let error = graph.instantiate().unwrap_err();
-    assert!(error.to_string().contains("circle"), "{error}");
+    assert!(error.to_string().contains("cycle"), "{error}");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_refused_update_says_why_and_where() {
     assert_eq!(error.result(), GraphUpdateResult::NODE_KIND_CHANGED);
     assert_eq!(error.node(), Some(node));
     let text = error.to_string();
-    assert!(text.contains("another kind") && text.contains("instantiate the new graph"), "{text}");
+    assert!(text.contains("different kind") && text.contains("instantiate the new graph"), "{text}");
     assert_eq!(anabranch::Error::from(error).status(), Status::GRAPH_EXEC_UPDATE_FAILURE);
 }
 

@@ -29,11 +29,11 @@ fn safety_11_a_panic_is_carried_to_whoever_waits_and_later_work_runs() {
 }
 
 #[test]
-fn a_panic_of_a_value_that_is_no_text_is_reported_too() {
+fn a_panic_of_a_value_that_is_not_text_is_reported_too() {
     let context = host();
     let stream = context.create_stream().unwrap();
     stream.add_callback(|_| std::panic::panic_any(7)).unwrap();
-    assert!(stream.synchronize().unwrap_err().to_string().contains("no text"));
+    assert!(stream.synchronize().unwrap_err().to_string().contains("not text"));
 }
 
 #[test]

@@ -115,6 +115,8 @@ struct Model {
     /// Of each stream that there ever was, what its next operation comes after. Its own entry counts its operations.
     clocks: Vec<Clock>,
     ended: Vec<bool>,
+    /// Whether anything was put into each since the host waited for it last.
+    busy: Vec<bool>,
     /// How many marks each has: with none since, an earlier use of a stream that used a word alone stands for a later one,
     /// which decides in which order streams are followed.
     marks: Vec<usize>,
@@ -132,6 +134,7 @@ impl Model {
         let mut model = Self {
             clocks: Vec::new(),
             ended: Vec::new(),
+            busy: Vec::new(),
             marks: Vec::new(),
             streams: [0; STREAMS],
             events: Default::default(),
@@ -148,6 +151,7 @@ impl Model {
     fn start(&mut self) -> usize {
         self.clocks.push(Vec::new());
         self.ended.push(false);
+        self.busy.push(false);
         self.marks.push(0);
         self.clocks.len() - 1
     }
@@ -157,6 +161,7 @@ impl Model {
     }
 
     fn operate(&mut self, stream: usize) -> Use {
+        self.busy[stream] = true;
         let number = self.done(stream);
         let mut clock: Clock = vec![0; stream + 1];
         clock[stream] = number + 1;
@@ -168,6 +173,7 @@ impl Model {
         let known = stream == other || get(&self.clocks[stream], other) > number || get(&self.complete, other) > number;
         if !known {
             self.inserted += 1;
+            self.busy[stream] = true;
             self.marks[other] += 1;
             let other = self.clocks[other].clone();
             join(&mut self.clocks[stream], &other);
@@ -245,9 +251,11 @@ impl Model {
         if self.ended[home] {
             // Another stream is made for it, behind the end of the first.
             home = self.start();
-            let end = self.clocks[uses.home].clone();
-            join(&mut self.clocks[home], &end);
-            self.inserted += 1;
+            if self.busy[uses.home] {
+                let end = self.clocks[uses.home].clone();
+                join(&mut self.clocks[home], &end);
+                self.inserted += 1;
+            }
         }
         all.into_iter().filter(|last| last.0 != uses.home).for_each(|last| self.follow(home, last));
     }
@@ -324,18 +332,23 @@ fn run(program: &[Operation], seed: u64, held: bool) -> Result<(), TestCaseError
                 let recorded = model.streams[stream];
                 model.events[event] = Some((recorded, model.clocks[recorded].clone()));
                 model.marks[recorded] += 1;
+                model.busy[recorded] = true;
                 device.streams[stream].record(&device.events[event]).unwrap();
             }
             Operation::WaitEvent { stream, event } => {
                 if let Some((_, clock)) = &model.events[event] {
                     join(&mut model.clocks[model.streams[stream]], clock);
                 }
+                model.busy[model.streams[stream]] = true;
                 device.streams[stream].wait_event(&device.events[event]).unwrap();
             }
             Operation::WaitStream { stream, other } => {
                 let clock = model.clocks[model.streams[other]].clone();
                 model.marks[model.streams[other]] += usize::from(stream != other);
                 join(&mut model.clocks[model.streams[stream]], &clock);
+                if stream != other {
+                    model.busy[model.streams[stream]] = true;
+                }
                 device.streams[stream].wait_stream(&device.streams[other]).unwrap();
             }
             Operation::Renew { stream, word } => {
@@ -358,6 +371,7 @@ fn run(program: &[Operation], seed: u64, held: bool) -> Result<(), TestCaseError
                 let stream_number = model.streams[stream];
                 model.complete(stream_number, model.done(stream_number));
                 model.marks[stream_number] += 1;
+                model.busy[stream_number] = false;
                 device.streams[stream].synchronize().unwrap();
             }
             Operation::SynchronizeEvent { event } => {

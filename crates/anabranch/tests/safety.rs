@@ -77,7 +77,7 @@ fn safety_14_neither_shutdown_nor_the_raw_handle_keeps_the_context() {
         let stream = own.create_stream().unwrap();
         // Memory that is given back by nobody but its context when that is destroyed.
         // SAFETY: the context is live.
-        unsafe { context.device().driver().allocate(own.as_raw(), 1 << 20) }.unwrap();
+        unsafe { context.device().driver().allocate(&own.as_raw().into(), 1 << 20) }.unwrap();
         assert!(free() < before);
         end(stream);
         drop(own);

@@ -1,23 +1,24 @@
-//! Callbacks, the older kind of host work.
+//! Callbacks, the older kind of host function.
 
 use super::order_tools::Log;
 use super::order_trace::{Trace, settle};
 use crate::case::{Case, Need, Verdict, equal, holds, refused};
 use crate::environment::Environment;
 use crate::gate::{Gate, quiesce};
-use anabranch::Status;
+use anabranch::{Capabilities, Status};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+const BACKGROUND: &[Need] = &[Need::Capability(Capabilities::BACKGROUND_PROGRESS)];
+
 pub(super) const CASES: &[Case] = &[
     Case::new("callback.runs_once_with_success", "H2", runs_once_with_success),
     Case::new("callback.runs_after_earlier_work", "H2", runs_after_earlier_work),
-    Case::new("callback.holds_later_work_up", "H2", holds_later_work_up).needs(&[Need::BackgroundProgress]),
+    Case::new("callback.holds_later_work_up", "H2", holds_later_work_up).needs(BACKGROUND),
     Case::new("callback.is_ordered_with_host_functions", "H2", is_ordered_with_host_functions),
     Case::new("callback.may_not_call_the_driver", "H2", may_not_call_the_driver),
-    Case::new("callback.runs_when_its_stream_is_destroyed", "H2", runs_when_its_stream_is_destroyed)
-        .needs(&[Need::BackgroundProgress]),
+    Case::new("callback.runs_when_its_stream_is_destroyed", "H2", runs_when_its_stream_is_destroyed).needs(BACKGROUND),
     Case::new("callback.sees_earlier_work", "H3", sees_earlier_work),
 ];
 
@@ -29,7 +30,7 @@ fn runs_once_with_success(environment: &Environment) -> Verdict {
     }
     stream.synchronize()?;
     environment.context().synchronize()?;
-    equal("what they were told", statuses.lock().clone(), vec![Status::SUCCESS; 3])
+    equal("the statuses that they received", statuses.lock().clone(), vec![Status::SUCCESS; 3])
 }
 
 fn runs_after_earlier_work(environment: &Environment) -> Verdict {
@@ -86,7 +87,7 @@ fn may_not_call_the_driver(environment: &Environment) -> Verdict {
     })?;
     stream.synchronize()?;
     let Ok((made, waited)) = receiver.recv() else { return holds("the callback runs to its end", false) };
-    refused("making an event", made, Status::NOT_PERMITTED)?;
+    refused("creating an event", made, Status::NOT_PERMITTED)?;
     refused("synchronising the context", waited, Status::NOT_PERMITTED)
 }
 
@@ -99,7 +100,7 @@ fn runs_when_its_stream_is_destroyed(environment: &Environment) -> Verdict {
     })?;
     drop(stream);
     gate.open();
-    equal("what it was told", receiver.recv().ok(), Some(Status::SUCCESS))
+    equal("the status that it received", receiver.recv().ok(), Some(Status::SUCCESS))
 }
 
 fn sees_earlier_work(environment: &Environment) -> Verdict {

@@ -1,4 +1,4 @@
-//! How captures begin, and what they are of.
+//! How captures begin, and what they contain.
 
 use super::capture_tools::{Bench, MODES, OK, UNSUPPORTED, answer, capture, elsewhere, is_made_of, run, shape, usable};
 use super::order_tools::Log;
@@ -36,7 +36,7 @@ fn begin_on_legacy(environment: &Environment) -> Verdict {
         refused("beginning", legacy.begin_capture(mode), UNSUPPORTED)?;
         for handle in [StreamHandle::NULL, StreamHandle::LEGACY] {
             // SAFETY: the handles of default streams are always live.
-            let begun = unsafe { driver.stream_begin_capture(context, handle, mode) };
+            let begun = unsafe { driver.stream_begin_capture(&context.into(), handle, mode) };
             equal("beginning through the driver", status_of(begun), UNSUPPORTED)?;
         }
         equal("the status", legacy.capture_status()?, CaptureStatus::None)?;
@@ -49,7 +49,7 @@ fn begin_on_per_thread(environment: &Environment) -> Verdict {
     for mode in MODES {
         let graph = capture(&stream, mode, || {
             let others = elsewhere(|| environment.context().per_thread_stream()?.capture_status())??;
-            equal("the status of another thread's", others, CaptureStatus::None)?;
+            equal("the status of another thread's stream", others, CaptureStatus::None)?;
             trace.append(&stream, 1)
         })?;
         equal("nodes, roots and edges", shape(&graph)?, [1, 1, 0])?;
@@ -58,7 +58,8 @@ fn begin_on_per_thread(environment: &Environment) -> Verdict {
     usable(environment, &[&stream])
 }
 
-/// Another `Stream` of one that captures: its number is not asked for, which would spoil the capture.
+/// Creates a second `Stream` for a capturing stream. The library must not query its id, because that would invalidate
+/// the capture.
 fn stream_is_made_again(environment: &Environment) -> Verdict {
     for mode in MODES {
         let (stream, trace) = (environment.context().per_thread_stream()?, Trace::new(environment)?);
@@ -148,7 +149,7 @@ fn work_does_not_run(environment: &Environment) -> Verdict {
     let graph = stream.capture(CaptureMode::Global, |scope| {
         scope.copy(&mut copied, &source)?;
         scope.fill(&mut filled, 7u32)?;
-        // SAFETY: `store` writes one number where its first argument points.
+        // SAFETY: `store` writes only the number that its first argument points to.
         unsafe { scope.launch(&store, &LaunchConfig::new(1, 1), (&mut stored, 8u32)) }?;
         scope.launch_repeatable_host_func(move || inside.push(9))?;
         scope.write_signal(&signal, 10)
@@ -168,7 +169,7 @@ fn runs_at_every_launch(environment: &Environment) -> Verdict {
     let (mut word, add) = (stream.allocate_zeroed::<u32>(1)?, environment.kernel("add")?);
     let inside = count.clone();
     let graph = stream.capture(CaptureMode::Global, |scope| {
-        // SAFETY: `add` uses one number where its first argument points.
+        // SAFETY: `add` accesses only the number that its first argument points to.
         unsafe { scope.launch(&add, &LaunchConfig::new(1, 1), (&mut word, 10u32, 1u32)) }?;
         scope.launch_repeatable_host_func(move || {
             inside.fetch_add(1, Ordering::SeqCst);
@@ -183,7 +184,7 @@ fn runs_at_every_launch(environment: &Environment) -> Verdict {
     equal("the number", stream.download(&word)?, vec![11111])
 }
 
-/// What one stream captures is a line, and runs in that order.
+/// The nodes captured in one stream form a chain and run in that order.
 fn order_is_kept(environment: &Environment) -> Verdict {
     let (stream, trace) = (environment.stream()?, Trace::new(environment)?);
     let graph = capture(&stream, CaptureMode::Global, || (1..=9).try_for_each(|digit| trace.append(&stream, digit)))?;

@@ -1,4 +1,4 @@
-//! Calls that captures prohibit, allow and refuse, as tables.
+//! Tables of the calls that captures prohibit, allow and refuse.
 
 use super::capture_tools::{Bench, OK, UNSUPPORTED, answer, free_plain};
 use super::memory_raw::HUGE;
@@ -14,10 +14,10 @@ use anabranch::{
 };
 use parking_lot::Mutex;
 
-/// What the calls of the tables need beside the bench, made before the capture.
+/// The objects that the calls of the tables need in addition to the bench. They are created before the capture.
 pub(super) struct Things<'e> {
     pub(super) bench: Bench<'e>,
-    /// Plain memory: what it was given, less what it freed.
+    /// Plain allocations that were not freed.
     plain: Mutex<Vec<DevicePointer>>,
     pinned: Mutex<Vec<usize>>,
     pooled: Mutex<Vec<DevicePointer>>,
@@ -30,7 +30,7 @@ pub(super) struct Things<'e> {
     raw_executable: Mutex<Option<ExecutableGraphHandle>>,
 }
 
-/// One call, and its name.
+/// A call and its name.
 pub(super) type Call = (&'static str, fn(&Things<'_>) -> Status);
 
 impl<'e> Things<'e> {
@@ -38,10 +38,10 @@ impl<'e> Things<'e> {
         let bench = Bench::new(environment)?;
         let (driver, context) = (environment.device().driver(), environment.context().as_raw());
         // SAFETY: the context is live, here and below.
-        let plain = unsafe { driver.allocate(context, 4096) };
+        let plain = unsafe { driver.allocate(&context.into(), 4096) };
         let plain = plain.map_err(|failure| Failed(format!("allocating: {failure:?}")))?;
         // SAFETY: as above.
-        let pinned = unsafe { driver.allocate_pinned(context, 4096, PinnedFlags::empty()) };
+        let pinned = unsafe { driver.allocate_pinned(&context.into(), 4096, PinnedFlags::empty()) };
         let pinned = pinned.map_err(|failure| Failed(format!("allocating pinned memory: {failure:?}")))?;
         let (mut pool, mut raw_pool, mut pooled) = (None, None, Vec::new());
         if environment.device().capabilities().contains(Capabilities::MEMORY_POOLS) {
@@ -49,7 +49,7 @@ impl<'e> Things<'e> {
             pool = Some(environment.device().create_memory_pool(&options)?);
             raw_pool = driver.memory_pool_create(environment.device().ordinal(), &options).ok();
             // SAFETY: the stream is live.
-            pooled.extend(unsafe { driver.allocate_async(context, 4096, None, bench.other.as_raw()) });
+            pooled.extend(unsafe { driver.allocate_async(&context.into(), 4096, None, bench.other.as_raw()) });
         }
         let words = bench.other.allocate_zeroed(16)?;
         let mut graph = environment.context().create_graph()?;
@@ -57,7 +57,7 @@ impl<'e> Things<'e> {
         let executable = graph.instantiate()?;
         let raw_executable =
             // SAFETY: the graph is live.
-            unsafe { driver.graph_instantiate(context, graph.as_raw(), InstantiateFlags::empty(), None) }.ok();
+            unsafe { driver.graph_instantiate(&context.into(), graph.as_raw(), InstantiateFlags::empty(), None) }.ok();
         bench.other.synchronize()?;
         Ok(Self {
             bench,
@@ -93,38 +93,39 @@ impl Drop for Things<'_> {
         let (driver, context) = (self.driver(), self.context());
         for address in self.pinned.get_mut().drain(..) {
             // SAFETY: it was allocated and not freed, and nothing uses it.
-            let _ = unsafe { driver.free_pinned(context, address as *mut u8) };
+            let _ = unsafe { driver.free_pinned(&context.into(), address as *mut u8) };
         }
         for address in self.pooled.get_mut().drain(..) {
             // SAFETY: as above; the stream is live.
-            let _ = unsafe { driver.free_async(context, address, self.bench.other.as_raw()) };
+            let _ = unsafe { driver.free_async(&context.into(), address, self.bench.other.as_raw()) };
         }
         if let Some(pool) = self.raw_pool.get_mut().take() {
-            // SAFETY: the pool was made and not destroyed.
+            // SAFETY: the pool was created and not destroyed.
             let _ = unsafe { driver.memory_pool_destroy(pool) };
         }
         if let Some(executable) = self.raw_executable.get_mut().take() {
-            // SAFETY: the executable was made and not destroyed.
-            let _ = unsafe { driver.executable_destroy(context, executable) };
+            // SAFETY: the executable graph was created and not destroyed.
+            let _ = unsafe { driver.executable_destroy(&context.into(), executable) };
         }
     }
 }
 
-/// Asks every call of a table in a capture of its own, of that mode, and what has become of the capture.
+/// Makes every call of a table in a separate capture in the given mode, and checks its status and the effect on the
+/// capture.
 pub(super) fn ask(
     environment: &Environment,
     mode: CaptureMode,
     calls: &[Call],
     expected: Status,
-    is_spoiled: bool,
+    is_invalidated: bool,
 ) -> Verdict {
     for (what, call) in calls {
         let things = Things::new(environment)?;
         things.bench.begin(mode)?;
         let found = call(&things);
         equal(&format!("{what}, mode {mode:?}"), found, expected)?;
-        if is_spoiled {
-            things.bench.is_spoiled(what)?;
+        if is_invalidated {
+            things.bench.is_invalidated(what)?;
         } else {
             things.bench.ends_well(what)?;
         }
@@ -132,7 +133,7 @@ pub(super) fn ask(
     Ok(())
 }
 
-/// Takes an element out for the driver's call, and puts it back if that fails.
+/// Takes an element out for a driver call, and puts it back if the call fails.
 fn give_back<T: Copy>(kept: &Mutex<Vec<T>>, call: impl FnOnce(T) -> Status) -> Status {
     let Some(thing) = kept.lock().pop() else { return OK };
     let status = call(thing);
@@ -142,30 +143,31 @@ fn give_back<T: Copy>(kept: &Mutex<Vec<T>>, call: impl FnOnce(T) -> Status) -> S
     status
 }
 
-/// What a thread may not do while it captures otherwise than relaxed.
+/// Calls that a thread must not make while it has a capture that is not relaxed.
 pub(super) const PROHIBITED: &[Call] = &[
     ("allocating", |things| {
         // SAFETY: the context is live.
-        let allocated = unsafe { things.driver().allocate(things.context(), 4096) };
+        let allocated = unsafe { things.driver().allocate(&things.context().into(), 4096) };
         things.plain.lock().extend(allocated.iter());
         status_of(allocated)
     }),
     ("freeing", |things| {
         give_back(&things.plain, |address| {
             // SAFETY: the memory was allocated, and nothing uses it.
-            status_of(unsafe { things.driver().free(things.context(), address) })
+            status_of(unsafe { things.driver().free(&things.context().into(), address) })
         })
     }),
     ("allocating pinned memory", |things| {
         // SAFETY: the context is live.
-        let allocated = unsafe { things.driver().allocate_pinned(things.context(), 4096, PinnedFlags::empty()) };
+        let allocated =
+            unsafe { things.driver().allocate_pinned(&things.context().into(), 4096, PinnedFlags::empty()) };
         things.pinned.lock().extend(allocated.iter().map(|address| *address as usize));
         status_of(allocated)
     }),
     ("freeing pinned memory", |things| {
         give_back(&things.pinned, |address| {
             // SAFETY: the memory was allocated, and nothing uses it.
-            status_of(unsafe { things.driver().free_pinned(things.context(), address as *mut u8) })
+            status_of(unsafe { things.driver().free_pinned(&things.context().into(), address as *mut u8) })
         })
     }),
     ("querying another stream", |things| answer(things.bench.other.query())),
@@ -175,8 +177,8 @@ pub(super) const PROHIBITED: &[Call] = &[
     ("instantiating a graph", |things| answer(things.graph.instantiate())),
     ("destroying an executable graph", |things| {
         let Some(executable) = things.raw_executable.lock().take() else { return Status::UNKNOWN };
-        // SAFETY: the executable was made and not destroyed.
-        let status = status_of(unsafe { things.driver().executable_destroy(things.context(), executable) });
+        // SAFETY: the executable graph was created and not destroyed.
+        let status = status_of(unsafe { things.driver().executable_destroy(&things.context().into(), executable) });
         if status != OK {
             *things.raw_executable.lock() = Some(executable);
         }
@@ -184,12 +186,14 @@ pub(super) const PROHIBITED: &[Call] = &[
     }),
 ];
 
-/// The same, where there are memory pools.
+/// The same, for devices with memory pools.
 pub(super) const PROHIBITED_POOLS: &[Call] = &[
-    ("making a pool", |things| answer(things.environment().device().create_memory_pool(&MemoryPoolOptions::default()))),
+    ("creating a pool", |things| {
+        answer(things.environment().device().create_memory_pool(&MemoryPoolOptions::default()))
+    }),
     ("destroying a pool", |things| {
         let Some(pool) = things.raw_pool.lock().take() else { return Status::UNKNOWN };
-        // SAFETY: the pool was made and not destroyed.
+        // SAFETY: the pool was created and not destroyed.
         let status = status_of(unsafe { things.driver().memory_pool_destroy(pool) });
         if status != OK {
             *things.raw_pool.lock() = Some(pool);
@@ -203,7 +207,7 @@ pub(super) const PROHIBITED_POOLS: &[Call] = &[
     ("allocating in another stream", |things| {
         let stream = things.bench.other.as_raw();
         // SAFETY: the stream is live.
-        let allocated = unsafe { things.driver().allocate_async(things.context(), 4096, None, stream) };
+        let allocated = unsafe { things.driver().allocate_async(&things.context().into(), 4096, None, stream) };
         things.pooled.lock().extend(allocated.iter());
         status_of(allocated)
     }),
@@ -211,14 +215,14 @@ pub(super) const PROHIBITED_POOLS: &[Call] = &[
         give_back(&things.pooled, |address| {
             let stream = things.bench.other.as_raw();
             // SAFETY: the stream is live, and nothing uses the memory.
-            status_of(unsafe { things.driver().free_async(things.context(), address, stream) })
+            status_of(unsafe { things.driver().free_async(&things.context().into(), address, stream) })
         })
     }),
 ];
 
-/// What may be done in every mode, and does no harm.
+/// Calls that are allowed in every mode and do not invalidate the capture.
 pub(super) const ALLOWED: &[Call] = &[
-    ("making an event", |things| answer(things.environment().context().create_event())),
+    ("creating an event", |things| answer(things.environment().context().create_event())),
     ("recording another event in another stream", |things| {
         answer(things.bench.other.record(&things.bench.recorded[0]))
     }),
@@ -230,14 +234,14 @@ pub(super) const ALLOWED: &[Call] = &[
         answer(things.bench.other.wait_event(&things.bench.recorded[0]))
     }),
     ("waiting for the stream's own event", |things| answer(things.bench.origin.wait_event(&things.bench.captured))),
-    ("making and destroying a stream", |things| answer(things.environment().stream())),
-    ("making and destroying a blocking stream", |things| {
+    ("creating and destroying a stream", |things| answer(things.environment().stream())),
+    ("creating and destroying a blocking stream", |things| {
         answer(things.environment().context().create_stream_with_flags(StreamFlags::empty()))
     }),
-    ("asking for the stream's priority", |things| answer(things.bench.origin.priority())),
-    ("asking for the stream's status", |things| answer(things.bench.origin.capture_status())),
-    ("asking for another stream's status", |things| answer(things.bench.other.capture_info())),
-    ("asking for the free memory", |things| answer(things.environment().context().memory_info())),
+    ("querying the stream's priority", |things| answer(things.bench.origin.priority())),
+    ("querying the stream's capture status", |things| answer(things.bench.origin.capture_status())),
+    ("querying another stream's capture status", |things| answer(things.bench.other.capture_info())),
+    ("querying the free memory", |things| answer(things.environment().context().memory_info())),
     ("loading a module", |things| answer(kernels::program().load(things.environment().context()))),
     ("looking a kernel up", |things| answer(things.environment().kernel("spin"))),
     ("looking a variable up", |things| answer(things.environment().module().global("table"))),
@@ -247,13 +251,13 @@ pub(super) const ALLOWED: &[Call] = &[
         let (driver, context, stream) = (things.driver(), things.context(), things.bench.origin.as_raw());
         let address = things.bench.trace.address().0;
         // SAFETY: the stream is live; nothing is copied.
-        status_of(unsafe { driver.copy_async(context, CopyKind::DeviceToDevice, address, address, 0, stream) })
+        status_of(unsafe { driver.copy_async(&context.into(), CopyKind::DeviceToDevice, address, address, 0, stream) })
     }),
     ("writing a value in another stream", |things| answer(things.bench.other.write_signal(&things.signal, 1))),
     ("launching a graph in another stream", |things| answer(things.executable.launch(&things.bench.other))),
     ("uploading a graph in another stream", |things| answer(things.executable.upload(&things.bench.other))),
     ("updating an executable graph", |things| answer(things.executable.update(&things.graph))),
-    ("making and destroying a graph", |things| answer(things.environment().context().create_graph())),
+    ("creating and destroying a graph", |things| answer(things.environment().context().create_graph())),
     ("cloning a graph", |things| answer(things.graph.try_clone())),
     ("looking at a graph", |things| answer(things.graph.nodes())),
     ("capturing in another stream", |things| {
@@ -265,20 +269,20 @@ pub(super) const ALLOWED: &[Call] = &[
         let (mut host, address) = ([0u8; 4], things.bench.trace.address().0);
         // SAFETY: both ranges are four bytes, and live.
         status_of(unsafe {
-            driver.copy(context, CopyKind::DeviceToHost, host.as_mut_ptr() as usize as u64, address, host.len())
+            driver.copy(&context.into(), CopyKind::DeviceToHost, host.as_mut_ptr() as usize as u64, address, host.len())
         })
     }),
 ];
 
-/// What cannot be captured, or done to a stream that captures, in any mode, and spoils the capture.
+/// Calls that are refused in every mode and invalidate the capture.
 pub(super) const REFUSED: &[Call] = &[
     ("querying the stream", |things| answer(things.bench.origin.query())),
     ("synchronising the stream", |things| answer(things.bench.origin.synchronize())),
     ("synchronising the context", |things| answer(things.environment().context().synchronize())),
-    ("asking for the stream's flags", |things| answer(things.bench.origin.flags())),
-    ("asking for the stream's number", |things| {
+    ("querying the stream's flags", |things| answer(things.bench.origin.flags())),
+    ("querying the stream's id", |things| {
         // SAFETY: the stream is live.
-        status_of(unsafe { things.driver().stream_id(things.context(), things.bench.origin.as_raw()) })
+        status_of(unsafe { things.driver().stream_id(&things.context().into(), things.bench.origin.as_raw()) })
     }),
     ("adding a callback", |things| answer(things.bench.origin.add_callback(|_| ()))),
     ("launching a graph in the stream", |things| answer(things.executable.launch(&things.bench.origin))),
@@ -287,11 +291,11 @@ pub(super) const REFUSED: &[Call] = &[
         let (context, address) = (things.context(), things.bench.trace.address());
         let (driver, stream) = (things.driver(), things.bench.origin.as_raw());
         // SAFETY: the driver refuses it.
-        status_of(unsafe { driver.copy_peer_async(context, address, context, address, context, 4, stream) })
+        status_of(unsafe { driver.copy_peer_async(&context.into(), address, context, address, context, 4, stream) })
     }),
 ];
 
-/// Launches that cannot be, which spoil the capture all the same.
+/// Invalid launches, which also invalidate the capture.
 pub(super) const BAD_LAUNCHES: &[Call] = &[
     ("launching no blocks", |things| {
         things.bench.trace.ask_with(&things.bench.origin, Shape { blocks: 0, ..Shape::default() })
@@ -304,7 +308,7 @@ pub(super) const BAD_LAUNCHES: &[Call] = &[
     }),
 ];
 
-/// Bad arguments that do no harm.
+/// Calls with invalid arguments that do not invalidate the capture.
 pub(super) const BAD_ARGUMENTS: &[Call] = &[
     ("copying past the end", |things| copy(things, things.bench.trace.address().0, 1 << 40)),
     ("copying to nowhere", |things| copy(things, 0, 4)),
@@ -313,19 +317,19 @@ pub(super) const BAD_ARGUMENTS: &[Call] = &[
         let address = DevicePointer(things.bench.trace.address().0 + 1);
         // SAFETY: the driver refuses it.
         status_of(unsafe {
-            driver.stream_write_value(context, stream, address, Value::U32(1), WriteValueFlags::empty())
+            driver.stream_write_value(&context.into(), stream, address, Value::U32(1), WriteValueFlags::empty())
         })
     }),
 ];
 
-/// The same, where there are memory pools.
+/// The same, for devices with memory pools.
 pub(super) const BAD_ALLOCATIONS: &[Call] = &[("allocating too much", |things| {
     let stream = things.bench.origin.as_raw();
     // SAFETY: the stream is live; the driver refuses it.
-    status_of(unsafe { things.driver().allocate_async(things.context(), HUGE, None, stream) })
+    status_of(unsafe { things.driver().allocate_async(&things.context().into(), HUGE, None, stream) })
 })];
 
-/// Bad handles and states, which do no harm.
+/// Calls with invalid handles that do not invalidate the capture.
 pub(super) const BAD_HANDLES: &[Call] = &[("launching no kernel", |things| {
     let address = things.bench.trace.address();
     let arguments = [(&raw const address).cast()];
@@ -342,10 +346,10 @@ pub(super) const BAD_HANDLES: &[Call] = &[("launching no kernel", |things| {
     };
     let (driver, context, stream) = (things.driver(), things.context(), things.bench.origin.as_raw());
     // SAFETY: the driver refuses a null function.
-    status_of(unsafe { driver.launch(context, stream, FunctionHandle::from_raw(0), &launch) })
+    status_of(unsafe { driver.launch(&context.into(), stream, FunctionHandle::from_raw(0), &launch) })
 })];
 
-/// Calls in a wrong state, which do no harm.
+/// Calls in an invalid state that do not invalidate the capture.
 pub(super) const BAD_STATES: &[Call] = &[
     ("an external wait elsewhere", |things| {
         answer(things.bench.other.wait_event_with_flags(&things.bench.captured, EventWaitFlags::EXTERNAL))
@@ -357,10 +361,10 @@ fn copy(things: &Things<'_>, to: u64, bytes: usize) -> Status {
     let (driver, context, stream) = (things.driver(), things.context(), things.bench.origin.as_raw());
     let from = things.bench.trace.address().0;
     // SAFETY: the stream is live; the driver refuses the range.
-    status_of(unsafe { driver.copy_async(context, CopyKind::DeviceToDevice, to, from, bytes, stream) })
+    status_of(unsafe { driver.copy_async(&context.into(), CopyKind::DeviceToDevice, to, from, bytes, stream) })
 }
 
-/// The answer that the tables of prohibited calls get in a mode.
+/// The status that prohibited calls return in a mode.
 pub(super) fn prohibition(mode: CaptureMode) -> Status {
     if mode == CaptureMode::Relaxed { OK } else { UNSUPPORTED }
 }

@@ -1,4 +1,4 @@
-//! Captured conditions.
+//! Conditional parts of captures.
 
 use super::capture_tools::usable;
 use crate::case::{Case, Need, Verdict, equal, refused};
@@ -17,7 +17,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("capture.condition_that_fails", "C9", condition_that_fails).needs(SETTING),
 ];
 
-/// What the cases count with.
+/// Counters for the cases.
 struct Counters<'e> {
     environment: &'e Environment,
     stream: Stream,
@@ -37,7 +37,7 @@ impl<'e> Counters<'e> {
         Ok(self.stream.download(number)?.first().copied().unwrap_or_default())
     }
 
-    /// Multiplies a number and adds to it.
+    /// Multiplies a number by a factor and adds a value.
     fn add<'n>(
         &self,
         stream: &Stream,
@@ -45,7 +45,7 @@ impl<'e> Counters<'e> {
         factor: u32,
         summand: u32,
     ) -> Result<()> {
-        // SAFETY: `add` uses one number where its first argument points.
+        // SAFETY: `add` accesses only the number that its first argument points to.
         unsafe { stream.launch(&self.add, &LaunchConfig::new(1, 1), (number.into(), factor, summand)) }
     }
 }
@@ -157,7 +157,7 @@ fn condition_among_forks(environment: &Environment) -> Verdict {
     usable(environment, &[&counters.stream, &other, &inside])
 }
 
-/// A part that fails does no harm to the capture around it.
+/// A conditional part that fails does not affect the surrounding capture.
 fn condition_that_fails(environment: &Environment) -> Verdict {
     let counters = Counters::new(environment)?;
     let (wanted, mut result, mut verdict) = (counters.number(1)?, counters.number(0)?, Ok(()));

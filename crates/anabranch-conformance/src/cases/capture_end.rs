@@ -1,4 +1,4 @@
-//! How captures end, well or not.
+//! How captures end, successfully or not.
 
 use super::capture_tools::{Bench, INVALIDATED, MODES, OK, UNSUPPORTED, answer, elsewhere, shape, unsafe_call, usable};
 use super::order_trace::Trace;
@@ -25,7 +25,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("capture.origin_dropped", "C2", origin_dropped),
     Case::new("capture.closure_fails", "C2", closure_fails),
     Case::new("capture.closure_panics", "C2", closure_panics),
-    Case::new("capture.closure_spoils", "C2", closure_spoils),
+    Case::new("capture.closure_invalidates", "C2", closure_invalidates),
 ];
 
 fn end_without_a_capture(environment: &Environment) -> Verdict {
@@ -43,7 +43,7 @@ fn end_twice(environment: &Environment) -> Verdict {
     bench.ends_with("ending", Status::ILLEGAL_STATE)
 }
 
-/// Ends a capture of that mode on other threads, whatever their own modes.
+/// Ends a capture in the given mode on other threads, for every mode of those threads.
 fn end_elsewhere(environment: &Environment, mode: CaptureMode, status: Status) -> Verdict {
     for own in MODES {
         let bench = Bench::capturing(environment, mode)?;
@@ -76,12 +76,12 @@ fn end_on_a_fork(environment: &Environment) -> Verdict {
         bench.fork(&bench.other)?;
         refused("ending on the fork", bench.other.end_capture(), Status::STREAM_CAPTURE_UNMATCHED)?;
         equal("the fork's status", bench.other.capture_status()?, CaptureStatus::Invalidated)?;
-        bench.is_spoiled("ending on a fork")?;
+        bench.is_invalidated("ending on a fork")?;
     }
     Ok(())
 }
 
-/// Has a thread begin a capture and end.
+/// Starts a thread that begins a capture and exits.
 fn begun_by_another_thread(environment: &Environment, mode: CaptureMode) -> Result<Bench<'_>, crate::case::Failed> {
     let bench = Bench::new(environment)?;
     elsewhere(|| bench.origin.begin_capture(mode))??;
@@ -89,12 +89,12 @@ fn begun_by_another_thread(environment: &Environment, mode: CaptureMode) -> Resu
     Ok(bench)
 }
 
-/// It still keeps other threads from unsafe calls.
+/// The capture continues to prohibit unsafe calls on other threads.
 fn begun_by_a_thread_that_ended_global(environment: &Environment) -> Verdict {
     let bench = begun_by_another_thread(environment, CaptureMode::Global)?;
     equal("an unsafe call here", unsafe_call(environment), UNSUPPORTED)?;
     equal("launching", bench.trace.ask(&bench.origin), INVALIDATED)?;
-    bench.is_spoiled("an unsafe call here")
+    bench.is_invalidated("an unsafe call here")
 }
 
 fn begun_by_a_thread_that_ended_thread_local(environment: &Environment) -> Verdict {
@@ -120,13 +120,13 @@ fn of_the_default_stream_of_a_thread_that_ended(environment: &Environment) -> Ve
         trace.append(&stream, 1)
     })??;
     let own = environment.context().per_thread_stream()?;
-    equal("the status of this thread's", own.capture_status()?, CaptureStatus::None)?;
+    equal("the status of this thread's stream", own.capture_status()?, CaptureStatus::None)?;
     let others = elsewhere(|| environment.context().per_thread_stream()?.capture_status())??;
-    equal("the status of a third thread's", others, CaptureStatus::None)?;
+    equal("the status of a third thread's stream", others, CaptureStatus::None)?;
     equal("an unsafe call", unsafe_call(environment), OK)
 }
 
-/// Dropping the stream gives the capture up.
+/// Dropping the stream discards the capture.
 fn origin_dropped(environment: &Environment) -> Verdict {
     for mode in MODES {
         let (trace, fork) = (Trace::new(environment)?, environment.stream()?);
@@ -165,7 +165,7 @@ fn closure_panics(environment: &Environment) -> Verdict {
         let unwound = catch_unwind(AssertUnwindSafe(|| {
             bench.origin.capture(mode, |scope| {
                 scope.fork(&bench.other)?;
-                // Without the hook, which would print a message.
+                // This does not call the panic hook, which would print a message.
                 resume_unwind(Box::new(17u32))
             })
         }));
@@ -176,19 +176,19 @@ fn closure_panics(environment: &Environment) -> Verdict {
     Ok(())
 }
 
-/// The closure goes on after a forbidden call, whose error it keeps to itself.
-fn closure_spoils(environment: &Environment) -> Verdict {
+/// The closure ignores the error of a prohibited call.
+fn closure_invalidates(environment: &Environment) -> Verdict {
     let bench = Bench::new(environment)?;
-    let spoil = |stream: &Stream| holds("querying a capturing stream fails", stream.query().is_err());
+    let invalidate = |stream: &Stream| holds("querying a capturing stream fails", stream.query().is_err());
     for mode in MODES {
         let mut verdict = Ok(());
         let captured = bench.origin.capture(mode, |scope| {
-            verdict = spoil(scope);
+            verdict = invalidate(scope);
             Ok(())
         });
         verdict?;
         refused("the capture", captured, INVALIDATED)?;
-        bench.is_usable("a closure that spoiled the capture")?;
+        bench.is_usable("a closure that invalidated the capture")?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Captured events, and streams that capture, asked whether they are done.
+//! Queries and synchronisation of captured events and capturing streams.
 
 use super::capture_tools::{Bench, MODES, UNSUPPORTED, shape};
 use crate::case::{Case, Verdict, equal, holds, refused};
@@ -22,7 +22,7 @@ fn stream_is_queried(environment: &Environment) -> Verdict {
     for mode in MODES {
         let bench = Bench::capturing(environment, mode)?;
         refused("querying", bench.origin.query(), UNSUPPORTED)?;
-        bench.is_spoiled("querying the stream")?;
+        bench.is_invalidated("querying the stream")?;
     }
     Ok(())
 }
@@ -31,7 +31,7 @@ fn stream_is_synchronised(environment: &Environment) -> Verdict {
     for mode in MODES {
         let bench = Bench::capturing(environment, mode)?;
         refused("synchronising", bench.origin.synchronize(), UNSUPPORTED)?;
-        bench.is_spoiled("synchronising the stream")?;
+        bench.is_invalidated("synchronising the stream")?;
     }
     Ok(())
 }
@@ -40,7 +40,7 @@ fn context_is_synchronised(environment: &Environment) -> Verdict {
     for mode in MODES {
         let bench = Bench::capturing(environment, mode)?;
         refused("synchronising", environment.context().synchronize(), UNSUPPORTED)?;
-        bench.is_spoiled("synchronising the context")?;
+        bench.is_invalidated("synchronising the context")?;
     }
     Ok(())
 }
@@ -49,7 +49,7 @@ fn event_is_queried(environment: &Environment) -> Verdict {
     for mode in MODES {
         let bench = Bench::capturing(environment, mode)?;
         refused("querying", bench.captured.query(), Status::CAPTURED_EVENT)?;
-        bench.is_spoiled("querying a captured event")?;
+        bench.is_invalidated("querying a captured event")?;
     }
     Ok(())
 }
@@ -57,7 +57,7 @@ fn event_is_queried(environment: &Environment) -> Verdict {
 fn event_is_synchronised(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::Global)?;
     refused("synchronising", bench.captured.synchronize(), Status::CAPTURED_EVENT)?;
-    bench.is_spoiled("synchronising a captured event")
+    bench.is_invalidated("synchronising a captured event")
 }
 
 fn event_is_measured(environment: &Environment) -> Verdict {
@@ -70,7 +70,7 @@ fn event_is_measured(environment: &Environment) -> Verdict {
 fn event_after_a_failed_capture(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::Global)?;
     refused("querying the stream", bench.origin.query(), UNSUPPORTED)?;
-    bench.is_spoiled("querying the stream")?;
+    bench.is_invalidated("querying the stream")?;
     refused("querying", bench.captured.query(), Status::INVALID_VALUE)?;
     refused("waiting", bench.other.wait_event(&bench.captured), Status::INVALID_VALUE)?;
     bench.other.record(&bench.captured)?;
@@ -79,7 +79,7 @@ fn event_after_a_failed_capture(environment: &Environment) -> Verdict {
     bench.is_usable("a failed capture")
 }
 
-/// It means the other place from then on, and the capture forgets it.
+/// The event then refers to the other stream, and no longer belongs to the capture.
 fn event_is_recorded_elsewhere(environment: &Environment) -> Verdict {
     let bench = Bench::new(environment)?;
     let gate = Gate::shut(environment, &bench.other)?;

@@ -1,4 +1,4 @@
-//! Events of outside, recorded and waited for by graphs.
+//! External events, which graphs record and wait for.
 
 use super::capture_tools::{Bench, MODES, is_made_of, run, shape};
 use super::order_trace::Trace;
@@ -27,7 +27,7 @@ fn external_record_is_a_node(environment: &Environment) -> Verdict {
         let graph = bench.ends_well("an external record")?;
         equal("nodes, roots and edges", shape(&graph)?, [2, 1, 1])?;
         is_made_of(&graph, &[GraphNodeKind::KERNEL, GraphNodeKind::EVENT_RECORD])?;
-        holds("the event is still that of outside", bench.recorded[0].query()?)?;
+        holds("the event still refers to the record outside", bench.recorded[0].query()?)?;
         run(&graph, &bench.origin)?;
     }
     Ok(())
@@ -47,7 +47,7 @@ fn external_record_at_every_launch(environment: &Environment) -> Verdict {
         executable.launch(&stream)?;
         waiting.wait_event(&event)?;
         equal("querying the event", event.query()?, false)?;
-        equal("querying whoever waits", waiting.query()?, false)?;
+        equal("querying the stream that waits", waiting.query()?, false)?;
         gate.open();
         waiting.synchronize()?;
         equal("the number", trace.read()?, number)?;
@@ -68,7 +68,7 @@ fn external_wait_is_a_node(environment: &Environment) -> Verdict {
     Ok(())
 }
 
-/// What is waited for is what the event has captured by then.
+/// The node waits for what the event has captured by the time of the launch.
 fn external_wait_at_the_launch(environment: &Environment) -> Verdict {
     let (stream, earlier, trace) = (environment.stream()?, environment.stream()?, Trace::new(environment)?);
     let event = earlier.record_event()?;

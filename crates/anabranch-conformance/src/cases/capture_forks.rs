@@ -1,4 +1,4 @@
-//! Streams that are drawn into captures, and have to come back.
+//! Streams that join captures, and must be joined to the origin.
 
 use super::capture_tools::{Bench, capture, is_made_of, run, shape, usable};
 use super::order_trace::Trace;
@@ -8,14 +8,14 @@ use anabranch::hal::GraphNodeKind;
 use anabranch::{CaptureMode, CaptureStatus, ContextFlags, EventFlags, LaunchConfig, Status, Stream};
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("capture.event_draws_a_stream_in", "C4", event_draws_a_stream_in),
-    Case::new("capture.stream_draws_a_stream_in", "C4", stream_draws_a_stream_in),
+    Case::new("capture.event_makes_a_stream_join", "C4", event_makes_a_stream_join),
+    Case::new("capture.stream_makes_a_stream_join", "C4", stream_makes_a_stream_join),
     Case::new("capture.buffers_order_forks", "C4", buffers_order_forks),
-    Case::new("capture.buffers_draw_streams_in", "C4", buffers_draw_streams_in),
-    Case::new("capture.buffers_of_before_draw_nobody_in", "C4", buffers_of_before_draw_nobody_in),
+    Case::new("capture.buffers_make_streams_join", "C4", buffers_make_streams_join),
+    Case::new("capture.earlier_buffers_make_no_stream_join", "C4", earlier_buffers_make_no_stream_join),
     Case::new("capture.three_streams_fork_and_join", "C4", three_streams_fork_and_join),
-    Case::new("capture.per_thread_stream_is_drawn_in", "C4", per_thread_stream_is_drawn_in),
-    Case::new("capture.stream_of_another_context_is_drawn_in", "C4", stream_of_another_context_is_drawn_in),
+    Case::new("capture.per_thread_stream_joins", "C4", per_thread_stream_joins),
+    Case::new("capture.stream_of_another_context_joins", "C4", stream_of_another_context_joins),
     Case::new("capture.unjoined_fork", "C4", unjoined_fork),
     Case::new("capture.unjoined_fork_of_a_fork", "C4", unjoined_fork_of_a_fork),
     Case::new("capture.unjoined_at_the_third_fork", "C4", unjoined_at_the_third_fork),
@@ -28,7 +28,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("capture.fork_and_join_again_and_again", "C4", fork_and_join_again_and_again),
 ];
 
-fn event_draws_a_stream_in(environment: &Environment) -> Verdict {
+fn event_makes_a_stream_join(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::Global)?;
     bench.other.wait_event(&bench.captured)?;
     equal("the status of the other", bench.other.capture_status()?, CaptureStatus::Active)?;
@@ -38,7 +38,7 @@ fn event_draws_a_stream_in(environment: &Environment) -> Verdict {
     equal("nodes, roots and edges", shape(&graph)?, [2, 1, 1])
 }
 
-fn stream_draws_a_stream_in(environment: &Environment) -> Verdict {
+fn stream_makes_a_stream_join(environment: &Environment) -> Verdict {
     let (origin, fork, trace) = (environment.stream()?, environment.stream()?, Trace::new(environment)?);
     let graph = capture(&origin, CaptureMode::Global, || {
         trace.append(&origin, 1)?;
@@ -55,14 +55,14 @@ fn stream_draws_a_stream_in(environment: &Environment) -> Verdict {
     usable(environment, &[&origin, &fork])
 }
 
-/// Streams of one capture that use one buffer are ordered.
+/// Uses of one buffer in several streams of a capture are ordered.
 fn buffers_order_forks(environment: &Environment) -> Verdict {
     let (origin, fork) = (environment.stream()?, environment.stream()?);
     let (mut word, add) = (origin.allocate_zeroed::<u32>(1)?, environment.kernel("add")?);
     let graph = origin.capture(CaptureMode::Global, |scope| {
         scope.fork(&fork)?;
         for (stream, digit) in [(scope.stream(), 1u32), (&fork, 2), (scope.stream(), 3), (&fork, 4)] {
-            // SAFETY: `add` uses one number where its first argument points.
+            // SAFETY: `add` accesses only the number that its first argument points to.
             unsafe { stream.launch(&add, &LaunchConfig::new(1, 1), (&mut word, 10u32, digit)) }?;
         }
         scope.join(&fork)
@@ -73,14 +73,14 @@ fn buffers_order_forks(environment: &Environment) -> Verdict {
     usable(environment, &[&origin, &fork])
 }
 
-/// A buffer that captured work uses belongs to the capture: the library makes other streams that use it wait, as always, and
-/// so draws them in.
-fn buffers_draw_streams_in(environment: &Environment) -> Verdict {
+/// A buffer that captured work uses belongs to the capture. The library makes other streams that use it wait, as
+/// always, and so these streams join the capture.
+fn buffers_make_streams_join(environment: &Environment) -> Verdict {
     let (origin, fork) = (environment.stream()?, environment.stream()?);
     let (mut word, add) = (origin.allocate_zeroed::<u32>(1)?, environment.kernel("add")?);
     let graph = origin.capture(CaptureMode::Relaxed, |scope| {
         for (stream, digit) in [(scope.stream(), 1u32), (&fork, 2), (scope.stream(), 3)] {
-            // SAFETY: `add` uses one number where its first argument points.
+            // SAFETY: `add` accesses only the number that its first argument points to.
             unsafe { stream.launch(&add, &LaunchConfig::new(1, 1), (&mut word, 10u32, digit)) }?;
         }
         Ok(())
@@ -91,14 +91,14 @@ fn buffers_draw_streams_in(environment: &Environment) -> Verdict {
     usable(environment, &[&origin, &fork])
 }
 
-/// A buffer that the capturing stream has used before the capture is no reason to take part.
-fn buffers_of_before_draw_nobody_in(environment: &Environment) -> Verdict {
+/// A stream does not join a capture because of a buffer that the capturing stream used only before the capture.
+fn earlier_buffers_make_no_stream_join(environment: &Environment) -> Verdict {
     let (origin, other) = (environment.stream()?, environment.stream()?);
     let (mut word, add) = (origin.allocate_zeroed::<u32>(1)?, environment.kernel("add")?);
     let mut captured = origin.allocate_zeroed::<u32>(1)?;
     let graph = origin.capture(CaptureMode::Relaxed, |scope| {
         scope.fill(&mut captured, 4u32)?;
-        // SAFETY: `add` uses one number where its first argument points.
+        // SAFETY: `add` accesses only the number that its first argument points to.
         unsafe { other.launch(&add, &LaunchConfig::new(1, 1), (&mut word, 10u32, 2u32)) }
     })?;
     equal("nodes, roots and edges", shape(&graph)?, [1, 1, 0])?;
@@ -114,7 +114,7 @@ fn three_streams_fork_and_join(environment: &Environment) -> Verdict {
     let [origin, left, right] = &streams;
     let graph = origin.capture(CaptureMode::Global, |scope| {
         let put = |trace: &Trace<'_>, stream: &Stream, digit| {
-            // What failed is seen from the number of nodes.
+            // The check of the number of nodes detects failures.
             let _ = trace.append(stream, digit);
         };
         traces.iter().for_each(|trace| put(trace, scope, 1));
@@ -136,7 +136,7 @@ fn three_streams_fork_and_join(environment: &Environment) -> Verdict {
     usable(environment, &[origin, left, right])
 }
 
-fn per_thread_stream_is_drawn_in(environment: &Environment) -> Verdict {
+fn per_thread_stream_joins(environment: &Environment) -> Verdict {
     let (origin, trace) = (environment.stream()?, Trace::new(environment)?);
     let fork = environment.context().per_thread_stream()?;
     let graph = capture(&origin, CaptureMode::Relaxed, || {
@@ -151,7 +151,7 @@ fn per_thread_stream_is_drawn_in(environment: &Environment) -> Verdict {
     usable(environment, &[&origin, &fork])
 }
 
-fn stream_of_another_context_is_drawn_in(environment: &Environment) -> Verdict {
+fn stream_of_another_context_joins(environment: &Environment) -> Verdict {
     let context = environment.device().create_context(ContextFlags::empty())?;
     let (fork, mut word) = {
         let stream = context.create_stream()?;
@@ -166,7 +166,7 @@ fn stream_of_another_context_is_drawn_in(environment: &Environment) -> Verdict {
     fork.fill(&mut word, 5u32)?;
     fork.record(&joined)?;
     bench.origin.wait_event(&joined)?;
-    let graph = bench.ends_well("drawing in a stream of another context")?;
+    let graph = bench.ends_well("a stream of another context that joins")?;
     equal("nodes, roots and edges", shape(&graph)?, [2, 1, 1])?;
     equal("its status afterwards", fork.capture_status()?, CaptureStatus::None)?;
     run(&graph, &bench.origin)?;
@@ -179,7 +179,7 @@ fn unjoined_fork(environment: &Environment) -> Verdict {
     bench.ends_with("a fork without a join", Status::STREAM_CAPTURE_UNJOINED)
 }
 
-/// The first fork is joined, before it is forked from.
+/// The first fork is joined before the second fork forks from it.
 fn unjoined_fork_of_a_fork(environment: &Environment) -> Verdict {
     let third = environment.stream()?;
     let bench = Bench::capturing(environment, CaptureMode::Global)?;
@@ -230,10 +230,10 @@ fn fork_goes_on_after_its_join(environment: &Environment) -> Verdict {
     bench.fork(&bench.other)?;
     bench.follow(&bench.origin, &bench.other)?;
     bench.put(&bench.other)?;
-    bench.ends_with("a fork that went on", Status::STREAM_CAPTURE_UNJOINED)
+    bench.ends_with("a fork that continued", Status::STREAM_CAPTURE_UNJOINED)
 }
 
-/// What counts is that every node leads to the origin, not which stream was waited for.
+/// A path must lead from every node to the origin. It does not matter which stream was waited for.
 fn deepest_fork_joins_all(environment: &Environment) -> Verdict {
     let third = environment.stream()?;
     let bench = Bench::capturing(environment, CaptureMode::Relaxed)?;

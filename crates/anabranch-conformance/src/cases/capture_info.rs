@@ -1,4 +1,4 @@
-//! What a capture says of itself, and what its next node depends on.
+//! Capture information, and the dependencies of the next node.
 
 use super::capture_tools::{Bench, UNSUPPORTED, capture, is_made_of, run, shape, unsafe_call, usable};
 use super::order_trace::Trace;
@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("capture.info_without_a_capture", "C11", info_without_a_capture),
-    Case::new("capture.info_of_a_spoiled_capture", "C11", info_of_a_spoiled_capture),
+    Case::new("capture.info_of_an_invalidated_capture", "C11", info_of_an_invalidated_capture),
     Case::new("capture.ids_are_unique", "C11", ids_are_unique),
     Case::new("capture.id_of_a_fork", "C11", id_of_a_fork),
     Case::new("capture.graph_is_the_one_returned", "C11", graph_is_the_one_returned),
@@ -41,11 +41,11 @@ fn info_without_a_capture(environment: &Environment) -> Verdict {
     Ok(())
 }
 
-fn info_of_a_spoiled_capture(environment: &Environment) -> Verdict {
+fn info_of_an_invalidated_capture(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::Global)?;
     equal("an unsafe call", unsafe_call(environment), UNSUPPORTED)?;
     equal("the status", bench.origin.capture_info()?.status, CaptureStatus::Invalidated)?;
-    bench.is_spoiled("an unsafe call")
+    bench.is_invalidated("an unsafe call")
 }
 
 fn ids_are_unique(environment: &Environment) -> Verdict {
@@ -55,7 +55,7 @@ fn ids_are_unique(environment: &Environment) -> Verdict {
         second.begin_capture(CaptureMode::Relaxed)?;
         for stream in [&first, &second] {
             let id = stream.capture_info()?.id;
-            equal("the id, asked again", stream.capture_info()?.id, id)?;
+            equal("the id, queried again", stream.capture_info()?.id, id)?;
             holds("the id is new", seen.insert(id))?;
         }
         first.end_capture()?;
@@ -127,7 +127,7 @@ fn dependencies_of_forks_and_joins(environment: &Environment) -> Verdict {
     all.sort();
     equal("with an older event of its own", last(&bench.origin)?, all)?;
     bench.put(&bench.origin)?;
-    equal("behind the next node", last(&bench.origin)?.len(), 1)?;
+    equal("after the next node", last(&bench.origin)?.len(), 1)?;
     let graph = bench.ends_well("forks and joins")?;
     equal("nodes, roots and edges", shape(&graph)?, [4, 1, 5])
 }
@@ -194,7 +194,7 @@ fn dependencies_without_a_capture(environment: &Environment) -> Verdict {
     usable(environment, &[&stream])
 }
 
-/// A node that was taken out of what a fork depends on need not lead to the origin.
+/// If a node is removed from the dependencies of a fork, no path from it to the origin is required.
 fn dependencies_taken_from_a_fork(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::Relaxed)?;
     let root = depends_on(&bench.origin)?;
@@ -204,7 +204,7 @@ fn dependencies_taken_from_a_fork(environment: &Environment) -> Verdict {
     equal("nodes, roots and edges", shape(&graph)?, [2, 1, 1])
 }
 
-/// The third kernel comes behind the first alone, and the fourth behind all.
+/// The third kernel depends only on the first, and the fourth depends on all others.
 fn dependencies_order_what_runs(environment: &Environment) -> Verdict {
     let (stream, trace, log) = (environment.stream()?, Trace::new(environment)?, super::order_tools::Log::default());
     let (mut first, mut second) = (Vec::new(), Vec::new());
@@ -222,5 +222,5 @@ fn dependencies_order_what_runs(environment: &Environment) -> Verdict {
     equal("nodes, roots and edges", shape(&graph)?, [4, 1, 4])?;
     run(&graph, &stream)?;
     equal("the order", trace.read()?, 134)?;
-    equal("what the host function wrote down", log.numbers(), vec![2])
+    equal("the log of the host function", log.numbers(), vec![2])
 }

@@ -1,4 +1,4 @@
-//! Captures into graphs that exist.
+//! Captures into existing graphs.
 
 use super::capture_tools::{Bench, INVALIDATED, MODES, UNSUPPORTED, answer, is_made_of, run, shape, usable};
 use super::order_trace::Trace;
@@ -17,7 +17,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("capture.into_a_graph_on_legacy", "C12", into_a_graph_on_legacy),
     Case::new("capture.into_a_graph_while_capturing", "C12", into_a_graph_while_capturing),
     Case::new("capture.into_a_graph_and_a_fork", "C12", into_a_graph_and_a_fork),
-    Case::new("capture.into_a_graph_spoiled", "C12", into_a_graph_spoiled),
+    Case::new("capture.into_a_graph_invalidated", "C12", into_a_graph_invalidated),
 ];
 
 fn graph_of_one(environment: &Environment) -> Result<(Graph, Node), Failed> {
@@ -144,8 +144,8 @@ fn into_a_graph_and_a_fork(environment: &Environment) -> Verdict {
     run(&graph, &bench.other)
 }
 
-/// The driver destroys the graph, and an empty one takes its place.
-fn into_a_graph_spoiled(environment: &Environment) -> Verdict {
+/// The driver destroys the graph, and the library replaces it with an empty one.
+fn into_a_graph_invalidated(environment: &Environment) -> Verdict {
     let bench = Bench::new(environment)?;
     let (mut graph, node) = graph_of_one(environment)?;
     let mut queried = None;
@@ -156,9 +156,9 @@ fn into_a_graph_spoiled(environment: &Environment) -> Verdict {
     equal("querying", queried, Some(UNSUPPORTED))?;
     refused("the capture", captured, INVALIDATED)?;
     equal("nodes, roots and edges", shape(&graph)?, [0, 0, 0])?;
-    refused("a node of before", graph.add(node, NodeWork::empty()), Status::INVALID_VALUE)?;
+    refused("a node from before the capture", graph.add(node, NodeWork::empty()), Status::INVALID_VALUE)?;
     let node = graph.add((), NodeWork::empty())?;
-    bench.is_usable("a spoiled capture into a graph")?;
+    bench.is_usable("an invalidated capture into a graph")?;
     let mut word = bench.other.upload(&[1u32])?;
     bench.origin.capture_into(&mut graph, node, CaptureMode::Global, |scope| scope.fill(&mut word, 2u32))?;
     equal("nodes, roots and edges", shape(&graph)?, [2, 1, 1])?;

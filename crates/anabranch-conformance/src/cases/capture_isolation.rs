@@ -1,4 +1,4 @@
-//! What a capture may wait for, and what must stay apart.
+//! What a capture may wait for, and how it is isolated from other work.
 
 use super::capture_tools::{Bench, INVALIDATED, MODES, shape, usable};
 use super::order_trace::Trace;
@@ -14,8 +14,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("capture.waits_for_an_event_never_recorded", "C5", waits_for_an_event_never_recorded),
     Case::new("capture.waits_for_another_capture", "C5", waits_for_another_capture),
     Case::new("capture.waits_for_the_stream_of_another_capture", "C5", waits_for_the_stream_of_another_capture),
-    Case::new("capture.waits_for_a_capture_that_is_over", "C5", waits_for_a_capture_that_is_over),
-    Case::new("capture.free_stream_waits_for_a_capture_that_is_over", "C5", free_stream_waits_for_one_that_is_over),
+    Case::new("capture.waits_for_a_capture_that_ended", "C5", waits_for_a_capture_that_ended),
+    Case::new("capture.free_stream_waits_for_a_capture_that_ended", "C5", free_stream_waits_for_one_that_ended),
     Case::new("capture.waits_for_its_own_event", "C5", waits_for_its_own_event),
     Case::new("capture.uses_memory_in_use_outside", "C5", uses_memory_in_use_outside),
 ];
@@ -25,7 +25,7 @@ fn waits_for_an_event_of_outside(environment: &Environment) -> Verdict {
         let bench = Bench::capturing(environment, mode)?;
         let waited = bench.origin.wait_event(&bench.recorded[0]);
         refused("waiting", waited, Status::STREAM_CAPTURE_ISOLATION)?;
-        bench.is_spoiled("waiting for an event recorded outside")?;
+        bench.is_invalidated("waiting for an event recorded outside the capture")?;
     }
     Ok(())
 }
@@ -34,7 +34,7 @@ fn waits_for_a_stream_of_outside(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::Global)?;
     refused("waiting", bench.origin.wait_stream(&bench.other), Status::STREAM_CAPTURE_ISOLATION)?;
     equal("the status of the other", bench.other.capture_status()?, CaptureStatus::None)?;
-    bench.is_spoiled("waiting for a stream outside")
+    bench.is_invalidated("waiting for a stream outside the capture")
 }
 
 fn fork_waits_for_an_event_of_outside(environment: &Environment) -> Verdict {
@@ -42,7 +42,7 @@ fn fork_waits_for_an_event_of_outside(environment: &Environment) -> Verdict {
     bench.fork(&bench.other)?;
     refused("waiting", bench.other.wait_event(&bench.recorded[0]), Status::STREAM_CAPTURE_ISOLATION)?;
     equal("the status of the fork", bench.other.capture_status()?, CaptureStatus::Invalidated)?;
-    bench.is_spoiled("waiting for an event recorded outside, in a fork")
+    bench.is_invalidated("waiting for an event recorded outside, in a fork")
 }
 
 fn waits_for_an_event_of_legacy(environment: &Environment) -> Verdict {
@@ -50,7 +50,7 @@ fn waits_for_an_event_of_legacy(environment: &Environment) -> Verdict {
     let bench = Bench::with_origin(environment, environment.blocking_stream()?)?;
     bench.begin(CaptureMode::Global)?;
     refused("waiting", bench.origin.wait_event(&event), Status::STREAM_CAPTURE_ISOLATION)?;
-    bench.is_spoiled("waiting for an event recorded in the legacy stream")
+    bench.is_invalidated("waiting for an event recorded in the legacy stream")
 }
 
 fn waits_for_an_event_never_recorded(environment: &Environment) -> Verdict {
@@ -71,7 +71,7 @@ fn waits_for_another_capture(environment: &Environment) -> Verdict {
     equal("the status of the waiting one", bench.other.capture_status()?, CaptureStatus::Invalidated)?;
     equal("the status of the other one", bench.status()?, CaptureStatus::Invalidated)?;
     refused("ending the waiting one", bench.other.end_capture(), INVALIDATED)?;
-    bench.is_spoiled("waiting for another capture")
+    bench.is_invalidated("waiting for another capture")
 }
 
 fn waits_for_the_stream_of_another_capture(environment: &Environment) -> Verdict {
@@ -79,19 +79,19 @@ fn waits_for_the_stream_of_another_capture(environment: &Environment) -> Verdict
     bench.other.begin_capture(CaptureMode::Relaxed)?;
     refused("waiting", bench.other.wait_stream(&bench.origin), Status::STREAM_CAPTURE_MERGE)?;
     refused("ending the waiting one", bench.other.end_capture(), INVALIDATED)?;
-    bench.is_spoiled("waiting for the stream of another capture")
+    bench.is_invalidated("waiting for the stream of another capture")
 }
 
-fn waits_for_a_capture_that_is_over(environment: &Environment) -> Verdict {
+fn waits_for_a_capture_that_ended(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::Global)?;
     bench.origin.end_capture()?;
     bench.origin.begin_capture(CaptureMode::Global)?;
     refused("waiting", bench.origin.wait_event(&bench.captured), Status::INVALID_VALUE)?;
-    bench.is_spoiled("waiting for a capture that is over")
+    bench.is_invalidated("waiting for a capture that has ended")
 }
 
-/// Until the event is recorded again.
-fn free_stream_waits_for_one_that_is_over(environment: &Environment) -> Verdict {
+/// The wait is refused until the event is recorded again.
+fn free_stream_waits_for_one_that_ended(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::Global)?;
     bench.origin.end_capture()?;
     refused("waiting", bench.other.wait_event(&bench.captured), Status::INVALID_VALUE)?;
@@ -101,7 +101,7 @@ fn free_stream_waits_for_one_that_is_over(environment: &Environment) -> Verdict 
     bench.other.wait_event(&bench.captured)?;
     bench.captured.synchronize()?;
     holds("the event recorded again is complete", bench.captured.query()?)?;
-    bench.is_usable("waiting for a capture that is over")
+    bench.is_usable("waiting for a capture that has ended")
 }
 
 fn waits_for_its_own_event(environment: &Environment) -> Verdict {
@@ -112,7 +112,7 @@ fn waits_for_its_own_event(environment: &Environment) -> Verdict {
     equal("nodes, roots and edges", shape(&graph)?, [2, 1, 1])
 }
 
-/// The library orders a launch behind uses outside, and not the capture.
+/// The library orders a launch after uses outside the graph. It does not order the capture.
 fn uses_memory_in_use_outside(environment: &Environment) -> Verdict {
     let (stream, user, trace) = (environment.stream()?, environment.stream()?, Trace::new(environment)?);
     let mut word = user.upload(&[1u32])?;

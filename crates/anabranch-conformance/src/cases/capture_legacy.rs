@@ -32,63 +32,64 @@ fn beside(environment: &Environment, mode: CaptureMode, origin: Stream) -> Resul
     let bench = Bench::with_origin(environment, origin)?;
     let executable = environment.context().create_graph()?.instantiate()?;
     let legacy = environment.context().legacy_stream()?;
-    // The library looks, from a thread of its own, whether the legacy stream is idle when it has memory to give back.
+    // When the library has memory to free, one of its threads queries whether the legacy stream is idle.
     quiesce(environment)?;
     bench.begin(mode)?;
     Ok(Beside { bench, legacy, executable })
 }
 
-/// That the call answers 906 and spoils the capture of a blocking stream, in every mode.
-fn spoils(environment: &Environment, what: &str, call: fn(&Beside<'_>) -> Status) -> Verdict {
+/// Checks that the call returns `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` and invalidates the capture of a blocking
+/// stream, in every mode.
+fn invalidates(environment: &Environment, what: &str, call: fn(&Beside<'_>) -> Status) -> Verdict {
     for mode in MODES {
         let beside = beside(environment, mode, environment.blocking_stream()?)?;
         equal(what, call(&beside), IMPLICIT)?;
-        beside.bench.is_spoiled(what)?;
+        beside.bench.is_invalidated(what)?;
     }
     Ok(())
 }
 
 fn legacy_launch(environment: &Environment) -> Verdict {
-    spoils(environment, "launching", |beside| beside.bench.trace.ask(&beside.legacy))
+    invalidates(environment, "launching", |beside| beside.bench.trace.ask(&beside.legacy))
 }
 
 fn legacy_query(environment: &Environment) -> Verdict {
-    spoils(environment, "querying", |beside| answer(beside.legacy.query()))
+    invalidates(environment, "querying", |beside| answer(beside.legacy.query()))
 }
 
 fn legacy_synchronise(environment: &Environment) -> Verdict {
-    spoils(environment, "synchronising", |beside| answer(beside.legacy.synchronize()))
+    invalidates(environment, "synchronising", |beside| answer(beside.legacy.synchronize()))
 }
 
 fn legacy_record(environment: &Environment) -> Verdict {
-    spoils(environment, "recording", |beside| answer(beside.legacy.record(&beside.bench.recorded[0])))
+    invalidates(environment, "recording", |beside| answer(beside.legacy.record(&beside.bench.recorded[0])))
 }
 
 fn legacy_wait(environment: &Environment) -> Verdict {
-    spoils(environment, "waiting", |beside| answer(beside.legacy.wait_event(&beside.bench.recorded[0])))
+    invalidates(environment, "waiting", |beside| answer(beside.legacy.wait_event(&beside.bench.recorded[0])))
 }
 
 fn legacy_graph_launch(environment: &Environment) -> Verdict {
-    spoils(environment, "launching a graph", |beside| answer(beside.executable.launch(&beside.legacy)))
+    invalidates(environment, "launching a graph", |beside| answer(beside.executable.launch(&beside.legacy)))
 }
 
 fn legacy_synchronous_copy(environment: &Environment) -> Verdict {
-    spoils(environment, "copying synchronously", |beside| {
+    invalidates(environment, "copying synchronously", |beside| {
         let (driver, context) =
             (beside.bench.environment.device().driver(), beside.bench.environment.context().as_raw());
         let address = beside.bench.trace.address().0;
         // SAFETY: the range is live; the driver refuses the copy.
-        status_of(unsafe { driver.copy(context, CopyKind::DeviceToDevice, address, address, 4) })
+        status_of(unsafe { driver.copy(&context.into(), CopyKind::DeviceToDevice, address, address, 4) })
     })
 }
 
 fn legacy_is_asked_for_its_status(environment: &Environment) -> Verdict {
     for mode in MODES {
         let beside = beside(environment, mode, environment.blocking_stream()?)?;
-        equal("asking for the status", answer(beside.legacy.capture_status()), IMPLICIT)?;
-        equal("asking for more", answer(beside.legacy.capture_info()), IMPLICIT)?;
-        beside.bench.ends_well("asking for the legacy stream's status")?;
-        equal("asking afterwards", answer(beside.legacy.capture_status()), OK)?;
+        equal("querying the capture status", answer(beside.legacy.capture_status()), IMPLICIT)?;
+        equal("querying the capture information", answer(beside.legacy.capture_info()), IMPLICIT)?;
+        beside.bench.ends_well("querying the legacy stream's capture status")?;
+        equal("querying the capture status afterwards", answer(beside.legacy.capture_status()), OK)?;
     }
     Ok(())
 }
@@ -98,7 +99,7 @@ fn legacy_beside_a_non_blocking_capture(environment: &Environment) -> Verdict {
         let beside = beside(environment, mode, environment.stream()?)?;
         beside.bench.put(&beside.legacy)?;
         beside.legacy.record(&beside.bench.recorded[0])?;
-        equal("asking for the status", answer(beside.legacy.capture_status()), OK)?;
+        equal("querying the capture status", answer(beside.legacy.capture_status()), OK)?;
         let graph = beside.bench.ends_well("launching in the legacy stream")?;
         equal("nodes, roots and edges", shape(&graph)?, [1, 1, 0])?;
     }

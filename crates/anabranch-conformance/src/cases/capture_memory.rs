@@ -1,4 +1,4 @@
-//! Memory that is allocated and freed within captures.
+//! Memory that is allocated and freed in captures.
 
 use super::capture_tools::{Bench, MODES, capture, is_made_of, run, shape};
 use crate::case::{Case, Need, Verdict, equal, refused, status_of};
@@ -42,7 +42,7 @@ fn allocation_is_used_at_every_launch(environment: &Environment) -> Verdict {
     let graph = stream.capture(CaptureMode::Global, |scope| {
         let mut buffer = scope.allocate_zeroed::<u32>(1)?;
         scope.copy(&mut buffer, &source)?;
-        // SAFETY: `add` uses one number where its first argument points.
+        // SAFETY: `add` accesses only the number that its first argument points to.
         unsafe { scope.launch(&add, &LaunchConfig::new(1, 1), (&mut buffer, 10u32, 5u32)) }?;
         scope.copy(&mut result, &buffer)
     })?;
@@ -59,11 +59,11 @@ fn allocation_of_nothing(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::Global)?;
     let buffer = bench.origin.allocate_zeroed::<u32>(0)?;
     drop(buffer);
-    let graph = bench.ends_well("allocating nothing")?;
+    let graph = bench.ends_well("allocating zero bytes")?;
     equal("nodes, roots and edges", shape(&graph)?, [1, 1, 0])
 }
 
-/// A buffer of the origin, used and dropped while it is used in a fork.
+/// The origin uses and drops a buffer while a fork uses it.
 fn allocation_in_a_fork(environment: &Environment) -> Verdict {
     let (stream, fork) = (environment.stream()?, environment.stream()?);
     let mut result = stream.allocate_zeroed::<u32>(4)?;
@@ -84,13 +84,13 @@ fn allocation_in_a_fork(environment: &Environment) -> Verdict {
     equal("the result", stream.download(&result)?, vec![9; 4])
 }
 
-/// What is not freed stays allocated, and then the graph cannot be launched again.
+/// Memory that is not freed remains allocated, and the graph cannot be launched again.
 fn allocation_stays(environment: &Environment) -> Verdict {
     let (stream, driver) = (environment.stream()?, environment.device().driver());
     let (context, mut address) = (environment.context().as_raw(), None);
     let graph = capture(&stream, CaptureMode::Relaxed, || {
         // SAFETY: the stream is live.
-        let allocated = unsafe { driver.allocate_async(context, 4096, None, stream.as_raw()) };
+        let allocated = unsafe { driver.allocate_async(&context.into(), 4096, None, stream.as_raw()) };
         address = allocated.ok();
         Ok(())
     })?;
@@ -101,13 +101,13 @@ fn allocation_stays(environment: &Environment) -> Verdict {
     for _ in 0..2 {
         let address = address.unwrap_or(anabranch::DevicePointer::NULL);
         // SAFETY: the graph has allocated the memory, and nothing uses it.
-        let freed = unsafe { driver.free_async(context, address, stream.as_raw()) };
+        let freed = unsafe { driver.free_async(&context.into(), address, stream.as_raw()) };
         equal("freeing", status_of(freed), Status::SUCCESS)?;
         executable.launch(&stream)?;
     }
     let address = address.unwrap_or(anabranch::DevicePointer::NULL);
     // SAFETY: as above.
-    let freed = unsafe { driver.free_async(context, address, stream.as_raw()) };
+    let freed = unsafe { driver.free_async(&context.into(), address, stream.as_raw()) };
     equal("freeing", status_of(freed), Status::SUCCESS)?;
     stream.synchronize()?;
     Ok(())
@@ -158,14 +158,14 @@ fn free_of_memory_of_outside(environment: &Environment) -> Verdict {
     let bench = Bench::new(environment)?;
     let (driver, context) = (environment.device().driver(), environment.context().as_raw());
     // SAFETY: the stream is live.
-    let allocated = unsafe { driver.allocate_async(context, 64, None, bench.other.as_raw()) };
+    let allocated = unsafe { driver.allocate_async(&context.into(), 64, None, bench.other.as_raw()) };
     let address = allocated.map_err(|failure| crate::case::Failed(format!("allocating: {failure:?}")))?;
     bench.begin(CaptureMode::Relaxed)?;
     // SAFETY: the driver refuses it.
-    let freed = status_of(unsafe { driver.free_async(context, address, bench.origin.as_raw()) });
-    let ended = bench.ends_well("freeing memory of outside");
+    let freed = status_of(unsafe { driver.free_async(&context.into(), address, bench.origin.as_raw()) });
+    let ended = bench.ends_well("freeing memory from outside");
     // SAFETY: the memory is still allocated, and nothing uses it.
-    let freed_outside = status_of(unsafe { driver.free_async(context, address, bench.other.as_raw()) });
+    let freed_outside = status_of(unsafe { driver.free_async(&context.into(), address, bench.other.as_raw()) });
     equal("freeing in the capture", freed, Status::INVALID_VALUE)?;
     equal("freeing outside", freed_outside, Status::SUCCESS)?;
     equal("nodes, roots and edges", shape(&ended?)?, [1, 1, 0])
@@ -176,7 +176,8 @@ fn free_of_nothing(environment: &Environment) -> Verdict {
         let bench = Bench::capturing(environment, mode)?;
         let (driver, context) = (environment.device().driver(), environment.context().as_raw());
         // SAFETY: the stream is live.
-        let freed = unsafe { driver.free_async(context, anabranch::DevicePointer::NULL, bench.origin.as_raw()) };
+        let freed =
+            unsafe { driver.free_async(&context.into(), anabranch::DevicePointer::NULL, bench.origin.as_raw()) };
         equal("freeing", status_of(freed), Status::SUCCESS)?;
         let graph = bench.ends_well("freeing nothing")?;
         equal("nodes, roots and edges", shape(&graph)?, [1, 1, 0])?;

@@ -1,4 +1,4 @@
-//! Modes: what a thread may do while it captures.
+//! Capture modes: which calls a thread may make during a capture.
 
 use super::capture_calls::{
     ALLOWED, BAD_ALLOCATIONS, BAD_ARGUMENTS, BAD_HANDLES, BAD_LAUNCHES, BAD_STATES, PROHIBITED, PROHIBITED_POOLS,
@@ -19,7 +19,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("capture.allowed_calls_thread_local", "C3", allowed_calls_thread_local),
     Case::new("capture.allowed_calls_relaxed", "C3", allowed_calls_relaxed),
     Case::new("capture.refused_calls", "C9", refused_calls),
-    Case::new("capture.bad_launches_spoil", "C9", bad_launches_spoil),
+    Case::new("capture.bad_launches_invalidate", "C9", bad_launches_invalidate),
     Case::new("capture.bad_arguments_do_no_harm", "X2", bad_arguments_do_no_harm),
     Case::new("capture.bad_allocations_do_no_harm", "X2", bad_allocations_do_no_harm).needs(POOLS),
     Case::new("capture.thread_relaxed", "C3", thread_relaxed),
@@ -57,7 +57,7 @@ fn prohibited_managed_memory(environment: &Environment) -> Verdict {
         if mode == CaptureMode::Relaxed {
             bench.ends_well("allocating managed memory")?;
         } else {
-            bench.is_spoiled("allocating managed memory")?;
+            bench.is_invalidated("allocating managed memory")?;
         }
     }
     Ok(())
@@ -79,7 +79,7 @@ fn refused_calls(environment: &Environment) -> Verdict {
     MODES.iter().try_for_each(|&mode| ask(environment, mode, REFUSED, UNSUPPORTED, true))
 }
 
-fn bad_launches_spoil(environment: &Environment) -> Verdict {
+fn bad_launches_invalidate(environment: &Environment) -> Verdict {
     MODES.iter().try_for_each(|&mode| ask(environment, mode, BAD_LAUNCHES, Status::INVALID_VALUE, true))
 }
 
@@ -95,7 +95,7 @@ fn bad_allocations_do_no_harm(environment: &Environment) -> Verdict {
     MODES.iter().try_for_each(|&mode| ask(environment, mode, BAD_ALLOCATIONS, Status::OUT_OF_MEMORY, false))
 }
 
-/// Its own mode, and not the capture's, says what a thread heeds.
+/// The mode of the thread, and not that of the capture, determines whether a call is prohibited.
 fn thread_relaxed(environment: &Environment) -> Verdict {
     for mode in MODES {
         let bench = Bench::capturing(environment, mode)?;
@@ -119,7 +119,7 @@ fn thread_mode_is_put_back(environment: &Environment) -> Verdict {
     drop(outer);
     let bench = Bench::capturing(environment, CaptureMode::Global)?;
     equal("an unsafe call", unsafe_call(environment), UNSUPPORTED)?;
-    bench.is_spoiled("an unsafe call")
+    bench.is_invalidated("an unsafe call")
 }
 
 fn thread_mode_is_the_threads_own(environment: &Environment) -> Verdict {
@@ -132,7 +132,7 @@ fn thread_mode_is_the_threads_own(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::Global)?;
     equal("an unsafe call of the other", elsewhere(|| unsafe_call(environment))?, UNSUPPORTED)?;
     drop(guard);
-    bench.is_spoiled("an unsafe call of another thread")
+    bench.is_invalidated("an unsafe call of another thread")
 }
 
 fn prohibition_ends(environment: &Environment) -> Verdict {
@@ -140,7 +140,7 @@ fn prohibition_ends(environment: &Environment) -> Verdict {
     first.begin_capture(CaptureMode::Global)?;
     second.begin_capture(CaptureMode::Relaxed)?;
     first.end_capture()?;
-    equal("an unsafe call beside a relaxed capture", unsafe_call(environment), OK)?;
+    equal("an unsafe call during a relaxed capture", unsafe_call(environment), OK)?;
     second.end_capture()?;
     usable(environment, &[&first, &second])
 }

@@ -1,4 +1,4 @@
-//! Random work on several streams, captured and launched, compared with the same work run directly.
+//! Random work in several streams, captured and launched, compared with the same work run directly.
 
 use super::capture_tools::usable;
 use crate::case::{Case, Verdict, equal};
@@ -17,18 +17,18 @@ const STREAMS: usize = 4;
 const BUFFERS: usize = 3;
 const MOST_OPERATIONS: usize = 24;
 
-/// Numbers that are the same in every run.
+/// Pseudo-random numbers that are the same in every run.
 struct Numbers(u64);
 
 impl Numbers {
     fn below(&mut self, limit: usize) -> usize {
-        // The constants are Knuth's; the upper bits are the good ones.
+        // The constants are Knuth's. The upper bits have better statistical properties.
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % limit
     }
 }
 
-/// One operation, in a stream.
+/// One operation in a stream.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     /// `buffer = buffer * 31 + value`, by a kernel.
@@ -36,7 +36,7 @@ enum Operation {
         buffer: usize,
         value: u32,
     },
-    /// By a copy.
+    /// `to = from`, by a copy.
     Copy {
         to: usize,
         from: usize,
@@ -45,7 +45,7 @@ enum Operation {
         buffer: usize,
         value: u32,
     },
-    /// The stream waits for all that another has come to.
+    /// The stream waits for all work that is in another stream.
     Follow {
         earlier: usize,
     },
@@ -61,8 +61,8 @@ fn program(seed: u64) -> Program {
     let mut numbers = Numbers(seed);
     let length = 1 + numbers.below(MOST_OPERATIONS);
     (0..length)
-        .map(|place| {
-            let (stream, buffer, value) = (numbers.below(STREAMS), numbers.below(BUFFERS), place as u32 + 1);
+        .map(|index| {
+            let (stream, buffer, value) = (numbers.below(STREAMS), numbers.below(BUFFERS), index as u32 + 1);
             let other = (stream + 1 + numbers.below(STREAMS - 1)) % STREAMS;
             let operation = match numbers.below(8) {
                 0 => Operation::Copy { to: buffer, from: (buffer + 1 + numbers.below(BUFFERS - 1)) % BUFFERS },
@@ -76,7 +76,7 @@ fn program(seed: u64) -> Program {
         .collect()
 }
 
-/// What the program leaves in the buffers, run one operation after the other.
+/// Returns the contents of the buffers after the operations have run one after the other.
 fn expected(program: &Program, mut words: [u32; BUFFERS]) -> [u32; BUFFERS] {
     for (_, operation) in program {
         match *operation {
@@ -103,7 +103,8 @@ impl Machine {
         Ok(Self { streams, buffers, event: environment.context().create_event()?, mix: environment.kernel("add")? })
     }
 
-    /// Puts the program into the streams. All of them begin behind the first, and end before it.
+    /// Submits the program to the streams. All streams first wait for the first stream, and the first stream waits for
+    /// all of them at the end.
     fn put(&mut self, program: &Program) -> Result<()> {
         let [first, others @ ..] = &self.streams;
         others.iter().try_for_each(|stream| stream.wait_stream(first))?;
@@ -112,7 +113,7 @@ impl Machine {
             match *operation {
                 Operation::Mix { buffer, value } => {
                     let arguments = (&mut self.buffers[buffer], 31u32, value);
-                    // SAFETY: `add` uses one number where its first argument points.
+                    // SAFETY: `add` accesses only the number that its first argument points to.
                     unsafe { stream.launch(&self.mix, &LaunchConfig::new(1, 1), arguments) }?;
                 }
                 Operation::Copy { to, from } => {

@@ -1,4 +1,4 @@
-//! Captures of one thread, and what others do meanwhile.
+//! Captures of one thread, and calls of other threads during them.
 
 use super::capture_tools::{Bench, MODES, OK, UNSUPPORTED, answer, elsewhere, shape, unsafe_call, usable};
 use super::order_trace::Trace;
@@ -23,7 +23,7 @@ pub(super) const CASES: &[Case] = &[
 
 type Ask = fn(&Bench<'_>) -> Status;
 
-/// What is prohibited to other threads by a capture that they heed.
+/// Calls that a capture prohibits on other threads.
 const UNSAFE: [(&str, Ask); 5] = [
     ("allocating", |bench| unsafe_call(bench.environment)),
     ("querying an event", |bench| answer(bench.recorded[0].query())),
@@ -32,7 +32,7 @@ const UNSAFE: [(&str, Ask); 5] = [
     ("allocating pinned memory", |bench| answer(bench.environment.context().allocate_pinned::<u8>(64))),
 ];
 
-/// Has a thread of mode `own` ask, while this one captures in `mode`.
+/// Makes a call on a thread whose mode is `own`, while this thread captures in `mode`.
 fn ask(environment: &Environment, mode: CaptureMode, own: CaptureMode, question: Ask) -> Result<Asked<'_>, Failed> {
     let bench = Bench::capturing(environment, mode)?;
     let status = elsewhere(|| {
@@ -48,9 +48,9 @@ struct Asked<'e> {
 }
 
 impl Asked<'_> {
-    fn spoils(&self, what: &str, status: Status) -> Verdict {
+    fn invalidates(&self, what: &str, status: Status) -> Verdict {
         equal(what, self.status, status)?;
-        self.bench.is_spoiled(what)
+        self.bench.is_invalidated(what)
     }
 
     fn does_no_harm(&self, what: &str) -> Verdict {
@@ -61,7 +61,7 @@ impl Asked<'_> {
 
 fn other_thread_of_a_global_capture(environment: &Environment) -> Verdict {
     for (what, question) in UNSAFE {
-        ask(environment, CaptureMode::Global, CaptureMode::Global, question)?.spoils(what, UNSUPPORTED)?;
+        ask(environment, CaptureMode::Global, CaptureMode::Global, question)?.invalidates(what, UNSUPPORTED)?;
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ fn other_thread_of_a_relaxed_capture(environment: &Environment) -> Verdict {
 fn other_thread_queries_the_stream(environment: &Environment) -> Verdict {
     for (mode, own) in MODES.iter().flat_map(|mode| MODES.map(|own| (*mode, own))) {
         let asked = ask(environment, mode, own, |bench| answer(bench.origin.query()))?;
-        asked.spoils("querying the capturing stream", UNSUPPORTED)?;
+        asked.invalidates("querying the capturing stream", UNSUPPORTED)?;
     }
     Ok(())
 }
@@ -109,7 +109,7 @@ fn other_thread_queries_the_stream(environment: &Environment) -> Verdict {
 fn other_thread_queries_the_event(environment: &Environment) -> Verdict {
     for (mode, own) in MODES.iter().flat_map(|mode| MODES.map(|own| (*mode, own))) {
         let asked = ask(environment, mode, own, |bench| answer(bench.captured.query()))?;
-        asked.spoils("querying the captured event", Status::CAPTURED_EVENT)?;
+        asked.invalidates("querying the captured event", Status::CAPTURED_EVENT)?;
     }
     Ok(())
 }
@@ -117,7 +117,7 @@ fn other_thread_queries_the_event(environment: &Environment) -> Verdict {
 fn other_thread_synchronises_the_context(environment: &Environment) -> Verdict {
     for mode in MODES {
         let synchronize: Ask = |bench| answer(bench.environment.context().synchronize());
-        ask(environment, mode, CaptureMode::Global, synchronize)?.spoils("synchronising", UNSUPPORTED)?;
+        ask(environment, mode, CaptureMode::Global, synchronize)?.invalidates("synchronising", UNSUPPORTED)?;
     }
     Ok(())
 }
@@ -140,7 +140,7 @@ fn other_thread_loads_a_module(environment: &Environment) -> Verdict {
     Ok(())
 }
 
-/// Four threads at once, each with captures of its own in all modes.
+/// Four threads capture at the same time, each in all modes.
 fn several_threads_capture(environment: &Environment) -> Verdict {
     let traces = (0..4).map(|_| Trace::new(environment)).collect::<anabranch::Result<Vec<_>>>()?;
     let streams = (0..8).map(|_| environment.stream()).collect::<anabranch::Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! What the cases of capture ask with.
+//! Helpers of the cases about capture.
 
 use super::order_trace::Trace;
 use crate::case::{Failed, Verdict, equal, status_of};
@@ -12,26 +12,26 @@ pub(super) const OK: Status = Status::SUCCESS;
 pub(super) const UNSUPPORTED: Status = Status::STREAM_CAPTURE_UNSUPPORTED;
 pub(super) const INVALIDATED: Status = Status::STREAM_CAPTURE_INVALIDATED;
 
-/// The status of a call of the library.
+/// The status of a library call.
 pub(super) fn answer<T, E: Into<Error>>(result: std::result::Result<T, E>) -> Status {
     result.map_or_else(|error| error.into().status(), |_| OK)
 }
 
-/// Runs `body` on a thread of its own.
+/// Runs `body` on a new thread.
 pub(super) fn elsewhere<T: Send>(body: impl FnOnce() -> T + Send) -> std::result::Result<T, Failed> {
     std::thread::scope(|scope| scope.spawn(body).join()).map_err(|_| Failed("the other thread panicked".to_owned()))
 }
 
-/// A stream that captures, and what the questions need beside it, made before the capture.
+/// A capturing stream and other objects that the cases need. They are created before the capture.
 pub(super) struct Bench<'e> {
     pub(super) environment: &'e Environment,
-    /// Captures.
+    /// The capturing stream.
     pub(super) origin: Stream,
-    /// Does not, unless a case draws it in.
+    /// A stream that is not capturing, unless a case makes it join the capture.
     pub(super) other: Stream,
-    /// Two events that take time, recorded in `other`, and complete.
+    /// Two events with timing that were recorded in `other` and are complete.
     pub(super) recorded: [Event; 2],
-    /// Recorded in `origin` when the capture began, behind one kernel.
+    /// An event that was recorded in `origin` after the first captured kernel.
     pub(super) captured: Event,
     pub(super) trace: Trace<'e>,
 }
@@ -50,7 +50,7 @@ impl<'e> Bench<'e> {
         Ok(Self { environment, origin, other, recorded, captured, trace })
     }
 
-    /// A bench whose capture has begun, with one kernel in it.
+    /// Creates a bench and begins its capture, with one kernel in it.
     pub(super) fn capturing(environment: &'e Environment, mode: CaptureMode) -> std::result::Result<Self, Failed> {
         let bench = Self::new(environment)?;
         bench.begin(mode)?;
@@ -64,18 +64,18 @@ impl<'e> Bench<'e> {
         Ok(self.origin.record(&self.captured)?)
     }
 
-    /// Puts a kernel into a stream.
+    /// Submits a kernel to a stream.
     pub(super) fn put(&self, stream: &Stream) -> Verdict {
         equal("launching a kernel", self.trace.ask(stream), OK)
     }
 
-    /// Draws a stream in by the event of the capture's beginning, and puts a kernel there.
+    /// Makes a stream join the capture by waiting for `captured`, and submits a kernel to it.
     pub(super) fn fork(&self, stream: &Stream) -> Verdict {
         stream.wait_event(&self.captured)?;
         self.put(stream)
     }
 
-    /// Lets a stream come after what is in another so far, by an event.
+    /// Orders a stream after the work that is in another stream, with an event.
     pub(super) fn follow(&self, later: &Stream, earlier: &Stream) -> Verdict {
         let event = self.environment.context().create_event()?;
         earlier.record(&event)?;
@@ -86,7 +86,7 @@ impl<'e> Bench<'e> {
         self.origin.capture_status()
     }
 
-    /// That the capture goes on and ends well, and leaves everything usable. Returns the graph.
+    /// Checks that the capture continues, ends successfully and leaves everything usable. Returns the graph.
     pub(super) fn ends_well(&self, what: &str) -> std::result::Result<Graph, Failed> {
         equal(&format!("the capture's status after {what}"), self.status()?, CaptureStatus::Active)?;
         let graph = self.origin.end_capture().map_err(|error| Failed(format!("ending after {what}: {error:?}")))?;
@@ -94,13 +94,14 @@ impl<'e> Bench<'e> {
         Ok(graph)
     }
 
-    /// That the capture was invalidated, ends with 901, and leaves everything usable.
-    pub(super) fn is_spoiled(&self, what: &str) -> Verdict {
+    /// Checks that the capture was invalidated, ends with `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` and leaves
+    /// everything usable.
+    pub(super) fn is_invalidated(&self, what: &str) -> Verdict {
         equal(&format!("the capture's status after {what}"), self.status()?, CaptureStatus::Invalidated)?;
         self.ends_with(what, INVALIDATED)
     }
 
-    /// That ending answers that status, and leaves everything usable.
+    /// Checks that ending the capture returns this status and leaves everything usable.
     pub(super) fn ends_with(&self, what: &str, status: Status) -> Verdict {
         equal(&format!("ending after {what}"), answer(self.origin.end_capture()), status)?;
         self.is_usable(what)
@@ -108,22 +109,23 @@ impl<'e> Bench<'e> {
 
     pub(super) fn is_usable(&self, what: &str) -> Verdict {
         usable(self.environment, &[&self.origin, &self.other])
-            .map_err(|failed| Failed(format!("what is left after {what}: {}", failed.0)))
+            .map_err(|failed| Failed(format!("the state after {what}: {}", failed.0)))
     }
 }
 
-/// What allocating memory outside of any stream's order answers, on this thread. It is freed at once.
+/// Returns the status of a plain allocation on this thread. The memory is freed immediately.
 pub(super) fn unsafe_call(environment: &Environment) -> Status {
     let (driver, context) = (environment.device().driver(), environment.context().as_raw());
     // SAFETY: the context is live.
-    match unsafe { driver.allocate(context, 64) } {
+    match unsafe { driver.allocate(&context.into(), 64) } {
         // SAFETY: the memory was just allocated, and nothing uses it.
-        Ok(address) => status_of(unsafe { driver.free(context, address) }),
+        Ok(address) => status_of(unsafe { driver.free(&context.into(), address) }),
         Err(failure) => failure.status,
     }
 }
 
-/// That no capture has left anything behind: the streams run work and capture again, and no thread is kept from anything.
+/// Checks that no capture has left anything behind: the streams run work and can capture again, and no thread is
+/// restricted.
 pub(super) fn usable(environment: &Environment, streams: &[&Stream]) -> Verdict {
     equal("an unsafe call of this thread", unsafe_call(environment), OK)?;
     equal("an unsafe call of another thread", elsewhere(|| unsafe_call(environment))?, OK)?;
@@ -144,7 +146,7 @@ pub(super) fn usable(environment: &Environment, streams: &[&Stream]) -> Verdict 
     Ok(())
 }
 
-/// Captures what `body` does. The capture is over afterwards in any case.
+/// Captures what `body` does. The capture has ended afterwards in any case.
 pub(super) fn capture(
     stream: &Stream,
     mode: CaptureMode,
@@ -157,37 +159,37 @@ pub(super) fn capture(
     Ok(ended?)
 }
 
-/// The kinds of a graph's nodes, sorted.
+/// The kinds of the nodes of a graph, sorted.
 pub(super) fn kinds(graph: &Graph) -> Result<Vec<u32>> {
     let mut kinds = graph.nodes()?.into_iter().map(|node| graph.node_kind(node)).collect::<Result<Vec<_>>>()?;
     kinds.sort_by_key(|kind| kind.0);
     Ok(kinds.into_iter().map(|kind| kind.0).collect())
 }
 
-/// How many nodes, roots and edges a graph has.
+/// The number of nodes, roots and edges of a graph.
 pub(super) fn shape(graph: &Graph) -> Result<[usize; 3]> {
     Ok([graph.nodes()?.len(), graph.root_nodes()?.len(), graph.edges()?.len()])
 }
 
-/// That the nodes of a graph are of these kinds.
+/// Checks that the nodes of a graph have these kinds.
 pub(super) fn is_made_of(graph: &Graph, kinds_expected: &[GraphNodeKind]) -> Verdict {
     let mut expected: Vec<u32> = kinds_expected.iter().map(|kind| kind.0).collect();
     expected.sort_unstable();
     equal("the kinds of the nodes", kinds(graph)?, expected)
 }
 
-/// Launches a graph once, and waits for it.
+/// Launches a graph once and waits for it.
 pub(super) fn run(graph: &Graph, stream: &Stream) -> Verdict {
     let executable = graph.instantiate()?;
     executable.launch(stream)?;
     Ok(stream.synchronize()?)
 }
 
-/// Plain memory that a question has left allocated.
+/// Frees plain memory that a call has left allocated.
 pub(super) fn free_plain(environment: &Environment, addresses: impl IntoIterator<Item = DevicePointer>) {
     let (driver, context) = (environment.device().driver(), environment.context().as_raw());
     for address in addresses {
         // SAFETY: the caller's addresses were allocated and not freed, and nothing uses them.
-        let _ = unsafe { driver.free(context, address) };
+        let _ = unsafe { driver.free(&context.into(), address) };
     }
 }

@@ -1,4 +1,4 @@
-//! Work before and after a capture, and beside it.
+//! Work before, during and after a capture that is not captured.
 
 use super::capture_tools::{Bench, MODES, capture, shape, usable};
 use super::order_tools::Log;
@@ -18,7 +18,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("capture.event_recorded_before", "C10", event_recorded_before),
 ];
 
-/// The next uncaptured item follows the last uncaptured one.
+/// The next uncaptured work follows the last uncaptured work.
 fn work_before_and_after(environment: &Environment) -> Verdict {
     for mode in MODES {
         let (stream, trace) = (environment.stream()?, Trace::new(environment)?);
@@ -87,7 +87,7 @@ fn nothing_to_wait_for_afterwards(environment: &Environment) -> Verdict {
     usable(environment, &[&stream])
 }
 
-/// Uses in a capture are none: the library orders what comes later behind launches.
+/// Uses in a capture do not count. The library orders later uses after launches.
 fn buffers_before_and_after(environment: &Environment) -> Verdict {
     let (stream, reader, trace) = (environment.stream()?, environment.stream()?, Trace::new(environment)?);
     let mut word = stream.upload(&[1u32])?;
@@ -123,7 +123,7 @@ fn launches_among_other_work(environment: &Environment) -> Verdict {
     equal("the order", trace.read()?, 1_234_235)
 }
 
-/// An event that was recorded before the capture stays what it is.
+/// The capture does not affect an event that was recorded before it.
 fn event_recorded_before(environment: &Environment) -> Verdict {
     let bench = Bench::new(environment)?;
     let gate = Gate::shut(environment, &bench.origin)?;
@@ -134,9 +134,9 @@ fn event_recorded_before(environment: &Environment) -> Verdict {
     equal("querying while the gate is shut", pending?, false)?;
     equal("nodes, roots and edges", shape(&graph)?, [1, 1, 0])?;
     bench.other.wait_event(&event)?;
-    equal("querying whoever waits", bench.other.query()?, false)?;
+    equal("querying the stream that waits", bench.other.query()?, false)?;
     gate.open();
     bench.other.synchronize()?;
     equal("querying afterwards", event.query()?, true)?;
-    bench.is_usable("a capture behind an event")
+    bench.is_usable("a capture after an event")
 }

@@ -1,4 +1,4 @@
-//! Contexts: waiting for all of one, and keeping several apart.
+//! Contexts: synchronising all work of one, and isolation between several.
 
 use super::order_tools::{Log, spin};
 use crate::case::{Case, Verdict, equal, holds, refused, status_of};
@@ -51,7 +51,7 @@ fn synchronize_leaves_other_contexts_out(environment: &Environment) -> Verdict {
     let stream = other.create_stream()?;
     let gate = Gate::shut(environment, &stream)?;
     environment.context().synchronize()?;
-    equal("the other context's stream is still held up", stream.query()?, false)?;
+    equal("the other context's stream is still blocked", stream.query()?, false)?;
     gate.open();
     other.synchronize()?;
     holds("the other context's stream is complete", stream.query()?)
@@ -84,23 +84,23 @@ fn flags_of_waiting(environment: &Environment) -> Verdict {
         context.synchronize()?;
     }
     let unknown = environment.device().create_context(ContextFlags::from_bits_retain(0x4000_0000));
-    refused("flags that nobody knows", unknown, Status::INVALID_VALUE)
+    refused("unknown flags", unknown, Status::INVALID_VALUE)
 }
 
-/// Asking and waiting name a context beside the stream; it need not be the stream's.
+/// Queries and synchronisation also take a context, which need not be that of the stream.
 fn stream_of_another_is_asked(environment: &Environment) -> Verdict {
     let other = environment.device().create_context(ContextFlags::empty())?;
     let (stream, driver) = (other.create_stream()?, environment.device().driver());
     let (context, handle) = (environment.context().as_raw(), stream.as_raw());
     let gate = Gate::shut(environment, &stream)?;
     // SAFETY: both are live.
-    let pending = status_of(unsafe { driver.stream_query(context, handle) });
+    let pending = status_of(unsafe { driver.stream_query(&context.into(), handle) });
     gate.open();
     // SAFETY: as above.
-    equal("synchronising", status_of(unsafe { driver.stream_synchronize(context, handle) }), Status::SUCCESS)?;
-    equal("querying while it is held up", pending, Status::NOT_READY)?;
+    equal("synchronising", status_of(unsafe { driver.stream_synchronize(&context.into(), handle) }), Status::SUCCESS)?;
+    equal("querying while it is blocked", pending, Status::NOT_READY)?;
     // SAFETY: as above.
-    equal("querying", status_of(unsafe { driver.stream_query(context, handle) }), Status::SUCCESS)
+    equal("querying", status_of(unsafe { driver.stream_query(&context.into(), handle) }), Status::SUCCESS)
 }
 
 fn event_of_another_is_asked(environment: &Environment) -> Verdict {
@@ -108,9 +108,10 @@ fn event_of_another_is_asked(environment: &Environment) -> Verdict {
     let (stream, driver) = (other.create_stream()?, environment.device().driver());
     let (event, context) = (stream.record_event()?, environment.context().as_raw());
     // SAFETY: both are live.
-    equal("synchronising", status_of(unsafe { driver.event_synchronize(context, event.as_raw()) }), Status::SUCCESS)?;
+    let synchronized = unsafe { driver.event_synchronize(&context.into(), event.as_raw()) };
+    equal("synchronising", status_of(synchronized), Status::SUCCESS)?;
     // SAFETY: as above.
-    equal("querying", status_of(unsafe { driver.event_query(context, event.as_raw()) }), Status::SUCCESS)
+    equal("querying", status_of(unsafe { driver.event_query(&context.into(), event.as_raw()) }), Status::SUCCESS)
 }
 
 fn kernel_of_another_is_refused(environment: &Environment) -> Verdict {
@@ -136,7 +137,7 @@ fn kernel_is_refused_by_the_driver(environment: &Environment) -> Verdict {
     };
     let driver = environment.device().driver();
     // SAFETY: all handles are live, and the arguments are those of `spin`, which uses no memory.
-    let launched = unsafe { driver.launch(other.as_raw(), stream.as_raw(), kernel.as_raw(), &launch) };
+    let launched = unsafe { driver.launch(&other.as_raw().into(), stream.as_raw(), kernel.as_raw(), &launch) };
     equal("launching", status_of(launched), Status::INVALID_HANDLE)?;
     stream.synchronize()?;
     Ok(())

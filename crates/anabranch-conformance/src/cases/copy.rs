@@ -1,4 +1,4 @@
-//! Copies: along every path, of odd sizes, and in order.
+//! Copies between all kinds of memory, of odd sizes, and in order.
 
 use super::memory_gate::opened_during;
 use super::memory_raw::{Raw, address, numbers};
@@ -17,7 +17,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("copy.managed_round_trip", "M1", managed_round_trip)
         .needs(&[Need::Capability(Capabilities::MANAGED_MEMORY)]),
     Case::new("copy.pinned_to_pinned", "M1", pinned_to_pinned),
-    Case::new("copy.parts_at_odd_places", "S1", parts_at_odd_places),
+    Case::new("copy.parts_at_odd_offsets", "S1", parts_at_odd_offsets),
     Case::new("copy.within_one_buffer", "S1", within_one_buffer),
     Case::new("copy.in_order", "S1", in_order),
     Case::new("copy.pinned_upload_returns_at_once", "M1", pinned_upload_returns_at_once),
@@ -30,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("copy.unequal_lengths", "X2", unequal_lengths),
 ];
 
-/// What the buffer contains, told in a way that stays short when it is wrong.
+/// Checks the contents of a buffer. The message remains short if they are wrong.
 fn contains(stream: &Stream, what: &str, buffer: &Buffer<u8>, expected: &[u8]) -> Verdict {
     same(what, &stream.download(buffer)?, expected)
 }
@@ -99,7 +99,7 @@ fn pinned_to_pinned(environment: &Environment) -> Verdict {
     Ok(stream.synchronize()?)
 }
 
-fn parts_at_odd_places(environment: &Environment) -> Verdict {
+fn parts_at_odd_offsets(environment: &Environment) -> Verdict {
     const LENGTH: usize = 10_007;
     let stream = environment.stream()?;
     let data = numbers(LENGTH);
@@ -128,15 +128,15 @@ fn within_one_buffer(environment: &Environment) -> Verdict {
     contains(&stream, "both halves", &buffer, &[numbers(1000), numbers(1000)].concat())
 }
 
-/// Each copy takes the last one's result one place further.
+/// Each copy moves the result of the previous copy by one position.
 fn in_order(environment: &Environment) -> Verdict {
     let stream = environment.stream()?;
     let mut expected = vec![0u32; 200];
     expected[0] = 0xfeed;
     let mut buffer = stream.upload(&expected)?;
-    for place in 1..200 {
-        let (head, tail) = buffer.slice_mut(..)?.split_at(place)?;
-        stream.copy(tail.slice(..1)?, head.as_slice().slice(place - 1..)?)?;
+    for offset in 1..200 {
+        let (head, tail) = buffer.slice_mut(..)?.split_at(offset)?;
+        stream.copy(tail.slice(..1)?, head.as_slice().slice(offset - 1..)?)?;
     }
     equal("contents", stream.download(&buffer)?, vec![0xfeed; 200])
 }
@@ -149,8 +149,8 @@ fn pinned_upload_returns_at_once(environment: &Environment) -> Verdict {
     let mut device = stream.allocate_zeroed::<u8>(LENGTH)?;
     let gate = Gate::shut(environment, &stream)?;
     stream.copy(&mut device, &pinned)?;
-    equal("complete while held up", stream.query()?, false)?;
-    equal("idle while held up", pinned.is_idle()?, false)?;
+    equal("complete while blocked", stream.query()?, false)?;
+    equal("idle while blocked", pinned.is_idle()?, false)?;
     gate.open();
     stream.synchronize()?;
     holds("idle afterwards", pinned.is_idle()?)?;
@@ -164,8 +164,8 @@ fn pinned_download_returns_at_once(environment: &Environment) -> Verdict {
     let mut pinned = environment.context().allocate_pinned::<u8>(LENGTH)?;
     let gate = Gate::shut(environment, &stream)?;
     stream.copy(&mut pinned, &device)?;
-    equal("complete while held up", stream.query()?, false)?;
-    equal("idle while held up", pinned.is_idle()?, false)?;
+    equal("complete while blocked", stream.query()?, false)?;
+    equal("idle while blocked", pinned.is_idle()?, false)?;
     gate.open();
     same("pinned", pinned.as_slice()?, &numbers(LENGTH))?;
     Ok(stream.synchronize()?)
@@ -177,7 +177,7 @@ fn device_to_device_returns_at_once(environment: &Environment) -> Verdict {
     let mut destination = stream.allocate_zeroed::<u8>(1 << 20)?;
     let gate = Gate::shut(environment, &stream)?;
     stream.copy(&mut destination, &source)?;
-    equal("complete while held up", stream.query()?, false)?;
+    equal("complete while blocked", stream.query()?, false)?;
     gate.open();
     contains(&stream, "device", &destination, &numbers(1 << 20))
 }

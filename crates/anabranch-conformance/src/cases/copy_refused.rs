@@ -1,4 +1,4 @@
-//! Copies that the driver must refuse, or must not.
+//! Copies that the driver must refuse, and some that it must not refuse.
 
 use super::memory_raw::{GARBAGE, Raw, address};
 use crate::case::{Case, Verdict, equal, refused};
@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("copy.part_beyond_the_end", "X2", part_beyond_the_end),
 ];
 
-/// What the driver hands out is a multiple of 2 MiB, so that nothing else begins right behind it.
+/// The driver allocates multiples of 2 MiB, so no other allocation begins directly after this one.
 const BYTES: usize = 2 << 20;
 const REFUSED: Status = Status::INVALID_VALUE;
 
@@ -29,7 +29,7 @@ fn past_the_end_of_device_memory(environment: &Environment) -> Verdict {
     let small = address("allocating", raw.allocate(4096))?;
     let (first, second) = (address("allocating", raw.allocate(BYTES))?, address("allocating", raw.allocate(BYTES))?);
     let kind = CopyKind::DeviceToDevice;
-    // SAFETY: what reaches past the end is refused; nobody uses the memory afterwards.
+    // SAFETY: what reaches past the end is refused; nothing uses the memory afterwards.
     let (statuses, freed) = unsafe {
         let statuses = [
             raw.copy(kind, first.0, small.0, 4097),
@@ -51,7 +51,7 @@ fn past_the_end_from_the_host(environment: &Environment) -> Verdict {
     let pinned = address("allocating pinned memory", raw.allocate_pinned(4 * BYTES, PinnedFlags::PORTABLE))?;
     let (small, large) = (address("allocating", raw.allocate(4096))?, address("allocating", raw.allocate(BYTES))?);
     let kind = CopyKind::HostToDevice;
-    // SAFETY: what reaches past the end is refused; nobody uses the memory afterwards.
+    // SAFETY: what reaches past the end is refused; nothing uses the memory afterwards.
     let (statuses, freed) = unsafe {
         let statuses = [
             raw.copy_now(kind, small.0, pageable, 4097),
@@ -73,7 +73,7 @@ fn past_the_end_to_the_host(environment: &Environment) -> Verdict {
     let pinned = address("allocating pinned memory", raw.allocate_pinned(4 * BYTES, PinnedFlags::PORTABLE))?;
     let (small, large) = (address("allocating", raw.allocate(4096))?, address("allocating", raw.allocate(BYTES))?);
     let kind = CopyKind::DeviceToHost;
-    // SAFETY: what reaches past the end is refused; nobody uses the memory afterwards.
+    // SAFETY: what reaches past the end is refused; nothing uses the memory afterwards.
     let (statuses, freed) = unsafe {
         let statuses = [
             raw.copy_now(kind, pageable, small.0, 4097),
@@ -91,7 +91,7 @@ fn null_addresses(environment: &Environment) -> Verdict {
     let mut host = vec![0u8; 64];
     let pageable = host.as_mut_ptr().expose_provenance() as u64;
     let memory = address("allocating", raw.allocate(64))?;
-    // SAFETY: a null address is refused; nobody uses the memory afterwards.
+    // SAFETY: a null address is refused; nothing uses the memory afterwards.
     let (statuses, freed) = unsafe {
         let statuses = [
             raw.copy(CopyKind::DeviceToDevice, memory.0, 0, 64),
@@ -125,7 +125,7 @@ fn garbage_addresses(environment: &Environment) -> Verdict {
     let mut host = vec![0u8; 4096];
     let pageable = host.as_mut_ptr().expose_provenance() as u64;
     let memory = address("allocating", raw.allocate(64))?;
-    // SAFETY: what is not the device's is refused; nobody uses the memory afterwards.
+    // SAFETY: what is not the device's is refused; nothing uses the memory afterwards.
     let (statuses, freed) = unsafe {
         let statuses = [
             raw.copy(CopyKind::DeviceToDevice, memory.0, GARBAGE.0, 64),
@@ -150,7 +150,7 @@ fn device_memory_as_host_source(environment: &Environment) -> Verdict {
     equal("frees", freed, [Status::SUCCESS; 2])
 }
 
-/// What the memory contains afterwards is unspecified.
+/// The contents of the memory are unspecified afterwards.
 fn overlapping(environment: &Environment) -> Verdict {
     let raw = Raw::new(environment)?;
     let memory = address("allocating", raw.allocate(4096))?;

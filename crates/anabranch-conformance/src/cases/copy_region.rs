@@ -23,7 +23,7 @@ pub(super) const CASES: &[Case] = &[
 /// A volume's extents: row length, rows and slices.
 type Extents = [usize; 3];
 
-/// Source, destination and region.
+/// The extents of the source and the destination, and the region.
 const SHAPES: [(Extents, Extents, Region); 5] = [
     ([64, 8, 1], [64, 8, 1], Region { source_origin: [0; 3], destination_origin: [0; 3], extent: [64, 8, 1] }),
     ([61, 9, 1], [17, 5, 1], Region { source_origin: [40, 3, 0], destination_origin: [2, 1, 0], extent: [13, 4, 1] }),
@@ -36,17 +36,17 @@ fn size(extents: Extents) -> usize {
     extents.iter().product()
 }
 
-/// What the copy must make of the destination, computed here.
+/// Computes the contents of the destination after the copy.
 fn expected(to: &[u16], to_extents: Extents, from: &[u16], from_extents: Extents, region: &Region) -> Vec<u16> {
     let mut to = to.to_vec();
-    let place = |extents: Extents, [x, y, z]: Extents| (z * extents[1] + y) * extents[0] + x;
+    let index = |extents: Extents, [x, y, z]: Extents| (z * extents[1] + y) * extents[0] + x;
     let [width, rows, slices] = region.extent;
     for z in 0..slices {
         for y in 0..rows {
             for x in 0..width {
                 let at = |origin: Extents| [origin[0] + x, origin[1] + y, origin[2] + z];
-                to[place(to_extents, at(region.destination_origin))] =
-                    from[place(from_extents, at(region.source_origin))];
+                to[index(to_extents, at(region.destination_origin))] =
+                    from[index(from_extents, at(region.source_origin))];
             }
         }
     }
@@ -123,7 +123,7 @@ fn returns_at_once(environment: &Environment) -> Verdict {
     let gate = Gate::shut(environment, &stream)?;
     let region = Region { source_origin: [50, 0, 0], extent: [1, 100, 1], ..Region::default() };
     stream.copy_region(VolumeMut::new(&mut destination, 1, 100), Volume::new(&source, 100, 100), &region)?;
-    equal("complete while held up", stream.query()?, false)?;
+    equal("complete while blocked", stream.query()?, false)?;
     gate.open();
     let column: Vec<u8> = numbers(10_000).into_iter().skip(50).step_by(100).collect();
     equal("column", destination.as_slice()?.to_vec(), column)?;
@@ -182,14 +182,14 @@ fn outside_of_a_volume(environment: &Environment) -> Verdict {
 
 const PITCH: usize = 256;
 const ROWS: usize = 16;
-/// What the driver hands out is a multiple of 2 MiB, so that nothing else begins right behind it.
+/// The driver allocates multiples of 2 MiB, so no other allocation begins directly after this one.
 const BYTES: usize = 2 << 20;
 
-fn place(memory: DevicePointer, pitch: usize, height: usize) -> CopyPlace {
+fn volume(memory: DevicePointer, pitch: usize, height: usize) -> CopyPlace {
     CopyPlace { address: memory.0, host: false, pitch, height, origin: [0; 3] }
 }
 
-/// Asks for copies between two pieces of memory of 2 MiB, and compares the driver's answers.
+/// Makes copies between two allocations of 2 MiB, and compares the statuses that the driver returns.
 fn ask(
     environment: &Environment,
     questions: impl Fn(DevicePointer, DevicePointer) -> Vec<(&'static str, Copy3d, Status)>,
@@ -200,7 +200,7 @@ fn ask(
     // SAFETY: what is not within the memory is refused.
     let found: Vec<Status> = questions.iter().map(|(_, copy, _)| unsafe { raw.copy_region(copy) }).collect();
     raw.synchronize()?;
-    // SAFETY: nobody uses the memory any more.
+    // SAFETY: nothing uses the memory any more.
     let freed = unsafe { [raw.free(from), raw.free(to)] };
     let wrong = questions.iter().zip(&found).find(|((_, _, expected), found)| expected != *found);
     if let Some(((what, _, expected), found)) = wrong {
@@ -212,13 +212,13 @@ fn ask(
 fn extents_of_the_driver(environment: &Environment) -> Verdict {
     ask(environment, |from, to| {
         let copy = |pitch: usize, height: usize, extent: [usize; 3]| Copy3d {
-            source: place(from, pitch, height),
-            destination: place(to, PITCH, ROWS),
+            source: volume(from, pitch, height),
+            destination: volume(to, PITCH, ROWS),
             extent,
         };
         let null = Copy3d {
-            source: place(DevicePointer::NULL, PITCH, ROWS),
-            destination: place(DevicePointer::NULL, PITCH, ROWS),
+            source: volume(DevicePointer::NULL, PITCH, ROWS),
+            destination: volume(DevicePointer::NULL, PITCH, ROWS),
             extent: [0, 4, 1],
         };
         vec![
@@ -236,17 +236,17 @@ fn limits_of_the_driver(environment: &Environment) -> Verdict {
     ask(environment, |from, to| {
         let rows = BYTES / PITCH;
         let copy = |address: DevicePointer, pitch: usize, extent: [usize; 3]| Copy3d {
-            source: place(address, pitch, extent[1]),
-            destination: place(to, pitch, extent[1]),
+            source: volume(address, pitch, extent[1]),
+            destination: volume(to, pitch, extent[1]),
             extent,
         };
         let inside = from.byte_add(64);
         let from_inside = Copy3d {
-            source: place(inside, PITCH, rows),
-            destination: place(to, PITCH, rows),
+            source: volume(inside, PITCH, rows),
+            destination: volume(to, PITCH, rows),
             extent: [PITCH - 64, rows, 1],
         };
-        let far = Copy3d { source: place(from, 1 << 32, 1), destination: place(to, PITCH, 1), extent: [64, 1, 1] };
+        let far = Copy3d { source: volume(from, 1 << 32, 1), destination: volume(to, PITCH, 1), extent: [64, 1, 1] };
         vec![
             ("as much as there is", copy(from, PITCH, [PITCH, rows, 1]), Status::SUCCESS),
             ("a row more than there is", copy(from, PITCH, [PITCH, rows + 1, 1]), Status::INVALID_VALUE),

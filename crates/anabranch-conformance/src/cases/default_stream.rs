@@ -1,4 +1,4 @@
-//! The legacy default stream, and what it waits for.
+//! The legacy default stream, and the streams that it is ordered with.
 
 use super::order_tools::{Log, comes_first, comes_second, does_not_wait, spin, waits};
 use super::order_trace::{Trace, settle};
@@ -149,7 +149,7 @@ fn non_blocking_ignores_legacy(environment: &Environment) -> Verdict {
 fn query_covers_blocking(environment: &Environment) -> Verdict {
     let (blocking, legacy) = (environment.blocking_stream()?, environment.context().legacy_stream()?);
     let gate = Gate::shut(environment, &blocking)?;
-    equal("querying the legacy stream while a blocking one is held up", legacy.query()?, false)?;
+    equal("querying the legacy stream while a blocking stream has pending work", legacy.query()?, false)?;
     gate.open();
     blocking.synchronize()?;
     holds("querying the legacy stream afterwards", legacy.query()?)
@@ -158,7 +158,7 @@ fn query_covers_blocking(environment: &Environment) -> Verdict {
 fn query_leaves_non_blocking_out(environment: &Environment) -> Verdict {
     let (stream, legacy) = (environment.stream()?, environment.context().legacy_stream()?);
     let gate = Gate::shut(environment, &stream)?;
-    holds("querying the legacy stream while a non-blocking one is held up", legacy.query()?)?;
+    holds("querying the legacy stream while a non-blocking stream has pending work", legacy.query()?)?;
     gate.open();
     stream.synchronize()?;
     Ok(())
@@ -176,7 +176,7 @@ fn synchronize_leaves_non_blocking_out(environment: &Environment) -> Verdict {
     let (stream, legacy) = (environment.stream()?, environment.context().legacy_stream()?);
     let gate = Gate::shut(environment, &stream)?;
     legacy.synchronize()?;
-    equal("the non-blocking stream is still held up", stream.query()?, false)?;
+    equal("the non-blocking stream still has pending work", stream.query()?, false)?;
     gate.open();
     stream.synchronize()?;
     Ok(())
@@ -186,7 +186,7 @@ fn record_covers_blocking(environment: &Environment) -> Verdict {
     let (blocking, legacy) = (environment.blocking_stream()?, environment.context().legacy_stream()?);
     let gate = Gate::shut(environment, &blocking)?;
     let event = legacy.record_event_with_flags(EventFlags::DISABLE_TIMING)?;
-    equal("an event on the legacy stream while a blocking one is held up", event.query()?, false)?;
+    equal("an event on the legacy stream while a blocking stream has pending work", event.query()?, false)?;
     gate.open();
     event.synchronize()?;
     holds("the blocking stream is complete when the event is", blocking.query()?)
@@ -196,7 +196,7 @@ fn record_leaves_non_blocking_out(environment: &Environment) -> Verdict {
     let (stream, legacy) = (environment.stream()?, environment.context().legacy_stream()?);
     let gate = Gate::shut(environment, &stream)?;
     legacy.record_event_with_flags(EventFlags::DISABLE_TIMING)?.synchronize()?;
-    equal("the non-blocking stream is still held up", stream.query()?, false)?;
+    equal("the non-blocking stream still has pending work", stream.query()?, false)?;
     gate.open();
     stream.synchronize()?;
     Ok(())
@@ -213,7 +213,8 @@ fn non_blocking_waits_through_an_event(environment: &Environment) -> Verdict {
     comes_second(&trace, &gate, &blocking, &stream)
 }
 
-/// A blocking stream waits for legacy work queued *before* its own work; asking it covers no more than that.
+/// A blocking stream waits for legacy work that was queued *before* its own work. A query of it covers no other legacy
+/// work.
 fn is_not_covered_by_blocking(environment: &Environment) -> Verdict {
     let trace = Trace::new(environment)?;
     let (blocking, legacy) = (environment.blocking_stream()?, environment.context().legacy_stream()?);

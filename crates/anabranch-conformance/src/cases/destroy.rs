@@ -1,4 +1,4 @@
-//! Destroying streams and events while work is pending.
+//! Streams and events that are destroyed while work is pending.
 
 use super::order_tools::{Log, comes_second};
 use super::order_trace::{Trace, settle};
@@ -6,14 +6,15 @@ use crate::case::{Case, Need, Verdict, equal, holds, status_of};
 use crate::environment::Environment;
 use crate::gate::Gate;
 use anabranch::hal::StreamHandle;
-use anabranch::{EventFlags, Status};
+use anabranch::{Capabilities, EventFlags, Status};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+const BACKGROUND: &[Need] = &[Need::Capability(Capabilities::BACKGROUND_PROGRESS)];
+
 pub(super) const CASES: &[Case] = &[
     Case::new("destroy.stream_with_pending_kernel", "S3", stream_with_pending_kernel),
-    Case::new("destroy.stream_with_pending_host_function", "S3", stream_with_pending_host_function)
-        .needs(&[Need::BackgroundProgress]),
+    Case::new("destroy.stream_with_pending_host_function", "S3", stream_with_pending_host_function).needs(BACKGROUND),
     Case::new("destroy.stream_whose_buffer_is_used_elsewhere", "S3", stream_whose_buffer_is_used_elsewhere),
     Case::new("destroy.stream_whose_buffer_goes_too", "S3", stream_whose_buffer_goes_too),
     Case::new("destroy.stream_that_others_wait_for", "S3", stream_that_others_wait_for),
@@ -33,7 +34,7 @@ fn stream_with_pending_kernel(environment: &Environment) -> Verdict {
     trace.append(&stream, 1)?;
     let event = stream.record_event_with_flags(EventFlags::DISABLE_TIMING)?;
     drop(stream);
-    equal("the event, once the stream is gone", event.query()?, false)?;
+    equal("the event, after the stream was destroyed", event.query()?, false)?;
     trace.is_untouched()?;
     gate.open();
     event.synchronize()?;
@@ -66,7 +67,7 @@ fn stream_whose_buffer_is_used_elsewhere(environment: &Environment) -> Verdict {
     drop(stream);
     let mut copy = other.allocate_zeroed::<u32>(64)?;
     other.copy(&mut copy, &buffer)?;
-    equal("the copy behind the gate", other.query()?, false)?;
+    equal("the copy after the gate", other.query()?, false)?;
     gate.open();
     equal("what was copied", other.download(&copy)?, vec![7; 64])
 }
@@ -79,7 +80,7 @@ fn stream_whose_buffer_goes_too(environment: &Environment) -> Verdict {
     stream.copy(&mut target, &source)?;
     drop(stream);
     drop(source);
-    // New memory must not be what the pending work still uses.
+    // New memory must not overlap memory that pending work still uses.
     let scratch = other.upload(&[1u32; 64])?;
     gate.open();
     equal("what was copied", other.download(&target)?, vec![7; 64])?;
@@ -122,7 +123,7 @@ fn default_streams_are_refused(environment: &Environment) -> Verdict {
     let (driver, context) = (environment.device().driver(), environment.context());
     for handle in [StreamHandle::NULL, StreamHandle::LEGACY, StreamHandle::PER_THREAD] {
         // SAFETY: the driver refuses to destroy default streams.
-        let destroyed = unsafe { driver.stream_destroy(context.as_raw(), handle) };
+        let destroyed = unsafe { driver.stream_destroy(&context.as_raw().into(), handle) };
         equal(&format!("destroying {handle:?}"), status_of(destroyed), Status::INVALID_HANDLE)?;
     }
     context.legacy_stream()?.synchronize()?;
@@ -161,7 +162,7 @@ fn pending_event_does_not_block(environment: &Environment) -> Verdict {
     for flags in [EventFlags::empty(), EventFlags::DISABLE_TIMING, EventFlags::BLOCKING_SYNC] {
         drop(stream.record_event_with_flags(flags)?);
     }
-    equal("the stream is still held up", stream.query()?, false)?;
+    equal("the stream still has pending work", stream.query()?, false)?;
     gate.open();
     stream.synchronize()?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Errors that do no lasting harm, and what they say.
+//! Errors without lasting effect, and their messages.
 
 use super::memory_raw::{HUGE, Raw};
 use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused, status_of};
@@ -20,9 +20,9 @@ fn do_no_lasting_harm(environment: &Environment) -> Verdict {
     let mut buffer = stream.upload(&[1u32, 2, 3])?;
     let kernel = environment.kernel("store")?;
     refused(
-        "a grid of nothing",
+        "a grid without blocks",
         {
-            // SAFETY: it is refused.
+            // SAFETY: the driver or the library refuses the call.
             unsafe { stream.launch(&kernel, &LaunchConfig::new(0, 1), (&mut buffer, 1u32)) }
         },
         Status::INVALID_VALUE,
@@ -38,20 +38,20 @@ fn do_no_lasting_harm(environment: &Environment) -> Verdict {
 
 fn leave_the_order_alone(environment: &Environment) -> Verdict {
     let (stream, add) = (environment.stream()?, environment.kernel("add")?);
-    let mut place = stream.upload(&[1u32])?;
+    let mut output = stream.upload(&[1u32])?;
     let mut expected = 1u32;
     for step in 0..100u32 {
         let config = LaunchConfig::new(u32::from(step % 3 != 1), 1);
-        // SAFETY: `add` reads and writes one number where its first argument points.
-        let result = unsafe { stream.launch(&add, &config, (&mut place, 7u32, step)) };
+        // SAFETY: `add` accesses only the number that its first argument points to.
+        let result = unsafe { stream.launch(&add, &config, (&mut output, 7u32, step)) };
         if step % 3 == 1 {
-            refused("a grid of nothing", result, Status::INVALID_VALUE)?;
+            refused("a grid without blocks", result, Status::INVALID_VALUE)?;
         } else {
             result?;
             expected = expected.wrapping_mul(7).wrapping_add(step);
         }
     }
-    equal("result", stream.download(&place)?, vec![expected])
+    equal("result", stream.download(&output)?, vec![expected])
 }
 
 fn are_of_the_call(environment: &Environment) -> Verdict {
@@ -101,7 +101,7 @@ fn null_pool(environment: &Environment) -> Verdict {
     // SAFETY: a null handle is refused.
     let statuses = unsafe {
         [
-            status_of(raw.driver().allocate_async(raw.context(), 64, Some(null), raw.stream().as_raw())),
+            status_of(raw.driver().allocate_async(&raw.context().into(), 64, Some(null), raw.stream().as_raw())),
             status_of(raw.driver().memory_pool_trim(null, 0)),
             status_of(raw.driver().memory_pool_destroy(null)),
         ]

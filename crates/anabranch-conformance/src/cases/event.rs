@@ -1,4 +1,4 @@
-//! Events: what a record captures, and what waiting for it means.
+//! Events: what a record captures, and what a wait binds to.
 
 use super::order_tools::{comes_first, comes_second, spin};
 use super::order_trace::Trace;
@@ -44,7 +44,7 @@ fn query_pending(environment: &Environment) -> Verdict {
     let stream = environment.stream()?;
     let gate = Gate::shut(environment, &stream)?;
     let (timed, untimed) = (stream.record_event()?, stream.record_event_with_flags(UNTIMED)?);
-    equal("query of one that takes time, while the stream is held up", timed.query()?, false)?;
+    equal("query of an event with timing while the stream has pending work", timed.query()?, false)?;
     equal("query of one that does not", untimed.query()?, false)?;
     gate.open();
     untimed.synchronize()?;
@@ -83,7 +83,7 @@ fn record_captures_earlier_work_only(environment: &Environment) -> Verdict {
     trace.append(&stream, 2)?;
     event.synchronize()?;
     equal("the number when the event is complete", trace.read()?, 1)?;
-    equal("the stream is still held up", stream.query()?, false)?;
+    equal("the stream still has pending work", stream.query()?, false)?;
     gate.open();
     stream.synchronize()?;
     equal("the number at the end", trace.read()?, 12)
@@ -110,7 +110,7 @@ fn record_replaces_a_pending_one(environment: &Environment) -> Verdict {
     idle.record(&event)?;
     event.synchronize()?;
     holds("query after the second record, on an idle stream", event.query()?)?;
-    equal("the first stream is still held up", held.query()?, false)?;
+    equal("the first stream still has pending work", held.query()?, false)?;
     gate.open();
     held.synchronize()?;
     Ok(())
@@ -223,7 +223,7 @@ fn waits_are_transitive(environment: &Environment) -> Verdict {
     let gate = Gate::shut(environment, &first)?;
     trace.append(&first, 1)?;
     second.wait_event(&first.record_event_with_flags(UNTIMED)?)?;
-    // Nothing is put into the second stream: its record covers the wait all the same.
+    // The second stream contains only the wait. Its record covers the wait.
     third.wait_event(&second.record_event_with_flags(UNTIMED)?)?;
     trace.append(&third, 2)?;
     comes_second(&trace, &gate, &first, &third)

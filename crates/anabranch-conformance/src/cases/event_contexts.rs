@@ -43,7 +43,7 @@ fn record_stays_usable(environment: &Environment) -> Verdict {
     Ok(())
 }
 
-/// That `second` waits for an event recorded on `first`, wherever the two are.
+/// Checks that `second` waits for an event recorded in `first`, in whichever contexts the two are.
 fn waits_across(environment: &Environment, first: &Stream, second: &Stream) -> Verdict {
     let (idle, word) = (environment.stream()?, environment.context().create_signal()?);
     let gate = Gate::shut(environment, first)?;
@@ -96,7 +96,7 @@ fn legacy_streams_are_of_one_context(environment: &Environment) -> Verdict {
     let gate = Gate::shut(environment, &blocking)?;
     legacy.launch_host_func(|| ())?;
     legacy.synchronize()?;
-    equal("the other context's blocking stream is still held up", blocking.query()?, false)?;
+    equal("the other context's blocking stream still has pending work", blocking.query()?, false)?;
     gate.open();
     blocking.synchronize()?;
     Ok(())

@@ -38,8 +38,8 @@ fn timing_disabled(environment: &Environment) -> Verdict {
     let timed = stream.record_event()?;
     let untimed = stream.record_event_with_flags(EventFlags::DISABLE_TIMING)?;
     stream.synchronize()?;
-    refused("to one that takes no time", untimed.elapsed_since(&timed), Status::INVALID_HANDLE)?;
-    refused("from one that takes no time", timed.elapsed_since(&untimed), Status::INVALID_HANDLE)
+    refused("to an event without timing", untimed.elapsed_since(&timed), Status::INVALID_HANDLE)?;
+    refused("from an event without timing", timed.elapsed_since(&untimed), Status::INVALID_HANDLE)
 }
 
 fn end_not_complete(environment: &Environment) -> Verdict {
@@ -48,7 +48,7 @@ fn end_not_complete(environment: &Environment) -> Verdict {
     start.synchronize()?;
     let gate = Gate::shut(environment, &stream)?;
     let end = stream.record_event()?;
-    refused("while the stream is held up", end.elapsed_since(&start), Status::NOT_READY)?;
+    refused("while the stream has pending work", end.elapsed_since(&start), Status::NOT_READY)?;
     gate.open();
     end.synchronize()?;
     holds("the time is not negative", end.elapsed_since(&start)? >= 0.0)
@@ -58,7 +58,7 @@ fn neither_complete(environment: &Environment) -> Verdict {
     let stream = environment.stream()?;
     let gate = Gate::shut(environment, &stream)?;
     let (start, end) = (stream.record_event()?, stream.record_event()?);
-    refused("while the stream is held up", end.elapsed_since(&start), Status::NOT_READY)?;
+    refused("while the stream has pending work", end.elapsed_since(&start), Status::NOT_READY)?;
     refused("of one event", start.elapsed_since(&start), Status::NOT_READY)?;
     gate.open();
     stream.synchronize()?;

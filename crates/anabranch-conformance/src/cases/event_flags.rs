@@ -1,4 +1,4 @@
-//! Flags and handles of events that are refused, and those that are not.
+//! Flags and handles of events, valid and invalid.
 
 use crate::case::{Case, Need, Verdict, equal, holds, refused, status_of};
 use crate::environment::Environment;
@@ -50,7 +50,7 @@ fn interprocess(environment: &Environment) -> Verdict {
     let event = environment.context().create_event_with_flags(flags)?;
     let exported = event.export()?;
     let opened = anabranch::Event::open(environment.context(), &exported);
-    refused("opening it in the process that made it", opened, Status::INVALID_CONTEXT)
+    refused("opening it in the process that created it", opened, Status::INVALID_CONTEXT)
 }
 
 fn export_of_another_event(environment: &Environment) -> Verdict {
@@ -94,10 +94,10 @@ fn null_event_in_streams(environment: &Environment) -> Verdict {
     let (driver, context) = (environment.device().driver(), environment.context().as_raw());
     let stream = environment.stream()?;
     // SAFETY: the stream is live; the driver refuses a null event.
-    let recorded = unsafe { driver.event_record(context, NULL, stream.as_raw(), EventRecordFlags::empty()) };
+    let recorded = unsafe { driver.event_record(&context.into(), NULL, stream.as_raw(), EventRecordFlags::empty()) };
     equal("recording", status_of(recorded), Status::INVALID_HANDLE)?;
     // SAFETY: as above.
-    let waited = unsafe { driver.stream_wait_event(context, stream.as_raw(), NULL, EventWaitFlags::empty()) };
+    let waited = unsafe { driver.stream_wait_event(&context.into(), stream.as_raw(), NULL, EventWaitFlags::empty()) };
     equal("waiting", status_of(waited), Status::INVALID_HANDLE)?;
     stream.synchronize()?;
     Ok(())
@@ -106,11 +106,12 @@ fn null_event_in_streams(environment: &Environment) -> Verdict {
 fn null_event(environment: &Environment) -> Verdict {
     let (driver, context) = (environment.device().driver(), environment.context().as_raw());
     // SAFETY: the context is live; the driver refuses a null event.
-    equal("querying", status_of(unsafe { driver.event_query(context, NULL) }), Status::INVALID_HANDLE)?;
+    equal("querying", status_of(unsafe { driver.event_query(&context.into(), NULL) }), Status::INVALID_HANDLE)?;
     // SAFETY: as above.
-    equal("synchronising", status_of(unsafe { driver.event_synchronize(context, NULL) }), Status::INVALID_HANDLE)?;
+    let synchronized = unsafe { driver.event_synchronize(&context.into(), NULL) };
+    equal("synchronising", status_of(synchronized), Status::INVALID_HANDLE)?;
     // SAFETY: as above.
-    equal("destroying", status_of(unsafe { driver.event_destroy(context, NULL) }), Status::INVALID_HANDLE)
+    equal("destroying", status_of(unsafe { driver.event_destroy(&context.into(), NULL) }), Status::INVALID_HANDLE)
 }
 
 fn null_event_measured(environment: &Environment) -> Verdict {
@@ -118,9 +119,9 @@ fn null_event_measured(environment: &Environment) -> Verdict {
     let event = environment.stream()?.record_event()?;
     event.synchronize()?;
     // SAFETY: the event is live; the driver refuses a null event.
-    let from_null = unsafe { driver.event_elapsed(context, NULL, event.as_raw()) };
+    let from_null = unsafe { driver.event_elapsed(&context.into(), NULL, event.as_raw()) };
     equal("from a null event", status_of(from_null), Status::INVALID_HANDLE)?;
     // SAFETY: as above.
-    let to_null = unsafe { driver.event_elapsed(context, event.as_raw(), NULL) };
+    let to_null = unsafe { driver.event_elapsed(&context.into(), event.as_raw(), NULL) };
     equal("to a null event", status_of(to_null), Status::INVALID_HANDLE)
 }

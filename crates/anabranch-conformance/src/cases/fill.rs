@@ -1,4 +1,4 @@
-//! Fills: of every width, at odd places, and refused ones.
+//! Fills of every width, at odd offsets, and invalid fills.
 
 use super::memory_raw::{Raw, address};
 use crate::case::{Case, Need, Verdict, equal};
@@ -24,7 +24,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("fill.where_nothing_is", "X2", where_nothing_is),
 ];
 
-/// Odd counts at odd places, with what lies beside them untouched.
+/// Fills odd counts at odd offsets, and checks that neighbouring elements do not change.
 fn check<T: FillElement + PartialEq + Debug>(environment: &Environment, background: T, values: &[T]) -> Verdict {
     const LENGTH: usize = 70_001;
     let stream = environment.stream()?;
@@ -88,7 +88,7 @@ fn returns_at_once(environment: &Environment) -> Verdict {
     let mut buffer = stream.allocate_zeroed::<u64>(100_000)?;
     let gate = Gate::shut(environment, &stream)?;
     stream.fill(&mut buffer, 1 << 40)?;
-    equal("complete while held up", stream.query()?, false)?;
+    equal("complete while blocked", stream.query()?, false)?;
     gate.open();
     equal("contents", stream.download(buffer.slice(99_999..)?)?, vec![1 << 40])
 }
@@ -111,7 +111,7 @@ fn managed_memory(environment: &Environment) -> Verdict {
 
 fn past_the_end(environment: &Environment) -> Verdict {
     let raw = Raw::new(environment)?;
-    // What the driver hands out is a multiple of 2 MiB, so that nothing else begins right behind it.
+    // The driver allocates multiples of 2 MiB, so no other allocation begins directly after this one.
     const BYTES: usize = 2 << 20;
     let memory = address("allocating", raw.allocate(BYTES))?;
     let patterns = [FillPattern::U8(1), FillPattern::U16(1), FillPattern::U32(1), FillPattern::U64(1)];
@@ -121,7 +121,7 @@ fn past_the_end(environment: &Environment) -> Verdict {
         (raw.fill(memory, pattern, count + 1), raw.fill(memory, pattern, count))
     });
     raw.synchronize()?;
-    // SAFETY: nobody uses the memory any more.
+    // SAFETY: nothing uses the memory any more.
     let freed = unsafe { raw.free(memory) };
     equal("too many, and as many as fit", statuses, [(Status::INVALID_VALUE, Status::SUCCESS); 4])?;
     equal("freeing", freed, Status::SUCCESS)
@@ -140,7 +140,7 @@ fn not_aligned(environment: &Environment) -> Verdict {
     // SAFETY: they are refused, and would be within the memory otherwise.
     let statuses = attempts.map(|(offset, pattern)| unsafe { raw.fill(memory.byte_add(offset), pattern, 3) });
     raw.synchronize()?;
-    // SAFETY: nobody uses the memory any more.
+    // SAFETY: nothing uses the memory any more.
     let freed = unsafe { raw.free(memory) };
     equal("filling", statuses, [Status::INVALID_VALUE; 5])?;
     equal("freeing", freed, Status::SUCCESS)
@@ -160,10 +160,10 @@ fn where_nothing_is(environment: &Environment) -> Verdict {
     let pageable = vec![0u8; 4096];
     let on_the_heap = DevicePointer(pageable.as_ptr().expose_provenance() as u64);
     let pinned = address("allocating pinned memory", raw.allocate_pinned(4096, PinnedFlags::PORTABLE))?;
-    // SAFETY: the first two are refused; the last is within its memory, which nobody else uses.
+    // SAFETY: the first two are refused; the last is within its memory, which nothing else uses.
     let statuses = [DevicePointer::NULL, on_the_heap, pinned].map(|to| unsafe { raw.fill(to, FillPattern::U8(1), 64) });
     raw.synchronize()?;
-    // SAFETY: nobody uses the memory any more.
+    // SAFETY: nothing uses the memory any more.
     let freed = unsafe { raw.free_pinned(pinned) };
     equal("null, heap, pinned", statuses, [Status::INVALID_VALUE, Status::INVALID_VALUE, Status::SUCCESS])?;
     equal("freeing", freed, Status::SUCCESS)

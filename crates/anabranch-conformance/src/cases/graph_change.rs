@@ -1,4 +1,4 @@
-//! Graphs changed after they were built, and their clones and children.
+//! Changes of graphs, clones and child graphs.
 
 use super::graph_tools::{add, chain, digit, graph_of, launch, note, raw_digit, run, word};
 use super::order_tools::Log;
@@ -34,9 +34,9 @@ fn set_node(environment: &Environment) -> Verdict {
     let before = graph.instantiate()?;
     graph.set_node(node, digit(environment, &mut word, 2)?)?;
     launch(&before, &stream)?;
-    equal("what was made before", stream.download(&word)?, vec![1])?;
+    equal("the executable graph created before", stream.download(&word)?, vec![1])?;
     run(&graph, &stream)?;
-    equal("what was made after", stream.download(&word)?, vec![12])
+    equal("the executable graph created after", stream.download(&word)?, vec![12])
 }
 
 fn set_node_of_another_kind(environment: &Environment) -> Verdict {
@@ -56,7 +56,7 @@ fn set_node_of_another_kind(environment: &Environment) -> Verdict {
     };
     let mut graph = environment.context().create_graph()?;
     let nodes = chain(&mut graph, works()?)?;
-    // Each node is offered what its neighbour does.
+    // Each node is given the work of its neighbour.
     let mut wrong = works()?;
     wrong.rotate_right(1);
     for (&node, work) in nodes.iter().zip(wrong) {
@@ -77,10 +77,10 @@ fn set_node_refused(environment: &Environment) -> Verdict {
     let good = raw_digit(environment, word.device_pointer(), 2)?;
     let bad = [
         ("no function", KernelNode { function: FunctionHandle::from_raw(0), ..good.clone() }, Status::INVALID_HANDLE),
-        ("a grid of nothing", KernelNode { grid: [0, 1, 1], ..good }, Status::INVALID_VALUE),
+        ("a grid without blocks", KernelNode { grid: [0, 1, 1], ..good }, Status::INVALID_VALUE),
     ];
     for (what, parameters, status) in bad {
-        // SAFETY: it is refused.
+        // SAFETY: the driver or the library refuses the call.
         let work = unsafe { NodeWork::from_parameters(NodeParameters::Kernel(parameters)) };
         refused(what, graph.set_node(node, work), status)?;
     }
@@ -166,7 +166,7 @@ fn clone_lives_on_its_own(environment: &Environment) -> Verdict {
     equal("the launch of a clone's clone", stream.download(&word)?, vec![11])
 }
 
-/// A graph with a child, an event, a host function and values.
+/// A graph with a child graph, an event, a host function and value operations.
 fn assortment(environment: &Environment, log: &Log) -> anabranch::Result<Graph> {
     let context = environment.context();
     let (event, signal) = (context.create_event()?, context.create_signal()?);

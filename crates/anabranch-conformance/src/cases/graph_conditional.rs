@@ -30,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
         .needs(&[Need::Capability(Capabilities::HOST_FUNCTIONS)]),
 ];
 
-/// A graph with one conditional node, whose bodies append 1, 2 and so on, and of which a 9 follows.
+/// A graph with one conditional node. Its bodies append 1, 2 and so on, and a node after it appends 9.
 fn decided(
     environment: &Environment,
     word: &mut Buffer<u32>,
@@ -48,7 +48,7 @@ fn decided(
     Ok(graph)
 }
 
-/// That two launches append `expected` each.
+/// Checks that each of two launches appends `expected`.
 fn appends(
     environment: &Environment,
     default: Option<u32>,
@@ -87,7 +87,7 @@ fn conditional_while_never(environment: &Environment) -> Verdict {
     appends(environment, Some(0), ConditionalKind::While, 1, 9)
 }
 
-/// A graph with an `if` whose body runs.
+/// A graph with an `if` node whose body runs.
 fn always(environment: &Environment) -> Result<(Graph, anabranch::Node)> {
     let mut graph = environment.context().create_graph()?;
     let value = graph.create_conditional(Some(1))?;
@@ -164,7 +164,7 @@ fn conditional_body_is_no_graph_of_its_own(environment: &Environment) -> Verdict
     let (mut graph, node) = always(environment)?;
     let body = graph.body(node, 0)?;
     refused("cloning it", body.try_clone(), Status::NOT_SUPPORTED)?;
-    refused("making it executable", body.instantiate(), Status::NOT_SUPPORTED)
+    refused("instantiating it", body.instantiate(), Status::NOT_SUPPORTED)
 }
 
 fn conditional_body_captured(environment: &Environment) -> Verdict {
@@ -173,7 +173,7 @@ fn conditional_body_captured(environment: &Environment) -> Verdict {
         let (add, config) = (environment.kernel("add")?, super::graph_tools::one());
         let (mut graph, node) = always(environment)?;
         stream.capture_into(&mut *graph.body(node, 0)?, (), mode, |scope| {
-            // SAFETY: `add` uses one number where its first argument points.
+            // SAFETY: `add` accesses only the number that its first argument points to.
             unsafe { scope.launch(&add, &config, (&mut word, 10u32, 1u32)) }?;
             // SAFETY: as above.
             unsafe { scope.launch(&add, &config, (&mut word, 10u32, 2u32)) }
@@ -200,7 +200,7 @@ fn conditional_body_in_order(environment: &Environment) -> Verdict {
     equal("the order around it", log.numbers(), vec![1, 2])
 }
 
-/// A value made for a body counts when the whole is made executable.
+/// A conditional value that was created for a body is accepted when the whole graph is instantiated.
 fn conditional_value_of_a_body(environment: &Environment) -> Verdict {
     let (mut graph, node) = always(environment)?;
     graph.body(node, 0)?.create_conditional(Some(1))?;
@@ -209,7 +209,7 @@ fn conditional_value_of_a_body(environment: &Environment) -> Verdict {
     equal("the reason", refusal.result, GraphInstantiateResult::CONDITIONAL_HANDLE_UNUSED)
 }
 
-/// Kernels that set conditional values: one to a number, one to how often it may still run.
+/// Kernels that set conditional values: one to a number, and one to the number of remaining runs.
 fn setters(environment: &Environment) -> Result<anabranch::Module> {
     DualModule::new()
         .host_function(HostFunction::new("decide", &[8, 4], |_, arguments| {
@@ -252,7 +252,7 @@ fn counted_loop(
     let node = graph.add_conditional((), value, ConditionalKind::While, 1)?;
     let mut body = graph.body(node, 0)?;
     let first = body.add((), add(environment, count, 1, 1)?)?;
-    // SAFETY: `count_down` uses one number where its second argument points.
+    // SAFETY: `count_down` accesses only the number that its second argument points to.
     unsafe { body.add_kernel(first, &count_down, &super::graph_tools::one(), (value.argument(), left)) }?;
     Ok(graph)
 }

@@ -1,4 +1,4 @@
-//! Edges: what they order, which are refused, and circles.
+//! Edges: what they order, which are refused, and cycles.
 
 use super::graph_tools::{Refusal, add, chain, digit, handles, run, word};
 use super::order_tools::Log;
@@ -21,8 +21,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.edge_removed", "G1", edge_removed),
     Case::new("graph.edge_that_is_not_there", "G1", edge_that_is_not_there),
     Case::new("graph.edges_before_a_bad_one_are_added", "G1", edges_before_a_bad_one_are_added),
-    Case::new("graph.circle", "G1", circle),
-    Case::new("graph.circle_that_is_broken", "G1", circle_that_is_broken),
+    Case::new("graph.cycle", "G1", cycle),
+    Case::new("graph.cycle_that_is_broken", "G1", cycle_that_is_broken),
     Case::new("graph.edge_data_reads_back", "G1", edge_data_reads_back),
     Case::new("graph.edge_data_refused", "G1", edge_data_refused),
     Case::new("graph.edge_data_and_a_second_edge", "G1", edge_data_and_a_second_edge),
@@ -32,7 +32,7 @@ fn plain(from: Node, to: Node) -> GraphEdge {
     GraphEdge { from, to, data: EdgeData::default() }
 }
 
-/// A graph of empty nodes, each behind the one before.
+/// A graph of empty nodes, each of which depends on the previous one.
 fn row(environment: &Environment, count: usize) -> anabranch::Result<(Graph, Vec<Node>)> {
     let mut graph = environment.context().create_graph()?;
     let nodes = chain(&mut graph, (0..count).map(|_| NodeWork::empty()))?;
@@ -46,7 +46,7 @@ fn edges_order_nodes(environment: &Environment) -> Verdict {
     for number in 1..=6 {
         nodes.push(graph.add((), digit(environment, &mut word, number)?)?);
     }
-    // In another order than they were added in.
+    // This order differs from the order in which the nodes were added.
     let order = [3, 1, 5, 0, 4, 2];
     let edges: Vec<GraphEdge> = order.windows(2).map(|pair| plain(nodes[pair[0]], nodes[pair[1]])).collect();
     graph.add_edges(&edges)?;
@@ -151,24 +151,24 @@ fn edges_before_a_bad_one_are_added(environment: &Environment) -> Verdict {
     Ok(graph.remove_edges(&[])?)
 }
 
-fn circle(environment: &Environment) -> Verdict {
+fn cycle(environment: &Environment) -> Verdict {
     let (mut graph, nodes) = row(environment, 3)?;
     graph.add_edges(&[plain(nodes[2], nodes[0])])?;
     equal("root nodes", graph.root_nodes()?.len(), 0)?;
-    refused("a circle", graph.instantiate(), Status::INVALID_VALUE)?;
+    refused("a cycle", graph.instantiate(), Status::INVALID_VALUE)?;
     let refusal = Refusal::of(environment, &graph, InstantiateFlags::empty())?;
     equal("the reason", refusal.result, GraphInstantiateResult::INVALID_STRUCTURE)?;
     let all = handles(environment, &graph)?;
-    holds("the node is one of the circle", refusal.node.is_some_and(|node| all.contains(&node)))
+    holds("the node is one of the cycle", refusal.node.is_some_and(|node| all.contains(&node)))
 }
 
-fn circle_that_is_broken(environment: &Environment) -> Verdict {
+fn cycle_that_is_broken(environment: &Environment) -> Verdict {
     let (stream, mut word) = word(environment)?;
     let mut graph = environment.context().create_graph()?;
     let (one, two) = (digit(environment, &mut word, 1)?, digit(environment, &mut word, 2)?);
     let nodes = chain(&mut graph, [one, two])?;
     graph.add_edges(&[plain(nodes[1], nodes[0])])?;
-    refused("a circle of two", graph.instantiate(), Status::INVALID_VALUE)?;
+    refused("a cycle of two", graph.instantiate(), Status::INVALID_VALUE)?;
     graph.remove_edges(&[plain(nodes[0], nodes[1])])?;
     run(&graph, &stream)?;
     equal("the order", stream.download(&word)?, vec![21])

@@ -39,7 +39,7 @@ fn event_recorded_by_a_launch(environment: &Environment) -> Verdict {
     Ok(stream.synchronize()?)
 }
 
-/// The event does not wait for what comes behind it in its graph.
+/// The event does not wait for later nodes of its graph.
 fn event_recorded_in_the_middle(environment: &Environment) -> Verdict {
     let (stream, context, log) = (environment.stream()?, environment.context(), Log::default());
     let event = context.create_event()?;
@@ -123,7 +123,7 @@ fn events_measure_a_launch(environment: &Environment) -> Verdict {
     let executable = graph.instantiate()?;
     launch(&executable, &stream)?;
     launch(&executable, &stream)?;
-    holds("the time is none before the start", end.elapsed_since(&start)? >= 0.0)
+    holds("no time before the start", end.elapsed_since(&start)? >= 0.0)
 }
 
 fn event_between_two_graphs(environment: &Environment) -> Verdict {

@@ -14,12 +14,13 @@ use anabranch::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+const BACKGROUND: &[Need] = &[Need::Capability(Capabilities::BACKGROUND_PROGRESS)];
+
 pub(super) const CASES: &[Case] = &[
     Case::new("graph.host_node_runs_at_every_launch", "G7", host_node_runs_at_every_launch),
     Case::new("graph.host_node_sees_what_was_copied", "G7", host_node_sees_what_was_copied),
     Case::new("graph.host_nodes_in_order", "G7", host_nodes_in_order),
-    Case::new("graph.host_node_holds_later_nodes_up", "G7", host_node_holds_later_nodes_up)
-        .needs(&[Need::BackgroundProgress]),
+    Case::new("graph.host_node_holds_later_nodes_up", "G7", host_node_holds_later_nodes_up).needs(BACKGROUND),
     Case::new("graph.values_written_and_awaited", "G1", values_written_and_awaited),
     Case::new("graph.value_awaited_from_outside", "G1", value_awaited_from_outside),
     Case::new("graph.value_awaited_at_every_launch", "G1", value_awaited_at_every_launch),
@@ -89,7 +90,7 @@ fn host_node_holds_later_nodes_up(environment: &Environment) -> Verdict {
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let ended = parking_lot::Mutex::new(ended);
     let wait = NodeWork::host_func(move || {
-        // An error means that the case is over, and ends the function just as well.
+        // An error means that the case has ended. The function then ends too.
         let _ = ended.lock().recv();
     });
     let mut graph = environment.context().create_graph()?;
@@ -98,7 +99,7 @@ fn host_node_holds_later_nodes_up(environment: &Environment) -> Verdict {
     crate::gate::quiesce(environment)?;
     executable.launch(&stream)?;
     let mut word = idle.allocate_zeroed::<u32>(1)?;
-    // Reading takes several round trips of another stream.
+    // Each read takes several round trips of another stream.
     for value in 0..4u32 {
         idle.fill(&mut word, value)?;
         equal("another stream's work", idle.download(&word)?, vec![value])?;
@@ -134,7 +135,7 @@ fn value_awaited_from_outside(environment: &Environment) -> Verdict {
     executable.launch(&stream)?;
     settle(&idle)?;
     equal("querying the stream while the gate is shut", stream.query()?, false)?;
-    holds("what is behind it has not run", !log.numbers().contains(&2))?;
+    holds("later nodes have not run", !log.numbers().contains(&2))?;
     gate.open();
     stream.synchronize()?;
     equal("what has run", log.numbers(), vec![1, 2])
@@ -159,7 +160,7 @@ fn value_awaited_at_every_launch(environment: &Environment) -> Verdict {
 
 fn values_of_one_node_in_order(environment: &Environment) -> Verdict {
     let stream = environment.stream()?;
-    // The driver takes no memory of pools here.
+    // The driver does not accept stream-ordered memory here.
     let words = environment.context().allocate_zeroed::<u32>(&stream, 2)?;
     stream.synchronize()?;
     let first = words.device_pointer();
@@ -175,7 +176,7 @@ fn values_of_one_node_in_order(environment: &Environment) -> Verdict {
     equal("the values", stream.download(&words)?, vec![5, 4])
 }
 
-/// An executable that copies 100 numbers to pinned memory.
+/// An executable graph that copies 100 numbers to pinned memory.
 fn to_pinned(environment: &Environment) -> Result<(ExecutableGraph, PinnedBuffer<u32>)> {
     let source = environment.stream()?.upload(&[6u32; 100])?;
     let mut pinned = environment.context().allocate_pinned::<u32>(100)?;
@@ -221,7 +222,7 @@ fn pinned_memory_when_the_graph_is_gone(environment: &Environment) -> Verdict {
     executable.launch(&stream)?;
     drop(executable);
     stream.synchronize()?;
-    // A driver may give back what a graph kept a moment after its last launch.
+    // A driver may release what a graph retained a moment after its last launch.
     for _ in 0..5000 {
         environment.context().synchronize()?;
         anabranch::flush_deferred_drops();
@@ -261,7 +262,7 @@ fn managed_memory_that_a_graph_writes(environment: &Environment) -> Verdict {
 const THREADS: u32 = 4;
 const LAUNCHES: u32 = 50;
 
-/// Runs `body` on several threads at once.
+/// Runs `body` on several threads at the same time.
 fn on_threads(body: impl Fn(u32) -> Verdict + Sync) -> Verdict {
     let body = &body;
     std::thread::scope(|scope| {

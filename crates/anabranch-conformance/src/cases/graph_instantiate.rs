@@ -1,4 +1,4 @@
-//! Graphs made executable: flags, reasons, and what does not reach an executable any more.
+//! Instantiating graphs: flags, reasons for failure, and later changes that do not affect the executable graph.
 
 use super::graph_tools::{Refusal, digit, graph_of, handles, launch, note, run, word};
 use super::order_tools::Log;
@@ -23,7 +23,7 @@ fn instantiated_twice(environment: &Environment) -> Verdict {
     let (stream, mut word) = word(environment)?;
     let graph = graph_of(environment, digit(environment, &mut word, 2)?)?;
     let (first, second) = (graph.instantiate()?, graph.instantiate()?);
-    equal("the graph they were made from", first.graph_id(), second.graph_id())?;
+    equal("the graph that they were made from", first.graph_id(), second.graph_id())?;
     launch(&first, &stream)?;
     launch(&second, &stream)?;
     drop(first);
@@ -36,10 +36,10 @@ fn instantiated_flags_read_back(environment: &Environment) -> Verdict {
     let graph = graph_of(environment, NodeWork::empty())?;
     let (none, free) = (InstantiateFlags::empty(), InstantiateFlags::AUTO_FREE_ON_LAUNCH);
     equal("no flags", graph.instantiate()?.flags()?, none)?;
-    equal("uploaded at once", graph.instantiate_and_upload(none, &stream)?.flags()?, none)?;
+    equal("uploaded immediately", graph.instantiate_and_upload(none, &stream)?.flags()?, none)?;
     let (_, mut word) = word(environment)?;
     let graph = graph_of(environment, digit(environment, &mut word, 1)?)?;
-    // The driver does not tell it of graphs.
+    // The driver does not report this flag.
     let priorities = graph.instantiate_with_flags(InstantiateFlags::USE_NODE_PRIORITY)?;
     equal("with the priorities of nodes", priorities.flags()?, none)?;
     let mut graph = environment.context().create_graph()?;
@@ -91,9 +91,9 @@ fn instantiated_before_it_was_changed(environment: &Environment) -> Verdict {
     graph.add(node, digit(environment, &mut word, 2)?)?;
     graph.set_node(node, digit(environment, &mut word, 3)?)?;
     launch(&executable, &stream)?;
-    equal("what was made before", stream.download(&word)?, vec![1])?;
+    equal("the executable graph created before", stream.download(&word)?, vec![1])?;
     run(&graph, &stream)?;
-    equal("what was made after", stream.download(&word)?, vec![132])
+    equal("the executable graph created after", stream.download(&word)?, vec![132])
 }
 
 fn instantiated_with_an_unused_value(environment: &Environment) -> Verdict {
@@ -111,7 +111,7 @@ fn instantiated_with_an_unused_value(environment: &Environment) -> Verdict {
     Ok(run(&graph, &environment.stream()?)?)
 }
 
-/// While one lives, there is no second.
+/// Checks that a second executable graph is refused while the first one exists.
 fn one_at_a_time(graph: &Graph) -> Verdict {
     let first = graph.instantiate()?;
     refused("a second", graph.instantiate(), Status::NOT_SUPPORTED)?;

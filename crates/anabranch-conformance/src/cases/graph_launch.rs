@@ -1,4 +1,4 @@
-//! Launches: into which streams, and in which order.
+//! Graph launches: in which streams, and in which order.
 
 use super::graph_tools::{chain, digit, graph_of, launch, note, word};
 use super::order_tools::{Log, comes_first, comes_second};
@@ -76,11 +76,11 @@ fn launch_is_followed(environment: &Environment) -> Verdict {
     equal("the order", log.numbers(), vec![1, 2, 3, 4, 2, 3, 5])
 }
 
-/// The second stream has nothing else to wait for.
+/// The second stream has no other work to wait for.
 fn launches_follow_each_other(environment: &Environment) -> Verdict {
     let (first, second) = (environment.stream()?, environment.stream()?);
     let trace = Trace::new(environment)?;
-    // Hardware does not put launches of graphs in line that do nothing.
+    // Hardware does not serialise launches of graphs that do nothing.
     let other = Trace::new(environment)?;
     let graph = graph_of(environment, other.node(3)?)?;
     let executable = graph.instantiate()?;
@@ -126,7 +126,7 @@ fn executables_do_not_wait_for_each_other(environment: &Environment) -> Verdict 
 }
 
 fn many_launches_in_flight(environment: &Environment) -> Verdict {
-    // Few enough for any driver to queue them, because it would block when its queue is full.
+    // Few enough that no driver blocks because its queue is full.
     const LAUNCHES: u32 = 100;
     let (stream, mut word) = word(environment)?;
     let other = environment.stream()?;

@@ -1,6 +1,6 @@
-//! What is destroyed when, and what graphs keep alive.
+//! What graphs retain, and when it is released.
 
-use super::graph_tools::{chain, digit, graph_of, is_kept, is_let_go, launch, note, run, word};
+use super::graph_tools::{chain, digit, graph_of, is_released, is_retained, launch, note, run, word};
 use super::memory_raw::numbers;
 use super::order_tools::Log;
 use super::order_trace::settle;
@@ -16,19 +16,19 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.dropped_before_its_launch", "G5", dropped_before_its_launch),
     Case::new("graph.stream_dropped_behind_a_launch", "G5", stream_dropped_behind_a_launch),
     Case::new("graph.dropped_inside_of_a_host_function", "G5", dropped_inside_of_a_host_function),
-    Case::new("graph.keeps_buffers", "G5", keeps_buffers),
-    Case::new("graph.keeps_modules", "G5", keeps_modules),
-    Case::new("graph.keeps_events_and_signals", "G5", keeps_events_and_signals),
-    Case::new("graph.keeps_what_was_captured", "G5", keeps_what_was_captured),
-    Case::new("graph.lets_closures_go", "G5", lets_closures_go),
-    Case::new("graph.lets_closures_go_unlaunched", "G5", lets_closures_go_unlaunched),
-    Case::new("graph.lets_closures_go_behind_the_last_launch", "G5", lets_closures_go_behind_the_last_launch),
-    Case::new("graph.clone_keeps_closures", "G5", clone_keeps_closures),
-    Case::new("graph.child_keeps_closures", "G5", child_keeps_closures),
-    Case::new("graph.update_keeps_closures", "G5", update_keeps_closures),
+    Case::new("graph.retains_buffers", "G5", retains_buffers),
+    Case::new("graph.retains_modules", "G5", retains_modules),
+    Case::new("graph.retains_events_and_signals", "G5", retains_events_and_signals),
+    Case::new("graph.retains_what_was_captured", "G5", retains_what_was_captured),
+    Case::new("graph.releases_closures", "G5", releases_closures),
+    Case::new("graph.releases_closures_unlaunched", "G5", releases_closures_unlaunched),
+    Case::new("graph.releases_closures_after_the_last_launch", "G5", releases_closures_after_the_last_launch),
+    Case::new("graph.clone_retains_closures", "G5", clone_retains_closures),
+    Case::new("graph.child_retains_closures", "G5", child_retains_closures),
+    Case::new("graph.update_retains_closures", "G5", update_retains_closures),
 ];
 
-/// A node with a share in an object.
+/// A node that holds a reference to an object.
 fn holding(object: &Arc<()>) -> NodeWork<'static> {
     let held = object.clone();
     NodeWork::host_func(move || {
@@ -82,10 +82,10 @@ fn dropped_inside_of_a_host_function(environment: &Environment) -> Verdict {
     launch(&executable, &stream)?;
     stream.launch_host_func(move || drop((executable, graph, clone)))?;
     stream.synchronize()?;
-    is_let_go(environment, "who holds it", &object)
+    is_released(environment, "the references to it", &object)
 }
 
-/// A graph that brings numbers to `result` by way of memory that is dropped here.
+/// A graph that copies numbers to `result` through memory that is dropped here.
 fn by_way_of_dropped_memory(
     environment: &Environment,
     result: &mut anabranch::Buffer<u8>,
@@ -101,13 +101,13 @@ fn by_way_of_dropped_memory(
     graph.instantiate()
 }
 
-fn keeps_buffers(environment: &Environment) -> Verdict {
+fn retains_buffers(environment: &Environment) -> Verdict {
     let stream = environment.stream()?;
     let mut result = stream.allocate_zeroed::<u8>(50_000)?;
     let executable = by_way_of_dropped_memory(environment, &mut result)?;
     environment.context().synchronize()?;
     flush_deferred_drops();
-    // Others get the memory, if it is to be had.
+    // These allocations would reuse the memory if it had been released.
     let _others = [stream.upload(&[1u8; 50_000])?, stream.upload(&[2u8; 50_000])?];
     for _ in 0..2 {
         stream.fill(&mut result, 0u8)?;
@@ -117,11 +117,11 @@ fn keeps_buffers(environment: &Environment) -> Verdict {
     Ok(())
 }
 
-fn keeps_modules(environment: &Environment) -> Verdict {
+fn retains_modules(environment: &Environment) -> Verdict {
     let (stream, mut word) = word(environment)?;
     let module = kernels::program().load(environment.context())?;
     let kernel = module.kernel("add")?;
-    // SAFETY: `add` uses one number where its first argument points.
+    // SAFETY: `add` accesses only the number that its first argument points to.
     let work = unsafe { NodeWork::kernel(&kernel, &super::graph_tools::one(), (&mut word, 10u32, 6u32)) }?;
     let executable = graph_of(environment, work)?.instantiate()?;
     drop((kernel, module));
@@ -130,7 +130,7 @@ fn keeps_modules(environment: &Environment) -> Verdict {
     equal("the number", stream.download(&word)?, vec![6])
 }
 
-fn keeps_events_and_signals(environment: &Environment) -> Verdict {
+fn retains_events_and_signals(environment: &Environment) -> Verdict {
     let (stream, context) = (environment.stream()?, environment.context());
     let (event, signal) = (context.create_event()?, context.create_signal()?);
     let mut graph = context.create_graph()?;
@@ -149,7 +149,7 @@ fn keeps_events_and_signals(environment: &Environment) -> Verdict {
     Ok(launch(&executable, &stream)?)
 }
 
-fn keeps_what_was_captured(environment: &Environment) -> Verdict {
+fn retains_what_was_captured(environment: &Environment) -> Verdict {
     let (stream, object) = (environment.stream()?, Arc::new(()));
     let mut result = stream.allocate_zeroed::<u8>(1000)?;
     let (source, held) = (stream.upload(&numbers(1000))?, object.clone());
@@ -168,30 +168,30 @@ fn keeps_what_was_captured(environment: &Environment) -> Verdict {
     flush_deferred_drops();
     launch(&executable, &stream)?;
     equal("what arrived", stream.download(&result)?, numbers(1000))?;
-    is_kept("the closure is kept", &object)?;
+    is_retained("the closure is retained", &object)?;
     drop(executable);
-    is_let_go(environment, "who holds it", &object)
+    is_released(environment, "the references to it", &object)
 }
 
-fn lets_closures_go(environment: &Environment) -> Verdict {
+fn releases_closures(environment: &Environment) -> Verdict {
     let object = Arc::new(());
     let graph = graph_of(environment, holding(&object))?;
-    is_kept("the graph keeps it", &object)?;
+    is_retained("the graph retains it", &object)?;
     drop(graph);
-    is_let_go(environment, "who holds it", &object)
+    is_released(environment, "the references to it", &object)
 }
 
-fn lets_closures_go_unlaunched(environment: &Environment) -> Verdict {
+fn releases_closures_unlaunched(environment: &Environment) -> Verdict {
     let object = Arc::new(());
     let graph = graph_of(environment, holding(&object))?;
     let executable = graph.instantiate()?;
     drop(graph);
-    is_kept("the executable keeps it", &object)?;
+    is_retained("the executable graph retains it", &object)?;
     drop(executable);
-    is_let_go(environment, "who holds it", &object)
+    is_released(environment, "the references to it", &object)
 }
 
-fn lets_closures_go_behind_the_last_launch(environment: &Environment) -> Verdict {
+fn releases_closures_after_the_last_launch(environment: &Environment) -> Verdict {
     let (stream, idle, object) = (environment.stream()?, environment.stream()?, Arc::new(()));
     let graph = graph_of(environment, holding(&object))?;
     let executable = graph.instantiate()?;
@@ -200,35 +200,35 @@ fn lets_closures_go_behind_the_last_launch(environment: &Environment) -> Verdict
     executable.launch(&stream)?;
     drop(executable);
     settle(&idle)?;
-    equal("it is kept while the launch is pending", Arc::strong_count(&object) > 1, true)?;
+    equal("it is retained while the launch is pending", Arc::strong_count(&object) > 1, true)?;
     gate.open();
     stream.synchronize()?;
-    is_let_go(environment, "who holds it", &object)
+    is_released(environment, "the references to it", &object)
 }
 
-fn clone_keeps_closures(environment: &Environment) -> Verdict {
+fn clone_retains_closures(environment: &Environment) -> Verdict {
     let (stream, object) = (environment.stream()?, Arc::new(()));
     let graph = graph_of(environment, holding(&object))?;
     let clone = graph.try_clone()?;
     drop(graph);
-    is_kept("the clone keeps it", &object)?;
+    is_retained("the clone retains it", &object)?;
     run(&clone, &stream)?;
     drop(clone);
-    is_let_go(environment, "who holds it", &object)
+    is_released(environment, "the references to it", &object)
 }
 
-fn child_keeps_closures(environment: &Environment) -> Verdict {
+fn child_retains_closures(environment: &Environment) -> Verdict {
     let (stream, object) = (environment.stream()?, Arc::new(()));
     let child = graph_of(environment, holding(&object))?;
     let graph = graph_of(environment, NodeWork::child(&child))?;
     drop(child);
-    is_kept("the graph around it keeps it", &object)?;
+    is_retained("the surrounding graph retains it", &object)?;
     let executable = graph.instantiate()?;
     drop(graph);
     launch(&executable, &stream)?;
-    is_kept("the executable keeps it", &object)?;
+    is_retained("the executable graph retains it", &object)?;
     drop(executable);
-    is_let_go(environment, "who holds it", &object)
+    is_released(environment, "the references to it", &object)
 }
 
 fn updated(environment: &Environment, object: &Arc<()>) -> Result<(Graph, ExecutableGraph)> {
@@ -239,12 +239,12 @@ fn updated(environment: &Environment, object: &Arc<()>) -> Result<(Graph, Execut
     Ok((graph, executable))
 }
 
-fn update_keeps_closures(environment: &Environment) -> Verdict {
+fn update_retains_closures(environment: &Environment) -> Verdict {
     let (stream, object) = (environment.stream()?, Arc::new(()));
     let (_graph, executable) = updated(environment, &object)?;
-    is_kept("the executable keeps it", &object)?;
+    is_retained("the executable graph retains it", &object)?;
     launch(&executable, &stream)?;
-    is_kept("the executable keeps it after a launch", &object)?;
+    is_retained("the executable graph retains it after a launch", &object)?;
     drop(executable);
-    is_let_go(environment, "who holds it", &object)
+    is_released(environment, "the references to it", &object)
 }

@@ -1,4 +1,4 @@
-//! Graphs that allocate.
+//! Graphs that allocate memory.
 
 use super::graph_tools::{graph_of, launch, run, word};
 use super::memory_raw::Raw;
@@ -25,8 +25,9 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.memory_freed_at_launches", "G6", memory_freed_at_launches),
     Case::new("graph.memory_freed_by_another_graph", "G6", memory_freed_by_another_graph),
     Case::new("graph.memory_outlives_its_executable", "G6", memory_outlives_its_executable),
-    Case::new("graph.memory_numbers", "M4", memory_numbers).needs(&[Need::Capability(Capabilities::MEMORY_POOLS)]),
-    Case::new("graph.memory_numbers_start_anew", "M4", memory_numbers_start_anew),
+    Case::new("graph.memory_attributes", "M4", memory_attributes)
+        .needs(&[Need::Capability(Capabilities::MEMORY_POOLS)]),
+    Case::new("graph.memory_high_water_marks_are_reset", "M4", memory_high_water_marks_are_reset),
 ];
 
 /// A graph that allocates numbers and leaves them allocated.
@@ -38,10 +39,10 @@ fn leaves(environment: &Environment) -> Result<(Graph, DevicePointer)> {
     Ok((graph, address))
 }
 
-/// Frees memory in stream order, whoever allocated it.
+/// Frees memory in stream order. Any allocation is accepted.
 fn free(raw: &Raw, address: DevicePointer) -> Status {
-    // SAFETY: nobody uses the memory.
-    status_of(unsafe { raw.driver().free_async(raw.context(), address, raw.stream().as_raw()) })
+    // SAFETY: nothing uses the memory.
+    status_of(unsafe { raw.driver().free_async(&raw.context().into(), address, raw.stream().as_raw()) })
 }
 
 fn memory_is_used_along_the_graph(environment: &Environment) -> Verdict {
@@ -51,7 +52,7 @@ fn memory_is_used_along_the_graph(environment: &Environment) -> Verdict {
     let (allocated, mut memory) = unsafe { graph.add_allocation::<u32>((), 1000) }?;
     let filled = graph.add(allocated, NodeWork::fill(&mut memory, 7u32)?)?;
     let copied = graph.add(filled, NodeWork::copy(&mut result, memory.slice(999..)?)?)?;
-    // SAFETY: it comes behind all uses.
+    // SAFETY: the free comes after all uses.
     unsafe { graph.add_free(copied, memory) }?;
     let executable = graph.instantiate()?;
     for _ in 0..3 {
@@ -65,13 +66,13 @@ fn memory_is_used_along_the_graph(environment: &Environment) -> Verdict {
 fn memory_has_one_address(environment: &Environment) -> Verdict {
     let (stream, mut seen) = (environment.stream()?, environment.stream()?.allocate_zeroed::<u32>(1)?);
     let mut graph = environment.context().create_graph()?;
-    // SAFETY: `add` reads the number behind the fill.
+    // SAFETY: `add` reads the number after the fill.
     let (node, mut memory) = unsafe { graph.add_allocation::<u32>((), 1) }?;
     let address = memory.device_pointer();
     let filled = graph.add(node, NodeWork::fill(&mut memory, 3u32)?)?;
     let added = graph.add(filled, super::graph_tools::digit(environment, &mut memory, 4)?)?;
     let copied = graph.add(added, NodeWork::copy(&mut seen, &memory)?)?;
-    // SAFETY: it comes behind all uses.
+    // SAFETY: the free comes after all uses.
     unsafe { graph.add_free(copied, memory) }?;
     let executable = graph.instantiate()?;
     for _ in 0..2 {
@@ -95,7 +96,7 @@ fn memory_address_is_used_again(environment: &Environment) -> Verdict {
     let freed = unsafe { graph.add_free(allocated, first) }?;
     // SAFETY: as above.
     let (again, second) = unsafe { graph.add_allocation::<u32>(freed, LENGTH) }?;
-    equal("the address behind the free", second.device_pointer(), address)?;
+    equal("the address after the free", second.device_pointer(), address)?;
     // SAFETY: as above.
     unsafe { graph.add_free(again, second) }?;
     run(&graph, &environment.stream()?)?;
@@ -107,13 +108,13 @@ fn memory_address_is_used_again(environment: &Environment) -> Verdict {
     holds("addresses side by side differ", first.device_pointer() != second.device_pointer())
 }
 
-/// The driver would take it; the library cannot know what is allocated when.
+/// The driver would accept this. The library refuses it, because it cannot know when the memory is allocated.
 fn memory_of_other_graphs(environment: &Environment) -> Verdict {
     let (mut owner, mut other) = (environment.context().create_graph()?, environment.context().create_graph()?);
     // SAFETY: nothing reads the memory.
     let (_, mut memory): (_, Buffer<u32>) = unsafe { owner.add_allocation((), 4) }?;
     refused("using it", other.add((), NodeWork::fill(&mut memory, 1u32)?), Status::INVALID_VALUE)?;
-    // SAFETY: it is refused.
+    // SAFETY: the driver or the library refuses the call.
     refused("freeing it", unsafe { other.add_free((), memory) }, Status::INVALID_VALUE)?;
     equal("nodes", other.nodes()?.len(), 0)
 }
@@ -171,7 +172,7 @@ fn memory_captured_free_of_other_memory(environment: &Environment) -> Verdict {
     let memory = environment.stream()?.allocate_zeroed::<u32>(4)?;
     environment.context().synchronize()?;
     let graph = raw.stream().capture(CaptureMode::Relaxed, |_| {
-        // The capture goes on, and its end tells whether it was right.
+        // The capture continues, and ending it shows whether it was invalidated.
         let status = free(&raw, memory.device_pointer());
         if status == Status::INVALID_VALUE { Ok(()) } else { raw.stream().upload(&[status.0 as u32]).map(drop) }
     })?;
@@ -200,7 +201,7 @@ fn memory_freed_outside(environment: &Environment) -> Verdict {
         equal("freeing it twice", free(&raw, address), Status::INVALID_VALUE)?;
     }
     launch(&executable, &stream)?;
-    // SAFETY: nobody uses the memory.
+    // SAFETY: nothing uses the memory.
     equal("freeing it at once", unsafe { raw.free(address) }, Status::SUCCESS)?;
     launch(&executable, &stream)?;
     equal("freeing it for the last time", free(&raw, address), Status::SUCCESS)?;
@@ -212,7 +213,7 @@ fn memory_freed_before_any_launch(environment: &Environment) -> Verdict {
     let (graph, address) = leaves(environment)?;
     let executable = graph.instantiate()?;
     equal("in stream order", free(&raw, address), Status::INVALID_VALUE)?;
-    // SAFETY: it is refused.
+    // SAFETY: the driver or the library refuses the call.
     equal("at once", unsafe { raw.free(address) }, Status::INVALID_VALUE)?;
     launch(&executable, &stream)?;
     equal("after a launch", free(&raw, address), Status::SUCCESS)?;
@@ -232,14 +233,14 @@ fn memory_freed_at_launches(environment: &Environment) -> Verdict {
     launch(&executable, &stream)?;
     drop(executable);
     environment.context().synchronize()?;
-    equal("freeing it when the executable is gone", free(&raw, address), Status::SUCCESS)?;
+    equal("freeing it after the executable graph was destroyed", free(&raw, address), Status::SUCCESS)?;
     raw.synchronize()
 }
 
 fn memory_freed_by_another_graph(environment: &Environment) -> Verdict {
     let stream = environment.stream()?;
     let (graph, address) = leaves(environment)?;
-    // SAFETY: the launches below say what is allocated when.
+    // SAFETY: the launches below determine when the memory is allocated.
     let freeing = graph_of(environment, unsafe { NodeWork::free(address) })?;
     let (executable, freeing) = (graph.instantiate()?, freeing.instantiate()?);
     refused("freeing what is not allocated", freeing.launch(&stream), Status::INVALID_VALUE)?;
@@ -268,7 +269,7 @@ fn memory_outlives_its_executable(environment: &Environment) -> Verdict {
 const USED: GraphMemoryAttribute = GraphMemoryAttribute::UsedCurrent;
 const RESERVED: GraphMemoryAttribute = GraphMemoryAttribute::ReservedCurrent;
 
-fn memory_numbers(environment: &Environment) -> Verdict {
+fn memory_attributes(environment: &Environment) -> Verdict {
     const BYTES: u64 = 4 << 20;
     let (stream, raw, device) = (environment.stream()?, Raw::new(environment)?, environment.device());
     quiesce(environment)?;
@@ -292,7 +293,7 @@ fn memory_numbers(environment: &Environment) -> Verdict {
     holds("what is allocated is not trimmed", numbers()?[1] >= before[1] + BYTES)?;
     equal("freeing it", free(&raw, memory.device_pointer()), Status::SUCCESS)?;
     raw.synchronize()?;
-    equal("freed, and kept for the next launch", numbers()?, after)?;
+    equal("freed, and retained for the next launch", numbers()?, after)?;
     device.trim_graph_memory()?;
     equal("freed and trimmed", numbers()?, before)?;
     launch(&executable, &stream)?;
@@ -300,13 +301,13 @@ fn memory_numbers(environment: &Environment) -> Verdict {
     raw.synchronize()
 }
 
-fn memory_numbers_start_anew(environment: &Environment) -> Verdict {
+fn memory_high_water_marks_are_reset(environment: &Environment) -> Verdict {
     let device = environment.device();
     quiesce(environment)?;
     for (high, current) in [(GraphMemoryAttribute::UsedHigh, USED), (GraphMemoryAttribute::ReservedHigh, RESERVED)] {
         device.reset_graph_memory_high(high)?;
-        equal("the highest number", device.graph_memory_attribute(high)?, device.graph_memory_attribute(current)?)?;
-        refused("the number itself", device.reset_graph_memory_high(current), Status::INVALID_VALUE)?;
+        equal("the high-water mark", device.graph_memory_attribute(high)?, device.graph_memory_attribute(current)?)?;
+        refused("the current value", device.reset_graph_memory_high(current), Status::INVALID_VALUE)?;
     }
     Ok(())
 }

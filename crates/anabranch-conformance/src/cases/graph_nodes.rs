@@ -1,4 +1,4 @@
-//! What each kind of node does.
+//! The effects of each kind of node.
 
 use super::graph_tools::{add, chain, digit, graph_of, launch, note, one, run, word};
 use super::memory_raw::numbers;
@@ -60,7 +60,7 @@ fn kernel_node_with_a_priority(environment: &Environment) -> Verdict {
     let (stream, mut word) = word(environment)?;
     let urgent = environment.device().stream_priority_range().greatest;
     let kernel = environment.kernel("add")?;
-    // SAFETY: `add` uses one number where its first argument points.
+    // SAFETY: `add` accesses only the number that its first argument points to.
     let work = unsafe { NodeWork::kernel(&kernel, &one().priority(urgent), (&mut word, 10u32, 3u32)) }?;
     let graph = graph_of(environment, work)?;
     launch(&graph.instantiate_with_flags(InstantiateFlags::USE_NODE_PRIORITY)?, &stream)?;

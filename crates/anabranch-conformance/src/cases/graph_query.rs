@@ -1,4 +1,4 @@
-//! What a graph says of itself, and its pictures.
+//! Queries of graphs, and their drawings.
 
 use super::graph_tools::{chain, digit, graph_of, handles, word};
 use crate::case::{Case, Failed, Verdict, equal, holds, refused, status_of};
@@ -26,7 +26,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.description_as_json", "G1", description_as_json),
 ];
 
-/// Two nodes behind one, and one behind both.
+/// Two nodes that depend on one node, and a fourth node that depends on both.
 fn diamond(environment: &Environment) -> anabranch::Result<(Graph, [Node; 4])> {
     let mut graph = environment.context().create_graph()?;
     let top = graph.add((), NodeWork::empty())?;
@@ -59,10 +59,10 @@ fn neighbours_are_told(environment: &Environment) -> Verdict {
     let (graph, [top, left, right, bottom]) = diamond(environment)?;
     let names = |list: Vec<(Node, EdgeData)>| set(list.into_iter().map(|(node, _)| node));
     equal("before the top", names(graph.dependencies_of(top)?), set([]))?;
-    equal("behind the top", names(graph.dependents_of(top)?), set([left, right]))?;
+    equal("after the top", names(graph.dependents_of(top)?), set([left, right]))?;
     equal("before the left", names(graph.dependencies_of(left)?), set([top]))?;
     equal("before the bottom", names(graph.dependencies_of(bottom)?), set([left, right]))?;
-    equal("behind the bottom", names(graph.dependents_of(bottom)?), set([]))
+    equal("after the bottom", names(graph.dependents_of(bottom)?), set([]))
 }
 
 fn wrong(what: &str, parameters: &NodeParameters) -> Failed {
@@ -86,7 +86,7 @@ fn kernel_parameters_read_back(environment: &Environment) -> Verdict {
     equal("cooperative", found.cooperative, false)?;
     equal("clusters", found.cluster, None)?;
     equal("the function", found.function, kernel.as_raw())?;
-    // A driver that cannot say how many there are says nothing.
+    // A driver that does not know the number of arguments reports none.
     let given = [address.0.to_ne_bytes().to_vec(), 10u32.to_ne_bytes().to_vec(), 7u32.to_ne_bytes().to_vec()];
     holds("the arguments are those given", found.arguments.is_empty() || found.arguments == given)
 }
@@ -184,8 +184,8 @@ fn child_parameters_read_back(environment: &Environment) -> Verdict {
     holds("the child is a copy", inner != child.as_raw())?;
     let (driver, context) = (environment.device().driver(), environment.context().as_raw());
     // SAFETY: the child belongs to a node of a graph that is live, and that no other thread uses.
-    let nodes = unsafe { driver.graph_nodes(context, inner) };
-    equal("asking for its nodes", status_of(nodes.clone()), Status::SUCCESS)?;
+    let nodes = unsafe { driver.graph_nodes(&context.into(), inner) };
+    equal("querying its nodes", status_of(nodes.clone()), Status::SUCCESS)?;
     equal("its nodes", nodes.map_or(0, |nodes| nodes.len()), 4)
 }
 
@@ -217,7 +217,7 @@ fn picture(environment: &Environment) -> anabranch::Result<Graph> {
     Ok(graph)
 }
 
-/// How often a part is in a text.
+/// Counts the occurrences of a part in a text.
 fn count(text: &str, part: &str) -> usize {
     text.matches(part).count()
 }

@@ -1,4 +1,4 @@
-//! Large graphs, and random ones compared with the same work one after the other.
+//! Large graphs, and random graphs that are compared with the same work run one after the other.
 
 use super::graph_tools::{add, graph_of, launch, word};
 use super::order_tools::Log;
@@ -14,12 +14,12 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.ten_thousand_nodes_side_by_side", "G1", ten_thousand_nodes_side_by_side),
 ];
 
-/// Numbers that are the same in every run.
+/// Pseudo-random numbers that are the same in every run.
 struct Numbers(u64);
 
 impl Numbers {
     fn below(&mut self, limit: usize) -> usize {
-        // The constants are Knuth's; the upper bits are the good ones.
+        // The constants are Knuth's. The upper bits have better statistical properties.
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % limit as u64) as usize
     }
@@ -44,7 +44,7 @@ impl Uses {
     }
 }
 
-/// Adds random work, with edges where two nodes use the same number, and does it to `expected` too.
+/// Adds random work, with edges between nodes that use the same number. Applies the work to `expected` too.
 fn random_graph(
     environment: &Environment,
     numbers: &mut Numbers,
@@ -108,7 +108,7 @@ fn random_work_on_buffers(environment: &Environment) -> Verdict {
     Ok(())
 }
 
-/// Random edges, after which every node must come behind all it depends on.
+/// Checks that with random edges, every node runs after all nodes that it depends on.
 fn random_edges(environment: &Environment) -> Verdict {
     const COUNT: usize = 100;
     let (stream, log, mut numbers) = (environment.stream()?, Log::default(), Numbers(19_690_720));
@@ -127,9 +127,9 @@ fn random_edges(environment: &Environment) -> Verdict {
     launch(&graph.instantiate()?, &stream)?;
     let order = log.numbers();
     equal("nodes that ran", order.len(), COUNT)?;
-    let place = |number: usize| order.iter().position(|&found| found as usize == number);
+    let position = |number: usize| order.iter().position(|&found| found as usize == number);
     for (from, to) in edges {
-        holds(&format!("node {from} ran before node {to}"), place(from) < place(to))?;
+        holds(&format!("node {from} ran before node {to}"), position(from) < position(to))?;
     }
     Ok(())
 }
@@ -176,7 +176,7 @@ fn ten_thousand_nodes_side_by_side(environment: &Environment) -> Verdict {
     let mut graph = environment.context().create_graph()?;
     let top = graph.add((), NodeWork::empty())?;
     for _ in 0..MANY {
-        // SAFETY: `count_up` adds 1, atomically, to one number where its argument points.
+        // SAFETY: `count_up` atomically adds 1 to the number that its argument points to.
         unsafe { graph.add_kernel(top, &kernel, &LaunchConfig::new(1, 1), (&mut word,)) }?;
     }
     launch(&graph.instantiate()?, &stream)?;

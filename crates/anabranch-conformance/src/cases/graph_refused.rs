@@ -1,6 +1,6 @@
-//! Nodes that are refused, and what for.
+//! Nodes that are refused, and the reasons.
 
-use super::graph_tools::{graph_of, place, raw_digit, refuses, refuses_after};
+use super::graph_tools::{graph_of, raw_digit, refuses, refuses_after, single_row};
 use super::memory_raw::{GARBAGE, HUGE};
 use crate::case::{Case, Verdict, equal, refused};
 use crate::environment::Environment;
@@ -37,7 +37,7 @@ fn kernel_node_refused(environment: &Environment) -> Verdict {
     let mut ask =
         |what: &str, node: KernelNode, status| refuses(what, &mut graph, NodeParameters::Kernel(node), status);
     ask("no function", KernelNode { function: FunctionHandle::from_raw(0), ..good.clone() }, Status::INVALID_HANDLE)?;
-    ask("a grid of nothing", KernelNode { grid: [0, 1, 1], ..good.clone() }, Status::INVALID_VALUE)?;
+    ask("a grid without blocks", KernelNode { grid: [0, 1, 1], ..good.clone() }, Status::INVALID_VALUE)?;
     ask("too large a block", KernelNode { block: [2048, 1, 1], ..good.clone() }, Status::INVALID_VALUE)?;
     let much = KernelNode { dynamic_shared_bytes: 1 << 20, ..good };
     ask("too much shared memory", much, Status::INVALID_VALUE)
@@ -62,7 +62,7 @@ fn copy_node_refused(environment: &Environment) -> Verdict {
     let (to, from) = (to.device_pointer(), from.device_pointer());
     let mut graph = environment.context().create_graph()?;
     let mut ask = |what: &str, to: DevicePointer, from: DevicePointer, extent: [usize; 3]| {
-        let copy = Copy3d { source: place(from, 64), destination: place(to, 64), extent };
+        let copy = Copy3d { source: single_row(from, 64), destination: single_row(to, 64), extent };
         refuses(what, &mut graph, NodeParameters::Copy(copy), Status::INVALID_VALUE)
     };
     ask("no bytes", to, from, [0, 1, 1])?;
@@ -81,8 +81,8 @@ fn copy_node_of_overlapping_rows(environment: &Environment) -> Verdict {
     let (to, from) = two_words(environment)?;
     let mut graph = environment.context().create_graph()?;
     let copy = Copy3d {
-        source: place(from.device_pointer(), 8),
-        destination: place(to.device_pointer(), 8),
+        source: single_row(from.device_pointer(), 8),
+        destination: single_row(to.device_pointer(), 8),
         extent: [16, 2, 1],
     };
     refuses("rows wider than the pitch", &mut graph, NodeParameters::Copy(copy), Status::INVALID_VALUE)
@@ -191,7 +191,7 @@ fn free_refused(environment: &Environment) -> Verdict {
         ("plain memory", plain.device_pointer()),
         ("memory allocated in stream order", ordered.device_pointer()),
         ("nothing", DevicePointer::NULL),
-        ("what nobody has", GARBAGE),
+        ("an unknown address", GARBAGE),
     ] {
         refuses(what, &mut graph, NodeParameters::Free(address), Status::INVALID_VALUE)?;
     }
@@ -209,7 +209,7 @@ fn free_twice(environment: &Environment) -> Verdict {
     // SAFETY: nothing uses the memory.
     let free = unsafe { graph.add_free(node, memory) }?;
     let again = || NodeParameters::Free(address);
-    refuses_after("behind the first", &mut graph, free, again(), Status::INVALID_VALUE)?;
+    refuses_after("after the first", &mut graph, free, again(), Status::INVALID_VALUE)?;
     refuses_after("beside the first", &mut graph, node, again(), Status::INVALID_VALUE)
 }
 
@@ -236,7 +236,8 @@ fn conditional_value_refused(environment: &Environment) -> Verdict {
     let theirs = other.create_conditional(Some(1))?;
     let kind = ConditionalKind::If;
     refused("another graph's", graph.add_conditional((), theirs, kind, 1), Status::INVALID_VALUE)?;
-    // The driver numbers the values of each graph, so it knows this only where the graph has no such number.
+    // The driver numbers the values of each graph separately. It detects this only if the graph has no value with that
+    // number.
     let node =
         |handle| NodeParameters::Conditional(ConditionalNode { handle, kind, body_count: 1, bodies: Vec::new() });
     refuses("another graph's, for the driver", &mut graph, node(theirs.as_raw()), Status::INVALID_VALUE)?;
@@ -247,7 +248,7 @@ fn conditional_value_refused(environment: &Environment) -> Verdict {
     equal("nodes", graph.nodes()?.len(), 1)
 }
 
-/// The driver takes most of it; a graph of this library is of one context.
+/// The driver accepts most of this. In this library, a graph belongs to one context.
 fn work_of_another_context(environment: &Environment) -> Verdict {
     let other = environment.device().create_context(ContextFlags::empty())?;
     let (stream, near) = (other.create_stream()?, environment.stream()?.upload(&[1u32])?);

@@ -1,6 +1,6 @@
-//! Single nodes of executables: replaced, and switched off and on.
+//! Changing, disabling and enabling single nodes of executable graphs.
 
-use super::graph_tools::{chain, digit, graph_of, launch, note, one, place, run, word};
+use super::graph_tools::{chain, digit, graph_of, launch, note, one, run, single_row, word};
 use super::order_tools::Log;
 use crate::case::{Case, Verdict, equal, holds, refused};
 use crate::environment::Environment;
@@ -19,7 +19,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.executable_copy_changed", "G3", copy_changed),
     Case::new("graph.executable_fill_changed", "G3", fill_changed),
     Case::new("graph.executable_child_of_another_shape", "G3", child_of_another_shape),
-    Case::new("graph.executable_node_keeps_new_buffers", "G5", keeps_new_buffers),
+    Case::new("graph.executable_node_retains_new_buffers", "G5", retains_new_buffers),
     Case::new("graph.enabled_at_first", "G4", enabled_at_first),
     Case::new("graph.disabled_kernel", "G4", disabled_kernel),
     Case::new("graph.disabled_copy_and_fill", "G4", disabled_copy_and_fill),
@@ -80,7 +80,7 @@ fn another_kernel(environment: &Environment) -> Verdict {
     let mut graph = environment.context().create_graph()?;
     let node = graph.add((), digit(environment, &mut word, 1)?)?;
     let executable = graph.instantiate()?;
-    // SAFETY: `store` writes one number where its first argument points.
+    // SAFETY: `store` writes only the number that its first argument points to.
     let store = unsafe { NodeWork::kernel(&environment.kernel("store")?, &one(), (&mut word, 8u32)) }?;
     executable.set_node(node, store)?;
     launch(&executable, &stream)?;
@@ -88,7 +88,7 @@ fn another_kernel(environment: &Environment) -> Verdict {
     let context = environment.device().create_context(ContextFlags::empty())?;
     let module = kernels::program().load(&context)?;
     let mut far = context.create_stream()?.allocate_zeroed::<u32>(1)?;
-    // SAFETY: it is refused.
+    // SAFETY: the driver or the library refuses the call.
     let far = unsafe { NodeWork::kernel(&module.kernel("add")?, &one(), (&mut far, 10u32, 1u32)) }?;
     refused("a kernel of another context", executable.set_node(node, far), Status::INVALID_HANDLE)?;
     launch(&executable, &stream)?;
@@ -142,8 +142,8 @@ fn copy_changed(environment: &Environment) -> Verdict {
     let invalid = Status::INVALID_VALUE;
     refused("from the host", executable.set_node(node, NodeWork::copy(&mut first, &pinned)?), invalid)?;
     let rows = Copy3d {
-        source: place(source.device_pointer(), 8),
-        destination: place(first.device_pointer(), 8),
+        source: single_row(source.device_pointer(), 8),
+        destination: single_row(first.device_pointer(), 8),
         extent: [8, 2, 1],
     };
     let rows = Copy3d {
@@ -151,7 +151,7 @@ fn copy_changed(environment: &Environment) -> Verdict {
         destination: anabranch::hal::CopyPlace { height: 2, ..rows.destination },
         ..rows
     };
-    // SAFETY: it is refused.
+    // SAFETY: the driver or the library refuses the call.
     let rows = unsafe { NodeWork::from_parameters(NodeParameters::Copy(rows)) };
     refused("several rows", executable.set_node(node, rows), invalid)?;
     launch(&executable, &stream)?;
@@ -194,7 +194,7 @@ fn child_of_another_shape(environment: &Environment) -> Verdict {
     equal("what ran", log.numbers(), vec![1])
 }
 
-fn keeps_new_buffers(environment: &Environment) -> Verdict {
+fn retains_new_buffers(environment: &Environment) -> Verdict {
     let stream = environment.stream()?;
     let mut result = stream.allocate_zeroed::<u32>(1000)?;
     let first = stream.upload(&[1u32; 1000])?;
@@ -211,7 +211,7 @@ fn keeps_new_buffers(environment: &Environment) -> Verdict {
     equal("what was copied", stream.download(&result)?, vec![2; 1000])
 }
 
-/// A graph of a kernel that appends 1, a fill of 5 and a copy of it to `seen`.
+/// A graph of three nodes: a kernel that appends 1, a fill with 5, and a copy of the filled memory to `seen`.
 fn three(environment: &Environment) -> anabranch::Result<(Graph, [Node; 3], [anabranch::Buffer<u32>; 3])> {
     let (stream, mut number) = word(environment)?;
     let (mut filled, mut seen) = (stream.upload(&[3u32])?, stream.upload(&[4u32])?);

@@ -1,4 +1,4 @@
-//! What the cases about graphs are made with.
+//! Helpers of the cases about graphs.
 
 use super::order_tools::Log;
 use crate::case::{Failed, Verdict, equal, refused};
@@ -17,7 +17,7 @@ pub(super) fn one() -> LaunchConfig {
     LaunchConfig::new(1, 1)
 }
 
-/// A number on the device that is 0, and a stream to reach it with.
+/// A number in device memory that is 0, and a stream to access it in.
 pub(super) fn word(environment: &Environment) -> Result<(Stream, Buffer<u32>)> {
     let stream = environment.stream()?;
     let word = stream.allocate_zeroed(1)?;
@@ -33,7 +33,7 @@ pub(super) fn add(
     value: u32,
 ) -> Result<NodeWork<'static>> {
     let kernel = environment.kernel("add")?;
-    // SAFETY: `add` reads and writes one number where its first argument points.
+    // SAFETY: `add` accesses only the number that its first argument points to.
     unsafe { NodeWork::kernel(&kernel, &one(), (word, factor, value)) }
 }
 
@@ -42,7 +42,7 @@ pub(super) fn digit(environment: &Environment, word: &mut Buffer<u32>, digit: u3
     add(environment, word, 10, digit)
 }
 
-/// What a node that appends a digit is for the driver, which does not know whose memory it uses.
+/// The driver-level parameters of a node that appends a digit.
 pub(super) fn raw_digit(environment: &Environment, address: DevicePointer, digit: u32) -> Result<KernelNode> {
     let arguments = vec![address.0.to_ne_bytes().to_vec(), 10u32.to_ne_bytes().to_vec(), digit.to_ne_bytes().to_vec()];
     Ok(KernelNode {
@@ -58,18 +58,18 @@ pub(super) fn raw_digit(environment: &Environment, address: DevicePointer, digit
     })
 }
 
-/// One end of a copy of a single row.
-pub(super) fn place(address: DevicePointer, bytes: usize) -> CopyPlace {
+/// The source or destination of a copy of a single row.
+pub(super) fn single_row(address: DevicePointer, bytes: usize) -> CopyPlace {
     CopyPlace { address: address.0, host: false, pitch: bytes, height: 1, origin: [0; 3] }
 }
 
-/// A node that writes a number down at every launch.
+/// A node that logs a number at every launch.
 pub(super) fn note(log: &Log, number: u32) -> NodeWork<'static> {
     let log = log.clone();
     NodeWork::host_func(move || log.push(number))
 }
 
-/// Adds nodes one after the other.
+/// Adds nodes in a chain.
 pub(super) fn chain(graph: &mut Graph, works: impl IntoIterator<Item = NodeWork<'static>>) -> Result<Vec<Node>> {
     let mut nodes: Vec<Node> = Vec::new();
     for work in works {
@@ -89,23 +89,23 @@ pub(super) fn graph_of(environment: &Environment, work: NodeWork<'_>) -> Result<
     Ok(graph)
 }
 
-/// Makes the graph executable, launches it once and waits.
+/// Instantiates the graph, launches it once and waits for it.
 pub(super) fn run(graph: &Graph, stream: &Stream) -> Result<()> {
     launch(&graph.instantiate()?, stream)
 }
 
-/// Launches once and waits.
+/// Launches once and waits for completion.
 pub(super) fn launch(executable: &ExecutableGraph, stream: &Stream) -> Result<()> {
     executable.launch(stream)?;
     stream.synchronize()
 }
 
-/// That the graph refuses a node, and is as it was.
+/// Checks that the graph refuses a node and does not change.
 pub(super) fn refuses(what: &str, graph: &mut Graph, parameters: NodeParameters, status: Status) -> Verdict {
     refuses_after(what, graph, (), parameters, status)
 }
 
-/// That the graph refuses a node with dependencies, and is as it was.
+/// Checks that the graph refuses a node with dependencies and does not change.
 pub(super) fn refuses_after(
     what: &str,
     graph: &mut Graph,
@@ -114,20 +114,21 @@ pub(super) fn refuses_after(
     status: Status,
 ) -> Verdict {
     let before = (graph.nodes()?.len(), graph.edges()?.len());
-    // SAFETY: it is refused.
+    // SAFETY: the driver or the library refuses the call.
     let work = unsafe { NodeWork::from_parameters(parameters) };
     refused(what, graph.add(dependencies, work), status)?;
     equal(&format!("{what}: nodes and edges"), (graph.nodes()?.len(), graph.edges()?.len()), before)
 }
 
-/// The driver's handles of a graph's nodes.
+/// The driver's handles of the nodes of a graph.
 pub(super) fn handles(environment: &Environment, graph: &Graph) -> Result<Vec<GraphNodeHandle>, Failed> {
     let (driver, context) = (environment.device().driver(), environment.context().as_raw());
     // SAFETY: the graph is live, and no other thread uses it.
-    unsafe { driver.graph_nodes(context, graph.as_raw()) }.map_err(|failure| Failed(format!("nodes: {failure}")))
+    unsafe { driver.graph_nodes(&context.into(), graph.as_raw()) }
+        .map_err(|failure| Failed(format!("nodes: {failure}")))
 }
 
-/// Why the driver does not make a graph executable.
+/// Why the driver does not instantiate a graph.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refusal {
     pub(super) status: Status,
@@ -139,11 +140,11 @@ impl Refusal {
     pub(super) fn of(environment: &Environment, graph: &Graph, flags: InstantiateFlags) -> Result<Self, Failed> {
         let (driver, context) = (environment.device().driver(), environment.context().as_raw());
         // SAFETY: the graph is live, and no other thread uses it.
-        let failure = match unsafe { driver.graph_instantiate(context, graph.as_raw(), flags, None) } {
+        let failure = match unsafe { driver.graph_instantiate(&context.into(), graph.as_raw(), flags, None) } {
             Ok(executable) => {
-                // SAFETY: it was just made, and nobody else knows it.
-                let _ = unsafe { driver.executable_destroy(context, executable) };
-                return Err(Failed("the graph could be made executable".to_owned()));
+                // SAFETY: it was just created, and no other code has its handle.
+                let _ = unsafe { driver.executable_destroy(&context.into(), executable) };
+                return Err(Failed("the graph could be instantiated".to_owned()));
             }
             Err(failure) => failure,
         };
@@ -154,9 +155,9 @@ impl Refusal {
     }
 }
 
-/// That nobody but the caller holds an object any more, after everything that was dropped is gone. A driver may give
-/// back what a graph kept a moment after its last launch.
-pub(super) fn is_let_go<T>(environment: &Environment, what: &str, object: &Arc<T>) -> Verdict {
+/// Checks that only the caller holds a reference to an object, after all dropped objects have been released. A driver
+/// may release what a graph retained a moment after its last launch.
+pub(super) fn is_released<T>(environment: &Environment, what: &str, object: &Arc<T>) -> Verdict {
     const ATTEMPTS: u32 = 5000;
     for _ in 0..ATTEMPTS {
         environment.context().synchronize()?;
@@ -169,8 +170,8 @@ pub(super) fn is_let_go<T>(environment: &Environment, what: &str, object: &Arc<T
     equal(what, Arc::strong_count(object), 1)
 }
 
-/// That somebody holds an object still, after everything that was dropped is gone.
-pub(super) fn is_kept<T>(what: &str, object: &Arc<T>) -> Verdict {
+/// Checks that an object is still retained after all dropped objects have been released.
+pub(super) fn is_retained<T>(what: &str, object: &Arc<T>) -> Verdict {
     flush_deferred_drops();
     equal(what, Arc::strong_count(object) > 1, true)
 }

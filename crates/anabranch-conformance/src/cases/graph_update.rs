@@ -1,6 +1,6 @@
-//! Whole-graph updates, and why they are refused.
+//! Updates of whole graphs, and the reasons why they are refused.
 
-use super::graph_tools::{chain, digit, graph_of, launch, note, place, raw_digit, word};
+use super::graph_tools::{chain, digit, graph_of, launch, note, raw_digit, single_row, word};
 use super::order_tools::Log;
 use crate::case::{Case, Failed, Verdict, equal};
 use crate::environment::Environment;
@@ -30,7 +30,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.update_orders_new_buffers", "G3", update_orders_new_buffers),
 ];
 
-/// That an update is refused with 910, for a reason.
+/// Checks that an update is refused with `CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)` and the given reason.
 fn update_refused(
     what: &str,
     executable: &ExecutableGraph,
@@ -47,7 +47,7 @@ fn update_refused(
     }
 }
 
-/// That an update from a graph of one node is refused because of that node.
+/// Checks that an update from a graph of one node is refused because of that node.
 fn refused_for_its_node(what: &str, executable: &ExecutableGraph, graph: &Graph, result: GraphUpdateResult) -> Verdict {
     let node = update_refused(what, executable, graph, result)?;
     equal(&format!("{what}: the node"), node, graph.nodes()?.first().copied())
@@ -174,7 +174,7 @@ fn update_of_a_kernel(environment: &Environment) -> Verdict {
     let other = unsafe { NodeWork::from_parameters(NodeParameters::Kernel(KernelNode { grid: [2, 1, 1], ..good })) };
     executable.update(&graph_of(environment, other)?)?;
     let store = environment.kernel("store")?;
-    // SAFETY: `store` writes one number where its first argument points.
+    // SAFETY: `store` writes only the number that its first argument points to.
     let other = unsafe { NodeWork::kernel(&store, &super::graph_tools::one(), (&mut word, 9u32)) }?;
     executable.update(&graph_of(environment, other)?)?;
     launch(&executable, &stream)?;
@@ -196,9 +196,9 @@ fn update_of_a_kernel_of_another_context(environment: &Environment) -> Verdict {
     refused_for_its_node("a kernel of another context", &executable, &other, reason)
 }
 
-/// A graph of one node that the driver alone knows.
+/// A graph of one node with driver-level parameters.
 fn raw(environment: &Environment, parameters: NodeParameters) -> anabranch::Result<Graph> {
-    // SAFETY: it is launched only while what the parameters refer to lives.
+    // SAFETY: it is launched only while the objects that the parameters refer to exist.
     graph_of(environment, unsafe { NodeWork::from_parameters(parameters) })
 }
 
@@ -209,14 +209,14 @@ fn update_of_copies(environment: &Environment) -> Verdict {
     stream.synchronize()?;
     let (to, from) = (to.device_pointer(), from.device_pointer());
     let copy = |bytes, rows| {
-        let (mut source, mut destination) = (place(from, 256), place(to, 256));
+        let (mut source, mut destination) = (single_row(from, 256), single_row(to, 256));
         (source.height, destination.height) = (rows, rows);
         Copy3d { source, destination, extent: [bytes, rows, 1] }
     };
     let host = |mut copy: Copy3d, source: bool, destination: bool| {
-        for (place, host) in [(&mut copy.source, source), (&mut copy.destination, destination)] {
+        for (end, host) in [(&mut copy.source, source), (&mut copy.destination, destination)] {
             if host {
-                (place.address, place.host) = (pinned.device_pointer().0, true);
+                (end.address, end.host) = (pinned.device_pointer().0, true);
             }
         }
         copy
@@ -274,7 +274,7 @@ fn update_of_a_child(environment: &Environment) -> Verdict {
 
 fn update_of_value_operations(environment: &Environment) -> Verdict {
     let stream = environment.stream()?;
-    // The driver takes no memory of pools here.
+    // The driver does not accept stream-ordered memory here.
     let words = environment.context().allocate_zeroed::<u64>(&stream, 2)?;
     stream.synchronize()?;
     let address = words.device_pointer();
@@ -303,7 +303,7 @@ fn update_refused_changes_nothing(environment: &Environment) -> Verdict {
     equal("the number", stream.download(&word)?, vec![12])
 }
 
-/// The library orders launches behind uses of buffers that came with an update.
+/// The library orders launches after uses of buffers that an update added.
 fn update_orders_new_buffers(environment: &Environment) -> Verdict {
     let (stream, mut first) = word(environment)?;
     let (other, mut second) = word(environment)?;

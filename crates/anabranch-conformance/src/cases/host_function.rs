@@ -1,30 +1,30 @@
-//! Host functions: when they run, what they see, and what they must not do.
+//! Host functions: when they run, what they can read, and what they must not do.
 
 use super::order_tools::Log;
 use super::order_trace::{Trace, settle};
 use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused};
 use crate::environment::Environment;
 use crate::gate::{Gate, quiesce};
-use anabranch::{Result, Status, Stream};
+use anabranch::{Capabilities, Result, Status, Stream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+const BACKGROUND: &[Need] = &[Need::Capability(Capabilities::BACKGROUND_PROGRESS)];
+
 pub(super) const CASES: &[Case] = &[
     Case::new("host_function.runs_after_earlier_work", "H1", runs_after_earlier_work),
-    Case::new("host_function.holds_later_work_up", "H1", holds_later_work_up).needs(&[Need::BackgroundProgress]),
+    Case::new("host_function.holds_later_work_up", "H1", holds_later_work_up).needs(BACKGROUND),
     Case::new("host_function.runs_once", "H1", runs_once),
     Case::new("host_function.many_run_in_order", "H1", many_run_in_order),
     Case::new("host_function.is_dropped_when_it_has_run", "H1", is_dropped_when_it_has_run),
     Case::new("host_function.stream_is_not_complete_while_it_runs", "H1", stream_is_not_complete_while_it_runs)
-        .needs(&[Need::BackgroundProgress]),
-    Case::new("host_function.may_not_wait_for_the_context", "H1", may_not_wait_for_the_context)
-        .needs(&[Need::BackgroundProgress]),
-    Case::new("host_function.may_not_make_anything", "H1", may_not_make_anything).needs(&[Need::BackgroundProgress]),
-    Case::new("host_function.may_not_allocate_or_copy", "H1", may_not_allocate_or_copy)
-        .needs(&[Need::BackgroundProgress]),
-    Case::new("host_function.may_drop_anything", "H1", may_drop_anything).needs(&[Need::BackgroundProgress]),
-    Case::new("host_function.sees_kernels", "H3", sees_kernels).needs(&[Need::BackgroundProgress]),
+        .needs(BACKGROUND),
+    Case::new("host_function.may_not_wait_for_the_context", "H1", may_not_wait_for_the_context).needs(BACKGROUND),
+    Case::new("host_function.may_not_make_anything", "H1", may_not_make_anything).needs(BACKGROUND),
+    Case::new("host_function.may_not_allocate_or_copy", "H1", may_not_allocate_or_copy).needs(BACKGROUND),
+    Case::new("host_function.may_drop_anything", "H1", may_drop_anything).needs(BACKGROUND),
+    Case::new("host_function.sees_kernels", "H3", sees_kernels).needs(BACKGROUND),
     Case::new("host_function.sees_earlier_copies", "H3", sees_earlier_copies),
     Case::new("host_function.is_seen_by_later_copies", "H3", is_seen_by_later_copies),
     Case::new("host_function.sees_work_of_awaited_streams", "H3", sees_work_of_awaited_streams),
@@ -42,7 +42,7 @@ fn runs_after_earlier_work(environment: &Environment) -> Verdict {
     equal("what has run", log.numbers(), vec![1])
 }
 
-/// A host function that says when it runs, and runs until it is told to end.
+/// A host function that signals its start and runs until it is told to end.
 struct Running {
     started: Receiver<()>,
     end: Sender<()>,
@@ -54,7 +54,7 @@ impl Running {
         let ((start, started), (end, ended)) = (channel(), channel());
         stream.launch_host_func(move || {
             let _ = start.send(());
-            // An error means that the case is over, and ends the function just as well.
+            // An error means that the case has ended. The function then ends too.
             let _ = ended.recv();
         })?;
         Ok(Self { started, end })
@@ -75,7 +75,7 @@ fn holds_later_work_up(environment: &Environment) -> Verdict {
     let running = Running::launch(environment, &stream)?;
     trace.append(&stream, 1)?;
     running.wait_until_started()?;
-    // Reading takes several round trips of another stream.
+    // Each read takes several round trips of another stream.
     for _ in 0..4 {
         equal("the number while the host function runs", trace.read()?, 0)?;
     }
@@ -114,10 +114,10 @@ fn is_dropped_when_it_has_run(environment: &Environment) -> Verdict {
     stream.launch_host_func(move || {
         let _unused = &inside;
     })?;
-    // The second one has been dropped before this one runs.
+    // The second function has been dropped before this one runs.
     stream.launch_host_func(|| ())?;
     stream.synchronize()?;
-    equal("how many hold what they captured", Arc::strong_count(&captured), 1)
+    equal("the number of references to what they captured", Arc::strong_count(&captured), 1)
 }
 
 fn stream_is_not_complete_while_it_runs(environment: &Environment) -> Verdict {
@@ -126,7 +126,7 @@ fn stream_is_not_complete_while_it_runs(environment: &Environment) -> Verdict {
     let event = stream.record_event()?;
     running.wait_until_started()?;
     equal("querying the stream", stream.query()?, false)?;
-    equal("querying an event behind it", event.query()?, false)?;
+    equal("querying an event after it", event.query()?, false)?;
     running.end();
     event.synchronize()?;
     holds("querying the stream afterwards", stream.query()?)
@@ -141,13 +141,13 @@ fn inside<T: Send + 'static>(stream: &Stream, body: impl FnOnce() -> T + Send + 
     receiver.recv().map_err(|_| Failed("the host function did not run to its end".to_owned()))
 }
 
-/// Hardware refuses calls that may wait for all work, or change what other calls look at. It lets some others through,
-/// which is documented as nothing to rely on, and not asked here.
+/// Hardware refuses calls that may wait for all work, or that change state which other calls read. It accepts some
+/// other calls. The documentation says not to rely on this, so the cases do not check it.
 fn may_not_wait_for_the_context(environment: &Environment) -> Verdict {
     let (stream, context) = (environment.stream()?, environment.context().clone());
     let (waited, asked) = inside(&stream, move || (context.synchronize(), context.memory_info()))?;
     refused("synchronising the context", waited, Status::NOT_PERMITTED)?;
-    refused("asking for free memory", asked, Status::NOT_PERMITTED)?;
+    refused("querying free memory", asked, Status::NOT_PERMITTED)?;
     stream.synchronize()?;
     Ok(())
 }
@@ -197,8 +197,8 @@ fn may_drop_anything(environment: &Environment) -> Verdict {
 
 /// The first number in pinned memory, which a device may have written.
 fn first_number(address: anabranch::DevicePointer) -> u32 {
-    // SAFETY: the callers pass the address of pinned memory that lives until their host function has run, and that nobody
-    // uses at the same time.
+    // SAFETY: the callers pass the address of pinned memory that lives until their host function has run, and nothing
+    // else accesses it at the same time.
     unsafe { AtomicU32::from_ptr(address.0 as usize as *mut u32) }.load(Ordering::Relaxed)
 }
 
@@ -206,7 +206,7 @@ fn sees_kernels(environment: &Environment) -> Verdict {
     let (stream, add) = (environment.stream()?, environment.kernel("add")?);
     let mut word = environment.context().allocate_pinned::<u32>(1)?;
     super::order_tools::spin(environment, &stream, 1)?;
-    // SAFETY: `add` uses one number where its first argument points.
+    // SAFETY: `add` accesses only the number that its first argument points to.
     unsafe { stream.launch(&add, &anabranch::LaunchConfig::new(1, 1), (&mut word, 1u32, 5u32))? };
     let address = word.device_pointer();
     equal("what the host function sees", inside(&stream, move || first_number(address))?, 5)?;

@@ -18,7 +18,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("host_function_panic.in_a_drop", "H1", in_a_drop),
 ];
 
-/// Panics without the message that a panic leaves on standard error, where nobody should look for one.
+/// Panics without printing a message to standard error, because the panic is expected.
 fn panic(message: &'static str) {
     std::panic::resume_unwind(Box::new(message));
 }
@@ -27,7 +27,7 @@ fn panic_in(stream: &Stream, message: &'static str) -> Result<()> {
     stream.launch_host_func(move || panic(message))
 }
 
-/// That the result is the report of a panic with that message.
+/// Checks that the result reports a panic with this message.
 fn reports<T>(result: Result<T>, message: &str) -> Result<Error, Failed> {
     let Err(error) = result else { return Err(Failed(format!("the panic `{message}` was not reported"))) };
     equal("the kind of error", error.kind(), ErrorKind::Panicked)?;
@@ -117,7 +117,7 @@ fn of_a_callback(environment: &Environment) -> Verdict {
     equal("host functions after", log.numbers(), vec![1])
 }
 
-/// What a host function captured may panic when it is dropped: nothing else is harmed.
+/// A value that a host function captured may panic when it is dropped. Nothing else is affected.
 fn in_a_drop(environment: &Environment) -> Verdict {
     struct PanicsWhenDropped;
     impl Drop for PanicsWhenDropped {

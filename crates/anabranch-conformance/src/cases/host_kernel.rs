@@ -1,4 +1,4 @@
-//! Kernels as Rust closures, where the device runs them.
+//! Kernels that are Rust closures, on devices that support them.
 
 use crate::case::{Case, Failed, Need, Verdict, equal, refused};
 use crate::environment::Environment;
@@ -21,7 +21,7 @@ fn load(context: &Context, function: HostFunction) -> Result<Module, Failed> {
     Ok(Module::load_host(context, &HostModule::new().with_function(function))?)
 }
 
-/// Each block writes its place; then each reads all places.
+/// Each block writes its own element. Then each block reads all elements.
 fn stages_are_grid_wide_barriers(environment: &Environment) -> Verdict {
     const BLOCKS: u32 = 32;
     let function = HostFunction::new("sum", &[8, 8], |block, arguments| {
@@ -29,18 +29,18 @@ fn stages_are_grid_wide_barriers(environment: &Environment) -> Verdict {
         arguments.slice::<u32>(0).set(index, index as u32 + 1);
     })
     .then(|block, arguments| {
-        let places = arguments.slice::<u32>(0);
-        let sum = (0..places.len()).map(|index| places.get(index)).sum();
+        let elements = arguments.slice::<u32>(0);
+        let sum = (0..elements.len()).map(|index| elements.get(index)).sum();
         arguments.slice::<u32>(1).set(block.index()[0] as usize, sum);
     });
     let sum = load(environment.context(), function)?.kernel("sum")?;
     let stream = environment.stream()?;
     for _ in 0..20 {
-        let mut places = stream.allocate_zeroed::<u32>(BLOCKS as usize)?;
+        let mut elements = stream.allocate_zeroed::<u32>(BLOCKS as usize)?;
         let mut sums = stream.allocate_zeroed::<u32>(BLOCKS as usize)?;
         let config = LaunchConfig::new(BLOCKS, 256);
         // SAFETY: the kernel is safe code.
-        unsafe { stream.launch(&sum, &config, (&mut places, &mut sums))? };
+        unsafe { stream.launch(&sum, &config, (&mut elements, &mut sums))? };
         equal("sums", stream.download(&sums)?, vec![BLOCKS * (BLOCKS + 1) / 2; BLOCKS as usize])?;
     }
     Ok(())
@@ -66,8 +66,8 @@ fn captures_what_it_needs(environment: &Environment) -> Verdict {
     let table: Vec<u32> = (0..100).map(|index| index * index).collect();
     let expected = table.clone();
     let function = HostFunction::new("look_up", &[8], move |block, arguments| {
-        let places = arguments.slice::<u32>(0);
-        block.phase(|thread, _| places.set(thread.global_x(), table[thread.global_x()]));
+        let elements = arguments.slice::<u32>(0);
+        block.phase(|thread, _| elements.set(thread.global_x(), table[thread.global_x()]));
     });
     let look_up = load(environment.context(), function)?.kernel("look_up")?;
     let stream = environment.stream()?;
@@ -77,7 +77,7 @@ fn captures_what_it_needs(environment: &Environment) -> Verdict {
     equal("contents", stream.download(&found)?, expected)
 }
 
-/// Runs a kernel that must fail in a context of its own, which that kernel loses. Others go on.
+/// Runs a kernel that must fail in a separate context, which is then lost. Other contexts are not affected.
 fn fails(
     environment: &Environment,
     status: Status,

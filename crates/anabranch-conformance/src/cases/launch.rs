@@ -1,4 +1,4 @@
-//! Launches: what kernels are given, where their threads stand, and what they share.
+//! Kernel launches: arguments, positions of threads, and shared memory.
 
 use super::memory_raw::numbers;
 use crate::case::{Case, Need, Verdict, equal, holds, refused};
@@ -9,7 +9,7 @@ use anabranch::{Capabilities, FunctionAttribute, LaunchConfig, Scalar, Status};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("launch.arguments_of_all_sizes", "S1", arguments_of_all_sizes),
-    Case::new("launch.places_in_three_dimensions", "S1", places_in_three_dimensions),
+    Case::new("launch.positions_in_three_dimensions", "S1", positions_in_three_dimensions),
     Case::new("launch.shared_memory_and_barriers", "S1", shared_memory_and_barriers),
     Case::new("launch.atomics_of_many_blocks", "S1", atomics_of_many_blocks),
     Case::new("launch.for_elements", "S1", for_elements),
@@ -26,28 +26,28 @@ pub(super) const CASES: &[Case] = &[
 
 fn arguments_of_all_sizes(environment: &Environment) -> Verdict {
     let stream = environment.stream()?;
-    let mut place = stream.allocate_zeroed::<u64>(7)?;
+    let mut output = stream.allocate_zeroed::<u64>(7)?;
     let g = Mixed { a: 200, padding: [0; 7], b: 1 << 50, c: 1000.0, padding_at_end: [0; 4] };
     let (b, c, d) = (0xfffeu16, 0xffff_fffeu32, u64::MAX - 5);
-    let arguments = (&mut place, 0xfdu8, b, c, d, 16_777_216.0f32, 9_007_199_254_740_991.0f64, Scalar(g));
+    let arguments = (&mut output, 0xfdu8, b, c, d, 16_777_216.0f32, 9_007_199_254_740_991.0f64, Scalar(g));
     // SAFETY: these are the types that `mixed` declares, and it writes seven numbers.
     unsafe { stream.launch(&environment.kernel("mixed")?, &LaunchConfig::new(1, 1), arguments)? };
     let sum = 200 + (1 << 50) + 1000;
     let expected = vec![0xfd, 0xfffe, 0xffff_fffe, d, 16_777_216, 9_007_199_254_740_991, sum];
-    equal("what arrived", stream.download(&place)?, expected)
+    equal("what arrived", stream.download(&output)?, expected)
 }
 
-fn places_in_three_dimensions(environment: &Environment) -> Verdict {
+fn positions_in_three_dimensions(environment: &Environment) -> Verdict {
     let (stream, indices) = (environment.stream()?, environment.kernel("indices")?);
     for (grid, block) in
         [([2, 3, 4], [4, 3, 2]), ([1, 1, 5], [1, 7, 1]), ([9, 1, 1], [1, 1, 33]), ([1, 6, 1], [32, 32, 1])]
     {
         let [blocks, threads] = [grid, block].map(|extents: [u32; 3]| extents.iter().product::<u32>());
-        let mut place = stream.allocate_zeroed::<u32>((blocks * threads) as usize)?;
+        let mut output = stream.allocate_zeroed::<u32>((blocks * threads) as usize)?;
         // SAFETY: `indices` writes one number for each thread.
-        unsafe { stream.launch(&indices, &LaunchConfig::new(grid, block), (&mut place,))? };
+        unsafe { stream.launch(&indices, &LaunchConfig::new(grid, block), (&mut output,))? };
         let expected = (0..blocks).flat_map(|block| (0..threads).map(move |thread| block * 65_536 + thread)).collect();
-        equal(&format!("{grid:?} blocks of {block:?}"), stream.download(&place)?, expected)?;
+        equal(&format!("{grid:?} blocks of {block:?}"), stream.download(&output)?, expected)?;
     }
     Ok(())
 }
@@ -71,7 +71,7 @@ fn atomics_of_many_blocks(environment: &Environment) -> Verdict {
     let (stream, count_up) = (environment.stream()?, environment.kernel("count_up")?);
     let mut count = stream.allocate_zeroed::<u32>(1)?;
     for (blocks, threads) in [(2000, 64), (70_000, 1), (3, 1024)] {
-        // SAFETY: `count_up` updates one number in one piece.
+        // SAFETY: `count_up` updates one number atomically.
         unsafe { stream.launch(&count_up, &LaunchConfig::new(blocks, threads), (&mut count,))? };
     }
     equal("threads that have run", stream.download(&count)?, vec![2000 * 64 + 70_000 + 3 * 1024])
@@ -104,46 +104,46 @@ fn parts_of_buffers(environment: &Environment) -> Verdict {
 
 fn in_order(environment: &Environment) -> Verdict {
     let (stream, add) = (environment.stream()?, environment.kernel("add")?);
-    let mut place = stream.upload(&[1u32])?;
+    let mut output = stream.upload(&[1u32])?;
     let mut expected = 1u32;
     for step in 0..2000u32 {
-        // SAFETY: `add` reads and writes one number where its first argument points.
-        unsafe { stream.launch(&add, &LaunchConfig::new(1, 1), (&mut place, 5u32, step))? };
+        // SAFETY: `add` accesses only the number that its first argument points to.
+        unsafe { stream.launch(&add, &LaunchConfig::new(1, 1), (&mut output, 5u32, step))? };
         expected = expected.wrapping_mul(5).wrapping_add(step);
     }
-    equal("result", stream.download(&place)?, vec![expected])
+    equal("result", stream.download(&output)?, vec![expected])
 }
 
 fn returns_at_once(environment: &Environment) -> Verdict {
     let (stream, store) = (environment.stream()?, environment.kernel("store")?);
-    let mut place = stream.allocate_zeroed::<u32>(1)?;
+    let mut output = stream.allocate_zeroed::<u32>(1)?;
     let gate = Gate::shut(environment, &stream)?;
-    // SAFETY: `store` writes one number where its first argument points.
-    unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut place, 6u32))? };
-    equal("complete while held up", stream.query()?, false)?;
+    // SAFETY: `store` writes only the number that its first argument points to.
+    unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut output, 6u32))? };
+    equal("complete while blocked", stream.query()?, false)?;
     gate.open();
-    equal("result", stream.download(&place)?, vec![6])
+    equal("result", stream.download(&output)?, vec![6])
 }
 
-/// The values are those at the call, whatever becomes of the variables.
+/// The kernel receives the values at the time of the call. Later changes of the variables have no effect.
 fn arguments_are_copied(environment: &Environment) -> Verdict {
     let (stream, store) = (environment.stream()?, environment.kernel("store")?);
-    let mut places = stream.allocate_zeroed::<u32>(50)?;
+    let mut outputs = stream.allocate_zeroed::<u32>(50)?;
     let gate = Gate::shut(environment, &stream)?;
     for (index, value) in numbers(50).into_iter().enumerate() {
-        let place = places.slice_mut(index..=index)?;
-        // SAFETY: `store` writes one number where its first argument points.
-        unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (place, u32::from(value)))? };
+        let output = outputs.slice_mut(index..=index)?;
+        // SAFETY: `store` writes only the number that its first argument points to.
+        unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (output, u32::from(value)))? };
     }
     gate.open();
-    equal("results", stream.download(&places)?, numbers(50).into_iter().map(u32::from).collect())
+    equal("results", stream.download(&outputs)?, numbers(50).into_iter().map(u32::from).collect())
 }
 
 fn much_shared_memory(environment: &Environment) -> Verdict {
     let properties = environment.device().properties();
     let (plain, most) = (properties.max_shared_memory_per_block, properties.max_shared_memory_per_block_optin);
     let stream = environment.stream()?;
-    // A module of its own, because the attribute stays set.
+    // A separate module, because the attribute remains set.
     let reverse = kernels::program().load(environment.context())?.kernel("reverse")?;
     let mut data = stream.upload(&[1u32, 2, 3])?;
     let mut launch = |bytes: u32| {
@@ -153,18 +153,18 @@ fn much_shared_memory(environment: &Environment) -> Verdict {
     };
     let allow = |bytes: u32| reverse.set_attribute(FunctionAttribute::MaxDynamicSharedBytes(bytes));
     launch(plain)?;
-    refused("a byte more, not asked for", launch(plain + 1), Status::INVALID_VALUE)?;
-    refused("asking for more than there is", allow(most + 1), Status::INVALID_VALUE)?;
+    refused("a byte more than the default", launch(plain + 1), Status::INVALID_VALUE)?;
+    refused("requesting more than there is", allow(most + 1), Status::INVALID_VALUE)?;
     if most >= 64 << 10 {
         allow(64 << 10)?;
         launch(64 << 10)?;
-        refused("a byte more than was asked for", launch((64 << 10) + 1), Status::INVALID_VALUE)?;
+        refused("a byte more than was requested", launch((64 << 10) + 1), Status::INVALID_VALUE)?;
     }
     allow(most)?;
     launch(most)?;
     allow(1 << 10)?;
     equal("the attribute", reverse.info()?.max_dynamic_shared_bytes, 1 << 10)?;
-    refused("more than was asked for last", launch(2 << 10), Status::INVALID_VALUE)?;
+    refused("more than was requested last", launch(2 << 10), Status::INVALID_VALUE)?;
     launch(1 << 10)?;
     let launches = if most >= 64 << 10 { 4 } else { 3 };
     let expected = if launches % 2 == 0 { vec![1, 2, 3] } else { vec![3, 2, 1] };
@@ -175,7 +175,7 @@ fn priorities(environment: &Environment) -> Verdict {
     let (stream, count_up) = (environment.stream()?, environment.kernel("count_up")?);
     let mut count = stream.allocate_zeroed::<u32>(1)?;
     for priority in [-100, 100, -5, 0] {
-        // SAFETY: `count_up` updates one number in one piece.
+        // SAFETY: `count_up` updates one number atomically.
         unsafe { stream.launch(&count_up, &LaunchConfig::new(1, 1).priority(priority), (&mut count,))? };
     }
     equal("launches that have run", stream.download(&count)?, vec![4])
@@ -187,7 +187,7 @@ fn cooperative(environment: &Environment) -> Verdict {
     let limit = count_up.max_active_blocks(1024, 0)? * environment.device().properties().multiprocessor_count;
     let mut launch = |blocks: u32| {
         let config = LaunchConfig::new(blocks, 1024).cooperative();
-        // SAFETY: `count_up` updates one number in one piece.
+        // SAFETY: `count_up` updates one number atomically.
         unsafe { stream.launch(&count_up, &config, (&mut count,)) }
     };
     launch(1)?;
@@ -198,12 +198,12 @@ fn cooperative(environment: &Environment) -> Verdict {
 
 fn clusters(environment: &Environment) -> Verdict {
     let stream = environment.stream()?;
-    // A module of its own, because the attribute stays set.
+    // A separate module, because the attribute remains set.
     let count_up = kernels::program().load(environment.context())?.kernel("count_up")?;
     let mut count = stream.allocate_zeroed::<u32>(1)?;
     let mut launch = |grid: u32, cluster: u32| {
         let config = LaunchConfig::new(grid, 32).cluster(cluster);
-        // SAFETY: `count_up` updates one number in one piece.
+        // SAFETY: `count_up` updates one number atomically.
         unsafe { stream.launch(&count_up, &config, (&mut count,)) }
     };
     for (grid, cluster) in [(16, 8), (6, 3), (5, 1)] {

@@ -1,4 +1,4 @@
-//! Launches that must be refused, and do no harm.
+//! Launches that must be refused, without lasting effect.
 
 use super::memory_raw::Raw;
 use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused, status_of};
@@ -30,14 +30,14 @@ fn message(what: &str, result: anabranch::Result<()>) -> Result<String, Failed> 
 
 fn wrong_number_of_arguments(environment: &Environment) -> Verdict {
     let (stream, store) = (environment.stream()?, environment.kernel("store")?);
-    let mut place = stream.upload(&[1u32])?;
+    let mut output = stream.upload(&[1u32])?;
     let config = LaunchConfig::new(1, 1);
     // SAFETY: all of these are refused.
     let (none, one, three) = unsafe {
         (
             stream.launch(&store, &config, ()),
-            stream.launch(&store, &config, (&mut place,)),
-            stream.launch(&store, &config, (&mut place, 1u32, 2u32)),
+            stream.launch(&store, &config, (&mut output,)),
+            stream.launch(&store, &config, (&mut output, 1u32, 2u32)),
         )
     };
     for (what, result, given) in [("none", none, "[]"), ("one", one, "[8]"), ("three", three, "[8, 4, 4]")] {
@@ -46,22 +46,22 @@ fn wrong_number_of_arguments(environment: &Environment) -> Verdict {
             message.contains("`store`") && message.contains("[8, 4]") && message.contains(given)
         })?;
     }
-    equal("contents", stream.download(&place)?, vec![1])
+    equal("contents", stream.download(&output)?, vec![1])
 }
 
 fn wrong_size_of_an_argument(environment: &Environment) -> Verdict {
     let (stream, store) = (environment.stream()?, environment.kernel("store")?);
-    let mut place = stream.upload(&[1u32])?;
+    let mut output = stream.upload(&[1u32])?;
     let config = LaunchConfig::new(1, 1);
-    // SAFETY: both are refused.
+    // SAFETY: both calls are refused.
     let (large, small) = unsafe {
-        (stream.launch(&store, &config, (&mut place, 1u64)), stream.launch(&store, &config, (&mut place, 1u8)))
+        (stream.launch(&store, &config, (&mut output, 1u64)), stream.launch(&store, &config, (&mut output, 1u8)))
     };
     for (what, result, given) in [("8 bytes", large, "[8, 8]"), ("1 byte", small, "[8, 1]")] {
         let message = message(what, result)?;
         holds("the message names both lists", message.contains("[8, 4]") && message.contains(given))?;
     }
-    equal("contents", stream.download(&place)?, vec![1])
+    equal("contents", stream.download(&output)?, vec![1])
 }
 
 const PLAIN: Launch<'static> = Launch {
@@ -77,7 +77,7 @@ const PLAIN: Launch<'static> = Launch {
 
 fn launch_raw(raw: &Raw, function: FunctionHandle) -> Status {
     // SAFETY: the handles are live or null; a kernel with parameters is refused without arguments.
-    status_of(unsafe { raw.driver().launch(raw.context(), raw.stream().as_raw(), function, &PLAIN) })
+    status_of(unsafe { raw.driver().launch(&raw.context().into(), raw.stream().as_raw(), function, &PLAIN) })
 }
 
 fn no_arguments_for_the_driver(environment: &Environment) -> Verdict {
@@ -92,12 +92,12 @@ fn null_function(environment: &Environment) -> Verdict {
     raw.synchronize()
 }
 
-/// Which of the configurations run. Those that do count the threads that have run.
+/// Checks which configurations run. Each launch counts its threads.
 fn check(environment: &Environment, good: &[([u32; 3], [u32; 3])], bad: &[([u32; 3], [u32; 3])]) -> Verdict {
     let (stream, count_up) = (environment.stream()?, environment.kernel("count_up")?);
     let mut count = stream.allocate_zeroed::<u32>(1)?;
     let mut launch = |grid: [u32; 3], block: [u32; 3]| {
-        // SAFETY: `count_up` updates one number in one piece.
+        // SAFETY: `count_up` updates one number atomically.
         unsafe { stream.launch(&count_up, &LaunchConfig::new(grid, block), (&mut count,)) }
     };
     for &(grid, block) in bad {
@@ -132,7 +132,7 @@ fn far_too_much_shared_memory(environment: &Environment) -> Verdict {
     let (stream, reverse) = (environment.stream()?, environment.kernel("reverse")?);
     let mut data = stream.upload(&[1u32])?;
     let config = LaunchConfig::new(1, 1).dynamic_shared_bytes(1 << 20);
-    // SAFETY: it is refused.
+    // SAFETY: the driver or the library refuses the call.
     let message = message("1 MiB", unsafe { stream.launch(&reverse, &config, (&mut data,)) })?;
     holds("the message speaks of shared memory", message.contains("shared memory"))?;
     equal("contents", stream.download(&data)?, vec![1])
@@ -141,22 +141,22 @@ fn far_too_much_shared_memory(environment: &Environment) -> Verdict {
 fn kernel_of_another_context(environment: &Environment) -> Verdict {
     let other = environment.device().create_context(ContextFlags::empty())?;
     let (stream, store) = (other.create_stream()?, environment.kernel("store")?);
-    let mut place = stream.allocate_zeroed::<u32>(1)?;
-    // SAFETY: it is refused.
-    let result = unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut place, 1u32)) };
+    let mut output = stream.allocate_zeroed::<u32>(1)?;
+    // SAFETY: the driver or the library refuses the call.
+    let result = unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut output, 1u32)) };
     refused("the library", result, Status::INVALID_HANDLE)?;
-    equal("contents", stream.download(&place)?, vec![0])
+    equal("contents", stream.download(&output)?, vec![0])
 }
 
 fn buffer_of_another_context(environment: &Environment) -> Verdict {
     let other = environment.device().create_context(ContextFlags::empty())?;
     let foreign = other.create_stream()?;
-    let mut place = foreign.upload(&[7u32])?;
+    let mut output = foreign.upload(&[7u32])?;
     let (stream, store) = (environment.stream()?, environment.kernel("store")?);
-    // SAFETY: it is refused.
-    let result = unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut place, 1u32)) };
+    // SAFETY: the driver or the library refuses the call.
+    let result = unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut output, 1u32)) };
     refused("launch", result, Status::INVALID_HANDLE)?;
-    equal("contents", foreign.download(&place)?, vec![7])
+    equal("contents", foreign.download(&output)?, vec![7])
 }
 
 fn attributes(environment: &Environment) -> Verdict {

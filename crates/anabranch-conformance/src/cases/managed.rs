@@ -44,7 +44,7 @@ fn host_waits_for_the_kernel(environment: &Environment) -> Verdict {
     let stream = environment.stream()?;
     let mut buffer = environment.context().allocate_managed::<u32>(1)?;
     let (store, gate) = (environment.kernel("store")?, Gate::shut(environment, &stream)?);
-    // SAFETY: `store` writes one number where its first argument points.
+    // SAFETY: `store` writes only the number that its first argument points to.
     unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut buffer, 8u32))? };
     let found = opened_during(&gate, || buffer.as_slice().map(<[u32]>::to_vec))?;
     equal("what was read", found, vec![8])?;
@@ -69,7 +69,7 @@ fn of_no_bytes(environment: &Environment) -> Verdict {
 fn freed_in_stream_order(environment: &Environment) -> Verdict {
     let raw = Raw::new(environment)?;
     let memory = address("allocating", raw.allocate_managed(4096))?;
-    // SAFETY: nobody uses the memory; the first call is refused.
+    // SAFETY: nothing uses the memory; the first call is refused.
     let (ordered, plain) = unsafe { (raw.free_async(memory), raw.free(memory)) };
     equal("in stream order", ordered, Status::NOT_SUPPORTED)?;
     equal("then a plain free", plain, Status::SUCCESS)

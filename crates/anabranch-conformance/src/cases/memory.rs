@@ -1,4 +1,4 @@
-//! Memory that is allocated and freed with bad arguments, at strange sizes, and through the wrong call.
+//! Memory that is allocated and freed with invalid arguments, with unusual sizes, and with the wrong call.
 
 use super::memory_raw::{GARBAGE, HUGE, Raw, address, numbers};
 use crate::case::{Case, Need, Verdict, equal, holds};
@@ -33,7 +33,7 @@ fn plain_allocation_of_nothing(environment: &Environment) -> Verdict {
 fn stream_ordered_allocation_of_nothing(environment: &Environment) -> Verdict {
     let raw = Raw::new(environment)?;
     let nothing = address("allocating 0 bytes in stream order", raw.allocate_async(0))?;
-    // SAFETY: the driver gave this address, and nobody uses it.
+    // SAFETY: the driver returned this address, and nothing uses it.
     equal("freeing it", unsafe { raw.free_async(nothing) }, Status::SUCCESS)?;
     raw.synchronize()
 }
@@ -59,7 +59,7 @@ fn more_than_there_is(environment: &Environment) -> Verdict {
     if environment.device().capabilities().contains(Capabilities::MEMORY_POOLS) {
         equal("in stream order", raw.allocate_async(HUGE), expected)?;
     }
-    // The failures leave nothing behind.
+    // The failures have no lasting effect.
     let stream = environment.stream()?;
     equal("memory afterwards", stream.download(&stream.upload(&[5u8])?)?, vec![5])
 }
@@ -88,7 +88,7 @@ fn free_garbage(environment: &Environment) -> Verdict {
     let raw = Raw::new(environment)?;
     let pageable = vec![0u8; 4096];
     let on_the_heap = anabranch::DevicePointer(pageable.as_ptr().expose_provenance() as u64);
-    // SAFETY: the driver gave neither address, so it has nothing to free.
+    // SAFETY: the driver returned neither address, so it has nothing to free.
     unsafe {
         equal("free", raw.free(GARBAGE), Status::INVALID_VALUE)?;
         equal("free in stream order", raw.free_async(GARBAGE), Status::INVALID_VALUE)?;
@@ -101,7 +101,7 @@ fn free_inside(environment: &Environment) -> Verdict {
     let raw = Raw::new(environment)?;
     let plain = address("allocating", raw.allocate(4096))?;
     let pinned = address("allocating pinned memory", raw.allocate_pinned(4096, PinnedFlags::PORTABLE))?;
-    // SAFETY: nobody uses the memory, and an address inside of it is refused.
+    // SAFETY: nothing uses the memory, and an address inside it is refused.
     unsafe {
         let inside = raw.free(plain.byte_add(256));
         equal("then the right one", raw.free(plain), Status::SUCCESS)?;
@@ -125,7 +125,7 @@ fn free_twice(environment: &Environment) -> Verdict {
     let raw = Raw::new(environment)?;
     let plain = address("allocating", raw.allocate(4096))?;
     let pinned = address("allocating pinned memory", raw.allocate_pinned(4096, PinnedFlags::PORTABLE))?;
-    // SAFETY: nobody uses the memory, nobody else allocates in between, and the second time is refused.
+    // SAFETY: nothing uses the memory, no one else allocates in between, and the second time is refused.
     unsafe {
         equal("free", raw.free(plain), Status::SUCCESS)?;
         equal("again", raw.free(plain), Status::INVALID_VALUE)?;
@@ -149,7 +149,7 @@ fn plain_free_of_stream_ordered(environment: &Environment) -> Verdict {
     let raw = Raw::new(environment)?;
     let ordered = address("allocating in stream order", raw.allocate_async(4096))?;
     raw.synchronize()?;
-    // SAFETY: nobody uses the memory, and the second time is refused.
+    // SAFETY: nothing uses the memory, and the second time is refused.
     unsafe {
         equal("plain free", raw.free(ordered), Status::SUCCESS)?;
         equal("then in stream order", raw.free_async(ordered), Status::INVALID_VALUE)
@@ -159,7 +159,7 @@ fn plain_free_of_stream_ordered(environment: &Environment) -> Verdict {
 fn stream_ordered_free_of_plain(environment: &Environment) -> Verdict {
     let raw = Raw::new(environment)?;
     let plain = address("allocating", raw.allocate(4096))?;
-    // SAFETY: nobody uses the memory, and the second time is refused.
+    // SAFETY: nothing uses the memory, and the second time is refused.
     unsafe {
         let freed = raw.free_async(plain);
         raw.synchronize()?;
@@ -173,7 +173,7 @@ fn free_of_the_wrong_kind(environment: &Environment) -> Verdict {
     let raw = Raw::new(environment)?;
     let plain = address("allocating", raw.allocate(4096))?;
     let pinned = address("allocating pinned memory", raw.allocate_pinned(4096, PinnedFlags::PORTABLE))?;
-    // SAFETY: nobody uses the memory, and what is not of the call's kind is refused.
+    // SAFETY: nothing uses the memory, and what is not of the call's kind is refused.
     unsafe {
         let (pinned_as_plain, plain_as_pinned) = (raw.free(pinned), raw.free_pinned(plain));
         equal("free", raw.free(plain), Status::SUCCESS)?;
@@ -209,7 +209,7 @@ fn plain_buffer(environment: &Environment) -> Verdict {
 fn info_is_consistent(environment: &Environment) -> Verdict {
     let info = environment.context().memory_info()?;
     holds("there is memory", info.total > 0)?;
-    holds("no more is free than there is", info.free <= info.total)
+    holds("the free memory does not exceed the total", info.free <= info.total)
 }
 
 fn addresses_do_not_overlap(environment: &Environment) -> Verdict {

@@ -3,7 +3,7 @@
 use crate::gate::Gate;
 use std::sync::mpsc::channel;
 
-/// Does `wait`, which blocks until the gate is open, and has another thread open it from the moment it begins.
+/// Runs `wait`, which blocks until the gate is open. Another thread opens the gate once `wait` has begun.
 pub(super) fn opened_during<R>(gate: &Gate, wait: impl FnOnce() -> R) -> R {
     std::thread::scope(|scope| {
         let (begun, opener) = channel::<()>();

@@ -1,4 +1,4 @@
-//! Memory that several streams use: the order that the library keeps, and what is freed when.
+//! Memory that several streams use: the order that the library maintains, and when memory is freed.
 
 use super::memory_raw::numbers;
 use crate::case::{Case, Need, Verdict, equal, holds};
@@ -30,7 +30,7 @@ fn usable_on_its_stream(environment: &Environment) -> Verdict {
     let mut buffer = stream.allocate_zeroed::<u32>(1000)?;
     stream.fill(&mut buffer, 0x0102_0304)?;
     stream.copy(&mut pinned, &buffer)?;
-    equal("complete while held up", stream.query()?, false)?;
+    equal("complete while blocked", stream.query()?, false)?;
     gate.open();
     equal("contents", pinned.as_slice()?.to_vec(), vec![0x0102_0304; 1000])?;
     Ok(stream.synchronize()?)
@@ -46,7 +46,7 @@ fn usable_on_another_stream(environment: &Environment) -> Verdict {
     equal("complete before the allocation", second.query()?, false)?;
     gate.open();
     equal("contents", pinned.as_slice()?.to_vec(), vec![9; 5000])?;
-    // The zeros that the first stream fills with would be here if it had come second.
+    // The buffer would contain the zeros of the first stream if that fill had run second.
     equal("in the end", first.download(&buffer)?, vec![9; 5000])
 }
 
@@ -55,7 +55,7 @@ fn reader_waits_for_writer(environment: &Environment) -> Verdict {
     let mut buffer = writer.upload(&[1u32])?;
     let mut seen = environment.context().allocate_pinned::<u32>(1)?;
     let (store, gate) = (environment.kernel("store")?, Gate::shut(environment, &writer)?);
-    // SAFETY: `store` writes one number where its first argument points.
+    // SAFETY: `store` writes only the number that its first argument points to.
     unsafe { writer.launch(&store, &LaunchConfig::new(1, 1), (&mut buffer, 2u32))? };
     reader.copy(&mut seen, &buffer)?;
     equal("read before the write", reader.query()?, false)?;
@@ -95,14 +95,14 @@ fn readers_do_not_wait_for_each_other(environment: &Environment) -> Verdict {
     held_up.copy(&mut late, &buffer)?;
     free.copy(&mut early, &buffer)?;
     free.synchronize()?;
-    equal("the one that is held up", held_up.query()?, false)?;
+    equal("the stream with pending work", held_up.query()?, false)?;
     gate.open();
     held_up.synchronize()?;
     equal("early", early.as_slice()?.to_vec(), numbers(777))?;
     equal("late", late.as_slice()?.to_vec(), numbers(777))
 }
 
-/// Each step multiplies and adds, so that any other order gives another result.
+/// Each step multiplies and adds, so any other order produces a different result.
 fn alternating_writers(environment: &Environment) -> Verdict {
     let streams = [environment.stream()?, environment.stream()?, environment.stream()?];
     let add = environment.kernel("add")?;
@@ -111,7 +111,7 @@ fn alternating_writers(environment: &Environment) -> Verdict {
     let mut expected = 1u32;
     for step in 0..150u32 {
         let stream = &streams[(step * step) as usize % 3];
-        // SAFETY: `add` reads and writes one number where its first argument points.
+        // SAFETY: `add` accesses only the number that its first argument points to.
         unsafe { stream.launch(&add, &LaunchConfig::new(1, 1), (&mut buffer, 3u32, step))? };
         expected = expected.wrapping_mul(3).wrapping_add(step);
     }
@@ -129,12 +129,12 @@ fn not_reused_while_another_stream_reads(environment: &Environment) -> Verdict {
     let gate = Gate::shut(environment, &reader)?;
     reader.copy(&mut seen, &buffer)?;
     drop(buffer);
-    // Both may be given the same memory, and must then come after the read.
+    // Both may receive the same memory. Their writes must then run after the read.
     let mut on_home = home.allocate_zeroed::<u8>(LENGTH)?;
     home.fill(&mut on_home, 0xee)?;
     let mut on_third = third.allocate_zeroed::<u8>(LENGTH)?;
     third.fill(&mut on_third, 0xdd)?;
-    equal("read while held up", reader.query()?, false)?;
+    equal("read while blocked", reader.query()?, false)?;
     gate.open();
     reader.synchronize()?;
     holds("the reader saw what was there before the drop", seen.as_slice()? == source)?;
@@ -152,7 +152,7 @@ fn dropped_behind_pending_work(environment: &Environment) -> Verdict {
     drop(buffer);
     let mut next = stream.allocate_zeroed::<u8>(3333)?;
     stream.fill(&mut next, 0x11)?;
-    equal("complete while held up", stream.query()?, false)?;
+    equal("complete while blocked", stream.query()?, false)?;
     gate.open();
     stream.synchronize()?;
     equal("contents", seen.as_slice()?.to_vec(), vec![0x77; 3333])
@@ -166,7 +166,7 @@ fn plain_buffer_dropped_behind_pending_work(environment: &Environment) -> Verdic
     stream.fill(&mut buffer, 0x77)?;
     stream.copy(&mut seen, &buffer)?;
     drop(buffer);
-    equal("complete while held up", stream.query()?, false)?;
+    equal("complete while blocked", stream.query()?, false)?;
     gate.open();
     stream.synchronize()?;
     anabranch::flush_deferred_drops();
@@ -208,7 +208,7 @@ fn ten_thousand_allocations(environment: &Environment) -> Verdict {
         stream.fill(buffer.slice_mut(..16)?, index as u8)?;
     }
     equal("in use at the end", pool.used_bytes()?, 0)?;
-    // What a stream has freed serves its next allocation, without waiting for anything.
+    // An allocation reuses memory that the same stream has freed, without waiting.
     holds("no more than two are ever in use", pool.used_bytes_high()? <= 2 * LENGTH as u64)?;
     holds("little was reserved", pool.reserved_bytes_high()? <= COUNT * LENGTH as u64 / 8)?;
     Ok(stream.synchronize()?)

@@ -1,4 +1,4 @@
-//! The driver's own calls, for questions that the safe interface makes impossible to ask.
+//! Driver calls for checks that the safe interface makes impossible.
 
 use crate::case::{Failed, Verdict, status_of};
 use crate::environment::Environment;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// More memory than any device has.
 pub(super) const HUGE: usize = 1 << 50;
 
-/// An address that nobody was given.
+/// An address that no allocation returned.
 pub(super) const GARBAGE: DevicePointer = DevicePointer(0x1234_5678_0000);
 
 /// A driver, a context and a stream to call it with.
@@ -42,87 +42,89 @@ impl Raw {
     }
 
     /// # Safety
-    /// As for the driver's call, unless the driver refuses it.
+    /// The requirements of the driver call apply, unless the driver refuses the call.
     pub(super) unsafe fn copy(&self, kind: CopyKind, to: u64, from: u64, bytes: usize) -> Status {
-        // SAFETY: the context and the stream are live; the ranges are the caller's word.
-        status_of(unsafe { self.driver.copy_async(self.context, kind, to, from, bytes, self.stream.as_raw()) })
+        // SAFETY: the context and the stream are live; the caller guarantees the ranges.
+        status_of(unsafe { self.driver.copy_async(&self.context.into(), kind, to, from, bytes, self.stream.as_raw()) })
     }
 
     /// # Safety
-    /// As for the driver's call, unless the driver refuses it.
+    /// The requirements of the driver call apply, unless the driver refuses the call.
     pub(super) unsafe fn copy_now(&self, kind: CopyKind, to: u64, from: u64, bytes: usize) -> Status {
-        // SAFETY: the context is live; the ranges are the caller's word.
-        status_of(unsafe { self.driver.copy(self.context, kind, to, from, bytes) })
+        // SAFETY: the context is live; the caller guarantees the ranges.
+        status_of(unsafe { self.driver.copy(&self.context.into(), kind, to, from, bytes) })
     }
 
     /// # Safety
-    /// As for the driver's call, unless the driver refuses it.
+    /// The requirements of the driver call apply, unless the driver refuses the call.
     pub(super) unsafe fn copy_region(&self, copy: &Copy3d) -> Status {
-        // SAFETY: the context and the stream are live; the volumes are the caller's word.
-        status_of(unsafe { self.driver.copy_3d_async(self.context, copy, self.stream.as_raw()) })
+        // SAFETY: the context and the stream are live; the caller guarantees the volumes.
+        status_of(unsafe { self.driver.copy_3d_async(&self.context.into(), copy, self.stream.as_raw()) })
     }
 
     /// # Safety
-    /// As for the driver's call, unless the driver refuses it.
+    /// The requirements of the driver call apply, unless the driver refuses the call.
     pub(super) unsafe fn fill(&self, address: DevicePointer, pattern: FillPattern, count: usize) -> Status {
-        // SAFETY: the context and the stream are live; the range is the caller's word.
-        status_of(unsafe { self.driver.fill_async(self.context, address, pattern, count, self.stream.as_raw()) })
+        // SAFETY: the context and the stream are live; the caller guarantees the range.
+        status_of(unsafe {
+            self.driver.fill_async(&self.context.into(), address, pattern, count, self.stream.as_raw())
+        })
     }
 
-    /// Plain device memory.
+    /// Allocates device memory immediately.
     pub(super) fn allocate(&self, bytes: usize) -> Result<DevicePointer, Status> {
         // SAFETY: the context is live.
-        unsafe { self.driver.allocate(self.context, bytes) }.map_err(|failure| failure.status)
+        unsafe { self.driver.allocate(&self.context.into(), bytes) }.map_err(|failure| failure.status)
     }
 
-    /// Device memory in the stream's order.
+    /// Allocates device memory in stream order.
     pub(super) fn allocate_async(&self, bytes: usize) -> Result<DevicePointer, Status> {
         // SAFETY: the context and the stream are live.
-        unsafe { self.driver.allocate_async(self.context, bytes, None, self.stream.as_raw()) }
+        unsafe { self.driver.allocate_async(&self.context.into(), bytes, None, self.stream.as_raw()) }
             .map_err(|failure| failure.status)
     }
 
     pub(super) fn allocate_managed(&self, bytes: usize) -> Result<DevicePointer, Status> {
         // SAFETY: the context is live.
-        unsafe { self.driver.allocate_managed(self.context, bytes) }.map_err(|failure| failure.status)
+        unsafe { self.driver.allocate_managed(&self.context.into(), bytes) }.map_err(|failure| failure.status)
     }
 
     pub(super) fn allocate_pinned(&self, bytes: usize, flags: PinnedFlags) -> Result<DevicePointer, Status> {
         // SAFETY: the context is live.
-        unsafe { self.driver.allocate_pinned(self.context, bytes, flags) }
+        unsafe { self.driver.allocate_pinned(&self.context.into(), bytes, flags) }
             .map(|pointer| DevicePointer(pointer.expose_provenance() as u64))
             .map_err(|failure| failure.status)
     }
 
     /// # Safety
-    /// As for the driver's call, unless the driver refuses it.
+    /// The requirements of the driver call apply, unless the driver refuses the call.
     pub(super) unsafe fn free(&self, address: DevicePointer) -> Status {
-        // SAFETY: the context is live; the address is the caller's word.
-        status_of(unsafe { self.driver.free(self.context, address) })
+        // SAFETY: the context is live; the caller guarantees the address.
+        status_of(unsafe { self.driver.free(&self.context.into(), address) })
     }
 
     /// # Safety
-    /// As for the driver's call, unless the driver refuses it.
+    /// The requirements of the driver call apply, unless the driver refuses the call.
     pub(super) unsafe fn free_async(&self, address: DevicePointer) -> Status {
-        // SAFETY: the context and the stream are live; the address is the caller's word.
-        status_of(unsafe { self.driver.free_async(self.context, address, self.stream.as_raw()) })
+        // SAFETY: the context and the stream are live; the caller guarantees the address.
+        status_of(unsafe { self.driver.free_async(&self.context.into(), address, self.stream.as_raw()) })
     }
 
     /// # Safety
-    /// As for the driver's call, unless the driver refuses it.
+    /// The requirements of the driver call apply, unless the driver refuses the call.
     pub(super) unsafe fn free_pinned(&self, address: DevicePointer) -> Status {
         let pointer = std::ptr::with_exposed_provenance_mut(address.0 as usize);
-        // SAFETY: the context is live; the address is the caller's word.
-        status_of(unsafe { self.driver.free_pinned(self.context, pointer) })
+        // SAFETY: the context is live; the caller guarantees the address.
+        status_of(unsafe { self.driver.free_pinned(&self.context.into(), pointer) })
     }
 }
 
-/// The address, or the verdict that a call failed which must not.
+/// Returns the address, or the verdict that the call failed unexpectedly.
 pub(super) fn address(what: &str, result: Result<DevicePointer, Status>) -> Result<DevicePointer, Failed> {
     result.map_err(|status| Failed(format!("{what}: failed with {status:?}")))
 }
 
-/// Numbers that repeat only after a while, so that a copy of the wrong place is seen.
+/// Numbers with a long period, so that a copy from the wrong position is detected.
 pub(super) fn numbers(count: usize) -> Vec<u8> {
     (0..count).map(|index| (index * 31 % 251) as u8).collect()
 }

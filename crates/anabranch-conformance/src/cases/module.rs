@@ -1,4 +1,4 @@
-//! Modules: found, searched, and outlived.
+//! Modules: loading, finding kernels and variables, and lifetimes.
 
 use crate::case::{Case, Need, Verdict, equal, holds, refused, status_of};
 use crate::environment::Environment;
@@ -120,7 +120,7 @@ fn kernel_outlives_it(environment: &Environment) -> Verdict {
     drop(module);
     anabranch::flush_deferred_drops();
     let mut word = stream.allocate_zeroed::<u32>(1)?;
-    // SAFETY: `store` writes one number where its first argument points.
+    // SAFETY: `store` writes only the number that its first argument points to.
     unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut word, 3u32))? };
     equal("result", stream.download(&word)?, vec![3])
 }
@@ -130,13 +130,13 @@ fn dropped_with_a_pending_launch(environment: &Environment) -> Verdict {
     let module = kernels::program().load(environment.context())?;
     let store = module.kernel("store")?;
     let mut word = stream.allocate_zeroed::<u32>(1)?;
-    // SAFETY: `store` writes one number where its first argument points.
+    // SAFETY: `store` writes only the number that its first argument points to.
     unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut word, 1u32))? };
     let gate = Gate::shut(environment, &stream)?;
     // SAFETY: as above.
     unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut word, 4u32))? };
     drop((module, store));
-    equal("complete while held up", stream.query()?, false)?;
+    equal("complete while blocked", stream.query()?, false)?;
     gate.open();
     equal("result", stream.download(&word)?, vec![4])?;
     anabranch::flush_deferred_drops();
@@ -149,7 +149,9 @@ fn without_code_for_the_device(environment: &Environment) -> Verdict {
 
 fn missing_file(environment: &Environment) -> Verdict {
     for path in ["no such file.ptx", "no such file.cubin"] {
-        refused(path, Module::load_file(environment.context(), path), Status::FILE_NOT_FOUND)?;
+        // SAFETY: there is no such file.
+        let loaded = unsafe { Module::load_file(environment.context(), path) };
+        refused(path, loaded, Status::FILE_NOT_FOUND)?;
     }
     Ok(())
 }
@@ -161,9 +163,9 @@ fn null_handles(environment: &Environment) -> Verdict {
     // SAFETY: a null handle is refused.
     let statuses = unsafe {
         [
-            status_of(driver.module_function(handle, null, "store")),
-            status_of(driver.module_unload(handle, null)),
-            status_of(driver.function_info(handle, anabranch::hal::FunctionHandle::from_raw(0))),
+            status_of(driver.module_function(&handle.into(), null, "store")),
+            status_of(driver.module_unload(&handle.into(), null)),
+            status_of(driver.function_info(&handle.into(), anabranch::hal::FunctionHandle::from_raw(0))),
         ]
     };
     equal("statuses", statuses, [Status::INVALID_HANDLE; 3])

@@ -1,4 +1,4 @@
-//! Images that a module cannot be loaded from, and some that it can.
+//! Images of modules, valid and invalid.
 
 use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused};
 use crate::environment::Environment;
@@ -46,12 +46,16 @@ fn ptx_with_an_error(environment: &Environment) -> Verdict {
     let context = environment.context();
     let bogus = text("8.0", "sm_70", ".visible .entry bad() { bogus.u32 1; ret; }");
     let Err(error) = Module::load_ptx(context, &bogus) else {
-        return Err(Failed("an unknown instruction was taken".to_owned()));
+        return Err(Failed("an unknown instruction was accepted".to_owned()));
     };
     equal("an unknown instruction", error.status(), Status::INVALID_PTX)?;
     holds("the assembler's log names it", error.log().is_some_and(|log| log.contains("bogus")))?;
     let rest = ".extern .func missing();\n.visible .entry bad() { call missing, (); ret; }";
-    refused("a call of nothing", Module::load_ptx(context, &text("8.0", "sm_70", rest)), Status::INVALID_PTX)
+    refused(
+        "a call of an undefined function",
+        Module::load_ptx(context, &text("8.0", "sm_70", rest)),
+        Status::INVALID_PTX,
+    )
 }
 
 fn ptx_of_the_future(environment: &Environment) -> Verdict {
@@ -68,7 +72,8 @@ fn ptx_with_a_zero_byte(environment: &Environment) -> Verdict {
 fn binary_that_is_none(environment: &Environment) -> Verdict {
     let magic_and_zeros = [&b"\x7fELF"[..], &[0; 200]].concat();
     for image in [&b""[..], b"this is no cubin", &[0; 4096], &magic_and_zeros] {
-        refused("a binary", Module::load_binary(environment.context(), image), Status::INVALID_IMAGE)?;
+        // SAFETY: what is no image at all is refused before any of it is used.
+        refused("a binary", unsafe { Module::load_binary(environment.context(), image) }, Status::INVALID_IMAGE)?;
     }
     Ok(())
 }
@@ -77,7 +82,8 @@ fn ptx_where_there_is_no_gpu(environment: &Environment) -> Verdict {
     let context = environment.context();
     let result = Module::load_ptx(context, &text("8.0", "sm_70", NOTHING));
     refused("PTX", result, Status::NOT_SUPPORTED)?;
-    refused("a binary", Module::load_binary(context, b"\x7fELF"), Status::NOT_SUPPORTED)
+    // SAFETY: the host device loads no binary.
+    refused("a binary", unsafe { Module::load_binary(context, b"\x7fELF") }, Status::NOT_SUPPORTED)
 }
 
 fn closures_on_a_gpu(environment: &Environment) -> Verdict {

@@ -1,4 +1,4 @@
-//! Order in larger patterns: forks, joins, threads, and what the library orders by itself.
+//! Order in larger patterns: forks, joins, threads, and order that the library establishes.
 
 use super::order_tools::Log;
 use super::order_trace::{Trace, settle};
@@ -39,7 +39,7 @@ fn diamond(environment: &Environment) -> Verdict {
     holds(&format!("{order:?} is an order of the diamond"), order == [1, 2, 3, 4] || order == [1, 3, 2, 4])
 }
 
-/// The same with buffers, and without a word about order: the library sees to it.
+/// The same with buffers. The library establishes the order.
 fn diamond_of_buffers(environment: &Environment) -> Verdict {
     const COUNT: u32 = 1024;
     let (top, left, right) = (environment.stream()?, environment.stream()?, environment.stream()?);
@@ -49,7 +49,7 @@ fn diamond_of_buffers(environment: &Environment) -> Verdict {
     let mut thrice = right.allocate_zeroed::<f32>(COUNT as usize)?;
     let gate = Gate::shut(environment, &top)?;
     top.fill(&mut source, 5.0)?;
-    // SAFETY: `scale` reads and writes as many elements as it is told, and the buffers have that many.
+    // SAFETY: `scale` reads and writes the given number of elements, and the buffers have that many.
     unsafe { left.launch(&scale, &config, (&mut twice, &source, 2.0f32, COUNT))? };
     // SAFETY: as above.
     unsafe { right.launch(&scale, &config, (&mut thrice, &source, 3.0f32, COUNT))? };
@@ -119,7 +119,7 @@ fn several_threads_with_streams_of_their_own(environment: &Environment) -> Verdi
         let (stream, add) = (environment.stream()?, environment.kernel("add")?);
         let mut word = stream.upload(&[thread])?;
         for digit in 1..=4u32 {
-            // SAFETY: `add` uses one number where its first argument points.
+            // SAFETY: `add` accesses only the number that its first argument points to.
             unsafe { stream.launch(&add, &LaunchConfig::new(1, 1), (&mut word, 10u32, digit))? };
         }
         Ok(stream.download(&word)?)
@@ -139,7 +139,7 @@ fn one_buffer_on_two_streams(environment: &Environment) -> Verdict {
     let gate = Gate::shut(environment, &first)?;
     for digit in 1..=8u32 {
         let stream = if digit % 2 == 1 { &first } else { &second };
-        // SAFETY: `add` uses one number where its first argument points.
+        // SAFETY: `add` accesses only the number that its first argument points to.
         unsafe { stream.launch(&add, &LaunchConfig::new(1, 1), (&mut word, 10u32, digit))? };
     }
     let early = second.query();
@@ -156,7 +156,7 @@ fn readers_do_not_wait_for_each_other(environment: &Environment) -> Verdict {
     held.copy(&mut first, &source)?;
     other.copy(&mut second, &source)?;
     other.synchronize()?;
-    equal("the first reader is still held up", held.query()?, false)?;
+    equal("the first reader is still blocked", held.query()?, false)?;
     equal("what the second one read", other.download(&second)?, vec![1, 2, 3])?;
     gate.open();
     equal("what the first one read", held.download(&first)?, vec![1, 2, 3])
@@ -172,7 +172,7 @@ fn writer_waits_for_all_readers(environment: &Environment) -> Verdict {
     writer.fill(&mut source, 9)?;
     near.open();
     left.synchronize()?;
-    equal("the writer while one reader is held up", writer.query()?, false)?;
+    equal("the writer while one reader is blocked", writer.query()?, false)?;
     far.open();
     equal("what the writer wrote", writer.download(&source)?, vec![9; 16])?;
     equal("what the readers read", left.download(&on_the_left)?, vec![1; 16])?;

@@ -1,4 +1,4 @@
-//! Random work on several streams, compared with the same work one after the other.
+//! Random work in several streams, compared with the same work run one after the other.
 
 use super::order_trace::Trace;
 use crate::case::{Case, Verdict, equal};
@@ -14,12 +14,12 @@ pub(super) const CASES: &[Case] = &[
 
 const OPERATIONS: u32 = 200;
 
-/// Numbers that are the same in every run.
+/// Pseudo-random numbers that are the same in every run.
 struct Numbers(u64);
 
 impl Numbers {
     fn below(&mut self, limit: u64) -> usize {
-        // The constants are Knuth's; the upper bits are the good ones.
+        // The constants are Knuth's. The upper bits have better statistical properties.
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % limit) as usize
     }
@@ -29,7 +29,7 @@ fn streams(environment: &Environment) -> Result<[Stream; 4]> {
     Ok([environment.stream()?, environment.stream()?, environment.stream()?, environment.stream()?])
 }
 
-/// Each number is used by random streams, every use behind the one before by an event, and by nothing else.
+/// Random streams use each number. Only events order each use after the previous one.
 fn events_order_forks_and_joins(environment: &Environment) -> Verdict {
     let mut numbers = Numbers(20_240_229);
     let traces = [Trace::new(environment)?, Trace::new(environment)?];
@@ -45,7 +45,7 @@ fn events_order_forks_and_joins(environment: &Environment) -> Verdict {
         stream.record(&events[number])?;
         expected[number] = expected[number].wrapping_mul(29).wrapping_add(value);
         if numbers.below(10) == 0 {
-            // A join: both numbers behind each other, on yet another stream.
+            // A join: both numbers, one after the other, in another stream.
             let join = &streams[numbers.below(4)];
             events.iter().try_for_each(|event| join.wait_event(event))?;
             events.iter().try_for_each(|event| join.record(event))?;
@@ -58,7 +58,7 @@ fn events_order_forks_and_joins(environment: &Environment) -> Verdict {
     Ok(())
 }
 
-/// Kernels, copies and fills of random buffers on random streams: the library orders them.
+/// Kernels, copies and fills of random buffers in random streams. The library orders them.
 fn buffers_order_themselves(environment: &Environment) -> Verdict {
     let mut numbers = Numbers(19_690_720);
     let (streams, add) = (streams(environment)?, environment.kernel("add")?);
@@ -82,7 +82,7 @@ fn buffers_order_themselves(environment: &Environment) -> Verdict {
             }
             _ => {
                 let arguments = (&mut buffers[target], 31u32, value);
-                // SAFETY: `add` uses one number where its first argument points.
+                // SAFETY: `add` accesses only the number that its first argument points to.
                 unsafe { stream.launch(&add, &LaunchConfig::new(1, 1), arguments)? };
                 expected[target] = expected[target].wrapping_mul(31).wrapping_add(value);
             }
@@ -95,7 +95,7 @@ fn buffers_order_themselves(environment: &Environment) -> Verdict {
     Ok(())
 }
 
-/// Every second operation is on the legacy stream, so that all of them are in order without a single event.
+/// Every second operation is in the legacy stream, so all of them are ordered without events.
 fn legacy_among_blocking_streams(environment: &Environment) -> Verdict {
     let mut numbers = Numbers(19_370_417);
     let trace = Trace::new(environment)?;

@@ -1,4 +1,4 @@
-//! What several groups prove order with.
+//! Helpers that check order, for several groups of cases.
 
 use super::order_trace::Trace;
 use crate::case::{Verdict, equal};
@@ -8,7 +8,7 @@ use anabranch::{LaunchConfig, Result, Stream};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// That work put into `second` waits for work pending in `first`.
+/// Checks that work submitted to `second` waits for work pending in `first`.
 pub(super) fn waits(environment: &Environment, first: &Stream, second: &Stream) -> Verdict {
     let trace = Trace::new(environment)?;
     let gate = Gate::shut(environment, first)?;
@@ -17,7 +17,7 @@ pub(super) fn waits(environment: &Environment, first: &Stream, second: &Stream) 
     comes_second(&trace, &gate, first, second)
 }
 
-/// That `second`, into which a 2 was put, waits for `first`, where a 1 is behind the gate.
+/// Checks that `second`, which appends a 2, waits for `first`, which appends a 1 after the gate.
 pub(super) fn comes_second(trace: &Trace<'_>, gate: &Gate, first: &Stream, second: &Stream) -> Verdict {
     trace.is_untouched()?;
     equal("querying the second stream while the gate is shut", second.query()?, false)?;
@@ -28,7 +28,7 @@ pub(super) fn comes_second(trace: &Trace<'_>, gate: &Gate, first: &Stream, secon
     Ok(())
 }
 
-/// That work put into `second` does not wait for work pending in `first`.
+/// Checks that work submitted to `second` does not wait for work pending in `first`.
 pub(super) fn does_not_wait(environment: &Environment, first: &Stream, second: &Stream) -> Verdict {
     let trace = Trace::new(environment)?;
     let gate = Gate::shut(environment, first)?;
@@ -37,7 +37,7 @@ pub(super) fn does_not_wait(environment: &Environment, first: &Stream, second: &
     comes_first(&trace, &gate, first, second)
 }
 
-/// That `second`, into which a 2 was put, does not wait for `first`, where a 1 is behind the gate.
+/// Checks that `second`, which appends a 2, does not wait for `first`, which appends a 1 after the gate.
 pub(super) fn comes_first(trace: &Trace<'_>, gate: &Gate, first: &Stream, second: &Stream) -> Verdict {
     second.synchronize()?;
     equal("the number while the gate is shut", trace.read()?, 2)?;
@@ -47,32 +47,32 @@ pub(super) fn comes_first(trace: &Trace<'_>, gate: &Gate, first: &Stream, second
     equal("the order", trace.read()?, 21)
 }
 
-/// Keeps a stream busy for so many milliseconds.
+/// Keeps a stream busy for the given number of milliseconds.
 pub(super) fn spin(environment: &Environment, stream: &Stream, milliseconds: u64) -> Result<()> {
     let kernel = environment.kernel("spin")?;
     // SAFETY: `spin` takes a number of nanoseconds and uses no memory.
     unsafe { stream.launch(&kernel, &LaunchConfig::new(1, 1), (milliseconds * 1_000_000,)) }
 }
 
-/// Numbers in the order in which host functions wrote them down.
+/// Numbers in the order in which host functions logged them.
 #[derive(Clone, Default)]
 pub(super) struct Log {
     numbers: Arc<Mutex<Vec<u32>>>,
 }
 
 impl Log {
-    /// Writes a number down, on whatever thread this is.
+    /// Logs a number on the current thread.
     pub(super) fn push(&self, number: u32) {
         self.numbers.lock().push(number);
     }
 
-    /// Has a host function of `stream` write a number down.
+    /// Logs a number in a host function in `stream`.
     pub(super) fn push_in(&self, stream: &Stream, number: u32) -> Result<()> {
         let log = self.clone();
         stream.launch_host_func(move || log.push(number))
     }
 
-    /// What was written down so far.
+    /// The numbers that were logged so far.
     pub(super) fn numbers(&self) -> Vec<u32> {
         self.numbers.lock().clone()
     }

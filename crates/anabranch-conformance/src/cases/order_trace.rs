@@ -1,4 +1,4 @@
-//! A number to which kernels append digits: it tells afterwards in which order they ran.
+//! A number to which kernels append digits. It shows the order in which they ran.
 
 use super::graph_tools::raw_digit;
 use crate::case::{Verdict, equal, status_of};
@@ -6,8 +6,8 @@ use crate::environment::Environment;
 use anabranch::hal::{Access, DeclaredRange, Launch};
 use anabranch::{Buffer, DevicePointer, Kernel, NodeParameters, NodeWork, Result, Status, Stream};
 
-/// A number in device memory, to which kernels append decimal digits. The library, which would order all uses of one
-/// buffer, is passed by, so that the order is the streams' own.
+/// A number in device memory, to which kernels append decimal digits. The launches bypass the library, which would
+/// order all uses of one buffer. The order is therefore that of the streams alone.
 pub(super) struct Trace<'e> {
     environment: &'e Environment,
     add: Kernel,
@@ -15,7 +15,7 @@ pub(super) struct Trace<'e> {
     number: Buffer<u32>,
 }
 
-/// The shape of a launch.
+/// The grid and block of a launch.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) blocks: u32,
@@ -30,8 +30,8 @@ impl Default for Shape {
 }
 
 impl<'e> Trace<'e> {
-    /// A number that is 0. Make it before any gate is shut: it must be dropped after the gates, because its drop waits
-    /// for the work that uses it.
+    /// Creates the number with the value 0. Create it before any gate is shut: it must be dropped after the gates,
+    /// because its drop waits for the work that uses it.
     pub(super) fn new(environment: &'e Environment) -> Result<Self> {
         let home = environment.stream()?;
         let number = home.allocate_zeroed(1)?;
@@ -39,22 +39,22 @@ impl<'e> Trace<'e> {
         Ok(Self { environment, add: environment.kernel("add")?, home, number })
     }
 
-    /// Appends a digit, in the order of `stream` alone.
+    /// Appends a digit, ordered only by `stream`.
     pub(super) fn append(&self, stream: &Stream, digit: u32) -> Verdict {
         self.multiply_add(stream, 10, digit)
     }
 
-    /// Multiplies by `factor` and adds `value`, in the order of `stream` alone.
+    /// Multiplies by `factor` and adds `value`, ordered only by `stream`.
     pub(super) fn multiply_add(&self, stream: &Stream, factor: u32, value: u32) -> Verdict {
         equal("launching `add`", self.launch(stream, factor, value, Shape::default()), Status::SUCCESS)
     }
 
-    /// What appending a 0 answers.
+    /// The status of appending a 0.
     pub(super) fn ask(&self, stream: &Stream) -> Status {
         self.launch(stream, 10, 0, Shape::default())
     }
 
-    /// What appending a 0 answers with a grid of another shape, which the driver is to refuse.
+    /// The status of appending a 0 with a different grid or block, which the driver should refuse.
     pub(super) fn ask_with(&self, stream: &Stream, shape: Shape) -> Status {
         self.launch(stream, 10, 0, shape)
     }
@@ -74,29 +74,29 @@ impl<'e> Trace<'e> {
             ranges: &ranges,
         };
         let (driver, context) = (self.environment.device().driver(), self.environment.context().as_raw());
-        // SAFETY: all handles are live; the arguments are those of `add`; the drop of `self` waits for the launch before
-        // the number is freed, and whoever captures launches no later than that.
-        status_of(unsafe { driver.launch(context, stream.as_raw(), self.add.as_raw(), &launch) })
+        // SAFETY: all handles are live, and the arguments are those of `add`. The drop of `self` waits for the launch
+        // before it frees the number, and cases that capture the launch run the graph before that.
+        status_of(unsafe { driver.launch(&context.into(), stream.as_raw(), self.add.as_raw(), &launch) })
     }
 
-    /// Where the number is.
+    /// The address of the number.
     pub(super) fn address(&self) -> DevicePointer {
         self.number.device_pointer()
     }
 
-    /// A node that appends a digit, of which the library does not know that it uses the number.
+    /// A node that appends a digit. The library does not know that it uses the number.
     pub(super) fn node(&self, digit: u32) -> Result<NodeWork<'static>> {
         let node = raw_digit(self.environment, self.number.device_pointer(), digit)?;
         // SAFETY: the arguments are those of `add`; the drop of `self` waits for launches before the number is freed.
         Ok(unsafe { NodeWork::from_parameters(NodeParameters::Kernel(node)) })
     }
 
-    /// The number at this moment, whatever is still pending.
+    /// Reads the number at this moment, regardless of pending work.
     pub(super) fn read(&self) -> Result<u32> {
         Ok(self.home.download(&self.number)?.first().copied().unwrap_or_default())
     }
 
-    /// That the number is still 0 after everything that could run had its chance.
+    /// Checks that the number is still 0 after everything that can run has had time to run.
     pub(super) fn is_untouched(&self) -> Verdict {
         settle(&self.home)?;
         equal("the number while the gate is shut", self.read()?, 0)
@@ -105,12 +105,12 @@ impl<'e> Trace<'e> {
 
 impl Drop for Trace<'_> {
     fn drop(&mut self) {
-        // A lost context has no work left, and others have reported it.
+        // A lost context has no pending work, and the error was already reported.
         let _ = self.environment.context().synchronize();
     }
 }
 
-/// Gives work of other streams that wrongly does not wait the chance to run: several round trips of an idle stream.
+/// Gives work in other streams that wrongly does not wait time to run: several round trips of an idle stream.
 pub(super) fn settle(idle: &Stream) -> Verdict {
     for _ in 0..4 {
         idle.launch_host_func(|| ())?;

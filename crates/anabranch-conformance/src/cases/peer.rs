@@ -1,4 +1,4 @@
-//! Two devices, and two contexts of one.
+//! Work across two devices, and across two contexts of one device.
 
 use super::memory_raw::numbers;
 use crate::case::{Case, Need, Verdict, equal, refused};
@@ -104,7 +104,7 @@ fn no_access_within_a_device(environment: &Environment) -> Verdict {
     // SAFETY: no work uses the other's memory.
     let disabled = unsafe { [context.disable_peer_access(&other), context.disable_peer_access(context)] };
     for result in disabled {
-        refused("taking away what there is not", result, Status::PEER_ACCESS_NOT_ENABLED)?;
+        refused("disabling access that is not enabled", result, Status::PEER_ACCESS_NOT_ENABLED)?;
     }
     Ok(())
 }
@@ -143,7 +143,7 @@ fn memory_of_the_other_device(environment: &Environment) -> Verdict {
     refused("copy", near.copy(&mut ours, &theirs), Status::INVALID_HANDLE)?;
     refused("fill", near.fill(&mut theirs, 3), Status::INVALID_HANDLE)?;
     let store = environment.kernel("store")?;
-    // SAFETY: both are refused.
+    // SAFETY: both calls are refused.
     let (memory, kernel) = unsafe {
         (
             near.launch(&store, &LaunchConfig::new(1, 1), (&mut theirs, 4u32)),

@@ -46,7 +46,7 @@ fn flags(environment: &Environment) -> Verdict {
 fn of_no_bytes(environment: &Environment) -> Verdict {
     let raw = Raw::new(environment)?;
     let nothing = address("allocating 0 bytes", raw.allocate_pinned(0, PinnedFlags::PORTABLE))?;
-    // SAFETY: the driver gave this address, null perhaps, and nobody uses it.
+    // SAFETY: the driver returned this address, which may be null, and nothing uses it.
     equal("freeing it", unsafe { raw.free_pinned(nothing) }, Status::SUCCESS)
 }
 
@@ -68,9 +68,9 @@ fn reading_does_not_wait_for_readers(environment: &Environment) -> Verdict {
     let mut device = stream.allocate_zeroed::<u8>(1000)?;
     let gate = Gate::shut(environment, &stream)?;
     stream.copy(&mut device, &pinned)?;
-    equal("read while held up", pinned.as_slice()?.to_vec(), vec![4; 1000])?;
-    equal("complete while held up", stream.query()?, false)?;
-    equal("idle while held up", pinned.is_idle()?, false)?;
+    equal("read while blocked", pinned.as_slice()?.to_vec(), vec![4; 1000])?;
+    equal("complete while blocked", stream.query()?, false)?;
+    equal("idle while blocked", pinned.is_idle()?, false)?;
     gate.open();
     equal("contents", stream.download(&device)?, vec![4; 1000])
 }
@@ -95,10 +95,10 @@ fn dropped_with_a_pending_copy(environment: &Environment) -> Verdict {
     let gate = Gate::shut(environment, &stream)?;
     stream.copy(&mut device, &pinned)?;
     drop(pinned);
-    // Had it been given back already, this could be the same memory.
+    // This could be the same memory if that memory had already been freed.
     let mut next = environment.context().allocate_pinned::<u8>(100_000)?;
     next.as_mut_slice()?.fill(0xee);
-    equal("complete while held up", stream.query()?, false)?;
+    equal("complete while blocked", stream.query()?, false)?;
     gate.open();
     let found = stream.download(&device)?;
     anabranch::flush_deferred_drops();

@@ -1,4 +1,4 @@
-//! Memory pools: what they count, keep and give back.
+//! Memory pools: attributes, retained memory, and memory returned to the device.
 
 use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused, status_of};
 use crate::environment::Environment;
@@ -19,7 +19,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("pool.trim_leaves_what_is_in_use", "M3", trim_leaves_what_is_in_use).needs(POOLS),
     Case::new("pool.threshold_reads_back", "M3", threshold_reads_back).needs(POOLS),
     Case::new("pool.attributes_that_cannot_be_set", "X2", attributes_that_cannot_be_set).needs(POOLS),
-    Case::new("pool.high_numbers_start_anew", "M3", high_numbers_start_anew).needs(POOLS),
+    Case::new("pool.high_water_marks_are_reset", "M3", high_water_marks_are_reset).needs(POOLS),
     Case::new("pool.default_pool_cannot_be_destroyed", "X2", default_pool_cannot_be_destroyed).needs(POOLS),
     Case::new("pool.dropped_with_a_buffer_in_use", "M3", dropped_with_a_buffer_in_use).needs(POOLS),
     Case::new("pool.limit_is_kept", "M3", limit_is_kept).needs(POOLS),
@@ -33,7 +33,7 @@ fn new_pool(environment: &Environment) -> Result<MemoryPool, Failed> {
     Ok(environment.device().create_memory_pool(&MemoryPoolOptions::default())?)
 }
 
-/// Used, the most ever used, reserved, and the most ever reserved.
+/// The bytes used, the most bytes used, the bytes reserved, and the most bytes reserved.
 fn state(pool: &MemoryPool) -> Result<[u64; 4], Failed> {
     Ok([pool.used_bytes()?, pool.used_bytes_high()?, pool.reserved_bytes()?, pool.reserved_bytes_high()?])
 }
@@ -133,14 +133,14 @@ fn attributes_that_cannot_be_set(environment: &Environment) -> Verdict {
     Ok(set(MemoryPoolAttribute::UsedHigh, 0)?)
 }
 
-fn high_numbers_start_anew(environment: &Environment) -> Verdict {
+fn high_water_marks_are_reset(environment: &Environment) -> Verdict {
     let (stream, pool) = (environment.stream()?, new_pool(environment)?);
     let first = stream.allocate_zeroed_from::<u8>(&pool, SMALL)?;
     drop(stream.allocate_zeroed_from::<u8>(&pool, LARGE)?);
     holds("the most used", pool.used_bytes_high()? >= (LARGE + SMALL) as u64)?;
     pool.reset_high_watermarks()?;
-    holds("the most used, anew", pool.used_bytes_high()? <= SMALL as u64)?;
-    holds("the most reserved, anew", pool.reserved_bytes_high()? <= pool.reserved_bytes()?)?;
+    holds("the most used, after the reset", pool.used_bytes_high()? <= SMALL as u64)?;
+    holds("the most reserved, after the reset", pool.reserved_bytes_high()? <= pool.reserved_bytes()?)?;
     let second = stream.allocate_zeroed_from::<u8>(&pool, SMALL)?;
     equal("the most used since", pool.used_bytes_high()?, 2 * SMALL as u64)?;
     drop((first, second));
@@ -182,7 +182,7 @@ fn limit_is_kept(environment: &Environment) -> Verdict {
     Ok(stream.synchronize()?)
 }
 
-/// The hardware reserves in large pieces, and a limit of a part of one is a limit of one.
+/// Hardware reserves memory in large units and rounds the maximum size up to a unit.
 fn limit_is_rounded_up(environment: &Environment) -> Verdict {
     let stream = environment.stream()?;
     let pool = environment.device().create_memory_pool(&MemoryPoolOptions { max_bytes: 1 })?;
@@ -195,7 +195,7 @@ fn allocation_of_nothing(environment: &Environment) -> Verdict {
     let context = environment.context();
     let driver = context.device().driver();
     // SAFETY: the context, the pool and the stream are live.
-    let nothing = unsafe { driver.allocate_async(context.as_raw(), 0, Some(pool.as_raw()), stream.as_raw()) };
+    let nothing = unsafe { driver.allocate_async(&context.as_raw().into(), 0, Some(pool.as_raw()), stream.as_raw()) };
     let address = nothing.map_err(|failure| Failed(format!("allocating 0 bytes: {failure}")))?;
     equal("address", address.0, 0)?;
     equal("used", pool.used_bytes()?, 0)

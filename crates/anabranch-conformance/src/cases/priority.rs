@@ -27,7 +27,7 @@ fn clamped(environment: &Environment, flags: StreamFlags) -> Verdict {
     for asked in [-100, -6, -5, -3, -1, 0, 1, 5, 100] {
         let stream = environment.context().create_stream_with_priority(flags, asked)?;
         equal(
-            &format!("the priority, {asked} asked for"),
+            &format!("the priority, {asked} requested"),
             stream.priority()?,
             asked.clamp(range.greatest, range.least),
         )?;
@@ -45,7 +45,7 @@ fn is_clamped_for_blocking_streams(environment: &Environment) -> Verdict {
 }
 
 fn default_is_the_least_urgent(environment: &Environment) -> Verdict {
-    equal("of a stream made without one", environment.stream()?.priority()?, 0)
+    equal("of a stream created without one", environment.stream()?.priority()?, 0)
 }
 
 fn does_not_order(environment: &Environment) -> Verdict {
@@ -63,7 +63,7 @@ fn does_not_reorder_a_stream(environment: &Environment) -> Verdict {
     let stream = environment.context().create_stream_with_priority(StreamFlags::NON_BLOCKING, range.greatest)?;
     let other = environment.stream()?;
     for digit in 1..=6 {
-        // Work goes back and forth between an urgent stream and one that is not.
+        // The work alternates between an urgent stream and one that is not urgent.
         let (this, next) = if digit % 2 == 0 { (&stream, &other) } else { (&other, &stream) };
         trace.append(this, digit)?;
         next.wait_stream(this)?;
@@ -77,7 +77,7 @@ fn of_a_launch_changes_no_result(environment: &Environment) -> Verdict {
     let (stream, add) = (environment.stream()?, environment.kernel("add")?);
     let mut word = stream.allocate_zeroed::<u32>(1)?;
     for (digit, priority) in [(1u32, -100), (2, 100), (3, -5), (4, 0)] {
-        // SAFETY: `add` uses one number where its first argument points.
+        // SAFETY: `add` accesses only the number that its first argument points to.
         unsafe { stream.launch(&add, &LaunchConfig::new(1, 1).priority(priority), (&mut word, 10u32, digit))? };
     }
     equal("the order", stream.download(&word)?, vec![1234])

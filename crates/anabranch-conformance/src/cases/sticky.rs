@@ -1,4 +1,4 @@
-//! Contexts that a kernel's fault has lost: what runs behind the fault, and what does not.
+//! Contexts that were lost because of a fault, and the work queued after the fault.
 
 use super::order_tools::Log;
 use crate::case::{Case, Verdict, equal, holds, refused};
@@ -29,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("sticky.everything_can_be_dropped", "X1", everything_can_be_dropped).loses_context(),
 ];
 
-/// A context of its own, to be lost.
+/// A separate context that a case loses.
 pub(super) struct Doomed {
     pub(super) word: Buffer<u32>,
     pub(super) stream: Stream,
@@ -48,9 +48,9 @@ impl Doomed {
         Ok(Self { word, stream, module, context, fault, trap })
     }
 
-    /// Queues the kernel that uses an address where nothing is.
+    /// Queues a kernel that accesses an invalid address.
     pub(super) fn fault(&mut self) -> Result<()> {
-        // SAFETY: the kernel is made to fail: the device stops it, and the context is of no further use.
+        // SAFETY: the kernel fails on purpose. The device stops it, and the context is not used afterwards.
         unsafe { self.stream.launch(&self.fault, &LaunchConfig::new(1, 1), (&mut self.word,)) }
     }
 
@@ -59,7 +59,7 @@ impl Doomed {
         unsafe { self.stream.launch(&self.trap, &LaunchConfig::new(1, 1), ()) }
     }
 
-    /// Loses the context, and sees that it is lost.
+    /// Loses the context, and checks that it is lost.
     pub(super) fn lose(&mut self) -> Verdict {
         self.fault()?;
         refused("synchronising with the fault", self.stream.synchronize(), Status::ILLEGAL_ADDRESS)
@@ -79,7 +79,7 @@ fn trap_is_reported_for_ever(environment: &Environment) -> Verdict {
     doomed.trap()?;
     refused("synchronising", doomed.stream.synchronize(), Status::LAUNCH_FAILED)?;
     refused("synchronising the context", doomed.context.synchronize(), Status::LAUNCH_FAILED)?;
-    refused("making an event", doomed.context.create_event(), Status::LAUNCH_FAILED)
+    refused("creating an event", doomed.context.create_event(), Status::LAUNCH_FAILED)
 }
 
 fn query_reports_it(environment: &Environment) -> Verdict {
@@ -125,7 +125,7 @@ fn streams_that_wait_wait_no_more(environment: &Environment) -> Verdict {
     let gate = Gate::shut(environment, &held)?;
     held.launch_host_func(|| ())?;
     doomed.lose()?;
-    refused("synchronising with a stream behind a gate", held.synchronize(), Status::ILLEGAL_ADDRESS)?;
+    refused("synchronising with a stream that waits for a gate", held.synchronize(), Status::ILLEGAL_ADDRESS)?;
     gate.open();
     Ok(())
 }
@@ -147,7 +147,7 @@ fn event_behind_the_fault(environment: &Environment) -> Verdict {
     let gate = Gate::shut(environment, &doomed.stream)?;
     doomed.fault()?;
     let event = doomed.stream.record_event_with_flags(EventFlags::DISABLE_TIMING)?;
-    equal("querying it while the stream is held up", event.query()?, false)?;
+    equal("querying it while the stream has pending work", event.query()?, false)?;
     gate.open();
     refused("synchronising it", event.synchronize(), Status::ILLEGAL_ADDRESS)?;
     refused("querying it", event.query(), Status::ILLEGAL_ADDRESS)
@@ -164,10 +164,10 @@ fn host_function_is_skipped(environment: &Environment) -> Verdict {
     equal("what has run", log.numbers(), vec![1])
 }
 
-/// Lets go of a lost context and all that belongs to it.
+/// Releases a lost context and everything that belongs to it.
 fn let_go(doomed: Doomed) {
     drop(doomed);
-    // The module is let go first, and then the context behind it.
+    // The module is released first, and then the context that it retained.
     for _ in 0..3 {
         flush_deferred_drops();
     }
@@ -183,7 +183,7 @@ fn host_function_is_dropped(environment: &Environment) -> Verdict {
     refused("synchronising", doomed.stream.synchronize(), Status::ILLEGAL_ADDRESS)?;
     drop(gate);
     let_go(doomed);
-    equal("how many hold what it captured", Arc::strong_count(&captured), 1)
+    equal("the number of references to what it captured", Arc::strong_count(&captured), 1)
 }
 
 fn callback_runs_once(environment: &Environment) -> Verdict {
@@ -197,7 +197,7 @@ fn callback_runs_once(environment: &Environment) -> Verdict {
     gate.open();
     refused("synchronising", doomed.stream.synchronize(), Status::ILLEGAL_ADDRESS)?;
     let told = receiver.recv_timeout(Duration::from_secs(30));
-    equal("what it was told", told.ok(), Some(Status::ILLEGAL_ADDRESS))?;
+    equal("the status that it received", told.ok(), Some(Status::ILLEGAL_ADDRESS))?;
     drop(gate);
     let_go(doomed);
     holds("it does not run again", receiver.try_recv().is_err())
@@ -218,7 +218,7 @@ fn refused_host_work_is_dropped(environment: &Environment) -> Verdict {
         drop(inside);
     });
     refused("adding a callback", added, Status::ILLEGAL_ADDRESS)?;
-    equal("how many hold what they captured", Arc::strong_count(&captured), 1)?;
+    equal("the number of references to what they captured", Arc::strong_count(&captured), 1)?;
     equal("what has run", log.numbers(), vec![])
 }
 
@@ -231,7 +231,7 @@ fn everything_can_be_dropped(environment: &Environment) -> Verdict {
     doomed.lose()?;
     drop(others);
     drop(memory);
-    refused("synchronising a stream that is kept", kept.synchronize(), Status::ILLEGAL_ADDRESS)?;
+    refused("synchronising a stream that still exists", kept.synchronize(), Status::ILLEGAL_ADDRESS)?;
     drop(kept);
     let_go(doomed);
     Ok(())

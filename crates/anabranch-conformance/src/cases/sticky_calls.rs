@@ -1,4 +1,4 @@
-//! What each call answers once its context is lost.
+//! The status of each call after its context is lost.
 
 use super::sticky::Doomed;
 use crate::case::{Case, Verdict, equal, refused, status_of};
@@ -29,7 +29,7 @@ fn streams(environment: &Environment) -> Verdict {
     refused("querying", doomed.stream.query(), LOST)?;
     refused("querying an idle one", idle.query(), LOST)?;
     refused("waiting for an event", idle.wait_event(&event), LOST)?;
-    refused("asking for the priority", idle.priority(), LOST)?;
+    refused("querying the priority", idle.priority(), LOST)?;
     refused("launching a host function", idle.launch_host_func(|| ()), LOST)?;
     refused("creating", doomed.context.create_stream(), LOST)?;
     refused("creating a blocking one", doomed.context.create_stream_with_flags(StreamFlags::empty()), LOST)?;
@@ -41,13 +41,13 @@ fn destroying_streams_and_events(environment: &Environment) -> Verdict {
     let (driver, context) = (environment.device().driver(), doomed.context.as_raw());
     let stream = doomed.context.create_stream()?;
     // SAFETY: the context is live.
-    let event = unsafe { driver.event_create(context, EventFlags::empty()) };
+    let event = unsafe { driver.event_create(&context.into(), EventFlags::empty()) };
     doomed.lose()?;
     let stream = stream.into_raw();
-    // SAFETY: the handle was just given up, and nobody else has it.
-    equal("a stream", status_of(unsafe { driver.stream_destroy(context, stream) }), LOST)?;
-    // SAFETY: the event was made above, and nobody else has it.
-    equal("an event", status_of(event.and_then(|event| unsafe { driver.event_destroy(context, event) })), LOST)
+    // SAFETY: the handle was just released by its owner, and no other code has it.
+    equal("a stream", status_of(unsafe { driver.stream_destroy(&context.into(), stream) }), LOST)?;
+    // SAFETY: the event was created above, and no one else has it.
+    equal("an event", status_of(event.and_then(|event| unsafe { driver.event_destroy(&context.into(), event) })), LOST)
 }
 
 fn events(environment: &Environment) -> Verdict {
@@ -78,7 +78,7 @@ fn kernels_and_modules(environment: &Environment) -> Verdict {
     let launched = unsafe { idle.launch(&spin, &LaunchConfig::new(1, 1), (1u64,)) };
     refused("launching", launched, LOST)?;
     refused("looking for a kernel", doomed.module.kernel("add"), LOST)?;
-    refused("asking a kernel for its attributes", spin.info(), LOST)?;
+    refused("querying the attributes of a kernel", spin.info(), LOST)?;
     refused("loading a module", kernels::program().load(&doomed.context), LOST)
 }
 
@@ -90,7 +90,7 @@ fn allocating(environment: &Environment) -> Verdict {
     refused("in stream order", idle.allocate_zeroed::<u8>(64), LOST)?;
     refused("pinned memory", doomed.context.allocate_pinned::<u8>(64), LOST)?;
     refused("a signal", doomed.context.create_signal(), LOST)?;
-    refused("asking for free memory", doomed.context.memory_info(), LOST)
+    refused("querying free memory", doomed.context.memory_info(), LOST)
 }
 
 fn freeing(environment: &Environment) -> Verdict {
@@ -98,19 +98,20 @@ fn freeing(environment: &Environment) -> Verdict {
     let (driver, context) = (environment.device().driver(), doomed.context.as_raw());
     let stream = doomed.stream.as_raw();
     // SAFETY: the context is live.
-    let plain = unsafe { driver.allocate(context, 64) };
+    let plain = unsafe { driver.allocate(&context.into(), 64) };
     // SAFETY: the context and the stream are live.
-    let pooled = unsafe { driver.allocate_async(context, 64, None, stream) };
+    let pooled = unsafe { driver.allocate_async(&context.into(), 64, None, stream) };
     // SAFETY: the context is live.
-    let pinned = unsafe { driver.allocate_pinned(context, 64, PinnedFlags::empty()) };
+    let pinned = unsafe { driver.allocate_pinned(&context.into(), 64, PinnedFlags::empty()) };
     doomed.lose()?;
-    // SAFETY: the memory was allocated above, and nobody uses it.
-    equal("of the device", status_of(plain.and_then(|address| unsafe { driver.free(context, address) })), LOST)?;
+    // SAFETY: the memory was allocated above, and nothing uses it.
+    let freed = plain.and_then(|address| unsafe { driver.free(&context.into(), address) });
+    equal("of the device", status_of(freed), LOST)?;
     // SAFETY: as above.
-    let freed = pooled.and_then(|address| unsafe { driver.free_async(context, address, stream) });
+    let freed = pooled.and_then(|address| unsafe { driver.free_async(&context.into(), address, stream) });
     equal("in stream order", status_of(freed), LOST)?;
     // SAFETY: as above.
-    let freed = pinned.and_then(|pointer| unsafe { driver.free_pinned(context, pointer) });
+    let freed = pinned.and_then(|pointer| unsafe { driver.free_pinned(&context.into(), pointer) });
     equal("pinned memory", status_of(freed), LOST)
 }
 
@@ -126,7 +127,7 @@ fn copying_and_filling(environment: &Environment) -> Verdict {
     let (driver, context) = (environment.device().driver(), doomed.context.as_raw());
     let (to, from) = (buffer.device_pointer().0, pinned.device_pointer().0);
     // SAFETY: both ranges are live.
-    let copied = unsafe { driver.copy_async(context, CopyKind::HostToDevice, to, from, 16, idle.as_raw()) };
+    let copied = unsafe { driver.copy_async(&context.into(), CopyKind::HostToDevice, to, from, 16, idle.as_raw()) };
     equal("copying from pinned memory", status_of(copied), LOST)
 }
 
@@ -135,5 +136,5 @@ fn device_is_still_there(environment: &Environment) -> Verdict {
     let (device, driver) = (environment.device(), environment.device().driver());
     doomed.lose()?;
     equal("counting the devices", status_of(driver.device_count()), Status::SUCCESS)?;
-    equal("what the context says of its device", doomed.context.device(), device)
+    equal("the device of the context", doomed.context.device(), device)
 }

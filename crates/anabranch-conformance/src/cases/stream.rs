@@ -1,4 +1,4 @@
-//! Streams: order within one, progress of several, asking and waiting.
+//! Streams: order within one stream, concurrency of several streams, queries and synchronisation.
 
 use super::order_tools::spin;
 use super::order_trace::Trace;
@@ -44,7 +44,7 @@ fn work_of_all_kinds_runs_in_order(environment: &Environment) -> Verdict {
     let gate = Gate::shut(environment, &stream)?;
     for value in 1..60u32 {
         match value % 3 {
-            // SAFETY: `add` uses one number where its first argument points.
+            // SAFETY: `add` accesses only the number that its first argument points to.
             0 => unsafe { stream.launch(&add, &one, (&mut word, 7u32, value))? },
             1 => stream.copy(&mut copy, &word)?,
             _ => stream.copy(&mut word, &copy)?,
@@ -64,7 +64,7 @@ fn work_of_all_kinds_runs_in_order(environment: &Environment) -> Verdict {
     equal("the word", stream.download(&word)?, vec![expected])
 }
 
-/// Each of two streams waits for what the other writes.
+/// Each of two streams waits for a value that the other stream writes.
 fn streams_run_side_by_side(environment: &Environment) -> Verdict {
     let (left, right) = (environment.stream()?, environment.stream()?);
     let (from_left, from_right) = (environment.context().create_signal()?, environment.context().create_signal()?);
@@ -103,7 +103,7 @@ fn new_one_is_complete(environment: &Environment) -> Verdict {
 fn query_pending(environment: &Environment) -> Verdict {
     for stream in [environment.stream()?, environment.blocking_stream()?] {
         let gate = Gate::shut(environment, &stream)?;
-        equal("query while the stream is held up", stream.query()?, false)?;
+        equal("query while the stream has pending work", stream.query()?, false)?;
         equal("the same by its other name", stream.is_complete()?, false)?;
         gate.open();
         stream.synchronize()?;
@@ -136,7 +136,7 @@ fn synchronize_leaves_other_streams_out(environment: &Environment) -> Verdict {
         let gate = Gate::shut(environment, &held)?;
         other.launch_host_func(|| ())?;
         other.synchronize()?;
-        equal("the first stream is still held up", held.query()?, false)?;
+        equal("the first stream still has pending work", held.query()?, false)?;
         gate.open();
         held.synchronize()?;
     }

@@ -1,4 +1,4 @@
-//! What tells streams apart: ids, handles, equality.
+//! The identity of streams: ids, handles, equality.
 
 use crate::case::{Case, Verdict, equal, holds, status_of};
 use crate::environment::Environment;
@@ -42,8 +42,8 @@ fn id_stays(environment: &Environment) -> Verdict {
     let (driver, context, stream) = (environment.device().driver(), environment.context(), environment.stream()?);
     let _others = [environment.stream()?, environment.stream()?];
     // SAFETY: the stream is live.
-    let asked = unsafe { driver.stream_id(context.as_raw(), stream.as_raw()) };
-    equal("the driver's answer later", asked.unwrap_or_default(), stream.id())
+    let asked = unsafe { driver.stream_id(&context.as_raw().into(), stream.as_raw()) };
+    equal("the driver's result later", asked.unwrap_or_default(), stream.id())
 }
 
 fn borrow(environment: &Environment, handle: StreamHandle) -> anabranch::Result<BorrowedStream<'_>> {
@@ -87,7 +87,7 @@ fn borrowed_reaches_the_same_stream(environment: &Environment) -> Verdict {
 fn raw_round_trip(environment: &Environment) -> Verdict {
     let stream = environment.stream()?;
     let (id, handle) = (stream.id(), stream.into_raw());
-    // SAFETY: the handle was just given up, and nobody else has it.
+    // SAFETY: the handle was just released by its owner, and no other code has it.
     let stream = unsafe { Stream::from_raw(environment.context(), handle)? };
     equal("the handle", stream.as_raw(), handle)?;
     equal("the id", stream.id(), id)?;
@@ -101,9 +101,9 @@ fn raw_keeps_pending_work(environment: &Environment) -> Verdict {
     let gate = Gate::shut(environment, &stream)?;
     stream.write_signal(&word, 1)?;
     let handle = stream.into_raw();
-    // SAFETY: the handle was just given up, and nobody else has it.
+    // SAFETY: the handle was just released by its owner, and no other code has it.
     let stream = unsafe { Stream::from_raw(environment.context(), handle)? };
-    equal("query while the stream is held up", stream.query()?, false)?;
+    equal("query while the stream has pending work", stream.query()?, false)?;
     gate.open();
     stream.synchronize()?;
     equal("what the work wrote", word.get(), 1)
@@ -113,9 +113,9 @@ fn tells_its_context(environment: &Environment) -> Verdict {
     let (driver, context, stream) = (environment.device().driver(), environment.context(), environment.stream()?);
     for handle in [stream.as_raw(), StreamHandle::NULL, StreamHandle::LEGACY, StreamHandle::PER_THREAD] {
         // SAFETY: the stream is live, and so are default streams.
-        let owner = unsafe { driver.stream_context(context.as_raw(), handle) };
+        let owner = unsafe { driver.stream_context(&context.as_raw().into(), handle) };
         equal("asking", status_of(owner.clone()), Status::SUCCESS)?;
         equal("the context", owner.ok(), Some(context.as_raw()))?;
     }
-    holds("the library's answer", stream.context() == *context)
+    holds("the library's result", stream.context() == *context)
 }

@@ -1,4 +1,4 @@
-//! Waits for values in memory, and values written in stream order.
+//! Value waits and value writes.
 
 use super::order_trace::settle;
 use crate::case::{Case, Need, Verdict, equal, holds};
@@ -36,7 +36,7 @@ const WIDE: &[Need] = &[Need::Capability(Capabilities::STREAM_VALUE_64)];
 const WIDE_NOR: &[Need] =
     &[Need::Capability(Capabilities::STREAM_VALUE_64), Need::Capability(Capabilities::STREAM_WAIT_VALUE_NOR)];
 
-/// A number of 32 bits that the host and streams share.
+/// A 32-bit number that the host and streams access.
 struct Word {
     memory: PinnedBuffer<u32>,
 }
@@ -54,8 +54,8 @@ impl Word {
     }
 
     fn atomic(&self) -> &AtomicU32 {
-        // SAFETY: the memory is pinned, so that the host reaches it under its address, aligned, lives as long as `self`,
-        // and is used through atomics and by devices only.
+        // SAFETY: the memory is pinned, so the host can access it at its address. It is aligned and lives as long as
+        // `self`. Only atomics and devices access it.
         unsafe { AtomicU32::from_ptr(self.address().0 as usize as *mut u32) }
     }
 
@@ -78,8 +78,8 @@ impl Word {
     }
 }
 
-/// That a wait for `value` lets the stream go on while the word is `satisfied`, holds it up while it is `short`, and lets
-/// it go on when the word then becomes `satisfied`.
+/// Checks that a wait for `value` does not delay the stream while the word is `satisfied`, delays it while the word is
+/// `short`, and ends when the word then becomes `satisfied`.
 fn check(environment: &Environment, flags: WaitValueFlags, value: u32, short: u32, satisfied: u32) -> Verdict {
     let (stream, idle, word) = (environment.stream()?, environment.stream()?, Word::new(environment, satisfied)?);
     word.wait_in(&stream, value, flags)?;
@@ -192,7 +192,7 @@ fn writes_come_in_order(environment: &Environment) -> Verdict {
     let (stream, word) = (environment.stream()?, Word::new(environment, 0)?);
     for value in 1..=50 {
         word.write_in(&stream, value)?;
-        // Holds only if the write before it was the last one.
+        // The condition is true only if the previous write was the last one.
         word.wait_in(&stream, value, WaitValueFlags::EQUAL)?;
     }
     stream.synchronize()?;
@@ -213,7 +213,7 @@ fn one_stream_releases_another(environment: &Environment) -> Verdict {
     equal("the last writer, once both are done", word.get(), 2)
 }
 
-/// Work behind a wait does not run early, even when all that it waits for is its own stream's business.
+/// Work after a wait does not run early, even if the awaited write is in the same stream.
 fn wait_comes_before_the_write(environment: &Environment) -> Verdict {
     let (stream, idle, word) = (environment.stream()?, environment.stream()?, Word::new(environment, 0)?);
     word.wait_in(&stream, 1, WaitValueFlags::EQUAL)?;

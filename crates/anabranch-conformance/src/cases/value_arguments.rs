@@ -1,4 +1,4 @@
-//! Addresses and flags of value operations that are refused, and some that are not.
+//! Addresses and flags of value operations, valid and invalid.
 
 use crate::case::{Case, Need, Verdict, equal, refused};
 use crate::environment::Environment;
@@ -26,7 +26,7 @@ const WIDE: &[Need] = &[Need::Capability(Capabilities::STREAM_VALUE_64)];
 const POOLS: &[Need] = &[Need::Capability(Capabilities::MEMORY_POOLS)];
 const MANAGED: &[Need] = &[Need::Capability(Capabilities::MANAGED_MEMORY)];
 
-/// A wait that is satisfied whatever the memory holds, unless it holds no zero bit.
+/// Queues a wait whose condition is true for any value in memory except one without zero bits.
 fn wait(stream: &Stream, address: DevicePointer, flags: WaitValueFlags) -> Result<()> {
     // SAFETY: the callers' memory lives until they have synchronised, or the driver refuses the address.
     unsafe { stream.wait_value_32(address, 0, flags) }
@@ -37,7 +37,7 @@ fn write(stream: &Stream, address: DevicePointer, flags: WriteValueFlags) -> Res
     unsafe { stream.write_value_32(address, 1, flags) }
 }
 
-/// That neither operation takes the address, and that the stream is as good as before.
+/// Checks that both operations refuse the address, and that the stream remains usable.
 fn neither(environment: &Environment, address: DevicePointer) -> Verdict {
     let stream = environment.stream()?;
     refused("waiting", wait(&stream, address, WaitValueFlags::GREATER_OR_EQUAL), Status::INVALID_VALUE)?;
@@ -115,7 +115,7 @@ fn pageable_memory(environment: &Environment) -> Verdict {
 }
 
 fn past_the_end(environment: &Environment) -> Verdict {
-    // So much that it does not come out of a piece that the driver has mapped for several.
+    // So large that the driver does not place it in a mapping that contains other allocations.
     const BYTES: usize = 64 << 20;
     let stream = environment.stream()?;
     let memory = environment.context().allocate_zeroed::<u8>(&stream, BYTES)?;
@@ -149,7 +149,7 @@ fn managed_memory_is_not_written(environment: &Environment) -> Verdict {
     Ok(())
 }
 
-/// Signals are in pinned memory that every context reaches.
+/// Signals are in pinned memory that every context can access.
 fn signal_of_another_context(environment: &Environment) -> Verdict {
     let other = environment.device().create_context(anabranch::ContextFlags::empty())?;
     let (stream, signal) = (other.create_stream()?, environment.context().create_signal()?);

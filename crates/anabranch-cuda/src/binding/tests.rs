@@ -1,4 +1,4 @@
-//! On a GPU: calls leave the thread's current context alone, and reach the right one whichever that is.
+//! On a GPU: calls leave the thread's current context as it was, and act on the context that they name.
 
 use crate::driver::CudaDriver;
 use crate::error::check;
@@ -48,7 +48,7 @@ impl Drop for TwoContexts {
     fn drop(&mut self) {
         for context in [self.ours, self.other] {
             // SAFETY: the tests use nothing of the contexts after this.
-            let _ = unsafe { self.driver.context_destroy(context) };
+            let _ = unsafe { self.driver.context_destroy(&context.into()) };
         }
     }
 }
@@ -68,19 +68,23 @@ fn calls_that_bind_leave_the_thread_as_it_was() {
         // SAFETY: every handle is made here, in the context that it is used with, and destroyed once; the work is
         // waited for.
         unsafe {
-            let stream = driver.stream_create(ours, StreamFlags::empty(), 0).expect("a stream");
-            let memory = driver.allocate(ours, 64).expect("device memory");
-            let pinned = driver.allocate_pinned(ours, 64, PinnedFlags::empty()).expect("pinned memory");
-            driver.fill_async(ours, memory, FillPattern::U8(7), 64, stream).expect("a fill");
+            let stream = driver.stream_create(&ours.into(), StreamFlags::empty(), 0).expect("a stream");
+            let memory = driver.allocate(&ours.into(), 64).expect("device memory");
+            let pinned = driver.allocate_pinned(&ours.into(), 64, PinnedFlags::empty()).expect("pinned memory");
+            driver.fill_async(&ours.into(), memory, FillPattern::U8(7), 64, stream).expect("a fill");
             let to = pinned.expose_provenance() as u64;
-            driver.copy_async(ours, CopyKind::DeviceToHost, to, memory.0, 64, stream).expect("a copy");
-            driver.context_synchronize(ours).expect("the work succeeds");
+            driver.copy_async(&ours.into(), CopyKind::DeviceToHost, to, memory.0, 64, stream).expect("a copy");
+            driver.context_synchronize(&ours.into()).expect("the work succeeds");
             assert_eq!(pinned.read(), 7);
-            assert_eq!(driver.allocate(ours, 0).unwrap_err().status, Status::INVALID_VALUE, "a call that fails");
-            driver.free_pinned(ours, pinned).expect("it is ours");
-            driver.free(ours, memory).expect("it is ours");
-            assert_eq!(driver.stream_context(ours, stream), Ok(ours));
-            driver.stream_destroy(ours, stream).expect("it is ours");
+            assert_eq!(
+                driver.allocate(&ours.into(), 0).unwrap_err().status,
+                Status::INVALID_VALUE,
+                "a call that fails"
+            );
+            driver.free_pinned(&ours.into(), pinned).expect("it is ours");
+            driver.free(&ours.into(), memory).expect("it is ours");
+            assert_eq!(driver.stream_context(&ours.into(), stream), Ok(ours));
+            driver.stream_destroy(&ours.into(), stream).expect("it is ours");
         }
     });
 }
@@ -90,28 +94,30 @@ fn calls_that_do_not_bind_need_no_context() {
     let Some(contexts) = TwoContexts::find() else { return };
     let (driver, ours) = (&contexts.driver, contexts.ours);
     contexts.with_each_current(|| {
-        // SAFETY: as above.
+        // SAFETY: every handle is made here, in the context that it is used with, and destroyed once; the work is
+        // waited for.
         unsafe {
-            let stream = driver.stream_create(ours, StreamFlags::NON_BLOCKING, 0).expect("a stream");
-            let [start, end] = [(); 2].map(|()| driver.event_create(ours, EventFlags::empty()).expect("an event"));
+            let stream = driver.stream_create(&ours.into(), StreamFlags::NON_BLOCKING, 0).expect("a stream");
+            let [start, end] =
+                [(); 2].map(|()| driver.event_create(&ours.into(), EventFlags::empty()).expect("an event"));
             for event in [start, end] {
-                driver.event_record(ours, event, stream, EventRecordFlags::empty()).expect("a record");
-                driver.stream_wait_event(ours, stream, event, EventWaitFlags::empty()).expect("a wait");
-                driver.event_synchronize(ours, event).expect("nothing is queued");
-                driver.event_query(ours, event).expect("nothing is queued");
+                driver.event_record(&ours.into(), event, stream, EventRecordFlags::empty()).expect("a record");
+                driver.stream_wait_event(&ours.into(), stream, event, EventWaitFlags::empty()).expect("a wait");
+                driver.event_synchronize(&ours.into(), event).expect("nothing is queued");
+                driver.event_query(&ours.into(), event).expect("nothing is queued");
             }
-            driver.event_elapsed(ours, start, end).expect("both are complete");
-            driver.stream_flags(ours, stream).expect("the driver can say");
-            driver.stream_priority(ours, stream).expect("the driver can say");
-            driver.stream_id(ours, stream).expect("the driver can say");
-            driver.stream_launch_host_function(ours, stream, HostWork::new(|| ())).expect("host work");
-            driver.stream_add_callback(ours, stream, Box::new(|_| ())).expect("a callback");
-            driver.stream_synchronize(ours, stream).expect("the work succeeds");
-            driver.stream_query(ours, stream).expect("nothing is queued");
+            driver.event_elapsed(&ours.into(), start, end).expect("both are complete");
+            driver.stream_flags(&ours.into(), stream).expect("the driver can say");
+            driver.stream_priority(&ours.into(), stream).expect("the driver can say");
+            driver.stream_id(&ours.into(), stream).expect("the driver can say");
+            driver.stream_launch_host_function(&ours.into(), stream, HostWork::new(|| ())).expect("host work");
+            driver.stream_add_callback(&ours.into(), stream, Box::new(|_| ())).expect("a callback");
+            driver.stream_synchronize(&ours.into(), stream).expect("the work succeeds");
+            driver.stream_query(&ours.into(), stream).expect("nothing is queued");
             for event in [start, end] {
-                driver.event_destroy(ours, event).expect("it is ours");
+                driver.event_destroy(&ours.into(), event).expect("it is ours");
             }
-            driver.stream_destroy(ours, stream).expect("it is ours");
+            driver.stream_destroy(&ours.into(), stream).expect("it is ours");
         }
     });
 }
@@ -126,11 +132,11 @@ fn default_streams_are_those_of_the_context_that_is_named() {
             // SAFETY: both contexts live as long as the test, and the work is waited for.
             unsafe {
                 let wait = HostWork::new(move || gate.recv().unwrap_or(()));
-                driver.stream_launch_host_function(ours, stream, wait).expect("host work");
-                driver.stream_query(other, stream).expect("nothing is queued there");
-                assert_eq!(driver.stream_query(ours, stream).unwrap_err().status, Status::NOT_READY);
+                driver.stream_launch_host_function(&ours.into(), stream, wait).expect("host work");
+                driver.stream_query(&other.into(), stream).expect("nothing is queued there");
+                assert_eq!(driver.stream_query(&ours.into(), stream).unwrap_err().status, Status::NOT_READY);
                 drop(open);
-                driver.stream_synchronize(ours, stream).expect("the work succeeds");
+                driver.stream_synchronize(&ours.into(), stream).expect("the work succeeds");
             }
         }
     });

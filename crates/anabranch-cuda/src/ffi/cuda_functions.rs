@@ -654,24 +654,6 @@ super::symbol_table::symbol_table! {
             numDependencies: usize,
         ) -> CUresult;
 
-        #[entry_point(c"cuUserObjectCreate", exported = c"cuUserObjectCreate", since = 11030)]
-        fn cuUserObjectCreate(
-            object_out: *mut CUuserObject,
-            ptr: *mut c_void,
-            destroy: CUhostFn,
-            initialRefcount: c_uint,
-            flags: c_uint,
-        ) -> CUresult;
-
-        #[entry_point(c"cuUserObjectRelease", exported = c"cuUserObjectRelease", since = 11030)]
-        fn cuUserObjectRelease(object: CUuserObject, count: c_uint) -> CUresult;
-
-        #[entry_point(c"cuGraphRetainUserObject", exported = c"cuGraphRetainUserObject", since = 11030)]
-        fn cuGraphRetainUserObject(graph: CUgraph, object: CUuserObject, count: c_uint, flags: c_uint) -> CUresult;
-
-        #[entry_point(c"cuGraphReleaseUserObject", exported = c"cuGraphReleaseUserObject", since = 11030)]
-        fn cuGraphReleaseUserObject(graph: CUgraph, object: CUuserObject, count: c_uint) -> CUresult;
-
         #[entry_point(c"cuGraphAddNode", exported = c"cuGraphAddNode_v2", since = 12030)]
         fn cuGraphAddNode(
             phGraphNode: *mut CUgraphNode,

@@ -119,14 +119,6 @@ pub struct CUmemPoolHandle_st {
 }
 
 pub type CUmemoryPool = *mut CUmemPoolHandle_st;
-
-#[repr(C)]
-#[derive(Debug)]
-pub struct CUuserObject_st {
-    _unused: [u8; 0],
-}
-
-pub type CUuserObject = *mut CUuserObject_st;
 pub type CUgraphConditionalHandle = cuuint64_t;
 
 #[repr(C)]
@@ -2336,12 +2328,6 @@ const _: () = {
 };
 
 pub type CUgraphNodeParams = CUgraphNodeParams_st;
-pub const CU_USER_OBJECT_NO_DESTRUCTOR_SYNC: CUuserObject_flags_enum = 1;
-pub type CUuserObject_flags_enum = c_uint;
-pub use self::CUuserObject_flags_enum as CUuserObject_flags;
-pub const CU_GRAPH_USER_OBJECT_MOVE: CUuserObjectRetain_flags_enum = 1;
-pub type CUuserObjectRetain_flags_enum = c_uint;
-pub use self::CUuserObjectRetain_flags_enum as CUuserObjectRetain_flags;
 pub const CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH: CUgraphInstantiate_flags_enum = 1;
 pub const CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD: CUgraphInstantiate_flags_enum = 2;
 pub const CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH: CUgraphInstantiate_flags_enum = 4;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// No candidate for a library could be loaded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct LoadError {
-    /// What was looked for, as a person would call it.
+    /// The library's name, for people.
     pub(crate) library: &'static str,
     /// Every candidate, in the order of trying. None if the library does not exist for this operating system.
     pub(crate) tried: Vec<FailedAttempt>,

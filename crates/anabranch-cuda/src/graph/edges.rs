@@ -1,4 +1,4 @@
-//! Edges, between the contract's types and the driver's arrays.
+//! Edges: conversion between the contract's types and the driver's arrays.
 //!
 //! Edges with data came with CUDA 12.3. Where all have the default, the functions of CUDA 12.0 are called, which every
 //! driver has.
@@ -11,7 +11,7 @@ use crate::handles::{node_handle, raw_node};
 use anabranch_hal::{Dependency, Edge, EdgeData, EdgeKind, Result};
 use std::ptr;
 
-/// What a node depends on, as the driver takes it.
+/// The dependencies of a node, as the driver takes them.
 pub(crate) struct RawDependencies {
     pub(crate) nodes: Vec<CUgraphNode>,
     /// As many as nodes, unless all have the default.
@@ -48,7 +48,7 @@ fn to_raw(data: EdgeData) -> CUgraphEdgeData {
     }
 }
 
-/// The data of an edge that the driver has.
+/// The contract's data of an edge.
 pub(crate) fn edge_data(raw: &CUgraphEdgeData) -> EdgeData {
     EdgeData { from_port: raw.from_port, to_port: raw.to_port, kind: EdgeKind(raw.type_) }
 }
@@ -60,30 +60,24 @@ pub(crate) fn edge_data(raw: &CUgraphEdgeData) -> EdgeData {
 /// The handle rule.
 pub(super) unsafe fn all(driver: &CudaDriver, graph: CUgraph) -> Result<Vec<Edge>> {
     let functions = &driver.functions;
-    let no_nodes: *mut CUgraphNode = ptr::null_mut();
+    let list = |from, to, data, count: &mut usize| {
+        // SAFETY: by the handle rule the graph is live; there is room for as many edges as stated, or only their number is
+        // asked for.
+        check(unsafe {
+            // A driver without the newer function knows no data, and leaves the default.
+            if functions.cuGraphGetEdges_v2.is_some() {
+                functions.cuGraphGetEdges_v2(graph, from, to, data, count)
+            } else {
+                functions.cuGraphGetEdges(graph, from, to, count)
+            }
+        })
+    };
     let mut count = 0;
-    // A driver without the newer function knows no data.
-    if functions.cuGraphGetEdges_v2.is_none() {
-        // SAFETY: by the handle rule the graph is live; without room for edges, only their number is written.
-        check(unsafe { functions.cuGraphGetEdges(graph, no_nodes, no_nodes, &mut count) })?;
-        let (mut from, mut to) = (vec![ptr::null_mut(); count], vec![ptr::null_mut(); count]);
-        if count > 0 {
-            // SAFETY: as above, and there is room for as many edges as stated.
-            check(unsafe { functions.cuGraphGetEdges(graph, from.as_mut_ptr(), to.as_mut_ptr(), &mut count) })?;
-        }
-        let pairs = from.iter().zip(&to).take(count);
-        return Ok(pairs
-            .map(|(&from, &to)| Edge { from: node_handle(from), to: node_handle(to), data: EdgeData::default() })
-            .collect());
-    }
-    // SAFETY: by the handle rule the graph is live; without room for edges, only their number is written.
-    check(unsafe { functions.cuGraphGetEdges_v2(graph, no_nodes, no_nodes, ptr::null_mut(), &mut count) })?;
+    list(ptr::null_mut(), ptr::null_mut(), ptr::null_mut(), &mut count)?;
     let (mut from, mut to) = (vec![ptr::null_mut(); count], vec![ptr::null_mut(); count]);
     let mut data = vec![CUgraphEdgeData::zeroed(); count];
     if count > 0 {
-        let (from, to, data) = (from.as_mut_ptr(), to.as_mut_ptr(), data.as_mut_ptr());
-        // SAFETY: as above, and there is room for as many edges as stated.
-        check(unsafe { functions.cuGraphGetEdges_v2(graph, from, to, data, &mut count) })?;
+        list(from.as_mut_ptr(), to.as_mut_ptr(), data.as_mut_ptr(), &mut count)?;
     }
     let edges = from.iter().zip(&to).zip(&data).take(count);
     Ok(edges
@@ -99,11 +93,12 @@ pub(super) unsafe fn all(driver: &CudaDriver, graph: CUgraph) -> Result<Vec<Edge
 pub(super) unsafe fn add(driver: &CudaDriver, graph: CUgraph, edges: &[Edge]) -> Result<()> {
     let (from, to, data) = split(edges);
     let (from, to, count) = (from.as_ptr(), to.as_ptr(), edges.len());
-    check(match data {
-        // SAFETY: by the handle rule graph and nodes are live; there are as many nodes at each end as stated.
-        None => unsafe { driver.functions.cuGraphAddDependencies(graph, from, to, count) },
-        // SAFETY: as above, and as many data.
-        Some(data) => unsafe { driver.functions.cuGraphAddDependencies_v2(graph, from, to, data.as_ptr(), count) },
+    // SAFETY: by the handle rule graph and nodes are live; there are as many nodes at each end as stated, and as many data.
+    check(unsafe {
+        match data {
+            None => driver.functions.cuGraphAddDependencies(graph, from, to, count),
+            Some(data) => driver.functions.cuGraphAddDependencies_v2(graph, from, to, data.as_ptr(), count),
+        }
     })
 }
 
@@ -115,11 +110,12 @@ pub(super) unsafe fn add(driver: &CudaDriver, graph: CUgraph, edges: &[Edge]) ->
 pub(super) unsafe fn remove(driver: &CudaDriver, graph: CUgraph, edges: &[Edge]) -> Result<()> {
     let (from, to, data) = split(edges);
     let (from, to, count) = (from.as_ptr(), to.as_ptr(), edges.len());
-    check(match data {
-        // SAFETY: by the handle rule graph and nodes are live; there are as many nodes at each end as stated.
-        None => unsafe { driver.functions.cuGraphRemoveDependencies(graph, from, to, count) },
-        // SAFETY: as above, and as many data.
-        Some(data) => unsafe { driver.functions.cuGraphRemoveDependencies_v2(graph, from, to, data.as_ptr(), count) },
+    // SAFETY: by the handle rule graph and nodes are live; there are as many nodes at each end as stated, and as many data.
+    check(unsafe {
+        match data {
+            None => driver.functions.cuGraphRemoveDependencies(graph, from, to, count),
+            Some(data) => driver.functions.cuGraphRemoveDependencies_v2(graph, from, to, data.as_ptr(), count),
+        }
     })
 }
 
@@ -133,7 +129,10 @@ fn split(edges: &[Edge]) -> Split {
 #[cfg(test)]
 mod tests {
     use super::{RawDependencies, edge_data};
-    use crate::ffi::cuda_types::{CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC, CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC};
+    use crate::ffi::Zeroed;
+    use crate::ffi::cuda_types::{
+        CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC, CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, CUgraphEdgeData,
+    };
     use anabranch_hal::{Dependency, EdgeData, EdgeKind, GraphNodeHandle};
 
     #[test]
@@ -143,6 +142,7 @@ mod tests {
         assert!(!raw.has_data() && raw.data().is_null() && raw.nodes.len() == 2);
 
         let data = EdgeData { from_port: 1, to_port: 0, kind: EdgeKind::PROGRAMMATIC };
+        assert_eq!(edge_data(&CUgraphEdgeData::zeroed()), EdgeData::default());
         let raw = RawDependencies::new(&[plain, Dependency { data, ..plain }]);
         let back: Vec<EdgeData> = raw.data.iter().flatten().map(edge_data).collect();
         assert_eq!(back, [EdgeData::default(), data]);

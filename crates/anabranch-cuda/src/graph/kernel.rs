@@ -1,4 +1,4 @@
-//! Kernel nodes, between the contract's type and the driver's structure and attributes.
+//! Kernel nodes: conversion between the contract's type and the driver's structure and attributes.
 
 use crate::driver::CudaDriver;
 use crate::error::check;
@@ -10,10 +10,11 @@ use anabranch_hal::{ContextHandle, Failure, KernelNode, ParameterInfo, Result, S
 use std::ffi::c_void;
 use std::ptr;
 
-/// The driver's description, which points into the node and into the array, and is to be read before either goes.
+/// The driver's description of a kernel node. It points to the array of arguments and into the node, so that both have to
+/// outlive its use.
 pub(super) struct RawKernel {
     pub(super) parameters: CUDA_KERNEL_NODE_PARAMS,
-    /// Where the arguments are.
+    /// The addresses of the arguments.
     _arguments: Vec<*mut c_void>,
 }
 
@@ -41,7 +42,7 @@ pub(super) fn describe(context: ContextHandle, node: &KernelNode) -> RawKernel {
     RawKernel { parameters, _arguments: arguments }
 }
 
-/// What a kernel node has besides its parameters.
+/// The attributes of a kernel node, which the driver keeps apart from its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attributes {
     pub(super) cluster: Option<[u32; 3]>,
@@ -54,8 +55,8 @@ impl Attributes {
         Self { cluster: node.cluster, cooperative: node.cooperative, priority: node.priority }
     }
 
-    /// Whether launches are the same. A cluster of one block is as good as none, and 0 is the priority of a node that was
-    /// given none.
+    /// Whether launches with both would be the same. A cluster of one block equals no cluster, and 0 is the priority of a
+    /// node that was given none.
     pub(super) fn agree(self, other: Self) -> bool {
         let normal = |attributes: Self| {
             let cluster = attributes.cluster.unwrap_or([1; 3]);
@@ -65,7 +66,7 @@ impl Attributes {
     }
 }
 
-/// Sets those attributes of a new node that are asked for.
+/// Sets the attributes of a new node that are wanted.
 ///
 /// # Safety
 ///
@@ -78,7 +79,7 @@ pub(super) unsafe fn set_attributes(driver: &CudaDriver, node: CUgraphNode, want
     })
 }
 
-/// Changes the attributes of a node to those asked for, where they are others.
+/// Changes the attributes of a node where they differ from those wanted.
 ///
 /// # Safety
 ///
@@ -91,13 +92,14 @@ pub(super) unsafe fn change_attributes(driver: &CudaDriver, node: CUgraphNode, w
     }
     let cluster = wanted.cluster.or(current.cluster.map(|_| [1; 3]));
     let priority = wanted.priority.or(current.priority.map(|_| 0));
-    // SAFETY: as above.
-    unsafe { set_attributes(driver, node, Attributes { cluster, cooperative: wanted.cooperative, priority }) }?;
-    if current.cooperative && !wanted.cooperative {
-        let value = CUlaunchAttributeValue::zeroed();
-        let id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-        // SAFETY: as above, and zeros are the value of an attribute that is off.
-        check(unsafe { driver.functions.cuGraphKernelNodeSetAttribute(node, id, &value) })?;
+    let attributes = Attributes { cluster, cooperative: wanted.cooperative, priority };
+    let (off, id) = (CUlaunchAttributeValue::zeroed(), CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+    // SAFETY: the caller vouches for the node, and zeros are the value of an attribute that is off.
+    unsafe {
+        set_attributes(driver, node, attributes)?;
+        if current.cooperative && !wanted.cooperative {
+            check(driver.functions.cuGraphKernelNodeSetAttribute(node, id, &off))?;
+        }
     }
     Ok(())
 }
@@ -108,41 +110,46 @@ pub(super) unsafe fn change_attributes(driver: &CudaDriver, node: CUgraphNode, w
 pub(super) unsafe fn read_attributes(driver: &CudaDriver, node: CUgraphNode) -> Attributes {
     let read = |id| {
         let mut value = CUlaunchAttributeValue::zeroed();
-        // SAFETY: the caller vouches for the node; the result is written to a variable that outlives the call.
+        // SAFETY: the caller vouches for the node.
         let answer = check(unsafe { driver.functions.cuGraphKernelNodeGetAttribute(node, id, &mut value) });
         // An attribute that the device or the driver does not know is one that the node does not have.
         answer.ok().map(|()| value)
     };
+    let cluster = read(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+    let (cooperative, priority) = (read(CU_LAUNCH_ATTRIBUTE_COOPERATIVE), read(CU_LAUNCH_ATTRIBUTE_PRIORITY));
+    // SAFETY: the driver has written the member of each attribute, over bytes that were zero; and any bytes are a value of
+    // it.
+    let (cluster, cooperative, priority) = unsafe {
+        (
+            cluster.map(|value| value.clusterDim),
+            cooperative.is_some_and(|value| value.cooperative != 0),
+            priority.map(|value| value.priority),
+        )
+    };
     Attributes {
-        cluster: read(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).and_then(|value| {
-            // SAFETY: the driver has written this member, over bytes that were zero; and any bytes are a value of it.
-            let cluster = unsafe { value.clusterDim };
-            (cluster.x != 0).then_some([cluster.x, cluster.y, cluster.z])
-        }),
-        // SAFETY: as above.
-        cooperative: read(CU_LAUNCH_ATTRIBUTE_COOPERATIVE).is_some_and(|value| unsafe { value.cooperative } != 0),
-        // SAFETY: as above.
-        priority: read(CU_LAUNCH_ATTRIBUTE_PRIORITY).map(|value| unsafe { value.priority }).filter(|&own| own != 0),
+        cluster: cluster.filter(|cluster| cluster.x != 0).map(|cluster| [cluster.x, cluster.y, cluster.z]),
+        cooperative,
+        priority: priority.filter(|&own| own != 0),
     }
 }
 
-/// What a kernel node says of itself.
+/// The parameters and attributes of a kernel node.
 ///
 /// # Safety
 ///
 /// The node is a live kernel node, and the context is current.
 pub(super) unsafe fn read(driver: &CudaDriver, node: CUgraphNode) -> Result<KernelNode> {
     let mut raw = CUDA_KERNEL_NODE_PARAMS::zeroed();
-    // SAFETY: the caller vouches for the node; the result is written to a variable that outlives the call.
+    // SAFETY: the caller vouches for the node.
     check(unsafe { driver.functions.cuGraphKernelNodeGetParams(node, &mut raw) })?;
     if raw.func.is_null() && !raw.kern.is_null() {
-        // The kernel belongs to no context, and so a launch by another library was captured.
-        // SAFETY: the kernel is that of a live node; the result is written to a variable that outlives the call.
+        // A kernel that belongs to no context: another library launched it while the stream was captured.
+        // SAFETY: the kernel is that of a live node.
         check(unsafe { driver.functions.cuKernelGetFunction(&mut raw.func, raw.kern) })?;
     }
     // SAFETY: the function is that of a live node, and the caller says that the context is current.
     let parameters = unsafe { driver.function_parameters(raw.func) }?.unwrap_or_default();
-    // SAFETY: as above; the driver keeps as many arguments as the function has parameters.
+    // SAFETY: the description is that of a live node; the driver keeps as many arguments as the function has parameters.
     let arguments = unsafe { arguments(&raw, &parameters) }?;
     // SAFETY: the caller vouches for the node.
     let Attributes { cluster, cooperative, priority } = unsafe { read_attributes(driver, node) };

@@ -47,17 +47,17 @@ pub(super) fn trim(driver: &CudaDriver, device: DeviceOrdinal) -> Result<()> {
     check(unsafe { driver.functions.cuDeviceGraphMemTrim(device) })
 }
 
-/// Who may use what the node allocates, besides its own device.
+/// The devices that may use the memory besides its own.
 pub(super) fn access(driver: &CudaDriver, node: &AllocationNode) -> Result<Vec<CUmemAccessDesc>> {
     node.access.iter().map(|&device| Ok(pool::access(device_of(driver, device)?, true))).collect()
 }
 
-/// A device that a node names; 1, which the driver answers, when there is none.
+/// A device that a node names. 1, as the driver answers, when there is none of that number.
 fn device_of(driver: &CudaDriver, device: DeviceOrdinal) -> Result<CUdevice> {
     driver.raw_device(device).map_err(|_| Failure::new(Status::INVALID_VALUE))
 }
 
-/// The driver's description of an allocation, which points to who may use it.
+/// The driver's description of an allocation. It points to `access`.
 pub(super) fn describe(
     driver: &CudaDriver,
     node: &AllocationNode,
@@ -73,7 +73,7 @@ pub(super) fn describe(
     })
 }
 
-/// The allocation that a description of the driver's is of.
+/// The allocation that the driver describes.
 ///
 /// # Safety
 ///

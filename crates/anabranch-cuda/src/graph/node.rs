@@ -1,7 +1,5 @@
 //! Adding nodes.
 
-use super::host_node::{HostNode, run_host_node};
-use super::retain::UserObject;
 use super::{edges, kernel, memory, values};
 use crate::driver::CudaDriver;
 use crate::error::check;
@@ -9,13 +7,13 @@ use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
 use crate::graph::edges::RawDependencies;
 use crate::handles::{graph_handle, node_handle, raw_context, raw_event, raw_graph, raw_node};
+use crate::host_work;
 use crate::memory::copy;
 use anabranch_hal::{
     AddedNode, AllocationNode, ConditionalKind, ConditionalNode, ContextHandle, Dependency, DevicePointer, Edge,
-    EdgeData, Failure, FillNode, FillPattern, GraphHandle, KernelNode, NodeParameters, RepeatableWork, Result, Status,
+    EdgeData, Failure, FillNode, FillPattern, GraphHandle, KernelNode, NodeParameters, Result, Status,
 };
 use std::ptr;
-use std::sync::Arc;
 
 /// Where a node goes: the graph, and the nodes that it depends on, with edges that have no data.
 struct Place<'a> {
@@ -70,57 +68,44 @@ impl Place<'_> {
         let Self { driver, context, graph, ref nodes } = *self;
         let functions = &driver.functions;
         let mut node = ptr::null_mut();
-        let (first, count) = (nodes.as_ptr(), nodes.len());
-        let ctx = raw_context(context);
-        match parameters {
-            // SAFETY: the caller vouches for everything.
-            NodeParameters::Kernel(kernel) => node = unsafe { self.add_kernel(kernel) }?,
-            NodeParameters::Copy(copy) => {
-                let copy = copy::describe(copy);
-                // SAFETY: the caller vouches for the handles and for what the copy does; there are as many nodes as
-                // stated, the description outlives the call, and so does the variable for the result.
-                check(unsafe { functions.cuGraphAddMemcpyNode(&mut node, graph, first, count, &copy, ctx) })?;
-            }
-            NodeParameters::Fill(fill) => {
-                let fill = describe_fill(fill)?;
-                // SAFETY: as for a copy.
-                check(unsafe { functions.cuGraphAddMemsetNode(&mut node, graph, first, count, &fill, ctx) })?;
-            }
-            // SAFETY: the caller vouches for everything.
-            NodeParameters::Host(work) => node = unsafe { self.add_host(work) }?,
-            NodeParameters::Child(child) => {
-                let child = raw_graph(*child);
-                // SAFETY: as for a copy; the driver copies the child.
-                check(unsafe { functions.cuGraphAddChildGraphNode(&mut node, graph, first, count, child) })?;
-            }
-            NodeParameters::Empty => {
-                // SAFETY: as for a copy.
-                check(unsafe { functions.cuGraphAddEmptyNode(&mut node, graph, first, count) })?;
-            }
-            NodeParameters::EventWait(event) => {
-                let event = raw_event(*event);
-                // SAFETY: as for a copy.
-                check(unsafe { functions.cuGraphAddEventWaitNode(&mut node, graph, first, count, event) })?;
-            }
-            NodeParameters::EventRecord(event) => {
-                let event = raw_event(*event);
-                // SAFETY: as for a copy.
-                check(unsafe { functions.cuGraphAddEventRecordNode(&mut node, graph, first, count, event) })?;
-            }
-            // SAFETY: the caller vouches for everything.
-            NodeParameters::Allocate(allocation) => return unsafe { self.add_allocation(allocation) },
-            NodeParameters::Free(address) => {
-                // SAFETY: as for a copy; the driver refuses addresses that no graph allocates.
-                check(unsafe { functions.cuGraphAddMemFreeNode(&mut node, graph, first, count, address.0) })?;
-            }
-            NodeParameters::ValueOperations(operations) => {
-                let mut raw = values::to_raw(operations);
-                let raw = values::describe(context, &mut raw)?;
-                // SAFETY: as for a copy; the description says how many operations there are, and the driver copies them.
-                check(unsafe { functions.cuGraphAddBatchMemOpNode(&mut node, graph, first, count, &raw) })?;
-            }
-            other => return Err(unknown_kind(other)),
-        }
+        let (first, count, ctx) = (nodes.as_ptr(), nodes.len(), raw_context(context));
+        // SAFETY: the caller vouches for the handles and for what the node does. There are as many nodes as stated. The
+        // driver copies descriptions, operations and child graphs; it refuses to free what no graph allocates; and the
+        // function of a host node takes any key.
+        unsafe {
+            check(match parameters {
+                NodeParameters::Kernel(kernel) => return self.add_kernel(kernel).map(added),
+                NodeParameters::Allocate(allocation) => return self.add_allocation(allocation),
+                NodeParameters::Copy(copy) => {
+                    functions.cuGraphAddMemcpyNode(&mut node, graph, first, count, &copy::describe(copy), ctx)
+                }
+                NodeParameters::Fill(fill) => {
+                    functions.cuGraphAddMemsetNode(&mut node, graph, first, count, &describe_fill(fill)?, ctx)
+                }
+                NodeParameters::Host(key) => {
+                    functions.cuGraphAddHostNode(&mut node, graph, first, count, &host_work::describe(*key))
+                }
+                NodeParameters::Child(child) => {
+                    functions.cuGraphAddChildGraphNode(&mut node, graph, first, count, raw_graph(*child))
+                }
+                NodeParameters::Empty => functions.cuGraphAddEmptyNode(&mut node, graph, first, count),
+                NodeParameters::EventWait(event) => {
+                    functions.cuGraphAddEventWaitNode(&mut node, graph, first, count, raw_event(*event))
+                }
+                NodeParameters::EventRecord(event) => {
+                    functions.cuGraphAddEventRecordNode(&mut node, graph, first, count, raw_event(*event))
+                }
+                NodeParameters::Free(address) => {
+                    functions.cuGraphAddMemFreeNode(&mut node, graph, first, count, address.0)
+                }
+                NodeParameters::ValueOperations(operations) => {
+                    let mut raw = values::to_raw(operations);
+                    let raw = values::describe(context, &mut raw)?;
+                    functions.cuGraphAddBatchMemOpNode(&mut node, graph, first, count, &raw)
+                }
+                other => return Err(unknown_kind(other)),
+            })
+        }?;
         Ok(added(node))
     }
 
@@ -143,28 +128,6 @@ impl Place<'_> {
             return Err(failure);
         }
         Ok(node)
-    }
-
-    /// # Safety
-    ///
-    /// As for the function [`add`].
-    unsafe fn add_host(&self, work: &RepeatableWork) -> Result<CUgraphNode> {
-        let host = HostNode::new(self.context, work.clone());
-        let raw = describe_host(&host);
-        let object = UserObject::new(self.driver, host)?;
-        // SAFETY: the caller vouches for the graph.
-        unsafe { object.give(self.graph) }?;
-        let mut node = ptr::null_mut();
-        let (first, count) = (self.nodes.as_ptr(), self.nodes.len());
-        let added =
-            // SAFETY: the caller vouches for the handles; there are as many nodes as stated; the function takes any
-            // address, and the graph keeps what is at this one.
-            check(unsafe { self.driver.functions.cuGraphAddHostNode(&mut node, self.graph, first, count, &raw) });
-        if added.is_err() {
-            // SAFETY: the graph is live, and was given the reference above.
-            unsafe { object.take_back(self.graph) };
-        }
-        added.map(|()| node)
     }
 
     /// # Safety
@@ -232,11 +195,6 @@ unsafe fn add_conditional(
 
 fn added(node: CUgraphNode) -> AddedNode {
     AddedNode { node: node_handle(node), address: None, bodies: Vec::new() }
-}
-
-/// The driver's description of host work.
-pub(super) fn describe_host(host: &Arc<HostNode>) -> CUDA_HOST_NODE_PARAMS {
-    CUDA_HOST_NODE_PARAMS { fn_: Some(run_host_node), userData: host.as_user_data() }
 }
 
 /// The driver's description of a fill.

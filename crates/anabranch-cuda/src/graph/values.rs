@@ -1,4 +1,4 @@
-//! Value operations, between the contract's type and the driver's union.
+//! Value operations: conversion between the contract's type and the driver's union.
 
 use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
@@ -66,37 +66,54 @@ fn operation_to_raw(operation: &ValueOperation) -> CUstreamBatchMemOpParams {
     raw
 }
 
-/// An operation that the driver has.
+/// The operations of a description.
+///
+/// # Safety
+///
+/// The description is the driver's, of a live node.
+pub(super) unsafe fn read_all(raw: &CUDA_BATCH_MEM_OP_NODE_PARAMS) -> Result<Vec<ValueOperation>> {
+    if raw.count == 0 || raw.paramArray.is_null() {
+        return Ok(Vec::new());
+    }
+    // SAFETY: as the caller says, the array has as many operations as stated, and stays as long as the node.
+    let operations = unsafe { std::slice::from_raw_parts(raw.paramArray, raw.count as usize) };
+    // SAFETY: each is the driver's.
+    operations.iter().map(|operation| unsafe { read(operation) }).collect()
+}
+
+/// The operation that a union of the driver's describes.
 ///
 /// # Safety
 ///
 /// The union is the driver's: its first field says which member it has.
-pub(super) unsafe fn read(raw: &CUstreamBatchMemOpParams) -> Result<ValueOperation> {
+unsafe fn read(raw: &CUstreamBatchMemOpParams) -> Result<ValueOperation> {
     // SAFETY: every member begins with this field.
     let operation = unsafe { raw.operation };
     match operation {
         CU_STREAM_MEM_OP_WAIT_VALUE_32 | CU_STREAM_MEM_OP_WAIT_VALUE_64 => {
-            // SAFETY: this is the member of these operations.
-            let wait = unsafe { raw.waitValue };
-            let value = if operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 {
-                // SAFETY: as above.
-                Value::U32(unsafe { wait.__bindgen_anon_1.value })
-            } else {
-                // SAFETY: as above.
-                Value::U64(unsafe { wait.__bindgen_anon_1.value64 })
+            // SAFETY: this is the member of these operations, and the operation says how wide its value is.
+            let (wait, value) = unsafe {
+                let wait = raw.waitValue;
+                let value = if operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 {
+                    Value::U32(wait.__bindgen_anon_1.value)
+                } else {
+                    Value::U64(wait.__bindgen_anon_1.value64)
+                };
+                (wait, value)
             };
             let flags = WaitValueFlags::from_bits_retain(wait.flags);
             Ok(ValueOperation::Wait { address: DevicePointer(wait.address), value, flags })
         }
         CU_STREAM_MEM_OP_WRITE_VALUE_32 | CU_STREAM_MEM_OP_WRITE_VALUE_64 => {
-            // SAFETY: this is the member of these operations.
-            let write = unsafe { raw.writeValue };
-            let value = if operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 {
-                // SAFETY: as above.
-                Value::U32(unsafe { write.__bindgen_anon_1.value })
-            } else {
-                // SAFETY: as above.
-                Value::U64(unsafe { write.__bindgen_anon_1.value64 })
+            // SAFETY: this is the member of these operations, and the operation says how wide its value is.
+            let (write, value) = unsafe {
+                let write = raw.writeValue;
+                let value = if operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 {
+                    Value::U32(write.__bindgen_anon_1.value)
+                } else {
+                    Value::U64(write.__bindgen_anon_1.value64)
+                };
+                (write, value)
             };
             let flags = WriteValueFlags::from_bits_retain(write.flags);
             Ok(ValueOperation::Write { address: DevicePointer(write.address), value, flags })

@@ -96,7 +96,7 @@ fn memory_type(place: &CopyPlace) -> CUmemorytype {
     if place.host { CU_MEMORYTYPE_HOST } else { CU_MEMORYTYPE_DEVICE }
 }
 
-/// The copy that a description of the driver's is of. `is_host` tells of an address that may be of either kind.
+/// The copy that the driver describes. `is_host` decides about an address that may be of either kind.
 pub(crate) fn read(description: &CUDA_MEMCPY3D, is_host: impl Fn(CUdeviceptr) -> bool) -> Result<Copy3d> {
     let place = |kind, host: *const c_void, device: CUdeviceptr, pitch, height, origin| {
         let host = match kind {
@@ -137,7 +137,7 @@ fn no_place(what: &str) -> Failure {
     )
 }
 
-/// Whether an address is one of host memory. What the driver does not know is.
+/// Whether an address is one of host memory. An address that the driver does not know counts as one.
 pub(crate) fn is_host(functions: &CudaFunctions, address: CUdeviceptr) -> bool {
     let mut kind: CUmemorytype = 0;
     // SAFETY: this attribute is a number of this type, written to a variable that outlives the call; the driver refuses

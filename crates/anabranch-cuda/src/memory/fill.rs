@@ -5,7 +5,7 @@ use crate::ffi::CudaFunctions;
 use crate::ffi::cuda_types::CUstream;
 use anabranch_hal::{DevicePointer, Failure, FillPattern, Result, Status};
 
-/// Rows in one fill of columns, at most. The driver for CUDA 13.0 takes more, but none documents how many it takes.
+/// The most rows in one fill of columns. The driver for CUDA 13.0 takes more, but the limit is not documented.
 const MAX_ROWS: usize = i32::MAX as usize;
 
 /// Queues a fill.
@@ -21,16 +21,15 @@ pub(super) unsafe fn queue(
     stream: CUstream,
 ) -> Result<()> {
     let to = address.0;
-    match pattern {
-        // SAFETY: the caller vouches for the stream and the range.
-        FillPattern::U8(value) => check(unsafe { functions.cuMemsetD8Async(to, value, count, stream) }),
-        // SAFETY: as above.
-        FillPattern::U16(value) => check(unsafe { functions.cuMemsetD16Async(to, value, count, stream) }),
-        // SAFETY: as above.
-        FillPattern::U32(value) => check(unsafe { functions.cuMemsetD32Async(to, value, count, stream) }),
-        // SAFETY: as above.
-        FillPattern::U64(value) => unsafe { queue_64(functions, address, value, count, stream) },
-    }
+    // SAFETY: the caller vouches for the stream and the range, which has as many elements of the pattern's width.
+    check(unsafe {
+        match pattern {
+            FillPattern::U8(value) => functions.cuMemsetD8Async(to, value, count, stream),
+            FillPattern::U16(value) => functions.cuMemsetD16Async(to, value, count, stream),
+            FillPattern::U32(value) => functions.cuMemsetD32Async(to, value, count, stream),
+            FillPattern::U64(value) => return queue_64(functions, address, value, count, stream),
+        }
+    })
 }
 
 /// Queues a fill with 64 bits.
@@ -45,7 +44,7 @@ unsafe fn queue_64(
     count: usize,
     stream: CUstream,
 ) -> Result<()> {
-    // The driver would be content with an address that is aligned to the halves.
+    // The driver itself would accept an address that is aligned to the halves.
     if !address.0.is_multiple_of(8) {
         let message = format!("the address {:#x} is not aligned to the 8 bytes of the pattern", address.0);
         return Err(Failure::argument(Status::INVALID_VALUE, message));
@@ -58,10 +57,11 @@ unsafe fn queue_64(
     }
     for (start, rows) in rows(address, count) {
         // Rows of one word, 8 bytes apart.
-        // SAFETY: the caller vouches for the stream and the range; these words are the first halves in a part of it.
-        check(unsafe { functions.cuMemsetD2D32Async(start.0, 8, low, 1, rows, stream) })?;
-        // SAFETY: as above, and these are the second halves.
-        check(unsafe { functions.cuMemsetD2D32Async(start.byte_add(4).0, 8, high, 1, rows, stream) })?;
+        for (to, half) in [(start, low), (start.byte_add(4), high)] {
+            // SAFETY: the caller vouches for the stream and the range; these are the first or the second halves of the
+            // words in a part of it.
+            check(unsafe { functions.cuMemsetD2D32Async(to.0, 8, half, 1, rows, stream) })?;
+        }
     }
     Ok(())
 }
@@ -75,7 +75,7 @@ const fn halves(value: u64) -> [u32; 2] {
 fn rows(address: DevicePointer, count: usize) -> impl Iterator<Item = (DevicePointer, usize)> {
     (0..count.div_ceil(MAX_ROWS)).map(move |part| {
         let first = part * MAX_ROWS;
-        // Wrapping, as addresses do: a range that does not exist is for the driver to refuse.
+        // Wrapping: the driver refuses a range that does not exist.
         (address.byte_add(first.wrapping_mul(8)), (count - first).min(MAX_ROWS))
     })
 }

@@ -1,4 +1,4 @@
-//! Memory pools, between the contract's types and the driver's structures.
+//! Memory pools: conversion between the contract's types and the driver's structures.
 
 use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
@@ -14,7 +14,7 @@ pub(crate) fn properties(device: CUdevice, options: &MemoryPoolOptions, version:
         allocType: CU_MEM_ALLOCATION_TYPE_PINNED,
         handleTypes: CU_MEM_HANDLE_TYPE_NONE,
         location: on_device(device),
-        // A limit that an address cannot express is no limit.
+        // A limit beyond all addresses is no limit.
         maxSize: usize::try_from(max_bytes).unwrap_or(0),
         ..CUmemPoolProps::zeroed()
     }

@@ -10,7 +10,8 @@ use std::ptr;
 use super::image::Image;
 use super::logs::Logs;
 
-/// Loads an image. On failure the detail is what the assembler says, where it says something.
+/// Loads an image. The detail of a failure is the assembler's log, unless that is
+/// empty.
 ///
 /// # Safety
 ///

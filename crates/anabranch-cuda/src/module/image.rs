@@ -1,7 +1,7 @@
 //! Module images, made safe to hand to the driver, which takes an address and no length.
 //!
-//! Text gets its terminator. A binary says how long it is, and is refused if it is longer than what there is of it, so
-//! that the driver never reads past its end.
+//! Text gets a terminator. A binary is refused if its headers say that it is longer than the bytes given, so that the
+//! driver never reads past their end.
 
 mod elf;
 mod fatbin;
@@ -33,7 +33,7 @@ impl Image {
         self.words.as_ptr().cast()
     }
 
-    /// What the linker takes it for.
+    /// The kind of the image, for the linker.
     pub(super) fn kind(&self) -> CUjitInputType {
         self.kind
     }
@@ -50,7 +50,7 @@ pub(super) fn of_ptx(text: &str) -> Result<Image> {
     if text.contains('\0') {
         return refused("the PTX has a zero byte, at which the driver would stop reading");
     }
-    // The driver goes by the first bytes, and would believe whatever sizes came after these.
+    // The driver tells binaries by their first bytes, and would believe the sizes in their headers.
     if elf::begins(text.as_bytes()) {
         return refused("the PTX is not text: it begins as machine code does");
     }

@@ -1,4 +1,4 @@
-//! Linking an image to the device runtime, and loading what comes of it.
+//! Linking an image to the device runtime, and loading the result.
 
 use crate::error::check;
 use crate::ffi::CudaFunctions;
@@ -11,7 +11,7 @@ use std::ptr;
 use super::image::Image;
 use super::logs::Logs;
 
-/// A link under way.
+/// A link that has begun, ended when dropped.
 struct Link<'a> {
     functions: &'a CudaFunctions,
     state: CUlinkState,
@@ -25,7 +25,7 @@ impl Drop for Link<'_> {
     }
 }
 
-/// Links an image to the library and loads it. On failure the detail is what the linker says, where it says something.
+/// Links an image to the library and loads it. The detail of a failure is the linker's log, unless that is empty.
 ///
 /// # Safety
 ///
@@ -37,7 +37,7 @@ pub(super) unsafe fn load(functions: &CudaFunctions, image: &Image, library: &Pa
     })?;
     let mut logs = Logs::new();
     let linked = {
-        // Options, values and buffers are the driver's until the link is over.
+        // The driver uses options, values and buffers until the link has ended.
         let (mut options, mut values) = logs.options();
         let mut state = ptr::null_mut();
         // SAFETY: a context is current; there are as many options as values, each of the kind that belongs to it; they and
@@ -68,10 +68,9 @@ impl Link<'_> {
         // SAFETY: the state is live, and the name has a terminator.
         check(unsafe { functions.cuLinkAddFile(state, CU_JIT_INPUT_LIBRARY, library.as_ptr(), 0, options, values) })?;
         let (mut binary, mut size, mut module) = (ptr::null_mut(), 0, ptr::null_mut());
-        // SAFETY: the state is live; the results are written to variables that outlive the call.
+        // SAFETY: the state is live.
         check(unsafe { functions.cuLinkComplete(state, &mut binary, &mut size) })?;
-        // SAFETY: the binary is the driver's own, and stays as long as the state; the result is written to a variable that
-        // outlives the call.
+        // SAFETY: the binary is the driver's own, and stays as long as the state.
         check(unsafe { functions.cuModuleLoadDataEx(&mut module, binary, 0, options, values) })?;
         Ok(module)
     }

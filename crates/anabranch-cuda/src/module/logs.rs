@@ -1,11 +1,11 @@
-//! What the driver's assembler and linker have to say.
+//! The logs of the driver's assembler and linker.
 
 use crate::ffi::cuda_types::*;
 use anabranch_hal::{Detail, Failure};
 use std::ffi::c_void;
 use std::ptr;
 
-/// Room for what is said, in bytes. It stops where the room ends.
+/// The size of a log in bytes. What does not fit is cut off.
 const LOG_BYTES: usize = 16 * 1024;
 
 /// Buffers that the driver writes to.
@@ -27,18 +27,18 @@ impl Logs {
             CU_JIT_INFO_LOG_BUFFER,
             CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
         ];
-        // Sizes travel in the guise of pointers. The terminator's byte is kept from the driver.
+        // Sizes are passed as pointers. The last byte stays zero, whatever the driver writes.
         let size = ptr::without_provenance_mut(LOG_BYTES - 1);
         (options, [self.errors.as_mut_ptr().cast(), size, self.remarks.as_mut_ptr().cast(), size])
     }
 
-    /// A failure with what was said of it.
+    /// A failure with the log as its detail.
     pub(super) fn explain(&self, failure: Failure) -> Failure {
         with_log(failure, &self.errors, &self.remarks)
     }
 }
 
-/// A failure with the errors, or failing that the remarks.
+/// A failure with the log of errors, or if that is empty with the one of remarks.
 fn with_log(failure: Failure, errors: &[u8], remarks: &[u8]) -> Failure {
     let logs = [errors, remarks].map(text);
     match logs.into_iter().find(|log| !log.is_empty()) {

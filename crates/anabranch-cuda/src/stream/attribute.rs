@@ -1,4 +1,4 @@
-//! Attributes of streams, between the contract's types and the driver's union.
+//! Attributes of streams: conversion between the contract's types and the driver's union.
 
 use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
@@ -37,7 +37,7 @@ pub(super) unsafe fn read(kind: StreamAttributeKind, value: &CUstreamAttrValue) 
             Ok(StreamAttribute::SynchronizationPolicy(policy))
         }
         StreamAttributeKind::AccessPolicyWindow => {
-            // SAFETY: as above.
+            // SAFETY: this member of the union was written, as the caller says; and any bytes are a value of it.
             let window = unsafe { value.accessPolicyWindow };
             Ok(StreamAttribute::AccessPolicyWindow(AccessPolicyWindow {
                 address: DevicePointer(window.base_ptr.expose_provenance() as u64),
@@ -97,7 +97,7 @@ fn raw_property(property: AccessProperty) -> Result<CUaccessProperty> {
     }
 }
 
-/// The contract, or the driver, has come to know more than this back end.
+/// A newer contract or driver has a value that this back end does not know.
 #[cold]
 fn unknown(what: &str, value: &dyn std::fmt::Debug) -> Failure {
     Failure::argument(Status::NOT_SUPPORTED, format!("the CUDA back end knows no {what} {value:?}"))

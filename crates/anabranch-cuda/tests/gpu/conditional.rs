@@ -17,23 +17,23 @@ fn graphs_run_depending_on_a_default_value() {
         for default in [0, 1] {
             gpu.upload(memory, &[9; 4]);
             let graph = gpu.graph();
-            let handle = match gpu.graph_conditional_create(gpu.context, graph, Some(default)) {
+            let handle = match gpu.graph_conditional_create(&gpu.context.into(), graph, Some(default)) {
                 Ok(handle) => handle,
                 Err(failure) => return assert!(skips(&failure)),
             };
             let node = ConditionalNode { handle, kind: ConditionalKind::If, body_count: 1, bodies: Vec::new() };
             let added = gpu
-                .graph_add_node(gpu.context, graph, &[], &NodeParameters::Conditional(node))
+                .graph_add_node(&gpu.context.into(), graph, &[], &NodeParameters::Conditional(node))
                 .expect("a conditional node");
             assert_eq!(added.bodies.len(), 1);
-            assert_eq!(gpu.graph_node_kind(gpu.context, added.node), Ok(GraphNodeKind::CONDITIONAL));
+            assert_eq!(gpu.graph_node_kind(&gpu.context.into(), added.node), Ok(GraphNodeKind::CONDITIONAL));
             gpu.node(added.bodies[0], &[], &fill(memory, 0x0303_0303, 1));
             let executable = gpu.executable(graph);
             gpu.run(executable);
             assert_eq!(gpu.download(memory, 4), if default == 0 { [9; 4] } else { [3; 4] });
             gpu.destroy(graph, &[executable]);
         }
-        gpu.free(gpu.context, memory).expect("the memory is free to go");
+        gpu.free(&gpu.context.into(), memory).expect("the memory is free to go");
     }
 }
 
@@ -65,22 +65,22 @@ fn a_kernel_ends_a_loop() {
         let image = compiler.compile(&request).expect("the source is valid").image;
         let ptx = String::from_utf8(image).expect("PTX is text");
         let ptx = ModuleImage::Ptx(ptx.trim_end_matches('\0'));
-        let module = match gpu.module_load_with_device_runtime(gpu.context, ptx) {
+        let module = match gpu.module_load_with_device_runtime(&gpu.context.into(), ptx) {
             Ok(module) => module,
             Err(failure) if failure.status == Status::FILE_NOT_FOUND => return eprintln!("skipped: {failure}"),
             Err(failure) => panic!("{failure}"),
         };
-        let function = gpu.module_function(gpu.context, module, "count_down").expect("the kernel is there");
+        let function = gpu.module_function(&gpu.context.into(), module, "count_down").expect("the kernel is there");
         let memory = gpu.allocate(4);
         gpu.upload(memory, &5_u32.to_le_bytes());
         let graph = gpu.graph();
-        let handle = match gpu.graph_conditional_create(gpu.context, graph, Some(1)) {
+        let handle = match gpu.graph_conditional_create(&gpu.context.into(), graph, Some(1)) {
             Ok(handle) => handle,
             Err(failure) => return assert!(skips(&failure)),
         };
         let node = ConditionalNode { handle, kind: ConditionalKind::While, body_count: 1, bodies: Vec::new() };
         let node = NodeParameters::Conditional(node);
-        let added = gpu.graph_add_node(gpu.context, graph, &[], &node).expect("a conditional node");
+        let added = gpu.graph_add_node(&gpu.context.into(), graph, &[], &node).expect("a conditional node");
         let arguments = vec![handle.0.to_le_bytes().to_vec(), memory.0.to_le_bytes().to_vec()];
         let body = KernelNode { grid: [1; 3], block: [1; 3], arguments, ..kernel(function, memory, 0, 0) };
         gpu.node(added.bodies[0], &[], &NodeParameters::Kernel(body));
@@ -88,7 +88,7 @@ fn a_kernel_ends_a_loop() {
         gpu.run(executable);
         assert_eq!(gpu.download(memory, 4), [0; 4]);
         gpu.destroy(graph, &[executable]);
-        gpu.free(gpu.context, memory).expect("the memory is free to go");
-        gpu.module_unload(gpu.context, module).expect("it is not in use");
+        gpu.free(&gpu.context.into(), memory).expect("the memory is free to go");
+        gpu.module_unload(&gpu.context.into(), module).expect("it is not in use");
     }
 }

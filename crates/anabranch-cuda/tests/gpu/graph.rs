@@ -5,14 +5,11 @@ use crate::support::{DEVICE, Gpu};
 use anabranch_hal::{
     AllocationNode, Copy3d, CopyPlace, Dependency, Detail, DevicePointer, Devices, Edge, EdgeData, EdgeKind,
     ExecutableGraphs, Failure, FillNode, FillPattern, FunctionHandle, GraphMemoryAttribute, GraphNodeKind,
-    GraphUpdateResult, Graphs, InstantiateFlags, KernelNode, Memory, Modules, NodeParameters, RepeatableWork, Retained,
-    Status, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
+    GraphUpdateResult, Graphs, InstantiateFlags, KernelNode, Memory, Modules, NodeParameters, RepeatableWork, Status,
+    Value, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
-
-const SOON: Duration = Duration::from_secs(20);
 
 pub(crate) fn kernel(function: FunctionHandle, memory: DevicePointer, value: u32, count: u32) -> KernelNode {
     KernelNode {
@@ -41,14 +38,6 @@ fn counting() -> (Arc<AtomicUsize>, RepeatableWork) {
     (count, work)
 }
 
-struct TellsDrop(mpsc::Sender<()>);
-
-impl Drop for TellsDrop {
-    fn drop(&mut self) {
-        self.0.send(()).unwrap_or(());
-    }
-}
-
 pub(crate) fn skips(failure: &Failure) -> bool {
     eprintln!("skipped: {failure}");
     failure.status == Status::NOT_SUPPORTED
@@ -60,13 +49,15 @@ fn a_kernel_node_is_read_back_changed_and_switched_off() {
     // SAFETY: every handle is made here, and destroyed once; the work is waited for before what it uses is freed.
     unsafe {
         let (module, function) = gpu.kernel(PTX, "add");
-        assert_eq!(gpu.function_name(gpu.context, function), Ok("add".to_owned()));
+        assert_eq!(gpu.function_name(&gpu.context.into(), function), Ok("add".to_owned()));
         let memory = gpu.allocate(400);
         let graph = gpu.graph();
         let zero = gpu.node(graph, &[], &fill(memory, 0, 100));
         let wanted = kernel(function, memory, 7, 100);
         let node = gpu.node(graph, &[zero], &NodeParameters::Kernel(wanted.clone()));
-        let NodeParameters::Kernel(read) = gpu.graph_node_parameters(gpu.context, node).expect("it is a kernel") else {
+        let NodeParameters::Kernel(read) =
+            gpu.graph_node_parameters(&gpu.context.into(), node).expect("it is a kernel")
+        else {
             panic!("it is a kernel");
         };
         assert_eq!(read, wanted, "a cluster or priority that was never asked for reads as none");
@@ -78,28 +69,31 @@ fn a_kernel_node_is_read_back_changed_and_switched_off() {
         };
         assert_eq!(value(executable), 7);
         let other = NodeParameters::Kernel(kernel(function, memory, 9, 100));
-        gpu.executable_set_node_parameters(gpu.context, executable, node, &other).expect("it may be changed");
+        gpu.executable_set_node_parameters(&gpu.context.into(), executable, node, &other).expect("it may be changed");
         assert_eq!(value(executable), 9);
         let cooperative = NodeParameters::Kernel(KernelNode { cooperative: true, ..wanted.clone() });
-        let refused = gpu.executable_set_node_parameters(gpu.context, executable, node, &cooperative).unwrap_err();
+        let refused =
+            gpu.executable_set_node_parameters(&gpu.context.into(), executable, node, &cooperative).unwrap_err();
         assert_eq!(refused.status, Status::GRAPH_EXEC_UPDATE_FAILURE);
 
-        gpu.executable_set_node_enabled(gpu.context, executable, node, false).expect("it is a kernel");
-        assert_eq!(gpu.executable_node_enabled(gpu.context, executable, node), Ok(false));
+        gpu.executable_set_node_enabled(&gpu.context.into(), executable, node, false).expect("it is a kernel");
+        assert_eq!(gpu.executable_node_enabled(&gpu.context.into(), executable, node), Ok(false));
         assert_eq!(value(executable), 0);
 
         let special = KernelNode { priority: Some(-1), ..kernel(function, memory, 11, 100) };
-        gpu.graph_node_set_parameters(gpu.context, node, &NodeParameters::Kernel(special.clone())).expect("as above");
-        let read = gpu.graph_node_parameters(gpu.context, node).expect("it is a kernel");
+        gpu.graph_node_set_parameters(&gpu.context.into(), node, &NodeParameters::Kernel(special.clone()))
+            .expect("as above");
+        let read = gpu.graph_node_parameters(&gpu.context.into(), node).expect("it is a kernel");
         assert!(matches!(&read, NodeParameters::Kernel(read) if *read == special), "{read:?}");
-        let prioritized =
-            gpu.graph_instantiate(gpu.context, graph, InstantiateFlags::USE_NODE_PRIORITY, None).expect("it is sound");
+        let prioritized = gpu
+            .graph_instantiate(&gpu.context.into(), graph, InstantiateFlags::USE_NODE_PRIORITY, None)
+            .expect("it is sound");
         // The driver does not tell of this flag.
-        gpu.executable_flags(gpu.context, prioritized).expect("the driver can say");
+        gpu.executable_flags(&gpu.context.into(), prioritized).expect("the driver can say");
         assert_eq!(value(prioritized), 11);
         gpu.destroy(graph, &[executable, prioritized]);
-        gpu.free(gpu.context, memory).expect("the memory is free to go");
-        gpu.module_unload(gpu.context, module).expect("it is not in use");
+        gpu.free(&gpu.context.into(), memory).expect("the memory is free to go");
+        gpu.module_unload(&gpu.context.into(), module).expect("it is not in use");
     }
 }
 
@@ -120,14 +114,14 @@ fn copies_and_fills_are_read_back() {
         let out = copy(place(to.0, false), host);
         gpu.node(graph, &[moved], &NodeParameters::Copy(out));
 
-        let read = gpu.graph_node_parameters(gpu.context, moved).expect("it is a copy");
+        let read = gpu.graph_node_parameters(&gpu.context.into(), moved).expect("it is a copy");
         let NodeParameters::Copy(read) = read else { panic!("it is a copy: {read:?}") };
         assert_eq!((read.source.address, read.source.host, read.extent), (from.0, false, [64, 1, 1]));
-        let read = gpu.graph_node_parameters(gpu.context, filled).expect("it is a fill");
+        let read = gpu.graph_node_parameters(&gpu.context.into(), filled).expect("it is a fill");
         let NodeParameters::Fill(read) = read else { panic!("it is a fill: {read:?}") };
         assert_eq!((read.address, read.pattern, read.width), (from, FillPattern::U32(0x0101_0101), 16));
         let wide = FillNode { pattern: FillPattern::U64(1), width: 8, ..read };
-        let refused = gpu.graph_add_node(gpu.context, graph, &[], &NodeParameters::Fill(wide)).unwrap_err();
+        let refused = gpu.graph_add_node(&gpu.context.into(), graph, &[], &NodeParameters::Fill(wide)).unwrap_err();
         assert_eq!(refused.status, Status::INVALID_VALUE);
 
         let executable = gpu.executable(graph);
@@ -135,7 +129,7 @@ fn copies_and_fills_are_read_back() {
         assert_eq!(back, [1; 64]);
         gpu.destroy(graph, &[executable]);
         for memory in [from, to] {
-            gpu.free(gpu.context, memory).expect("the memory is free to go");
+            gpu.free(&gpu.context.into(), memory).expect("the memory is free to go");
         }
     }
 }
@@ -149,66 +143,41 @@ fn host_work_runs_at_every_launch_and_can_be_replaced() {
         let (second_count, second) = counting();
         let (third_count, third) = counting();
         let counts = || [&first_count, &second_count, &third_count].map(|count| count.load(Ordering::SeqCst));
+        let host = |work: &RepeatableWork| NodeParameters::Host(work.key());
         let graph = gpu.graph();
-        let node = gpu.node(graph, &[], &NodeParameters::Host(first));
+        let node = gpu.node(graph, &[], &host(&first));
         let executable = gpu.executable(graph);
         gpu.run(executable);
         gpu.run(executable);
         assert_eq!(counts(), [2, 0, 0]);
 
-        gpu.graph_node_set_parameters(gpu.context, node, &NodeParameters::Host(second.clone())).expect("it is ours");
-        let read = gpu.graph_node_parameters(gpu.context, node).expect("it is ours");
-        assert!(matches!(read, NodeParameters::Host(read) if read.is_same(&second)));
+        gpu.graph_node_set_parameters(&gpu.context.into(), node, &host(&second)).expect("it is a host node");
+        let read = gpu.graph_node_parameters(&gpu.context.into(), node).expect("it is ours");
+        assert!(matches!(read, NodeParameters::Host(key) if key == second.key()));
         gpu.run(executable);
         assert_eq!(counts(), [3, 0, 0], "executable graphs made before are untouched");
         let later = gpu.executable(graph);
         gpu.run(later);
         assert_eq!(counts(), [3, 1, 0]);
 
-        gpu.executable_set_node_parameters(gpu.context, later, node, &NodeParameters::Host(third)).expect("it is ours");
-        // The update takes over what the graph has, and the list of the executable graph must outlast it.
-        gpu.executable_update(gpu.context, executable, graph).expect("nothing else has changed");
+        gpu.executable_set_node_parameters(&gpu.context.into(), later, node, &host(&third)).expect("it is a host node");
+        gpu.executable_update(&gpu.context.into(), executable, graph).expect("nothing else has changed");
         gpu.destroy(graph, &[]);
         gpu.run(executable);
         gpu.run(later);
         assert_eq!(counts(), [3, 2, 1]);
-        for executable in [executable, later] {
-            gpu.executable_destroy(gpu.context, executable).expect("it is ours");
-        }
-        drop(second);
-        let gone = || [&first_count, &second_count, &third_count].iter().all(|count| Arc::strong_count(count) == 1);
-        let begun = std::time::Instant::now();
-        while !gone() && begun.elapsed() < SOON {
-            std::thread::yield_now();
-        }
-        assert!(gone(), "what the work captured is dropped when nothing can run it");
-    }
-}
 
-#[test]
-fn what_is_retained_is_dropped_when_graph_executable_and_launch_are_gone() {
-    let Some(gpu) = Gpu::find() else { return };
-    // SAFETY: every handle is made here, and destroyed once; the work is waited for before what it uses is freed.
-    unsafe {
-        let (sender, receiver) = mpsc::channel();
-        let (open, gate) = mpsc::channel::<()>();
-        let gate = std::sync::Mutex::new(gate);
-        let wait = RepeatableWork::new(move || {
-            let _ = gate.lock().map(|gate| gate.recv_timeout(SOON));
-        });
-        let graph = gpu.graph();
-        gpu.node(graph, &[], &NodeParameters::Host(wait));
-        let object: Retained = Arc::new(TellsDrop(sender));
-        gpu.graph_retain(gpu.context, graph, object).expect("it is kept");
-        let clone = gpu.graph_clone(gpu.context, graph).expect("a clone");
-        let executable = gpu.executable(clone);
-        gpu.executable_launch(gpu.context, executable, gpu.stream).expect("a launch");
-        gpu.destroy(graph, &[]);
-        gpu.destroy(clone, &[executable]);
-        assert_eq!(receiver.try_recv(), Err(mpsc::TryRecvError::Empty), "the launch runs");
-        open.send(()).expect("the work waits");
-        gpu.synchronize();
-        assert_eq!(receiver.recv_timeout(SOON), Ok(()));
+        drop((first, second, third));
+        assert!(
+            [&first_count, &second_count, &third_count].iter().all(|count| Arc::strong_count(count) == 1),
+            "the driver retains nothing"
+        );
+        gpu.run(executable);
+        gpu.run(later);
+        assert_eq!(counts(), [3, 2, 1], "work whose owner is gone does not run");
+        for executable in [executable, later] {
+            gpu.executable_destroy(&gpu.context.into(), executable).expect("it is ours");
+        }
     }
 }
 
@@ -221,7 +190,7 @@ fn a_graph_allocates_and_frees() {
         let wanted =
             AllocationNode { device: DEVICE, bytes: 1 << 20, access: Vec::new(), address: DevicePointer::NULL };
         let added = gpu
-            .graph_add_node(gpu.context, graph, &[], &NodeParameters::Allocate(wanted.clone()))
+            .graph_add_node(&gpu.context.into(), graph, &[], &NodeParameters::Allocate(wanted.clone()))
             .expect("the device has pools");
         let address = added.address.expect("the driver chose one");
         let filled = gpu.node(graph, &[added.node], &fill(address, 3, 16));
@@ -231,13 +200,13 @@ fn a_graph_allocates_and_frees() {
         let copied = gpu.node(graph, &[filled], &NodeParameters::Copy(copy));
         let freed = gpu.node(graph, &[copied], &NodeParameters::Free(address));
 
-        let read = gpu.graph_node_parameters(gpu.context, added.node).expect("the driver can say");
+        let read = gpu.graph_node_parameters(&gpu.context.into(), added.node).expect("the driver can say");
         let NodeParameters::Allocate(read) = read else { panic!("it is an allocation: {read:?}") };
         assert_eq!((read.device, read.address), (DEVICE, address));
         assert!(read.bytes >= wanted.bytes && read.access.is_empty(), "{read:?}");
-        let read = gpu.graph_node_parameters(gpu.context, freed).expect("the driver can say");
+        let read = gpu.graph_node_parameters(&gpu.context.into(), freed).expect("the driver can say");
         assert!(matches!(read, NodeParameters::Free(read) if read == address), "{read:?}");
-        assert_eq!(gpu.graph_clone(gpu.context, graph).unwrap_err().status, Status::NOT_SUPPORTED);
+        assert_eq!(gpu.graph_clone(&gpu.context.into(), graph).unwrap_err().status, Status::NOT_SUPPORTED);
 
         let executable = gpu.executable(graph);
         gpu.run(executable);
@@ -248,7 +217,7 @@ fn a_graph_allocates_and_frees() {
         gpu.graph_memory_reset(DEVICE, GraphMemoryAttribute::UsedHigh).expect("it can start anew");
         gpu.destroy(graph, &[executable]);
         gpu.graph_memory_trim(DEVICE).expect("nothing is in use");
-        gpu.free(gpu.context, back).expect("the memory is free to go");
+        gpu.free(&gpu.context.into(), back).expect("the memory is free to go");
     }
 }
 
@@ -263,10 +232,10 @@ fn a_failed_update_names_the_reason_and_the_node() {
         let first = gpu.node(longer, &[], &fill(memory, 1, 16));
         gpu.node(longer, &[first], &NodeParameters::Empty);
         let (_, work) = counting();
-        let host = gpu.node(other, &[], &NodeParameters::Host(work));
+        let host = gpu.node(other, &[], &NodeParameters::Host(work.key()));
         let executable = gpu.executable(graph);
         let result = |graph| {
-            let failure = gpu.executable_update(gpu.context, executable, graph).unwrap_err();
+            let failure = gpu.executable_update(&gpu.context.into(), executable, graph).unwrap_err();
             assert_eq!(failure.status, Status::GRAPH_EXEC_UPDATE_FAILURE);
             match failure.detail.as_deref() {
                 Some(&Detail::Update { result, node }) => (result, node),
@@ -278,7 +247,7 @@ fn a_failed_update_names_the_reason_and_the_node() {
         gpu.destroy(graph, &[executable]);
         gpu.destroy(longer, &[]);
         gpu.destroy(other, &[]);
-        gpu.free(gpu.context, memory).expect("the memory is free to go");
+        gpu.free(&gpu.context.into(), memory).expect("the memory is free to go");
     }
 }
 
@@ -292,10 +261,10 @@ fn a_circle_cannot_be_made_ready() {
         let second = gpu.node(graph, &[first], &NodeParameters::Empty);
         let third = gpu.node(graph, &[second], &NodeParameters::Empty);
         let edge = |from, to| Edge { from, to, data: EdgeData::default() };
-        gpu.graph_add_edges(gpu.context, graph, &[edge(third, first)]).expect("it is not looked at yet");
-        let failure = gpu.graph_instantiate(gpu.context, graph, InstantiateFlags::empty(), None).unwrap_err();
+        gpu.graph_add_edges(&gpu.context.into(), graph, &[edge(third, first)]).expect("it is not looked at yet");
+        let failure = gpu.graph_instantiate(&gpu.context.into(), graph, InstantiateFlags::empty(), None).unwrap_err();
         assert!(matches!(failure.detail.as_deref(), Some(Detail::Instantiate { .. })), "{failure:?}");
-        gpu.graph_remove_edges(gpu.context, graph, &[edge(third, first)]).expect("it is there");
+        gpu.graph_remove_edges(&gpu.context.into(), graph, &[edge(third, first)]).expect("it is there");
         let executable = gpu.executable(graph);
         gpu.destroy(graph, &[executable]);
     }
@@ -317,18 +286,18 @@ fn edges_keep_their_data() {
         let (first, second) = (gpu.node(graph, &[], &node), gpu.node(graph, &[], &node));
         let data = EdgeData { from_port: 1, to_port: 0, kind: EdgeKind::PROGRAMMATIC };
         let dependencies = [second.into(), Dependency { node: first, data }];
-        let third = match gpu.graph_add_node(gpu.context, graph, &dependencies, &node) {
+        let third = match gpu.graph_add_node(&gpu.context.into(), graph, &dependencies, &node) {
             Ok(added) => added.node,
             Err(failure) => return assert!(skips(&failure)),
         };
-        let mut edges = gpu.graph_edges(gpu.context, graph).expect("the driver can say");
+        let mut edges = gpu.graph_edges(&gpu.context.into(), graph).expect("the driver can say");
         edges.sort_by_key(|edge| edge.data.from_port);
         let plain = Edge { from: second, to: third, data: EdgeData::default() };
         assert_eq!(edges, [plain, Edge { from: first, to: third, data }]);
-        gpu.graph_remove_edges(gpu.context, graph, &edges[1..]).expect("it is there");
+        gpu.graph_remove_edges(&gpu.context.into(), graph, &edges[1..]).expect("it is there");
         gpu.destroy(graph, &[]);
-        gpu.free(gpu.context, memory).expect("the memory is free to go");
-        gpu.module_unload(gpu.context, module).expect("it is not in use");
+        gpu.free(&gpu.context.into(), memory).expect("the memory is free to go");
+        gpu.module_unload(&gpu.context.into(), module).expect("it is not in use");
     }
 }
 
@@ -341,31 +310,31 @@ fn children_events_and_values_are_read_back() {
         let (graph, child) = (gpu.graph(), gpu.graph());
         let original = gpu.node(child, &[], &fill(memory, 1, 1));
         let embedded = gpu.node(graph, &[], &NodeParameters::Child(child));
-        let read = gpu.graph_node_parameters(gpu.context, embedded).expect("the driver can say");
+        let read = gpu.graph_node_parameters(&gpu.context.into(), embedded).expect("the driver can say");
         let NodeParameters::Child(copy) = read else { panic!("it is a child: {read:?}") };
         assert_ne!(copy, child);
-        assert_eq!(gpu.graph_nodes(gpu.context, copy).expect("the driver can say").len(), 1);
-        assert!(gpu.graph_find_in_clone(gpu.context, embedded, child).is_err());
+        assert_eq!(gpu.graph_nodes(&gpu.context.into(), copy).expect("the driver can say").len(), 1);
+        assert!(gpu.graph_find_in_clone(&gpu.context.into(), embedded, child).is_err());
 
-        let clone = gpu.graph_clone(gpu.context, child).expect("a clone");
-        let found = gpu.graph_find_in_clone(gpu.context, original, clone).expect("it was copied");
-        assert_eq!(gpu.graph_node_kind(gpu.context, found), Ok(GraphNodeKind::FILL));
+        let clone = gpu.graph_clone(&gpu.context.into(), child).expect("a clone");
+        let found = gpu.graph_find_in_clone(&gpu.context.into(), original, clone).expect("it was copied");
+        assert_eq!(gpu.graph_node_kind(&gpu.context.into(), found), Ok(GraphNodeKind::FILL));
 
         let operations = vec![
             ValueOperation::Write { address: memory, value: Value::U32(7), flags: WriteValueFlags::empty() },
             ValueOperation::Wait { address: memory, value: Value::U32(7), flags: WaitValueFlags::EQUAL },
         ];
         let values = gpu.node(graph, &[embedded], &NodeParameters::ValueOperations(operations.clone()));
-        let read = gpu.graph_node_parameters(gpu.context, values).expect("the driver can say");
+        let read = gpu.graph_node_parameters(&gpu.context.into(), values).expect("the driver can say");
         assert!(matches!(&read, NodeParameters::ValueOperations(read) if *read == operations), "{read:?}");
         let executable = gpu.executable(graph);
-        gpu.executable_upload(gpu.context, executable, gpu.stream).expect("an upload");
+        gpu.executable_upload(&gpu.context.into(), executable, gpu.stream).expect("an upload");
         gpu.run(executable);
         assert_eq!(gpu.download(memory, 4), [7, 0, 0, 0]);
         gpu.destroy(graph, &[executable]);
         gpu.destroy(child, &[]);
         gpu.destroy(clone, &[]);
-        gpu.free(gpu.context, memory).expect("the memory is free to go");
+        gpu.free(&gpu.context.into(), memory).expect("the memory is free to go");
     }
 }
 
@@ -378,18 +347,18 @@ fn graphs_need_no_context_to_be_current() {
         let context = gpu.context;
         std::thread::scope(|scope| {
             let worker = scope.spawn(|| {
-                let graph = gpu.graph_create(context).expect("a graph");
-                let node = gpu.graph_add_node(context, graph, &[], &NodeParameters::Empty).expect("a node").node;
-                let clone = gpu.graph_clone(context, graph).expect("a clone");
-                gpu.graph_retain(context, graph, Arc::new(())).expect("it is kept");
-                assert_eq!(gpu.graph_nodes(context, graph), Ok(vec![node]));
-                assert_eq!(gpu.graph_edges(context, graph), Ok(Vec::new()));
-                gpu.graph_destroy_node(context, node).expect("it is ours");
+                let graph = gpu.graph_create(&context.into()).expect("a graph");
+                let node =
+                    gpu.graph_add_node(&context.into(), graph, &[], &NodeParameters::Empty).expect("a node").node;
+                let clone = gpu.graph_clone(&context.into(), graph).expect("a clone");
+                assert_eq!(gpu.graph_nodes(&context.into(), graph), Ok(vec![node]));
+                assert_eq!(gpu.graph_edges(&context.into(), graph), Ok(Vec::new()));
+                gpu.graph_destroy_node(&context.into(), node).expect("it is ours");
                 let executable = gpu.executable(clone);
-                gpu.executable_flags(context, executable).expect("the driver can say");
-                gpu.executable_launch(context, executable, gpu.stream).expect("a launch");
+                gpu.executable_flags(&context.into(), executable).expect("the driver can say");
+                gpu.executable_launch(&context.into(), executable, gpu.stream).expect("a launch");
                 gpu.destroy(clone, &[executable]);
-                gpu.graph_destroy(context, graph).expect("it is ours");
+                gpu.graph_destroy(&context.into(), graph).expect("it is ours");
             });
             worker.join().expect("nothing failed");
         });

@@ -85,7 +85,7 @@ pub(crate) fn add(
         ..launch
     };
     // SAFETY: the arguments are those that the kernel declares; the tests give memory for as many numbers as they say.
-    unsafe { gpu.launch(gpu.context, gpu.stream, add, &launch) }
+    unsafe { gpu.launch(&gpu.context.into(), gpu.stream, add, &launch) }
 }
 
 /// Queues work that takes that long.
@@ -93,5 +93,5 @@ pub(crate) fn spin(gpu: &Gpu, spin: FunctionHandle, milliseconds: u64) {
     let nanoseconds = milliseconds * 1_000_000;
     let launch = Launch { arguments: &[address(&nanoseconds)], ..PLAIN };
     // SAFETY: the argument is the one that the kernel declares.
-    unsafe { gpu.launch(gpu.context, gpu.stream, spin, &launch) }.expect("a launch");
+    unsafe { gpu.launch(&gpu.context.into(), gpu.stream, spin, &launch) }.expect("a launch");
 }

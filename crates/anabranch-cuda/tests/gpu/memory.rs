@@ -18,15 +18,15 @@ fn what_is_uploaded_is_downloaded() {
 
         let other = gpu.allocate(data.len());
         for kind in [CopyKind::DeviceToDevice, CopyKind::Inferred] {
-            gpu.copy_async(gpu.context, kind, other.0, memory.0, data.len(), gpu.stream).expect("a copy");
+            gpu.copy_async(&gpu.context.into(), kind, other.0, memory.0, data.len(), gpu.stream).expect("a copy");
             assert_eq!(gpu.download(other, data.len()), data);
         }
         let mut back = vec![0; data.len()];
         let to = back.as_mut_ptr().expose_provenance() as u64;
-        gpu.copy(gpu.context, CopyKind::DeviceToHost, to, memory.0, data.len()).expect("a copy");
+        gpu.copy(&gpu.context.into(), CopyKind::DeviceToHost, to, memory.0, data.len()).expect("a copy");
         assert_eq!(back, data);
         for memory in [memory, other, DevicePointer::NULL] {
-            gpu.free(gpu.context, memory).expect("the memory is free to go");
+            gpu.free(&gpu.context.into(), memory).expect("the memory is free to go");
         }
     }
 }
@@ -36,15 +36,15 @@ fn zero_bytes_are_refused_by_allocation_and_not_by_copies_and_fills() {
     let Some(gpu) = Gpu::find() else { return };
     // SAFETY: every handle is made here, and destroyed once; the work is waited for before what it uses is freed.
     unsafe {
-        assert_eq!(Memory::allocate(&*gpu, gpu.context, 0).unwrap_err().status, Status::INVALID_VALUE);
+        assert_eq!(Memory::allocate(&*gpu, &gpu.context.into(), 0).unwrap_err().status, Status::INVALID_VALUE);
         let memory = gpu.allocate(64);
-        gpu.copy_async(gpu.context, CopyKind::DeviceToDevice, memory.0, memory.0, 0, gpu.stream)
+        gpu.copy_async(&gpu.context.into(), CopyKind::DeviceToDevice, memory.0, memory.0, 0, gpu.stream)
             .expect("nothing to copy");
         for pattern in [FillPattern::U8(1), FillPattern::U16(1), FillPattern::U32(1), FillPattern::U64(1)] {
-            gpu.fill_async(gpu.context, memory, pattern, 0, gpu.stream).expect("nothing to fill");
+            gpu.fill_async(&gpu.context.into(), memory, pattern, 0, gpu.stream).expect("nothing to fill");
         }
         gpu.synchronize();
-        gpu.free(gpu.context, memory).expect("the memory is free to go");
+        gpu.free(&gpu.context.into(), memory).expect("the memory is free to go");
     }
 }
 
@@ -64,16 +64,16 @@ fn every_pattern_fills_its_width_and_no_more() {
         for (pattern, unit) in patterns {
             gpu.upload(memory, &[0xee; 256]);
             let count = 13;
-            gpu.fill_async(gpu.context, memory.byte_add(16), pattern, count, gpu.stream).expect("a fill");
+            gpu.fill_async(&gpu.context.into(), memory.byte_add(16), pattern, count, gpu.stream).expect("a fill");
             let filled = gpu.download(memory, 256);
             let end = 16 + count * unit.len();
             assert!(filled[16..end].chunks(unit.len()).all(|chunk| chunk == unit), "{pattern:?}: {filled:x?}");
             assert!(filled[..16].iter().chain(&filled[end..]).all(|&byte| byte == 0xee), "{pattern:?}: {filled:x?}");
         }
         let misaligned =
-            gpu.fill_async(gpu.context, memory.byte_add(4), FillPattern::U64(7), 1, gpu.stream).unwrap_err();
+            gpu.fill_async(&gpu.context.into(), memory.byte_add(4), FillPattern::U64(7), 1, gpu.stream).unwrap_err();
         assert_eq!(misaligned.status, Status::INVALID_VALUE);
-        gpu.free(gpu.context, memory).expect("the memory is free to go");
+        gpu.free(&gpu.context.into(), memory).expect("the memory is free to go");
     }
 }
 
@@ -85,10 +85,10 @@ fn a_large_fill_of_64_bits_reaches_the_end() {
         let count = 5_000_003;
         let memory = gpu.allocate(count * 8);
         let value = 0x0123_4567_89ab_cdef_u64;
-        gpu.fill_async(gpu.context, memory, FillPattern::U64(value), count, gpu.stream).expect("a fill");
+        gpu.fill_async(&gpu.context.into(), memory, FillPattern::U64(value), count, gpu.stream).expect("a fill");
         let filled = gpu.download(memory, count * 8);
         assert!(filled.chunks(8).all(|chunk| chunk == value.to_le_bytes()));
-        gpu.free(gpu.context, memory).expect("the memory is free to go");
+        gpu.free(&gpu.context.into(), memory).expect("the memory is free to go");
     }
 }
 
@@ -113,10 +113,10 @@ fn a_region_is_copied_by_rows_and_slices() {
             },
             extent: [3, 2, 2],
         };
-        gpu.copy_3d_async(gpu.context, &copy, gpu.stream).expect("a copy");
+        gpu.copy_3d_async(&gpu.context.into(), &copy, gpu.stream).expect("a copy");
         gpu.synchronize();
         assert_eq!(region, [13, 14, 15, 21, 22, 23, 45, 46, 47, 53, 54, 55]);
-        gpu.free(gpu.context, memory).expect("the memory is free to go");
+        gpu.free(&gpu.context.into(), memory).expect("the memory is free to go");
     }
 }
 
@@ -127,14 +127,14 @@ fn memory_comes_and_goes_in_stream_order() {
     unsafe {
         let pool = gpu.memory_pool_create(DEVICE, &MemoryPoolOptions { max_bytes: 64 << 20 }).expect("a pool");
         for pool in [None, Some(pool)] {
-            let memory = gpu.allocate_async(gpu.context, 4096, pool, gpu.stream).expect("memory of a pool");
-            gpu.fill_async(gpu.context, memory, FillPattern::U8(7), 4096, gpu.stream).expect("a fill");
+            let memory = gpu.allocate_async(&gpu.context.into(), 4096, pool, gpu.stream).expect("memory of a pool");
+            gpu.fill_async(&gpu.context.into(), memory, FillPattern::U8(7), 4096, gpu.stream).expect("a fill");
             assert!(gpu.download(memory, 4096).iter().all(|&byte| byte == 7));
             if let Some(pool) = pool {
                 let used = gpu.memory_pool_attribute(pool, MemoryPoolAttribute::UsedCurrent);
                 assert!(used.expect("a number") >= 4096);
             }
-            gpu.free_async(gpu.context, memory, gpu.stream).expect("the memory is free to go");
+            gpu.free_async(&gpu.context.into(), memory, gpu.stream).expect("the memory is free to go");
         }
         gpu.synchronize();
         let threshold = MemoryPoolAttribute::ReleaseThreshold;
@@ -156,18 +156,18 @@ fn pinned_and_managed_memory_is_the_hosts_too() {
     let Some(gpu) = Gpu::find() else { return };
     // SAFETY: every handle is made here, and destroyed once; the work is waited for before what it uses is freed.
     unsafe {
-        let info = gpu.memory_info(gpu.context).expect("the device has memory");
+        let info = gpu.memory_info(&gpu.context.into()).expect("the device has memory");
         assert!(info.free <= info.total && info.total > 0);
-        let pinned = gpu.allocate_pinned(gpu.context, 4096, PinnedFlags::PORTABLE).expect("pinned memory");
-        let memory = gpu.allocate_managed(gpu.context, 4096).expect("managed memory");
-        gpu.prefetch_async(gpu.context, memory, 4096, Some(DEVICE), gpu.stream).expect("a prefetch");
-        gpu.fill_async(gpu.context, memory, FillPattern::U32(7), 1024, gpu.stream).expect("a fill");
-        gpu.prefetch_async(gpu.context, memory, 4096, None, gpu.stream).expect("a prefetch");
+        let pinned = gpu.allocate_pinned(&gpu.context.into(), 4096, PinnedFlags::PORTABLE).expect("pinned memory");
+        let memory = gpu.allocate_managed(&gpu.context.into(), 4096).expect("managed memory");
+        gpu.prefetch_async(&gpu.context.into(), memory, 4096, Some(DEVICE), gpu.stream).expect("a prefetch");
+        gpu.fill_async(&gpu.context.into(), memory, FillPattern::U32(7), 1024, gpu.stream).expect("a fill");
+        gpu.prefetch_async(&gpu.context.into(), memory, 4096, None, gpu.stream).expect("a prefetch");
         let to = pinned.expose_provenance() as u64;
-        gpu.copy_async(gpu.context, CopyKind::Inferred, to, memory.0, 4096, gpu.stream).expect("a copy");
+        gpu.copy_async(&gpu.context.into(), CopyKind::Inferred, to, memory.0, 4096, gpu.stream).expect("a copy");
         gpu.synchronize();
         assert!(std::slice::from_raw_parts(pinned.cast::<u32>(), 1024).iter().all(|&value| value == 7));
-        gpu.free(gpu.context, memory).expect("the memory is free to go");
-        gpu.free_pinned(gpu.context, pinned).expect("the memory is free to go");
+        gpu.free(&gpu.context.into(), memory).expect("the memory is free to go");
+        gpu.free_pinned(&gpu.context.into(), pinned).expect("the memory is free to go");
     }
 }

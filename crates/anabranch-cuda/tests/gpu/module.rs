@@ -35,7 +35,7 @@ fn a_kernel_gets_its_arguments_in_every_kind_of_launch() {
             let values = numbers(&gpu.download(memory, 4000));
             assert!(values[..999].iter().all(|&value| value == 42) && values[999] == 0, "{launch:?}: {values:?}");
         }
-        gpu.module_unload(gpu.context, module).expect("it is not in use");
+        gpu.module_unload(&gpu.context.into(), module).expect("it is not in use");
     }
 }
 
@@ -45,11 +45,12 @@ fn a_launch_that_cannot_be_is_refused() {
     // SAFETY: every handle is made here, and destroyed once; the work is waited for before what it uses is freed.
     unsafe {
         let (module, function) = gpu.kernel(PTX, "add");
-        let refused = |launch: Launch<'_>| gpu.launch(gpu.context, gpu.stream, function, &launch).unwrap_err().status;
+        let refused =
+            |launch: Launch<'_>| gpu.launch(&gpu.context.into(), gpu.stream, function, &launch).unwrap_err().status;
         assert_eq!(refused(Launch { grid: [0, 1, 1], ..PLAIN }), Status::INVALID_VALUE);
         assert_eq!(refused(Launch { block: [2048, 1, 1], ..PLAIN }), Status::INVALID_VALUE);
         assert_eq!(refused(PLAIN), Status::INVALID_VALUE, "the kernel has parameters");
-        gpu.module_unload(gpu.context, module).expect("it is not in use");
+        gpu.module_unload(&gpu.context.into(), module).expect("it is not in use");
     }
 }
 
@@ -59,28 +60,28 @@ fn a_module_tells_what_is_in_it() {
     // SAFETY: every handle is made here, and destroyed once; the work is waited for before what it uses is freed.
     unsafe {
         let (module, function) = gpu.kernel(PTX, "add");
-        let mut names = gpu.module_function_names(gpu.context, module).expect("the driver can say");
+        let mut names = gpu.module_function_names(&gpu.context.into(), module).expect("the driver can say");
         names.sort();
         assert_eq!(names, ["add", "spin"]);
-        let (address, bytes) = gpu.module_global(gpu.context, module, "counter").expect("it is there");
+        let (address, bytes) = gpu.module_global(&gpu.context.into(), module, "counter").expect("it is there");
         assert!(!address.is_null() && bytes == 8);
 
-        let info = gpu.function_info(gpu.context, function).expect("the driver can say");
+        let info = gpu.function_info(&gpu.context.into(), function).expect("the driver can say");
         let parameters = [(0, 8), (8, 4), (12, 4)].map(|(offset, size)| ParameterInfo { offset, size });
         assert_eq!(info.parameters.as_deref(), Some(&parameters[..]));
         assert!(info.max_threads_per_block >= 128 && info.registers > 0, "{info:?}");
         let most = FunctionAttribute::MaxDynamicSharedBytes(1024);
-        gpu.function_set_attribute(gpu.context, function, most).expect("it is little");
-        let info = gpu.function_info(gpu.context, function).expect("the driver can say");
+        gpu.function_set_attribute(&gpu.context.into(), function, most).expect("it is little");
+        let info = gpu.function_info(&gpu.context.into(), function).expect("the driver can say");
         assert_eq!(info.max_dynamic_shared_bytes, 1024);
-        assert!(gpu.function_max_active_blocks(gpu.context, function, 128, 0).expect("the driver can say") > 0);
+        assert!(gpu.function_max_active_blocks(&gpu.context.into(), function, 128, 0).expect("the driver can say") > 0);
 
         for name in ["subtract", "add\0"] {
-            let failure = gpu.module_function(gpu.context, module, name).unwrap_err();
+            let failure = gpu.module_function(&gpu.context.into(), module, name).unwrap_err();
             assert_eq!(failure.status, Status::NOT_FOUND, "{name:?}");
-            assert_eq!(gpu.module_global(gpu.context, module, name).unwrap_err().status, Status::NOT_FOUND);
+            assert_eq!(gpu.module_global(&gpu.context.into(), module, name).unwrap_err().status, Status::NOT_FOUND);
         }
-        gpu.module_unload(gpu.context, module).expect("it is not in use");
+        gpu.module_unload(&gpu.context.into(), module).expect("it is not in use");
     }
 }
 
@@ -89,7 +90,7 @@ fn what_the_assembler_says_is_passed_on() {
     let Some(gpu) = Gpu::find() else { return };
     // SAFETY: every handle is made here, and destroyed once; the work is waited for before what it uses is freed.
     unsafe {
-        let load = |ptx: &str| gpu.module_load(gpu.context, ModuleImage::Ptx(ptx)).unwrap_err();
+        let load = |ptx: &str| gpu.module_load(&gpu.context.into(), ModuleImage::Ptx(ptx)).unwrap_err();
         let failure = load(&PTX.replace("mad.lo.u32", "mad.up.u32"));
         assert_eq!(failure.status, Status::INVALID_PTX);
         assert!(matches!(failure.detail.as_deref(), Some(Detail::Log(log)) if log.contains("mad")), "{failure}");
@@ -119,14 +120,14 @@ fn machine_code_runs_and_is_refused_when_cut_off() {
             output: OutputKind::Binary,
         };
         let image = compiler.compile(&request).expect("the source is valid").image;
-        let load = |image| gpu.module_load(gpu.context, ModuleImage::Binary(image));
+        let load = |image| gpu.module_load(&gpu.context.into(), ModuleImage::Binary(image));
         let module = load(&image).expect("the image is whole");
-        let function = gpu.module_function(gpu.context, module, "add").expect("the kernel is there");
+        let function = gpu.module_function(&gpu.context.into(), module, "add").expect("the kernel is there");
         let memory = gpu.allocate(400);
         gpu.upload(memory, &[0; 400]);
         add(&gpu, function, PLAIN, memory, 7, 100).expect("a launch");
         assert_eq!(numbers(&gpu.download(memory, 400)), [7; 100]);
         assert_eq!(load(&image[..image.len() / 2]).unwrap_err().status, Status::INVALID_IMAGE);
-        gpu.module_unload(gpu.context, module).expect("it is not in use");
+        gpu.module_unload(&gpu.context.into(), module).expect("it is not in use");
     }
 }

@@ -30,25 +30,25 @@ impl Gpu {
         };
         let context = driver.primary_context_retain(DEVICE).expect("the device has a primary context");
         // SAFETY: the context is the one that was retained above.
-        let stream = unsafe { driver.stream_create(context, StreamFlags::NON_BLOCKING, 0) }.expect("a stream");
+        let stream = unsafe { driver.stream_create(&context.into(), StreamFlags::NON_BLOCKING, 0) }.expect("a stream");
         Some(Self { driver, context, stream })
     }
 
     pub(crate) fn synchronize(&self) {
         // SAFETY: context and stream live as long as this.
-        unsafe { self.stream_synchronize(self.context, self.stream) }.expect("the work succeeds");
+        unsafe { self.stream_synchronize(&self.context.into(), self.stream) }.expect("the work succeeds");
     }
 
     pub(crate) fn allocate(&self, bytes: usize) -> DevicePointer {
         // SAFETY: the context lives as long as this.
-        unsafe { Memory::allocate(&**self, self.context, bytes) }.expect("device memory")
+        unsafe { Memory::allocate(&**self, &self.context.into(), bytes) }.expect("device memory")
     }
 
     /// Copies host memory to the device, and waits.
     pub(crate) fn upload(&self, to: DevicePointer, from: &[u8]) {
         let (source, bytes) = (from.as_ptr().expose_provenance() as u64, from.len());
         // SAFETY: the tests give memory that is as long as the data, and the copy is waited for.
-        unsafe { self.copy_async(self.context, CopyKind::HostToDevice, to.0, source, bytes, self.stream) }
+        unsafe { self.copy_async(&self.context.into(), CopyKind::HostToDevice, to.0, source, bytes, self.stream) }
             .expect("an upload");
         self.synchronize();
     }
@@ -58,8 +58,10 @@ impl Gpu {
         let mut to = vec![0; bytes];
         let destination = to.as_mut_ptr().expose_provenance() as u64;
         // SAFETY: the tests give memory that is as long as they say, and the copy is waited for.
-        unsafe { self.copy_async(self.context, CopyKind::DeviceToHost, destination, from.0, bytes, self.stream) }
-            .expect("a download");
+        unsafe {
+            self.copy_async(&self.context.into(), CopyKind::DeviceToHost, destination, from.0, bytes, self.stream)
+        }
+        .expect("a download");
         self.synchronize();
         to
     }
@@ -67,15 +69,17 @@ impl Gpu {
     /// Loads PTX and finds a kernel of it.
     pub(crate) fn kernel(&self, ptx: &str, name: &str) -> (ModuleHandle, FunctionHandle) {
         // SAFETY: the context lives as long as this.
-        let module = unsafe { self.module_load(self.context, ModuleImage::Ptx(ptx)) }.expect("the PTX is valid");
+        let module =
+            unsafe { self.module_load(&self.context.into(), ModuleImage::Ptx(ptx)) }.expect("the PTX is valid");
         // SAFETY: the module was loaded just now.
-        let function = unsafe { self.module_function(self.context, module, name) }.expect("the kernel is there");
+        let function =
+            unsafe { self.module_function(&self.context.into(), module, name) }.expect("the kernel is there");
         (module, function)
     }
 
     pub(crate) fn graph(&self) -> GraphHandle {
         // SAFETY: the context lives as long as this.
-        unsafe { self.graph_create(self.context) }.expect("a graph")
+        unsafe { self.graph_create(&self.context.into()) }.expect("a graph")
     }
 
     pub(crate) fn node(
@@ -86,17 +90,18 @@ impl Gpu {
     ) -> GraphNodeHandle {
         let dependencies: Vec<Dependency> = after.iter().map(|&node| node.into()).collect();
         // SAFETY: the tests give graphs, nodes and parameters that are live, and nodes that do what is sound.
-        unsafe { self.graph_add_node(self.context, graph, &dependencies, parameters) }.expect("a node").node
+        unsafe { self.graph_add_node(&self.context.into(), graph, &dependencies, parameters) }.expect("a node").node
     }
 
     pub(crate) fn executable(&self, graph: GraphHandle) -> ExecutableGraphHandle {
         // SAFETY: the tests give graphs that are live.
-        unsafe { self.graph_instantiate(self.context, graph, InstantiateFlags::empty(), None) }.expect("it is sound")
+        unsafe { self.graph_instantiate(&self.context.into(), graph, InstantiateFlags::empty(), None) }
+            .expect("it is sound")
     }
 
     pub(crate) fn run(&self, executable: ExecutableGraphHandle) {
         // SAFETY: the tests give executable graphs that are live and do what is sound.
-        unsafe { self.executable_launch(self.context, executable, self.stream) }.expect("a launch");
+        unsafe { self.executable_launch(&self.context.into(), executable, self.stream) }.expect("a launch");
         self.synchronize();
     }
 
@@ -104,9 +109,9 @@ impl Gpu {
         // SAFETY: the tests give their own, and use them no more.
         unsafe {
             for &executable in executables {
-                self.executable_destroy(self.context, executable).expect("it is ours");
+                self.executable_destroy(&self.context.into(), executable).expect("it is ours");
             }
-            self.graph_destroy(self.context, graph).expect("it is ours");
+            self.graph_destroy(&self.context.into(), graph).expect("it is ours");
         }
     }
 }
@@ -123,8 +128,8 @@ impl Drop for Gpu {
     fn drop(&mut self) {
         // SAFETY: the stream is ours, and so is the share in the context; the tests use neither after this.
         unsafe {
-            let _ = self.stream_synchronize(self.context, self.stream);
-            let _ = self.stream_destroy(self.context, self.stream);
+            let _ = self.stream_synchronize(&self.context.into(), self.stream);
+            let _ = self.stream_destroy(&self.context.into(), self.stream);
             let _ = self.primary_context_release(DEVICE);
         }
     }

@@ -2,36 +2,36 @@
 
 use crate::GraphNodeHandle;
 
-/// What kind of dependency an edge is (`CUgraphDependencyType`).
+/// The kind of a dependency (`CUgraphDependencyType`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct EdgeKind(pub u8);
 
 impl EdgeKind {
-    /// The later node begins when the earlier one has ended.
+    /// The later node begins when the earlier node has completed.
     pub const FULL: Self = Self(0);
-    /// Between kernels: the later one may begin when the earlier one says so (programmatic dependent launch).
+    /// The later node, a kernel, may begin when the earlier node, a kernel, signals it (programmatic dependent launch).
     pub const PROGRAMMATIC: Self = Self(1);
 }
 
 /// The data of an edge (`CUgraphEdgeData`). The default is a full dependency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EdgeData {
-    /// Which part of the earlier node's work is waited for. 0 is all of it; a kernel also has 1, its programmatic
-    /// trigger, and 2, the start of all of its blocks.
+    /// Which part of the earlier node the edge waits for. 0 means its completion. For a kernel, 1 means its
+    /// programmatic trigger and 2 means the start of all its blocks.
     pub from_port: u8,
-    /// Which part of the later node's work waits. 0 is all of it.
+    /// Which part of the later node waits. 0 means all of it.
     pub to_port: u8,
     /// The kind of the dependency.
     pub kind: EdgeKind,
 }
 
-/// A node that another depends on.
+/// A node that another node depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dependency {
     /// The earlier node.
     pub node: GraphNodeHandle,
-    /// The edge's data.
+    /// The data of the edge.
     pub data: EdgeData,
 }
 
@@ -46,8 +46,8 @@ impl From<GraphNodeHandle> for Dependency {
 pub struct Edge {
     /// The earlier node.
     pub from: GraphNodeHandle,
-    /// The node that depends on it.
+    /// The later node, which depends on the earlier one.
     pub to: GraphNodeHandle,
-    /// The edge's data.
+    /// The data of the edge.
     pub data: EdgeData,
 }

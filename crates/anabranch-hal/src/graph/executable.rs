@@ -1,193 +1,139 @@
-//! Graphs made ready to be launched.
+//! Executable graphs.
 
-use crate::{ContextHandle, ExecutableGraphHandle, GraphHandle, GraphNodeHandle, NodeParameters, Result, StreamHandle};
+use crate::{Call, ExecutableGraphHandle, GraphHandle, GraphNodeHandle, NodeParameters, Result, StreamHandle};
 use bitflags::bitflags;
 
 bitflags! {
-    /// How a graph is made ready (`CUgraphInstantiate_flags`). Bits unknown to the driver are refused with 1.
+    /// Flags for instantiating a graph (`CUgraphInstantiate_flags`). The driver refuses unknown bits with
+    /// `CUDA_ERROR_INVALID_VALUE (1)`.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct InstantiateFlags: u32 {
-        /// Memory that the graph allocated and that is not freed is freed before the next launch.
+        /// Each launch first frees memory that the graph allocated and that was not freed.
         const AUTO_FREE_ON_LAUNCH = 0x1;
-        /// It is uploaded at once, in the order of the stream that is given.
+        /// Uploads the executable graph immediately, in the order of the given stream.
         const UPLOAD = 0x2;
-        /// It can be launched from the device.
+        /// The executable graph can be launched from the device.
         const DEVICE_LAUNCH = 0x4;
-        /// Nodes run with the priorities of their own, and not with that of the stream.
+        /// Each node runs with its own priority instead of that of the stream.
         const USE_NODE_PRIORITY = 0x8;
     }
 }
 
-/// Why a graph could not be made ready (`CUgraphInstantiateResult`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(transparent)]
-pub struct GraphInstantiateResult(pub u32);
-
-impl GraphInstantiateResult {
-    /// It could.
-    pub const SUCCESS: Self = Self(0);
-    /// The status says why.
-    pub const ERROR: Self = Self(1);
-    /// The structure is not valid, such as a circle.
-    pub const INVALID_STRUCTURE: Self = Self(2);
-    /// A node cannot be launched from the device.
-    pub const NODE_OPERATION_NOT_SUPPORTED: Self = Self(3);
-    /// Nodes are of several contexts, and that cannot be launched from the device.
-    pub const MULTIPLE_CONTEXTS_NOT_SUPPORTED: Self = Self(4);
-    /// A conditional value is not used by any node.
-    pub const CONDITIONAL_HANDLE_UNUSED: Self = Self(5);
-
-    /// The reason in one clause.
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::SUCCESS => "nothing is wrong",
-            Self::INVALID_STRUCTURE => "its structure is not valid, such as a circle",
-            Self::NODE_OPERATION_NOT_SUPPORTED => "a node cannot be launched from the device",
-            Self::MULTIPLE_CONTEXTS_NOT_SUPPORTED => "nodes of several contexts cannot be launched from the device",
-            Self::CONDITIONAL_HANDLE_UNUSED => "a conditional value is used by no node",
-            _ => "the driver does not say why",
-        }
-    }
-}
-
-/// Why an executable graph could not be updated (`CUgraphExecUpdateResult`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(transparent)]
-pub struct GraphUpdateResult(pub u32);
-
-impl GraphUpdateResult {
-    /// It could.
-    pub const SUCCESS: Self = Self(0);
-    /// The status says why.
-    pub const ERROR: Self = Self(1);
-    /// Nodes or edges differ.
-    pub const TOPOLOGY_CHANGED: Self = Self(2);
-    /// A node is of another kind.
-    pub const NODE_KIND_CHANGED: Self = Self(3);
-    /// A kernel is another one, and the driver is too old to change that.
-    pub const FUNCTION_CHANGED: Self = Self(4);
-    /// Parameters differ in a way that an update cannot change.
-    pub const PARAMETERS_CHANGED: Self = Self(5);
-    /// A node cannot be updated at all.
-    pub const NOT_SUPPORTED: Self = Self(6);
-    /// A kernel is another one, of another context or with other needs.
-    pub const UNSUPPORTED_FUNCTION_CHANGE: Self = Self(7);
-    /// A node's attributes differ in a way that an update cannot change.
-    pub const ATTRIBUTES_CHANGED: Self = Self(8);
-
-    /// The reason in one clause.
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::SUCCESS => "nothing is wrong",
-            Self::TOPOLOGY_CHANGED => "nodes or edges differ",
-            Self::NODE_KIND_CHANGED => "a node is of another kind",
-            Self::FUNCTION_CHANGED => "a kernel is another one",
-            Self::PARAMETERS_CHANGED => "parameters differ that an update cannot change",
-            Self::NOT_SUPPORTED => "a node cannot be updated",
-            Self::UNSUPPORTED_FUNCTION_CHANGE => "a kernel is another one, of another context or with other needs",
-            Self::ATTRIBUTES_CHANGED => "attributes differ that an update cannot change",
-            _ => "the driver does not say why",
-        }
-    }
-}
-
-/// Executable graphs: made, changed, launched. They are graphs of their own; see [`Graphs`](crate::Graphs) for what that
-/// means for threads.
+/// Creating, updating and launching executable graphs.
+///
+/// An executable graph counts as a graph of its own. As with [`Graphs`](crate::Graphs), two threads must not use it at
+/// the same time.
 pub trait ExecutableGraphs {
-    /// Makes a graph ready to be launched. The upload, if flagged, goes to `upload`. What is wrong is in the failure's
-    /// detail.
+    /// Instantiates a graph (`cuGraphInstantiate`). With [`InstantiateFlags::UPLOAD`] the upload is queued in the
+    /// stream `upload`.
+    ///
+    /// # Errors
+    ///
+    /// The detail of the failure gives the reason and the node, if they are known.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn graph_instantiate(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         graph: GraphHandle,
         flags: InstantiateFlags,
         upload: Option<StreamHandle>,
     ) -> Result<ExecutableGraphHandle>;
 
-    /// Destroys an executable graph. Never blocks: a launch that is queued or runs is done first.
+    /// Destroys an executable graph. This never blocks. Launches that are queued or running complete normally.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn executable_destroy(&self, context: ContextHandle, executable: ExecutableGraphHandle) -> Result<()>;
+    ///
+    /// The handle rule applies.
+    unsafe fn executable_destroy(&self, call: &Call<'_>, executable: ExecutableGraphHandle) -> Result<()>;
 
-    /// The flags it was made with.
+    /// Returns the flags that the graph was instantiated with.
     ///
     /// # Safety
-    /// The handle rule.
-    unsafe fn executable_flags(
-        &self,
-        context: ContextHandle,
-        executable: ExecutableGraphHandle,
-    ) -> Result<InstantiateFlags>;
+    ///
+    /// The handle rule applies.
+    unsafe fn executable_flags(&self, call: &Call<'_>, executable: ExecutableGraphHandle) -> Result<InstantiateFlags>;
 
-    /// Makes resources ready in the stream's order, so that the first launch need not.
+    /// Uploads an executable graph in stream order, so that its first launch need not (`cuGraphUpload`).
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn executable_upload(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         executable: ExecutableGraphHandle,
         stream: StreamHandle,
     ) -> Result<()>;
 
-    /// Launches it in the stream's order, and behind all its own earlier launches.
+    /// Launches an executable graph in stream order. The launch also follows all earlier launches of the same
+    /// executable graph.
     ///
     /// # Safety
-    /// The handle rule; what its nodes do is sound at this place.
+    ///
+    /// The handle rule applies. What the nodes do must be sound at this point of the stream.
     unsafe fn executable_launch(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         executable: ExecutableGraphHandle,
         stream: StreamHandle,
     ) -> Result<()>;
 
-    /// Takes over the parameters of all nodes from a graph of the same structure, from the next launch on. 910 when that
-    /// cannot be, with the reason and the node in the failure's detail.
+    /// Takes the parameters of all nodes from a graph with the same structure. Later launches use them.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)` if the update is not possible. The detail of the failure gives the
+    /// reason and the node.
     ///
     /// # Safety
-    /// As [`graph_add_node`](crate::Graphs::graph_add_node), for all nodes.
+    ///
+    /// The requirements of [`graph_add_node`](crate::Graphs::graph_add_node) apply to all nodes.
     unsafe fn executable_update(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         executable: ExecutableGraphHandle,
         graph: GraphHandle,
     ) -> Result<()>;
 
-    /// Replaces the parameters of one node, from the next launch on. The node is that of the graph it was made from.
+    /// Replaces the parameters of one node. Later launches use them. The node is identified by its handle in the graph
+    /// that was instantiated.
     ///
     /// # Safety
-    /// As [`graph_add_node`](crate::Graphs::graph_add_node).
+    ///
+    /// The requirements of [`graph_add_node`](crate::Graphs::graph_add_node) apply.
     unsafe fn executable_set_node_parameters(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         executable: ExecutableGraphHandle,
         node: GraphNodeHandle,
         parameters: &NodeParameters,
     ) -> Result<()>;
 
-    /// Lets a kernel, copy or fill do nothing, or do its work again, from the next launch on.
+    /// Enables or disables a kernel, copy or fill node for later launches. A disabled node does nothing, but still
+    /// orders the nodes before and after it.
     ///
     /// # Safety
-    /// The handle rule; what its nodes do is still sound.
+    ///
+    /// The handle rule applies. What the nodes do must still be sound.
     unsafe fn executable_set_node_enabled(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         executable: ExecutableGraphHandle,
         node: GraphNodeHandle,
         enabled: bool,
     ) -> Result<()>;
 
-    /// Whether a kernel, copy or fill does its work.
+    /// Returns whether a kernel, copy or fill node is enabled.
     ///
     /// # Safety
-    /// The handle rule.
+    ///
+    /// The handle rule applies.
     unsafe fn executable_node_enabled(
         &self,
-        context: ContextHandle,
+        call: &Call<'_>,
         executable: ExecutableGraphHandle,
         node: GraphNodeHandle,
     ) -> Result<bool>;

@@ -2,38 +2,9 @@
 
 use crate::{
     ConditionalHandle, Copy3d, DeclaredRange, DeviceOrdinal, DevicePointer, EventHandle, FillPattern, FunctionHandle,
-    GraphHandle, GraphNodeHandle, Value, WaitValueFlags, WriteValueFlags,
+    GraphHandle, GraphNodeHandle, HostWorkKey, Value, WaitValueFlags, WriteValueFlags,
 };
 use std::fmt;
-use std::sync::Arc;
-
-/// Host work that can run any number of times. The rules for [`HostWork`](crate::HostWork) hold for each run.
-#[derive(Clone)]
-pub struct RepeatableWork(Arc<dyn Fn() + Send + Sync + 'static>);
-
-impl RepeatableWork {
-    /// Wraps a closure.
-    pub fn new(closure: impl Fn() + Send + Sync + 'static) -> Self {
-        Self(Arc::new(closure))
-    }
-
-    /// Calls the closure.
-    #[inline]
-    pub fn run(&self) {
-        (self.0)();
-    }
-
-    /// Whether both are the same closure, and not merely equal ones.
-    pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl fmt::Debug for RepeatableWork {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("RepeatableWork")
-    }
-}
 
 /// The kind of a node (`CUgraphNodeType`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,15 +18,15 @@ impl GraphNodeKind {
     pub const COPY: Self = Self(1);
     /// A fill.
     pub const FILL: Self = Self(2);
-    /// Host work.
+    /// A host function.
     pub const HOST: Self = Self(3);
     /// Another graph, copied into this one.
     pub const CHILD: Self = Self(4);
-    /// Nothing, which other nodes can depend on.
+    /// No work. Other nodes can depend on it.
     pub const EMPTY: Self = Self(5);
-    /// A wait for an event recorded outside of the graph.
+    /// A wait for an event that is recorded outside the graph.
     pub const EVENT_WAIT: Self = Self(6);
-    /// A record of an event that is seen outside of the graph.
+    /// A record of an event that is visible outside the graph.
     pub const EVENT_RECORD: Self = Self(7);
     /// An allocation.
     pub const ALLOCATE: Self = Self(10);
@@ -63,10 +34,10 @@ impl GraphNodeKind {
     pub const FREE: Self = Self(11);
     /// Value waits and writes.
     pub const VALUE_OPERATIONS: Self = Self(12);
-    /// Graphs that run depending on a value.
+    /// Graphs that run depending on a conditional value.
     pub const CONDITIONAL: Self = Self(13);
 
-    /// The kind's name, in words, if it is one of those above.
+    /// The name of the kind in words, or `None` if it is not one of the kinds above.
     pub const fn name(self) -> Option<&'static str> {
         Some(match self {
             Self::KERNEL => "kernel",
@@ -101,54 +72,57 @@ impl fmt::Debug for GraphNodeKind {
     }
 }
 
-/// A kernel launch, as a node keeps it (`CUDA_KERNEL_NODE_PARAMS`).
+/// A kernel launch, as a node stores it (`CUDA_KERNEL_NODE_PARAMS`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelNode {
     /// The kernel.
     pub function: FunctionHandle,
-    /// Blocks in x, y and z.
+    /// The extents of the grid in x, y and z, in blocks.
     pub grid: [u32; 3],
-    /// Threads of a block in x, y and z.
+    /// The extents of a block in x, y and z, in threads.
     pub block: [u32; 3],
-    /// Blocks of a cluster in x, y and z, where the launch has clusters.
+    /// The extents of a cluster in x, y and z, in blocks, if the launch uses clusters.
     pub cluster: Option<[u32; 3]>,
-    /// Dynamic shared memory of a block, in bytes.
+    /// The dynamic shared memory of a block, in bytes.
     pub dynamic_shared_bytes: u32,
     /// Whether all blocks must run at the same time.
     pub cooperative: bool,
-    /// The node's priority, which counts where the graph was instantiated to use it.
+    /// The priority of the node. It has an effect only with
+    /// [`InstantiateFlags::USE_NODE_PRIORITY`](crate::InstantiateFlags::USE_NODE_PRIORITY).
     pub priority: Option<i32>,
-    /// The bytes of each argument's value, in order; as many as the kernel declares.
+    /// The value of each argument as bytes, in order. There are as many as the kernel declares.
     pub arguments: Vec<Vec<u8>>,
-    /// The memory that the launch declares to use.
+    /// The memory ranges that the launch declares to use.
     pub ranges: Vec<DeclaredRange>,
 }
 
 /// A fill of rows (`CUDA_MEMSET_NODE_PARAMS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FillNode {
-    /// First address.
+    /// The first address.
     pub address: DevicePointer,
-    /// Bytes from one row to the next. Not used with a single row.
+    /// The distance between the starts of two rows, in bytes. Ignored if there is only one row.
     pub pitch: usize,
-    /// What is filled in. 1 for [`FillPattern::U64`]: nodes have no such width.
+    /// The pattern to fill with. Nodes do not support [`FillPattern::U64`]: the driver answers
+    /// `CUDA_ERROR_INVALID_VALUE (1)`.
     pub pattern: FillPattern,
-    /// Elements of a row.
+    /// The number of elements in a row.
     pub width: usize,
-    /// Rows.
+    /// The number of rows.
     pub height: usize,
 }
 
 /// An allocation (`CUDA_MEM_ALLOC_NODE_PARAMS`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllocationNode {
-    /// Where the memory resides.
+    /// The device on which the memory resides.
     pub device: DeviceOrdinal,
-    /// Size in bytes.
+    /// The size in bytes.
     pub bytes: usize,
-    /// Other devices that can use it.
+    /// Other devices that can access the memory.
     pub access: Vec<DeviceOrdinal>,
-    /// Its address, the same at every launch. Chosen by the driver: not looked at when a node is added.
+    /// The address of the memory, which is the same at every launch. The driver chooses it and ignores this field when
+    /// a node is added.
     pub address: DevicePointer,
 }
 
@@ -157,68 +131,69 @@ pub struct AllocationNode {
 pub enum ValueOperation {
     /// Waits until the value at the address satisfies the condition.
     Wait {
-        /// Where.
+        /// The address.
         address: DevicePointer,
-        /// Compared with what.
+        /// The value to compare with.
         value: Value,
-        /// How.
+        /// The condition.
         flags: WaitValueFlags,
     },
-    /// Writes the value.
+    /// Writes a value to the address.
     Write {
-        /// Where.
+        /// The address.
         address: DevicePointer,
-        /// What.
+        /// The value to write.
         value: Value,
-        /// How.
+        /// How to write it.
         flags: WriteValueFlags,
     },
 }
 
-/// Which of its graphs a conditional node runs (`CUgraphConditionalNodeType`).
+/// How a conditional node chooses which of its bodies to run (`CUgraphConditionalNodeType`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConditionalKind {
-    /// The first, once, if the value is not 0; the second, if there is one, once otherwise.
+    /// Runs the first body once if the value is not 0. Otherwise runs the second body once, if there is one.
     If,
-    /// The only one, again and again, while the value is not 0.
+    /// Runs its only body repeatedly while the value is not 0.
     While,
-    /// The one whose number, from 0, is the value, once; none when there are not so many.
+    /// Runs the body whose index equals the value once. Runs none if there is no such body.
     Switch,
 }
 
 /// A conditional node (`CUDA_CONDITIONAL_NODE_PARAMS`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionalNode {
-    /// The value that decides.
+    /// The conditional value.
     pub handle: ConditionalHandle,
-    /// What it decides.
+    /// How the value chooses a body.
     pub kind: ConditionalKind,
-    /// How many graphs there are to run.
+    /// The number of bodies.
     pub body_count: u32,
-    /// The graphs, which belong to the node. Made by the driver: not looked at when a node is added.
+    /// The bodies, which the node owns. The driver creates them and ignores this field when a node is added.
     pub bodies: Vec<GraphHandle>,
 }
 
-/// What a node does.
+/// The parameters of a node: what it does.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum NodeParameters {
     /// A kernel launch.
     Kernel(KernelNode),
-    /// A copy of rows and slices.
+    /// A copy of a region of rows and slices.
     Copy(Copy3d),
     /// A fill.
     Fill(FillNode),
-    /// Host work, which runs at every launch.
-    Host(RepeatableWork),
-    /// Another graph, which is copied when the node is added. Read back, the handle is that of the copy, which belongs to
-    /// the node.
+    /// A host function that runs at every launch. Its owner must keep the [`RepeatableWork`](crate::RepeatableWork)
+    /// alive for as long as a launch can run.
+    Host(HostWorkKey),
+    /// Another graph. It is copied when the node is added. When the parameters are read back, the handle is that of the
+    /// copy, which the node owns.
     Child(GraphHandle),
-    /// Nothing.
+    /// No work.
     Empty,
-    /// A wait for what the event captured last when the node begins.
+    /// A wait for the work that the event has captured most recently when the node begins.
     EventWait(EventHandle),
-    /// A record of the event when the nodes before are done.
+    /// A record of the event, when the nodes that this node depends on are complete.
     EventRecord(EventHandle),
     /// An allocation.
     Allocate(AllocationNode),
@@ -226,12 +201,12 @@ pub enum NodeParameters {
     Free(DevicePointer),
     /// Value waits and writes, in order.
     ValueOperations(Vec<ValueOperation>),
-    /// Graphs that run depending on a value.
+    /// Graphs that run depending on a conditional value.
     Conditional(ConditionalNode),
 }
 
 impl NodeParameters {
-    /// The kind of node that they are for.
+    /// Returns the kind of node that has such parameters.
     pub const fn kind(&self) -> GraphNodeKind {
         match self {
             Self::Kernel(_) => GraphNodeKind::KERNEL,
@@ -250,13 +225,13 @@ impl NodeParameters {
     }
 }
 
-/// What adding a node returned.
+/// The result of adding a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddedNode {
     /// The node.
     pub node: GraphNodeHandle,
-    /// The address that it allocates, for [`NodeParameters::Allocate`].
+    /// The address of the allocation, if the node is [`NodeParameters::Allocate`].
     pub address: Option<DevicePointer>,
-    /// The graphs to fill, for [`NodeParameters::Conditional`].
+    /// The empty bodies of the node, if it is [`NodeParameters::Conditional`].
     pub bodies: Vec<GraphHandle>,
 }

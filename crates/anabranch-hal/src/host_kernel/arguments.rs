@@ -1,4 +1,4 @@
-//! The arguments of a launch, as a host kernel sees them.
+//! The arguments of a launch, as seen by a kernel that is a Rust closure.
 
 use super::{DeviceElement, GlobalSlice, KernelFault};
 use crate::{Access, ConditionalHandle, DeclaredRange, DevicePointer};
@@ -7,40 +7,40 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Where a global variable of the kernel's module lies.
+/// The location of a global variable of the kernel's module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GlobalRange {
-    /// The variable's name.
+    /// The name of the variable.
     pub name: String,
-    /// Its address.
+    /// The address.
     pub address: DevicePointer,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: usize,
 }
 
-/// Memory that a launch declares to use, and the size of the elements as which the kernel uses it.
+/// A memory range that a launch declares to use, and the size of the elements that the kernel accesses it with.
 ///
-/// Writes of elements of different sizes to the same place, unordered, would be a data race even where each is in one
-/// piece. So memory that a launch writes has elements of one size: that of its first [use](HostArguments::slice).
+/// Unordered writes of different sizes to one address would be a data race even if each write is atomic. Memory that a
+/// launch writes therefore has elements of a single size: that of its first [use](HostArguments::slice).
 #[derive(Debug)]
 pub struct UsedRange {
     declared: DeclaredRange,
-    /// 0 until it is known.
+    /// 0 if it is not known yet.
     element_size: AtomicU8,
 }
 
 impl UsedRange {
-    /// What was declared.
+    /// The range as the launch declared it.
     pub fn declared(&self) -> &DeclaredRange {
         &self.declared
     }
 
-    /// Forgets the size of the elements. Uses from here on come after all uses before.
+    /// Resets the element size. The caller guarantees that all earlier uses happen before all later ones.
     pub fn forget_element_size(&self) {
         self.element_size.store(0, Ordering::Relaxed);
     }
 
-    /// Whether elements of this size may be used.
+    /// Returns whether the range may be accessed with elements of this size.
     fn admits(&self, size: usize) -> bool {
         let Ok(size) = u8::try_from(size) else { return false };
         if self.declared.access == Access::Read || self.element_size.load(Ordering::Relaxed) == size {
@@ -57,16 +57,16 @@ impl From<DeclaredRange> for UsedRange {
     }
 }
 
-/// A copy is for another launch.
+/// A clone is for another launch, so its element size is not known.
 impl Clone for UsedRange {
     fn clone(&self) -> Self {
         Self::from(self.declared)
     }
 }
 
-/// The values that conditional nodes ask for, as a driver gives them to the kernels of one launch of a graph.
+/// The conditional values of one graph launch. A driver passes them to the kernels of the launch.
 pub trait ConditionalValues: fmt::Debug + Sync {
-    /// Sets a value. `false`: the launch has none of that handle.
+    /// Sets a value. Returns `false` if the launch has no value with that handle.
     fn set(&self, handle: ConditionalHandle, value: u32) -> bool;
 }
 
@@ -81,12 +81,13 @@ pub struct HostArguments<'a> {
 }
 
 impl<'a> HostArguments<'a> {
-    /// The arguments as a driver makes them: the values one after the other without padding.
+    /// Creates the arguments. For drivers. `values` contains the argument values one after the other, without padding.
     ///
     /// # Safety
-    /// For as long as `'a`, every range, of an argument or of a global variable, is memory of this process, is initialised,
-    /// and is neither freed nor reached through Rust references; and all that run the same launch are given the same
-    /// ranges, so that they agree on the sizes of elements.
+    ///
+    /// For the lifetime `'a`, every range of an argument or a global variable must be initialised memory of this
+    /// process that is neither freed nor accessed through Rust references. Everything that executes the same launch
+    /// must be given the same ranges, so that it agrees on the element sizes.
     pub unsafe fn new(
         values: &'a [u8],
         parameter_sizes: &'a [usize],
@@ -96,7 +97,7 @@ impl<'a> HostArguments<'a> {
         Self { values, parameter_sizes, ranges, globals, conditionals: None }
     }
 
-    /// The same arguments, in a launch of a graph with conditional nodes.
+    /// Returns the same arguments for a launch of a graph with conditional nodes.
     #[must_use]
     pub fn with_conditionals(self, conditionals: &'a dyn ConditionalValues) -> Self {
         Self { conditionals: Some(conditionals), ..self }
@@ -107,12 +108,13 @@ impl<'a> HostArguments<'a> {
         self.parameter_sizes.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no arguments.
     pub fn is_empty(&self) -> bool {
         self.parameter_sizes.is_empty()
     }
 
-    /// The value of argument `index`, a plain value. Another size than the parameter's is a fault of the kernel.
+    /// Returns the value of argument `index`. It is a fault of the kernel if `T` does not have the size of the
+    /// parameter.
     pub fn scalar<T: AnyBitPattern>(&self, index: usize) -> T {
         let offset: usize = self.parameter_sizes.iter().take(index).sum();
         let size = self.parameter_sizes.get(index).copied();
@@ -127,13 +129,14 @@ impl<'a> HostArguments<'a> {
         }
     }
 
-    /// The address that argument `index` is.
+    /// Returns the value of argument `index` as an address.
     pub fn pointer(&self, index: usize) -> DevicePointer {
         self.scalar(index)
     }
 
-    /// Sets the value that decides what a conditional node runs; the counterpart of `cudaGraphSetConditional`. Argument
-    /// `index` is the value's [handle](ConditionalHandle). It is a fault of the kernel if the launch has no such value.
+    /// Sets the value that determines what a conditional node runs. This is the counterpart of
+    /// `cudaGraphSetConditional`. Argument `index` is the [handle](ConditionalHandle) of the value. It is a fault of
+    /// the kernel if the launch has no such value.
     pub fn set_conditional(&self, index: usize, value: u32) {
         let handle = ConditionalHandle(self.scalar(index));
         if !self.conditionals.is_some_and(|conditionals| conditionals.set(handle, value)) {
@@ -144,9 +147,11 @@ impl<'a> HostArguments<'a> {
         }
     }
 
-    /// The memory that argument `index` points to, as declared by the launch. It is a fault of the kernel if the launch
-    /// declared none for it, if the memory is not aligned for `T`, or if it is to be written and was used with elements of
-    /// another size in the same stage of the kernel.
+    /// Returns the memory that argument `index` points to, as the launch declared it.
+    ///
+    /// It is a fault of the kernel if the launch declared no memory for the argument, or if the memory is not aligned
+    /// for `T`. It is also a fault if the launch writes the memory and the kernel already used it with elements of
+    /// another size in the same stage.
     pub fn slice<T: DeviceElement>(&self, index: usize) -> GlobalSlice<'a, T> {
         let Some(used) = self.ranges.iter().find(|range| range.declared.argument as usize == index) else {
             KernelFault::illegal_address(format!(
@@ -167,8 +172,8 @@ impl<'a> HostArguments<'a> {
         self.memory(range.address, range.bytes as usize, range.access == Access::Write, index)
     }
 
-    /// A global variable of the kernel's module, by name. It is a fault of the kernel if there is none, or if it is not
-    /// aligned for `T`.
+    /// Returns a global variable of the kernel's module. It is a fault of the kernel if there is no variable with that
+    /// name, or if the variable is not aligned for `T`.
     pub fn global<T: DeviceElement>(&self, name: &str) -> GlobalSlice<'a, T> {
         let Some(global) = self.globals.iter().find(|global| global.name == name) else {
             KernelFault::illegal_address(format!("the kernel's module has no global variable `{name}`")).raise()
@@ -205,7 +210,7 @@ mod tests {
     use super::*;
     use crate::Status;
 
-    /// The fault of a kernel that uses memory of 8 bytes.
+    /// Returns the fault of a kernel that uses 8 bytes of memory.
     fn fault(access: Access, kernel: impl Fn(&HostArguments<'_>, &UsedRange)) -> Option<KernelFault> {
         let mut memory = [0u64; 1];
         let address = memory.as_mut_ptr() as u64;

@@ -1,10 +1,10 @@
-//! A block of a launch, its threads and its shared memory.
+//! A block of a launch, with its threads and its shared memory.
 
 use super::KernelFault;
 use bytemuck::AnyBitPattern;
 use bytemuck::NoUninit;
 
-/// One thread of a launch: where it stands.
+/// The position of one thread of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
     index: [u32; 3],
@@ -13,17 +13,17 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// The thread's place in its block, in x, y and z (`threadIdx`).
+    /// The position of the thread in its block, in x, y and z (`threadIdx`).
     pub fn index(&self) -> [u32; 3] {
         self.index
     }
 
-    /// The block's place in the grid (`blockIdx`).
+    /// The position of the block in the grid (`blockIdx`).
     pub fn block_index(&self) -> [u32; 3] {
         self.block_index
     }
 
-    /// The thread's number in its block, x running fastest.
+    /// The index of the thread in its block. x varies fastest.
     pub fn linear(&self) -> usize {
         let [x, y, z] = self.index.map(|value| value as usize);
         let [width, height, _] = self.block_dimensions.map(|value| value as usize);
@@ -50,21 +50,22 @@ impl Thread {
     }
 }
 
-/// The shared memory of a block, aligned to 16 bytes: the kernel's static part, then the launch's dynamic part. Its
-/// contents at the start of a block are unspecified, and never uninitialised.
+/// The shared memory of a block, aligned to 16 bytes: the static part of the kernel, then the dynamic part of the
+/// launch. Its contents at the start of a block are initialised but unspecified.
 #[derive(Debug)]
 pub struct SharedMemory<'a> {
     bytes: &'a mut [u8],
 }
 
 impl SharedMemory<'_> {
-    /// All of it as elements of `T`; what is left over at the end is left out.
+    /// Returns all of the shared memory as elements of `T`. A remainder at the end is omitted.
     pub fn slice<T: AnyBitPattern + NoUninit>(&mut self) -> &mut [T] {
         let count = self.bytes.len() / size_of::<T>().max(1);
         self.slice_at(0, count)
     }
 
-    /// `count` elements from byte `offset` on. Out of range or misaligned is a fault of the kernel.
+    /// Returns `count` elements that begin at byte `offset`. It is a fault of the kernel if they are out of range or
+    /// misaligned.
     pub fn slice_at<T: AnyBitPattern + NoUninit>(&mut self, offset: usize, count: usize) -> &mut [T] {
         let total = self.bytes.len();
         let end = count.checked_mul(size_of::<T>()).and_then(|bytes| bytes.checked_add(offset));
@@ -85,12 +86,12 @@ impl SharedMemory<'_> {
         }
     }
 
-    /// Size in bytes.
+    /// The size in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the block has no shared memory.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -106,39 +107,40 @@ pub struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// A block as a driver makes it. `shared` is aligned to 16 bytes.
+    /// Creates a block. For drivers. `shared` must be aligned to 16 bytes.
     pub fn new(index: [u32; 3], dimensions: [u32; 3], grid_dimensions: [u32; 3], shared: &'a mut [u8]) -> Self {
         Self { index, dimensions, grid_dimensions, shared: SharedMemory { bytes: shared } }
     }
 
-    /// The block's place in the grid (`blockIdx`).
+    /// The position of the block in the grid (`blockIdx`).
     pub fn index(&self) -> [u32; 3] {
         self.index
     }
 
-    /// Threads of the block in x, y and z (`blockDim`).
+    /// The extents of the block in x, y and z, in threads (`blockDim`).
     pub fn dimensions(&self) -> [u32; 3] {
         self.dimensions
     }
 
-    /// Blocks of the grid in x, y and z (`gridDim`).
+    /// The extents of the grid in x, y and z, in blocks (`gridDim`).
     pub fn grid_dimensions(&self) -> [u32; 3] {
         self.grid_dimensions
     }
 
-    /// The number of threads of the block.
+    /// The number of threads in the block.
     pub fn thread_count(&self) -> usize {
         self.dimensions.iter().map(|&value| value as usize).product()
     }
 
-    /// The block's shared memory, for work that is done once a block.
+    /// The shared memory of the block, for code that runs once per block.
     pub fn shared(&mut self) -> &mut SharedMemory<'a> {
         &mut self.shared
     }
 
-    /// Calls `body` once for every thread of the block, x running fastest. Its end is a barrier: what the threads of
-    /// one phase write, those of the next read. A value that a thread keeps from phase to phase belongs in an array of
-    /// the kernel's own, with [`Thread::linear`] as its index.
+    /// Calls `body` once for every thread of the block. x varies fastest.
+    ///
+    /// The end of a phase is a barrier: a phase sees everything that the threads wrote in earlier phases. To keep a
+    /// value of a thread from one phase to the next, store it in a local array indexed by [`Thread::linear`].
     pub fn phase(&mut self, mut body: impl FnMut(Thread, &mut SharedMemory<'a>)) {
         let [width, height, depth] = self.dimensions;
         for z in 0..depth {

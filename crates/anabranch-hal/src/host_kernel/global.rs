@@ -1,4 +1,4 @@
-//! Device memory, as a host kernel sees it.
+//! Device memory, as seen by a kernel that is a Rust closure.
 
 use super::KernelFault;
 use bytemuck::Pod;
@@ -10,26 +10,30 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A number that device memory holds, and that can be read and written in one piece.
+/// A number type that device memory can hold and that can be read and written atomically.
 pub trait DeviceElement: Pod + Send + Sync + sealed::Sealed {
-    /// Reads it in one piece.
+    /// Reads the element atomically.
     ///
     /// # Safety
-    /// `address` is valid for reads, aligned, initialised, and written only in one piece while this runs.
+    ///
+    /// `address` must be valid for reads, aligned and initialised. While this runs, the element may only be written
+    /// atomically.
     #[doc(hidden)]
     unsafe fn load(address: *const Self) -> Self;
 
-    /// Writes it in one piece.
+    /// Writes the element atomically.
     ///
     /// # Safety
-    /// `address` is valid for writes, aligned, and used only in one piece while this runs.
+    ///
+    /// `address` must be valid for writes and aligned. While this runs, the element may only be accessed atomically.
     #[doc(hidden)]
     unsafe fn store(address: *mut Self, value: Self);
 
-    /// Replaces `current` by `new` in one piece, or returns what was there instead.
+    /// Replaces `current` with `new` atomically. Fails with the value that is there if it is not `current`.
     ///
     /// # Safety
-    /// As for [`store`](Self::store).
+    ///
+    /// The requirements of [`store`](Self::store) apply.
     #[doc(hidden)]
     unsafe fn compare_exchange(address: *mut Self, current: Self, new: Self) -> Result<Self, Self>;
 }
@@ -41,21 +45,21 @@ macro_rules! device_elements {
         impl DeviceElement for $element {
             #[inline(always)]
             unsafe fn load(address: *const Self) -> Self {
-                // SAFETY: the caller vouches for the address, and the atomic has the element's size and alignment.
+                // SAFETY: the caller guarantees the address, and the atomic has the size and alignment of the element.
                 let atomic = unsafe { $atomic::from_ptr(address.cast_mut().cast()) };
                 bytemuck::cast::<$bits, $element>(atomic.load(Ordering::Relaxed))
             }
 
             #[inline(always)]
             unsafe fn store(address: *mut Self, value: Self) {
-                // SAFETY: the caller vouches for the address, and the atomic has the element's size and alignment.
+                // SAFETY: the caller guarantees the address, and the atomic has the size and alignment of the element.
                 let atomic = unsafe { $atomic::from_ptr(address.cast()) };
                 atomic.store(bytemuck::cast::<$element, $bits>(value), Ordering::Relaxed);
             }
 
             #[inline(always)]
             unsafe fn compare_exchange(address: *mut Self, current: Self, new: Self) -> Result<Self, Self> {
-                // SAFETY: the caller vouches for the address, and the atomic has the element's size and alignment.
+                // SAFETY: the caller guarantees the address, and the atomic has the size and alignment of the element.
                 let atomic = unsafe { $atomic::from_ptr(address.cast()) };
                 atomic
                     .compare_exchange(
@@ -78,11 +82,13 @@ device_elements! {
     AtomicU64 u64: u64 i64 f64;
 }
 
-/// Device memory that a launch gave to a host kernel.
+/// Device memory that a launch passed to a kernel.
 ///
-/// Blocks that run at the same time may share it. Elements are read and written in one piece, so that a kernel with a
-/// race has unspecified values, as on a GPU, and never undefined behaviour. Outside of the range, or a write to memory
-/// declared as only read, is a fault: 700, and the context is lost, as on a GPU.
+/// Blocks that run concurrently may access the same memory. Elements are read and written atomically, so a kernel with
+/// a race reads unspecified values, as on a GPU, but has no undefined behaviour.
+///
+/// An access out of range, or a write to memory that the launch declares to read only, is a fault:
+/// `CUDA_ERROR_ILLEGAL_ADDRESS (700)`. The context is lost, as on a GPU.
 #[derive(Clone, Copy, Debug)]
 pub struct GlobalSlice<'a, T> {
     pub(super) base: *mut T,
@@ -92,8 +98,8 @@ pub struct GlobalSlice<'a, T> {
     pub(super) memory: PhantomData<&'a T>,
 }
 
-// SAFETY: it is used through atomic accesses only, or through methods whose callers vouch for exclusion; whoever made it
-// vouched that the memory stays there for `'a`.
+// SAFETY: safe methods access the memory only atomically, and the callers of the unsafe ones guarantee exclusive
+// access. Whoever created the slice guaranteed that the memory remains valid for `'a`.
 unsafe impl<T: DeviceElement> Send for GlobalSlice<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: DeviceElement> Sync for GlobalSlice<'_, T> {}
@@ -133,8 +139,8 @@ impl<'a, T: DeviceElement> GlobalSlice<'a, T> {
         unsafe { T::store(self.base.add(index), value) }
     }
 
-    /// Replaces an element by what `update` makes of it, in one piece with regard to other blocks, and returns what was
-    /// there before. Stands for `atomicAdd` and its kin. `update` may be called several times.
+    /// Replaces an element with the result of `update`, atomically with respect to other blocks. Returns the previous
+    /// value. Use this in place of `atomicAdd` and similar functions. `update` may be called several times.
     pub fn fetch_update(&self, index: usize, mut update: impl FnMut(T) -> T) -> T {
         let mut current = self.get(index);
         if !self.writable {
@@ -149,29 +155,31 @@ impl<'a, T: DeviceElement> GlobalSlice<'a, T> {
         }
     }
 
-    /// The elements of `range` as a slice, for speed.
+    /// Returns the elements of `range` as a slice, which is faster.
     ///
     /// # Safety
-    /// Nobody writes them for as long as the slice is used. It is the closure that sees to that, for
-    /// [every launch](super::HostFunction::new).
+    ///
+    /// Nothing may write the elements while the slice is in use. The closure must ensure this for [every
+    /// launch](super::HostFunction::new).
     pub unsafe fn as_slice(&self, range: Range<usize>) -> &'a [T] {
         self.check(&range);
-        // SAFETY: the range was checked; that nobody writes is the caller's word.
+        // SAFETY: the range was checked. The caller guarantees that nothing writes to it.
         unsafe { std::slice::from_raw_parts(self.base.add(range.start), range.len()) }
     }
 
-    /// The elements of `range` as a mutable slice, for speed.
+    /// Returns the elements of `range` as a mutable slice, which is faster.
     ///
     /// # Safety
-    /// Nobody else reads or writes them for as long as the slice is used. It is the closure that sees to that, for
-    /// [every launch](super::HostFunction::new): other blocks of it run at the same time, in x, y and z.
+    ///
+    /// Nothing else may read or write the elements while the slice is in use. The closure must ensure this for [every
+    /// launch](super::HostFunction::new): other blocks run at the same time, in x, y and z.
     #[allow(clippy::mut_from_ref, reason = "exclusion is the caller's word")]
     pub unsafe fn as_mut_slice(&self, range: Range<usize>) -> &'a mut [T] {
         self.check(&range);
         if !self.writable {
             self.read_only()
         }
-        // SAFETY: the range was checked; that nobody else uses it is the caller's word.
+        // SAFETY: the range was checked. The caller guarantees that nothing else accesses it.
         unsafe { std::slice::from_raw_parts_mut(self.base.add(range.start), range.len()) }
     }
 

@@ -2,16 +2,10 @@
 
 use super::recording::Recording;
 use super::registry::{CaptureRegistry, Captures};
-use crate::engine::stream::{Role, StreamState};
-use anabranch_hal::{Dependency, Failure, Result, Status};
+use crate::engine::{Role, StreamState};
+use crate::event::CapturedRecord;
+use anabranch_hal::{Failure, Result, Status};
 use std::sync::Arc;
-
-/// What an event captured that was recorded in a capturing stream. It means nothing once the capture is over.
-#[derive(Clone, Debug)]
-pub(crate) struct CapturedRecord {
-    session: u64,
-    dependencies: Arc<[Dependency]>,
-}
 
 impl Recording<'_> {
     /// What an event captures here.
@@ -55,7 +49,7 @@ impl Captures {
             }
             None if session.invalidated => Err(Failure::new(Status::STREAM_CAPTURE_INVALIDATED)),
             None if stream.role == Role::Legacy => {
-                // It takes part in no capture.
+                // It is a member of no capture.
                 session.invalidated = true;
                 Err(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED))
             }
@@ -68,7 +62,7 @@ impl Captures {
 }
 
 impl CaptureRegistry {
-    /// Makes a stream wait for a captured event, which draws it into the capture.
+    /// Makes a stream wait for a captured event, by which it joins the capture.
     #[cold]
     pub(crate) fn wait_event(&self, stream: &Arc<StreamState>, record: &CapturedRecord) -> Result<()> {
         self.lock().wait(stream, record)
@@ -83,8 +77,8 @@ impl CaptureRegistry {
     /// What synchronising with a captured event answers. It invalidates the capture.
     #[cold]
     pub(crate) fn synchronize_event(&self, record: &CapturedRecord) -> Failure {
-        let spoiled = self.lock().sessions.get(&record.session).is_none_or(|session| session.invalidated);
-        self.use_event(record, if spoiled { Status::INVALID_VALUE } else { Status::CAPTURED_EVENT })
+        let invalidated = self.lock().sessions.get(&record.session).is_none_or(|session| session.invalidated);
+        self.use_event(record, if invalidated { Status::INVALID_VALUE } else { Status::CAPTURED_EVENT })
     }
 
     fn use_event(&self, record: &CapturedRecord, status: Status) -> Failure {
@@ -97,7 +91,7 @@ impl CaptureRegistry {
         }
     }
 
-    /// What asking for the time of a captured event answers. It does no harm.
+    /// What asking for the time of a captured event answers. The capture stays valid.
     #[cold]
     pub(crate) fn time_event(&self, record: &CapturedRecord) -> Failure {
         let runs = self.lock().sessions.contains_key(&record.session);

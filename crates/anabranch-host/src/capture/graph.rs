@@ -1,8 +1,8 @@
 //! The graph that a capture makes.
 
-use crate::context::ContextCore;
+use crate::engine::ContextCore;
 use crate::graph::{GraphState, Node};
-use crate::handles;
+use crate::memory::HostMemory;
 use anabranch_hal::{AddedNode, Dependency, Failure, GraphHandle, GraphNodeHandle, NodeParameters, Result, Status};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ pub(crate) struct CaptureGraph {
 
 impl CaptureGraph {
     /// A new graph.
-    pub(super) fn create(core: &Arc<ContextCore>) -> Self {
-        Self { graph: GraphState::new(core), existing: false }
+    pub(super) fn create(core: &Arc<ContextCore>, memory: &Arc<HostMemory>) -> Self {
+        Self { graph: GraphState::new(core, memory), existing: false }
     }
 
     /// A graph that exists.
@@ -26,8 +26,8 @@ impl CaptureGraph {
     /// # Safety
     /// The handle rule.
     pub(super) unsafe fn existing(graph: GraphHandle) -> Result<Self> {
-        // SAFETY: the caller's word.
-        let graph = unsafe { handles::graph(graph) }?.share();
+        // SAFETY: the caller guarantees it.
+        let graph = unsafe { GraphState::of(graph) }?.share();
         Ok(Self { graph: graph.ok_or(Failure::new(Status::INVALID_VALUE))?, existing: true })
     }
 
@@ -40,7 +40,7 @@ impl CaptureGraph {
     /// # Safety
     /// The handle rule.
     pub(super) unsafe fn check(&self, dependencies: &[Dependency]) -> Result<()> {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller guarantees it.
         dependencies.iter().try_for_each(|dependency| unsafe { self.graph.number_of(dependency.node) }.map(|_| ()))
     }
 
@@ -49,7 +49,7 @@ impl CaptureGraph {
     /// # Safety
     /// The handle rule, for the node's parameters too.
     pub(super) unsafe fn add_node(&self, dependencies: &[Dependency], parameters: NodeParameters) -> Result<AddedNode> {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller guarantees it.
         unsafe { self.graph.add_node(dependencies, parameters) }
     }
 
@@ -66,19 +66,8 @@ impl CaptureGraph {
         contents.nodes.values().map(|node| (node.state.handle(), before(node))).collect()
     }
 
-    /// The capture has failed. Hardware destroys a graph that was there before, too.
-    pub(super) fn give_up(self) {
-        if self.existing {
-            drop(self.graph.core.graphs.remove(self.graph.handle().as_raw()));
-        }
-    }
-
-    /// The graph, which is now the caller's, or was already.
-    pub(super) fn finish(self) -> GraphHandle {
-        let handle = self.graph.handle();
-        if !self.existing {
-            self.graph.core.graphs.insert(Arc::clone(&self.graph));
-        }
-        handle
+    /// The graph, and whether it was there before.
+    pub(super) fn finish(self) -> (Arc<GraphState>, bool) {
+        (self.graph, self.existing)
     }
 }

@@ -1,13 +1,12 @@
-//! Which calls captures prohibit to which threads.
+//! Which calls captures prohibit, and to which threads.
 //!
-//! A thread heeds captures as far as its own mode says: those that it began itself and not in relaxed mode, and those that
-//! any thread began in global mode. A prohibited call fails, and invalidates the captures that prohibit it. A capture that is
+//! Which captures concern a thread depends on its own mode: those that it began itself and not in relaxed mode, and those
+//! that any thread began in global mode. A prohibited call fails, and invalidates the captures that prohibit it. A capture that is
 //! invalidated goes on to prohibit until it is ended.
 
 use super::registry::{CaptureRegistry, Captures};
 use super::session::Session;
-use crate::context::ContextCore;
-use crate::engine::stream::{Role, StreamState};
+use crate::engine::{ContextCore, Role, StreamState};
 use anabranch_hal::{CaptureMode, Failure, Result, Status};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +19,7 @@ thread_local! {
 }
 
 /// Exchanges the calling thread's mode.
-pub(super) fn exchange_mode(mode: CaptureMode) -> CaptureMode {
+pub(crate) fn exchange_mode(mode: CaptureMode) -> CaptureMode {
     MODE.with(|kept| kept.replace(mode))
 }
 
@@ -47,10 +46,10 @@ impl Session {
 }
 
 impl Captures {
-    /// Invalidates the captures that are meant, and says whether there are any.
-    fn invalidate_those(&mut self, meant: impl Fn(&Session) -> bool) -> bool {
+    /// Invalidates the captures that match. `false`: there are none.
+    fn invalidate_those(&mut self, matches: impl Fn(&Session) -> bool) -> bool {
         let mut any = false;
-        for session in self.sessions.values_mut().filter(|session| meant(session)) {
+        for session in self.sessions.values_mut().filter(|session| matches(session)) {
             session.invalidated = true;
             any = true;
         }
@@ -101,18 +100,18 @@ impl CaptureRegistry {
         captures.prohibit()
     }
 
-    /// To be asked before a stream tells its flags or its number, which one that captures does not.
+    /// To be asked before a stream's flags or number are queried, which is refused while it captures.
     #[inline]
     pub(crate) fn before_asking(&self, stream: &StreamState) -> Result<()> {
-        if stream.meets_capture() && self.spoil(stream) {
+        if stream.meets_capture() && self.invalidate(stream) {
             return Err(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED));
         }
         Ok(())
     }
 
-    /// Invalidates the capture that the stream takes part in, if it does in one.
+    /// Invalidates the capture that the stream is a member of. `false`: it is a member of none.
     #[cold]
-    pub(crate) fn spoil(&self, stream: &StreamState) -> bool {
+    pub(crate) fn invalidate(&self, stream: &StreamState) -> bool {
         let mut captures = self.lock();
         let session = captures.session_of(stream);
         session.map(|session| session.invalidated = true).is_some()

@@ -2,30 +2,27 @@
 
 use super::registry::{CaptureRegistry, Captures};
 use super::session::Session;
-use crate::engine::stream::{Role, StreamState};
+use crate::engine::{Role, StreamState};
 use anabranch_hal::{AddedNode, Failure, NodeParameters, Result, Status};
-use parking_lot::MutexGuard;
+use anabranch_sync::MutexGuard;
 use std::sync::Arc;
 
 /// A stream that captures, for the duration of a call. No capture changes meanwhile.
-#[derive(Debug)]
 pub(crate) struct Recording<'a> {
     captures: MutexGuard<'a, Captures>,
     stream: &'a Arc<StreamState>,
 }
 
-impl StreamState {
-    /// To be asked before anything is put into the stream: where it captures, work becomes nodes. 901 when the capture is
+impl CaptureRegistry {
+    /// To be asked before anything is put into a stream: where it captures, work becomes nodes. 901 when the capture is
     /// invalidated; 906, which invalidates, on the legacy stream while a blocking stream captures.
     #[inline]
-    pub(crate) fn recording(self: &Arc<Self>) -> Result<Option<Recording<'_>>> {
-        if self.meets_capture() { self.core.shared.captures.recording(self) } else { Ok(None) }
+    pub(crate) fn recording<'a>(&'a self, stream: &'a Arc<StreamState>) -> Result<Option<Recording<'a>>> {
+        if stream.meets_capture() { self.recording_of_member(stream) } else { Ok(None) }
     }
-}
 
-impl CaptureRegistry {
     #[cold]
-    fn recording<'a>(&'a self, stream: &'a Arc<StreamState>) -> Result<Option<Recording<'a>>> {
+    fn recording_of_member<'a>(&'a self, stream: &'a Arc<StreamState>) -> Result<Option<Recording<'a>>> {
         let mut captures = self.lock();
         if stream.role == Role::Legacy {
             captures.use_legacy(&stream.core)?;
@@ -47,13 +44,13 @@ impl<'a> Recording<'a> {
         self.captures.session_of(self.stream).ok_or(Failure::new(Status::ILLEGAL_STATE))
     }
 
-    /// Adds a node below what the stream has come to. Where that fails the capture goes on.
+    /// Adds a node that depends on what the stream has captured so far. Where that fails the capture goes on.
     ///
     /// # Safety
     /// The handle rule, for the node's parameters too; what the node does at each launch is sound.
     pub(crate) unsafe fn add(&mut self, parameters: NodeParameters) -> Result<AddedNode> {
         let stream = self.stream;
-        // SAFETY: the caller's word.
+        // SAFETY: the caller guarantees it.
         unsafe { self.session()?.add_node(stream, parameters) }
     }
 

@@ -1,20 +1,22 @@
 //! All captures of a driver.
 //!
 //! One lock guards them all, because a call may touch several at once. It is taken only by calls that meet a capture: a
-//! stream that takes part in one is marked, and so is the legacy stream of a context while a blocking stream does.
+//! stream that is a member of one is marked, and so is the legacy stream of a context while a blocking stream does.
 //!
 //! Nothing that callers made is dropped under the lock.
 
 use super::graph::CaptureGraph;
 use super::modes::current_thread;
 use super::session::Session;
-use crate::context::ContextCore;
-use crate::engine::stream::{Role, StreamState};
+use crate::engine::{ContextCore, Role, StreamState};
+use crate::graph::GraphState;
+use crate::memory::HostMemory;
+use crate::ranks;
 use anabranch_hal::{
     CaptureInfo, CaptureMode, CaptureStatus, Dependency, DependencyUpdate, EdgeData, Failure, GraphHandle, Result,
     Status,
 };
-use parking_lot::{Mutex, MutexGuard};
+use anabranch_sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,28 +25,44 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// All captures of a driver that are not over.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct CaptureRegistry {
     running: AtomicUsize,
     captures: Mutex<Captures>,
+}
+
+impl Default for CaptureRegistry {
+    fn default() -> Self {
+        Self { running: AtomicUsize::new(0), captures: Mutex::new(ranks::CAPTURES, Captures::default()) }
+    }
+}
+
+/// A capture that is over.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) graph: Arc<GraphState>,
+    /// The graph was there before, and stays its owner's unless the capture failed.
+    pub(crate) existing: bool,
+    /// Whether the capture failed.
+    pub(crate) outcome: Result<()>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Captures {
     /// By number.
     pub(super) sessions: HashMap<u64, Session>,
-    /// The captures that streams take part in, both by number.
+    /// The captures that streams are members of, both by number.
     by_stream: HashMap<u64, u64>,
 }
 
 impl Captures {
-    /// The capture that a stream takes part in.
+    /// The capture that a stream is a member of.
     pub(super) fn session_of(&mut self, stream: &StreamState) -> Option<&mut Session> {
         let id = self.by_stream.get(&stream.id)?;
         self.sessions.get_mut(id)
     }
 
-    /// The number of the capture that a stream takes part in.
+    /// The number of the capture that a stream is a member of.
     pub(super) fn id_of(&self, stream: &StreamState) -> Option<u64> {
         self.by_stream.get(&stream.id).copied()
     }
@@ -55,7 +73,7 @@ impl Captures {
         }
     }
 
-    /// Lets a stream take part in a capture.
+    /// Makes a stream a member of a capture.
     pub(super) fn enter(&mut self, id: u64, stream: &Arc<StreamState>, dependencies: Vec<Dependency>) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.add_stream(stream, dependencies);
@@ -100,9 +118,10 @@ impl CaptureRegistry {
     ///
     /// # Safety
     /// The handle rule, until the capture ends.
-    pub(super) unsafe fn begin(
+    pub(crate) unsafe fn begin(
         &self,
         stream: &Arc<StreamState>,
+        memory: &Arc<HostMemory>,
         mode: CaptureMode,
         existing: Option<(GraphHandle, &[Dependency])>,
     ) -> Result<()> {
@@ -114,9 +133,9 @@ impl CaptureRegistry {
             return Err(Failure::new(Status::ILLEGAL_STATE));
         }
         let (graph, dependencies) = match existing {
-            None => (CaptureGraph::create(&stream.core), Vec::new()),
+            None => (CaptureGraph::create(&stream.core, memory), Vec::new()),
             Some((graph, dependencies)) => {
-                // SAFETY: the caller's word.
+                // SAFETY: the caller guarantees it.
                 let graph = unsafe { CaptureGraph::existing(graph) }?;
                 // SAFETY: as above.
                 unsafe { graph.check(dependencies) }?;
@@ -134,17 +153,17 @@ impl CaptureRegistry {
     ///
     /// # Safety
     /// The handle rule.
-    pub(super) unsafe fn update(
+    pub(crate) unsafe fn update(
         &self,
         stream: &Arc<StreamState>,
         dependencies: &[Dependency],
         update: DependencyUpdate,
     ) -> Result<()> {
-        let Some(mut recording) = stream.recording()? else {
+        let Some(mut recording) = self.recording(stream)? else {
             return Err(Failure::new(Status::ILLEGAL_STATE));
         };
         let session = recording.session()?;
-        // SAFETY: the caller's word.
+        // SAFETY: the caller guarantees it.
         unsafe { session.graph.check(dependencies) }?;
         match update {
             DependencyUpdate::Add => session.add_dependencies(stream, dependencies),
@@ -154,7 +173,7 @@ impl CaptureRegistry {
     }
 
     /// Ends the capture that began in a stream, in a lost context too.
-    pub(super) fn end(&self, stream: &StreamState) -> Result<GraphHandle> {
+    pub(crate) fn end(&self, stream: &StreamState) -> Result<Ended> {
         let mut captures = self.lock();
         if stream.role == Role::Legacy {
             captures.use_legacy(&stream.core)?;
@@ -181,35 +200,31 @@ impl CaptureRegistry {
         self.running.fetch_sub(1, Ordering::Release);
         drop(captures);
         let session = session.ok_or(Failure::new(Status::ILLEGAL_STATE))?;
-        match stream.core.check().and_then(|()| status.result().map_err(Failure::from)) {
-            Ok(()) => Ok(session.graph.finish()),
-            Err(failure) => {
-                session.graph.give_up();
-                Err(failure)
-            }
-        }
+        let (graph, existing) = session.graph.finish();
+        let outcome = stream.core.check().and_then(|()| status.result().map_err(Failure::from));
+        Ok(Ended { graph, existing, outcome })
     }
 
-    /// Ends, without its graph, every capture that can be ended no more.
-    fn abandon_those(&self, meant: impl Fn(&mut Session) -> bool) {
+    /// Discards every capture that can no longer be ended.
+    fn abandon_those(&self, matches: impl Fn(&mut Session) -> bool) {
         if self.is_idle() {
             return;
         }
         let mut captures = self.lock();
         let over: Vec<u64> =
-            captures.sessions.values_mut().filter_map(|session| meant(session).then_some(session.id)).collect();
+            captures.sessions.values_mut().filter_map(|session| matches(session).then_some(session.id)).collect();
         let over: Vec<_> = over.into_iter().filter_map(|id| captures.remove(id)).collect();
         self.running.fetch_sub(over.len(), Ordering::Release);
         drop(captures);
         drop(over);
     }
 
-    /// The stream can no longer be named. What began in it is over; what it was drawn into is left to its origin.
+    /// The stream's handle is gone. The capture that began in it is over; one that it has joined is left to its origin.
     pub(crate) fn stream_gone(&self, stream: &StreamState) {
         self.abandon_those(|session| session.origin == stream.id);
     }
 
-    /// The context goes: what began in it is over, and what has drawn a stream of it in is invalidated.
+    /// The context is destroyed: captures that began in it are over, and those that its streams have joined are invalidated.
     pub(crate) fn context_gone(&self, core: &ContextCore) {
         self.abandon_those(|session| {
             session.invalidated |= session.has_stream_of(core);
@@ -217,13 +232,13 @@ impl CaptureRegistry {
         });
     }
 
-    /// Whether a stream captures, without harm.
-    pub(super) fn status(&self, stream: &StreamState) -> Result<CaptureStatus> {
+    /// Whether a stream captures. The capture stays valid.
+    pub(crate) fn status(&self, stream: &StreamState) -> Result<CaptureStatus> {
         Ok(self.info(stream, true)?.status)
     }
 
-    /// What the capture of a stream says of itself.
-    pub(super) fn info(&self, stream: &StreamState, with_edge_data: bool) -> Result<CaptureInfo> {
+    /// What is known of the capture of a stream.
+    pub(crate) fn info(&self, stream: &StreamState, with_edge_data: bool) -> Result<CaptureInfo> {
         if !stream.meets_capture() {
             return Ok(CaptureInfo::default());
         }

@@ -1,15 +1,14 @@
 //! One capture, from its beginning to its end.
 
 use super::graph::CaptureGraph;
-use crate::context::ContextCore;
-use crate::engine::stream::{Role, StreamState};
+use crate::engine::{ContextCore, Role, StreamState};
 use anabranch_hal::{AddedNode, CaptureMode, Dependency, EdgeData, GraphNodeHandle, NodeParameters, Result};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 use std::ptr;
 use std::sync::Arc;
 
-/// A stream that takes part in a capture.
+/// A member of a capture.
 #[derive(Debug)]
 struct Branch {
     stream: Arc<StreamState>,
@@ -30,7 +29,7 @@ pub(crate) struct Session {
     /// The stream that it began in, by number.
     pub(super) origin: u64,
     pub(super) invalidated: bool,
-    /// The origin and the streams that were drawn in, by number.
+    /// The origin and the streams that have joined, by number.
     branches: HashMap<u64, Branch>,
     /// What each captured node depends on.
     parents: HashMap<GraphNodeHandle, SmallVec<[GraphNodeHandle; 2]>>,
@@ -53,7 +52,7 @@ impl Session {
         }
     }
 
-    /// Lets a stream take part.
+    /// Makes a stream a member.
     pub(super) fn add_stream(&mut self, stream: &Arc<StreamState>, dependencies: Vec<Dependency>) {
         let branch = Branch { stream: Arc::clone(stream), dependencies, last: None };
         self.branches.insert(stream.id, branch);
@@ -85,7 +84,7 @@ impl Session {
     /// # Safety
     /// The handle rule, for the node's parameters too.
     pub(super) unsafe fn add_node(&mut self, stream: &StreamState, parameters: NodeParameters) -> Result<AddedNode> {
-        // SAFETY: the caller's word; nodes of a graph that is captured into are not removed meanwhile.
+        // SAFETY: the caller guarantees it; nodes of a graph that is captured into are not removed meanwhile.
         let added = unsafe { self.graph.add_node(self.dependencies(stream), parameters) }?;
         if let Some(branch) = self.branches.get_mut(&stream.id) {
             let parents = branch.dependencies.iter().map(|dependency| dependency.node).collect();
@@ -121,7 +120,7 @@ impl Session {
         self.add_dependencies(stream, dependencies);
     }
 
-    /// Whether all that was captured leads to what the origin has come to.
+    /// Whether all that was captured leads to the origin's dependencies.
     pub(super) fn is_joined(&self) -> bool {
         let mut wanted =
             self.branches.iter().filter(|(id, _)| **id != self.origin).filter_map(|(_, branch)| branch.last).peekable();

@@ -1,6 +1,8 @@
-//! What is said about a wrong use of memory.
+//! Findings about wrong uses of memory.
 
-use super::{FreedBy, Life, Operation, Record, Use};
+use super::{Life, Record};
+use crate::engine::{Moment, Operation, Use};
+use crate::memory::FreedBy;
 use anabranch_hal::{MemoryFinding, MemoryFindingKind};
 use std::fmt::Write;
 use std::ops::Range;
@@ -15,9 +17,11 @@ pub(super) struct Wrong {
 }
 
 impl Wrong {
-    pub(super) fn finding(self, operation: &Operation, stream: u64, when: &str) -> MemoryFinding {
+    pub(super) fn finding(self, operation: &Operation, stream: u64, moment: Moment) -> MemoryFinding {
         let Self { kind, used: Use { address, bytes, .. }, memory } = self;
-        let mut message = format!("{operation} in stream {stream}{when} used {bytes} bytes at {address:#x}");
+        let name = &operation.name;
+        let when = if moment == Moment::After { ", when it was done," } else { "" };
+        let mut message = format!("{name} in stream {stream}{when} used {bytes} bytes at {address:#x}");
         let said = match &memory {
             None => write!(message, ", where no memory is, or where it was freed long ago"),
             Some((begin, record)) => {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 /// How many bytes of freed memory are kept.
 pub(super) const MOST_BYTES: usize = 64 << 20;
 
-/// How many pieces are kept, so that looking into all of them takes no time to speak of.
+/// How many pieces are kept, so that checking all of them is quick.
 const MOST_PIECES: usize = 4096;
 
 /// Freed memory, oldest first.

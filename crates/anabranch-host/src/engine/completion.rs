@@ -1,6 +1,7 @@
-//! How far a stream has come, and who waits for it to come further.
+//! How many entries of a stream are complete, and who waits for more.
 
-use crate::sync::{AtomicU64, Mutex, fence};
+use crate::ranks;
+use anabranch_sync::modelled::{AtomicU64, Mutex};
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 
@@ -10,30 +11,38 @@ pub(crate) trait Wake {
     fn wake(self);
 }
 
-/// Nobody waits.
-const NOBODY: u64 = u64::MAX;
+/// Somebody waits.
+const AWAITED: u64 = 1;
+
+/// One entry, above the bit.
+const ONE: u64 = 2;
 
 /// A count of completed entries, and the waiters for it.
 ///
-/// After every entry the runner stores the count and then looks at `earliest`, the smallest count that anybody waits
-/// for. A waiter stores into `earliest` and then looks at the count. With a sequentially consistent fence between the
-/// two steps on either side, at least one sees the other, so that no wake-up is lost and no entry takes a lock.
+/// One word holds the count and whether anybody waits. After every entry the runner adds to the count, and sees in the same
+/// step whether somebody waits; a waiter sets the bit, and sees in the same step what the count is. So no wake-up
+/// is lost, and an entry that nobody waits for takes no lock.
 #[derive(Debug)]
 pub(crate) struct Completion<W> {
-    completed: AtomicU64,
+    word: AtomicU64,
+    /// The smallest count that anybody waits for. Written before the bit is set, and under the lock.
     earliest: AtomicU64,
     waiters: Mutex<Vec<(u64, W)>>,
 }
 
 impl<W: Wake> Completion<W> {
     pub(crate) fn new() -> Self {
-        Self { completed: AtomicU64::new(0), earliest: AtomicU64::new(NOBODY), waiters: Mutex::new(Vec::new()) }
+        Self {
+            word: AtomicU64::new(0),
+            earliest: AtomicU64::new(u64::MAX),
+            waiters: Mutex::new(ranks::WAITERS, Vec::new()),
+        }
     }
 
     /// The number of entries that are complete. What they did is visible to the caller.
     #[inline]
     pub(crate) fn completed(&self) -> u64 {
-        self.completed.load(Ordering::Acquire)
+        self.word.load(Ordering::Acquire) / ONE
     }
 
     #[inline]
@@ -41,30 +50,25 @@ impl<W: Wake> Completion<W> {
         self.completed() >= sequence
     }
 
-    /// Says that the entry `sequence` is complete. Only the thread that runs the stream calls this, in order.
+    /// Says that another entry is complete. Only the thread that runs the stream calls this.
     #[inline]
-    pub(crate) fn advance(&self, sequence: u64) {
-        self.completed.store(sequence, Ordering::Release);
-        fence(Ordering::SeqCst);
-        if self.earliest.load(Ordering::Relaxed) <= sequence {
-            self.wake(sequence);
+    pub(crate) fn advance(&self) {
+        let before = self.word.fetch_add(ONE, Ordering::AcqRel);
+        if before & AWAITED != 0 {
+            let completed = before / ONE + 1;
+            if self.earliest.load(Ordering::Relaxed) <= completed {
+                self.wake(completed);
+            }
         }
     }
 
     #[cold]
-    fn wake(&self, sequence: u64) {
+    fn wake(&self, completed: u64) {
         let mut reached = SmallVec::<[W; 4]>::new();
         {
             let mut waiters = self.waiters.lock();
-            let mut index = 0;
-            while let Some((awaited, _)) = waiters.get(index) {
-                if *awaited <= sequence {
-                    reached.push(waiters.swap_remove(index).1);
-                } else {
-                    index += 1;
-                }
-            }
-            self.store_earliest(&waiters);
+            reached.extend(waiters.extract_if(.., |(awaited, _)| *awaited <= completed).map(|(_, waiter)| waiter));
+            self.note_earliest(&waiters);
         }
         // Outside of the lock, because waking takes the locks of the waiter.
         for waiter in reached {
@@ -76,19 +80,22 @@ impl<W: Wake> Completion<W> {
     pub(crate) fn register(&self, sequence: u64, waiter: W) -> Option<W> {
         let mut waiters = self.waiters.lock();
         waiters.push((sequence, waiter));
-        self.store_earliest(&waiters);
-        fence(Ordering::SeqCst);
-        if !self.is_complete(sequence) {
+        self.note_earliest(&waiters);
+        let completed = self.word.fetch_or(AWAITED, Ordering::AcqRel) / ONE;
+        if completed < sequence {
             return None;
         }
         // The lock was held throughout, so the runner has not taken the waiter.
         let waiter = waiters.pop().map(|(_, waiter)| waiter);
-        self.store_earliest(&waiters);
+        self.note_earliest(&waiters);
         waiter
     }
 
-    fn store_earliest(&self, waiters: &[(u64, W)]) {
-        let earliest = waiters.iter().map(|(awaited, _)| *awaited).min().unwrap_or(NOBODY);
-        self.earliest.store(earliest, Ordering::Relaxed);
+    fn note_earliest(&self, waiters: &[(u64, W)]) {
+        let earliest = waiters.iter().map(|(awaited, _)| *awaited).min();
+        self.earliest.store(earliest.unwrap_or(u64::MAX), Ordering::Relaxed);
+        if earliest.is_none() {
+            self.word.fetch_and(!AWAITED, Ordering::Relaxed);
+        }
     }
 }

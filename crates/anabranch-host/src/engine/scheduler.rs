@@ -1,221 +1,219 @@
-//! Which ready work is run next, and which threads are there to run it.
+//! Which ready tasks are run next, and which threads are there to run them.
 //!
-//! Ready streams stand in line by priority. Workers are started when there is work that no worker is free for. A worker
-//! that finds nothing looks on for a moment, as the only one to do so, and then sleeps; so putting work in line wakes a
-//! thread only when none is looking.
+//! Ready tasks are queued by priority. Workers are started when there is work that no worker is free for. A worker
+//! that finds nothing searches for a moment, as the only one to do so, and then sleeps; so queueing a task wakes a
+//! thread only when none is searching.
 //!
-//! A worker inside of host work may be blocked for long, and counts as absent: another is started in its place when
+//! A worker inside of host work may be blocked for long, and counts as blocked: another is started in its place when
 //! there is work to do, so that host work that waits for other streams' work is no deadlock.
 
-use super::share::Share;
-use super::stream::StreamState;
-use super::{Engine, PRIORITIES, worker};
-use crate::executable::Run;
-use parking_lot::{Mutex, MutexGuard};
+use super::queue::Padded;
+use crate::ranks;
+use anabranch_sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{JoinHandle, Thread};
 
-/// Something that a thread can run.
-#[derive(Debug)]
-pub(crate) enum Task {
-    /// A hint that a stream is ready.
-    Stream(Arc<StreamState>),
-    /// An offer to take part in a kernel.
-    Share(Arc<Share>),
-    /// Nodes of a graph that are ready.
-    Graph(Arc<Run>),
+/// The number of distinct priorities, from -5 to 0.
+pub(crate) const LEVELS: usize = 6;
+
+/// The most urgent priority.
+pub(crate) const GREATEST_PRIORITY: i32 = 1 - LEVELS as i32;
+
+/// A queue that was passed over so often comes first once.
+const PASSES: u32 = 16;
+
+/// Nanoseconds after which a worker that could not be started is tried again.
+const RETRY: u64 = 1_000_000;
+
+/// The scheduler's level of a priority: 0 is the most urgent.
+pub(crate) fn level(priority: i32) -> usize {
+    usize::try_from(priority - GREATEST_PRIORITY).unwrap_or(0).min(LEVELS - 1)
 }
 
 /// A sleeping worker.
 #[derive(Debug)]
-pub(crate) struct Sleeper {
-    pub(crate) thread: Thread,
-    pub(crate) notified: AtomicBool,
+pub(super) struct Sleeper {
+    pub(super) thread: Thread,
+    pub(super) notified: AtomicBool,
+}
+
+/// Tasks of one level.
+#[derive(Debug)]
+struct ReadyQueue<T> {
+    tasks: VecDeque<T>,
+    /// How often a task of another queue was taken since one of this.
+    passes: u32,
 }
 
 #[derive(Debug)]
-pub(crate) struct Ready {
-    lines: [VecDeque<Task>; PRIORITIES],
-    pub(crate) sleepers: Vec<Arc<Sleeper>>,
+pub(super) struct Ready<T> {
+    queues: [ReadyQueue<T>; LEVELS],
+    pub(super) sleepers: Vec<Arc<Sleeper>>,
     /// Workers that are looking for work, or were woken to.
-    pub(crate) searching: usize,
+    pub(super) searching: usize,
     /// Workers that were started and have not ended.
-    pub(crate) threads: usize,
+    pub(super) threads: usize,
     /// Whether a sleeping worker looks after waits for values.
-    pub(crate) poller: bool,
-    pub(crate) stopping: bool,
+    pub(super) poller: bool,
+    pub(super) stopping: bool,
     handles: Vec<JoinHandle<()>>,
 }
 
 /// How a worker is got for new work.
-enum Call {
-    Nobody,
+#[must_use]
+pub(super) enum WorkerAction {
+    Nothing,
     Wake(Arc<Sleeper>),
+    /// The caller starts a worker, and reports the outcome by [`Scheduler::started`].
     Start,
 }
 
 #[derive(Debug)]
-pub(crate) struct Scheduler {
-    pub(crate) ready: Mutex<Ready>,
-    /// One bit for each line with something in it.
+pub(super) struct Scheduler<T> {
+    ready: Mutex<Ready<T>>,
+    /// One bit for each queue that is not empty.
     occupied: AtomicU32,
     /// Workers that are inside of host work.
     blocked: AtomicUsize,
-    pub(crate) workers: usize,
+    /// The time after which a worker is to be started that could not be started; 0 where there is none. Every call that
+    /// enqueues looks at it.
+    retry_at: Padded<AtomicU64>,
+    pub(super) workers: usize,
 }
 
-impl Ready {
-    pub(crate) fn pop(&mut self) -> Option<Task> {
-        self.lines.iter_mut().find_map(VecDeque::pop_front)
+impl<T> Ready<T> {
+    /// Takes the next task out: of the most urgent queue, except that no queue is passed over for ever.
+    pub(super) fn pop(&mut self) -> Option<T> {
+        let waiting = |queue: &ReadyQueue<T>| !queue.tasks.is_empty();
+        let overdue = self.queues.iter().rposition(|queue| waiting(queue) && queue.passes >= PASSES);
+        let taken = overdue.or_else(|| self.queues.iter().position(waiting))?;
+        for (level, queue) in self.queues.iter_mut().enumerate() {
+            queue.passes = if level == taken || queue.tasks.is_empty() { 0 } else { queue.passes + 1 };
+        }
+        self.queues[taken].tasks.pop_front()
     }
 
     fn occupied(&self) -> u32 {
-        self.lines.iter().enumerate().fold(0, |bits, (level, line)| bits | (u32::from(!line.is_empty()) << level))
+        self.queues
+            .iter()
+            .enumerate()
+            .fold(0, |bits, (level, queue)| bits | (u32::from(!queue.tasks.is_empty()) << level))
     }
 }
 
-impl Scheduler {
-    pub(crate) fn new(workers: usize) -> Self {
+impl<T> Scheduler<T> {
+    pub(super) fn new(workers: usize) -> Self {
+        let ready = Ready {
+            queues: std::array::from_fn(|_| ReadyQueue { tasks: VecDeque::new(), passes: 0 }),
+            sleepers: Vec::new(),
+            searching: 0,
+            threads: 0,
+            poller: false,
+            stopping: false,
+            handles: Vec::new(),
+        };
         Self {
-            ready: Mutex::new(Ready {
-                lines: Default::default(),
-                sleepers: Vec::new(),
-                searching: 0,
-                threads: 0,
-                poller: false,
-                stopping: false,
-                handles: Vec::new(),
-            }),
+            ready: Mutex::new(ranks::READY, ready),
             occupied: AtomicU32::new(0),
             blocked: AtomicUsize::new(0),
+            retry_at: Padded(AtomicU64::new(0)),
             workers,
         }
     }
 
-    /// Whether something is in line.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Ready<T>> {
+        self.ready.lock()
+    }
+
+    /// Whether a task is queued.
     #[inline]
-    pub(crate) fn has_work(&self) -> bool {
+    pub(super) fn has_work(&self) -> bool {
         self.occupied.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether something more urgent than `level` is in line.
+    /// Whether a task more urgent than `level` is queued.
     #[inline]
-    pub(crate) fn has_more_urgent(&self, level: usize) -> bool {
+    pub(super) fn has_more_urgent(&self, level: usize) -> bool {
         self.occupied.load(Ordering::Relaxed) & ((1 << level) - 1) != 0
     }
 
-    /// Whether something at least as urgent as `level` is in line.
+    /// Whether a worker could not be started, so that others must help.
     #[inline]
-    pub(crate) fn has_as_urgent(&self, level: usize) -> bool {
-        self.occupied.load(Ordering::Relaxed) & ((2 << level) - 1) != 0
+    pub(super) fn lacks_workers(&self) -> bool {
+        self.retry_at.load(Ordering::Relaxed) != 0
     }
 
-    /// Says what is in line, for the looks that take no lock.
-    pub(crate) fn refresh(&self, ready: &Ready) {
+    /// Whether a worker could not be started, and it is time to try again.
+    pub(super) fn is_retry_due(&self, now: u64) -> bool {
+        self.lacks_workers() && self.retry_at.load(Ordering::Relaxed) <= now
+    }
+
+    /// Publishes which queues are empty, for readers without the lock.
+    pub(super) fn refresh(&self, ready: &Ready<T>) {
         self.occupied.store(ready.occupied(), Ordering::Relaxed);
     }
 
-    /// Puts a task in line and gets a worker for it if none is looking.
-    pub(crate) fn push(&self, engine: &Engine, level: usize, task: Task) {
-        let mut ready = self.ready.lock();
+    /// Queues a task.
+    pub(super) fn push(&self, level: usize, task: T) -> WorkerAction {
+        let mut ready = self.lock();
         if ready.stopping {
-            // The task is dropped after the lock, because with it may go the last share in a stream.
+            // The task is dropped after the lock, because it may hold the last reference to a stream.
             drop(ready);
-            return;
+            return WorkerAction::Nothing;
         }
-        ready.lines[level].push_back(task);
+        ready.queues[level].tasks.push_back(task);
         self.refresh(&ready);
-        let call = self.choose(&mut ready, 1);
-        drop(ready);
-        self.carry_out(engine, call);
+        self.choose(&mut ready, 1)
     }
 
-    /// Offers a share in a kernel to workers that have nothing else to do, at most `count` of them.
-    pub(crate) fn offer(&self, engine: &Engine, level: usize, share: &Arc<Share>, count: usize) {
-        for offered in 0..count {
-            let mut ready = self.ready.lock();
-            let startable = (self.workers + self.blocked.load(Ordering::Relaxed)).saturating_sub(ready.threads);
-            if ready.stopping || ready.sleepers.len() + ready.searching.saturating_sub(offered) + startable == 0 {
-                return;
-            }
-            ready.lines[level].push_back(Task::Share(Arc::clone(share)));
-            self.refresh(&ready);
-            let call = self.choose(&mut ready, offered + 1);
+    /// Queues a task if there is a worker that has nothing else to do, beside `offered` others.
+    pub(super) fn offer(&self, level: usize, task: T, offered: usize) -> Option<WorkerAction> {
+        let mut ready = self.lock();
+        let startable = (self.workers + self.blocked.load(Ordering::Relaxed)).saturating_sub(ready.threads);
+        if ready.stopping || ready.sleepers.len() + ready.searching.saturating_sub(offered) + startable == 0 {
             drop(ready);
-            self.carry_out(engine, call);
+            return None;
         }
+        ready.queues[level].tasks.push_back(task);
+        self.refresh(&ready);
+        Some(self.choose(&mut ready, offered + 1))
     }
 
-    /// Gets a worker for work in line, or for looking after values, if none is free.
-    pub(crate) fn ensure_worker(&self, engine: &Engine) {
-        let mut ready = self.ready.lock();
-        if ready.stopping {
-            return;
-        }
-        let call = self.choose(&mut ready, 1);
-        drop(ready);
-        self.carry_out(engine, call);
+    /// Gets a worker, if none is free.
+    pub(super) fn request_worker(&self, ready: &mut Ready<T>) -> WorkerAction {
+        self.choose(ready, 1)
     }
 
-    /// Gets a worker to look after values, unless one does.
-    pub(crate) fn ensure_poller(&self, engine: &Engine) {
-        if !self.ready.lock().poller {
-            self.ensure_worker(engine);
-        }
-    }
-
-    /// Lets another worker search, where one that searched has found work, and there is more of it or nobody looks
-    /// after values.
-    pub(crate) fn pass_on(&self, engine: &Engine, mut ready: MutexGuard<'_, Ready>) {
-        let wanted = ready.occupied() != 0 || (!ready.poller && !engine.values.is_empty());
-        let call = if wanted { self.choose(&mut ready, 1) } else { Call::Nobody };
-        drop(ready);
-        self.carry_out(engine, call);
-    }
-
-    fn choose(&self, ready: &mut Ready, wanted: usize) -> Call {
-        if ready.searching >= wanted {
-            return Call::Nobody;
+    fn choose(&self, ready: &mut Ready<T>, wanted: usize) -> WorkerAction {
+        if ready.searching >= wanted || ready.stopping {
+            return WorkerAction::Nothing;
         }
         if let Some(sleeper) = ready.sleepers.pop() {
             ready.searching += 1;
-            return Call::Wake(sleeper);
+            return WorkerAction::Wake(sleeper);
         }
         if ready.threads < self.workers + self.blocked.load(Ordering::SeqCst) && self.workers > 0 {
             ready.threads += 1;
             ready.searching += 1;
-            return Call::Start;
+            return WorkerAction::Start;
         }
-        Call::Nobody
+        WorkerAction::Nothing
     }
 
-    #[inline]
-    fn carry_out(&self, engine: &Engine, call: Call) {
-        match call {
-            Call::Nobody => {}
-            Call::Wake(sleeper) => {
-                sleeper.notified.store(true, Ordering::Release);
-                sleeper.thread.unpark();
-            }
-            Call::Start => self.start(engine),
-        }
-    }
-
+    /// Takes in a worker that was started, or notes that it could not be.
     #[cold]
-    fn start(&self, engine: &Engine) {
-        let started = engine.this.upgrade().map(|engine| {
-            std::thread::Builder::new().name("anabranch-host".to_owned()).spawn(move || worker::work(&engine))
-        });
-        let mut ready = self.ready.lock();
-        match started {
-            Some(Ok(handle)) => {
+    pub(super) fn started(&self, handle: Option<JoinHandle<()>>, now: u64) {
+        let mut ready = self.lock();
+        match handle {
+            Some(handle) => {
+                self.retry_at.store(0, Ordering::Relaxed);
                 ready.handles.retain(|handle| !handle.is_finished());
                 ready.handles.push(handle);
             }
-            // Without the thread, what is in line waits for another worker, or for a thread that synchronises.
-            Some(Err(_)) | None => {
+            None => {
+                self.retry_at.store(now + RETRY, Ordering::Relaxed);
                 ready.threads -= 1;
                 ready.searching -= 1;
             }
@@ -223,59 +221,89 @@ impl Scheduler {
     }
 
     /// Whether there are more workers than there should be.
-    pub(crate) fn has_surplus(&self, ready: &Ready) -> bool {
+    pub(super) fn has_surplus(&self, ready: &Ready<T>) -> bool {
         ready.threads > self.workers + self.blocked.load(Ordering::Relaxed)
     }
 
-    /// Notes that a worker is inside of host work.
-    pub(crate) fn enter_host_work(&self, engine: &Engine) {
-        // Sequentially consistent, as is the load in `choose`: either that one counts this worker as absent, or its task
+    /// Notes that a worker is inside of host work. `true`: a task is queued, for which a worker is needed.
+    pub(super) fn enter_host_work(&self) -> bool {
+        // Sequentially consistent, as is the load in `choose`: either that one counts this worker as blocked, or its task
         // is seen here.
         self.blocked.fetch_add(1, Ordering::SeqCst);
-        if self.occupied.load(Ordering::SeqCst) != 0 {
-            self.ensure_worker(engine);
-        }
+        self.occupied.load(Ordering::SeqCst) != 0
     }
 
     /// Notes that a worker has come back from host work.
-    pub(crate) fn leave_host_work(&self) {
+    pub(super) fn leave_host_work(&self) {
         self.blocked.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// Takes the next task out.
+    pub(super) fn pop(&self) -> Option<T> {
+        let mut ready = self.lock();
+        let task = ready.pop();
+        self.refresh(&ready);
+        task
+    }
+
     /// Takes one task out, the one that `choose` names among as many as there are.
-    pub(crate) fn take(&self, choose: impl FnOnce(usize) -> usize) -> Option<Task> {
-        let mut ready = self.ready.lock();
-        let count: usize = ready.lines.iter().map(VecDeque::len).sum();
+    pub(super) fn take(&self, choose: impl FnOnce(usize) -> usize) -> Option<T> {
+        let mut ready = self.lock();
+        let count: usize = ready.queues.iter().map(|queue| queue.tasks.len()).sum();
         if count == 0 {
             return None;
         }
         let mut index = choose(count);
         let mut task = None;
-        for line in &mut ready.lines {
-            if index < line.len() {
-                task = line.remove(index);
+        for ReadyQueue { tasks, .. } in &mut ready.queues {
+            if index < tasks.len() {
+                task = tasks.remove(index);
                 break;
             }
-            index -= line.len();
+            index -= tasks.len();
         }
         self.refresh(&ready);
         task
     }
 
-    /// Makes all workers end, and drops what is in line. Returns the workers' threads.
-    pub(crate) fn stop(&self) -> Vec<JoinHandle<()>> {
+    /// Makes all workers end, and drops what is queued. Returns the workers' threads.
+    pub(super) fn stop(&self) -> Vec<JoinHandle<()>> {
         let (tasks, sleepers, handles) = {
-            let mut ready = self.ready.lock();
+            let mut ready = self.lock();
             ready.stopping = true;
-            let tasks: Vec<Task> = ready.lines.iter_mut().flat_map(std::mem::take).collect();
+            let tasks: Vec<T> = ready.queues.iter_mut().flat_map(|queue| std::mem::take(&mut queue.tasks)).collect();
             self.refresh(&ready);
             (tasks, std::mem::take(&mut ready.sleepers), std::mem::take(&mut ready.handles))
         };
         drop(tasks);
-        for sleeper in sleepers {
-            sleeper.notified.store(true, Ordering::Release);
-            sleeper.thread.unpark();
-        }
+        sleepers.iter().for_each(|sleeper| sleeper.wake());
         handles
+    }
+}
+
+impl Sleeper {
+    pub(super) fn wake(&self) {
+        self.notified.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{LEVELS, PASSES, Scheduler};
+
+    #[test]
+    fn the_most_urgent_task_is_next_and_no_line_is_passed_over_for_ever() {
+        let scheduler = Scheduler::new(0);
+        for task in 0..2 * PASSES {
+            let _ = scheduler.push(0, task);
+        }
+        let _ = scheduler.push(LEVELS - 1, 1000);
+        let _ = scheduler.push(2, 2000);
+        let order: Vec<u32> = std::iter::from_fn(|| scheduler.pop()).collect();
+        let (first, rest) = order.split_at(PASSES as usize);
+        assert!(first.iter().copied().eq(0..PASSES));
+        assert_eq!(rest[..2], [1000, 2000]);
+        assert!(rest[2..].iter().copied().eq(PASSES..2 * PASSES));
     }
 }

@@ -1,27 +1,36 @@
 //! The state of one stream.
 
-use super::barrier::BlockingStream;
-use super::completion::{Completion, Wake};
-use super::entry::Entry;
-use super::queue::{Queue, Tail};
-use super::spares::Spares;
-use super::value::ValueCondition;
-use crate::context::ContextCore;
-use crate::error::{StreamFailure, panic_message};
-use crate::executable::{NodeWait, Run};
-use crate::sync::{Mutex, Padded};
+mod entry;
+mod position;
+
+pub(crate) use entry::{Entry, JointWork, Outcome, Turn, Work, work};
+pub(crate) use position::{ParkedOn, Position, ValueWait, Waiter};
+
+use super::completion::Completion;
+use super::context::{Context, WaitStrategy};
+use super::legacy::{BlockingStream, LegacyOrder};
+use super::queue::{self, Padded, Queue};
+use super::scheduler;
+use crate::error::StreamFailure;
+use crate::ranks;
 use anabranch_hal::{Failure, InsideWork, StreamFlags, SynchronizationPolicy};
-use std::collections::VecDeque;
+use anabranch_sync::Mutex;
+use anabranch_sync::modelled;
+use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::thread::Thread;
+use std::sync::{Arc, OnceLock};
+
+/// What the streams of a context share.
+pub(crate) type ContextCore = Context<StreamState>;
+
+/// The right to run a stream.
+pub(crate) type Claim<'a> = queue::Claim<'a, Entry, ParkedOn>;
 
 /// Numbers for streams: one counter for all drivers, because numbers are unique in the process.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// How a stream stands to the legacy default stream.
+/// Whether a stream is ordered with the legacy default stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It is the legacy stream.
@@ -32,98 +41,49 @@ pub(crate) enum Role {
     NonBlocking,
 }
 
-/// What a parked stream waits for.
-#[derive(Clone, Debug)]
-pub(crate) enum ParkedOn {
-    Stream(Position),
-    Value,
-    /// The rest of a graph.
-    Graph(Arc<Run>),
-}
-
-/// Who waits for a place of a stream.
-#[derive(Debug)]
-pub(crate) enum Waiter {
-    /// A parked stream.
-    Stream(Arc<StreamState>),
-    /// A thread that synchronises.
-    Thread(Thread),
-    /// A node of a graph.
-    Node(NodeWait),
-}
-
-impl Wake for Waiter {
-    fn wake(self) {
-        match self {
-            Self::Stream(stream) => stream.unpark(false),
-            Self::Thread(thread) => thread.unpark(),
-            Self::Node(wait) => wait.resume(),
-        }
-    }
-}
-
-/// A place in a stream: the end of all entries up to a number.
-#[derive(Clone)]
-pub(crate) struct Position {
-    pub(crate) stream: Arc<StreamState>,
-    pub(crate) sequence: u64,
-}
-
-impl Position {
-    #[inline]
-    pub(crate) fn is_complete(&self) -> bool {
-        self.stream.completion.is_complete(self.sequence)
-    }
-}
-
-impl fmt::Debug for Position {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} of stream {}", self.sequence, self.stream.id)
-    }
-}
-
 /// The state of one stream. It lives as long as its handle, or anything that waits for it, or its work.
 pub(crate) struct StreamState {
-    pub(crate) queue: Padded<Queue<Entry, ParkedOn>>,
+    pub(super) queue: Queue<Entry, ParkedOn>,
     pub(crate) completion: Padded<Completion<Waiter>>,
-    /// Entries taken out of the queue; locked by the thread that runs the stream.
-    pub(crate) batch: Mutex<VecDeque<Entry>>,
-    /// Launches to be used again.
-    pub(crate) spares: Padded<Spares>,
     pub(crate) core: Arc<ContextCore>,
     pub(crate) id: u64,
     pub(crate) priority: i32,
     pub(crate) role: Role,
-    /// Whether it takes part in a capture; on a legacy stream, how many blocking streams do.
+    /// What a higher layer keeps with the stream.
+    pub(crate) attachment: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// Whether it is a member of a capture; on a legacy stream, how many blocking streams are.
     captures: AtomicU32,
     policy: AtomicU8,
+    /// The newest legacy entry that it waits for.
+    legacy_seen: modelled::AtomicU64,
+    /// Up to which entry the legacy stream waits for it.
     legacy_waits: AtomicU64,
     failed: AtomicBool,
-    failure: parking_lot::Mutex<Option<StreamFailure>>,
+    failure: Mutex<Option<StreamFailure>>,
 }
 
 impl StreamState {
-    pub(crate) fn new(core: Arc<ContextCore>, role: Role, priority: i32) -> Arc<Self> {
+    pub(crate) fn new(core: &Arc<ContextCore>, role: Role, priority: i32) -> Arc<Self> {
         let stream = Arc::new(Self {
-            queue: Padded(Queue::new()),
+            queue: Queue::new(),
             completion: Padded(Completion::new()),
-            batch: Mutex::new(VecDeque::new()),
-            spares: Padded::default(),
-            core,
+            core: Arc::clone(core),
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             priority,
             role,
+            attachment: OnceLock::new(),
             captures: AtomicU32::new(0),
             policy: AtomicU8::new(0),
+            legacy_seen: modelled::AtomicU64::new(0),
             legacy_waits: AtomicU64::new(0),
             failed: AtomicBool::new(false),
-            failure: parking_lot::Mutex::new(None),
+            failure: Mutex::new(ranks::FAILURE, None),
         });
-        stream.core.register_stream(&stream);
+        core.register_stream(&stream, role == Role::Legacy);
         stream
     }
 
-    /// Whether a capture must be looked for before anything is put in. It is a hint: the captures' lock tells.
+    /// Whether a capture must be looked for before anything is put in. It is a hint, to be confirmed under the captures' lock.
     #[inline]
     pub(crate) fn meets_capture(&self) -> bool {
         self.captures.load(Ordering::Acquire) != 0
@@ -142,6 +102,11 @@ impl StreamState {
             Role::NonBlocking => StreamFlags::NON_BLOCKING,
             Role::Legacy | Role::Blocking => StreamFlags::empty(),
         }
+    }
+
+    /// The scheduler's level of the stream's priority.
+    pub(crate) fn level(&self) -> usize {
+        scheduler::level(self.priority)
     }
 
     pub(crate) fn policy(&self) -> SynchronizationPolicy {
@@ -166,27 +131,41 @@ impl StreamState {
         true
     }
 
-    /// The one way by which work gets into a stream. Returns its place.
+    /// How a thread waits for the stream.
+    pub(crate) fn strategy(&self) -> WaitStrategy {
+        self.core.wait_strategy_of(self.policy())
+    }
+
+    /// Puts work in, behind what it must wait for, however full the stream is. Returns its place.
     #[inline]
-    pub(crate) fn enqueue(self: &Arc<Self>, entry: Entry) -> u64 {
-        let engine = &self.core.shared.engine;
-        let mut full = false;
-        let sequence = self.append(|tail| {
-            let sequence = tail.push(entry);
-            full = tail.len() >= engine.queue_limit;
-            sequence
-        });
-        if full {
-            engine.drain_to_half(self);
+    pub(crate) fn put(self: &Arc<Self>, entry: Entry) -> u64 {
+        match self.role {
+            Role::NonBlocking => {}
+            Role::Blocking => {
+                self.core.legacy_order.before_blocking(&self.legacy_seen, |last| self.wait_for_legacy(last))
+            }
+            Role::Legacy => {
+                return self.core.legacy_order.put_legacy(|| self.wait_for_blocking_streams(), || self.push(entry));
+            }
         }
-        sequence
+        self.push(entry)
     }
 
     /// The stream's end as an operation sees it that leaves no entry of its own, such as the record of an event. What
     /// the operation must wait for goes into the queue.
     #[inline]
     pub(crate) fn mark(self: &Arc<Self>) -> u64 {
-        self.append(|tail| tail.sequence())
+        match self.role {
+            Role::NonBlocking => {}
+            Role::Blocking => {
+                self.core.legacy_order.before_blocking(&self.legacy_seen, |last| self.wait_for_legacy(last))
+            }
+            Role::Legacy => {
+                let end = || self.queue.enqueued_in_order();
+                return self.core.legacy_order.put_legacy(|| self.wait_for_blocking_streams(), end);
+            }
+        }
+        self.queue.enqueued_in_order()
     }
 
     /// As [`mark`](Self::mark), as a place to wait for.
@@ -195,26 +174,37 @@ impl StreamState {
     }
 
     #[inline]
-    fn append(self: &Arc<Self>, place: impl FnOnce(&mut Tail<'_, Entry>) -> u64) -> u64 {
-        let (sequence, token) = match self.role {
-            Role::NonBlocking => self.queue.append(place),
-            Role::Blocking => self.queue.append(|tail| {
-                if let Some(sequence) = self.core.legacy_order.newer_than(tail) {
-                    self.core.wait_for_legacy(tail, sequence);
-                }
-                place(tail)
-            }),
-            Role::Legacy => self.queue.append(|tail| {
-                self.core.wait_for_blocking_streams(tail);
-                let sequence = place(tail);
-                self.core.legacy_order.publish(sequence);
-                sequence
-            }),
-        };
-        if token {
+    fn push(self: &Arc<Self>, entry: Entry) -> u64 {
+        let pushed = self.queue.push(entry);
+        if pushed.token {
             self.schedule();
+        } else if self.core.engine.scheduler.lacks_workers() {
+            self.core.engine.retry_worker();
         }
-        sequence
+        pushed.sequence
+    }
+
+    /// Puts a wait for the legacy stream into this one.
+    #[cold]
+    fn wait_for_legacy(self: &Arc<Self>, sequence: u64) {
+        // The legacy stream is dropped with its context, once its work is complete.
+        if let Some(stream) = self.core.legacy_stream() {
+            let position = Position { stream, sequence };
+            if !position.is_complete() {
+                self.push(Entry::WaitFor(position));
+            }
+        }
+    }
+
+    /// Puts waits for all busy blocking streams into the legacy one.
+    fn wait_for_blocking_streams(self: &Arc<Self>) {
+        for stream in self.core.streams() {
+            if stream.role == Role::Blocking {
+                LegacyOrder::wait_for_blocking(stream, |stream, sequence| {
+                    self.push(Entry::WaitFor(Position { stream, sequence }));
+                });
+            }
+        }
     }
 
     /// The number of entries that are not complete.
@@ -229,19 +219,20 @@ impl StreamState {
         self.backlog() == 0
     }
 
-    /// The place of the last entry put in so far.
-    pub(crate) fn end(self: &Arc<Self>) -> Position {
-        Position { stream: Arc::clone(self), sequence: self.queue.enqueued() }
+    /// The number of the last entry put in so far.
+    pub(crate) fn end(&self) -> u64 {
+        self.queue.enqueued()
     }
 
     /// As [`end`](Self::end), in one order with all that is put into the stream, for who waits for it.
-    pub(crate) fn end_in_order(self: &Arc<Self>) -> Position {
-        Position { stream: Arc::clone(self), sequence: self.queue.enqueued_in_order() }
+    pub(crate) fn end_in_order(&self) -> u64 {
+        self.queue.enqueued_in_order()
     }
 
+    /// Hands a token for the stream to the scheduler.
     #[cold]
-    pub(crate) fn schedule(self: &Arc<Self>) {
-        self.core.shared.engine.schedule(self);
+    pub(super) fn schedule(self: &Arc<Self>) {
+        self.core.engine.push(self.level(), Arc::clone(self) as _);
     }
 
     pub(crate) fn unpark(self: &Arc<Self>, satisfied: bool) {
@@ -275,23 +266,16 @@ impl StreamState {
         }
     }
 
-    /// Drops what is queued, when no thread runs the stream any more and nobody is left to be told of a panic. Streams
-    /// that wait for each other hold each other by their entries, and would otherwise never go.
+    /// Drops what is queued, when no thread runs the stream any more. Streams that wait for each other hold each other by
+    /// their entries, and would otherwise never go.
     pub(crate) fn drop_queued(&self) {
-        drop_quietly(std::mem::take(&mut *self.batch.lock()));
-        drop_quietly(self.queue.drain());
-    }
-}
-
-/// Drops entries under the rules for host work, each by itself, because what they hold is the caller's and may panic.
-fn drop_quietly(entries: VecDeque<Entry>) {
-    let _scope = InsideWork::enter();
-    for entry in entries {
-        if let Entry::Graph(launch) = &entry {
-            launch.abandon();
-        }
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(entry))) {
-            panic_message(payload);
+        let entries = self.queue.drain();
+        // Some hold closures of the user.
+        let _scope = InsideWork::enter();
+        for mut entry in entries {
+            if let Entry::Work(work) = &mut entry {
+                work.abandon();
+            }
         }
     }
 }
@@ -299,10 +283,7 @@ fn drop_quietly(entries: VecDeque<Entry>) {
 impl Drop for StreamState {
     fn drop(&mut self) {
         self.drop_queued();
-        if let Some(failure) = self.failure.get_mut().take() {
-            self.core.adopt_failure(failure);
-        }
-        self.core.stream_gone();
+        self.core.stream_gone(self.failure.get_mut().take());
     }
 }
 
@@ -332,5 +313,3 @@ impl BlockingStream for Arc<StreamState> {
         self.legacy_waits.swap(sequence, Ordering::Relaxed)
     }
 }
-
-const _: () = assert!(size_of::<ValueCondition>() <= 32, "value waits are stored in place");

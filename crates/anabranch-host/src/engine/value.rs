@@ -1,14 +1,13 @@
 //! Waits for values in memory.
 //!
-//! Nobody tells the driver when a host thread or a kernel writes an address, so parked waits are looked at again and
+//! The driver is not notified when a host thread or a kernel writes an address, so parked waits are polled again and
 //! again: by one idle worker with growing pauses, by threads that synchronise, and at once after a value written in
 //! stream order.
 
-use super::stream::StreamState;
-use crate::checker::Checker;
-use crate::executable::NodeWait;
+use super::observer::{Observer, Operation, Use};
+use crate::ranks;
 use anabranch_hal::Value;
-use parking_lot::Mutex;
+use anabranch_sync::Mutex;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -44,13 +43,9 @@ impl ValueCondition {
         Self { address, value, comparison }
     }
 
-    pub(crate) fn address(&self) -> u64 {
-        self.address
-    }
-
-    /// The width of the value in bytes.
-    pub(crate) fn width(&self) -> u64 {
-        self.value.width()
+    /// What a wait for it uses.
+    pub(crate) fn operation(&self) -> Operation {
+        Operation::new("a wait for a value", [Use::device(self.address, self.value.width())])
     }
 
     fn is_satisfied(&self) -> bool {
@@ -102,34 +97,18 @@ pub(crate) unsafe fn write_value(address: u64, value: Value) {
     }
 }
 
-/// Who waits for a value.
-#[derive(Debug)]
-pub(crate) enum ValueWaiter {
-    /// A parked stream.
-    Stream(Arc<StreamState>),
-    /// A node of a graph.
-    Node(NodeWait),
-}
+/// Who waits for a value, or for a place of a stream.
+pub(crate) trait Resume: fmt::Debug + Send {
+    /// What it waits for is there.
+    fn resume(self: Box<Self>);
 
-impl ValueWaiter {
-    fn is_lost(&self) -> bool {
-        match self {
-            Self::Stream(stream) => stream.core.is_lost(),
-            Self::Node(wait) => wait.is_lost(),
-        }
-    }
-
-    fn resume(self) {
-        match self {
-            Self::Stream(stream) => stream.unpark(true),
-            Self::Node(wait) => wait.resume(),
-        }
-    }
+    /// Whether there is no more point in waiting.
+    fn is_lost(&self) -> bool;
 }
 
 #[derive(Debug)]
 struct Waiting {
-    waits: Vec<(ValueWaiter, ValueCondition)>,
+    waits: Vec<(Box<dyn Resume>, ValueCondition)>,
     pause: Duration,
     due: Instant,
 }
@@ -139,13 +118,13 @@ struct Waiting {
 pub(crate) struct ValueWaits {
     count: AtomicUsize,
     waiting: Mutex<Waiting>,
-    checker: Option<Arc<Checker>>,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 impl ValueWaits {
-    pub(crate) fn new(checker: Option<Arc<Checker>>) -> Self {
+    pub(crate) fn new(observer: Option<Arc<dyn Observer>>) -> Self {
         let waiting = Waiting { waits: Vec::new(), pause: SHORTEST_PAUSE, due: Instant::now() };
-        Self { count: AtomicUsize::new(0), waiting: Mutex::new(waiting), checker }
+        Self { count: AtomicUsize::new(0), waiting: Mutex::new(ranks::VALUES, waiting), observer }
     }
 
     /// Whether there are none.
@@ -155,7 +134,7 @@ impl ValueWaits {
     }
 
     /// Looks after a stream that has just been parked, or a node that waits.
-    pub(crate) fn add(&self, waiter: ValueWaiter, condition: ValueCondition) {
+    pub(crate) fn add(&self, waiter: Box<dyn Resume>, condition: ValueCondition) {
         {
             let mut waiting = self.waiting.lock();
             waiting.waits.push((waiter, condition));
@@ -185,12 +164,12 @@ impl ValueWaits {
         Some(self.waiting.lock().due.saturating_duration_since(Instant::now()))
     }
 
-    /// Whether a condition is satisfied. `None`: the memory was freed, and whoever waits for it is to look again, and be told.
+    /// Whether a condition is satisfied. `None`: the memory was freed, so the wait runs again and is reported.
     pub(crate) fn is_satisfied(&self, condition: &ValueCondition) -> Option<bool> {
-        match &self.checker {
-            None => Some(condition.is_satisfied()),
-            Some(checker) => checker.unless_freed(condition.address, || condition.is_satisfied()),
-        }
+        let Some(observer) = &self.observer else { return Some(condition.is_satisfied()) };
+        let mut satisfied = None;
+        observer.unless_freed(condition.address, &mut || satisfied = Some(condition.is_satisfied()));
+        satisfied
     }
 
     /// Makes those ready whose wait is over, or whose context is lost. Returns whether there were any.
@@ -213,7 +192,7 @@ impl ValueWaits {
         found
     }
 
-    /// Forgets all waits, when the driver goes.
+    /// Drops all waits, when the driver is dropped.
     pub(crate) fn clear(&self) {
         let mut waiting = self.waiting.lock();
         let waits = std::mem::take(&mut waiting.waits);

@@ -1,34 +1,25 @@
 //! How a host thread waits: it runs what it waits for, as far as that is ready, and sleeps only behind other threads.
 //!
-//! Work that is queued and then waited for thus runs without a change of thread. A waiting thread runs nothing but the
-//! awaited stream and the streams that this one waits for; anything else could keep it for long after its wait is over.
+//! Work that is queued and then waited for thus runs without a change of thread. A waiting thread runs the awaited stream and
+//! the streams that this one waits for, however many; anything else could keep it for long after its wait is over. Only where
+//! a worker could not be started it runs whatever is ready.
 
-use super::Engine;
+use super::context::WaitStrategy;
+use super::core::{Engine, Pace};
 use super::queue::Inspection;
-use super::run::Pace;
-use super::scheduler::Task;
-use super::stream::{ParkedOn, Position, StreamState, Waiter};
+use super::stream::{ContextCore, Entry, ParkedOn, Position, StreamState, Waiter};
+use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a thread waits while others do the work (a hint).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
-    /// Looks on for about as long as a change of thread takes, then sleeps.
-    Auto,
-    /// Looks on for longer.
-    Spin,
-    /// Lets other threads run while it looks on.
-    Yield,
-    /// Sleeps at once.
-    Sleep,
-}
-
-/// The longest chain of waits that is followed for something to run.
-const LONGEST_CHAIN: usize = 64;
-
 /// The pause of a waiting thread behind a wait for a value, which no other thread may be looking after.
 const VALUE_PAUSE: Duration = Duration::from_micros(50);
+
+/// The pause of a waiting thread while a worker cannot be started.
+const RETRY_PAUSE: Duration = Duration::from_millis(1);
+
+/// The longest pause of a waiting thread, after which it looks whether a worker could not be started meanwhile.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a thread found when it wanted to help.
 enum Help {
@@ -40,29 +31,65 @@ enum Help {
     Value,
 }
 
+impl StreamState {
+    /// Puts work in, and returns its place. Where the stream is full, half of it is run or waited for.
+    #[inline]
+    pub(crate) fn enqueue(self: &Arc<Self>, entry: Entry) -> u64 {
+        let sequence = self.put(entry);
+        self.drain_if_full(sequence);
+        sequence
+    }
+
+    /// Runs or waits for half of what the stream may hold, where an entry was put in that fills it.
+    #[inline]
+    pub(crate) fn drain_if_full(self: &Arc<Self>, sequence: u64) {
+        let limit = self.core.engine.queue_limit;
+        // Seldom, because each look slows down the thread that runs the stream.
+        if (limit < 128 || sequence.is_multiple_of(64)) && sequence >= self.completion.completed() + limit {
+            self.core.engine.wait_for(self, sequence - limit / 2, WaitStrategy::Auto);
+        }
+    }
+}
+
+impl ContextCore {
+    /// Waits for all that is queued in any stream of the context. Returns the streams' ends.
+    pub(crate) fn wait_for_all(&self) -> Vec<Position> {
+        let end = |stream: Arc<StreamState>| Position { sequence: stream.end_in_order(), stream };
+        let ends: Vec<Position> = self.streams().into_iter().map(end).collect();
+        ends.iter().for_each(|end| self.engine.wait(end, self.strategy()));
+        ends
+    }
+}
+
 impl Engine {
     /// Returns when the place is reached.
-    pub(crate) fn wait(&self, position: &Position, patience: Patience) {
-        if position.is_complete() {
+    pub(crate) fn wait(&self, position: &Position, strategy: WaitStrategy) {
+        self.wait_for(&position.stream, position.sequence, strategy);
+    }
+
+    /// Returns when the entry of that number is complete.
+    pub(crate) fn wait_for(&self, stream: &Arc<StreamState>, sequence: u64, strategy: WaitStrategy) {
+        let is_complete = || stream.completion.is_complete(sequence);
+        if is_complete() {
             return;
         }
         if self.is_deterministic() {
-            self.wait_stepping(position);
-            return;
+            return self.wait_stepping(is_complete);
         }
-        let mut looks = patience.looks();
+        let mut looks = strategy.looks();
         let mut registered = false;
-        while !position.is_complete() {
-            let help = self.help(position);
-            if matches!(help, Help::Progress) {
+        let mut path = SmallVec::new();
+        while !is_complete() {
+            let help = self.help(stream, sequence, &mut path);
+            if matches!(help, Help::Progress) || self.run_one_without_workers() {
                 continue;
             }
             if looks > 0 {
                 for _ in 0..looks.min(64) {
-                    if position.is_complete() {
+                    if is_complete() {
                         return;
                     }
-                    if patience == Patience::Yield {
+                    if strategy == WaitStrategy::Yield {
                         std::thread::yield_now();
                     } else {
                         std::hint::spin_loop();
@@ -73,79 +100,80 @@ impl Engine {
             }
             if !registered {
                 let waiter = Waiter::Thread(std::thread::current());
-                registered = position.stream.completion.register(position.sequence, waiter).is_none();
+                registered = stream.completion.register(sequence, waiter).is_none();
                 // Once more before sleeping, in case there was something to help with meanwhile.
                 continue;
             }
-            match help {
-                Help::Value => std::thread::park_timeout(VALUE_PAUSE),
-                Help::Taken | Help::Progress => std::thread::park(),
-            }
+            std::thread::park_timeout(match help {
+                Help::Value => VALUE_PAUSE,
+                _ if self.scheduler.lacks_workers() => RETRY_PAUSE,
+                _ => LONGEST_PAUSE,
+            });
         }
     }
 
-    /// Runs the awaited stream, or the stream that keeps it from running.
-    fn help(&self, position: &Position) -> Help {
-        let mut current = position.clone();
-        for _ in 0..LONGEST_CHAIN {
-            match current.stream.queue.claim_or_inspect() {
+    /// Runs the awaited stream, or the stream that keeps it from running. `path` leads there from the awaited stream, each
+    /// place waiting for the next, and is kept between calls, so that a chain is not followed anew for each of its streams.
+    fn help(&self, stream: &Arc<StreamState>, sequence: u64, path: &mut SmallVec<[Position; 4]>) -> Help {
+        loop {
+            while path.last().is_some_and(Position::is_complete) {
+                path.pop();
+            }
+            let (stream, sequence) = path.last().map_or((stream, sequence), |last| (&last.stream, last.sequence));
+            let next = match stream.queue.claim_or_inspect() {
                 Inspection::Claimed(claim) => {
-                    self.run(&current.stream, claim, Pace::Until(current.sequence));
+                    self.run(stream, claim, Pace::Until(sequence));
                     return Help::Progress;
                 }
                 Inspection::Taken => return Help::Taken,
-                Inspection::Parked(ParkedOn::Stream(next)) => current = next,
-                Inspection::Parked(ParkedOn::Graph(run)) => {
-                    return if run.take_part(self) { Help::Progress } else { Help::Taken };
+                Inspection::Parked(ParkedOn::Stream(next)) => next,
+                Inspection::Parked(ParkedOn::Work(work)) => {
+                    return if work.help(self) { Help::Progress } else { Help::Taken };
                 }
                 Inspection::Parked(ParkedOn::Value) => {
                     return if self.values.poll() { Help::Progress } else { Help::Value };
                 }
-            }
+            };
+            path.push(next);
         }
-        Help::Taken
     }
 
-    /// Waits until no more than half of what a queue may hold is left.
-    #[cold]
-    pub(crate) fn drain_to_half(&self, stream: &Arc<StreamState>) {
-        let end = stream.queue.enqueued();
-        let sequence = end.saturating_sub(self.queue_limit as u64 / 2);
-        self.wait(&Position { stream: Arc::clone(stream), sequence }, Patience::Auto);
+    /// Runs one thing that is ready, whatever it is, where a worker could not be started.
+    fn run_one_without_workers(&self) -> bool {
+        if !self.scheduler.lacks_workers() {
+            return false;
+        }
+        self.retry_worker();
+        self.values.poll();
+        self.scheduler.pop().is_some_and(|task| task.run(self, Pace::Single))
     }
 
-    /// A number below `count`, chosen by the seed.
-    pub(crate) fn choose(&self, count: usize) -> usize {
-        self.random.as_ref().map_or(0, |random| random.lock().below(count))
+    /// What a query does for the work that it asks after: it runs one entry or node that is ready, chosen by the seed where
+    /// the engine is deterministic, and else only where a worker could not be started.
+    #[inline]
+    pub(crate) fn help_with_query(&self) {
+        if self.is_deterministic() {
+            self.step();
+        } else if self.scheduler.lacks_workers() {
+            self.run_one_without_workers();
+        }
     }
 
     /// Runs one entry of a stream, or one node of a graph, that is ready, chosen by the seed. `false`: none is ready.
-    pub(crate) fn step(&self) -> bool {
-        let Some(random) = &self.random else { return false };
+    fn step(&self) -> bool {
         if !self.values.is_empty() {
             self.values.poll();
         }
-        while let Some(task) = self.scheduler.take(|count| random.lock().below(count)) {
-            match task {
-                Task::Stream(stream) => {
-                    if let Some(claim) = stream.queue.claim_by_token() {
-                        self.run(&stream, claim, Pace::Single);
-                        return true;
-                    }
-                }
-                Task::Graph(run) => {
-                    if run.take_token(self) {
-                        return true;
-                    }
-                }
-                Task::Share(share) => share.take_part(),
+        while let Some(task) = self.scheduler.take(|count| self.choose(count)) {
+            if task.run(self, Pace::Single) {
+                return true;
             }
         }
         false
     }
 
-    fn wait_stepping(&self, position: &Position) {
-        while !position.is_complete() {
+    fn wait_stepping(&self, is_complete: impl Fn() -> bool) {
+        while !is_complete() {
             if !self.step() {
                 // Another thread runs what is awaited, or it hangs on a value.
                 std::thread::park_timeout(VALUE_PAUSE);
@@ -154,7 +182,7 @@ impl Engine {
     }
 }
 
-impl Patience {
+impl WaitStrategy {
     fn looks(self) -> usize {
         match self {
             Self::Auto => 128,

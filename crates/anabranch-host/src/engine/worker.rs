@@ -1,46 +1,34 @@
 //! One worker thread: looks for work, runs it, sleeps.
 
-use super::Engine;
-use super::run::Pace;
-use super::scheduler::{Ready, Sleeper, Task};
-use parking_lot::MutexGuard;
-use std::cell::Cell;
+use super::core::{Engine, Pace, Task, become_worker};
+use super::scheduler::{Ready, Sleeper};
+use anabranch_sync::MutexGuard;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a worker looks for work before it sleeps. Longer than it takes to wake one, so that work that comes in quick
 /// succession finds a worker awake.
 const SEARCH: Duration = Duration::from_micros(50);
 
+/// How long a worker that was looking for work leaves it to others, in turns of a loop.
+const DELAY: usize = 64;
+
 /// How long a worker that is one too many sleeps before it ends.
 const SURPLUS_SLEEP: Duration = Duration::from_millis(200);
 
-thread_local! {
-    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
+/// Starts a worker.
+pub(super) fn start(engine: Arc<Engine>) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name("anabranch-host".to_owned()).spawn(move || work(&engine))
 }
 
-/// Whether the calling thread is a worker.
-pub(crate) fn is_worker() -> bool {
-    IS_WORKER.try_with(Cell::get).unwrap_or(false)
-}
-
-/// The worker's life.
-pub(crate) fn work(engine: &Arc<Engine>) {
-    IS_WORKER.with(|is_worker| is_worker.set(true));
+fn work(engine: &Arc<Engine>) {
+    become_worker();
     let mut worker = Worker { engine, sleeper: None, searching: true };
     while let Some(task) = worker.next() {
-        match task {
-            Task::Stream(stream) => {
-                if let Some(claim) = stream.queue.claim_by_token() {
-                    engine.run(&stream, claim, Pace::Worker);
-                }
-            }
-            Task::Share(share) => share.take_part(),
-            Task::Graph(run) => {
-                run.take_token(engine);
-            }
-        }
+        task.run(engine, Pace::Worker);
     }
 }
 
@@ -53,13 +41,13 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     /// The next task, or `None` at the end of the worker.
-    fn next(&mut self) -> Option<Task> {
+    fn next(&mut self) -> Option<Arc<dyn Task>> {
         let scheduler = &self.engine.scheduler;
         loop {
             if self.engine.values.pause() == Some(Duration::ZERO) {
                 self.engine.values.poll();
             }
-            let mut ready = scheduler.ready.lock();
+            let mut ready = scheduler.lock();
             if ready.stopping {
                 return None;
             }
@@ -68,7 +56,7 @@ impl Worker<'_> {
                 if self.searching {
                     self.searching = false;
                     ready.searching -= 1;
-                    scheduler.pass_on(self.engine, ready);
+                    self.pass_on(ready);
                 }
                 return Some(task);
             }
@@ -79,7 +67,7 @@ impl Worker<'_> {
             if self.searching {
                 drop(ready);
                 self.search();
-                ready = scheduler.ready.lock();
+                ready = scheduler.lock();
                 self.searching = false;
                 ready.searching -= 1;
                 if ready.stopping || scheduler.has_work() {
@@ -92,12 +80,25 @@ impl Worker<'_> {
         }
     }
 
+    /// Lets another worker search, where this one searched and has found work, and there is more of it or nobody looks
+    /// after values.
+    fn pass_on(&self, mut ready: MutexGuard<'_, Ready<Arc<dyn Task>>>) {
+        let scheduler = &self.engine.scheduler;
+        if scheduler.has_work() || (!ready.poller && !self.engine.values.is_empty()) {
+            let action = scheduler.request_worker(&mut ready);
+            drop(ready);
+            self.engine.carry_out(action);
+        }
+    }
+
     /// Looks on for a moment.
     fn search(&self) {
         let begin = Instant::now();
         while begin.elapsed() < SEARCH {
             for _ in 0..16 {
                 if self.engine.scheduler.has_work() {
+                    // A thread that waits for what it has just put in runs it itself in this time.
+                    (0..DELAY).for_each(|_| std::hint::spin_loop());
                     return;
                 }
                 std::hint::spin_loop();
@@ -107,7 +108,7 @@ impl Worker<'_> {
 
     /// Sleeps until woken, looking after waits for values meanwhile if no other worker does. `false`: the worker ends,
     /// because it is one too many.
-    fn sleep(&mut self, mut ready: MutexGuard<'_, Ready>) -> bool {
+    fn sleep(&mut self, mut ready: MutexGuard<'_, Ready<Arc<dyn Task>>>) -> bool {
         let scheduler = &self.engine.scheduler;
         let sleeper = Arc::clone(self.sleeper.get_or_insert_with(|| {
             Arc::new(Sleeper { thread: std::thread::current(), notified: AtomicBool::new(false) })
@@ -131,10 +132,10 @@ impl Worker<'_> {
                 }
                 None if polling => {
                     // A wait that came between the look and this lock wakes a worker itself, because it finds no poller.
-                    scheduler.ready.lock().poller = false;
+                    scheduler.lock().poller = false;
                     polling = false;
                     if !self.engine.values.is_empty() {
-                        scheduler.ensure_poller(self.engine);
+                        self.engine.ensure_poller();
                     }
                 }
                 None if surplus => {
@@ -148,7 +149,7 @@ impl Worker<'_> {
         }
         self.searching = true;
         if polling {
-            scheduler.ready.lock().poller = false;
+            scheduler.lock().poller = false;
         }
         true
     }
@@ -156,7 +157,7 @@ impl Worker<'_> {
     /// Takes a sleeping worker out of the count, if it was not woken and is still one too many.
     fn end_if_surplus(&self, sleeper: &Arc<Sleeper>) -> bool {
         let scheduler = &self.engine.scheduler;
-        let mut ready = scheduler.ready.lock();
+        let mut ready = scheduler.lock();
         if !scheduler.has_surplus(&ready) {
             return false;
         }

@@ -1,12 +1,12 @@
-//! A graph with all graphs inside of it, made flat.
+//! A graph and all graphs inside of it, flattened.
 //!
 //! Each node has one index; a child graph has one for its beginning and one for its end, with its nodes between. Indices
 //! follow the order in which nodes were made, so that graphs of the same structure have the same indices. The nodes of
 //! the graphs that a conditional node runs have indices too, and are kept in an order in which they can run.
 
 use super::conditionals::Conditionals;
-use crate::engine::kernel::KernelWork;
 use crate::graph::{Action, Contents, GraphState, can_be_in_body};
+use crate::module::KernelWork;
 use anabranch_hal::{ConditionalHandle, Detail, Failure, GraphInstantiateResult, GraphNodeHandle, Result, Status};
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
@@ -34,7 +34,7 @@ pub(crate) struct Step {
     pub(super) enabled: bool,
 }
 
-/// What updates do not change.
+/// The structure, which updates do not change.
 #[derive(Debug)]
 pub(crate) struct Shape {
     /// How many nodes come right before each.
@@ -50,7 +50,7 @@ pub(crate) struct Shape {
     pub(super) scheduled: usize,
     /// The graphs of each conditional node, in an order in which their nodes can run.
     pub(super) bodies: HashMap<u32, Vec<Vec<u32>>>,
-    /// The indices by the ids of the nodes that the graph was made ready with.
+    /// The indices by the ids of the nodes of the graph that was instantiated.
     pub(super) index_of: HashMap<u64, u32>,
     /// The nodes that record events.
     pub(super) records: Vec<u32>,
@@ -69,9 +69,10 @@ impl Shape {
 impl Step {
     pub(super) fn new(action: Arc<Action>, conditionals: Option<&Arc<Conditionals>>) -> Self {
         let kernel = match (&*action, conditionals) {
-            (Action::Kernel(kernel), Some(conditionals)) => {
-                Some(Arc::new(KernelWork { conditionals: Some(Arc::clone(conditionals)), ..(*kernel.work).clone() }))
-            }
+            (Action::Kernel(kernel), Some(conditionals)) => Some(Arc::new(KernelWork {
+                conditionals: Some(Arc::clone(conditionals) as _),
+                ..(*kernel.work).clone()
+            })),
             (Action::Kernel(kernel), None) => Some(Arc::clone(&kernel.work)),
             _ => None,
         };
@@ -79,12 +80,12 @@ impl Step {
     }
 }
 
-/// The reason why a graph cannot be made ready.
+/// Why a graph cannot be instantiated.
 fn refused(result: GraphInstantiateResult, node: Option<GraphNodeHandle>) -> Failure {
     Failure::with_detail(Status::INVALID_VALUE, Detail::Instantiate { result, node })
 }
 
-/// A graph that is being made flat.
+/// A graph that is being flattened.
 #[derive(Debug, Default)]
 pub(super) struct Flat {
     actions: Vec<Arc<Action>>,
@@ -180,14 +181,14 @@ impl Flat {
         self.add_graph(graph, true)?;
         let edges = mem::replace(&mut self.edges, outside);
         let range = begin..self.end();
-        // Bodies within are in their conditional node's hands.
+        // Inner bodies belong to their own conditional nodes.
         let inner: Vec<_> = self.inside.extract_if(.., |inner| inner.start >= range.start).collect();
         let own = range.clone().filter(|index| !inner.iter().any(|inner| inner.contains(index))).collect();
         self.inside.push(range);
         self.order(own, &edges)
     }
 
-    /// Puts nodes into an order in which they can run; refuses circles.
+    /// Puts nodes into an order in which they can run; refuses cycles.
     fn order(&self, nodes: Vec<u32>, edges: &[(u32, u32)]) -> Result<Vec<u32>> {
         let mut before: HashMap<u32, u32> = nodes.iter().map(|&node| (node, 0)).collect();
         let mut after: HashMap<u32, Vec<u32>> = HashMap::new();
@@ -238,7 +239,7 @@ impl Flat {
         (0..self.end()).filter(|&index| is_inside.get(index as usize) == Some(&false)).collect()
     }
 
-    /// Refuses circles. Those in conditional nodes' graphs are refused already.
+    /// Refuses cycles. Those in conditional nodes' graphs are refused already.
     pub(super) fn check(&self) -> Result<()> {
         self.order(self.outside(), &self.edges).map(drop)
     }

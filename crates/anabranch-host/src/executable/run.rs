@@ -1,20 +1,18 @@
 //! One launch of a graph, while it runs.
 //!
-//! Each node counts the nodes right before it that are not done. Whoever does the last of them makes it ready, and goes on
-//! with one of those that it has made ready; the others stand in line, for which the scheduler has at most one *token* at a
-//! time. A thread that takes the token hands out another while somebody is left in line. A node that has to wait for an
-//! event or a value blocks nobody: what it waits for puts it back in line.
+//! Each node counts its direct predecessors that are not complete. Whoever completes the last of them makes the node ready,
+//! and goes on with one of the nodes that it has made ready; the others are queued. The scheduler has at most one *token* for
+//! them at a time: a thread that takes the token hands out another while nodes are left. A node that has to wait for an event
+//! or a value blocks no thread: it is queued again when the wait is over.
 //!
 //! The launching stream is parked until the last node is done. An executable graph has one launch running at a time, so
 //! one of these serves all its launches.
 
 use super::plan::{Plan, Shape};
-use crate::context::ContextCore;
-use crate::engine::scheduler::Task;
-use crate::engine::stream::{Position, Role, StreamState};
-use crate::engine::{Engine, level};
-use crate::error::drop_quietly;
-use parking_lot::{Mutex, MutexGuard};
+use crate::engine::{ContextCore, Engine, JointWork, Pace, Position, Resume, Role, StreamState, Task};
+use crate::memory::HostMemory;
+use crate::ranks;
+use anabranch_sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -29,7 +27,7 @@ pub(super) struct Current {
     pub(super) sequence: u64,
 }
 
-/// A node in line, and where in it to go on.
+/// A ready node, and where in it to go on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Due {
     pub(super) node: u32,
@@ -41,7 +39,7 @@ struct State {
     current: Option<Current>,
     /// Counts launches.
     generation: u64,
-    line: VecDeque<Due>,
+    ready: VecDeque<Due>,
     /// Whether the scheduler has a token.
     token: bool,
     /// Whether the launching stream is parked.
@@ -61,6 +59,7 @@ pub(super) struct Recorder {
 #[derive(Debug)]
 pub(crate) struct Run {
     core: Arc<ContextCore>,
+    pub(super) memory: Arc<HostMemory>,
     shape: Arc<Shape>,
     /// How many nodes right before each are not done. Only joins are counted.
     pending: Box<[AtomicU32]>,
@@ -77,18 +76,16 @@ pub(crate) struct NodeWait {
     pub(super) due: Due,
 }
 
-impl NodeWait {
-    /// What it waits for is there.
-    pub(crate) fn resume(self) {
+impl Resume for NodeWait {
+    fn resume(self: Box<Self>) {
         let mut state = self.run.state.lock();
         if state.current.is_some() {
-            state.line.push_back(self.due);
+            state.ready.push_back(self.due);
             self.run.hand_out_token(state);
         }
     }
 
-    /// Whether there is no more point in waiting.
-    pub(crate) fn is_lost(&self) -> bool {
+    fn is_lost(&self) -> bool {
         self.run.state.lock().current.as_ref().is_none_or(|current| current.stream.core.is_lost())
     }
 }
@@ -102,30 +99,46 @@ impl Recorder {
 
     fn record(&self, engine: &Engine) {
         self.time.store(engine.now(), Ordering::Release);
-        self.stream.completion.advance(self.stream.completion.completed() + 1);
+        self.stream.completion.advance();
+    }
+}
+
+impl Task for Run {
+    fn run(self: Arc<Self>, engine: &Engine, _: Pace) -> bool {
+        self.state.lock().token = false;
+        self.run_nodes(engine)
+    }
+}
+
+impl JointWork for Run {
+    fn park(&self) -> bool {
+        let mut state = self.state.lock();
+        state.parked = state.current.is_some();
+        state.parked
+    }
+
+    fn help(self: Arc<Self>, engine: &Engine) -> bool {
+        self.run_nodes(engine)
     }
 }
 
 impl Run {
-    pub(super) fn new(core: &Arc<ContextCore>, shape: &Arc<Shape>) -> Arc<Self> {
+    pub(super) fn new(core: &Arc<ContextCore>, memory: &Arc<HostMemory>, shape: &Arc<Shape>) -> Arc<Self> {
         let recorder = |&node: &u32| Recorder {
             node,
-            stream: StreamState::new(Arc::clone(core), Role::NonBlocking, 0),
+            stream: StreamState::new(core, Role::NonBlocking, 0),
             time: Arc::new(AtomicU64::new(0)),
             launches: AtomicU64::new(0),
         };
         Arc::new(Self {
             core: Arc::clone(core),
+            memory: Arc::clone(memory),
             pending: shape.before.iter().map(|_| AtomicU32::new(0)).collect(),
             remaining: AtomicUsize::new(0),
             recorders: shape.records.iter().map(recorder).collect(),
-            state: Mutex::default(),
+            state: Mutex::new(ranks::RUN, State::default()),
             shape: Arc::clone(shape),
         })
-    }
-
-    fn engine(&self) -> &Arc<Engine> {
-        &self.core.shared.engine
     }
 
     /// Whether a place is the record of an event by one of its own nodes.
@@ -158,7 +171,7 @@ impl Run {
         let mut state = self.state.lock();
         state.generation += 1;
         state.current = Some(current);
-        state.line.extend(self.shape.roots.iter().map(|&node| Due { node, part: 0 }));
+        state.ready.extend(self.shape.roots.iter().map(|&node| Due { node, part: 0 }));
         false
     }
 
@@ -167,30 +180,22 @@ impl Run {
         self.state.lock().current.is_none()
     }
 
-    /// Notes that the launching stream is parked until the last node is done. `false`: that is so already.
-    pub(crate) fn park(&self) -> bool {
-        let mut state = self.state.lock();
-        state.parked = state.current.is_some();
-        state.parked
-    }
-
     /// Forgets a launch, when no thread runs it any more.
     pub(super) fn abandon(&self) {
         let mut state = self.state.lock();
-        state.line.clear();
+        state.ready.clear();
         let current = state.current.take();
         drop(state);
-        drop_quietly(current);
+        drop(current);
     }
 
-    /// Lets another thread know that somebody is in line, if there is.
+    /// Hands a token to the scheduler, if a node is ready.
     fn hand_out_token(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
-        let Some(current) = state.current.as_ref().filter(|_| !state.token && !state.line.is_empty()) else { return };
-        let level = level(current.stream.priority);
+        let Some(current) = state.current.as_ref().filter(|_| !state.token && !state.ready.is_empty()) else { return };
+        let level = current.stream.level();
         state.token = true;
         drop(state);
-        let engine = self.engine();
-        engine.scheduler.push(engine, level, Task::Graph(Arc::clone(self)));
+        self.core.engine.push(level, Arc::clone(self) as _);
     }
 
     /// Lets other threads run the launch, where this one must not.
@@ -198,32 +203,26 @@ impl Run {
         self.hand_out_token(self.state.lock());
     }
 
-    /// What a thread does with a token: it takes part. `true`: it ran something.
-    pub(crate) fn take_token(self: &Arc<Self>, engine: &Engine) -> bool {
-        self.state.lock().token = false;
-        self.take_part(engine)
-    }
-
-    /// Runs nodes until none is in line; only one, chosen by the seed, where the engine is deterministic. `true`: it ran
+    /// Runs nodes until none is ready; only one, chosen by the seed, where the engine is deterministic. `true`: it ran
     /// some.
-    pub(crate) fn take_part(self: &Arc<Self>, engine: &Engine) -> bool {
+    fn run_nodes(self: &Arc<Self>, engine: &Engine) -> bool {
         let mut ran = false;
         let mut generation = 0;
         let mut current: Option<Current> = None;
         let mut next: Option<Due> = None;
-        // Nodes that this thread has done, and not told of. Nobody asks before it has come to the end of a chain.
+        // Nodes that this thread has completed and not yet subtracted from `remaining`.
         let mut done = 0;
         loop {
             let due = match next.take() {
                 Some(due) => due,
                 None => {
-                    self.tell(std::mem::take(&mut done));
+                    self.subtract(std::mem::take(&mut done));
                     let mut state = self.state.lock();
-                    let due = if engine.is_deterministic() && !state.line.is_empty() {
-                        let index = engine.choose(state.line.len());
-                        state.line.remove(index)
+                    let due = if engine.is_deterministic() && !state.ready.is_empty() {
+                        let index = engine.choose(state.ready.len());
+                        state.ready.remove(index)
                     } else {
-                        state.line.pop_front()
+                        state.ready.pop_front()
                     };
                     let Some(due) = due else { break };
                     let before = if generation == state.generation {
@@ -233,8 +232,8 @@ impl Run {
                         std::mem::replace(&mut current, state.current.clone())
                     };
                     self.hand_out_token(state);
-                    // Without the lock, because an earlier launch's plan may hold what is the caller's.
-                    drop_quietly(before);
+                    // An earlier launch's plan is dropped without the lock.
+                    drop(before);
                     due
                 }
             };
@@ -248,8 +247,8 @@ impl Run {
                 break;
             }
         }
-        self.tell(done);
-        drop_quietly(current);
+        self.subtract(done);
+        drop(current);
         ran
     }
 
@@ -257,7 +256,7 @@ impl Run {
     fn complete(self: &Arc<Self>, engine: &Engine, node: u32) -> Option<Due> {
         let mut ready = self.shape.after(node).iter().copied().filter(|&after| {
             let after = after as usize;
-            // The last of the nodes before sees what all of them did. Where there is one, it is the last.
+            // The last predecessor sees what all of them did. A single one is the last.
             self.shape.before.get(after) == Some(&1)
                 || self.pending.get(after).is_some_and(|pending| pending.fetch_sub(1, Ordering::AcqRel) == 1)
         });
@@ -265,15 +264,15 @@ impl Run {
         let next = if engine.is_deterministic() { None } else { ready.next().map(due) };
         if let Some(second) = ready.next() {
             let mut state = self.state.lock();
-            state.line.push_back(due(second));
-            state.line.extend(ready.map(due));
+            state.ready.push_back(due(second));
+            state.ready.extend(ready.map(due));
             self.hand_out_token(state);
         }
         next
     }
 
-    /// Tells how many nodes a thread has done since it last told. The last to tell finishes the launch.
-    fn tell(&self, done: usize) {
+    /// Subtracts the nodes that a thread has completed. Whoever subtracts the last ones finishes the launch.
+    fn subtract(&self, done: usize) {
         if done > 0 && self.remaining.fetch_sub(done, Ordering::AcqRel) == done {
             self.finish();
         }
@@ -285,7 +284,7 @@ impl Run {
             (state.current.take(), std::mem::take(&mut state.parked))
         };
         let Some(Current { plan, stream, .. }) = current else { return };
-        // The launching stream's entry has a share too, so this one is not the last.
+        // The launching stream's entry holds the plan too, so this drops nothing.
         drop(plan);
         if parked {
             stream.unpark(false);

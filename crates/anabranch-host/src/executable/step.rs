@@ -2,22 +2,27 @@
 
 use super::plan::{Plan, Step};
 use super::run::{Current, Due, NodeWait, Run};
-use crate::checker::{FreedBy, Operation};
-use crate::engine::kernel::{KernelError, KernelWork};
-use crate::engine::stream::{StreamState, Waiter};
-use crate::engine::value::{ValueWaiter, write_value};
-use crate::engine::{Engine, level};
+use crate::engine::{Engine, Moment, Operation, Turn, Waiter, write_value};
 use crate::event::{EventState, Recorded};
 use crate::graph::{Action, ValueStep};
-use crate::memory::{run_copy, run_copy_3d, run_fill};
-use anabranch_hal::{ConditionalKind, Copy3d, FillNode, InsideWork};
+use crate::memory::{
+    FreedBy, copy_3d_operation, fill_operation, run_copy, run_copy_3d, run_fill, value_write_operation,
+};
+use crate::module::{KernelError, KernelWork, run_kernel};
+use anabranch_hal::{ConditionalKind, Copy3d, FillNode};
 use std::sync::Arc;
 
+impl Current {
+    fn turn<'a>(&'a self, engine: &'a Engine) -> Turn<'a> {
+        Turn { engine, stream: &self.stream, sequence: self.sequence }
+    }
+}
+
 impl Run {
-    /// Runs a node. `false`: it waits, and will be in line again.
+    /// Runs a node. `false`: it waits, and will be queued again.
     pub(super) fn execute(self: &Arc<Self>, engine: &Engine, current: &Current, due: Due) -> bool {
         let Some(step) = current.plan.steps.get(due.node as usize) else { return true };
-        // Whoever waits for an event of a lost context is told so, and must not wait for ever.
+        // Recorded in a lost context too, so that nobody waits for the event for ever.
         if let Action::EventRecord(_) = &*step.action {
             self.record(engine, due.node);
             return true;
@@ -26,7 +31,7 @@ impl Run {
             return true;
         }
         match &*step.action {
-            Action::Host(work) => engine.run_host_work(&current.stream, current.sequence, || work.run()),
+            Action::Host(work) => engine.run_host_work(|| work.run()),
             Action::EventWait(event) => return due.part > 0 || self.wait_event(current, event, due.node),
             Action::Values(values) => return self.run_values(engine, current, &values.steps, due),
             Action::Conditional(_) => {
@@ -41,25 +46,27 @@ impl Run {
 
     /// Runs a node that neither waits nor calls the host. `false`: it failed.
     fn run_plain(&self, engine: &Engine, current: &Current, step: &Step) -> bool {
-        let Some(checker) = &engine.checker else { return self.run_unchecked(engine, current, step) };
-        match &*step.action {
-            Action::Allocate(allocate) => checker.graph_allocated(allocate.block.address(), current.stream.id),
-            Action::Free(free) => checker.graph_freed(free.block.address(), FreedBy::Stream(current.stream.id)),
-            _ => {}
-        }
-        let Some(operation) = Operation::of_action(&step.action, step.kernel.as_ref()) else {
+        if engine.observer.is_none() {
             return self.run_unchecked(engine, current, step);
-        };
-        checker.may_run(&operation, &current.stream)
+        }
+        let by = current.stream.id;
+        self.memory.notify(|observer| match &*step.action {
+            Action::Allocate(allocate) => observer.graph_allocated(allocate.block.address(), by),
+            Action::Free(free) => observer.graph_freed(free.block.address(), FreedBy::Stream(by)),
+            _ => {}
+        });
+        let operation = operation(&step.action, step.kernel.as_ref());
+        let turn = current.turn(engine);
+        engine.check(&turn, operation.as_ref(), Moment::Before)
             && self.run_unchecked(engine, current, step)
-            && checker.has_run(&operation, &current.stream)
+            && engine.check(&turn, operation.as_ref(), Moment::After)
     }
 
     fn run_unchecked(&self, engine: &Engine, current: &Current, step: &Step) -> bool {
         match &*step.action {
             Action::Kernel(kernel) => {
                 let Some(work) = &step.kernel else { return true };
-                if let Err(error) = run_kernel(engine, &current.stream, work) {
+                if let Err(error) = run_kernel(engine, work, current.stream.level()) {
                     match error {
                         KernelError::Fault(fault) if !Arc::ptr_eq(&kernel.core, &current.stream.core) => {
                             kernel.core.lose(fault.clone());
@@ -72,7 +79,7 @@ impl Run {
             }
             Action::Copy(copy) => copy_rows(copy),
             Action::Fill(fill) => fill_rows(fill),
-            // Memory is allocated and freed where the launch is put in line; the rest is about order.
+            // Memory is allocated and freed when the launch is enqueued; the other kinds only order nodes.
             _ => {}
         }
         true
@@ -88,24 +95,26 @@ impl Run {
             return true;
         }
         let wait = NodeWait { run: Arc::clone(self), due: Due { node, part: 1 } };
-        position.stream.completion.register(sequence, Waiter::Node(wait)).is_some()
+        position.stream.completion.register(sequence, Waiter::Other(Box::new(wait))).is_some()
     }
 
     /// `false`: it waits.
     fn run_values(self: &Arc<Self>, engine: &Engine, current: &Current, steps: &[ValueStep], due: Due) -> bool {
         let mut due = due;
         while let Some(step) = steps.get(due.part as usize) {
-            if let Some(checker) = &engine.checker
-                && !checker.may_run(&Operation::of_value_step(step), &current.stream)
-            {
+            let operation = engine.observer.is_some().then(|| match *step {
+                ValueStep::Wait(condition) => condition.operation(),
+                ValueStep::Write { address, value } => value_write_operation(address, value),
+            });
+            if !engine.check(&current.turn(engine), operation.as_ref(), Moment::Before) {
                 return true;
             }
             match *step {
                 ValueStep::Wait(condition) => {
                     if engine.values.is_satisfied(&condition) != Some(true) {
                         let wait = NodeWait { run: Arc::clone(self), due };
-                        engine.values.add(ValueWaiter::Node(wait), condition);
-                        engine.scheduler.ensure_poller(engine);
+                        engine.values.add(Box::new(wait), condition);
+                        engine.ensure_poller();
                         return false;
                     }
                 }
@@ -134,7 +143,7 @@ impl Run {
             ConditionalKind::Switch => usize::try_from(value()).map_or(true, run),
             ConditionalKind::While => {
                 while value() != 0 {
-                    // After a failure nobody may be left to end the loop.
+                    // After a failure nothing may be left to end the loop.
                     if !run(0) || current.stream.core.is_lost() {
                         return false;
                     }
@@ -160,9 +169,18 @@ impl Run {
     }
 }
 
-fn run_kernel(engine: &Engine, stream: &StreamState, work: &Arc<KernelWork>) -> Result<(), KernelError> {
-    let _scope = InsideWork::enter();
-    engine.run_kernel(work, level(stream.priority))
+/// What a node uses that neither waits nor calls the host, or a conditional one by itself.
+fn operation(action: &Action, kernel: Option<&Arc<KernelWork>>) -> Option<Operation> {
+    match (action, kernel) {
+        (Action::Kernel(_), Some(work)) => Some(work.operation()),
+        (Action::Copy(copy), _) => Some(copy_3d_operation(copy)),
+        (Action::Fill(fill), _) => {
+            let row = fill.width.saturating_mul(fill.pattern.width());
+            let bytes = fill.height.saturating_sub(1).saturating_mul(fill.pitch).saturating_add(row);
+            Some(fill_operation(fill.address.0, bytes))
+        }
+        _ => None,
+    }
 }
 
 fn copy_rows(copy: &Copy3d) {

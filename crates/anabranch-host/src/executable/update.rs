@@ -2,7 +2,7 @@
 
 use super::ExecutableState;
 use super::plan::{Flat, Step};
-use crate::graph::{Action, GraphState, Place, locate};
+use crate::graph::{Action, GraphState, Node, NodeState, Place, locate};
 use anabranch_hal::{
     Copy3d, Detail, EdgeData, Failure, FillNode, GraphHandle, GraphNodeHandle, GraphUpdateResult, NodeParameters,
     Result, Status, ValueOperation,
@@ -56,17 +56,21 @@ fn operation(operation: &ValueOperation) -> (bool, u64) {
     (writes, value.width())
 }
 
+fn nodes(graph: &GraphState) -> Vec<Node> {
+    graph.lock().nodes.values().cloned().collect()
+}
+
 /// Compares two graphs, node by node in the order in which they were made.
 fn compare(old: &GraphState, new: &GraphState) -> std::result::Result<(), Difference> {
-    let (old, new) = (old.lock(), new.lock());
-    if old.nodes.len() != new.nodes.len() {
+    // Without their locks, because those of the graphs inside of them are taken below, in no order.
+    let (old, new) = (nodes(old), nodes(new));
+    if old.len() != new.len() {
         return Err((GraphUpdateResult::TOPOLOGY_CHANGED, None));
     }
-    let ranks = |numbers: Vec<u64>| -> HashMap<u64, usize> {
-        numbers.into_iter().enumerate().map(|(rank, number)| (number, rank)).collect()
+    let ranks = |nodes: &[Node]| -> HashMap<u64, usize> {
+        nodes.iter().enumerate().map(|(rank, node)| (node.state.number, rank)).collect()
     };
-    let old_ranks = ranks(old.nodes.keys().copied().collect());
-    let new_ranks = ranks(new.nodes.keys().copied().collect());
+    let (old_ranks, new_ranks) = (ranks(&old), ranks(&new));
     let ranked = |before: &[(u64, EdgeData)], ranks: &HashMap<u64, usize>| {
         let rank =
             |(number, data): &(u64, EdgeData)| (ranks.get(number).copied(), data.from_port, data.to_port, data.kind.0);
@@ -74,7 +78,7 @@ fn compare(old: &GraphState, new: &GraphState) -> std::result::Result<(), Differ
         ranked.sort_unstable();
         ranked
     };
-    for (old, new) in old.nodes.values().zip(new.nodes.values()) {
+    for (old, new) in old.iter().zip(&new) {
         let different = |result| Err((result, Some(new.state.handle())));
         if old.kind() != new.kind() {
             return different(GraphUpdateResult::NODE_KIND_CHANGED);
@@ -108,7 +112,7 @@ fn find_child(graph: &GraphState, id: u64) -> Option<Arc<GraphState>> {
 
 impl ExecutableState {
     /// Takes over what the nodes of a graph of the same structure do.
-    pub(super) fn update(&self, graph: &GraphState) -> Result<()> {
+    pub(crate) fn update(&self, graph: &GraphState) -> Result<()> {
         let mut launches = self.launches.lock();
         compare(&launches.source, graph).map_err(refused)?;
         let source = graph.copy(Place::Alone);
@@ -125,7 +129,7 @@ impl ExecutableState {
         let before =
             (std::mem::replace(&mut launches.plan, Arc::new(plan)), std::mem::replace(&mut launches.source, source));
         drop(launches);
-        // Without the lock, because what they hold is the caller's.
+        // Dropped without the lock.
         drop(before);
         Ok(())
     }
@@ -135,11 +139,11 @@ impl ExecutableState {
     /// # Safety
     /// The handle rule.
     unsafe fn index(&self, node: GraphNodeHandle) -> Result<(u32, u64)> {
-        // SAFETY: the caller's word.
-        let id = unsafe { crate::handles::node(node) }?.id;
+        // SAFETY: the caller guarantees it.
+        let id = unsafe { NodeState::of(node) }?.id;
         let index = self.shape.index_of.get(&id).copied();
         let index = index.ok_or_else(|| {
-            Failure::argument(Status::INVALID_VALUE, "the node is none of the graph that was made ready")
+            Failure::argument(Status::INVALID_VALUE, "the node does not belong to the graph that was instantiated")
         })?;
         Ok((index, id))
     }
@@ -148,10 +152,10 @@ impl ExecutableState {
     ///
     /// # Safety
     /// The handle rule, for the parameters too.
-    pub(super) unsafe fn set_parameters(&self, node: GraphNodeHandle, parameters: NodeParameters) -> Result<()> {
-        // SAFETY: the caller's word.
+    pub(crate) unsafe fn set_parameters(&self, node: GraphNodeHandle, parameters: NodeParameters) -> Result<()> {
+        // SAFETY: the caller guarantees it.
         let (index, id) = unsafe { self.index(node) }?;
-        // SAFETY: the caller's word.
+        // SAFETY: the caller guarantees it.
         let (graph, _) = unsafe { locate(node) }?;
         let before = Arc::clone(&self.launches.lock().plan);
         let old = before.steps.get(index as usize).ok_or(Failure::new(Status::INVALID_VALUE))?;
@@ -159,17 +163,17 @@ impl ExecutableState {
             return Err(Failure::argument(Status::INVALID_VALUE, "the parameters are those of another kind of node"));
         }
         if let NodeParameters::Child(child) = parameters {
-            // SAFETY: the caller's word.
+            // SAFETY: the caller guarantees it.
             return unsafe { self.set_child(index, id, child) };
         }
-        // SAFETY: the caller's word.
+        // SAFETY: the caller guarantees it.
         let action = Arc::new(unsafe { graph.make_plain(parameters) }?);
         replaceable(&old.action, &action)
             .map_err(|result| Failure::argument(Status::INVALID_VALUE, result.reason()))?;
         let mut step = Step::new(action, before.conditionals.as_ref());
         step.enabled = old.enabled;
         // Given up before the change, so that a plan that no launch uses is changed in place. What the step held is kept
-        // by the graph that the plan was made from, or goes here.
+        // by the graph that the plan was made from, or dropped here.
         let replaced = old.clone();
         drop(before);
         let mut launches = self.launches.lock();
@@ -186,8 +190,8 @@ impl ExecutableState {
     /// # Safety
     /// The handle rule.
     unsafe fn set_child(&self, index: u32, id: u64, child: GraphHandle) -> Result<()> {
-        // SAFETY: the caller's word.
-        let child = unsafe { crate::handles::graph(child) }?;
+        // SAFETY: the caller guarantees it.
+        let child = unsafe { GraphState::of(child) }?;
         let old = find_child(&self.original, id).ok_or(Failure::new(Status::INVALID_VALUE))?;
         compare(&old, child).map_err(refused)?;
         let source = child.copy(Place::Child);
@@ -203,7 +207,7 @@ impl ExecutableState {
         }
         let before = plan.sources.insert(index + 1, source);
         drop(launches);
-        // Without the lock, because what they hold is the caller's.
+        // Dropped without the lock.
         drop((replaced, before));
         Ok(())
     }
@@ -212,8 +216,8 @@ impl ExecutableState {
     ///
     /// # Safety
     /// The handle rule.
-    pub(super) unsafe fn set_enabled(&self, node: GraphNodeHandle, enabled: bool) -> Result<()> {
-        // SAFETY: the caller's word.
+    pub(crate) unsafe fn set_enabled(&self, node: GraphNodeHandle, enabled: bool) -> Result<()> {
+        // SAFETY: the caller guarantees it.
         let (index, _) = unsafe { self.index(node) }?;
         let mut launches = self.launches.lock();
         let step = launches.plan.steps.get(index as usize);
@@ -230,8 +234,8 @@ impl ExecutableState {
     ///
     /// # Safety
     /// The handle rule.
-    pub(super) unsafe fn is_enabled(&self, node: GraphNodeHandle) -> Result<bool> {
-        // SAFETY: the caller's word.
+    pub(crate) unsafe fn is_enabled(&self, node: GraphNodeHandle) -> Result<bool> {
+        // SAFETY: the caller guarantees it.
         let (index, _) = unsafe { self.index(node) }?;
         let launches = self.launches.lock();
         let step = launches.plan.steps.get(index as usize).filter(|step| can_be_disabled(step));

@@ -1,8 +1,7 @@
 //! Nodes, added and removed.
 
-use super::node::Action;
+use super::node::{Action, NodeState};
 use super::state::{GraphState, Place};
-use crate::handles;
 use anabranch_hal::{AddedNode, Dependency, Failure, GraphNodeHandle, GraphNodeKind, NodeParameters, Result, Status};
 use std::sync::Arc;
 
@@ -16,10 +15,10 @@ impl GraphState {
             return Err(Failure::argument(Status::NOT_SUPPORTED, "the graph of a node cannot allocate or free memory"));
         }
         let to_kernel = matches!(parameters, NodeParameters::Kernel(_));
-        // SAFETY: the caller's word.
+        // SAFETY: the caller guarantees it.
         let before = unsafe { self.lock().check_dependencies(self, dependencies, to_kernel) }?;
         // What a node needs is made without the lock, because another graph, or this one, may be copied for it.
-        // SAFETY: the caller's word.
+        // SAFETY: the caller guarantees it.
         let action = unsafe { self.make_action(&before, parameters) }?;
         let mut contents = self.lock();
         let mut node = contents.make_node(self.weak(), action);
@@ -50,7 +49,7 @@ impl GraphState {
         contents.unlink_all(number);
         let node = contents.nodes.remove(&number);
         drop(contents);
-        // Without the lock, because what it holds is the caller's.
+        // Dropped without the lock.
         node.map(drop).ok_or(Failure::new(Status::INVALID_VALUE))
     }
 }
@@ -73,7 +72,7 @@ pub(crate) fn can_be_in_body(kind: GraphNodeKind) -> bool {
 /// # Safety
 /// The handle rule.
 pub(crate) unsafe fn locate(node: GraphNodeHandle) -> Result<(Arc<GraphState>, u64)> {
-    // SAFETY: the caller's word.
-    let node = unsafe { handles::node(node) }?;
+    // SAFETY: the caller guarantees it.
+    let node = unsafe { NodeState::of(node) }?;
     Ok((node.graph()?, node.number))
 }

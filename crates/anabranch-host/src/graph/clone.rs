@@ -1,7 +1,7 @@
 //! Copies of graphs.
 
 use super::node::{Action, ConditionalAction, Node};
-use super::state::{Contents, GraphState, Place};
+use super::state::{Contents, GraphState, Instance, Place};
 use anabranch_hal::{Failure, GraphNodeHandle, Result, Status};
 use std::sync::{Arc, Weak};
 
@@ -9,11 +9,13 @@ impl GraphState {
     /// A copy with everything inside of it. Nodes keep their numbers.
     pub(crate) fn copy(&self, place: Place) -> Arc<Self> {
         let source = self.lock();
-        let copy = Self::with(&self.core, Arc::clone(&self.retention), place, Contents::default());
-        let mut contents = copy.lock();
-        contents.next_number = source.next_number;
-        contents.has_memory_nodes = source.has_memory_nodes;
-        contents.conditionals.clone_from(&source.conditionals);
+        let copy = self.new_beside(place);
+        let mut contents = Contents {
+            next_number: source.next_number,
+            has_memory_nodes: source.has_memory_nodes,
+            conditionals: source.conditionals.clone(),
+            ..Contents::default()
+        };
         for (&number, node) in &source.nodes {
             let action = match &*node.action {
                 Action::Child(child) => Arc::new(Action::Child(child.copy(place.of_child()))),
@@ -29,7 +31,8 @@ impl GraphState {
             copied.after.clone_from(&node.after);
             contents.nodes.insert(number, copied);
         }
-        drop(contents);
+        drop(source);
+        *copy.lock() = contents;
         copy
     }
 
@@ -48,11 +51,11 @@ impl GraphState {
         node.map(|node| node.state.handle()).ok_or(Failure::new(Status::INVALID_VALUE))
     }
 
-    pub(crate) fn set_instance(&self, instance: Weak<crate::executable::ExecutableState>) {
-        self.lock().instance = instance;
+    pub(crate) fn set_instance(&self, instance: Weak<dyn Instance>) {
+        self.lock().instance = Some(instance);
     }
 
-    pub(crate) fn instance(&self) -> Option<Arc<crate::executable::ExecutableState>> {
-        self.lock().instance.upgrade()
+    pub(crate) fn instance(&self) -> Option<Arc<dyn Instance>> {
+        self.lock().instance.as_ref()?.upgrade()
     }
 }

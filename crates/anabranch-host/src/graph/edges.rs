@@ -45,7 +45,7 @@ impl Contents {
         let mut checked: Vec<(u64, EdgeData)> = Vec::with_capacity(dependencies.len());
         let mut seen = HashSet::new();
         for dependency in dependencies {
-            // SAFETY: the caller's word.
+            // SAFETY: the caller guarantees it.
             let from = unsafe { graph.number_of(dependency.node) }?;
             self.check_data(from, to_kernel, dependency.data)?;
             let twice = if dependencies.len() <= FEW {
@@ -91,7 +91,8 @@ impl Contents {
         }
     }
 
-    pub(super) fn edges(&self) -> Vec<Edge> {
+    /// All edges.
+    pub(crate) fn edges(&self) -> Vec<Edge> {
         let to_edge = |(from, data): &(u64, EdgeData), to| {
             self.nodes.get(from).map(|from| Edge { from: from.state.handle(), to, data: *data })
         };
@@ -110,7 +111,7 @@ impl GraphState {
     pub(crate) unsafe fn add_edges(&self, edges: &[Edge]) -> Result<()> {
         let mut contents = self.lock();
         edges.iter().try_for_each(|edge| {
-            // SAFETY: the caller's word.
+            // SAFETY: the caller guarantees it.
             let (from, to) = unsafe { (self.number_of(edge.from)?, self.number_of(edge.to)?) };
             let to_kernel = matches!(*contents.node(to)?.action, Action::Kernel(_));
             contents.check_data(from, to_kernel, edge.data)?;
@@ -136,7 +137,7 @@ impl GraphState {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
         for edge in edges {
-            // SAFETY: the caller's word.
+            // SAFETY: the caller guarantees it.
             let (from, to) = unsafe { (self.number_of(edge.from)?, self.number_of(edge.to)?) };
             if !contents.node(to)?.before.contains(&(from, edge.data)) {
                 return Err(Failure::argument(Status::INVALID_VALUE, "an edge is not there"));

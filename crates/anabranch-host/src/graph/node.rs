@@ -1,14 +1,13 @@
 //! A node: what it does, and the edges to and from it.
 
-use super::memory::GraphBlock;
 use super::state::GraphState;
-use crate::context::ContextCore;
-use crate::engine::kernel::KernelWork;
-use crate::engine::value::ValueCondition;
+use crate::engine::{ContextCore, ValueCondition};
 use crate::event::EventState;
+use crate::memory::GraphBlock;
+use crate::module::KernelWork;
 use anabranch_hal::{
     AllocationNode, ConditionalHandle, ConditionalKind, ConditionalNode, Copy3d, DevicePointer, EdgeData, EventHandle,
-    FillNode, GraphNodeKind, KernelNode, NodeParameters, RepeatableWork, Value, ValueOperation,
+    FillNode, GraphNodeKind, HostWorkKey, KernelNode, NodeParameters, Value, ValueOperation,
 };
 use std::sync::{Arc, Weak};
 
@@ -23,7 +22,7 @@ pub(crate) struct NodeState {
 }
 
 /// A node as its graph keeps it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) state: Arc<NodeState>,
     /// The id of the node that it was copied from, or 0.
@@ -41,7 +40,7 @@ pub(crate) enum Action {
     Kernel(KernelAction),
     Copy(Copy3d),
     Fill(FillNode),
-    Host(RepeatableWork),
+    Host(HostWorkKey),
     Child(Arc<GraphState>),
     Empty,
     EventWait(Arc<EventState>),
@@ -121,7 +120,7 @@ impl Action {
             Self::Kernel(kernel) => NodeParameters::Kernel(kernel.parameters.clone()),
             Self::Copy(copy) => NodeParameters::Copy(*copy),
             Self::Fill(fill) => NodeParameters::Fill(*fill),
-            Self::Host(work) => NodeParameters::Host(work.clone()),
+            Self::Host(work) => NodeParameters::Host(*work),
             Self::Child(child) => NodeParameters::Child(child.handle()),
             Self::Empty => NodeParameters::Empty,
             Self::EventWait(waited) => NodeParameters::EventWait(event(waited)),

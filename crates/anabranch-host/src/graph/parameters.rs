@@ -1,11 +1,10 @@
 //! What nodes do, checked as hardware checks it when they are added or changed.
 
-use super::memory::GraphBlock;
 use super::node::{Action, AllocateAction, ConditionalAction, FreeAction, KernelAction, ValueStep, ValuesAction};
-use super::state::{Contents, GraphState, Place};
-use crate::handles;
-use crate::memory::{check_copy_3d, check_fill};
-use crate::stream::{check_value_write, value_condition};
+use super::state::{GraphState, Place};
+use crate::event::EventState;
+use crate::memory::{GraphBlock, check_copy_3d, check_fill, check_value_write, value_condition};
+use crate::module::FunctionState;
 use anabranch_hal::{
     AllocationNode, ConditionalKind, ConditionalNode, CopyPlace, DevicePointer, EdgeData, EventHandle, Failure,
     FillNode, FillPattern, GraphHandle, KernelNode, NodeParameters, Result, Status, ValueOperation,
@@ -26,12 +25,12 @@ impl GraphState {
     /// The handle rule, for the parameters.
     pub(super) unsafe fn make_action(&self, before: &[(u64, EdgeData)], parameters: NodeParameters) -> Result<Action> {
         match parameters {
-            // SAFETY: the caller's word.
+            // SAFETY: the caller guarantees it.
             NodeParameters::Child(graph) => unsafe { self.make_child(graph) }.map(Action::Child),
             NodeParameters::Allocate(allocation) => self.make_allocation(before, allocation).map(Action::Allocate),
             NodeParameters::Free(address) => self.make_free(address).map(Action::Free),
             NodeParameters::Conditional(node) => self.make_conditional(&node).map(Action::Conditional),
-            // SAFETY: the caller's word.
+            // SAFETY: the caller guarantees it.
             other => unsafe { self.make_plain(other) },
         }
     }
@@ -42,7 +41,7 @@ impl GraphState {
     /// The handle rule, for the parameters.
     pub(crate) unsafe fn make_plain(&self, parameters: NodeParameters) -> Result<Action> {
         match parameters {
-            // SAFETY: the caller's word.
+            // SAFETY: the caller guarantees it.
             NodeParameters::Kernel(kernel) => unsafe { make_kernel(kernel) }.map(Action::Kernel),
             NodeParameters::Copy(copy) => {
                 // Also of a single row, for which it means nothing.
@@ -53,18 +52,18 @@ impl GraphState {
                 if copy.extent.contains(&0) {
                     return Err(invalid("an extent of the copy is 0"));
                 }
-                check_copy_3d(&self.core.shared.table, &copy)?;
+                check_copy_3d(&self.memory.table, &copy)?;
                 Ok(Action::Copy(copy))
             }
             NodeParameters::Fill(fill) => self.check_fill(&fill).map(|()| Action::Fill(fill)),
             NodeParameters::Host(work) => Ok(Action::Host(work)),
             NodeParameters::Empty => Ok(Action::Empty),
             NodeParameters::EventWait(event) => {
-                // SAFETY: the caller's word.
+                // SAFETY: the caller guarantees it.
                 unsafe { share_event(event) }.map(Action::EventWait)
             }
             NodeParameters::EventRecord(event) => {
-                // SAFETY: the caller's word.
+                // SAFETY: the caller guarantees it.
                 unsafe { share_event(event) }.map(Action::EventRecord)
             }
             NodeParameters::ValueOperations(operations) => self.make_values(operations).map(Action::Values),
@@ -75,8 +74,8 @@ impl GraphState {
     /// # Safety
     /// The handle rule.
     unsafe fn make_child(&self, graph: GraphHandle) -> Result<Arc<GraphState>> {
-        // SAFETY: the caller's word.
-        let graph = unsafe { handles::graph(graph) }?;
+        // SAFETY: the caller guarantees it.
+        let graph = unsafe { GraphState::of(graph) }?;
         if graph.lock().owns_something() {
             return Err(Failure::argument(
                 Status::NOT_SUPPORTED,
@@ -90,21 +89,21 @@ impl GraphState {
         if parameters.bytes == 0 {
             return Err(invalid("none can be allocated of no size"));
         }
-        self.core.shared.device(parameters.device.0).map_err(|_| invalid("there is no such device"))?;
+        self.memory.device(parameters.device.0).map_err(|_| invalid("there is no such device"))?;
         for peer in &parameters.access {
-            self.core.shared.device(peer.0)?;
+            self.memory.device(peer.0)?;
         }
         let reused = self.lock().reusable_block(before, parameters.device.0, parameters.bytes);
         let block = match reused {
             Some(block) => block,
-            None => GraphBlock::reserve(&self.core, parameters.device.0, parameters.bytes)?,
+            None => GraphBlock::reserve(&self.memory, self.core.id, parameters.device.0, parameters.bytes)?,
         };
         let parameters = AllocationNode { address: DevicePointer(block.address()), ..parameters };
         Ok(AllocateAction { parameters, block })
     }
 
     fn make_free(&self, address: DevicePointer) -> Result<FreeAction> {
-        let block = self.core.shared.graph_memory.block(address.0);
+        let block = self.memory.graphs.block(address.0);
         let block = block.ok_or_else(|| invalid("the address is not one that a graph has allocated"))?;
         if self.lock().is_freed(&block) {
             return Err(invalid("the graph frees the memory already"));
@@ -119,10 +118,10 @@ impl GraphState {
         let steps = parameters.iter().map(|operation| match *operation {
             // SAFETY: whoever launches the graph vouches for the address; its alignment is checked.
             ValueOperation::Wait { address, value, flags } => unsafe {
-                value_condition(&self.core, address, value, flags).map(ValueStep::Wait)
+                value_condition(&self.memory.table, address, value, flags).map(ValueStep::Wait)
             },
             ValueOperation::Write { address, value, flags } => {
-                check_value_write(&self.core, address, value, flags)?;
+                check_value_write(&self.memory.table, address, value, flags)?;
                 Ok(ValueStep::Write { address: address.0, value })
             }
         });
@@ -140,7 +139,7 @@ impl GraphState {
             return Err(invalid("a conditional node of this kind cannot have as many graphs"));
         }
         self.lock().use_conditional(node.handle)?;
-        let body = || Self::with(&self.core, Arc::clone(&self.retention), Place::Body, Contents::default());
+        let body = || self.new_beside(Place::Body);
         let bodies = (0..node.body_count).map(|_| body()).collect();
         Ok(ConditionalAction { handle: node.handle, kind: node.kind, bodies })
     }
@@ -159,7 +158,7 @@ impl GraphState {
         }
         let last = (fill.height - 1).checked_mul(fill.pitch).filter(|_| fill.height > 1).unwrap_or(0);
         let bytes = last.checked_add(row).ok_or_else(overflow)?;
-        check_fill(&self.core.shared.table, fill.address.0, fill.pattern, bytes)
+        check_fill(&self.memory.table, fill.address.0, fill.pattern, bytes)
     }
 
     /// Replaces what a node does by something of the same kind.
@@ -170,10 +169,10 @@ impl GraphState {
         if self.lock().node(number)?.kind() != parameters.kind() {
             return Err(invalid("the parameters are those of another kind of node"));
         }
-        // SAFETY: the caller's word.
+        // SAFETY: the caller guarantees it.
         let action = Arc::new(unsafe { self.make_plain(parameters) }?);
         let before = std::mem::replace(&mut self.lock().node_mut(number)?.action, action);
-        // Without the lock, because what it holds is the caller's.
+        // Dropped without the lock.
         drop(before);
         Ok(())
     }
@@ -182,8 +181,8 @@ impl GraphState {
 /// # Safety
 /// The handle rule.
 unsafe fn make_kernel(parameters: KernelNode) -> Result<KernelAction> {
-    // SAFETY: the caller's word.
-    let function = unsafe { handles::function(parameters.function) }?;
+    // SAFETY: the caller guarantees it.
+    let function = unsafe { FunctionState::of(parameters.function) }?;
     // SAFETY: the node runs only in launches, for which the caller vouches that the module is still loaded.
     let work = unsafe { function.prepare(&parameters) }?;
     Ok(KernelAction { core: Arc::clone(&function.core), work: Arc::new(work), parameters })
@@ -191,10 +190,10 @@ unsafe fn make_kernel(parameters: KernelNode) -> Result<KernelAction> {
 
 /// # Safety
 /// The handle rule.
-unsafe fn share_event(event: EventHandle) -> Result<Arc<crate::event::EventState>> {
+unsafe fn share_event(event: EventHandle) -> Result<Arc<EventState>> {
     if event.as_raw() == 0 {
         return Err(invalid("there is no event"));
     }
-    // SAFETY: the caller's word.
-    unsafe { handles::event(event) }?.share().ok_or(Failure::new(Status::INVALID_HANDLE))
+    // SAFETY: the caller guarantees it.
+    unsafe { EventState::of(event) }?.share().ok_or(Failure::new(Status::INVALID_HANDLE))
 }

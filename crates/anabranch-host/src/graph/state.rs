@@ -5,12 +5,12 @@
 
 use super::conditional::ConditionalValue;
 use super::node::{Action, Node, NodeState};
-use super::retain::Retention;
-use crate::context::ContextCore;
-use crate::executable::ExecutableState;
-use crate::handles;
-use anabranch_hal::{Failure, GraphHandle, GraphNodeHandle, GraphNodeKind, Result, Retained, Status};
-use parking_lot::{Mutex, MutexGuard};
+use crate::engine::{ContextCore, Position};
+use crate::handles::handle;
+use crate::memory::HostMemory;
+use crate::ranks;
+use anabranch_hal::{Failure, GraphHandle, GraphNodeHandle, GraphNodeKind, Result, Status};
+use anabranch_sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,11 +19,14 @@ use std::sync::{Arc, Weak};
 /// Numbers for nodes of all graphs: no two nodes are ever taken for each other.
 static NEXT_NODE_ID: AtomicU64 = AtomicU64::new(1);
 
+/// Numbers for graphs, in whose order they are locked: a graph is older than those in its nodes.
+static NEXT_GRAPH: AtomicU64 = AtomicU64::new(0);
+
 /// A graph.
 pub(crate) struct GraphState {
     this: Weak<Self>,
     pub(crate) core: Arc<ContextCore>,
-    pub(super) retention: Arc<Retention>,
+    pub(crate) memory: Arc<HostMemory>,
     pub(crate) place: Place,
     contents: Mutex<Contents>,
 }
@@ -56,27 +59,42 @@ pub(crate) struct Contents {
     /// Whether it allocates or frees memory, which forbids much. The graphs of its nodes do not.
     pub(crate) has_memory_nodes: bool,
     /// The newest executable graph made from it.
-    pub(super) instance: Weak<ExecutableState>,
+    pub(super) instance: Option<Weak<dyn Instance>>,
 }
 
-impl GraphState {
-    /// An empty graph. Its handle is valid while somebody keeps it, such as [`ContextCore::graphs`].
-    pub(crate) fn new(core: &Arc<ContextCore>) -> Arc<Self> {
-        Self::with(core, Arc::default(), Place::Alone, Contents::default())
-    }
+/// An executable graph, as the graph knows it that it was made from.
+pub(crate) trait Instance: fmt::Debug + Send + Sync {
+    /// Whether its handle is destroyed. Launches may still run.
+    fn is_destroyed(&self) -> bool;
 
-    pub(super) fn with(
-        core: &Arc<ContextCore>,
-        retention: Arc<Retention>,
-        place: Place,
-        contents: Contents,
-    ) -> Arc<Self> {
+    /// Its last launch.
+    fn last_launch(&self) -> Option<Position>;
+}
+
+handle!(GraphState, GraphHandle, INVALID_VALUE);
+handle!(NodeState, GraphNodeHandle, INVALID_VALUE);
+
+impl GraphState {
+    /// An empty graph. Its handle is valid while somebody keeps it.
+    pub(crate) fn new(core: &Arc<ContextCore>, memory: &Arc<HostMemory>) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             core: Arc::clone(core),
-            retention,
+            memory: Arc::clone(memory),
+            place: Place::Alone,
+            contents: Mutex::with_order(ranks::GRAPH, NEXT_GRAPH.fetch_add(1, Ordering::Relaxed), Contents::default()),
+        })
+    }
+
+    /// An empty graph of the same context.
+    pub(super) fn new_beside(&self, place: Place) -> Arc<Self> {
+        let order = NEXT_GRAPH.fetch_add(1, Ordering::Relaxed);
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            core: Arc::clone(&self.core),
+            memory: Arc::clone(&self.memory),
             place,
-            contents: Mutex::new(contents),
+            contents: Mutex::with_order(ranks::GRAPH, order, Contents::default()),
         })
     }
 
@@ -85,7 +103,7 @@ impl GraphState {
         GraphHandle::from_raw(std::ptr::from_ref(self) as usize)
     }
 
-    /// Another share in this graph. `None`: it is being dropped.
+    /// Another reference to this graph. `None`: it is being dropped.
     pub(crate) fn share(&self) -> Option<Arc<Self>> {
         self.this.upgrade()
     }
@@ -98,18 +116,13 @@ impl GraphState {
         self.contents.lock()
     }
 
-    /// Keeps an object for as long as the graph, a copy of it, or an executable graph made from one of them is there.
-    pub(crate) fn retain(&self, object: Retained) {
-        self.retention.add(object);
-    }
-
     /// The number of a node. 1 when it is one of another graph, or was removed.
     ///
     /// # Safety
     /// The handle rule.
     pub(crate) unsafe fn number_of(&self, node: GraphNodeHandle) -> Result<u64> {
-        // SAFETY: the caller's word.
-        let node = unsafe { handles::node(node) }?;
+        // SAFETY: the caller guarantees it.
+        let node = unsafe { NodeState::of(node) }?;
         if std::ptr::eq(node.graph.as_ptr(), self) {
             Ok(node.number)
         } else {

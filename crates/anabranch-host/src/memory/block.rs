@@ -1,22 +1,22 @@
 //! Memory that counts against a device, and how much of it a device may take.
 
+use super::observer::MemoryObserver;
 use super::piece::Piece;
-use crate::checker::Checker;
 use anabranch_hal::{Failure, Result, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How much memory there is, how much of it is taken, and who checks its use.
+/// How much memory there is, how much of it is taken, and who observes it.
 #[derive(Debug)]
 pub(crate) struct Account {
     total: u64,
     used: AtomicU64,
-    checker: Option<Arc<Checker>>,
+    observer: Option<Arc<dyn MemoryObserver>>,
 }
 
 impl Account {
-    pub(crate) fn new(total: u64, checker: Option<&Arc<Checker>>) -> Self {
-        Self { total, used: AtomicU64::new(0), checker: checker.cloned() }
+    pub(crate) fn new(total: u64, observer: Option<&Arc<dyn MemoryObserver>>) -> Self {
+        Self { total, used: AtomicU64::new(0), observer: observer.cloned() }
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -53,7 +53,7 @@ impl Block {
         if !account.take(bytes as u64) {
             return Err(out_of_memory());
         }
-        let Some(piece) = Piece::allocate(bytes, account.checker.as_ref()) else {
+        let Some(piece) = Piece::allocate(bytes, account.observer.as_ref()) else {
             account.give_back(bytes as u64);
             return Err(out_of_memory());
         };
@@ -72,11 +72,11 @@ impl Block {
         &self.piece
     }
 
-    /// Puts other memory in the place of its own, which is freed apart from it. `None`: that is not needed, because nobody
+    /// Puts other memory in place of its own, which is freed separately. `None`: that is not needed, because nobody
     /// checks memory, or not possible.
     pub(crate) fn exchange(&mut self) -> Option<Piece> {
-        let checker = self.account.checker.as_ref()?;
-        let other = Piece::allocate(self.bytes, Some(checker))?;
+        let observer = self.account.observer.as_ref()?;
+        let other = Piece::allocate(self.bytes, Some(observer))?;
         Some(std::mem::replace(&mut self.piece, other))
     }
 }

@@ -1,59 +1,13 @@
-//! Fills.
+//! Fills: checked when they are enqueued, done when they run.
 
 use super::copy::address;
 use super::table::{AllocationTable, Lookup};
-use crate::capture::Recording;
-use crate::engine::entry::Entry;
-use crate::engine::stream::StreamState;
-use anabranch_hal::{DevicePointer, Failure, FillNode, FillPattern, NodeParameters, Result, Status};
-use std::sync::Arc;
+use crate::engine::{Operation, Use};
+use anabranch_hal::{Failure, FillPattern, Result, Status};
 
-/// Enqueues a fill. 1 where it is outside of memory or not aligned to the pattern.
-///
-/// # Safety
-/// The range stays valid until the fill has run.
-pub(crate) unsafe fn fill(stream: &Arc<StreamState>, begin: u64, pattern: FillPattern, count: usize) -> Result<()> {
-    if count == 0 {
-        return Ok(());
-    }
-    let bad = || Failure::new(Status::INVALID_VALUE);
-    let bytes = count.checked_mul(pattern.width()).ok_or_else(bad)?;
-    check_fill(&stream.core.shared.table, begin, pattern, bytes)?;
-    if let Some(mut recording) = stream.recording()? {
-        // SAFETY: the caller vouches for the range.
-        return unsafe { record(&mut recording, DevicePointer(begin), pattern, count) };
-    }
-    stream.enqueue(Entry::Fill { address: begin, pattern, count });
-    Ok(())
-}
-
-/// Makes nodes of a fill. Nodes have no width of 64 bits: two fills of columns stand for one, or one of as many words where
-/// both halves are the same.
-///
-/// # Safety
-/// As for [`fill`], at each launch.
-#[cold]
-unsafe fn record(
-    recording: &mut Recording<'_>,
-    address: DevicePointer,
-    pattern: FillPattern,
-    count: usize,
-) -> Result<()> {
-    let mut add = |address, pitch, pattern, width, height| {
-        let node = FillNode { address, pitch, pattern, width, height };
-        // SAFETY: the caller vouches for the range.
-        unsafe { recording.add(NodeParameters::Fill(node)) }.map(|_| ())
-    };
-    let FillPattern::U64(value) = pattern else {
-        return add(address, 0, pattern, count, 1);
-    };
-    let [low, high] = [value as u32, (value >> 32) as u32].map(FillPattern::U32);
-    if low == high {
-        return add(address, 0, low, count * 2, 1);
-    }
-    let (first, second) = if cfg!(target_endian = "little") { (low, high) } else { (high, low) };
-    add(address, 8, first, 1, count)?;
-    add(address.byte_add(4), 8, second, 1, count)
+/// What a fill uses.
+pub(crate) fn fill_operation(address: u64, bytes: usize) -> Operation {
+    Operation::new("a fill", [Use::device(address, bytes as u64)])
 }
 
 /// 1 where a fill of so many bytes is outside of memory or not aligned to the pattern.

@@ -1,6 +1,6 @@
 //! Memory of the process, as the allocator gives it.
 
-use crate::checker::{Checker, ZONE};
+use super::observer::{MemoryObserver, ZONE};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl RawPiece {
     /// # Safety
     /// Nobody writes it meanwhile.
     pub(crate) unsafe fn bytes(&self) -> &[u8] {
-        // SAFETY: the memory is the piece's own, and initialised; the rest is the caller's word.
+        // SAFETY: the memory is the piece's own, and initialised; the caller guarantees the rest.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.layout.size()) }
     }
 
@@ -75,20 +75,20 @@ impl Drop for RawPiece {
     }
 }
 
-/// Memory that goes back to the process, or to the checker where there is one, when it is dropped.
+/// Memory that is returned to the process, or to the observer, when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Piece {
     /// There until it is dropped.
     raw: Option<RawPiece>,
     address: u64,
-    checker: Option<Arc<Checker>>,
+    observer: Option<Arc<dyn MemoryObserver>>,
 }
 
 impl Piece {
     /// Zeroed memory. `None`: the process has not as much.
-    pub(crate) fn allocate(bytes: usize, checker: Option<&Arc<Checker>>) -> Option<Self> {
-        let raw = RawPiece::allocate(bytes, if checker.is_some() { ZONE } else { 0 })?;
-        Some(Self { address: raw.address(), raw: Some(raw), checker: checker.cloned() })
+    pub(crate) fn allocate(bytes: usize, observer: Option<&Arc<dyn MemoryObserver>>) -> Option<Self> {
+        let raw = RawPiece::allocate(bytes, if observer.is_some() { ZONE } else { 0 })?;
+        Some(Self { address: raw.address(), raw: Some(raw), observer: observer.cloned() })
     }
 
     pub(crate) fn address(&self) -> u64 {
@@ -102,8 +102,8 @@ impl Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        if let (Some(raw), Some(checker)) = (self.raw.take(), &self.checker) {
-            checker.retire(raw);
+        if let (Some(raw), Some(observer)) = (self.raw.take(), &self.observer) {
+            observer.retire(raw);
         }
     }
 }

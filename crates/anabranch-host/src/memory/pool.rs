@@ -5,11 +5,13 @@
 //! into a queue.
 
 use super::block::{Account, Block};
-use crate::device::DeviceState;
-use crate::engine::entry::Entry;
-use crate::engine::stream::{Position, StreamState};
-use anabranch_hal::{Failure, MemoryPoolAttribute, Result, Status};
-use parking_lot::Mutex;
+use super::device::DeviceMemory;
+use super::work;
+use crate::engine::{Position, StreamState};
+use crate::handles::handle;
+use crate::ranks;
+use anabranch_hal::{Failure, MemoryPoolAttribute, MemoryPoolHandle, Result, Status};
+use anabranch_sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -64,9 +66,11 @@ pub(crate) struct PoolState {
     contents: Mutex<Contents>,
 }
 
+handle!(PoolState, MemoryPoolHandle, INVALID_VALUE);
+
 impl PoolState {
     /// `max_bytes` of 0: no limit of the pool's own.
-    pub(crate) fn new(device: &DeviceState, is_default: bool, max_bytes: u64) -> Arc<Self> {
+    pub(crate) fn new(device: &DeviceMemory, is_default: bool, max_bytes: u64) -> Arc<Self> {
         let limit = match max_bytes {
             0 => u64::MAX,
             bytes => bytes.checked_next_multiple_of(LIMIT_GRANULARITY).unwrap_or(u64::MAX),
@@ -78,17 +82,17 @@ impl PoolState {
             account: Arc::clone(&device.account),
             idle_blocks: Arc::clone(&device.idle_blocks),
             max_bytes: limit,
-            contents: Mutex::new(Contents::default()),
+            contents: Mutex::new(ranks::POOL, Contents::default()),
         })
     }
 
-    /// Another share in this pool. `None`: it is being dropped.
+    /// Another reference to this pool. `None`: it is being dropped.
     pub(crate) fn share(&self) -> Option<Arc<Self>> {
         self.this.upgrade()
     }
 
     /// A block that the stream may use after all that is in it now.
-    pub(crate) fn allocate(&self, device: &DeviceState, bytes: usize, stream: &Arc<StreamState>) -> Result<Block> {
+    pub(crate) fn allocate(&self, device: &DeviceMemory, bytes: usize, stream: &Arc<StreamState>) -> Result<Block> {
         let bytes = bytes.checked_next_multiple_of(GRANULARITY).ok_or(Failure::new(Status::OUT_OF_MEMORY))?;
         if let Some(block) = self.reuse(bytes, stream) {
             return Ok(block);
@@ -213,13 +217,13 @@ impl Contents {
     }
 }
 
-/// Gives a block's memory back as soon as the stream has come to where it was freed.
+/// Gives a block's memory back as soon as the stream has reached the free.
 fn release(idle: IdleBlock) {
     if idle.is_free() {
         return;
     }
     let IdleBlock { block, freed_at } = idle;
     if let Some(freed_at) = freed_at {
-        freed_at.stream.enqueue(Entry::Release(Box::new(block)));
+        freed_at.stream.enqueue(work::release(block));
     }
 }

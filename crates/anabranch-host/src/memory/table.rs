@@ -2,11 +2,12 @@
 //!
 //! Device addresses are addresses of this process, so one table serves all devices. Every copy looks into it, most of them
 //! for the same few allocations; each thread therefore remembers what it found last. A generation, which every removal
-//! changes, tells whether that still holds.
+//! changes, shows whether that still holds.
 
 use super::block::Block;
 use super::pool::PoolState;
-use parking_lot::RwLock;
+use crate::ranks;
+use anabranch_sync::RwLock;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -33,7 +34,7 @@ pub(crate) enum MemoryKind {
 pub(crate) struct Allocation {
     pub(crate) block: Block,
     pub(crate) kind: MemoryKind,
-    /// The context that it goes with, by number; none for memory from pools.
+    /// The context that owns it, by number; none for memory from pools.
     pub(crate) owner: Option<u64>,
     pub(crate) pool: Option<Arc<PoolState>>,
 }
@@ -75,7 +76,7 @@ impl AllocationTable {
         Self {
             id: NEXT_TABLE.fetch_add(1, Ordering::Relaxed),
             generation: AtomicU64::new(0),
-            allocations: RwLock::new(BTreeMap::new()),
+            allocations: RwLock::new(ranks::ALLOCATIONS, BTreeMap::new()),
         }
     }
 
@@ -105,7 +106,12 @@ impl AllocationTable {
     pub(crate) fn remove_owned_by(&self, owner: u64) {
         let mut allocations = self.allocations.write();
         self.generation.fetch_add(1, Ordering::Release);
-        allocations.retain(|_, allocation| allocation.owner != Some(owner));
+        let (gone, kept) = std::mem::take(&mut *allocations)
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(_, allocation)| allocation.owner == Some(owner));
+        *allocations = kept;
+        drop(allocations);
+        drop(gone);
     }
 
     /// Drops all allocations.

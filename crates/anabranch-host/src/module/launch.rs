@@ -1,11 +1,11 @@
 //! Launches: checked, and copied into an entry.
 
-use super::FunctionState;
-use crate::device::{MAX_BLOCK_DIMENSIONS, MAX_GRID_DIMENSIONS, MAX_THREADS_PER_BLOCK};
-use crate::engine::entry::Entry;
-use crate::engine::kernel::{KernelReference, KernelWork};
-use crate::engine::stream::StreamState;
-use anabranch_hal::{Failure, FunctionHandle, KernelNode, Launch, NodeParameters, Result, Status, UsedRange};
+use super::function::FunctionState;
+use super::kernel::{KernelEntry, KernelReference, KernelWork};
+use super::spares::Spares;
+use crate::engine::{StreamState, work};
+use crate::limits::{MAX_BLOCK_DIMENSIONS, MAX_GRID_DIMENSIONS, MAX_THREADS_PER_BLOCK};
+use anabranch_hal::{Failure, FunctionHandle, KernelNode, Launch, Result, Status, UsedRange};
 use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -17,37 +17,20 @@ const PORTABLE_CLUSTER_SIZE: u64 = 8;
 const LARGEST_CLUSTER_SIZE: u64 = 16;
 
 impl FunctionState {
-    /// Checks a launch and enqueues it.
+    /// Enqueues a launch that was checked.
     ///
     /// # Safety
     /// Each argument's address is valid for reads of its parameter's size; what the kernel then does is sound; the
     /// kernel's module is not unloaded before it has run.
-    pub(super) unsafe fn launch(&self, stream: &Arc<StreamState>, launch: &Launch<'_>) -> Result<()> {
-        if !Arc::ptr_eq(&self.core, &stream.core) {
-            return Err(Failure::new(Status::INVALID_HANDLE));
-        }
-        if let Err(failure) = self.check(launch) {
-            // A launch that cannot be spoils a capture, unlike other calls with bad arguments.
-            if stream.meets_capture() {
-                self.core.shared.captures.spoil(stream);
-            }
-            return Err(failure);
-        }
-        if let Some(mut recording) = stream.recording()? {
-            // SAFETY: the caller vouches for the arguments, whose number was checked.
-            let node = unsafe { self.node(stream, launch) };
-            // SAFETY: the caller vouches for what the kernel does.
-            unsafe { recording.add(NodeParameters::Kernel(node)) }?;
-            return Ok(());
-        }
+    pub(crate) unsafe fn enqueue(&self, stream: &Arc<StreamState>, launch: &Launch<'_>) {
         // SAFETY: the caller vouches for the module.
         let kernel = unsafe { KernelReference::new(self) };
-        let mut work = stream.spares.take().unwrap_or_else(|| Arc::new(KernelWork::new(kernel)));
+        let mut launched = Spares::of(stream).take().unwrap_or_else(|| Arc::new(KernelWork::new(kernel)));
         // A spare launch is nobody else's; if it were, it would be left to them.
-        if Arc::get_mut(&mut work).is_none() {
-            work = Arc::new(KernelWork::new(kernel));
+        if Arc::get_mut(&mut launched).is_none() {
+            launched = Arc::new(KernelWork::new(kernel));
         }
-        if let Some(work) = Arc::get_mut(&mut work) {
+        if let Some(work) = Arc::get_mut(&mut launched) {
             work.kernel = kernel;
             work.grid = launch.grid;
             work.block = launch.block;
@@ -61,16 +44,15 @@ impl FunctionState {
             work.ranges.clear();
             work.ranges.extend(launch.ranges.iter().copied().map(UsedRange::from));
         }
-        stream.enqueue(Entry::Kernel(work));
-        Ok(())
+        stream.enqueue(work(KernelEntry(Some(launched))));
     }
 
     /// A launch as a node keeps it. Its priority is its own, or else the stream's.
     ///
     /// # Safety
-    /// As for [`launch`](Self::launch).
+    /// As for [`enqueue`](Self::enqueue).
     #[cold]
-    unsafe fn node(&self, stream: &StreamState, launch: &Launch<'_>) -> KernelNode {
+    pub(crate) unsafe fn node(&self, stream: &StreamState, launch: &Launch<'_>) -> KernelNode {
         let value = |(&address, &size): (&*const c_void, &usize)| match size {
             0 => Vec::new(),
             // SAFETY: the caller vouches for the address, which was checked not to be null.
@@ -119,7 +101,8 @@ impl FunctionState {
         Ok(work)
     }
 
-    fn check(&self, launch: &Launch<'_>) -> Result<()> {
+    /// Checks a launch as hardware does.
+    pub(crate) fn check(&self, launch: &Launch<'_>) -> Result<()> {
         let invalid = |what: &str| Err(Failure::argument(Status::INVALID_VALUE, what));
         let fits = |extents: [u32; 3], limits: [u32; 3]| {
             extents.iter().zip(limits).all(|(&extent, limit)| (1..=limit).contains(&extent))
@@ -147,7 +130,8 @@ impl FunctionState {
         }
         if launch.cooperative {
             let per_multiprocessor = self.max_active_blocks(threads as u32, launch.dynamic_shared_bytes as usize);
-            let limit = u64::from(per_multiprocessor) * u64::from(self.core.shared.workers.max(1));
+            let limit = u64::from(per_multiprocessor)
+                * u64::from(u32::try_from(self.core.engine.workers()).unwrap_or(u32::MAX).max(1));
             if product(launch.grid) > limit {
                 return Err(Failure::argument(
                     Status::COOPERATIVE_LAUNCH_TOO_LARGE,

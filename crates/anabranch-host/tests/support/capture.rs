@@ -12,14 +12,14 @@ impl Fixture {
     }
 
     pub fn try_begin(&self, stream: StreamHandle, mode: CaptureMode) -> i32 {
-        status(unsafe { self.driver.stream_begin_capture(self.context, stream, mode) })
+        status(unsafe { self.driver.stream_begin_capture(&self.context.into(), stream, mode) })
     }
 
     /// Ends a capture, and destroys its graph if there is one.
     pub fn end(&self, stream: StreamHandle) -> i32 {
         match self.end_with_graph(stream) {
             Ok(graph) => {
-                unsafe { self.driver.graph_destroy(self.context, graph) }.unwrap();
+                unsafe { self.driver.graph_destroy(&self.context.into(), graph) }.unwrap();
                 0
             }
             Err(failure) => failure.status.0,
@@ -27,12 +27,12 @@ impl Fixture {
     }
 
     pub fn end_with_graph(&self, stream: StreamHandle) -> Result<GraphHandle> {
-        unsafe { self.driver.stream_end_capture(self.context, stream) }
+        unsafe { self.driver.stream_end_capture(&self.context.into(), stream) }
     }
 
     /// 0 none, 1 active, 2 invalidated, as the driver's numbers are.
     pub fn capture_status(&self, stream: StreamHandle) -> i32 {
-        match unsafe { self.driver.stream_capture_status(self.context, stream) } {
+        match unsafe { self.driver.stream_capture_status(&self.context.into(), stream) } {
             Ok(CaptureStatus::None) => 0,
             Ok(CaptureStatus::Active) => 1,
             Ok(CaptureStatus::Invalidated) => 2,
@@ -41,7 +41,7 @@ impl Fixture {
     }
 
     pub fn info(&self, stream: StreamHandle, with_edge_data: bool) -> Result<CaptureInfo> {
-        unsafe { self.driver.stream_capture_info(self.context, stream, with_edge_data) }
+        unsafe { self.driver.stream_capture_info(&self.context.into(), stream, with_edge_data) }
     }
 
     pub fn dependencies(&self, stream: StreamHandle) -> Vec<GraphNodeHandle> {
@@ -54,7 +54,9 @@ impl Fixture {
         dependencies: &[Dependency],
         update: DependencyUpdate,
     ) -> i32 {
-        status(unsafe { self.driver.stream_update_capture_dependencies(self.context, stream, dependencies, update) })
+        status(unsafe {
+            self.driver.stream_update_capture_dependencies(&self.context.into(), stream, dependencies, update)
+        })
     }
 
     /// Puts a node that can be captured anywhere into a stream.
@@ -63,12 +65,14 @@ impl Fixture {
     }
 
     pub fn repeatable(&self, stream: StreamHandle, work: impl Fn() + Send + Sync + 'static) -> i32 {
-        let work = HostWork::from(RepeatableWork::new(work));
-        status(unsafe { self.driver.stream_launch_host_function(self.context, stream, work) })
+        let work = RepeatableWork::new(work);
+        self.work.lock().unwrap().push(work.clone());
+        let work = HostWork::from(work);
+        status(unsafe { self.driver.stream_launch_host_function(&self.context.into(), stream, work) })
     }
 
     pub fn try_record(&self, event: EventHandle, stream: StreamHandle, flags: EventRecordFlags) -> i32 {
-        status(unsafe { self.driver.event_record(self.context, event, stream, flags) })
+        status(unsafe { self.driver.event_record(&self.context.into(), event, stream, flags) })
     }
 
     pub fn try_wait(&self, stream: StreamHandle, event: EventHandle) -> i32 {
@@ -76,19 +80,19 @@ impl Fixture {
     }
 
     pub fn try_wait_flagged(&self, stream: StreamHandle, event: EventHandle, flags: EventWaitFlags) -> i32 {
-        status(unsafe { self.driver.stream_wait_event(self.context, stream, event, flags) })
+        status(unsafe { self.driver.stream_wait_event(&self.context.into(), stream, event, flags) })
     }
 
     pub fn synchronize_event(&self, event: EventHandle) -> i32 {
-        status(unsafe { self.driver.event_synchronize(self.context, event) })
+        status(unsafe { self.driver.event_synchronize(&self.context.into(), event) })
     }
 
-    /// Draws a stream into the capture of another.
+    /// Makes a stream join the capture of another.
     pub fn fork(&self, from: StreamHandle, to: StreamHandle) {
         let event = self.event();
         self.record(event, from);
         self.wait(to, event);
-        unsafe { self.driver.event_destroy(self.context, event) }.unwrap();
+        unsafe { self.driver.event_destroy(&self.context.into(), event) }.unwrap();
     }
 
     /// The stream works again, and can capture again.

@@ -4,8 +4,16 @@ use super::Fixture;
 use anabranch_hal::*;
 
 impl Fixture {
+    /// Keeps host work for graphs as long as the fixture, as its owner must while a launch can run it.
+    pub fn keep_work(&self, work: impl Fn() + Send + Sync + 'static) -> HostWorkKey {
+        let work = RepeatableWork::new(work);
+        let key = work.key();
+        self.work.lock().unwrap().push(work);
+        key
+    }
+
     pub fn graph(&self) -> GraphHandle {
-        unsafe { self.driver.graph_create(self.context) }.unwrap()
+        unsafe { self.driver.graph_create(&self.context.into()) }.unwrap()
     }
 
     pub fn try_add(
@@ -15,7 +23,7 @@ impl Fixture {
         parameters: NodeParameters,
     ) -> Result<AddedNode> {
         let before: Vec<Dependency> = before.iter().map(|&node| node.into()).collect();
-        unsafe { self.driver.graph_add_node(self.context, graph, &before, &parameters) }
+        unsafe { self.driver.graph_add_node(&self.context.into(), graph, &before, &parameters) }
     }
 
     pub fn add(&self, graph: GraphHandle, before: &[GraphNodeHandle], parameters: NodeParameters) -> GraphNodeHandle {
@@ -28,7 +36,8 @@ impl Fixture {
         before: &[GraphNodeHandle],
         work: impl Fn() + Send + Sync + 'static,
     ) -> GraphNodeHandle {
-        self.add(graph, before, NodeParameters::Host(RepeatableWork::new(work)))
+        let node = NodeParameters::Host(self.keep_work(work));
+        self.add(graph, before, node)
     }
 
     pub fn instantiate(&self, graph: GraphHandle) -> ExecutableGraphHandle {
@@ -36,19 +45,19 @@ impl Fixture {
     }
 
     pub fn try_instantiate(&self, graph: GraphHandle, flags: InstantiateFlags) -> Result<ExecutableGraphHandle> {
-        unsafe { self.driver.graph_instantiate(self.context, graph, flags, None) }
+        unsafe { self.driver.graph_instantiate(&self.context.into(), graph, flags, None) }
     }
 
     pub fn launch_graph(&self, executable: ExecutableGraphHandle, stream: StreamHandle) -> Result<()> {
-        unsafe { self.driver.executable_launch(self.context, executable, stream) }
+        unsafe { self.driver.executable_launch(&self.context.into(), executable, stream) }
     }
 
     pub fn destroy_graph(&self, graph: GraphHandle) {
-        unsafe { self.driver.graph_destroy(self.context, graph) }.unwrap();
+        unsafe { self.driver.graph_destroy(&self.context.into(), graph) }.unwrap();
     }
 
     pub fn destroy_executable(&self, executable: ExecutableGraphHandle) {
-        unsafe { self.driver.executable_destroy(self.context, executable) }.unwrap();
+        unsafe { self.driver.executable_destroy(&self.context.into(), executable) }.unwrap();
     }
 
     /// Launches once, and waits.

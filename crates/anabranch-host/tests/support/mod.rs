@@ -11,6 +11,7 @@ pub mod graphs;
 use anabranch_hal::*;
 use anabranch_host::{HostDriver, HostOptions};
 use std::ffi::c_void;
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant};
 pub struct Fixture {
     pub driver: HostDriver,
     pub context: ContextHandle,
+    pub work: Mutex<Vec<RepeatableWork>>,
 }
 
 /// Holds work back until it is opened.
@@ -50,23 +52,23 @@ impl Fixture {
     pub fn with(options: HostOptions) -> Self {
         let driver = HostDriver::new(options);
         let context = driver.primary_context_retain(DeviceOrdinal(0)).unwrap();
-        Self { driver, context }
+        Self { driver, context, work: Mutex::default() }
     }
 
     pub fn blocking(&self) -> StreamHandle {
-        unsafe { self.driver.stream_create(self.context, StreamFlags::empty(), 0) }.unwrap()
+        unsafe { self.driver.stream_create(&self.context.into(), StreamFlags::empty(), 0) }.unwrap()
     }
 
     pub fn stream(&self) -> StreamHandle {
-        unsafe { self.driver.stream_create(self.context, StreamFlags::NON_BLOCKING, 0) }.unwrap()
+        unsafe { self.driver.stream_create(&self.context.into(), StreamFlags::NON_BLOCKING, 0) }.unwrap()
     }
 
     pub fn event(&self) -> EventHandle {
-        unsafe { self.driver.event_create(self.context, EventFlags::DISABLE_TIMING) }.unwrap()
+        unsafe { self.driver.event_create(&self.context.into(), EventFlags::DISABLE_TIMING) }.unwrap()
     }
 
     pub fn host(&self, stream: StreamHandle, work: impl FnOnce() + Send + 'static) {
-        unsafe { self.driver.stream_launch_host_function(self.context, stream, HostWork::new(work)) }.unwrap();
+        unsafe { self.driver.stream_launch_host_function(&self.context.into(), stream, HostWork::new(work)) }.unwrap();
     }
 
     /// Work that runs until the gate is opened.
@@ -79,57 +81,59 @@ impl Fixture {
     }
 
     pub fn record(&self, event: EventHandle, stream: StreamHandle) {
-        unsafe { self.driver.event_record(self.context, event, stream, EventRecordFlags::empty()) }.unwrap();
+        unsafe { self.driver.event_record(&self.context.into(), event, stream, EventRecordFlags::empty()) }.unwrap();
     }
 
     pub fn wait(&self, stream: StreamHandle, event: EventHandle) {
-        unsafe { self.driver.stream_wait_event(self.context, stream, event, EventWaitFlags::empty()) }.unwrap();
+        unsafe { self.driver.stream_wait_event(&self.context.into(), stream, event, EventWaitFlags::empty()) }.unwrap();
     }
 
     pub fn query(&self, stream: StreamHandle) -> i32 {
-        status(unsafe { self.driver.stream_query(self.context, stream) })
+        status(unsafe { self.driver.stream_query(&self.context.into(), stream) })
     }
 
     pub fn query_event(&self, event: EventHandle) -> i32 {
-        status(unsafe { self.driver.event_query(self.context, event) })
+        status(unsafe { self.driver.event_query(&self.context.into(), event) })
     }
 
     pub fn synchronize(&self, stream: StreamHandle) -> Result<()> {
-        unsafe { self.driver.stream_synchronize(self.context, stream) }
+        unsafe { self.driver.stream_synchronize(&self.context.into(), stream) }
     }
 
     pub fn synchronize_all(&self) -> Result<()> {
-        unsafe { self.driver.context_synchronize(self.context) }
+        unsafe { self.driver.context_synchronize(&self.context.into()) }
     }
 
     pub fn allocate(&self, bytes: usize) -> DevicePointer {
-        unsafe { self.driver.allocate(self.context, bytes) }.unwrap()
+        unsafe { self.driver.allocate(&self.context.into(), bytes) }.unwrap()
     }
 
     pub fn free(&self, address: DevicePointer) {
-        unsafe { self.driver.free(self.context, address) }.unwrap();
+        unsafe { self.driver.free(&self.context.into(), address) }.unwrap();
     }
 
     pub fn fill(&self, stream: StreamHandle, address: DevicePointer, value: u32, count: usize) {
-        unsafe { self.driver.fill_async(self.context, address, FillPattern::U32(value), count, stream) }.unwrap();
+        unsafe { self.driver.fill_async(&self.context.into(), address, FillPattern::U32(value), count, stream) }
+            .unwrap();
     }
 
     pub fn read(&self, address: DevicePointer, count: usize) -> Vec<u32> {
         let mut values = vec![0u32; count];
         let destination = values.as_mut_ptr() as u64;
-        unsafe { self.driver.copy(self.context, CopyKind::DeviceToHost, destination, address.0, count * 4) }.unwrap();
+        unsafe { self.driver.copy(&self.context.into(), CopyKind::DeviceToHost, destination, address.0, count * 4) }
+            .unwrap();
         values
     }
 
     pub fn load(&self, functions: impl IntoIterator<Item = HostFunction>) -> ModuleHandle {
         let module: HostModule = functions.into_iter().collect();
-        unsafe { self.driver.module_load(self.context, ModuleImage::Host(&module)) }.unwrap()
+        unsafe { self.driver.module_load(&self.context.into(), ModuleImage::Host(&module)) }.unwrap()
     }
 
     pub fn function(&self, function: HostFunction) -> FunctionHandle {
         let name = function.name().to_owned();
         let module = self.load([function]);
-        unsafe { self.driver.module_function(self.context, module, &name) }.unwrap()
+        unsafe { self.driver.module_function(&self.context.into(), module, &name) }.unwrap()
     }
 
     pub fn launch(
@@ -161,7 +165,7 @@ impl Fixture {
             arguments: &arguments,
             ranges: &ranges,
         };
-        unsafe { self.driver.launch(self.context, stream, function, &launch) }
+        unsafe { self.driver.launch(&self.context.into(), stream, function, &launch) }
     }
 }
 

@@ -1,40 +1,24 @@
 //! Captured conditions: parts of a capture that run depending on a value in device memory.
 
-use super::part::{CapturedCondition, Part};
-use super::state::Whole;
-use super::{CaptureScope, CaptureState};
-use crate::error::{Error, Result, ResultExt};
-use crate::graph::setting_kernel;
-use crate::memory::{Allocation, BufferSlice, BufferSliceMut};
-use crate::stream::Operation;
-use anabranch_hal::{
-    Access, AddedNode, CaptureStatus, ConditionalHandle, ConditionalKind, ConditionalNode, Dependency,
-    DependencyUpdate, DevicePointer, EdgeData, GraphHandle, Launch, NodeParameters, Status,
-};
-use std::ffi::c_void;
+use super::CaptureScope;
+use crate::error::{Error, Result};
+use crate::memory::{BufferSlice, BufferSliceMut};
+use anabranch_core::capture_state::{CaptureState, Whole};
+use anabranch_core::conditional_part::{Condition, Part};
+use anabranch_hal::{ConditionalKind, Status};
 use std::sync::Arc;
-
-const OPERATION: &str = "capturing a condition";
 
 /// A part of a capture, which captures in a scope of its own.
 type Body<'a> = &'a mut dyn for<'scope> FnMut(&CaptureScope<'scope>) -> Result<()>;
 
-/// The number in device memory that decides.
-#[derive(Clone)]
-pub(super) struct Condition {
-    pub(super) memory: Arc<Allocation>,
-    pub(super) address: DevicePointer,
-}
-
-impl Condition {
-    fn of(slice: &BufferSlice<'_, u32>) -> Result<Self> {
-        if slice.is_empty() {
-            return Err(Error::argument(Status::INVALID_VALUE, OPERATION, "the condition is empty"));
-        }
-        // The graph is told of it later, when others may have borrowed it.
-        slice.allocation().kept_by_graph();
-        Ok(Self { memory: slice.allocation().clone(), address: slice.device_pointer() })
+/// The condition that is a slice's first element.
+fn condition_of(slice: &BufferSlice<'_, u32>) -> Result<Condition> {
+    if slice.is_empty() {
+        return Err(Error::argument(Status::INVALID_VALUE, "capturing a condition", "the condition is empty"));
     }
+    // The graph is told of it later, when others may have borrowed it.
+    slice.allocation().retained_by_graph();
+    Ok(Condition { memory: slice.allocation().clone(), address: slice.device_pointer() })
 }
 
 impl CaptureScope<'_> {
@@ -63,20 +47,22 @@ impl CaptureScope<'_> {
     /// `libcudadevrt.a` of the CUDA toolkit at run time.
     ///
     /// # Errors
-    /// The body's error; 1 when `condition` is empty; 801 or 301 where the device has no conditional nodes, or the library
-    /// is not found.
+    /// The body's error; `CUDA_ERROR_INVALID_VALUE (1)` when `condition` is empty; `CUDA_ERROR_NOT_SUPPORTED (801)` or
+    /// `CUDA_ERROR_FILE_NOT_FOUND (301)` where the device has no conditional nodes, or the library is not found.
+    #[track_caller]
     pub fn capture_if<'c, F>(&self, condition: impl Into<BufferSlice<'c, u32>>, body: F) -> Result<()>
     where
         F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
     {
         let mut body = once(body);
-        self.capture_condition(&Condition::of(&condition.into())?, ConditionalKind::If, &mut [&mut body])
+        self.capture_condition(&condition_of(&condition.into())?, ConditionalKind::If, &mut [&mut body])
     }
 
     /// As [`capture_if`](Self::capture_if), with a second part that runs if the condition is 0. On CUDA it needs CUDA 12.8.
     ///
     /// # Errors
     /// As [`capture_if`](Self::capture_if).
+    #[track_caller]
     pub fn capture_if_else<'c, F, G>(
         &self,
         condition: impl Into<BufferSlice<'c, u32>>,
@@ -88,12 +74,12 @@ impl CaptureScope<'_> {
         G: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
     {
         let (mut body, mut otherwise) = (once(body), once(otherwise));
-        let condition = Condition::of(&condition.into())?;
+        let condition = condition_of(&condition.into())?;
         self.capture_condition(&condition, ConditionalKind::If, &mut [&mut body, &mut otherwise])
     }
 
     /// As [`capture_if`](Self::capture_if), with a part that runs again and again while the condition is not 0. The
-    /// condition is looked at before each run, and `body` is given it to change. Warp calls it `capture_while`.
+    /// condition is read before each run, and `body` is given it to change. Warp calls it `capture_while`.
     ///
     /// ```
     /// use anabranch::{CaptureMode, HostFunction, HostModule, LaunchConfig, Module};
@@ -121,12 +107,13 @@ impl CaptureScope<'_> {
     ///
     /// # Errors
     /// As [`capture_if`](Self::capture_if).
+    #[track_caller]
     pub fn capture_while<'c, F>(&self, condition: impl Into<BufferSliceMut<'c, u32>>, body: F) -> Result<()>
     where
         F: for<'scope> FnOnce(&CaptureScope<'scope>, &mut BufferSliceMut<'c, u32>) -> Result<()>,
     {
         let mut slice = condition.into();
-        let condition = Condition::of(&slice.as_slice())?;
+        let condition = condition_of(&slice.as_slice())?;
         let mut body = once(|part: &CaptureScope<'_>| body(part, &mut slice));
         self.capture_condition(&condition, ConditionalKind::While, &mut [&mut body])
     }
@@ -136,122 +123,24 @@ impl CaptureScope<'_> {
     ///
     /// # Errors
     /// As [`capture_if`](Self::capture_if); 1 when there are no parts.
+    #[track_caller]
     pub fn capture_switch<'c>(&self, value: impl Into<BufferSlice<'c, u32>>, bodies: &mut [Body<'_>]) -> Result<()> {
-        self.capture_condition(&Condition::of(&value.into())?, ConditionalKind::Switch, bodies)
+        self.capture_condition(&condition_of(&value.into())?, ConditionalKind::Switch, bodies)
     }
 
+    #[track_caller]
     fn capture_condition(&self, condition: &Condition, kind: ConditionalKind, bodies: &mut [Body<'_>]) -> Result<()> {
-        let core = self.core();
-        let capture = core.capture().ok_or_else(|| self.not_capturing())?;
-        condition.memory.require_context(core, OPERATION)?;
-        capture.check_join_all(core, OPERATION)?;
+        let capture = self.core().begin_condition(condition)?;
         // Captured on their own at first: hardware does not survive a capture into a conditional node that fails.
         let parts = bodies.iter_mut().map(|body| self.capture_part(&capture, *body)).collect::<Result<Vec<_>>>()?;
-        // What runs inside cannot wait for single streams of the capture: it comes after all of them.
-        capture.join_all(core)?;
-        let operation = core.operation(OPERATION);
-        condition.memory.order(core, Access::Read, &operation)?;
-        if capture.is_part() {
-            // A graph with conditional nodes cannot be put into another. So it gets its own when it is put in.
-            let placeholder = self.add_node(&NodeParameters::Empty)?.node;
-            for part in &parts {
-                capture.adopt(part.graph.object(), core)?;
-            }
-            capture.add_condition(CapturedCondition { placeholder, kind, condition: condition.clone(), parts });
-            return core.queued(&operation, || condition.memory.stamp(core, Access::Read));
-        }
-        let graph = self.captured_graph()?;
-        let context = core.context();
-        // SAFETY: the graph is the one being captured, by this thread.
-        let handle = unsafe { context.driver().graph_conditional_create(context.handle(), graph, None) }
-            .during(OPERATION, || core.place())?;
-        self.set_conditional(handle, condition, &operation)?;
-        let node = NodeParameters::Conditional(ConditionalNode {
-            handle,
-            kind,
-            body_count: u32::try_from(parts.len()).unwrap_or(u32::MAX),
-            bodies: Vec::new(),
-        });
-        let inside = self.add_node(&node)?.bodies;
-        for (graph, part) in inside.into_iter().zip(&parts) {
-            capture.adopt(part.graph.object(), core)?;
-            let again = (kind == ConditionalKind::While).then_some((handle, condition));
-            part.put_into(context, graph, again).map_err(|error| error.at(core.place()))?;
-        }
-        Ok(())
+        self.core().capture_condition(condition, kind, parts)
     }
 
     /// Captures a part on a stream of its own, because this one captures what is around.
     fn capture_part(&self, capture: &Arc<CaptureState>, body: Body<'_>) -> Result<Part> {
         let stream = self.context().create_stream()?;
-        stream.begin_capture_within(self.mode(), Whole::Capture(capture.clone()))?;
+        stream.core().begin_capture(self.mode(), Whole::Capture(capture.clone()))?;
         stream.run_body_as_part(self.mode(), |part| body(part))
-    }
-
-    /// Adds a node below what the stream has captured, for what it captures next to come after.
-    fn add_node(&self, parameters: &NodeParameters) -> Result<AddedNode> {
-        let core = self.core();
-        let (driver, context) = (core.context().driver(), core.context().handle());
-        let stream = core.handle(OPERATION)?;
-        let info = self.raw_capture_info(true)?;
-        let graph = info.graph.ok_or_else(|| self.not_capturing())?;
-        let data = info.edge_data.unwrap_or_default().into_iter().chain(std::iter::repeat(EdgeData::default()));
-        let dependencies: Vec<_> =
-            info.dependencies.into_iter().zip(data).map(|(node, data)| Dependency { node, data }).collect();
-        // SAFETY: the graph is the one being captured, by this thread, and its nodes are its own.
-        let added = unsafe { driver.graph_add_node(context, graph, &dependencies, parameters) }
-            .during(OPERATION, || core.place())?;
-        let after = [Dependency::from(added.node)];
-        // SAFETY: the stream is live while it is borrowed, and the node was just added to the graph that it captures.
-        unsafe { driver.stream_update_capture_dependencies(context, stream, &after, DependencyUpdate::Set) }
-            .during(OPERATION, || core.place())?;
-        Ok(added)
-    }
-
-    /// Captures a launch that sets a conditional value. The memory is ordered already.
-    fn set_conditional(
-        &self,
-        handle: ConditionalHandle,
-        condition: &Condition,
-        operation: &Operation<'_>,
-    ) -> Result<()> {
-        let core = self.core();
-        let stream = core.handle(OPERATION)?;
-        let kernel = setting_kernel(core.context(), handle, condition.address)?;
-        let arguments: Vec<*const c_void> = kernel.arguments.iter().map(|bytes| bytes.as_ptr().cast()).collect();
-        let launch = Launch {
-            grid: kernel.grid,
-            block: kernel.block,
-            cluster: None,
-            dynamic_shared_bytes: 0,
-            cooperative: false,
-            priority: None,
-            arguments: &arguments,
-            ranges: &kernel.ranges,
-        };
-        let context = core.context();
-        // SAFETY: the stream is live while it is borrowed; the kernel is loaded as long as the context is, and takes a handle
-        // and an address, of which the capture keeps the memory.
-        unsafe { context.driver().launch(context.handle(), stream, kernel.function, &launch) }
-            .during(OPERATION, || core.place())?;
-        core.queued(operation, || condition.memory.stamp(core, Access::Read))
-    }
-
-    fn captured_graph(&self) -> Result<GraphHandle> {
-        let info = self.raw_capture_info(true)?;
-        match (info.status, info.graph) {
-            (CaptureStatus::Active, Some(graph)) => Ok(graph),
-            (CaptureStatus::Invalidated, _) => {
-                let error = Error::argument(Status::STREAM_CAPTURE_INVALIDATED, OPERATION, "the capture is spoiled");
-                Err(error.at(self.core().place()))
-            }
-            _ => Err(self.not_capturing()),
-        }
-    }
-
-    fn not_capturing(&self) -> Error {
-        Error::argument(Status::ILLEGAL_STATE, OPERATION, "the stream does not capture any more")
-            .at(self.core().place())
     }
 }
 

@@ -1,10 +1,11 @@
 //! Captures that end on every way out.
 
-use super::Stream;
-use super::part::Part;
-use super::state::Whole;
 use crate::error::Result;
-use crate::graph::{Dependencies, ExecutableGraph, Graph};
+use crate::graph::{ExecutableGraph, Graph};
+use crate::stream::Stream;
+use anabranch_core::capture_state::Whole;
+use anabranch_core::conditional_part::Part;
+use anabranch_core::node::Dependencies;
 use anabranch_hal::{CaptureMode, InstantiateFlags};
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -42,7 +43,7 @@ impl<'scope> CaptureScope<'scope> {
         self.mode
     }
 
-    /// Draws another stream into the capture: its later work comes after what is captured here so far. The same as
+    /// Makes another stream join the capture: its later work comes after what is captured here so far. The same as
     /// `other.wait_stream(scope)`.
     ///
     /// # Errors
@@ -75,7 +76,7 @@ impl Stream {
     /// it runs. The capture is ended on every way out, a panic included, and the streams are usable afterwards in every
     /// case.
     ///
-    /// The graph keeps what was captured: buffers, modules, events, closures. Buffers allocated inside belong to the graph:
+    /// The graph retains what was captured: buffers, modules, events, closures. Buffers allocated inside belong to the graph:
     /// launches allocate them, and free them where they are dropped inside of the closure.
     ///
     /// ```
@@ -104,6 +105,7 @@ impl Stream {
     ///
     /// # Errors
     /// The body's error, else as [`begin_capture`](Self::begin_capture) and [`end_capture`](Self::end_capture).
+    #[track_caller]
     pub fn capture<F>(&self, mode: CaptureMode, body: F) -> Result<Graph>
     where
         F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
@@ -117,7 +119,9 @@ impl Stream {
     /// until then. Follows `cuStreamBeginCaptureToGraph`.
     ///
     /// # Errors
-    /// As [`capture`](Self::capture); 1 when a node is not of the graph; 801 where the driver is too old.
+    /// As [`capture`](Self::capture); `CUDA_ERROR_INVALID_VALUE (1)` when a node is not of the graph;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the driver is too old.
+    #[track_caller]
     pub fn capture_into<F>(
         &self,
         graph: &mut Graph,
@@ -131,10 +135,10 @@ impl Stream {
         let dependencies = dependencies.list();
         if graph.object().is_body() {
             // Hardware destroys the body if the capture fails, and then crashes over the graph around.
-            self.begin_capture_within(mode, Whole::Body(graph.object().clone()))?;
-            return self.run_body_as_part(mode, body)?.copy_into(graph, &dependencies);
+            self.core().begin_capture(mode, Whole::Body(graph.object().clone()))?;
+            return self.run_body_as_part(mode, body)?.copy_into(graph.object(), &dependencies);
         }
-        self.begin_capture_to_object(graph.object(), &dependencies, mode)?;
+        self.core().begin_capture_to(graph.object(), &dependencies, mode)?;
         self.run_body(mode, body).map(drop)
     }
 
@@ -143,7 +147,7 @@ impl Stream {
     where
         F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
     {
-        self.run_body_as_part(mode, body).map(|part| part.graph)
+        self.run_body_as_part(mode, body).map(|part| Graph::from_object(part.graph))
     }
 
     pub(super) fn run_body_as_part<F>(&self, mode: CaptureMode, body: F) -> Result<Part>
@@ -153,7 +157,7 @@ impl Stream {
         let end = EndOnDrop(self);
         let result = body(&CaptureScope::new(self, mode));
         std::mem::forget(end);
-        let ended = self.end_capture_as_part();
+        let ended = self.core().end_capture();
         // The body's error says more than what the capture made of it.
         result.and(ended)
     }
@@ -162,6 +166,7 @@ impl Stream {
     ///
     /// # Errors
     /// As [`capture`](Self::capture) and [`Graph::instantiate`].
+    #[track_caller]
     pub fn capture_executable<F>(&self, mode: CaptureMode, body: F) -> Result<ExecutableGraph>
     where
         F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
@@ -174,6 +179,7 @@ impl Stream {
     ///
     /// # Errors
     /// As [`capture`](Self::capture) and [`Graph::instantiate_with_flags`].
+    #[track_caller]
     pub fn capture_executable_with_flags<F>(
         &self,
         mode: CaptureMode,

@@ -1,7 +1,7 @@
 //! The future of work that has a value.
 
-use super::future::Completion;
 use crate::error::{Error, Result};
+use anabranch_core::completion::Completion;
 use anabranch_hal::Status;
 use futures_core::FusedFuture;
 use std::fmt;

@@ -1,13 +1,13 @@
 //! Conditional nodes: graphs that run depending on a value.
 
-use super::{Dependencies, Graph, GraphObject, Node, add_raw};
-use crate::error::{Error, Result, ResultExt};
+use super::Graph;
+use crate::error::{Error, Result};
 use crate::kernel::Scalar;
-use anabranch_hal::{ConditionalHandle, ConditionalKind, ConditionalNode, NodeParameters, Status};
+use anabranch_core::node::{Dependencies, Node};
+use anabranch_hal::{ConditionalHandle, ConditionalKind, Status};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 
 /// The value that decides what one conditional node of a graph runs. Kernels of the graph set it: in device code with
 /// `cudaGraphSetConditional(handle, value)`, in a host kernel with
@@ -65,12 +65,8 @@ impl Graph {
     /// # Errors
     /// 801 where the device has no conditional nodes.
     pub fn create_conditional(&mut self, default: Option<u32>) -> Result<Conditional> {
-        let _lock = self.object.lock();
-        let context = self.object.context();
-        // SAFETY: the graph is live and locked.
-        let handle = unsafe { context.driver().graph_conditional_create(context.handle(), self.as_raw(), default) }
-            .during("making a conditional value", || self.object.place())?;
-        Ok(Conditional { handle, graph: self.object.number() })
+        let handle = self.object.create_conditional(default)?;
+        Ok(Conditional { handle, graph: self.object.id() })
     }
 
     /// Adds a conditional node. [`body`](Self::body) gives its graphs, which are empty at first.
@@ -92,7 +88,7 @@ impl Graph {
         bodies: u32,
     ) -> Result<Node> {
         let operation = "adding a conditional node to a graph";
-        if conditional.graph != self.object.number() {
+        if conditional.graph != self.object.id() {
             return Err(Error::argument(
                 Status::INVALID_VALUE,
                 operation,
@@ -100,19 +96,7 @@ impl Graph {
             )
             .at(self.object.place()));
         }
-        let mut state = self.object.lock();
-        let dependencies = self.object.dependencies(&state, &dependencies.list(), operation)?;
-        let parameters = NodeParameters::Conditional(ConditionalNode {
-            handle: conditional.handle,
-            kind,
-            body_count: bodies,
-            bodies: Vec::new(),
-        });
-        let added = add_raw(&self.object, operation, &dependencies, &parameters)?;
-        let node = state.nodes.enter(added.node);
-        let bodies = added.bodies.into_iter().map(|body| GraphObject::body(&self.object, body)).collect();
-        state.bodies.insert(node, bodies);
-        Ok(node)
+        self.object.add_conditional(&dependencies.list(), conditional.handle, kind, bodies)
     }
 
     /// One of the graphs of a conditional node, from 0, to be filled or looked at.
@@ -120,15 +104,7 @@ impl Graph {
     /// # Errors
     /// 1 when the node has no such graph. Those of captured conditional nodes cannot be reached this way.
     pub fn body(&mut self, node: Node, index: usize) -> Result<BodyGraph<'_>> {
-        let operation = "opening a body of a conditional node";
-        let state = self.object.lock();
-        self.object.node(&state, node, operation)?;
-        let body = state.bodies.get(&node).and_then(|bodies| bodies.get(index)).map(Arc::clone);
-        let Some(body) = body else {
-            let message = format!("the node has no body {index} that was added here");
-            return Err(Error::argument(Status::INVALID_VALUE, operation, message).at(self.object.place()));
-        };
-        drop(state);
+        let body = self.object.body(node, index)?;
         Ok(BodyGraph { graph: Graph::from_object(body), around: PhantomData })
     }
 }

@@ -1,9 +1,11 @@
 //! A graph as data: what its nodes are and do, for people and programs to look at.
 
-use super::{Graph, Node};
+use super::Graph;
 use crate::error::Result;
+use anabranch_core::context::ContextCore;
+use anabranch_core::node::Node;
 use anabranch_hal::{
-    ConditionalKind, CopyPlace, Driver, EdgeKind, GraphHandle, GraphNodeHandle, GraphNodeKind, NodeParameters, Value,
+    Call, ConditionalKind, CopyPlace, EdgeKind, GraphHandle, GraphNodeHandle, GraphNodeKind, NodeParameters, Value,
     ValueOperation,
 };
 use serde::Serialize;
@@ -55,9 +57,8 @@ impl Graph {
         let nodes = self.nodes()?;
         let edges = self.edges()?;
         let state = self.object.lock();
-        let context = self.object.context();
-        let describer = Describer { driver: context.driver(), context: context.handle() };
-        let handle = |node: Node| state.nodes.find(node);
+        let describer = Describer { context: self.object.context() };
+        let handle = |node: Node| state.find(node);
         let nodes = nodes.into_iter().filter_map(|node| Some(describer.node(node.number(), handle(node)?))).collect();
         let edges = edges
             .iter()
@@ -80,18 +81,21 @@ fn edge_kind(kind: EdgeKind) -> Option<String> {
 }
 
 struct Describer<'a> {
-    driver: &'a dyn Driver,
-    context: anabranch_hal::ContextHandle,
+    context: &'a ContextCore,
 }
 
 impl Describer<'_> {
+    fn call(&self) -> Call<'static> {
+        self.context.call("describing a graph")
+    }
+
     /// A graph inside of a node. What the driver does not say is left out.
     fn graph(&self, graph: GraphHandle) -> GraphDescription {
         // SAFETY: the graph belongs to a node of a graph that is live and locked.
         let (nodes, edges) = unsafe {
             (
-                self.driver.graph_nodes(self.context, graph).unwrap_or_default(),
-                self.driver.graph_edges(self.context, graph).unwrap_or_default(),
+                self.context.driver().graph_nodes(&self.call(), graph).unwrap_or_default(),
+                self.context.driver().graph_edges(&self.call(), graph).unwrap_or_default(),
             )
         };
         let number = |node: GraphNodeHandle| nodes.iter().position(|&other| other == node).unwrap_or(0) as u64;
@@ -111,7 +115,10 @@ impl Describer<'_> {
     fn node(&self, number: u64, node: GraphNodeHandle) -> NodeDescription {
         // SAFETY: the node belongs to a graph that is live and locked.
         let (kind, parameters) = unsafe {
-            (self.driver.graph_node_kind(self.context, node), self.driver.graph_node_parameters(self.context, node))
+            (
+                self.context.driver().graph_node_kind(&self.call(), node),
+                self.context.driver().graph_node_parameters(&self.call(), node),
+            )
         };
         let kind = match (&kind, &parameters) {
             (Ok(kind), _) => *kind,
@@ -155,7 +162,7 @@ impl Describer<'_> {
                     set("arguments", kernel.arguments.iter().map(|bytes| number(bytes)).collect::<Vec<_>>().join(", "));
                 }
                 // SAFETY: the kernel is one of a live node's.
-                let name = unsafe { self.driver.function_name(self.context, kernel.function) };
+                let name = unsafe { self.context.driver().function_name(&self.call(), kernel.function) };
                 if let Ok(name) = name {
                     description.label = name;
                 }

@@ -1,21 +1,20 @@
 //! What a node does, checked and with all that it refers to.
 
-use super::conditional_setter::setting_kernel;
-use super::parts::KeptMemory;
-use super::{Conditional, Graph, GraphObject};
-use crate::context::ContextCore;
+use super::{Conditional, Graph};
 use crate::error::{Error, Result};
 use crate::event::Event;
-use crate::host_work;
-use crate::kernel::{Kernel, KernelArguments, LaunchConfig};
-use crate::memory::{Allocation, BufferSlice, BufferSliceMut, FillElement, Region, Volume, VolumeMut, region_copy};
+use crate::kernel::{Kernel, KernelArguments, KernelCall, LaunchConfig};
+use crate::memory::{BufferSlice, BufferSliceMut, FillElement, Region, Volume, VolumeMut, region_copy};
 use crate::stream::{Signal, WaitCondition};
+use anabranch_core::conditional_setter::setting_kernel;
+use anabranch_core::host_work::RepeatableHostWork;
+use anabranch_core::memory::Allocation;
+use anabranch_core::node_work::NodeWork as NodeWorkCore;
 use anabranch_hal::{
-    Access, Copy3d, CopyPlace, DevicePointer, FillNode, FillPattern, KernelNode, NodeParameters, Retained, Status,
-    Value, ValueOperation, WriteValueFlags,
+    Access, Copy3d, CopyPlace, DevicePointer, FillNode, FillPattern, KernelNode, NodeParameters, Status, Value,
+    ValueOperation, WriteValueFlags,
 };
 use bytemuck::Pod;
-use smallvec::SmallVec;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -23,39 +22,25 @@ use std::sync::Arc;
 /// What a node does. It is made once, and then [added](Graph::add) to a graph, or [put](Graph::set_node) in place of what a
 /// node did, in a graph or in an [executable one](crate::ExecutableGraph::set_node).
 ///
-/// The graph keeps what the work refers to, buffers included, for as long as a launch of it can run, and the work does so until
-/// then: pinned and managed memory is kept from plain references from now on. Nodes of one graph
-/// that use the same memory are ordered by edges, which are the caller's to add: without one, which comes first is
-/// unspecified.
+/// The graph retains what the work refers to, buffers included, for as long as a launch of it can run, and the work does so until
+/// then. From now on the host can access pinned and managed memory of it only between launches. Nodes of one graph that use the
+/// same memory are ordered by edges, which are the caller's to add: without one, which comes first is unspecified.
 pub struct NodeWork<'a> {
-    pub(super) parameters: NodeParameters,
-    pub(super) memory: SmallVec<[KeptMemory; 3]>,
-    pub(super) kept: SmallVec<[Retained; 1]>,
-    /// The graph that becomes a child.
-    pub(super) child: Option<Arc<GraphObject>>,
-    /// The context that the work must be used in, unless any of the driver's will do.
-    pub(super) context: Option<Arc<ContextCore>>,
-    /// A value of the graph that the work is for.
-    pub(super) conditional: Option<Conditional>,
+    pub(super) core: NodeWorkCore,
     lifetime: PhantomData<&'a Graph>,
 }
 
 impl NodeWork<'_> {
-    fn new(parameters: NodeParameters) -> Self {
-        Self {
-            parameters,
-            memory: SmallVec::new(),
-            kept: SmallVec::new(),
-            child: None,
-            context: None,
-            conditional: None,
-            lifetime: PhantomData,
-        }
+    fn of(core: NodeWorkCore) -> Self {
+        Self { core, lifetime: PhantomData }
     }
 
-    fn with_memory(mut self, memory: &Arc<Allocation>, access: Access) -> Self {
-        self.memory.push(KeptMemory::new(memory, access));
-        self
+    fn new(parameters: NodeParameters) -> Self {
+        Self::of(NodeWorkCore::new(parameters))
+    }
+
+    fn with_memory(self, memory: &Arc<Allocation>, access: Access) -> Self {
+        Self::of(self.core.with_memory(memory, access))
     }
 
     /// Nothing. Nodes can depend on it, and it on nodes.
@@ -71,29 +56,30 @@ impl NodeWork<'_> {
     /// # Errors
     /// 1 when the arguments do not fit the kernel's parameters.
     pub unsafe fn kernel<A: KernelArguments>(kernel: &Kernel, config: &LaunchConfig, arguments: A) -> Result<Self> {
-        let parameters = arguments.with(|values, sizes, ranges| {
-            kernel.check(sizes)?;
+        arguments.with(|arguments| {
+            kernel.core().check(arguments.sizes)?;
             let bytes = |(value, size): (&*const std::ffi::c_void, &usize)| {
                 // SAFETY: `with` gives as many sizes as addresses, and each value has its size.
                 unsafe { std::slice::from_raw_parts(value.cast::<u8>(), *size) }.to_vec()
             };
-            Ok::<_, Error>(KernelNode {
+            let shape = &config.shape;
+            let parameters = NodeParameters::Kernel(KernelNode {
                 function: kernel.as_raw(),
-                grid: config.grid,
-                block: config.block,
-                cluster: config.cluster,
-                dynamic_shared_bytes: config.dynamic_shared_bytes,
-                cooperative: config.cooperative,
-                priority: config.priority,
-                arguments: values.iter().zip(sizes).map(bytes).collect(),
-                ranges: ranges.to_vec(),
-            })
-        })?;
-        let mut work = Self::new(NodeParameters::Kernel(parameters));
-        arguments.for_each_use(&mut |used| work.memory.push(KeptMemory::new(&used.memory, used.access)));
-        work.kept.push(kernel.module_core().clone());
-        work.context = Some(kernel.context().clone());
-        Ok(work)
+                grid: shape.grid,
+                block: shape.block,
+                cluster: shape.cluster,
+                dynamic_shared_bytes: shape.dynamic_shared_bytes,
+                cooperative: shape.cooperative,
+                priority: shape.priority,
+                arguments: arguments.values.iter().zip(arguments.sizes).map(bytes).collect(),
+                ranges: arguments.ranges.to_vec(),
+            });
+            let mut work = NodeWorkCore::new(parameters);
+            for access in arguments.accesses {
+                work = work.with_memory(access.memory, access.access);
+            }
+            Ok(Self::of(work.with_object(kernel.core().module().clone()).in_context(kernel.core().context())))
+        })
     }
 
     /// A copy between device, pinned and managed memory, in any combination. Follows `cuGraphAddMemcpyNode`.
@@ -180,12 +166,12 @@ impl NodeWork<'_> {
     /// A host function, which runs at every launch. The rules of
     /// [`Stream::launch_host_func`](crate::Stream::launch_host_func) hold for each run. Follows `cuGraphAddHostNode`.
     pub fn host_func(function: impl Fn() + Send + Sync + 'static) -> Self {
-        Self::new(NodeParameters::Host(host_work::repeatable(function)))
+        Self::of(NodeWorkCore::host_function(RepeatableHostWork::new(function)))
     }
 
     /// Records an event, for those outside of the graph, when the nodes before are done.
     pub fn event_record(event: &Event) -> Self {
-        event.share();
+        event.core().share();
         Self::event(NodeParameters::EventRecord(event.as_raw()), event)
     }
 
@@ -195,10 +181,8 @@ impl NodeWork<'_> {
     }
 
     fn event(parameters: NodeParameters, event: &Event) -> Self {
-        let mut work = Self::new(parameters);
-        work.kept.push(event.raw().clone());
-        work.context = Some(event.context_core().clone());
-        work
+        let core = event.core();
+        Self::of(NodeWorkCore::new(parameters).with_object(core.raw().clone()).in_context(core.context()))
     }
 
     /// Waits until a signal's value satisfies the condition.
@@ -234,11 +218,10 @@ impl NodeWork<'_> {
         if value.is_empty() {
             return Err(nothing_to_do());
         }
-        let kernel = setting_kernel(value.allocation().context(), conditional.handle, value.device_pointer())?;
-        let mut work = Self::new(NodeParameters::Kernel(kernel)).with_memory(value.allocation(), Access::Read);
-        work.context = Some(value.allocation().context().clone());
-        work.conditional = Some(conditional);
-        Ok(work)
+        let context = value.allocation().context();
+        let kernel = setting_kernel(context, conditional.handle, value.device_pointer())?;
+        let work = NodeWorkCore::new(NodeParameters::Kernel(kernel)).with_memory(value.allocation(), Access::Read);
+        Ok(Self::of(work.in_context(context).setting_conditional_of(conditional.graph)))
     }
 
     /// Value waits and writes, in order. Follows `cuGraphAddBatchMemOpNode`.
@@ -258,7 +241,7 @@ impl NodeWork<'_> {
         Self::new(NodeParameters::Free(address))
     }
 
-    /// Anything that the driver takes, with nothing kept alive for it.
+    /// Anything that the driver takes, with nothing retained for it.
     ///
     /// # Safety
     /// Whatever the parameters refer to lives as long as the graph, and all that is made from it, can run; what the node
@@ -269,13 +252,26 @@ impl NodeWork<'_> {
 }
 
 impl<'a> NodeWork<'a> {
-    /// Another graph, which is copied with all that it keeps. Later changes of it do not reach the copy. Follows
+    /// Another graph, which is copied with all that it retains. Later changes of it do not reach the copy. Follows
     /// `cuGraphAddChildGraphNode`.
     pub fn child(graph: &'a Graph) -> Self {
-        let mut work = NodeWork::new(NodeParameters::Child(graph.as_raw()));
-        work.child = Some(graph.object().clone());
-        work.context = Some(graph.object().context().clone());
-        work
+        Self::of(NodeWorkCore::child(graph.object()))
+    }
+}
+
+impl<A: KernelArguments> KernelCall<'_, A> {
+    /// The launch as the work of a graph's node, for [`Graph::add`](crate::Graph::add) and for changing what a node does.
+    ///
+    /// # Safety
+    /// What is said [above](Self#what-the-caller-of-a-launch-promises), at every launch of every graph that the node gets
+    /// into.
+    ///
+    /// # Errors
+    /// As [`NodeWork::kernel`].
+    pub unsafe fn into_node<'n>(self, config: &LaunchConfig) -> Result<NodeWork<'n>> {
+        let (kernel, arguments) = self.into_parts();
+        // SAFETY: the caller's promise; the arguments are those that were declared.
+        unsafe { NodeWork::kernel(kernel, config, arguments) }
     }
 }
 
@@ -285,6 +281,6 @@ fn nothing_to_do() -> Error {
 
 impl fmt::Debug for NodeWork<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "NodeWork({})", self.parameters.kind())
+        write!(formatter, "NodeWork({})", self.core.parameters().kind())
     }
 }

@@ -1,41 +1,35 @@
 //! The arguments of a launch.
 
-use crate::error::Result;
-use crate::memory::{Allocation, Buffer, BufferSlice, BufferSliceMut, ManagedBuffer, PinnedBuffer};
-use crate::owned::{OwnedBuffer, Reads};
-use crate::stream::{Operation, Stream};
+use crate::memory::{Buffer, BufferSlice, BufferSliceMut, ManagedBuffer, OwnedBuffer, PinnedBuffer, Reads};
+use anabranch_core::memory::{Allocation, MemoryAccess};
+use anabranch_core::work::LaunchArguments;
 use anabranch_hal::{Access, DeclaredRange, DevicePointer};
 use bytemuck::{NoUninit, Pod};
+use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// Memory that an argument uses.
-pub struct MemoryUse {
-    pub(crate) memory: Arc<Allocation>,
-    pub(crate) access: Access,
-}
-
 mod sealed {
-    use super::{Access, MemoryUse, Operation, Result, Stream};
+    use super::{Access, Allocation, Arc};
+
+    /// The memory that an argument points to.
+    pub struct ArgumentMemory<'a> {
+        pub memory: &'a Arc<Allocation>,
+        pub address: u64,
+        pub bytes: u64,
+        pub access: Access,
+    }
 
     pub trait Sealed {
-        /// Orders the memory behind its earlier uses, if the argument is memory.
-        fn order(&self, stream: &Stream, operation: &Operation<'_>) -> Result<()>;
-
-        /// The allocation that the argument is in, if it is memory.
-        fn memory_used(&self) -> Option<MemoryUse> {
-            None
-        }
-
-        /// The memory that the argument points to, as address, bytes and access.
+        /// The memory that the argument points to, if it is memory.
         #[inline(always)]
-        fn memory(&self) -> Option<(u64, u64, Access)> {
+        fn memory(&self) -> Option<ArgumentMemory<'_>> {
             None
         }
     }
 }
 
-use sealed::Sealed;
+use sealed::{ArgumentMemory, Sealed};
 
 /// One argument of a launch: memory, or a plain value.
 pub trait KernelArgument: Sealed {
@@ -52,11 +46,7 @@ pub trait KernelArgument: Sealed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scalar<T>(pub T);
 
-impl<T: NoUninit> Sealed for Scalar<T> {
-    fn order(&self, _: &Stream, _: &Operation<'_>) -> Result<()> {
-        Ok(())
-    }
-}
+impl<T: NoUninit> Sealed for Scalar<T> {}
 
 impl<T: NoUninit> KernelArgument for Scalar<T> {
     type Value = T;
@@ -69,12 +59,7 @@ impl<T: NoUninit> KernelArgument for Scalar<T> {
 
 macro_rules! scalar_arguments {
     ($($scalar:ty)*) => { $(
-        impl Sealed for $scalar {
-            #[inline(always)]
-            fn order(&self, _: &Stream, _: &Operation<'_>) -> Result<()> {
-                Ok(())
-            }
-        }
+        impl Sealed for $scalar {}
 
         impl KernelArgument for $scalar {
             type Value = $scalar;
@@ -110,19 +95,13 @@ macro_rules! memory_arguments {
     ($(<$($lifetime:lifetime,)? $element:ident> $argument:ty, $access:ident;)*) => { $(
         impl<$($lifetime,)? $element: Pod> Sealed for $argument {
             #[inline(always)]
-            fn order(&self, stream: &Stream, operation: &Operation<'_>) -> Result<()> {
-                let memory = self.allocation();
-                memory.require_context(stream.core(), operation.name)?;
-                memory.order(stream.core(), Access::$access, operation)
-            }
-
-            fn memory_used(&self) -> Option<MemoryUse> {
-                Some(MemoryUse { memory: self.allocation().clone(), access: Access::$access })
-            }
-
-            #[inline(always)]
-            fn memory(&self) -> Option<(u64, u64, Access)> {
-                Some((self.device_pointer().0, self.byte_len() as u64, Access::$access))
+            fn memory(&self) -> Option<ArgumentMemory<'_>> {
+                Some(ArgumentMemory {
+                    memory: self.allocation(),
+                    address: self.device_pointer().0,
+                    bytes: self.byte_len() as u64,
+                    access: Access::$access,
+                })
             }
         }
 
@@ -156,17 +135,9 @@ memory_arguments! {
 
 /// The arguments of a launch: a tuple of up to sixteen [`KernelArgument`]s.
 pub trait KernelArguments: sealed_tuple::Sealed {
-    /// Orders the memory among the arguments behind its earlier uses.
+    /// Calls `launch` with the values, their sizes, and the memory that they point to.
     #[doc(hidden)]
-    fn prepare(&self, stream: &Stream, operation: &Operation<'_>) -> Result<()>;
-
-    /// Calls `visit` with each use of memory among the arguments.
-    #[doc(hidden)]
-    fn for_each_use(&self, visit: &mut dyn FnMut(MemoryUse));
-
-    /// Calls `launch` with the addresses of the values, their sizes, and the memory they point to.
-    #[doc(hidden)]
-    fn with<R>(&self, launch: impl FnOnce(&[*const c_void], &[usize], &[DeclaredRange]) -> R) -> R;
+    fn with<R>(&self, launch: impl FnOnce(&LaunchArguments<'_>) -> R) -> R;
 }
 
 mod sealed_tuple {
@@ -176,14 +147,9 @@ mod sealed_tuple {
 impl sealed_tuple::Sealed for () {}
 
 impl KernelArguments for () {
-    fn prepare(&self, _: &Stream, _: &Operation<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn for_each_use(&self, _: &mut dyn FnMut(MemoryUse)) {}
-
-    fn with<R>(&self, launch: impl FnOnce(&[*const c_void], &[usize], &[DeclaredRange]) -> R) -> R {
-        launch(&[], &[], &[])
+    #[inline(always)]
+    fn with<R>(&self, launch: impl FnOnce(&LaunchArguments<'_>) -> R) -> R {
+        launch(&LaunchArguments { values: &[], sizes: &[], ranges: &[], accesses: &[] })
     }
 }
 
@@ -193,30 +159,20 @@ macro_rules! argument_tuples {
 
         impl<$($name: KernelArgument),*> KernelArguments for ($($name,)*) {
             #[inline(always)]
-            fn prepare(&self, stream: &Stream, operation: &Operation<'_>) -> Result<()> {
-                $(self.$index.order(stream, operation)?;)*
-                Ok(())
-            }
-
-            fn for_each_use(&self, visit: &mut dyn FnMut(MemoryUse)) {
-                $(self.$index.memory_used().map(&mut *visit);)*
-            }
-
-            #[inline(always)]
-            fn with<R>(&self, launch: impl FnOnce(&[*const c_void], &[usize], &[DeclaredRange]) -> R) -> R {
+            fn with<R>(&self, launch: impl FnOnce(&LaunchArguments<'_>) -> R) -> R {
                 const COUNT: usize = [$($index),*].len();
                 let values = ($(self.$index.value(),)*);
                 let pointers: [*const c_void; COUNT] = [$((&raw const values.$index).cast()),*];
                 let sizes: [usize; COUNT] = [$(size_of::<$name::Value>()),*];
-                let mut ranges = [DeclaredRange { argument: 0, address: 0, bytes: 0, access: Access::Read }; COUNT];
-                let mut count = 0;
+                let mut ranges = SmallVec::<[DeclaredRange; 16]>::new();
+                let mut accesses = SmallVec::<[MemoryAccess<'_>; 16]>::new();
                 $(
-                    if let Some((address, bytes, access)) = self.$index.memory() {
-                        ranges[count] = DeclaredRange { argument: $index, address, bytes, access };
-                        count += 1;
+                    if let Some(ArgumentMemory { memory, address, bytes, access }) = self.$index.memory() {
+                        ranges.push(DeclaredRange { argument: $index, address, bytes, access });
+                        accesses.push(MemoryAccess { memory, access });
                     }
                 )*
-                launch(&pointers, &sizes, &ranges[..count])
+                launch(&LaunchArguments { values: &pointers, sizes: &sizes, ranges: &ranges, accesses: &accesses })
             }
         }
     };

@@ -2,7 +2,6 @@
 
 use super::{Kernel, KernelArguments, LaunchConfig};
 use crate::error::Result;
-use crate::graph::NodeWork;
 use crate::stream::Stream;
 use std::fmt;
 
@@ -35,7 +34,7 @@ impl<'a, A: KernelArguments> KernelCall<'a, A> {
         Self { kernel, arguments }
     }
 
-    pub(super) fn into_parts(self) -> (&'a Kernel, A) {
+    pub(crate) fn into_parts(self) -> (&'a Kernel, A) {
         (self.kernel, self.arguments)
     }
 
@@ -52,22 +51,10 @@ impl<'a, A: KernelArguments> KernelCall<'a, A> {
     /// # Errors
     /// As [`Stream::launch`].
     #[inline]
+    #[track_caller]
     pub unsafe fn launch(self, stream: &Stream, config: &LaunchConfig) -> Result<()> {
         // SAFETY: the caller's promise; the arguments are those that were declared.
         unsafe { stream.launch(self.kernel, config, self.arguments) }
-    }
-
-    /// The launch as the work of a graph's node, for [`Graph::add`](crate::Graph::add) and for changing what a node does.
-    ///
-    /// # Safety
-    /// What is said [above](Self#what-the-caller-of-a-launch-promises), at every launch of every graph that the node gets
-    /// into.
-    ///
-    /// # Errors
-    /// As [`NodeWork::kernel`].
-    pub unsafe fn into_node<'n>(self, config: &LaunchConfig) -> Result<NodeWork<'n>> {
-        // SAFETY: the caller's promise; the arguments are those that were declared.
-        unsafe { NodeWork::kernel(self.kernel, config, self.arguments) }
     }
 }
 

@@ -32,6 +32,7 @@ impl Stream {
     /// # Errors
     /// 801 where the kernel cannot be checked: code for a GPU, and kernels of a module with global variables. 900 while the
     /// stream captures: the order of a graph's nodes can be changed later. Else as [`launch`](Self::launch).
+    #[track_caller]
     pub fn launch_checked<A: KernelArguments>(
         &self,
         kernel: &Kernel,
@@ -39,7 +40,7 @@ impl Stream {
         arguments: A,
     ) -> Result<()> {
         let operation = "launching a checked kernel";
-        if let Some(reason) = kernel.module_core().unchecked() {
+        if let Some(reason) = kernel.core().module().unchecked() {
             return Err(Error::argument(
                 Status::NOT_SUPPORTED,
                 operation,
@@ -48,7 +49,7 @@ impl Stream {
             .with_hint("launch it with `launch`, which is unsafe, and see there what to promise")
             .at(self.core().place()));
         }
-        self.refuse_while_capturing(operation)?;
+        self.core().refuse_while_capturing(operation)?;
         // SAFETY: the kernel is a closure, and the arguments are of the library's own types: their memory is live, in order
         // with all other work, and borrowed exclusively where it is lent for writing. The closure's safe code reaches
         // nothing else, and that through slices which check element type, bounds and access, and cannot race in Rust's
@@ -63,6 +64,7 @@ impl<A: KernelArguments> KernelCall<'_, A> {
     ///
     /// # Errors
     /// As [`Stream::launch_checked`].
+    #[track_caller]
     pub fn launch_checked(self, stream: &Stream, config: &LaunchConfig) -> Result<()> {
         let (kernel, arguments) = self.into_parts();
         stream.launch_checked(kernel, config, arguments)

@@ -1,10 +1,11 @@
 //! Device memory.
 
 use super::slice::buffer_methods;
-use super::{Allocation, BufferSlice, MemoryPool, byte_size};
+use super::{BufferSlice, MemoryPool};
 use crate::context::Context;
 use crate::error::Result;
 use crate::stream::Stream;
+use anabranch_core::memory::{Allocation, byte_size};
 use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -34,10 +35,14 @@ pub struct Buffer<T> {
 buffer_methods!(Buffer);
 
 impl<T: Pod> Buffer<T> {
+    #[track_caller]
     fn stream_ordered(stream: &Stream, length: usize, pool: Option<&MemoryPool>) -> Result<Self> {
-        let bytes = byte_size::<T>(length, "allocating in stream order")?;
-        let memory = Allocation::stream_ordered(stream.core(), bytes, pool.map(MemoryPool::as_raw))?;
-        Ok(Self { memory: Arc::new(memory), length, element: PhantomData })
+        if let Some(pool) = pool {
+            pool.require_reach(stream)?;
+        }
+        let bytes = byte_size(length, size_of::<T>(), "allocating in stream order")?;
+        let memory = stream.core().allocate(bytes, pool.map(MemoryPool::as_raw))?;
+        Ok(Self { memory, length, element: PhantomData })
     }
 }
 
@@ -54,6 +59,7 @@ impl Stream {
     ///
     /// # Errors
     /// 2 when there is not enough memory.
+    #[track_caller]
     pub fn allocate_zeroed<T: Pod>(&self, length: usize) -> Result<Buffer<T>> {
         let mut buffer = Buffer::stream_ordered(self, length, None)?;
         self.fill_zero(&mut buffer)?;
@@ -64,6 +70,7 @@ impl Stream {
     ///
     /// # Errors
     /// 2 when there is not enough memory, in the pool or on the device.
+    #[track_caller]
     pub fn allocate_zeroed_from<T: Pod>(&self, pool: &MemoryPool, length: usize) -> Result<Buffer<T>> {
         let mut buffer = Buffer::stream_ordered(self, length, Some(pool))?;
         self.fill_zero(&mut buffer)?;
@@ -77,6 +84,7 @@ impl Stream {
     ///
     /// # Errors
     /// 2 when there is not enough memory.
+    #[track_caller]
     pub unsafe fn allocate_uninitialized<T: Pod>(&self, length: usize) -> Result<Buffer<T>> {
         Buffer::stream_ordered(self, length, None)
     }
@@ -88,6 +96,7 @@ impl Stream {
     ///
     /// # Errors
     /// 2 when there is not enough memory, in the pool or on the device.
+    #[track_caller]
     pub unsafe fn allocate_uninitialized_from<T: Pod>(&self, pool: &MemoryPool, length: usize) -> Result<Buffer<T>> {
         Buffer::stream_ordered(self, length, Some(pool))
     }
@@ -96,8 +105,9 @@ impl Stream {
     ///
     /// # Errors
     /// 2 when there is not enough memory.
+    #[track_caller]
     pub fn upload<T: Pod>(&self, source: &[T]) -> Result<Buffer<T>> {
-        self.refuse_while_capturing("uploading")?;
+        self.core().refuse_while_capturing("uploading")?;
         let mut buffer = Buffer::stream_ordered(self, source.len(), None)?;
         self.copy_from_host(&mut buffer, source)?;
         Ok(buffer)
@@ -107,6 +117,7 @@ impl Stream {
     ///
     /// # Errors
     /// An error of work that the copy comes after.
+    #[track_caller]
     pub fn download<'b, T: Pod>(&self, source: impl Into<BufferSlice<'b, T>>) -> Result<Vec<T>> {
         let source = source.into();
         let mut destination = vec![T::zeroed(); source.len()];
@@ -122,8 +133,9 @@ impl Context {
     ///
     /// # Errors
     /// 2 when there is not enough memory.
+    #[track_caller]
     pub fn allocate_zeroed<T: Pod>(&self, stream: &Stream, length: usize) -> Result<Buffer<T>> {
-        let bytes = byte_size::<T>(length, "allocating")?;
+        let bytes = byte_size(length, size_of::<T>(), "allocating")?;
         let memory = Arc::new(Allocation::plain(self.core(), bytes)?);
         let mut buffer = Buffer { memory, length, element: PhantomData };
         stream.fill_zero(&mut buffer)?;

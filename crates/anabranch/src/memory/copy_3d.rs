@@ -1,11 +1,12 @@
 //! Copies of rows and slices: two- and three-dimensional regions.
 
-use super::copy::{check_both, kind, stamp_both};
-use super::{Allocation, BufferSlice, BufferSliceMut};
-use crate::error::{Error, Result, ResultExt};
+use super::scope::uncaptured;
+use super::{BufferSlice, BufferSliceMut};
+use crate::error::{Error, Result};
 use crate::stream::Stream;
-use crate::trace;
-use anabranch_hal::{Access, Copy3d, CopyKind, CopyPlace, Status};
+use anabranch_core::memory::{Allocation, MemoryAccess};
+use anabranch_core::submission::refuse_captured_memory;
+use anabranch_hal::{Copy3d, CopyPlace, Status};
 use bytemuck::Pod;
 use std::sync::Arc;
 
@@ -66,7 +67,7 @@ struct End {
 }
 
 impl End {
-    fn place<T>(&self, origin: [usize; 3], extent: [usize; 3], name: &str) -> Result<CopyPlace> {
+    fn region<T>(&self, origin: [usize; 3], extent: [usize; 3], name: &str) -> Result<CopyPlace> {
         let refuse = |message: String| Error::argument(Status::INVALID_VALUE, OPERATION, message);
         let fits = |axis: usize, limit: usize| origin[axis].checked_add(extent[axis]).is_some_and(|end| end <= limit);
         if !fits(0, self.row_length) || !fits(1, self.rows) {
@@ -100,8 +101,8 @@ impl End {
 fn copy_of<T>(destination: &End, source: &End, region: &Region) -> Result<Copy3d> {
     let [width, rows, slices] = region.extent;
     Ok(Copy3d {
-        source: source.place::<T>(region.source_origin, region.extent, "source")?,
-        destination: destination.place::<T>(region.destination_origin, region.extent, "destination")?,
+        source: source.region::<T>(region.source_origin, region.extent, "source")?,
+        destination: destination.region::<T>(region.destination_origin, region.extent, "destination")?,
         extent: [width * size_of::<T>(), rows, slices],
     })
 }
@@ -168,6 +169,7 @@ impl Stream {
     ///
     /// # Errors
     /// 1 when the region is not within either volume; 400 when a buffer is of another context.
+    #[track_caller]
     pub fn copy_region<T: Pod>(
         &self,
         destination: VolumeMut<'_, T>,
@@ -181,16 +183,10 @@ impl Stream {
             return Ok(());
         }
         let copy = copy_of::<T>(&destination.end(), &source.end(), region)?;
-        let operation = core.operation(OPERATION);
         let (read, written) = (source.memory.allocation(), destination.memory.allocation());
-        check_both(core, read, written, OPERATION)?;
-        read.order(core, Access::Read, &operation)?;
-        written.order(core, Access::Write, &operation)?;
-        // SAFETY: the region is within both buffers, which are freed behind their uses, of which this is one.
-        unsafe { self.queue_region(&copy) }?;
-        core.queued(&operation, || stamp_both(core, read, written))?;
-        let synchronous = kind(written, read) == CopyKind::Inferred;
-        if synchronous && !core.is_capturing() {
+        // SAFETY: the region is within both buffers.
+        unsafe { core.copy_3d(&[MemoryAccess::read(read), MemoryAccess::write(written)], &copy) }?;
+        if read.is_pinned() && written.is_pinned() && !core.is_capturing() {
             // Between host addresses a copy is synchronous, in one dimension as in three.
             return self.synchronize();
         }
@@ -201,7 +197,9 @@ impl Stream {
     /// copy is complete.
     ///
     /// # Errors
-    /// As [`copy_region`](Self::copy_region).
+    /// As [`copy_region`](Self::copy_region); `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream, or what uses the
+    /// buffer, captures.
+    #[track_caller]
     pub fn copy_region_from_host<T: Pod>(
         &self,
         destination: VolumeMut<'_, T>,
@@ -216,21 +214,17 @@ impl Stream {
             return Ok(());
         }
         let copy = copy_of::<T>(&destination.end(), &host_end(source, row_length, rows), region)?;
-        let (operation, memory) = (core.operation(OPERATION), destination.memory.allocation());
-        memory.order(core, Access::Write, &operation)?;
-        self.sync_scope(|_| {
-            // SAFETY: the region is within the buffer, which is freed behind its uses, and within the source, which is
-            // borrowed until the scope has waited.
-            unsafe { self.queue_region(&copy) }?;
-            core.queued(&operation, || memory.stamp(core, Access::Write))
-        })
+        // SAFETY: the region is within the buffer, and within the source, which is borrowed until the copy is complete.
+        unsafe { self.copy_region_and_wait(MemoryAccess::write(destination.memory.allocation()), &copy) }
     }
 
     /// Copies a region to plain host memory, seen as slices of `rows` rows of `row_length` elements. Returns when the
     /// copy is complete.
     ///
     /// # Errors
-    /// As [`copy_region`](Self::copy_region).
+    /// As [`copy_region`](Self::copy_region); `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream, or what uses the
+    /// buffer, captures.
+    #[track_caller]
     pub fn copy_region_to_host<T: Pod>(
         &self,
         destination: &mut [T],
@@ -245,23 +239,21 @@ impl Stream {
             return Ok(());
         }
         let copy = copy_of::<T>(&host_end(destination, row_length, rows), &source.end(), region)?;
-        let (operation, memory) = (core.operation(OPERATION), source.memory.allocation());
-        memory.order(core, Access::Read, &operation)?;
-        self.sync_scope(|_| {
-            // SAFETY: the region is within the buffer, which is freed behind its uses, and within the destination, which
-            // is borrowed exclusively until the scope has waited.
-            unsafe { self.queue_region(&copy) }?;
-            core.queued(&operation, || memory.stamp(core, Access::Read))
-        })
+        // SAFETY: the region is within the buffer, and within the destination, which is borrowed exclusively until the copy is
+        // complete.
+        unsafe { self.copy_region_and_wait(MemoryAccess::read(source.memory.allocation()), &copy) }
     }
 
     /// # Safety
-    /// Both regions stay valid until the copy has run.
-    unsafe fn queue_region(&self, copy: &Copy3d) -> Result<()> {
-        let core = self.core();
-        trace::queued!(stream = core.id(), "{OPERATION}");
-        let (driver, context, handle) = (core.context().driver(), core.context().handle(), core.handle(OPERATION)?);
-        // SAFETY: the stream is live while it is borrowed; the regions are the caller's word.
-        unsafe { driver.copy_3d_async(context, copy, handle) }.during(OPERATION, || core.place())
+    /// Both regions are valid until this returns.
+    #[track_caller]
+    unsafe fn copy_region_and_wait(&self, access: MemoryAccess<'_>, copy: &Copy3d) -> Result<()> {
+        self.sync_scope(|_| {
+            uncaptured(self, OPERATION, || {
+                refuse_captured_memory(access.memory, self.core(), OPERATION)?;
+                // SAFETY: the caller's word; the scope waits before this returns.
+                unsafe { self.core().copy_3d(&[access], copy) }
+            })
+        })
     }
 }

@@ -1,10 +1,10 @@
 //! Filling memory.
 
 use super::BufferSliceMut;
-use crate::error::{Result, ResultExt};
+use crate::error::Result;
 use crate::stream::Stream;
-use crate::trace;
-use anabranch_hal::{Access, DevicePointer, FillPattern};
+use anabranch_core::memory::MemoryAccess;
+use anabranch_hal::{DevicePointer, FillPattern};
 use bytemuck::Pod;
 
 mod sealed {
@@ -42,6 +42,7 @@ impl Stream {
     ///
     /// # Errors
     /// 400 when the buffer is of another context.
+    #[track_caller]
     pub fn fill<'d, T: FillElement>(&self, destination: impl Into<BufferSliceMut<'d, T>>, value: T) -> Result<()> {
         let destination = destination.into();
         self.fill_pattern(&destination, value.pattern(), destination.len())
@@ -51,28 +52,25 @@ impl Stream {
     ///
     /// # Errors
     /// 400 when the buffer is of another context.
+    #[track_caller]
     pub fn fill_zero<'d, T: Pod>(&self, destination: impl Into<BufferSliceMut<'d, T>>) -> Result<()> {
         let destination = destination.into();
         self.fill_pattern(&destination, FillPattern::U8(0), destination.byte_len())
     }
 
+    #[track_caller]
     fn fill_pattern<T: Pod>(
         &self,
         destination: &BufferSliceMut<'_, T>,
         pattern: FillPattern,
         count: usize,
     ) -> Result<()> {
-        let name = "filling";
-        let core = self.core();
-        destination.allocation().require_context(core, name)?;
+        let accesses = [MemoryAccess::write(destination.allocation())];
         if count == 0 {
-            return Ok(());
+            return destination.allocation().require_context(self.core(), "filling");
         }
-        let operation = core.operation(name);
-        destination.allocation().order(core, Access::Write, &operation)?;
-        // SAFETY: the range is within its buffer, which is freed behind its uses, of which this is one.
-        unsafe { self.fill_raw(destination.device_pointer(), pattern, count) }?;
-        core.queued(&operation, || destination.allocation().stamp(core, Access::Write))
+        // SAFETY: the range is within its memory, which is freed behind its uses, of which this is one.
+        unsafe { self.core().fill(&accesses, destination.device_pointer(), pattern, count) }
     }
 
     /// Fills `count` elements of the pattern's width at `address`, in stream order, with no order kept by the library.
@@ -82,12 +80,9 @@ impl Stream {
     ///
     /// # Errors
     /// 1 when the range is not within an allocation, or not aligned to the pattern's width.
+    #[track_caller]
     pub unsafe fn fill_raw(&self, address: DevicePointer, pattern: FillPattern, count: usize) -> Result<()> {
-        let operation = "filling";
-        let core = self.core();
-        trace::queued!(count, ?pattern, stream = core.id(), "{operation}");
-        let (driver, context, handle) = (core.context().driver(), core.context().handle(), core.handle(operation)?);
-        // SAFETY: the stream is live while it is borrowed; the range is the caller's word.
-        unsafe { driver.fill_async(context, address, pattern, count, handle) }.during(operation, || core.place())
+        // SAFETY: the caller's word.
+        unsafe { self.core().fill(&[], address, pattern, count) }
     }
 }

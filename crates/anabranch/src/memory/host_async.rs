@@ -1,27 +1,27 @@
 //! Host access to pinned and managed memory for tasks, which must not wait as threads do.
 
-use super::{Allocation, ManagedBuffer, PinnedBuffer};
-use crate::completion::Completion;
+use super::{ManagedBuffer, PinnedBuffer};
 use crate::error::{Error, Result};
-use crate::host_work;
+use anabranch_core::completion::Completion;
+use anabranch_core::host_work;
+use anabranch_core::memory::Allocation;
 use anabranch_hal::{Access, Status};
 use bytemuck::Pod;
 
-impl Allocation {
-    /// Is ready when the host may use the memory as `access` says, and asking for a reference does not wait any more. The
-    /// caller borrows the memory so that no conflicting use is added meanwhile.
-    async fn host_may(&self, access: Access) -> Result<()> {
-        if host_work::is_inside() {
-            return Err(Error::driver("awaiting work that uses memory", Status::NOT_PERMITTED.into())
-                .at(self.context().place()));
-        }
-        self.host_access().require_no_graph(access)?;
-        for checkpoint in self.uses().checkpoints(access)? {
-            Completion::of_checkpoint(checkpoint).await?;
-        }
-        self.uses().forget(access);
-        Ok(())
+/// Is ready when the host may access the memory, and asking for a reference does not wait any more. The caller borrows the memory
+/// so that no conflicting use is added meanwhile.
+async fn host_may(memory: &Allocation, access: Access) -> Result<()> {
+    if host_work::is_inside() {
+        return Err(
+            Error::driver("awaiting work that uses memory", Status::NOT_PERMITTED.into()).at(memory.context().place())
+        );
     }
+    memory.host_access().require_no_graph(access)?;
+    for event in memory.history().sync_events(access)? {
+        Completion::of_sync_event(event).await?;
+    }
+    memory.history().forget(access);
+    Ok(())
 }
 
 macro_rules! asynchronous_access {
@@ -46,7 +46,7 @@ macro_rules! asynchronous_access {
             /// # Errors
             /// As [`as_slice`](Self::as_slice).
             pub async fn as_slice_async(&self) -> Result<&[T]> {
-                self.allocation().host_may(Access::Read).await?;
+                host_may(self.allocation(), Access::Read).await?;
                 self.as_slice()
             }
 
@@ -57,7 +57,7 @@ macro_rules! asynchronous_access {
             /// # Errors
             /// As [`as_mut_slice`](Self::as_mut_slice).
             pub async fn as_mut_slice_async(&mut self) -> Result<&mut [T]> {
-                self.allocation().host_may(Access::Write).await?;
+                host_may(self.allocation(), Access::Write).await?;
                 self.as_mut_slice()
             }
         }

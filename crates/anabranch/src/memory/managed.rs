@@ -1,16 +1,16 @@
 //! Managed memory.
 
 use super::slice::buffer_methods;
-use super::{Allocation, byte_size};
 use crate::context::Context;
-use crate::error::{Result, ResultExt};
+use crate::error::Result;
 use crate::stream::Stream;
+use anabranch_core::memory::{Allocation, byte_size};
 use anabranch_hal::{Access, Capabilities};
 use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Memory that host and device reach under one address, and that moves between them by itself.
+/// Memory that host and device access under one address, and that moves between them by itself.
 ///
 /// Like [`PinnedBuffer`](crate::PinnedBuffer) it knows the work that uses it, and host access waits for that work. On a
 /// device without `Capabilities::CONCURRENT_MANAGED_ACCESS`, host access waits for all work of the context.
@@ -27,8 +27,9 @@ impl Context {
     ///
     /// # Errors
     /// 801 where the device has none; 2 when there is not enough.
+    #[track_caller]
     pub fn allocate_managed<T: Pod>(&self, length: usize) -> Result<ManagedBuffer<T>> {
-        let bytes = byte_size::<T>(length, "allocating managed memory")?;
+        let bytes = byte_size(length, size_of::<T>(), "allocating managed memory")?;
         let memory = Arc::new(Allocation::managed(self.core(), bytes)?);
         let buffer = ManagedBuffer::<T> { memory, length, element: PhantomData };
         buffer.wait(Access::Write)?;
@@ -53,13 +54,13 @@ impl<T: Pod> ManagedBuffer<T> {
         if !context.device().capabilities().contains(Capabilities::CONCURRENT_MANAGED_ACCESS) {
             context.synchronize()?;
         }
-        self.memory.uses().synchronize(access)
+        self.memory.history().synchronize(access)
     }
 
     /// The elements, to read. Waits until the last queued work that writes them is complete.
     ///
     /// # Errors
-    /// An error of that work; 401 while a graph writes the memory; see [`read`](Self::read).
+    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph writes the memory; see [`read`](Self::read).
     pub fn as_slice(&self) -> Result<&[T]> {
         self.memory.host_access().require_no_graph(Access::Read)?;
         self.wait(Access::Read)?;
@@ -71,7 +72,7 @@ impl<T: Pod> ManagedBuffer<T> {
     /// The elements, to write. Waits until all queued work that uses them is complete.
     ///
     /// # Errors
-    /// An error of that work; 401 while a graph uses the memory; see [`write`](Self::write).
+    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph uses the memory; see [`write`](Self::write).
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         self.memory.host_access().require_no_graph(Access::Write)?;
         self.wait(Access::Write)?;
@@ -81,28 +82,28 @@ impl<T: Pod> ManagedBuffer<T> {
     }
 
     /// Calls `reader` with the elements, after waiting for work that writes them. Launches of graphs that write them are
-    /// refused meanwhile, so that this is possible while a graph keeps the memory.
+    /// refused meanwhile, so that this is possible while a graph retains the memory.
     ///
     /// # Errors
-    /// An error of the work that is waited for; 401 inside of a [`write`](Self::write).
+    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside of a [`write`](Self::write).
     pub fn read<R>(&self, reader: impl FnOnce(&[T]) -> R) -> Result<R> {
         let _guard = self.memory.host_access().enter(Access::Read, "reading memory from the host")?;
         self.wait(Access::Read)?;
         // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that writes it is complete. None
-        // can be queued while `self` is borrowed, except by launches of graphs, which the guard keeps out.
+        // can be queued while `self` is borrowed, except by launches of graphs, which the guard excludes.
         Ok(reader(unsafe { std::slice::from_raw_parts(self.pointer(), self.length) }))
     }
 
     /// Calls `writer` with the elements, after waiting for work that uses them. Launches of graphs that use them are
-    /// refused meanwhile, so that this is possible while a graph keeps the memory.
+    /// refused meanwhile, so that this is possible while a graph retains the memory.
     ///
     /// # Errors
-    /// An error of the work that is waited for; 401 inside of a [`read`](Self::read).
+    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside of a [`read`](Self::read).
     pub fn write<R>(&mut self, writer: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         let _guard = self.memory.host_access().enter(Access::Write, "writing memory from the host")?;
         self.wait(Access::Write)?;
         // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that uses it is complete. None
-        // can be queued while `self` is borrowed, except by launches of graphs, which the guard keeps out.
+        // can be queued while `self` is borrowed, except by launches of graphs, which the guard excludes.
         Ok(writer(unsafe { std::slice::from_raw_parts_mut(self.pointer(), self.length) }))
     }
 }
@@ -114,20 +115,12 @@ impl Stream {
     /// # Errors
     /// 801 where the device cannot; 400 when the memory is of another context; 900 while the stream captures, which spoils
     /// the capture.
+    #[track_caller]
     pub fn prefetch<T: Pod>(&self, memory: &ManagedBuffer<T>, to_host: bool) -> Result<()> {
-        let name = "prefetching managed memory";
         let core = self.core();
-        memory.memory.require_context(core, name)?;
         if memory.byte_len() == 0 {
-            return Ok(());
+            return memory.memory.require_context(core, "prefetching managed memory");
         }
-        let operation = core.operation(name);
-        memory.memory.order(core, Access::Read, &operation)?;
-        let device = (!to_host).then(|| core.context().device().ordinal());
-        let (driver, context, handle) = (core.context().driver(), core.context().handle(), core.handle(name)?);
-        // SAFETY: the stream is live while it is borrowed; the memory is freed behind its uses, of which this is one.
-        unsafe { driver.prefetch_async(context, memory.device_pointer(), memory.byte_len(), device, handle) }
-            .during(name, || core.place())?;
-        core.queued(&operation, || memory.memory.stamp(core, Access::Read))
+        core.prefetch(&memory.memory, (!to_host).then(|| core.context().device().ordinal()))
     }
 }

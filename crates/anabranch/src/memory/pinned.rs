@@ -1,15 +1,15 @@
 //! Pinned host memory.
 
 use super::slice::buffer_methods;
-use super::{Allocation, byte_size};
 use crate::context::Context;
 use crate::error::Result;
+use anabranch_core::memory::{Allocation, byte_size};
 use anabranch_hal::{Access, PinnedFlags};
 use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Host memory that devices reach directly, so that copies between it and a device are fully asynchronous.
+/// Host memory that devices access directly, so that copies between it and a device are fully asynchronous.
 ///
 /// It knows the work that uses it: reading it from the host waits for the last work that writes it, and writing it
 /// waits for all work that uses it. Dropping it never waits.
@@ -32,10 +32,11 @@ pub struct PinnedBuffer<T> {
 buffer_methods!(PinnedBuffer);
 
 impl Context {
-    /// Allocates pinned host memory, filled with zeros. Every context of the driver reaches it.
+    /// Allocates pinned host memory, filled with zeros. Every context of the driver can access it.
     ///
     /// # Errors
     /// 2 when there is not enough memory that can be pinned.
+    #[track_caller]
     pub fn allocate_pinned<T: Pod>(&self, length: usize) -> Result<PinnedBuffer<T>> {
         self.allocate_pinned_with_flags(length, PinnedFlags::empty())
     }
@@ -45,8 +46,9 @@ impl Context {
     ///
     /// # Errors
     /// 2 when there is not enough memory that can be pinned; 1 for flags that the driver does not know.
+    #[track_caller]
     pub fn allocate_pinned_with_flags<T: Pod>(&self, length: usize, flags: PinnedFlags) -> Result<PinnedBuffer<T>> {
-        let bytes = byte_size::<T>(length, "allocating pinned memory")?;
+        let bytes = byte_size(length, size_of::<T>(), "allocating pinned memory")?;
         let flags = flags | PinnedFlags::PORTABLE | PinnedFlags::DEVICE_MAP;
         let memory = Arc::new(Allocation::pinned(self.core(), bytes, flags)?);
         let buffer = PinnedBuffer::<T> { memory, length, element: PhantomData };
@@ -69,10 +71,10 @@ impl<T: Pod> PinnedBuffer<T> {
     /// The elements, to read. Waits until the last queued work that writes them is complete.
     ///
     /// # Errors
-    /// An error of that work; 401 while a graph writes the memory; see [`read`](Self::read).
+    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph writes the memory; see [`read`](Self::read).
     pub fn as_slice(&self) -> Result<&[T]> {
         self.memory.host_access().require_no_graph(Access::Read)?;
-        self.memory.uses().synchronize(Access::Read)?;
+        self.memory.history().synchronize(Access::Read)?;
         // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that writes it is complete,
         // and none can be queued while `self` is borrowed.
         Ok(unsafe { std::slice::from_raw_parts(self.pointer(), self.length) })
@@ -81,38 +83,38 @@ impl<T: Pod> PinnedBuffer<T> {
     /// The elements, to write. Waits until all queued work that uses them is complete.
     ///
     /// # Errors
-    /// An error of that work; 401 while a graph uses the memory; see [`write`](Self::write).
+    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph uses the memory; see [`write`](Self::write).
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         self.memory.host_access().require_no_graph(Access::Write)?;
-        self.memory.uses().synchronize(Access::Write)?;
+        self.memory.history().synchronize(Access::Write)?;
         // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that uses it is complete, and
         // none can be queued while `self` is borrowed.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer(), self.length) })
     }
 
     /// Calls `reader` with the elements, after waiting for work that writes them. Launches of graphs that write them are
-    /// refused meanwhile, so that this is possible while a graph keeps the memory.
+    /// refused meanwhile, so that this is possible while a graph retains the memory.
     ///
     /// # Errors
-    /// An error of the work that is waited for; 401 inside of a [`write`](Self::write).
+    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside of a [`write`](Self::write).
     pub fn read<R>(&self, reader: impl FnOnce(&[T]) -> R) -> Result<R> {
         let _guard = self.memory.host_access().enter(Access::Read, "reading memory from the host")?;
-        self.memory.uses().synchronize(Access::Read)?;
+        self.memory.history().synchronize(Access::Read)?;
         // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that writes it is complete. None
-        // can be queued while `self` is borrowed, except by launches of graphs, which the guard keeps out.
+        // can be queued while `self` is borrowed, except by launches of graphs, which the guard excludes.
         Ok(reader(unsafe { std::slice::from_raw_parts(self.pointer(), self.length) }))
     }
 
     /// Calls `writer` with the elements, after waiting for work that uses them. Launches of graphs that use them are
-    /// refused meanwhile, so that this is possible while a graph keeps the memory.
+    /// refused meanwhile, so that this is possible while a graph retains the memory.
     ///
     /// # Errors
-    /// An error of the work that is waited for; 401 inside of a [`read`](Self::read).
+    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside of a [`read`](Self::read).
     pub fn write<R>(&mut self, writer: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         let _guard = self.memory.host_access().enter(Access::Write, "writing memory from the host")?;
-        self.memory.uses().synchronize(Access::Write)?;
+        self.memory.history().synchronize(Access::Write)?;
         // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that uses it is complete. None
-        // can be queued while `self` is borrowed, except by launches of graphs, which the guard keeps out.
+        // can be queued while `self` is borrowed, except by launches of graphs, which the guard excludes.
         Ok(writer(unsafe { std::slice::from_raw_parts_mut(self.pointer(), self.length) }))
     }
 
@@ -121,6 +123,6 @@ impl<T: Pod> PinnedBuffer<T> {
     /// # Errors
     /// An error of the work that uses the memory.
     pub fn is_idle(&self) -> Result<bool> {
-        self.memory.uses().is_over(Access::Write)
+        self.memory.history().is_over(Access::Write)
     }
 }

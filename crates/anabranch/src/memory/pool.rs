@@ -1,10 +1,11 @@
 //! Memory pools.
 
-use crate::capture::unprohibited;
 use crate::device::Device;
-use crate::drop_error;
 use crate::error::{Result, ResultExt};
-use crate::reaper;
+use crate::stream::Stream;
+use anabranch_core::capture_mode::with_relaxed_capture_mode;
+use anabranch_core::drop_error;
+use anabranch_core::reaper;
 use anabranch_hal::{MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions};
 use std::fmt;
 
@@ -18,21 +19,40 @@ pub struct MemoryPool {
     owned: bool,
 }
 
-impl MemoryPool {
-    pub(crate) fn default_of(device: &Device) -> Result<Self> {
-        let handle = device
+impl Device {
+    /// The memory pool that stream-ordered allocation uses by default.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no pools.
+    pub fn default_memory_pool(&self) -> Result<MemoryPool> {
+        let handle = self
             .driver()
-            .default_memory_pool(device.ordinal())
-            .during("opening the default memory pool", || device.to_string())?;
-        Ok(Self { device: device.clone(), handle, owned: false })
+            .default_memory_pool(self.ordinal())
+            .during("opening the default memory pool", || self.to_string())?;
+        Ok(MemoryPool { device: self.clone(), handle, owned: false })
     }
 
-    pub(crate) fn create(device: &Device, options: &MemoryPoolOptions) -> Result<Self> {
-        let handle = device
+    /// Makes a memory pool.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no pools.
+    pub fn create_memory_pool(&self, options: &MemoryPoolOptions) -> Result<MemoryPool> {
+        let handle = self
             .driver()
-            .memory_pool_create(device.ordinal(), options)
-            .during("creating a memory pool", || device.to_string())?;
-        Ok(Self { device: device.clone(), handle, owned: true })
+            .memory_pool_create(self.ordinal(), options)
+            .during("creating a memory pool", || self.to_string())?;
+        Ok(MemoryPool { device: self.clone(), handle, owned: true })
+    }
+}
+
+impl MemoryPool {
+    /// Refuses a pool of another driver than the stream's.
+    pub(super) fn require_reach(&self, stream: &Stream) -> Result<()> {
+        let device = stream.core().context().device();
+        if self.device.core().same_driver(device) {
+            return Ok(());
+        }
+        Err(device.refuse_other_driver(self.device.core(), "allocating from a memory pool"))
     }
 
     /// Gives memory back to the device, until the pool reserves no more than `keep_bytes` or as little as its
@@ -108,9 +128,13 @@ impl MemoryPool {
     /// # Errors
     /// 217 or 1 when `peer` cannot reach this device's memory.
     pub fn set_peer_access(&self, peer: &Device, allowed: bool) -> Result<()> {
+        let operation = "setting peer access of a memory pool";
+        if !self.device.core().same_driver(peer.core()) {
+            return Err(self.device.core().refuse_other_driver(peer.core(), operation));
+        }
         // SAFETY: the pool is live while it is borrowed.
         unsafe { self.device.driver().memory_pool_set_access(self.handle, peer.ordinal(), allowed) }
-            .during("setting peer access of a memory pool", || self.device.to_string())
+            .during(operation, || self.device.to_string())
     }
 
     /// Reads one of the pool's numbers.
@@ -153,7 +177,7 @@ impl Drop for MemoryPool {
         reaper::now_or_later(move || {
             let driver = device.driver();
             // SAFETY: the pool is owned by the value being dropped, so this is its last use.
-            let result = unprohibited(&**driver, || unsafe { driver.memory_pool_destroy(handle) });
+            let result = with_relaxed_capture_mode(&**driver, || unsafe { driver.memory_pool_destroy(handle) });
             drop_error::report(result.during("destroying a memory pool", || device.to_string()));
         });
     }

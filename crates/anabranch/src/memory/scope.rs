@@ -2,11 +2,13 @@
 
 use super::{BufferSlice, BufferSliceMut, staged};
 use crate::error::{Error, Result};
-use crate::host_work;
+use crate::ranks;
 use crate::stream::Stream;
-use anabranch_hal::{CaptureStatus, Status};
+use anabranch_core::host_work;
+use anabranch_core::submission::refuse_captured_memory;
+use anabranch_hal::Status;
+use anabranch_sync::Mutex;
 use bytemuck::Pod;
-use parking_lot::Mutex;
 use std::marker::PhantomData;
 use std::thread::ThreadId;
 
@@ -42,9 +44,15 @@ impl WaitOnDrop<'_> {
 }
 
 /// The streams that were entered in a scope beside its own. They are waited for when it is dropped.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Entered<'env> {
     streams: Mutex<Vec<&'env Stream>>,
+}
+
+impl Default for Entered<'_> {
+    fn default() -> Self {
+        Self { streams: Mutex::new(ranks::ENTERED_STREAMS, Vec::new()) }
+    }
 }
 
 impl Entered<'_> {
@@ -88,6 +96,7 @@ impl Stream {
     /// # Errors
     /// The body's error, else an error of the stream's work. 800 inside of a host function, where waiting is not
     /// permitted; 900 while the stream captures: captured work would use the borrowed memory later than the borrow.
+    #[track_caller]
     pub fn sync_scope<'env, F, R>(&self, body: F) -> Result<R>
     where
         F: for<'scope> FnOnce(&'scope StreamScope<'scope, 'env>) -> Result<R>,
@@ -97,7 +106,7 @@ impl Stream {
             return Err(Error::argument(Status::NOT_PERMITTED, operation, "it would wait inside of a host function")
                 .with_hint("signal another thread, and wait there"));
         }
-        self.refuse_while_capturing(operation)?;
+        self.core().refuse_while_capturing(operation)?;
         let entered = Entered::default();
         let wait = WaitOnDrop(self);
         let scope = StreamScope {
@@ -118,11 +127,11 @@ impl Stream {
 /// Returns only when no work of the stream uses borrowed memory any more.
 fn wait_whatever_happens(stream: &Stream) {
     let core = stream.core();
-    let (driver, context) = (core.context().driver(), core.context().handle());
+    let (driver, call) = (core.context().driver(), core.context().call("waiting at the end of a scope"));
     loop {
-        // SAFETY: the stream is live while it is borrowed. The scope was entered on this thread, so that a per-thread
+        // SAFETY: the stream is open while it is borrowed. The scope was entered on this thread, so that a per-thread
         // stream is this thread's.
-        let result = unsafe { driver.stream_synchronize(context, core.raw()) };
+        let result = unsafe { driver.stream_synchronize(&call, core.raw()) };
         match result {
             Ok(()) => return,
             Err(failure) if failure.status.is_sticky() => return,
@@ -133,31 +142,11 @@ fn wait_whatever_happens(stream: &Stream) {
     }
 }
 
-impl Stream {
-    /// Calls `queue`, which queues work that must not be captured, unless the stream captures. No capture begins meanwhile,
-    /// and none draws the stream in.
-    pub(crate) fn uncaptured<R>(&self, operation: &'static str, queue: impl FnOnce() -> Result<R>) -> Result<R> {
-        let _queueing = self.core().shared().queueing();
-        self.refuse_while_capturing(operation)?;
-        queue()
-    }
-
-    /// Refuses an operation that waits for the stream's work, or would let captured work keep what is only borrowed. It
-    /// does no harm to the capture.
-    pub(crate) fn refuse_while_capturing(&self, operation: &'static str) -> Result<()> {
-        let core = self.core();
-        let handle = core.handle(operation)?;
-        // SAFETY: the stream is live while it is borrowed. The driver is asked, because another library may capture.
-        let status = unsafe { core.context().driver().stream_capture_status(core.context().handle(), handle) };
-        match status {
-            Ok(CaptureStatus::None) => Ok(()),
-            // A lost context, or the legacy stream beside a capture: what follows says so.
-            Err(_) => Ok(()),
-            Ok(_) => Err(Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, operation, "the stream captures")
-                .with_hint("do this before the capture; captured copies take device or pinned buffers")
-                .at(core.place())),
-        }
-    }
+/// Calls `queue`, which queues work that must not be captured, unless the stream captures. It does not join a capture meanwhile.
+pub(crate) fn uncaptured<R>(stream: &Stream, operation: &'static str, queue: impl FnOnce() -> Result<R>) -> Result<R> {
+    let _submitting = stream.core().shared().membership().submitting();
+    stream.core().refuse_while_capturing(operation)?;
+    queue()
 }
 
 /// A stream that was entered in a scope, which waits for it too. See [`StreamScope::on`].
@@ -192,7 +181,7 @@ impl<'scope, 'env> StreamScope<'scope, 'env> {
     /// the scope's; the stream is not entered then.
     pub fn on(&self, stream: &'env Stream) -> Result<ScopedStream<'scope, 'env>> {
         let operation = "entering a stream in a scope";
-        stream.refuse_while_capturing(operation)?;
+        stream.core().refuse_while_capturing(operation)?;
         if stream.as_raw().is_per_thread() && std::thread::current().id() != self.thread {
             let message = "the scope ends on another thread, which cannot wait for this thread's default stream";
             return Err(Error::argument(Status::INVALID_HANDLE, operation, message)
@@ -220,15 +209,16 @@ macro_rules! scoped_work {
             ///
             /// # Errors
             /// As [`Stream::copy_from_host`]; 900 when the stream captures meanwhile, or a capture uses the buffer.
+            #[track_caller]
             pub fn copy_from_host<'d, T: Pod>(
                 &self,
                 destination: impl Into<BufferSliceMut<'d, T>>,
                 source: &'env [T],
             ) -> Result<()> {
                 let destination = destination.into();
-                self.stream.uncaptured("copying", || {
-                    destination.allocation().refuse_captured(self.stream.core(), "copying")?;
-                    if destination.allocation().is_kept() {
+                uncaptured(self.stream, "copying", || {
+                    refuse_captured_memory(destination.allocation(), self.stream.core(), "copying")?;
+                    if destination.allocation().is_retained() {
                         return staged::copy_from_host(self.stream, destination, source);
                     }
                     // SAFETY: the source is borrowed for the environment's life, and the scope waits before that ends.
@@ -240,15 +230,16 @@ macro_rules! scoped_work {
             ///
             /// # Errors
             /// As [`Stream::copy_to_host`]; 900 when the stream captures meanwhile, or a capture uses the buffer.
+            #[track_caller]
             pub fn copy_to_host<'s, T: Pod>(
                 &self,
                 destination: &'env mut [T],
                 source: impl Into<BufferSlice<'s, T>>,
             ) -> Result<()> {
                 let source = source.into();
-                self.stream.uncaptured("copying", || {
-                    source.allocation().refuse_captured(self.stream.core(), "copying")?;
-                    if source.allocation().is_kept() {
+                uncaptured(self.stream, "copying", || {
+                    refuse_captured_memory(source.allocation(), self.stream.core(), "copying")?;
+                    if source.allocation().is_retained() {
                         return staged::copy_to_host(self.stream, destination, source);
                     }
                     // SAFETY: the destination is borrowed exclusively for the environment's life, and the scope waits

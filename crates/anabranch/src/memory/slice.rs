@@ -1,7 +1,8 @@
 //! Views of parts of buffers.
 
-use super::Allocation;
 use crate::error::{Error, Result};
+use anabranch_core::memory::Allocation;
+use anabranch_core::work::CopyEnd;
 use anabranch_hal::{DevicePointer, Status};
 use bytemuck::Pod;
 use std::fmt;
@@ -86,6 +87,12 @@ impl<'a, T: Pod> BufferSlice<'a, T> {
     pub(crate) fn allocation(&self) -> &'a Arc<Allocation> {
         self.memory
     }
+
+    /// The part as an end of a copy.
+    #[inline(always)]
+    pub(crate) fn end(&self) -> CopyEnd<'a> {
+        CopyEnd { memory: self.memory, address: self.device_pointer() }
+    }
 }
 
 impl<'a, T: Pod> BufferSliceMut<'a, T> {
@@ -146,6 +153,12 @@ impl<'a, T: Pod> BufferSliceMut<'a, T> {
     pub(crate) fn allocation(&self) -> &'a Arc<Allocation> {
         self.slice.memory
     }
+
+    /// The part as an end of a copy.
+    #[inline(always)]
+    pub(crate) fn end(&self) -> CopyEnd<'a> {
+        self.slice.end()
+    }
 }
 
 impl<'a, T: Pod> From<BufferSliceMut<'a, T>> for BufferSlice<'a, T> {
@@ -192,8 +205,19 @@ macro_rules! buffer_methods {
             }
 
             #[inline(always)]
-            pub(crate) fn allocation(&self) -> &std::sync::Arc<crate::memory::Allocation> {
+            pub(crate) fn allocation(&self) -> &std::sync::Arc<anabranch_core::memory::Allocation> {
                 &self.memory
+            }
+
+            /// A number that is unique among all objects of this process, and never used again.
+            pub fn id(&self) -> u64 {
+                self.memory.label().id().get()
+            }
+
+            /// Names the memory, for layers of the driver. It keeps its first name. Whether this is it.
+            #[track_caller]
+            pub fn set_name(&self, name: &str) -> bool {
+                self.memory.label().set_name(self.memory.context(), name)
             }
 
             /// The context that it was allocated in.

@@ -1,12 +1,13 @@
-//! Copies between plain host memory and memory that a graph keeps, which go by way of pinned memory.
+//! Copies between plain host memory and memory that a graph retains, through pinned memory.
 //!
-//! A driver that copies from or to plain memory may wait for the copy. Whoever uses memory that a graph keeps holds others up
-//! while it calls the driver, and must not wait there: what it waits for may need one of them.
+//! A driver that copies from or to plain memory may wait for the copy. A submission that uses memory which a graph retains
+//! excludes others while it calls the driver, and must not wait there: what it waits for may need one of them.
 
 use super::{BufferSlice, BufferSliceMut, require_equal_lengths};
 use crate::error::Result;
-use crate::staging::StagingBlock;
 use crate::stream::Stream;
+use anabranch_core::staging::StagingBlock;
+use anabranch_core::stream::SyncEvent;
 use bytemuck::Pod;
 
 /// Copies, and waits for the copy.
@@ -22,12 +23,12 @@ pub(super) fn copy_from_host<T: Pod>(stream: &Stream, destination: BufferSliceMu
         return wait(stream);
     }
     let block = StagingBlock::take(stream.core().context(), destination.byte_len())?;
-    let pointer = block.pointer::<T>(source.len())?;
+    let pointer = block.pointer(source.len(), size_of::<T>(), align_of::<T>())?.cast::<T>();
     // SAFETY: the block has room for so many elements, and is used by nobody else.
     unsafe { pointer.copy_from_nonoverlapping(source.as_ptr(), source.len()) };
     // SAFETY: the elements were just written.
     let staged = unsafe { std::slice::from_raw_parts(pointer, source.len()) };
-    // SAFETY: the block is freed, or had by somebody else, only when the copy is over.
+    // SAFETY: the block is freed, or used by somebody else, only when the copy is over.
     unsafe { stream.copy_from_host_unchecked(destination, staged) }?;
     wait(stream)?;
     block.give_back();
@@ -46,11 +47,11 @@ pub(super) fn copy_to_host<T: Pod>(stream: &Stream, destination: &mut [T], sourc
         return staging.read(|elements| destination.copy_from_slice(elements));
     }
     let block = StagingBlock::take(stream.core().context(), source.byte_len())?;
-    let pointer = block.pointer::<T>(source.len())?;
+    let pointer = block.pointer(source.len(), size_of::<T>(), align_of::<T>())?.cast::<T>();
     {
         // SAFETY: blocks are initialised, this one has room for so many elements, and nobody else uses it.
         let staged = unsafe { std::slice::from_raw_parts_mut(pointer, source.len()) };
-        // SAFETY: the block is freed, or had by somebody else, only when the copy is over.
+        // SAFETY: the block is freed, or used by somebody else, only when the copy is over.
         unsafe { stream.copy_to_host_unchecked(staged, source) }?;
     }
     wait(stream)?;
@@ -62,8 +63,5 @@ pub(super) fn copy_to_host<T: Pod>(stream: &Stream, destination: &mut [T], sourc
 
 /// Waits for the stream's work. A panic of earlier work is left for whoever asks the stream.
 fn wait(stream: &Stream) -> Result<()> {
-    match stream.core().checkpoint()? {
-        Some(checkpoint) => checkpoint.event.synchronize(),
-        None => Ok(()),
-    }
+    stream.core().sync_event()?.as_ref().map_or(Ok(()), SyncEvent::synchronize)
 }

@@ -1,11 +1,12 @@
 //! Transfers from and to plain memory by way of staging memory.
 
-use super::on_host;
-use crate::completion::Completion;
 use crate::error::{Error, Result};
-use crate::memory::{Buffer, BufferSlice};
-use crate::staging::StagingBlock;
+use crate::memory::{Buffer, BufferSlice, copy_from_on_host, uncaptured};
 use crate::stream::Stream;
+use anabranch_core::completion::Completion;
+use anabranch_core::memory::byte_size;
+use anabranch_core::staging::StagingBlock;
+use anabranch_core::submission::refuse_captured_memory;
 use anabranch_hal::Status;
 use bytemuck::Pod;
 use futures_core::FusedFuture;
@@ -28,7 +29,7 @@ struct Transfer {
 impl Transfer {
     /// Waits for the work that was just queued, which uses the block.
     fn new(stream: &Stream, block: Option<StagingBlock>) -> Self {
-        let completion = stream.checked_completion_future();
+        let completion = Completion::of_stream(stream.core(), true);
         // If it is not known when the work is over, the block is not used again.
         let block = block.filter(|_| !completion.is_over());
         Self { completion, block, terminated: false }
@@ -76,13 +77,13 @@ fn given_out() -> Error {
 
 /// A block for so many elements, and where they are in it, or none where there is nothing to transfer.
 fn stage<T: Pod>(stream: &Stream, length: usize) -> Result<Option<(StagingBlock, *mut T)>> {
-    let bytes = crate::memory::byte_size::<T>(length, OPERATION)?;
+    let bytes = byte_size(length, size_of::<T>(), OPERATION)?;
     if bytes == 0 {
         return Ok(None);
     }
     let block = StagingBlock::take(stream.core().context(), bytes)?;
-    match block.pointer::<T>(length) {
-        Ok(pointer) => Ok(Some((block, pointer))),
+    match block.pointer(length, size_of::<T>(), align_of::<T>()) {
+        Ok(pointer) => Ok(Some((block, pointer.cast()))),
         Err(error) => {
             block.give_back();
             Err(error)
@@ -105,7 +106,7 @@ impl<T> Unpin for Upload<T> {}
 
 impl<T: Pod> Upload<T> {
     pub(super) fn queue(stream: &Stream, source: &[T]) -> Self {
-        match stream.uncaptured("uploading", || Self::queue_copy(stream, source)) {
+        match uncaptured(stream, "uploading", || Self::queue_copy(stream, source)) {
             Ok((block, buffer)) => Self { transfer: Transfer::new(stream, block), buffer: Some(buffer) },
             Err(error) => Self { transfer: Transfer::failed(error), buffer: None },
         }
@@ -119,7 +120,7 @@ impl<T: Pod> Upload<T> {
         unsafe { pointer.copy_from_nonoverlapping(source.as_ptr(), source.len()) };
         // SAFETY: the elements were just written.
         let staged = unsafe { std::slice::from_raw_parts(pointer, source.len()) };
-        // SAFETY: the block is freed, or had by somebody else, only when the copy is over.
+        // SAFETY: the block is freed, or used by somebody else, only when the copy is over.
         unsafe { stream.copy_from_host_unchecked(&mut buffer, staged) }?;
         Ok((Some(block), buffer))
     }
@@ -163,7 +164,7 @@ pub struct Download<T> {
 impl<T: Pod> Download<T> {
     pub(super) fn queue(stream: &Stream, source: BufferSlice<'_, T>) -> Self {
         let length = Some(source.len());
-        let transfer = match stream.uncaptured("downloading", || Self::queue_copy(stream, source)) {
+        let transfer = match uncaptured(stream, "downloading", || Self::queue_copy(stream, source)) {
             Ok(block) => Transfer::new(stream, block),
             Err(error) => Transfer::failed(error),
         };
@@ -173,16 +174,16 @@ impl<T: Pod> Download<T> {
     fn queue_copy(stream: &Stream, source: BufferSlice<'_, T>) -> Result<Option<StagingBlock>> {
         let operation = "downloading";
         source.allocation().require_context(stream.core(), operation)?;
-        source.allocation().refuse_captured(stream.core(), operation)?;
+        refuse_captured_memory(source.allocation(), stream.core(), operation)?;
         let Some((block, pointer)) = stage::<T>(stream, source.len())? else { return Ok(None) };
         if source.allocation().is_pinned() {
-            // SAFETY: the block has room for so many elements. It is freed, or had by somebody else, only when the copy is
+            // SAFETY: the block has room for so many elements. It is freed, or used by somebody else, only when the copy is
             // over.
-            unsafe { on_host::copy_from(stream, pointer.cast(), source) }?;
+            unsafe { copy_from_on_host(stream, pointer.cast(), source) }?;
         } else {
             // SAFETY: blocks are initialised, this one has room for so many elements, and nobody else uses it.
             let staged = unsafe { std::slice::from_raw_parts_mut(pointer, source.len()) };
-            // SAFETY: the block is freed, or had by somebody else, only when the copy is over.
+            // SAFETY: the block is freed, or used by somebody else, only when the copy is over.
             unsafe { stream.copy_to_host_unchecked(staged, source) }?;
         }
         Ok(Some(block))
@@ -198,7 +199,7 @@ impl<T: Pod> Future for Download<T> {
         this.transfer.poll(task, |block| {
             let length = length.take().ok_or_else(given_out)?;
             let Some(block) = block else { return Ok(vec![T::zeroed(); length]) };
-            let pointer = block.pointer::<T>(length)?;
+            let pointer = block.pointer(length, size_of::<T>(), align_of::<T>())?.cast::<T>();
             // SAFETY: the copy that has written the elements is complete, and nobody else uses the block.
             Ok(unsafe { std::slice::from_raw_parts(pointer, length) }.to_vec())
         })

@@ -1,6 +1,6 @@
 //! Streams that somebody else owns.
 
-use super::{Ownership, Stream, StreamCore};
+use super::{Ownership, Stream};
 use crate::context::Context;
 use crate::error::Result;
 use anabranch_hal::StreamHandle;
@@ -35,18 +35,13 @@ impl<'a> BorrowedStream<'a> {
     /// [guard](Stream::enter) of this stream keeps it live for as long as the thread looks for its current stream.
     ///
     /// # Errors
-    /// When the driver does not know the handle; 900 while the stream captures, unless this library knows it already.
+    /// When the driver does not know the handle; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, unless this library knows it already.
     pub unsafe fn from_raw(context: &Context, handle: StreamHandle) -> Result<Self> {
-        Ok(Self { stream: Stream::from_handle(context, handle, Ownership::Foreign)?, lifetime: PhantomData })
+        Ok(Self { stream: Stream::open(context, handle, Ownership::Foreign)?, lifetime: PhantomData })
     }
 
     pub(super) fn of(stream: &'a Stream) -> Self {
-        Self::of_core(stream.core())
-    }
-
-    pub(super) fn of_core(core: &StreamCore) -> Self {
-        let core = StreamCore::new(core.context(), core.raw(), core.id(), Ownership::Foreign);
-        Self { stream: Stream { core }, lifetime: PhantomData }
+        Self { stream: stream.same(), lifetime: PhantomData }
     }
 }
 

@@ -1,13 +1,14 @@
 //! The current stream of a thread.
 
-use super::{BorrowedStream, Stream, StreamCore};
-use std::cell::RefCell;
+use super::Stream;
+use anabranch_core::stream::OpenStream;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::Weak;
 
 thread_local! {
-    static CURRENT: RefCell<Vec<(u64, Arc<StreamCore>)>> = const { RefCell::new(Vec::new()) };
-    static NEXT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    static CURRENT: RefCell<Vec<(u64, Weak<OpenStream>)>> = const { RefCell::new(Vec::new()) };
+    static NEXT: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Makes the stream before it current again when it is dropped. See [`Stream::enter`].
@@ -22,13 +23,11 @@ pub struct CurrentStreamGuard<'a> {
 impl Drop for CurrentStreamGuard<'_> {
     fn drop(&mut self) {
         // Guards may be dropped out of order; each removes its own entry.
-        let removed = CURRENT.try_with(|current| {
+        let _ = CURRENT.try_with(|current| {
             let mut current = current.borrow_mut();
             let index = current.iter().rposition(|(ticket, _)| *ticket == self.ticket);
             index.map(|index| current.remove(index))
         });
-        // Dropped outside of the borrow, since it may end a stream.
-        drop(removed);
     }
 }
 
@@ -49,24 +48,18 @@ impl Stream {
     /// ```
     pub fn enter(&self) -> CurrentStreamGuard<'_> {
         let ticket = NEXT.replace(NEXT.get() + 1);
-        CURRENT.with(|current| current.borrow_mut().push((ticket, self.core.clone())));
+        CURRENT.with(|current| current.borrow_mut().push((ticket, self.downgrade())));
         CurrentStreamGuard { ticket, stream: PhantomData }
     }
 
     /// Calls `body` with the thread's current stream, if there is one.
     pub fn with_current<R>(body: impl FnOnce(Option<&Stream>) -> R) -> R {
-        let core = CURRENT.with(|current| {
+        let stream = CURRENT.with(|current| {
             let current = current.borrow();
-            // A stream has ended here only if its guard was leaked.
-            current.iter().rev().map(|(_, core)| core).find(|core| core.is_live()).cloned()
+            // A stream can have ended while it was current if its guard was leaked.
+            let open = current.iter().rev().filter_map(|(_, stream)| Stream::upgrade(stream));
+            open.into_iter().find(|stream| stream.core().is_live())
         });
-        match core {
-            None => body(None),
-            Some(core) => {
-                // A second handle: dropping it must not end the stream that was entered.
-                let stream = BorrowedStream::of_core(&core);
-                body(Some(&stream))
-            }
-        }
+        body(stream.as_ref())
     }
 }

@@ -1,9 +1,8 @@
 //! Host functions and callbacks.
 
 use super::Stream;
-use crate::error::{Result, ResultExt};
-use crate::host_work;
-use crate::trace;
+use crate::error::Result;
+use anabranch_core::host_work::RepeatableHostWork;
 use anabranch_hal::Status;
 
 impl Stream {
@@ -11,50 +10,34 @@ impl Stream {
     /// start has the effect of having synchronised everything before it in this stream.
     ///
     /// The function must not use this library, nor wait for work that is not certain to run without it; calls it makes
-    /// answer 800. Dropping objects of this library inside of it is fine. When the context is in error it is dropped
+    /// answer `CUDA_ERROR_NOT_PERMITTED (800)`. Dropping objects of this library inside of it is fine. When the context is in error it is dropped
     /// without being run. If it panics, the next [`synchronize`](Self::synchronize) or [`query`](Self::query) of this
     /// stream, or the next synchronisation of its context, reports the panic once; later work runs all the same.
     ///
     /// # Errors
-    /// 900 while the stream captures, because a graph runs its host functions at every launch; see
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, because a graph runs its host functions at every launch; see
     /// [`launch_repeatable_host_func`](Self::launch_repeatable_host_func). Else only an error of earlier asynchronous
     /// work.
+    #[track_caller]
     pub fn launch_host_func<F>(&self, function: F) -> Result<()>
     where
         F: FnOnce() + Send + 'static,
     {
-        let operation = "launching a host function";
-        trace::queued!(stream = self.core.id(), "{operation}");
-        let handle = self.core.handle(operation)?;
-        let work = host_work::host_function(function);
-        let _queueing = self.core.context().queue_host_bound();
-        // SAFETY: the stream is live while it is borrowed; the driver catches the work's panics.
-        unsafe { self.core.context().driver().stream_launch_host_function(self.core.context().handle(), handle, work) }
-            .during(operation, || self.core.place())
-            .map_err(|error| match error.status() {
-                Status::STREAM_CAPTURE_UNSUPPORTED => {
-                    error.with_hint("a graph runs its host functions at every launch: use launch_repeatable_host_func")
-                }
-                _ => error,
-            })
+        self.core().launch_host_function(function)
     }
 
     /// As [`launch_host_func`](Self::launch_host_func), for a function that can run any number of times. While the stream
-    /// captures it becomes a node, which runs it at every launch of the graph; the graph keeps it.
+    /// captures it becomes a node, which runs it at every launch of the graph; the graph retains it.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
+    #[track_caller]
     pub fn launch_repeatable_host_func<F>(&self, function: F) -> Result<()>
     where
         F: Fn() + Send + Sync + 'static,
     {
-        let operation = "launching a host function";
-        let handle = self.core.handle(operation)?;
-        let work = host_work::repeatable(function).into();
-        let _queueing = self.core.context().queue_host_bound();
-        // SAFETY: the stream is live while it is borrowed; the driver catches the work's panics.
-        unsafe { self.core.context().driver().stream_launch_host_function(self.core.context().handle(), handle, work) }
-            .during(operation, || self.core.place())
+        let work = RepeatableHostWork::new(function);
+        self.core().launch_repeatable_host_function(&work)
     }
 
     /// Runs `callback` as [`launch_host_func`](Self::launch_host_func) does, but also when the context is in error, and
@@ -62,18 +45,13 @@ impl Stream {
     /// this the older way, and recommends host functions where the status is not needed.
     ///
     /// # Errors
-    /// Only an error of earlier asynchronous work.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, which invalidates the capture; else only an
+    /// error of earlier asynchronous work.
+    #[track_caller]
     pub fn add_callback<F>(&self, callback: F) -> Result<()>
     where
         F: FnOnce(Status) + Send + 'static,
     {
-        let operation = "adding a callback";
-        trace::queued!(stream = self.core.id(), "{operation}");
-        let handle = self.core.handle(operation)?;
-        let callback = host_work::callback(callback);
-        let _queueing = self.core.context().queue_host_bound();
-        // SAFETY: the stream is live while it is borrowed; the driver catches the callback's panics.
-        unsafe { self.core.context().driver().stream_add_callback(self.core.context().handle(), handle, callback) }
-            .during(operation, || self.core.place())
+        self.core().add_callback(callback)
     }
 }

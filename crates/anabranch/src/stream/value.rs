@@ -2,10 +2,9 @@
 
 use super::Stream;
 use crate::context::Context;
-use crate::error::{Result, ResultExt};
-use crate::memory::Allocation;
-use crate::trace;
-use anabranch_hal::{Access, DevicePointer, PinnedFlags, Value, WaitValueFlags, WriteValueFlags};
+use crate::error::Result;
+use anabranch_core::memory::{Allocation, MemoryAccess};
+use anabranch_hal::{DevicePointer, PinnedFlags, Value, WaitValueFlags, WriteValueFlags};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -105,30 +104,39 @@ impl Stream {
     ///
     /// # Errors
     /// 801 where the device has no waits on 64-bit values; 400 when the signal is of another context.
+    #[track_caller]
     pub fn wait_signal(&self, signal: &Signal, condition: WaitCondition, value: u64) -> Result<()> {
-        let name = "waiting for a signal";
-        signal.memory.require_context(&self.core, name)?;
-        let operation = self.core.operation(name);
-        // The signal's memory outlives the wait: it is freed behind its uses.
-        signal.memory.order(&self.core, Access::Read, &operation)?;
-        // SAFETY: the signal's memory is live until the wait has run, and aligned.
-        unsafe { self.wait_value(name, signal.pointer(), Value::U64(value), condition.flags()) }?;
-        self.core.queued(&operation, || signal.memory.stamp(&self.core, Access::Read))
+        let (address, value) = (signal.pointer(), Value::U64(value));
+        // SAFETY: the signal's memory is aligned, and freed behind its uses, of which this is one.
+        unsafe {
+            self.core().wait_value(
+                "waiting for a signal",
+                &[MemoryAccess::read(&signal.memory)],
+                address,
+                value,
+                condition.flags(),
+            )
+        }
     }
 
     /// Sets the signal's value in stream order: after all work queued so far.
     ///
     /// # Errors
     /// 801 where the device has no writes of 64-bit values; 400 when the signal is of another context.
+    #[track_caller]
     pub fn write_signal(&self, signal: &Signal, value: u64) -> Result<()> {
-        let name = "setting a signal";
-        signal.memory.require_context(&self.core, name)?;
-        let operation = self.core.operation(name);
-        // Setting it is unordered by its nature, so it counts as a read: it only keeps the memory.
-        signal.memory.order(&self.core, Access::Read, &operation)?;
-        // SAFETY: the signal's memory is live until the write has run, and aligned.
-        unsafe { self.write_value(name, signal.pointer(), Value::U64(value), WriteValueFlags::empty()) }?;
-        self.core.queued(&operation, || signal.memory.stamp(&self.core, Access::Read))
+        let (address, value) = (signal.pointer(), Value::U64(value));
+        // Setting it is unordered by its nature, so it counts as a read: it only keeps the memory allocated.
+        // SAFETY: the signal's memory is aligned, and freed behind its uses, of which this is one.
+        unsafe {
+            self.core().write_value(
+                "setting a signal",
+                &[MemoryAccess::read(&signal.memory)],
+                address,
+                value,
+                WriteValueFlags::empty(),
+            )
+        }
     }
 
     /// Makes later work of this stream wait until the 32 bits at `address` satisfy the condition in `flags`.
@@ -138,9 +146,10 @@ impl Stream {
     ///
     /// # Errors
     /// 1 when the address is not aligned to 4 bytes or the flags make no sense.
+    #[track_caller]
     pub unsafe fn wait_value_32(&self, address: DevicePointer, value: u32, flags: WaitValueFlags) -> Result<()> {
         // SAFETY: the address is the caller's word.
-        unsafe { self.wait_value("waiting for a value", address, Value::U32(value), flags) }
+        unsafe { self.core().wait_value("waiting for a value", &[], address, Value::U32(value), flags) }
     }
 
     /// Makes later work of this stream wait until the 64 bits at `address` satisfy the condition in `flags`.
@@ -150,9 +159,10 @@ impl Stream {
     ///
     /// # Errors
     /// 1 when the address is not aligned to 8 bytes or the flags make no sense; 801 where the device has it not.
+    #[track_caller]
     pub unsafe fn wait_value_64(&self, address: DevicePointer, value: u64, flags: WaitValueFlags) -> Result<()> {
         // SAFETY: the address is the caller's word.
-        unsafe { self.wait_value("waiting for a value", address, Value::U64(value), flags) }
+        unsafe { self.core().wait_value("waiting for a value", &[], address, Value::U64(value), flags) }
     }
 
     /// Writes 32 bits at `address` in stream order.
@@ -162,9 +172,10 @@ impl Stream {
     ///
     /// # Errors
     /// 1 when the address is not aligned to 4 bytes or the flags make no sense.
+    #[track_caller]
     pub unsafe fn write_value_32(&self, address: DevicePointer, value: u32, flags: WriteValueFlags) -> Result<()> {
         // SAFETY: the address is the caller's word.
-        unsafe { self.write_value("writing a value", address, Value::U32(value), flags) }
+        unsafe { self.core().write_value("writing a value", &[], address, Value::U32(value), flags) }
     }
 
     /// Writes 64 bits at `address` in stream order.
@@ -174,39 +185,9 @@ impl Stream {
     ///
     /// # Errors
     /// 1 when the address is not aligned to 8 bytes or the flags make no sense; 801 where the device has it not.
+    #[track_caller]
     pub unsafe fn write_value_64(&self, address: DevicePointer, value: u64, flags: WriteValueFlags) -> Result<()> {
         // SAFETY: the address is the caller's word.
-        unsafe { self.write_value("writing a value", address, Value::U64(value), flags) }
-    }
-
-    unsafe fn wait_value(
-        &self,
-        operation: &'static str,
-        address: DevicePointer,
-        value: Value,
-        flags: WaitValueFlags,
-    ) -> Result<()> {
-        trace::queued!(stream = self.core.id(), ?address, ?value, "{operation}");
-        let handle = self.core.handle(operation)?;
-        let context = self.core.context();
-        let _queueing = context.queue_host_bound();
-        // SAFETY: the stream is live while it is borrowed; the address is the caller's word.
-        unsafe { context.driver().stream_wait_value(context.handle(), handle, address, value, flags) }
-            .during(operation, || self.core.place())
-    }
-
-    unsafe fn write_value(
-        &self,
-        operation: &'static str,
-        address: DevicePointer,
-        value: Value,
-        flags: WriteValueFlags,
-    ) -> Result<()> {
-        trace::queued!(stream = self.core.id(), ?address, ?value, "{operation}");
-        let handle = self.core.handle(operation)?;
-        let context = self.core.context();
-        // SAFETY: the stream is live while it is borrowed; the address is the caller's word.
-        unsafe { context.driver().stream_write_value(context.handle(), handle, address, value, flags) }
-            .during(operation, || self.core.place())
+        unsafe { self.core().write_value("writing a value", &[], address, Value::U64(value), flags) }
     }
 }

@@ -8,14 +8,14 @@ use std::time::Duration;
 /// The host device, with workers of its own, so that tests do not wait for each other.
 #[allow(dead_code, reason = "not every test file needs threads")]
 pub(crate) fn host() -> Context {
-    let instance = Instance::builder().cuda(false).host_devices(1).build().unwrap();
+    let instance = Instance::builder().cuda(false).isolated().build().unwrap();
     instance.device("host").unwrap().context().unwrap()
 }
 
 /// As [`host`], and memory is checked.
 #[allow(dead_code, reason = "not every test file is about memory")]
 pub(crate) fn checked_host() -> Context {
-    let instance = Instance::builder().cuda(false).host_devices(1).host_check_memory(true).build().unwrap();
+    let instance = Instance::builder().cuda(false).isolated().host_check_memory(true).build().unwrap();
     instance.device("host").unwrap().context().unwrap()
 }
 

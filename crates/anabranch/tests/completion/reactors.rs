@@ -30,13 +30,13 @@ fn it_asks_nothing_while_nobody_waits() {
     let signal = hold(&context, &stream);
     let mut futures: Vec<_> = (0..50).map(|_| stream.completion_future()).collect();
     assert!(futures.iter_mut().all(|future| poll(future, Waker::noop()).is_pending()));
-    until("asking", || diagnostics.looks() > 2);
+    until("asking", || diagnostics.checks() > 2);
     drop(futures);
     // The stream is still held up, but nobody waits.
     let is_quiet = || {
-        let before = diagnostics.looks();
+        let before = diagnostics.checks();
         std::thread::sleep(Duration::from_millis(20));
-        diagnostics.looks() == before
+        diagnostics.checks() == before
     };
     until("rest", is_quiet);
     assert!(is_quiet());

@@ -146,12 +146,12 @@ fn an_event_recorded_while_another_library_captures_is_no_order() {
     let driver = context.device().driver();
     // SAFETY: the handles are live, and the graph is destroyed once.
     unsafe {
-        driver.stream_begin_capture(context.as_raw(), producer.as_raw(), CaptureMode::Relaxed).unwrap();
+        driver.stream_begin_capture(&context.as_raw().into(), producer.as_raw(), CaptureMode::Relaxed).unwrap();
         // Draws the consumer in, behind nothing that runs.
         consumer.wait(&producer.record_event().unwrap()).unwrap();
         producer.wait(&consumer.record_event().unwrap()).unwrap();
-        let graph = driver.stream_end_capture(context.as_raw(), producer.as_raw()).unwrap();
-        driver.graph_destroy(context.as_raw(), graph).unwrap();
+        let graph = driver.stream_end_capture(&context.as_raw().into(), producer.as_raw()).unwrap();
+        driver.graph_destroy(&context.as_raw().into(), graph).unwrap();
     }
     copy_waits(&consumer, &word, 1, &signal);
 }

@@ -9,15 +9,14 @@ use super::ours;
 #[test]
 fn types_have_the_same_layout() {
     same_layout! {
-        CUgraph, CUgraphNode, CUgraphExec, CUuserObject, CUkernel, CUlinkState, CUgraphConditionalHandle,
+        CUgraph, CUgraphNode, CUgraphExec, CUkernel, CUlinkState, CUgraphConditionalHandle,
         CUgraphEdgeData, CUstreamBatchMemOpParams, CUDA_BATCH_MEM_OP_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS,
         CUDA_MEMSET_NODE_PARAMS, CUDA_HOST_NODE_PARAMS, CUDA_MEM_ALLOC_NODE_PARAMS, CUDA_CONDITIONAL_NODE_PARAMS,
         CUDA_GRAPH_INSTANTIATE_PARAMS, CUgraphExecUpdateResultInfo, CUgraphNodeParams, CUkernelNodeAttrValue_v1,
         CUgraphChildGraphNodeOwnership_enum, CUgraphConditionalNodeType_enum, CUgraphDependencyType_enum,
         CUgraphExecUpdateResult_enum, CUgraphInstantiateResult_enum, CUgraphInstantiate_flags_enum,
         CUgraphMem_attribute_enum, CUgraphNodeType_enum, CUjitInputType_enum, CUstreamBatchMemOpType_enum,
-        CUstreamCaptureMode_enum, CUstreamUpdateCaptureDependencies_flags_enum, CUuserObjectRetain_flags_enum,
-        CUuserObject_flags_enum,
+        CUstreamCaptureMode_enum, CUstreamUpdateCaptureDependencies_flags_enum,
     }
 }
 
@@ -95,14 +94,6 @@ fn values_agree() {
     same_values! {
         CUstreamUpdateCaptureDependencies_flags_enum:
         CU_STREAM_ADD_CAPTURE_DEPENDENCIES, CU_STREAM_SET_CAPTURE_DEPENDENCIES,
-    }
-    same_values! {
-        CUuserObjectRetain_flags_enum:
-        CU_GRAPH_USER_OBJECT_MOVE,
-    }
-    same_values! {
-        CUuserObject_flags_enum:
-        CU_USER_OBJECT_NO_DESTRUCTOR_SYNC,
     }
     assert_eq!(ours::CU_GRAPH_COND_ASSIGN_DEFAULT, sys::CU_GRAPH_COND_ASSIGN_DEFAULT);
     assert_eq!(ours::CU_GRAPH_KERNEL_NODE_PORT_DEFAULT, sys::CU_GRAPH_KERNEL_NODE_PORT_DEFAULT);

@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use super::super::barrier::{BlockingStream, LegacyOrder};
 use super::super::completion::{Completion, Wake};
+use super::super::legacy::{BlockingStream, LegacyOrder};
 use super::super::queue::{Claim, Inspection, Queue};
-use crate::sync::Mutex;
+use anabranch_sync::modelled::{self, Mutex};
 use loom::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -69,13 +69,12 @@ impl Wake for Waiter {
 pub(super) struct Line {
     pub(super) queue: Queue<Entry, Place>,
     pub(super) completion: Completion<Waiter>,
-    batch: Mutex<VecDeque<Entry>>,
     notes: UnsafeCell<Vec<u32>>,
     tokens: Arc<Tokens>,
     this: std::sync::Weak<Line>,
+    legacy_seen: modelled::AtomicU64,
     legacy_waits: AtomicU64,
-    /// Whether a thread holds the claim. Beside the rules, and so that a second claim is noticed even where the lock of the
-    /// batch makes it wait.
+    /// Whether a thread holds the claim. Beside the rules.
     claimed: AtomicBool,
 }
 
@@ -89,10 +88,10 @@ impl Line {
         Arc::new_cyclic(|this| Self {
             queue: Queue::new(),
             completion: Completion::new(),
-            batch: Mutex::new(VecDeque::new()),
             notes: UnsafeCell::new(Vec::new()),
             tokens: Arc::clone(tokens),
             this: this.clone(),
+            legacy_seen: modelled::AtomicU64::new(0),
             legacy_waits: AtomicU64::new(0),
             claimed: AtomicBool::new(false),
         })
@@ -104,40 +103,31 @@ impl Line {
     }
 
     pub(super) fn put(&self, entry: Entry) -> u64 {
-        let (sequence, token) = self.queue.append(|tail| tail.push(entry));
-        if token {
+        let pushed = self.queue.push(entry);
+        if pushed.token {
             self.hand_token();
         }
-        sequence
+        pushed.sequence
     }
 
     pub(super) fn put_blocking(&self, order: &LegacyOrder, legacy: &Arc<Line>, note: u32) {
-        let (_, token) = self.queue.append(|tail| {
-            if let Some(sequence) = order.newer_than(tail)
-                && !legacy.completion.is_complete(sequence)
-            {
-                tail.push(Entry::WaitFor((Arc::clone(legacy), sequence)));
+        order.before_blocking(&self.legacy_seen, |sequence| {
+            if !legacy.completion.is_complete(sequence) {
+                self.put(Entry::WaitFor((Arc::clone(legacy), sequence)));
             }
-            tail.push(Entry::Note(note))
         });
-        if token {
-            self.hand_token();
-        }
+        self.put(Entry::Note(note));
     }
 
     pub(super) fn put_legacy(&self, order: &LegacyOrder, blocking: &[Arc<Line>], note: u32) {
-        let (_, token) = self.queue.append(|tail| {
+        let waits = || {
             for line in blocking {
-                LegacyOrder::wait_for_blocking(tail, Arc::clone(line), |line, sequence| {
-                    Entry::WaitFor((line, sequence))
+                LegacyOrder::wait_for_blocking(Arc::clone(line), |line, sequence| {
+                    self.put(Entry::WaitFor((line, sequence)));
                 });
             }
-            let sequence = tail.push(Entry::Note(note));
-            order.publish(sequence);
-        });
-        if token {
-            self.hand_token();
-        }
+        };
+        order.put_legacy(waits, || self.put(Entry::Note(note)));
     }
 
     fn hold_claim(&self) {
@@ -149,44 +139,40 @@ impl Line {
     }
 
     /// As `Engine::run`.
-    fn run(self: &Arc<Self>, _claim: Claim, until: u64) {
+    fn run<'a>(self: &'a Arc<Self>, mut claim: Claim<'a, Entry, Place>, until: u64) {
         self.hold_claim();
-        let mut batch = self.batch.lock();
         loop {
-            if batch.is_empty() {
+            let Some(entry) = claim.take() else {
                 self.let_go_of_claim();
-                if !self.queue.refill(&mut batch) {
-                    return;
+                match claim.leave() {
+                    Ok(()) => return,
+                    Err(more) => claim = more,
                 }
                 self.hold_claim();
-            }
-            let sequence = self.completion.completed() + 1;
-            match batch.pop_front() {
-                Some(Entry::Note(note)) => self.notes.with_mut(|notes| {
+                continue;
+            };
+            match entry {
+                Entry::Note(note) => self.notes.with_mut(|notes| {
                     // SAFETY: loom checks that nobody else reaches the cell.
                     unsafe { (*notes).push(note) }
                 }),
-                Some(Entry::WaitFor((line, awaited))) if !line.completion.is_complete(awaited) => {
-                    batch.push_front(Entry::WaitFor((Arc::clone(&line), awaited)));
-                    drop(batch);
+                Entry::WaitFor((line, awaited)) if !line.completion.is_complete(awaited) => {
+                    claim.hold(Entry::WaitFor((Arc::clone(&line), awaited)));
                     self.let_go_of_claim();
-                    self.queue.park((Arc::clone(&line), awaited));
+                    claim.park((Arc::clone(&line), awaited));
                     if line.completion.register(awaited, Waiter::Line(Arc::clone(self))).is_none() {
                         return;
                     }
-                    let _claim = self.queue.resume();
+                    claim = self.queue.resume();
                     self.hold_claim();
-                    batch = self.batch.lock();
                     continue;
                 }
-                Some(Entry::WaitFor(_)) | None => {}
+                Entry::WaitFor(_) => {}
             }
-            self.completion.advance(sequence);
-            if sequence >= until {
-                let more = !batch.is_empty();
-                drop(batch);
+            self.completion.advance();
+            if self.completion.completed() >= until {
                 self.let_go_of_claim();
-                if self.queue.give_back(more) {
+                if claim.give_back() {
                     self.hand_token();
                 }
                 return;
@@ -220,7 +206,7 @@ impl BlockingStream for Arc<Line> {
     }
 }
 
-/// Runs what is in line until nothing is.
+/// Runs what is queued until nothing is.
 pub(super) fn work(tokens: &Tokens) {
     loop {
         let Some(line) = tokens.lock().pop_front() else { return };

@@ -1,0 +1,263 @@
+//! The access history of a piece of memory: which streams use it, and the order between them.
+//!
+//! Each use is remembered with its stream and the value of the stream's timeline when it was queued. A use on the stream that
+//! alone has used the memory, with no point put on its timeline since, needs nothing, and costs a few loads. Where streams
+//! meet, a reader comes after the last writer; a writer, and whoever frees the memory, comes after the last writer and all
+//! readers since. If the later stream has not followed the earlier one up to that value, an event is recorded on the earlier
+//! stream at that moment, which covers at least what is needed, and the later stream waits for it.
+
+use crate::error::Result;
+use crate::ranks;
+use crate::stream::{StreamCore, SyncEvent};
+use anabranch_hal::Access;
+use anabranch_sync::modelled::{AtomicU64, AtomicUsize, Mutex};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Set in [`AccessHistory::sole`] when no use of the sole stream is later than its last write.
+const WROTE: usize = 1;
+
+/// The uses of one piece of memory.
+///
+/// # Several threads
+/// Uses that conflict are queued one after the other, since the memory is borrowed mutably for one of them, and what the
+/// earlier wrote here is seen by the later. So only readers meet here, and without the lock they only look at `sole` and
+/// `value`. Meanwhile other readers, with the lock, may note a later use of the same stream, or add another stream, after which
+/// `sole` is 0: readers never change it from one stream to another. `value` is written before `sole`, and so is that of the
+/// stream that is found in `sole`, or a later one of the same. Whatever is found, the list has the stream's last use with that
+/// value or a later one, until a writer has come after it.
+pub struct AccessHistory {
+    /// The address of the only stream in `list`, with [`WROTE`], or 0. Written under the list's lock only.
+    sole: AtomicUsize,
+    /// The timeline value of its last use.
+    value: AtomicU64,
+    list: Mutex<List>,
+}
+
+/// A stream's last use.
+pub struct LastUse {
+    /// The stream.
+    pub stream: Arc<StreamCore>,
+    /// The value of its timeline after the use was queued.
+    pub value: u64,
+}
+
+#[derive(Default)]
+struct List {
+    /// The last writer; several, one for each stream, where threads write disjoint parts of the memory at the same time.
+    writers: SmallVec<[LastUse; 1]>,
+    /// Readers since the last write, one for each stream. Each has been made to come after it.
+    readers: SmallVec<[LastUse; 2]>,
+}
+
+/// Notes a stream's last use among others. The stream may have been opened several times, and ended since. Whoever uses it now
+/// has not.
+fn note(uses: &mut SmallVec<impl smallvec::Array<Item = LastUse>>, mut last: LastUse) {
+    match uses.iter_mut().find(|other| other.stream.is_same(&last.stream)) {
+        Some(other) => {
+            last.value = last.value.max(other.value);
+            *other = last;
+        }
+        None => uses.push(last),
+    }
+}
+
+impl List {
+    /// Readers first: they come after the writer.
+    fn all(&self) -> impl Iterator<Item = &LastUse> {
+        self.readers.iter().chain(&self.writers)
+    }
+
+    fn has_reader(&self, stream: &StreamCore) -> bool {
+        self.readers.iter().any(|reader| reader.stream.is_same(stream))
+    }
+
+    /// The uses that a use must come after.
+    fn before(&self, stream: &StreamCore, access: Access) -> impl Iterator<Item = &LastUse> {
+        let (readers, writers) = match access {
+            Access::Read if self.has_reader(stream) => (&[][..], &[][..]),
+            Access::Read => (&[][..], &self.writers[..]),
+            Access::Write => (&self.readers[..], &self.writers[..]),
+        };
+        readers.iter().chain(writers)
+    }
+
+    /// Notes a use.
+    fn add(&mut self, stream: &Arc<StreamCore>, access: Access, value: u64) {
+        let last = LastUse { stream: stream.clone(), value };
+        match access {
+            Access::Write => {
+                self.readers.clear();
+                self.writers.clear();
+                self.writers.push(last);
+            }
+            Access::Read => note(&mut self.readers, last),
+        }
+    }
+
+    /// Gives a use that is noted already a later value. Another writer may have been noted after it, of another part.
+    fn update(&mut self, stream: &Arc<StreamCore>, access: Access, value: u64) {
+        let last = LastUse { stream: stream.clone(), value };
+        match access {
+            Access::Write => note(&mut self.writers, last),
+            Access::Read => note(&mut self.readers, last),
+        }
+    }
+
+    /// What `sole` and `value` have to say of this list.
+    fn sole(&self) -> (usize, u64) {
+        let mut uses = self.all();
+        let Some(first) = uses.next() else { return (0, 0) };
+        let mut value = first.value;
+        for last in uses {
+            if !Arc::ptr_eq(&first.stream, &last.stream) {
+                return (0, 0);
+            }
+            value = value.max(last.value);
+        }
+        let wrote = self.writers.iter().any(|writer| writer.value == value);
+        (Arc::as_ptr(&first.stream) as usize | if wrote { WROTE } else { 0 }, value)
+    }
+}
+
+impl Default for AccessHistory {
+    fn default() -> Self {
+        Self {
+            sole: AtomicUsize::new(0),
+            value: AtomicU64::new(0),
+            list: Mutex::new(ranks::ACCESS_HISTORY, List::default()),
+        }
+    }
+}
+
+impl AccessHistory {
+    /// Whether a use at that timeline value is ordered by one before, and needs not be noted.
+    #[inline(always)]
+    pub fn is_ordered(&self, stream: &Arc<StreamCore>, access: Access, value: u64) -> bool {
+        let sole = self.sole.load(Ordering::Acquire);
+        let address = Arc::as_ptr(stream) as usize;
+        // Not to be confused with another stream at the same address: while it is in `sole` it is in the list, which holds a
+        // reference.
+        (sole == address | WROTE || (sole == address && access == Access::Read))
+            && self.value.load(Ordering::Relaxed) == value
+    }
+
+    /// Notes a use that is about to be queued, and orders it behind the uses before. It counts as queued for others from now
+    /// on; if it is refused afterwards, they merely wait for more than they need.
+    ///
+    /// # Errors
+    /// 401 in strict order, for a use that the user has not ordered; else what the driver says.
+    #[cold]
+    #[inline(never)]
+    pub fn order(&self, stream: &Arc<StreamCore>, access: Access, operation: &'static str) -> Result<()> {
+        let strict = stream.context().is_order_strict();
+        {
+            let mut list = self.list.lock();
+            for earlier in list.before(stream, access) {
+                if stream.is_after(&earlier.stream, earlier.value) {
+                    continue;
+                }
+                if strict {
+                    return Err(stream.refuse_order(&earlier.stream.place(), operation));
+                }
+                if stream.follow(&earlier.stream)? {
+                    stream.count_orders(1);
+                }
+            }
+            // The value is read after the stream was made to wait, so that a point that covers this use covers the wait too,
+            // even if nothing is queued in the end.
+            list.add(stream, access, stream.shared().timeline().value());
+            self.publish(&list);
+        }
+        // If what follows is refused, others who wait for this use still come after the uses before it.
+        if stream.is_per_thread() { stream.record_sync_now() } else { Ok(()) }
+    }
+
+    /// Gives a use a later value after it was queued.
+    #[cold]
+    #[inline(never)]
+    pub fn update(&self, stream: &Arc<StreamCore>, access: Access) {
+        let mut list = self.list.lock();
+        list.update(stream, access, stream.shared().timeline().value());
+        self.publish(&list);
+    }
+
+    fn publish(&self, list: &List) {
+        let (sole, value) = list.sole();
+        if sole != 0 {
+            self.value.store(value, Ordering::Relaxed);
+        }
+        self.sole.store(sole, Ordering::Release);
+    }
+
+    /// The error in strict order of a use that the user has not ordered. It changes nothing.
+    ///
+    /// # Errors
+    /// 401.
+    pub fn check(&self, stream: &StreamCore, access: Access, operation: &'static str) -> Result<()> {
+        let list = self.list.lock();
+        match list.before(stream, access).find(|earlier| !stream.is_after(&earlier.stream, earlier.value)) {
+            Some(earlier) => Err(stream.refuse_order(&earlier.stream.place(), operation)),
+            None => Ok(()),
+        }
+    }
+
+    /// Blocks until the host may use the memory: to read it, the last write must be complete; to write it, all uses.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn synchronize(&self, access: Access) -> Result<()> {
+        self.sync_events(access)?.iter().try_for_each(SyncEvent::synchronize)?;
+        self.forget(access);
+        Ok(())
+    }
+
+    /// Forgets the uses that conflict with `access`, which are complete. The caller has borrowed the memory so that none was
+    /// added meanwhile.
+    pub fn forget(&self, access: Access) {
+        // To read, the writer stays after its work is complete: others may be ordered by it.
+        if access == Access::Write {
+            let mut list = self.list.lock();
+            let forgotten = std::mem::take(&mut *list);
+            self.publish(&list);
+            drop(list);
+            drop(forgotten);
+        }
+    }
+
+    /// Whether the host may use the memory at this moment.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn is_over(&self, access: Access) -> Result<bool> {
+        Ok(self.sync_events(access)?.iter().all(SyncEvent::is_over))
+    }
+
+    /// Events that are reached when the uses that conflict with `access` are complete. There is none of a use that is known to
+    /// be complete.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn sync_events(&self, access: Access) -> Result<Vec<SyncEvent>> {
+        let list = self.list.lock();
+        let mut events = Vec::new();
+        let readers = match access {
+            Access::Read => &[][..],
+            Access::Write => &list.readers[..],
+        };
+        for last in list.writers.iter().chain(readers) {
+            if !last.stream.shared().timeline().is_complete(last.value) {
+                events.extend(last.stream.sync_event()?);
+            }
+        }
+        Ok(events)
+    }
+
+    /// All uses that are not known to be complete, when there will be no more.
+    pub fn into_pending(self) -> SmallVec<[LastUse; 3]> {
+        let List { writers, readers } = self.list.into_inner();
+        let all = readers.into_iter().chain(writers);
+        all.filter(|last| !last.stream.shared().timeline().is_complete(last.value)).collect()
+    }
+}

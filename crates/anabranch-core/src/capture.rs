@@ -1,0 +1,350 @@
+//! Captures: begun, ended and asked.
+
+use crate::capture_state::{CaptureState, Whole, capture_of, refuse_busy};
+use crate::conditional_part::{CapturedCondition, Condition, Part};
+use crate::conditional_setter::setting_kernel;
+use crate::context::other_context;
+use crate::error::{Error, Result, ResultExt};
+use crate::graph_object::{GraphObject, next_graph_id};
+use crate::memory::MemoryAccess;
+use crate::node::{Node, NodeTable};
+use crate::retained::Retained;
+use crate::stream::{StreamCore, StreamShared};
+use crate::submission::Submission;
+use anabranch_hal::{
+    AddedNode, CaptureMode, CaptureStatus, ConditionalHandle, ConditionalKind, ConditionalNode, Dependency,
+    DependencyUpdate, EdgeData, GraphHandle, GraphNodeHandle, Launch, NodeParameters, Status,
+};
+use anabranch_sync::RwLockWriteGuard;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+const CONDITION: &str = "capturing a condition";
+
+/// What a capture says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct CaptureInfo {
+    /// Whether the stream captures. All that follows is empty unless it is [`CaptureStatus::Active`].
+    pub status: CaptureStatus,
+    /// A number that is unique in this process and never used again.
+    pub id: u64,
+    /// The driver's handle of the graph that is being made. It belongs to the capture, and is gone when that fails.
+    pub graph: Option<GraphHandle>,
+    /// The nodes that the stream's next one will depend on, with the data of the edges. They stay nodes of the graph that
+    /// the end of the capture returns.
+    pub dependencies: Vec<(Node, EdgeData)>,
+}
+
+/// A capture whose members neither join nor leave, nor are submitted to.
+struct Stopped<'a> {
+    capture: Option<Arc<CaptureState>>,
+    /// Held until the capture has ended.
+    members: Vec<RwLockWriteGuard<'a, ()>>,
+}
+
+impl StreamCore {
+    /// Makes the stream the origin of a capture.
+    ///
+    /// # Errors
+    /// 900 for the legacy default stream; 401 when the stream captures already, or when another thread is submitting work to
+    /// it for longer than a second.
+    #[track_caller]
+    pub fn begin_capture(&self, mode: CaptureMode, whole: Whole) -> Result<()> {
+        let operation = "beginning a capture";
+        let handle = self.handle(operation)?;
+        let (driver, call) = (self.context().driver(), self.context().call(operation));
+        self.begin(&CaptureState::new(self, None, whole), || {
+            // SAFETY: the caller has the stream open.
+            unsafe { driver.stream_begin_capture(&call, handle, mode) }.during(operation, || self.place())
+        })
+    }
+
+    /// As [`begin_capture`](Self::begin_capture), into a graph that exists, below the given nodes of it. Nobody else uses the
+    /// graph until the capture has ended.
+    ///
+    /// # Errors
+    /// As [`begin_capture`](Self::begin_capture); 1 when a node is not of the graph; 801 where the driver is too old.
+    #[track_caller]
+    pub fn begin_capture_to(
+        &self,
+        object: &Arc<GraphObject>,
+        dependencies: &[(Node, EdgeData)],
+        mode: CaptureMode,
+    ) -> Result<()> {
+        let operation = "beginning a capture to a graph";
+        let handle = self.handle(operation)?;
+        if !object.context().is_same(self.context()) {
+            return Err(other_context(operation, "graph", self.place()));
+        }
+        let (driver, call) = (self.context().driver(), self.context().call(operation));
+        let guard = object.lock();
+        let dependencies = guard.dependencies(dependencies, operation)?;
+        self.begin(&CaptureState::new(self, Some(object), Whole::Itself), || {
+            // SAFETY: the caller has the stream open. The capture retains the graph, which nobody else uses.
+            unsafe { driver.stream_begin_capture_to_graph(&call, handle, object.handle(), &dependencies, mode) }
+                .during(operation, || self.place())
+        })
+    }
+
+    fn begin(&self, capture: &Arc<CaptureState>, begin: impl FnOnce() -> Result<()>) -> Result<()> {
+        capture.join(self, || {
+            // A capture that another thread is ending may have ended for the driver already, which would let a new one begin here
+            // while the stream is still a member of the old one.
+            if self.is_capturing() {
+                return Err(Error::driver("beginning a capture", Status::ILLEGAL_STATE.into()).at(self.place()));
+            }
+            begin()
+        })
+    }
+
+    /// Stops everybody who submits to a member of the capture that this stream is a member of.
+    fn stop_members<'a>(
+        &self,
+        operation: &'static str,
+        members: &'a mut Vec<Arc<StreamShared>>,
+    ) -> Result<Stopped<'a>> {
+        // Streams may have joined, or the capture ended and another begun, before all are stopped.
+        let capture = loop {
+            let capture = capture_of(self);
+            let found = capture.as_ref().map(|capture| capture.members()).unwrap_or_default();
+            let is_same = found.len() == members.len() && found.iter().zip(&*members).all(|(a, b)| Arc::ptr_eq(a, b));
+            if is_same {
+                break capture;
+            }
+            *members = found;
+        };
+        let stopped: Option<Vec<_>> = members.iter().map(|stream| stream.membership().change()).collect();
+        let stopped = stopped.ok_or_else(|| refuse_busy(self, operation))?;
+        Ok(Stopped { capture, members: stopped })
+    }
+
+    /// Ends the capture, and returns the graph with placeholders for conditional nodes.
+    ///
+    /// # Errors
+    /// 904 when a member was not joined; 901 when the capture is invalidated; 903 when it began on another stream, where it then
+    /// has to be ended; 908 when it began on another thread; 401 when the stream does not capture.
+    #[track_caller]
+    pub fn end_capture(&self) -> Result<Part> {
+        let operation = "ending a capture";
+        let handle = self.handle(operation)?;
+        let context = self.context();
+        loop {
+            let mut members = Vec::new();
+            let stopped = self.stop_members(operation, &mut members)?;
+            // What was found before everybody was stopped may not be so any more.
+            let now = capture_of(self);
+            let is_same = match (&stopped.capture, &now) {
+                (Some(before), Some(now)) => {
+                    Arc::ptr_eq(before, now) && before.members().len() == stopped.members.len()
+                }
+                (None, None) => true,
+                _ => false,
+            };
+            if !is_same {
+                continue;
+            }
+            let call = context.call(operation);
+            // SAFETY: the caller has the stream open.
+            let ended =
+                unsafe { context.driver().stream_end_capture(&call, handle) }.during(operation, || self.place());
+            let has_ended = !matches!(&ended, Err(error) if error.status() == Status::STREAM_CAPTURE_UNMATCHED);
+            let Some(capture) = now.filter(|_| has_ended) else {
+                // A capture that was begun through another library. What its nodes refer to is the business of whoever began it
+                // through a handle, which is unsafe to have.
+                let id = next_graph_id();
+                return ended.map(|graph| Part {
+                    graph: GraphObject::new(context, graph, id, NodeTable::new(id), Retained::default()),
+                    conditions: Vec::new(),
+                });
+            };
+            let finished = capture.finish();
+            return match ended {
+                Ok(graph) => Ok(finished.into_part(context, graph)),
+                Err(error) => {
+                    finished.failed();
+                    Err(error)
+                }
+            };
+        }
+    }
+
+    /// What the capture says of itself. Without edge data, edges that have some are an error.
+    ///
+    /// # Errors
+    /// 402 when edge data would be lost; 906 for the legacy default stream while a blocking stream captures.
+    #[track_caller]
+    pub fn capture_info(&self, with_edge_data: bool) -> Result<CaptureInfo> {
+        let info = self.raw_capture_info("asking for what a stream captures", with_edge_data)?;
+        let mut foreign = NodeTable::new(0);
+        let capture = capture_of(self);
+        let mut enter = |node: GraphNodeHandle| match &capture {
+            Some(capture) => capture.enter_node(node),
+            None => foreign.enter(node),
+        };
+        let data = info.edge_data.unwrap_or_default();
+        let data = data.into_iter().chain(std::iter::repeat(EdgeData::default()));
+        Ok(CaptureInfo {
+            status: info.status,
+            id: info.id,
+            graph: info.graph,
+            dependencies: info.dependencies.into_iter().map(&mut enter).zip(data).collect(),
+        })
+    }
+
+    fn raw_capture_info(&self, operation: &'static str, with_edge_data: bool) -> Result<anabranch_hal::CaptureInfo> {
+        let handle = self.handle(operation)?;
+        let context = self.context();
+        // SAFETY: the caller has the stream open.
+        unsafe { context.driver().stream_capture_info(&context.call(operation), handle, with_edge_data) }
+            .during(operation, || self.place())
+    }
+
+    /// Adds to, or replaces, the nodes that this stream's next one will depend on.
+    ///
+    /// # Errors
+    /// 401 when the stream does not capture; 1 when a node is not of this capture.
+    #[track_caller]
+    pub fn update_capture_dependencies(
+        &self,
+        dependencies: &[(Node, EdgeData)],
+        update: DependencyUpdate,
+    ) -> Result<()> {
+        let operation = "updating what a stream captures";
+        let handle = self.handle(operation)?;
+        let capture = capture_of(self);
+        let find = |&(node, data): &(Node, EdgeData)| {
+            let found = capture.as_ref().and_then(|capture| capture.find_node(node));
+            found.map(|node| Dependency { node, data }).ok_or_else(|| {
+                Error::argument(Status::INVALID_VALUE, operation, "a node does not belong to this capture")
+                    .with_hint("pass nodes that capture_info returned for a stream of the same capture")
+                    .at(self.place())
+            })
+        };
+        let dependencies = dependencies.iter().map(find).collect::<Result<Vec<_>>>()?;
+        let (driver, call) = (self.context().driver(), self.context().call(operation));
+        // SAFETY: the caller has the stream open; the nodes are of the graph being captured, from which none can be removed.
+        unsafe { driver.stream_update_capture_dependencies(&call, handle, &dependencies, update) }
+            .during(operation, || self.place())
+    }
+
+    /// The capture that a condition is about to be captured in.
+    ///
+    /// # Errors
+    /// 401 when the stream does not capture, or in strict order.
+    pub fn begin_condition(&self, condition: &Condition) -> Result<Arc<CaptureState>> {
+        let capture = capture_of(self).ok_or_else(|| self.not_capturing())?;
+        condition.memory.require_context(self, CONDITION)?;
+        capture.check_order_of_all(self, CONDITION)?;
+        Ok(capture)
+    }
+
+    /// Captures a conditional node that runs the parts depending on a number.
+    ///
+    /// # Errors
+    /// 801 or 301 where the device has no conditional nodes, or the device runtime is not found.
+    #[track_caller]
+    pub fn capture_condition(
+        self: &Arc<Self>,
+        condition: &Condition,
+        kind: ConditionalKind,
+        parts: Vec<Part>,
+    ) -> Result<()> {
+        let capture = capture_of(self).ok_or_else(|| self.not_capturing())?;
+        // What runs inside cannot wait for single streams of the capture: it comes after all of them.
+        capture.order_behind_all(self)?;
+        let submission = Submission::begin(self, CONDITION)?;
+        let accesses = [MemoryAccess::read(&condition.memory)];
+        submission.order(accesses.iter().copied())?;
+        if capture.is_part() {
+            // A graph with conditional nodes cannot be put into another. So it gets its own when it is put in.
+            let placeholder = self.add_captured_node(&NodeParameters::Empty)?.node;
+            submission.finish(accesses.iter().copied())?;
+            for part in &parts {
+                capture.adopt(&part.graph, self)?;
+            }
+            capture.add_condition(CapturedCondition { placeholder, kind, condition: condition.clone(), parts });
+            return Ok(());
+        }
+        let context = self.context();
+        let graph = self.captured_graph()?;
+        // SAFETY: the graph is the one being captured, by this thread.
+        let handle = unsafe { context.driver().graph_conditional_create(&context.call(CONDITION), graph, None) }
+            .during(CONDITION, || self.place())?;
+        self.capture_setting(&submission, handle, condition)?;
+        submission.finish(accesses.iter().copied())?;
+        let node = NodeParameters::Conditional(ConditionalNode {
+            handle,
+            kind,
+            body_count: u32::try_from(parts.len()).unwrap_or(u32::MAX),
+            bodies: Vec::new(),
+        });
+        let bodies = self.add_captured_node(&node)?.bodies;
+        for (body, part) in bodies.into_iter().zip(&parts) {
+            capture.adopt(&part.graph, self)?;
+            let again = (kind == ConditionalKind::While).then_some((handle, condition));
+            part.put_into(context, body, again).map_err(|error| error.at(self.place()))?;
+        }
+        Ok(())
+    }
+
+    /// Adds a node below what the stream has captured, for what it captures next to come after.
+    fn add_captured_node(&self, parameters: &NodeParameters) -> Result<AddedNode> {
+        let (driver, call) = (self.context().driver(), self.context().call(CONDITION));
+        let stream = self.handle(CONDITION)?;
+        let info = self.raw_capture_info(CONDITION, true)?;
+        let graph = info.graph.ok_or_else(|| self.not_capturing())?;
+        let data = info.edge_data.unwrap_or_default().into_iter().chain(std::iter::repeat(EdgeData::default()));
+        let dependencies: Vec<_> =
+            info.dependencies.into_iter().zip(data).map(|(node, data)| Dependency { node, data }).collect();
+        // SAFETY: the graph is the one being captured, by this thread, and its nodes are its own.
+        let added = unsafe { driver.graph_add_node(&call, graph, &dependencies, parameters) }
+            .during(CONDITION, || self.place())?;
+        let after = [Dependency::from(added.node)];
+        // SAFETY: the caller has the stream open, and the node was just added to the graph that it captures.
+        unsafe { driver.stream_update_capture_dependencies(&call, stream, &after, DependencyUpdate::Set) }
+            .during(CONDITION, || self.place())?;
+        Ok(added)
+    }
+
+    /// Captures a launch that sets a conditional value. The memory is ordered already.
+    fn capture_setting(
+        &self,
+        submission: &Submission<'_>,
+        handle: ConditionalHandle,
+        condition: &Condition,
+    ) -> Result<()> {
+        let kernel = setting_kernel(self.context(), handle, condition.address)?;
+        let arguments: Vec<*const c_void> = kernel.arguments.iter().map(|bytes| bytes.as_ptr().cast()).collect();
+        let launch = Launch {
+            grid: kernel.grid,
+            block: kernel.block,
+            cluster: None,
+            dynamic_shared_bytes: 0,
+            cooperative: false,
+            priority: None,
+            arguments: &arguments,
+            ranges: &kernel.ranges,
+        };
+        // SAFETY: the caller has the stream open; the kernel is loaded as long as the context is, and takes a handle and an
+        // address, of which the capture retains the memory.
+        submission
+            .queue(|call, stream| unsafe { self.context().driver().launch(call, stream, kernel.function, &launch) })
+    }
+
+    fn captured_graph(&self) -> Result<GraphHandle> {
+        let info = self.raw_capture_info(CONDITION, true)?;
+        match (info.status, info.graph) {
+            (CaptureStatus::Active, Some(graph)) => Ok(graph),
+            (CaptureStatus::Invalidated, _) => {
+                let message = "the capture is invalidated";
+                Err(Error::argument(Status::STREAM_CAPTURE_INVALIDATED, CONDITION, message).at(self.place()))
+            }
+            _ => Err(self.not_capturing()),
+        }
+    }
+
+    #[cold]
+    fn not_capturing(&self) -> Error {
+        Error::argument(Status::ILLEGAL_STATE, CONDITION, "the stream does not capture any more").at(self.place())
+    }
+}

@@ -1,0 +1,551 @@
+//! What this library knows of a capture: its member streams, the memory they use and what its graph has to retain.
+
+mod history;
+
+pub use history::{CapturedClock, MissingOrder};
+
+use crate::conditional_part::{CapturedCondition, Part};
+use crate::context::ContextCore;
+use crate::drop_error;
+use crate::error::{Error, Result, ResultExt};
+use crate::graph_object::{GraphObject, next_graph_id};
+use crate::memory::Allocation;
+use crate::node::{Node, NodeTable};
+use crate::ranks;
+use crate::raw_event::RawEvent;
+use crate::retained::{Object, Retained};
+use crate::stream::{Capture, Ownership, StreamCore, StreamShared};
+use anabranch_hal::{
+    Access, CaptureStatus, Dependency, DependencyUpdate, DevicePointer, EventFlags, EventWaitFlags, GraphHandle,
+    GraphNodeHandle, Status,
+};
+use anabranch_sync::Mutex;
+use history::CapturedHistory;
+use smallvec::SmallVec;
+use std::any::Any;
+use std::sync::{Arc, Weak};
+
+/// A capture that was begun through this library.
+pub struct CaptureState {
+    /// The id of the graph that is being made.
+    graph: u64,
+    /// The id of the stream that it began on.
+    origin: u64,
+    /// What this is a part of.
+    whole: Whole,
+    /// The graph that is captured into, if it was there before.
+    into: Option<Arc<GraphObject>>,
+    inner: Mutex<Inner>,
+}
+
+/// What a capture is a part of.
+pub enum Whole {
+    /// Nothing.
+    Itself,
+    /// Another capture, which it will be put into as the body of a conditional node.
+    Capture(Arc<CaptureState>),
+    /// A body of a conditional node that is there already.
+    Body(Arc<GraphObject>),
+}
+
+/// What is left of a capture that has ended.
+pub struct FinishedCapture {
+    graph: u64,
+    into: Option<Arc<GraphObject>>,
+    nodes: NodeTable,
+    retained: Retained,
+    conditions: Vec<CapturedCondition>,
+}
+
+struct Inner {
+    has_ended: bool,
+    members: Vec<Weak<StreamShared>>,
+    history: CapturedHistory,
+    retained: Retained,
+    nodes: NodeTable,
+    /// Placeholders of conditional nodes, where this capture is a part of another.
+    conditions: Vec<CapturedCondition>,
+    /// Uses of memory in conditional parts that have been captured since the last [`CaptureState::adopt`].
+    inside: Vec<(u64, Access)>,
+}
+
+impl Inner {
+    fn has_several_members(&self) -> bool {
+        self.members.len() > 1
+    }
+}
+
+/// The capture that a stream is a member of, if it was begun through this library.
+#[inline(always)]
+pub fn capture_of(stream: &StreamCore) -> Option<Arc<CaptureState>> {
+    if stream.is_capturing() { membership(stream) } else { None }
+}
+
+#[cold]
+fn membership(stream: &StreamCore) -> Option<Arc<CaptureState>> {
+    let capture: Arc<dyn Any + Send + Sync> = stream.shared().membership().get()?;
+    capture.downcast().ok()
+}
+
+/// The capture that used a piece of memory last, if that is still there.
+pub fn capture_of_memory(memory: &Allocation) -> Option<Arc<CaptureState>> {
+    memory.captured_in()?.downcast().ok()
+}
+
+impl CaptureState {
+    /// A capture that is about to begin on a stream.
+    pub fn new(origin: &StreamCore, into: Option<&Arc<GraphObject>>, whole: Whole) -> Arc<Self> {
+        let graph = into.map_or_else(next_graph_id, |into| into.id());
+        let inner = Inner {
+            has_ended: false,
+            members: Vec::new(),
+            history: CapturedHistory::default(),
+            retained: Retained::default(),
+            nodes: NodeTable::new(graph),
+            conditions: Vec::new(),
+            inside: Vec::new(),
+        };
+        Arc::new(Self {
+            graph,
+            origin: origin.id(),
+            whole,
+            into: into.cloned(),
+            inner: Mutex::new(ranks::CAPTURE, inner),
+        })
+    }
+
+    /// The number of a node of the graph that is being made.
+    pub fn enter_node(&self, node: GraphNodeHandle) -> Node {
+        match &self.into {
+            Some(into) => into.lock().enter(node),
+            None => self.inner.lock().nodes.enter(node),
+        }
+    }
+
+    /// The handle of a node of the graph that is being made.
+    pub fn find_node(&self, node: Node) -> Option<GraphNodeHandle> {
+        match &self.into {
+            Some(into) => into.lock().find(node),
+            None => self.inner.lock().nodes.find(node),
+        }
+    }
+
+    /// The id of the graph that is being made.
+    pub fn graph(&self) -> u64 {
+        self.graph
+    }
+
+    /// Whether the capture began on the stream.
+    pub fn is_origin(&self, stream: &StreamCore) -> bool {
+        self.origin == stream.id()
+    }
+
+    /// Whether this is a part of another capture, or of a graph.
+    pub fn is_part(&self) -> bool {
+        !matches!(self.whole, Whole::Itself)
+    }
+
+    /// Whether memory of the graph of that id can be used here.
+    pub fn owns(&self, graph: u64) -> bool {
+        self.graph == graph
+            || match &self.whole {
+                Whole::Itself => false,
+                Whole::Capture(outer) => outer.owns(graph),
+                Whole::Body(body) => body.owns(graph),
+            }
+    }
+
+    /// Makes a stream a member of the capture by `join`, a call of the driver.
+    ///
+    /// # Errors
+    /// 401 when another thread submits work to the stream for too long; else what the driver says.
+    #[cold]
+    pub fn join(self: &Arc<Self>, stream: &StreamCore, join: impl FnOnce() -> Result<()>) -> Result<()> {
+        // Before the lock of the sync event, which submissions to other streams may need.
+        let _exclusive =
+            stream.shared().membership().change().ok_or_else(|| refuse_busy(stream, "joining a capture"))?;
+        stream.join_with(join, || self.admit(stream))
+    }
+
+    fn admit(self: &Arc<Self>, stream: &StreamCore) {
+        let mut inner = self.inner.lock();
+        if inner.has_ended {
+            return;
+        }
+        let shared = stream.shared();
+        if !inner.members.iter().any(|known| known.as_ptr() == Arc::as_ptr(shared)) {
+            inner.members.push(Arc::downgrade(shared));
+        }
+        shared.membership().set(self.clone());
+    }
+
+    /// Retains something for as long as the graph can run.
+    pub fn retain(&self, object: Object) {
+        self.inner.lock().retained.add(object);
+    }
+
+    /// Changes what the graph will retain.
+    pub fn retain_with(&self, retain: impl FnOnce(&mut Retained)) {
+        retain(&mut self.inner.lock().retained);
+    }
+
+    /// Orders a use of memory within the capture, and retains the memory for the graph, unless the graph allocates it.
+    ///
+    /// # Errors
+    /// 401 in strict order, for a use that the user has not ordered.
+    pub fn use_memory(
+        self: &Arc<Self>,
+        memory: &Arc<Allocation>,
+        stream: &StreamCore,
+        access: Access,
+        operation: &'static str,
+    ) -> Result<()> {
+        self.use_unretained(memory, stream, access, operation)?;
+        if memory.graph().is_none() {
+            self.inner.lock().retained.add_memory(memory, access);
+        }
+        Ok(())
+    }
+
+    /// As [`use_memory`](Self::use_memory), of memory that somebody else retains.
+    ///
+    /// # Errors
+    /// As [`use_memory`](Self::use_memory).
+    pub fn use_unretained(
+        self: &Arc<Self>,
+        memory: &Allocation,
+        stream: &StreamCore,
+        access: Access,
+        operation: &'static str,
+    ) -> Result<()> {
+        self.check_order(memory.address(), stream, access, operation)?;
+        memory.used_in(self);
+        self.order(memory.address(), stream, access)
+    }
+
+    /// As [`use_memory`](Self::use_memory), of memory that work uses which was captured already.
+    #[cold]
+    pub fn used_by_captured_work(self: &Arc<Self>, memory: &Arc<Allocation>, stream: &StreamCore, access: Access) {
+        // Nothing in the capture has used it before, or the stream would have joined earlier; so there is nothing to be ordered
+        // behind, and nothing to be refused.
+        let _ = self.use_memory(memory, stream, access, "capturing");
+    }
+
+    /// The streams that are members, in an order that is the same for all captures.
+    pub fn members(&self) -> Vec<Arc<StreamShared>> {
+        let mut members: Vec<_> = self.inner.lock().members.iter().filter_map(Weak::upgrade).collect();
+        members.sort_by_key(|stream| stream.timeline().key());
+        members
+    }
+
+    /// The error in strict order of a use that the user has not ordered.
+    ///
+    /// # Errors
+    /// 401.
+    pub fn check_order(
+        &self,
+        address: DevicePointer,
+        stream: &StreamCore,
+        access: Access,
+        operation: &'static str,
+    ) -> Result<()> {
+        if !stream.context().is_order_strict() {
+            return Ok(());
+        }
+        match self.inner.lock().history.unordered(address.0, stream.id(), access) {
+            Some(earlier) => Err(stream.refuse_order(&format!("stream {earlier}"), operation)),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`check_order`](Self::check_order), for all memory at once.
+    ///
+    /// # Errors
+    /// 401.
+    pub fn check_order_of_all(&self, stream: &StreamCore, operation: &'static str) -> Result<()> {
+        if !stream.context().is_order_strict() {
+            return Ok(());
+        }
+        match self.inner.lock().history.any_unordered(stream.id()) {
+            Some(earlier) => Err(stream.refuse_order(&format!("stream {earlier}"), operation)),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets a stream join that is about to use memory which the capture uses. `false`: the capture has ended, or does not use
+    /// the memory any more.
+    ///
+    /// # Errors
+    /// 401 in strict order.
+    pub fn join_for_memory(
+        self: &Arc<Self>,
+        stream: &Arc<StreamCore>,
+        address: DevicePointer,
+        operation: &'static str,
+    ) -> Result<bool> {
+        let Some(last) = self.last_stream(stream, address) else { return Ok(false) };
+        if stream.context().is_order_strict() {
+            return Err(stream.refuse_order(&last.place(), operation));
+        }
+        // The error of a failure is reported by the use, which then has no capture.
+        let joined = wait_for_stream(stream, &last).is_ok() && stream.is_capturing();
+        if joined {
+            stream.count_orders(1);
+        }
+        Ok(joined)
+    }
+
+    /// As [`check_order`](Self::check_order), for a stream that would join.
+    ///
+    /// # Errors
+    /// 401.
+    pub fn check_join(&self, stream: &StreamCore, address: DevicePointer, operation: &'static str) -> Result<()> {
+        match self.last_stream(stream, address) {
+            Some(last) if stream.context().is_order_strict() => Err(stream.refuse_order(&last.place(), operation)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The stream that used memory in the capture last, if that goes on.
+    fn last_stream(&self, stream: &StreamCore, address: DevicePointer) -> Option<Arc<StreamCore>> {
+        let last = {
+            let inner = self.inner.lock();
+            if inner.has_ended { None } else { inner.history.last_stream(address.0) }
+        }?;
+        let streams = stream.context().streams();
+        streams.into_iter().find(|stream| stream.id() == last && stream.is_live())
+    }
+
+    /// Whether the capture goes on, and the memory is used in it.
+    pub fn uses(&self, address: DevicePointer) -> bool {
+        let inner = self.inner.lock();
+        !inner.has_ended && inner.history.last_stream(address.0).is_some()
+    }
+
+    fn order(&self, address: DevicePointer, stream: &StreamCore, access: Access) -> Result<()> {
+        stream.shared().membership().set_pending(true);
+        let missing = self.inner.lock().history.follow(address.0, stream.id(), access);
+        add_dependencies(stream, &missing.nodes)?;
+        stream.count_orders(missing.streams);
+        Ok(())
+    }
+
+    /// Orders later work of `stream` behind everything that has used memory in the capture.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn order_behind_all(&self, stream: &StreamCore) -> Result<()> {
+        let missing = self.inner.lock().history.follow_all(stream.id());
+        add_dependencies(stream, &missing.nodes)?;
+        stream.count_orders(missing.streams);
+        Ok(())
+    }
+
+    /// Called after work of `stream` was captured: the memory that it used is known with the nodes that the stream has made.
+    pub fn settle(&self, stream: &StreamCore) {
+        stream.shared().membership().set_pending(false);
+        let asks = self.inner.lock().has_several_members();
+        let nodes = if asks { dependencies(stream) } else { None };
+        if nodes.is_some() || !asks {
+            self.inner.lock().history.settle(stream.id(), nodes.as_deref());
+        }
+    }
+
+    /// Another stream is about to join, so that nodes of what this one has captured alone have to be known.
+    fn resolve(&self, stream: &StreamCore) {
+        if !self.inner.lock().has_several_members()
+            && let Some(nodes) = dependencies(stream)
+        {
+            self.inner.lock().history.resolve(stream.id(), &nodes);
+        }
+    }
+
+    /// How far a stream has followed others. Called where another stream may join by that.
+    pub fn clock(&self, stream: &StreamCore) -> CapturedClock {
+        self.resolve(stream);
+        self.inner.lock().history.clock(stream.id())
+    }
+
+    /// The stream has waited for one that had come as far as `clock`.
+    pub fn has_followed(&self, stream: &StreamCore, clock: &CapturedClock) {
+        self.inner.lock().history.merge(stream.id(), clock);
+    }
+
+    /// Notes a placeholder of a conditional node.
+    pub fn add_condition(&self, condition: CapturedCondition) {
+        self.inner.lock().conditions.push(condition);
+    }
+
+    /// Takes over what a part uses and retains, which was just put into a conditional node that `stream` captured.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn adopt(&self, part: &GraphObject, stream: &StreamCore) -> Result<()> {
+        let inside = {
+            let guard = part.lock();
+            let mut inner = self.inner.lock();
+            inner.retained.merge(guard.retained());
+            std::mem::take(&mut inner.inside)
+        };
+        inside.into_iter().try_for_each(|(address, access)| self.order(DevicePointer(address), stream, access))?;
+        self.settle(stream);
+        Ok(())
+    }
+
+    /// Ends the memberships of all streams, and returns what the graph has to retain.
+    pub fn finish(&self) -> FinishedCapture {
+        let (members, history, retained, nodes, conditions) = {
+            let mut inner = self.inner.lock();
+            inner.has_ended = true;
+            (
+                std::mem::take(&mut inner.members),
+                std::mem::take(&mut inner.history),
+                std::mem::take(&mut inner.retained),
+                std::mem::replace(&mut inner.nodes, NodeTable::new(self.graph)),
+                std::mem::take(&mut inner.conditions),
+            )
+        };
+        for stream in members.iter().filter_map(Weak::upgrade) {
+            stream.membership().clear(self);
+        }
+        if let Whole::Capture(outer) = &self.whole {
+            outer.inner.lock().inside.extend(history.accesses());
+        }
+        FinishedCapture { graph: self.graph, into: self.into.clone(), nodes, retained, conditions }
+    }
+}
+
+impl Capture for CaptureState {
+    /// If the capture began on the stream it is given up: else the streams in it could not be used again, because nobody could
+    /// end it any more.
+    fn stream_ends(&self, stream: &StreamCore, ownership: Ownership) {
+        if ownership == Ownership::Foreign || !self.is_origin(stream) {
+            return;
+        }
+        let context = stream.context();
+        let members = self.members();
+        // Where others submit work to them for so long, the capture is given up all the same.
+        let _exclusive: Vec<_> = members.iter().map(|stream| stream.membership().change()).collect();
+        let call = context.call("giving a capture up");
+        // SAFETY: the stream is live: it is ended by the caller, after this.
+        let ended = unsafe { context.driver().stream_end_capture(&call, stream.raw()) };
+        let finished = self.finish();
+        match ended {
+            // Destroyed at once, unless it was there before.
+            Ok(graph) => drop(finished.into_part(context, graph)),
+            // On another thread it fails, and has ended all the same.
+            Err(_) => finished.failed(),
+        }
+    }
+
+    /// Within the capture that allocated it, memory is freed at each launch; later it stays the graph's.
+    fn release_graph_memory(&self, graph: u64, address: DevicePointer, home: &StreamCore) {
+        if self.graph != graph || !home.is_capturing() {
+            return;
+        }
+        // Where an edge or the free cannot be had, the memory stays allocated after a launch, as if it were still used.
+        if self.order(address, home, Access::Write).is_ok() {
+            let operation = "freeing memory of a graph";
+            let context = home.context();
+            let freed = home.while_live(|handle| {
+                // SAFETY: the stream does not end meanwhile; all captured uses of the memory are before this.
+                unsafe { context.driver().free_async(&context.call(operation), address, handle) }
+                    .during(operation, || home.place())
+            });
+            drop_error::report(freed.unwrap_or(Ok(())));
+        }
+        self.inner.lock().history.forget(address.0);
+    }
+}
+
+impl FinishedCapture {
+    /// The capture has failed, and with it a graph that was there before.
+    pub fn failed(self) {
+        if let Some(object) = self.into {
+            object.start_anew();
+        }
+    }
+
+    /// The graph, with all that it has to retain.
+    pub fn into_part(self, context: &Arc<ContextCore>, handle: GraphHandle) -> Part {
+        let graph = match self.into {
+            Some(object) => {
+                object.lock().retained_mut().merge(&self.retained);
+                object
+            }
+            None => GraphObject::new(context, handle, self.graph, self.nodes, self.retained),
+        };
+        Part { graph, conditions: self.conditions }
+    }
+}
+
+/// The error of a capture that has to wait for a submission for too long.
+#[cold]
+pub fn refuse_busy(stream: &StreamCore, operation: &'static str) -> Error {
+    let message = "another thread is submitting work to a stream of the capture, and does not come to an end";
+    Error::argument(Status::ILLEGAL_STATE, operation, message)
+        .with_hint("use the streams of a capture on one thread at a time, and copy from or to plain memory before")
+        .at(stream.place())
+}
+
+/// Makes later work of a stream wait for the work that `earlier` has at this moment. Where that captures, the stream joins the
+/// capture.
+///
+/// # Errors
+/// What the driver says.
+pub fn wait_for_stream(stream: &StreamCore, earlier: &StreamCore) -> Result<()> {
+    match capture_of(earlier) {
+        Some(capture) if !stream.is_same(earlier) => wait_for_captured(stream, earlier, &capture),
+        _ => stream.follow(earlier).map(drop),
+    }
+}
+
+/// Makes later work of a stream wait, within a capture, for the work that `earlier` has captured so far.
+#[cold]
+fn wait_for_captured(stream: &StreamCore, earlier: &StreamCore, capture: &Arc<CaptureState>) -> Result<()> {
+    let operation = "ordering a stream behind another";
+    let context = stream.context();
+    let event = RawEvent::create(context, EventFlags::DISABLE_TIMING)?;
+    let clock = capture.clock(earlier);
+    if !earlier.record_other(&event)? {
+        return Ok(());
+    }
+    let handle = stream.handle(operation)?;
+    capture.join(stream, || {
+        let call = context.call(operation);
+        // SAFETY: the caller has the stream open, and the event is borrowed.
+        unsafe { context.driver().stream_wait_event(&call, handle, event.handle(), EventWaitFlags::empty()) }
+            .during(operation, || stream.place())
+    })?;
+    capture.has_followed(stream, &clock);
+    Ok(())
+}
+
+/// The nodes of the capture that the stream's next one will depend on; `None` when the capture is invalidated.
+fn dependencies(stream: &StreamCore) -> Option<Vec<GraphNodeHandle>> {
+    let context = stream.context();
+    let info = stream.while_live(|handle| {
+        let call = context.call("asking for what a stream captures");
+        // SAFETY: the stream does not end meanwhile.
+        unsafe { context.driver().stream_capture_info(&call, handle, true) }
+    })?;
+    info.ok().filter(|info| info.status == CaptureStatus::Active).map(|info| info.dependencies)
+}
+
+/// Makes the next node that the stream captures depend on these too.
+fn add_dependencies(stream: &StreamCore, nodes: &[GraphNodeHandle]) -> Result<()> {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let operation = "ordering a stream behind another";
+    let nodes: SmallVec<[Dependency; 4]> = nodes.iter().copied().map(Dependency::from).collect();
+    let context = stream.context();
+    let added = stream.while_live(|handle| {
+        let call = context.call(operation);
+        // SAFETY: the stream does not end meanwhile; the nodes are of the graph that it captures, from which none can be
+        // removed.
+        unsafe { context.driver().stream_update_capture_dependencies(&call, handle, &nodes, DependencyUpdate::Add) }
+            .during(operation, || stream.place())
+    });
+    added.unwrap_or(Ok(()))
+}

@@ -1,0 +1,244 @@
+//! The access history of memory within a capture.
+//!
+//! Each use is remembered with its stream, the number of the operation in its stream, and the nodes that it made. A later use on
+//! another stream gets edges from these, unless its stream is known to come after them already: streams have clocks of how far
+//! they have followed each other, by waits of the user's and by edges made here. The driver is asked for the nodes only where
+//! several streams are members, because it takes time; the nodes of what one stream has captured before are the last that it has
+//! made when the second joins.
+
+use anabranch_hal::{Access, GraphNodeHandle};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+
+/// How far streams have been followed: the number of the last operation of each, by the stream's id.
+#[derive(Clone, Default)]
+pub struct CapturedClock(BTreeMap<u64, u64>);
+
+impl CapturedClock {
+    fn get(&self, stream: u64) -> u64 {
+        self.0.get(&stream).copied().unwrap_or(0)
+    }
+
+    fn advance(&mut self, stream: u64, number: u64) {
+        let own = self.0.entry(stream).or_default();
+        *own = (*own).max(number);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        other.0.iter().for_each(|(&stream, &number)| self.advance(stream, number));
+    }
+}
+
+type Nodes = SmallVec<[GraphNodeHandle; 1]>;
+
+/// What streams have done with memory within a capture.
+#[derive(Default)]
+pub(crate) struct CapturedHistory {
+    memory: BTreeMap<u64, Uses>,
+    clocks: BTreeMap<u64, CapturedClock>,
+    /// Uses whose nodes are about to be made: address, stream and access.
+    pending: Vec<(u64, u64, Access)>,
+}
+
+/// What a stream was found not to come after, and is made to.
+#[derive(Default)]
+pub struct MissingOrder {
+    /// The nodes.
+    pub nodes: Vec<GraphNodeHandle>,
+    /// Of how many streams the nodes are.
+    pub streams: u64,
+}
+
+/// The uses of one piece of memory.
+#[derive(Default)]
+struct Uses {
+    writer: Option<LastUse>,
+    /// Readers since the last write.
+    readers: SmallVec<[LastUse; 2]>,
+}
+
+/// A stream's last use.
+#[derive(Clone)]
+struct LastUse {
+    stream: u64,
+    number: u64,
+    /// `None`: the driver was not asked.
+    nodes: Option<Nodes>,
+    /// What the use itself came after.
+    clock: CapturedClock,
+}
+
+impl Uses {
+    /// What a use must come after.
+    fn before(&self, access: Access) -> impl Iterator<Item = &LastUse> {
+        let readers = match access {
+            Access::Read => &[][..],
+            Access::Write => &self.readers[..],
+        };
+        // Readers first: they come after the writer.
+        readers.iter().chain(&self.writer)
+    }
+}
+
+impl CapturedHistory {
+    /// The nodes that a use on `stream` must come after and does not yet. They count as followed from now on.
+    pub(crate) fn follow(&mut self, address: u64, stream: u64, access: Access) -> MissingOrder {
+        self.pending.push((address, stream, access));
+        let Some(uses) = self.memory.get(&address) else { return MissingOrder::default() };
+        let clock = self.clocks.entry(stream).or_default();
+        let mut missing = MissingOrder::default();
+        for last in uses.before(access) {
+            follow_one(clock, stream, last, &mut missing);
+        }
+        missing
+    }
+
+    /// As [`follow`](Self::follow), for all memory at once.
+    pub(crate) fn follow_all(&mut self, stream: u64) -> MissingOrder {
+        let clock = self.clocks.entry(stream).or_default();
+        let mut missing = MissingOrder::default();
+        for last in self.memory.values().flat_map(|uses| uses.before(Access::Write)) {
+            follow_one(clock, stream, last, &mut missing);
+        }
+        missing
+    }
+
+    /// A stream that a use on `stream` must come after and does not yet.
+    pub(crate) fn unordered(&self, address: u64, stream: u64, access: Access) -> Option<u64> {
+        let uses = self.memory.get(&address)?;
+        self.first_unordered(stream, uses.before(access))
+    }
+
+    /// As [`unordered`](Self::unordered), for all memory at once.
+    pub(crate) fn any_unordered(&self, stream: u64) -> Option<u64> {
+        self.first_unordered(stream, self.memory.values().flat_map(|uses| uses.before(Access::Write)))
+    }
+
+    fn first_unordered<'a>(&self, stream: u64, mut uses: impl Iterator<Item = &'a LastUse>) -> Option<u64> {
+        let clock = self.clocks.get(&stream);
+        let is_followed = |last: &LastUse| clock.is_some_and(|clock| clock.get(last.stream) >= last.number);
+        uses.find(|last| last.stream != stream && !is_followed(last)).map(|last| last.stream)
+    }
+
+    /// The stream's pending uses are captured, as these nodes. `None`: the driver was not asked.
+    pub(crate) fn settle(&mut self, stream: u64, nodes: Option<&[GraphNodeHandle]>) {
+        let clock = self.clocks.entry(stream).or_default();
+        let number = clock.get(stream) + 1;
+        clock.advance(stream, number);
+        let last = LastUse { stream, number, nodes: nodes.map(SmallVec::from_slice), clock: clock.clone() };
+        self.pending.retain(|&(address, other, access)| {
+            if other != stream {
+                return true;
+            }
+            let uses = self.memory.entry(address).or_default();
+            match access {
+                Access::Write => *uses = Uses { writer: Some(last.clone()), readers: SmallVec::new() },
+                Access::Read => {
+                    uses.readers.retain(|reader| reader.stream != stream);
+                    uses.readers.push(last.clone());
+                }
+            }
+            false
+        });
+    }
+
+    /// Uses of a stream whose nodes are not known are before these.
+    pub(crate) fn resolve(&mut self, stream: u64, nodes: &[GraphNodeHandle]) {
+        let uses = self.memory.values_mut().flat_map(|uses| uses.readers.iter_mut().chain(&mut uses.writer));
+        for last in uses.filter(|last| last.stream == stream && last.nodes.is_none()) {
+            last.nodes = Some(SmallVec::from_slice(nodes));
+        }
+    }
+
+    /// How far a stream has followed others.
+    pub(crate) fn clock(&self, stream: u64) -> CapturedClock {
+        self.clocks.get(&stream).cloned().unwrap_or_default()
+    }
+
+    /// The stream now comes after all that `clock` does.
+    pub(crate) fn merge(&mut self, stream: u64, clock: &CapturedClock) {
+        self.clocks.entry(stream).or_default().merge(clock);
+    }
+
+    /// The stream that used the memory last.
+    pub(crate) fn last_stream(&self, address: u64) -> Option<u64> {
+        let uses = self.memory.get(&address)?;
+        uses.readers.last().or(uses.writer.as_ref()).map(|last| last.stream)
+    }
+
+    /// Memory is gone.
+    pub(crate) fn forget(&mut self, address: u64) {
+        self.memory.remove(&address);
+        self.pending.retain(|&(other, _, _)| other != address);
+    }
+
+    /// All memory that was used, with the strongest access.
+    pub(crate) fn accesses(&self) -> Vec<(u64, Access)> {
+        let access = |uses: &Uses| if uses.writer.is_some() { Access::Write } else { Access::Read };
+        let settled = self.memory.iter().map(|(&address, uses)| (address, access(uses)));
+        settled.chain(self.pending.iter().map(|&(address, _, access)| (address, access))).collect()
+    }
+}
+
+fn follow_one(clock: &mut CapturedClock, stream: u64, last: &LastUse, missing: &mut MissingOrder) {
+    if last.stream == stream || clock.get(last.stream) >= last.number {
+        return;
+    }
+    let nodes = &mut missing.nodes;
+    let new: Nodes = last.nodes.iter().flatten().filter(|node| !nodes.contains(node)).copied().collect();
+    nodes.extend(new);
+    missing.streams += 1;
+    clock.merge(&last.clock);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Access, CapturedHistory, GraphNodeHandle};
+
+    fn node(number: usize) -> GraphNodeHandle {
+        GraphNodeHandle::from_raw(number)
+    }
+
+    fn use_on(history: &mut CapturedHistory, stream: u64, address: u64, access: Access, made: usize) -> Vec<usize> {
+        let before = history.follow(address, stream, access);
+        history.settle(stream, Some(&[node(made)]));
+        before.nodes.into_iter().map(GraphNodeHandle::as_raw).collect()
+    }
+
+    #[test]
+    fn readers_follow_the_writer_and_a_writer_follows_all() {
+        let mut history = CapturedHistory::default();
+        assert_eq!(use_on(&mut history, 1, 100, Access::Write, 10), [0; 0]);
+        assert_eq!(use_on(&mut history, 1, 100, Access::Read, 11), [0; 0]);
+        assert_eq!(use_on(&mut history, 2, 100, Access::Read, 20), [10], "and not the other reader");
+        assert_eq!(use_on(&mut history, 2, 100, Access::Read, 21), [0; 0], "it does already");
+        assert_eq!(use_on(&mut history, 3, 100, Access::Write, 30), [11, 21], "the writer is before them");
+        assert_eq!(use_on(&mut history, 1, 100, Access::Read, 12), [30]);
+    }
+
+    #[test]
+    fn order_made_by_hand_is_not_made_again() {
+        let mut history = CapturedHistory::default();
+        use_on(&mut history, 1, 100, Access::Write, 10);
+        let recorded = history.clock(1);
+        use_on(&mut history, 1, 200, Access::Write, 11);
+        history.merge(2, &recorded);
+        assert_eq!(use_on(&mut history, 2, 100, Access::Read, 20), [0; 0]);
+        assert_eq!(use_on(&mut history, 2, 200, Access::Read, 21), [11], "which came after the record");
+        history.merge(3, &history.clock(2));
+        assert_eq!(use_on(&mut history, 3, 200, Access::Read, 30), [0; 0], "by way of another stream");
+    }
+
+    #[test]
+    fn nodes_that_were_not_asked_for_are_those_that_the_stream_has_made_since() {
+        let mut history = CapturedHistory::default();
+        for address in [100, 200] {
+            history.follow(address, 1, Access::Write);
+            history.settle(1, None);
+        }
+        history.resolve(1, &[node(11)]);
+        assert_eq!(use_on(&mut history, 1, 300, Access::Write, 12), [0; 0]);
+        assert_eq!(use_on(&mut history, 2, 100, Access::Read, 20), [11]);
+        assert_eq!(use_on(&mut history, 2, 300, Access::Read, 21), [12]);
+    }
+}

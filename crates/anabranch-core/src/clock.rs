@@ -1,0 +1,159 @@
+//! What a timeline has followed: a bounded vector clock.
+//!
+//! A clock knows up to [`SLOTS`] other timelines, each with the greatest value that is followed. Which slot a timeline has is
+//! decided by its key; when two timelines of one slot are followed, the one followed earlier is forgotten. A
+//! [`Followed`], which events carry, has the [`MOST_CARRIED`] timelines that were followed last. So all operations take
+//! constant time and memory however many streams there are. What was forgotten is merely ordered again.
+
+use smallvec::SmallVec;
+
+/// How many timelines a clock knows.
+const SLOTS: usize = 64;
+
+/// How many timelines a point on a timeline carries to those who wait for it.
+const MOST_CARRIED: usize = 16;
+
+/// What a timeline has followed.
+#[derive(Default)]
+pub struct Clock {
+    table: Option<Box<Table>>,
+}
+
+struct Table {
+    /// The key of the timeline in each slot, or 0.
+    keys: [u64; SLOTS],
+    values: [u64; SLOTS],
+    /// The slots that were followed last, the latest first.
+    recent: SmallVec<[u8; MOST_CARRIED]>,
+}
+
+/// What a timeline had followed before a point: timelines by key, with values.
+#[derive(Clone, Default)]
+pub struct Followed {
+    entries: SmallVec<[(u64, u64); 4]>,
+}
+
+impl Followed {
+    /// Forgets everything, and keeps the memory.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// The value that is followed of a timeline, or 0.
+    pub fn get(&self, key: u64) -> u64 {
+        self.entries.iter().find(|(other, _)| *other == key).map_or(0, |&(_, value)| value)
+    }
+}
+
+fn slot(key: u64) -> usize {
+    key as usize % SLOTS
+}
+
+impl Table {
+    fn new() -> Box<Self> {
+        Box::new(Self { keys: [0; SLOTS], values: [0; SLOTS], recent: SmallVec::new() })
+    }
+
+    #[inline]
+    fn follow(&mut self, key: u64, value: u64) {
+        let slot = slot(key);
+        self.values[slot] = if self.keys[slot] == key { self.values[slot].max(value) } else { value };
+        self.keys[slot] = key;
+    }
+}
+
+impl Clock {
+    /// The value that is followed of a timeline, or 0. Values begin at 1.
+    #[inline]
+    pub fn get(&self, key: u64) -> u64 {
+        match &self.table {
+            Some(table) if table.keys[slot(key)] == key => table.values[slot(key)],
+            _ => 0,
+        }
+    }
+
+    /// Notes that a timeline is followed up to a value, and with it what it had followed before. `own`: the key of the
+    /// timeline whose clock this is.
+    pub fn follow(&mut self, own: u64, key: u64, value: u64, followed: &Followed) {
+        let table = self.table.get_or_insert_with(Table::new);
+        let mut recent = SmallVec::<[u8; MOST_CARRIED]>::new();
+        let mut taken = 1u64 << slot(key);
+        table.follow(key, value);
+        recent.push(slot(key) as u8);
+        for &(key, value) in followed.entries.iter().filter(|(key, _)| *key != own) {
+            let bit = 1 << slot(key);
+            // Of two timelines in one slot, the one that comes first was followed later.
+            if taken & bit == 0 {
+                taken |= bit;
+                table.follow(key, value);
+                if recent.len() < MOST_CARRIED {
+                    recent.push(slot(key) as u8);
+                }
+            }
+        }
+        let room = MOST_CARRIED - recent.len();
+        recent.extend(table.recent.iter().copied().filter(|&slot| taken & (1 << slot) == 0).take(room));
+        table.recent = recent;
+    }
+
+    /// Writes down what a point that comes after all this carries.
+    pub fn copy_to(&self, followed: &mut Followed) {
+        followed.entries.clear();
+        if let Some(table) = &self.table {
+            let entry = |&slot: &u8| (table.keys[usize::from(slot)], table.values[usize::from(slot)]);
+            followed.entries.extend(table.recent.iter().map(entry));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Clock, Followed, MOST_CARRIED, SLOTS};
+
+    fn carried(clock: &Clock) -> Followed {
+        let mut followed = Followed::default();
+        clock.copy_to(&mut followed);
+        followed
+    }
+
+    #[test]
+    fn following_a_point_follows_what_it_has_followed() {
+        let (mut first, mut second) = (Clock::default(), Clock::default());
+        first.follow(1, 7, 3, &Followed::default());
+        first.follow(1, 9, 4, &Followed::default());
+        second.follow(2, 7, 5, &Followed::default());
+        second.follow(2, 1, 6, &carried(&first));
+        assert_eq!([1, 7, 9, 2, 8].map(|key| second.get(key)), [6, 5, 4, 0, 0]);
+        first.follow(1, 2, 1, &carried(&second));
+        assert_eq!(first.get(1), 0, "nothing follows itself");
+        assert_eq!([2, 7, 9].map(|key| carried(&first).get(key)), [1, 5, 4]);
+    }
+
+    #[test]
+    fn the_timelines_that_were_followed_last_are_carried() {
+        let mut clock = Clock::default();
+        for key in 1..=SLOTS as u64 {
+            clock.follow(1000, key, key, &Followed::default());
+        }
+        assert!((1..=SLOTS as u64).all(|key| clock.get(key) == key));
+        clock.follow(1000, 1, 100, &Followed::default());
+        let carried = carried(&clock);
+        assert_eq!(carried.entries.len(), MOST_CARRIED);
+        assert_eq!((carried.get(1), carried.get(SLOTS as u64), carried.get(2)), (100, SLOTS as u64, 0));
+    }
+
+    #[test]
+    fn a_timeline_takes_the_slot_of_another_and_forgets_it() {
+        let (mut clock, shared) = (Clock::default(), SLOTS as u64 + 3);
+        clock.follow(1000, 3, 8, &Followed::default());
+        clock.follow(1000, shared, 2, &Followed::default());
+        assert_eq!((clock.get(3), clock.get(shared)), (0, 2));
+        assert_eq!(carried(&clock).entries.len(), 1);
+        // The one that is followed directly stays, although the other is carried along.
+        let mut other = Clock::default();
+        other.follow(2000, 3, 9, &Followed::default());
+        clock.follow(1000, shared, 4, &carried(&other));
+        assert_eq!((clock.get(3), clock.get(shared)), (0, 4));
+    }
+}

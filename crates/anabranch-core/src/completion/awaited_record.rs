@@ -1,0 +1,145 @@
+//! What an event captured at one record, for futures that mean that record whatever the event captures later.
+
+use super::awaited::Awaited;
+use super::events::PooledEvent;
+use super::future::Completion;
+use super::spin::WaitHistory;
+use crate::capture_mode::with_relaxed_capture_mode;
+use crate::context::ContextCore;
+use crate::error::{Error, Result};
+use crate::event::{EventCore, RecordObserver};
+use crate::ranks;
+use crate::raw_event::RawEvent;
+use crate::stream::SyncEvent;
+use crate::timeline::TimelinePoint;
+use anabranch_hal::Status;
+use anabranch_sync::Mutex;
+use std::sync::{Arc, Weak};
+
+/// One record of an event, shared by the futures that wait for it.
+pub struct AwaitedRecord {
+    context: Arc<ContextCore>,
+    source: Mutex<Source>,
+    history: WaitHistory,
+    /// The point of the record, if it is known.
+    point: Option<TimelinePoint>,
+}
+
+/// Who tells whether the record is complete.
+enum Source {
+    /// The event, which has captured nothing else since.
+    Event(Arc<RawEvent>),
+    /// Another event, because that one has.
+    Copy(PooledEvent),
+    /// Nobody need be asked any more.
+    Over(Result<()>),
+}
+
+impl Source {
+    fn check(&self) -> Option<Result<()>> {
+        match self {
+            Self::Event(event) => match event.query() {
+                Ok(true) => Some(Ok(())),
+                Ok(false) => None,
+                Err(error) => Some(Err(error)),
+            },
+            Self::Copy(event) => event.check(),
+            Self::Over(result) => Some(result.clone()),
+        }
+    }
+}
+
+impl AwaitedRecord {
+    fn new(event: Arc<RawEvent>, point: Option<TimelinePoint>) -> Arc<Self> {
+        let context = event.context().clone();
+        let source = Mutex::new(ranks::AWAITED_RECORD_SOURCE, Source::Event(event));
+        Arc::new(Self { context, source, history: WaitHistory::default(), point })
+    }
+
+    /// The context.
+    pub fn context(&self) -> &Arc<ContextCore> {
+        &self.context
+    }
+
+    /// How long was lately waited for it.
+    pub fn history(&self) -> &WaitHistory {
+        &self.history
+    }
+
+    /// Whether it is complete.
+    pub fn check(&self) -> Option<Result<()>> {
+        let result = self.source.lock().check();
+        if let (Some(Ok(())), Some(point)) = (&result, &self.point) {
+            point.reached();
+        }
+        result
+    }
+
+    /// Stops using the event, which is about to capture something else.
+    fn detach(&self) -> Result<()> {
+        let mut source = self.source.lock();
+        let Source::Event(event) = &*source else { return Ok(()) };
+        // The record may be one in a capture, which this must not invalidate.
+        if let Some(result) = with_relaxed_capture_mode(self.context.driver(), || source.check()) {
+            *source = Source::Over(result);
+            return Ok(());
+        }
+        let copy = event.copy_record("recording an event that is awaited")?;
+        *source = Source::Copy(PooledEvent::from_handle(&self.context, copy));
+        Ok(())
+    }
+}
+
+/// The futures of an event's last record, if there are any.
+struct AwaitedRecords(Mutex<Weak<AwaitedRecord>>);
+
+impl RecordObserver for AwaitedRecords {
+    fn before_record(&self) -> Result<bool> {
+        let mut slot = self.0.lock();
+        if let Some(record) = slot.upgrade() {
+            record.detach()?;
+        }
+        *slot = Weak::new();
+        Ok(false)
+    }
+}
+
+impl AwaitedRecords {
+    fn share(&self, event: &EventCore, point: Option<TimelinePoint>) -> Arc<AwaitedRecord> {
+        let mut slot = self.0.lock();
+        if let Some(record) = slot.upgrade() {
+            return record;
+        }
+        let record = AwaitedRecord::new(event.raw().clone(), point);
+        *slot = Arc::downgrade(&record);
+        record
+    }
+}
+
+impl Completion {
+    /// A future of what a sync event has captured. It captures nothing else as long as somebody holds it.
+    pub fn of_sync_event(event: SyncEvent) -> Self {
+        let (event, point) = event.into_parts();
+        Self::new(Ok(Awaited::Record(AwaitedRecord::new(event, Some(point)))), None)
+    }
+
+    /// A future of the work that an event has captured last, whatever it captures later.
+    ///
+    /// # Errors
+    /// The future's: 907 when the event was last recorded in a capture, which has nothing to wait for.
+    pub fn of_event(event: &EventCore) -> Self {
+        if event.capture().is_some() {
+            let error =
+                Error::argument(Status::CAPTURED_EVENT, super::OPERATION, "the event was recorded in a capture")
+                    .with_hint("launch the graph, and await its completion")
+                    .at(event.context().place());
+            return Self::failed(error);
+        }
+        let records = || AwaitedRecords(Mutex::new(ranks::AWAITED_RECORDS, Weak::new()));
+        let record = event.observe(records, |records, point| records.share(event, point));
+        match record {
+            Some(record) => Self::new(Ok(Awaited::Record(record)), None),
+            None => Self::failed(Error::argument(Status::UNKNOWN, super::OPERATION, "the event is observed otherwise")),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What a context has for its futures.
+
+use super::OPERATION;
+use super::awaited::Awaited;
+use super::diagnostics::{CompletionDiagnostics, Counters};
+use super::events::EventPool;
+use super::flags::FlagPool;
+use super::reactor;
+use super::registry::Registry;
+use super::spin;
+use crate::context::ContextCore;
+use crate::error::{Result, ResultExt};
+use crate::extensions::{ClosingContext, Extension};
+use crate::ranks;
+use anabranch_hal::{Call, Capabilities, EventFlags, EventHandle, Failure};
+use anabranch_sync::Mutex;
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+use std::time::Duration;
+
+/// How it is told that a point is reached.
+const UNDECIDED: u8 = 0;
+const BY_EVENTS: u8 = 1;
+const BY_FLAGS: u8 = 2;
+
+/// What a context has for its futures.
+pub struct ContextCompletion {
+    spin: AtomicU64,
+    notice: AtomicU8,
+    flags: Arc<FlagPool>,
+    /// What distinguishes the task that made a first poll last.
+    last_task: AtomicUsize,
+    events: EventPool,
+    /// An event that is never recorded. Asking it tells whether the context is lost.
+    pulse: OnceLock<EventHandle>,
+    reactor: Mutex<Option<Arc<Registry<Awaited>>>>,
+    counters: Arc<Counters>,
+}
+
+impl Default for ContextCompletion {
+    fn default() -> Self {
+        Self {
+            spin: AtomicU64::new(nanoseconds(spin::DEFAULT)),
+            notice: AtomicU8::new(UNDECIDED),
+            flags: Arc::default(),
+            last_task: AtomicUsize::new(0),
+            events: EventPool::default(),
+            pulse: OnceLock::new(),
+            reactor: Mutex::new(ranks::REACTOR, None),
+            counters: Arc::default(),
+        }
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl ContextCompletion {
+    /// Events for points.
+    pub fn events(&self) -> &EventPool {
+        &self.events
+    }
+
+    /// How long a first poll spins.
+    pub fn spin(&self) -> Duration {
+        Duration::from_nanos(self.spin.load(Ordering::Relaxed))
+    }
+
+    /// Whether this task made the last first poll too. While tasks take turns, one that spins keeps another from running.
+    pub fn is_same_task(&self, waker: &Waker) -> bool {
+        let task = waker.data().addr();
+        let last = self.last_task.load(Ordering::Relaxed);
+        if last != task {
+            self.last_task.store(task, Ordering::Relaxed);
+        }
+        last == task || last == 0
+    }
+
+    /// Flags for points.
+    pub fn flags(&self) -> &Arc<FlagPool> {
+        &self.flags
+    }
+
+    /// Whether points are told of by flags in memory, and not by events.
+    #[inline(always)]
+    pub fn uses_flags(&self, context: &ContextCore) -> bool {
+        match self.notice.load(Ordering::Relaxed) {
+            UNDECIDED => self.decide(context),
+            notice => notice == BY_FLAGS,
+        }
+    }
+
+    #[cold]
+    fn decide(&self, context: &ContextCore) -> bool {
+        let flags = context.device().can(Capabilities::STREAM_VALUE_64 | Capabilities::FAST_VALUE_WRITES);
+        self.notice.store(if flags { BY_FLAGS } else { BY_EVENTS }, Ordering::Relaxed);
+        flags
+    }
+
+    /// There is no memory for flags.
+    pub fn give_up_flags(&self) {
+        self.notice.store(BY_EVENTS, Ordering::Relaxed);
+    }
+
+    /// The reactor, started if this is its first use. `None`: there is no thread to be had.
+    pub fn reactor(&self, context: &ContextCore) -> Option<Arc<Registry<Awaited>>> {
+        let mut reactor = self.reactor.lock();
+        if reactor.is_none() {
+            *reactor = reactor::start(context.shared_driver().clone(), self.counters.clone());
+        }
+        reactor.clone()
+    }
+
+    /// An error that everything in the context answers, because it is lost.
+    ///
+    /// # Errors
+    /// That error.
+    pub fn check(&self, context: &ContextCore) -> Result<()> {
+        let asked = match self.pulse.get() {
+            // SAFETY: the event is destroyed when the context is closed.
+            Some(&event) => unsafe { context.driver().event_query(&context.call(OPERATION), event) },
+            None => self.create_pulse(context),
+        };
+        match asked {
+            Err(failure) if failure.status.is_sticky() => Err(failure).during(OPERATION, || context.place()),
+            _ => Ok(()),
+        }
+    }
+
+    fn create_pulse(&self, context: &ContextCore) -> Result<(), Failure> {
+        let call = context.call(OPERATION);
+        // SAFETY: the context is live as long as its core.
+        let event = unsafe { context.driver().event_create(&call, EventFlags::DISABLE_TIMING) }?;
+        match self.pulse.set(event) {
+            Ok(()) => Ok(()),
+            // SAFETY: another thread was quicker, so that nobody else has this event.
+            Err(event) => unsafe { context.driver().event_destroy(&call, event) },
+        }
+    }
+}
+
+impl Extension for ContextCompletion {
+    fn close(&mut self, context: &ClosingContext<'_>) {
+        let call = Call::new(context.handle, "closing a context");
+        // On a lost context, the only one where the calls fail, all this goes with the context.
+        for event in self.events.take_all().into_iter().chain(self.pulse.take()) {
+            // SAFETY: the events were the context's own, and nobody is left to use them.
+            let _ = unsafe { context.driver.event_destroy(&call, event) };
+        }
+        for page in self.flags.take_pages() {
+            // SAFETY: the memory was the context's own, and nobody is left to read it. The call waits for work that is still to
+            // write there.
+            let _ = unsafe { context.driver.free_pinned(&call, page as *mut u8) };
+        }
+    }
+}
+
+impl Drop for ContextCompletion {
+    fn drop(&mut self) {
+        if let Some(reactor) = self.reactor.get_mut().take() {
+            reactor.close();
+        }
+    }
+}
+
+impl ContextCore {
+    /// How long the first poll of a future spins.
+    pub fn completion_spin(&self) -> Duration {
+        self.extension::<ContextCompletion>().spin()
+    }
+
+    /// Chooses how long the first poll of a future spins.
+    pub fn set_completion_spin(&self, spin: Duration) {
+        self.extension::<ContextCompletion>().spin.store(nanoseconds(spin), Ordering::Relaxed);
+    }
+
+    /// For tests and measurements: whether the device writes a flag behind work that is awaited from now on, or an event is
+    /// recorded there. `None` leaves it to the library.
+    pub fn set_completion_by_flags(&self, flags: Option<bool>) {
+        let notice = flags.map_or(UNDECIDED, |flags| if flags { BY_FLAGS } else { BY_EVENTS });
+        self.extension::<ContextCompletion>().notice.store(notice, Ordering::Relaxed);
+    }
+
+    /// For tests and measurements.
+    pub fn completion_diagnostics(&self) -> CompletionDiagnostics {
+        CompletionDiagnostics::new(&self.extension::<ContextCompletion>().counters)
+    }
+}

@@ -1,0 +1,251 @@
+//! The future of work being complete.
+
+use super::awaited::{Awaited, AwaitedPoint};
+use super::outstanding::Outstanding;
+use super::reactor;
+use super::registry::Registry;
+use super::waiter::{Awaitable, Waiter, WaiterStatus};
+use crate::capture_mode::with_relaxed_capture_mode;
+use crate::error::{Error, Result};
+use crate::host_work;
+use crate::reaper;
+use crate::stream::StreamCore;
+use futures_core::FusedFuture;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, Waker, ready};
+use std::time::{Duration, Instant};
+
+/// A future that is ready when work that was queued before it was made is complete. See
+/// [`Stream::completion_future`](crate::Stream::completion_future), [`Event::completed`](crate::Event::completed) and
+/// [`ExecutableGraph::launch_async`](crate::ExecutableGraph::launch_async).
+///
+/// What it waits for is fixed when it is made, and not when it is first polled. It can be sent to other threads and polled
+/// by any executor; polling it again when it was ready gives the same result again. Dropping it gives up the waiting and
+/// nothing else: the work runs on. Whoever has to learn of an error that came up in making it learns it by awaiting.
+#[must_use = "a future says nothing unless it is awaited"]
+pub struct Completion {
+    stage: Stage,
+    /// The stream whose host work is asked for panics at the end.
+    checked: Option<Arc<StreamCore>>,
+    /// Whether the result was given out.
+    told: bool,
+}
+
+enum Stage {
+    /// Not polled yet.
+    Fresh(Awaited),
+    /// The reactor looks after it.
+    Waiting {
+        waiter: Arc<Waiter<Awaited>>,
+        reactor: Arc<Registry<Awaited>>,
+    },
+    Over(Result<()>),
+}
+
+impl Completion {
+    pub(crate) fn new(awaited: Result<Awaited>, checked: Option<Arc<StreamCore>>) -> Self {
+        match awaited {
+            Ok(awaited) => Self { stage: Stage::Fresh(awaited), checked, told: false },
+            Err(error) => Self { stage: Stage::Over(Err(error)), checked: None, told: false },
+        }
+    }
+
+    /// A future of all work that was put into a stream up to now. `reports_panics`: whether it also reports a panic of a closure
+    /// of the stream.
+    pub fn of_stream(stream: &Arc<StreamCore>, reports_panics: bool) -> Self {
+        let awaited = AwaitedPoint::put(stream, super::OPERATION).map(Awaited::Point);
+        Self::new(awaited, reports_panics.then(|| stream.clone()))
+    }
+
+    /// One that has failed already.
+    pub fn failed(error: Error) -> Self {
+        Self::new(Err(error), None)
+    }
+
+    /// Gives the waiting up. Returns what was waited for, unless that is known already to be over.
+    pub fn abandon(&mut self) -> Option<Outstanding> {
+        match std::mem::replace(&mut self.stage, Stage::Over(Ok(()))) {
+            Stage::Fresh(awaited) => Some(Outstanding::Unasked(awaited)),
+            Stage::Waiting { waiter, reactor } => {
+                give_up(&waiter, &reactor);
+                Some(Outstanding::Asked(waiter))
+            }
+            Stage::Over(_) => None,
+        }
+    }
+
+    /// Whether the result is known.
+    pub fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over(_))
+    }
+
+    fn finish(&mut self, result: Result<()>) -> Poll<Result<()>> {
+        let result = match self.checked.take() {
+            Some(stream) => result.and_then(|()| stream.take_failure(super::OPERATION)),
+            None => result,
+        };
+        self.stage = Stage::Over(result.clone());
+        self.told = true;
+        Poll::Ready(result)
+    }
+
+    /// Looks, for as long as it pays, and then lets the reactor look.
+    fn poll_fresh(&mut self, waker: &Waker) -> Poll<Result<()>> {
+        let Stage::Fresh(awaited) = &self.stage else { return Poll::Pending };
+        let since = Instant::now();
+        let alone = awaited.completion().is_same_task(waker);
+        // Inside of a driver's callback only the reactor may ask.
+        if !host_work::is_inside()
+            && !awaited.is_behind_others()
+            && let Some(result) = without_captures(awaited, || check(awaited, since, alone))
+        {
+            return self.finish(result);
+        }
+        let Some(reactor) = awaited.completion().reactor(awaited.context()) else {
+            // There is no thread to be had, so the executor's has to look.
+            waker.wake_by_ref();
+            return Poll::Pending;
+        };
+        let waker = waker.clone();
+        let Stage::Fresh(awaited) = std::mem::replace(&mut self.stage, Stage::Over(Ok(()))) else {
+            return Poll::Pending;
+        };
+        awaited.register();
+        let waiter = Waiter::new(awaited, since, waker, alone);
+        if !reactor.register(&waiter) {
+            return self.finish(Err(reactor::closed()));
+        }
+        self.stage = Stage::Waiting { waiter, reactor };
+        Poll::Pending
+    }
+}
+
+/// Calls `check`, on which no capture can depend.
+fn without_captures<R>(awaited: &Awaited, check: impl FnOnce() -> R) -> R {
+    if awaited.asks_driver() { with_relaxed_capture_mode(awaited.context().driver(), check) } else { check() }
+}
+
+/// Checks until the point is reached, for as long as it pays: once while tasks take turns.
+fn check(awaited: &Awaited, since: Instant, alone: bool) -> Option<Result<()>> {
+    let result = match awaited.check() {
+        Some(result) => {
+            awaited.waited(Duration::ZERO);
+            return Some(result);
+        }
+        None if alone => spin_check(awaited, since, awaited.spin()),
+        None => None,
+    };
+    if result.is_some() {
+        awaited.waited(since.elapsed());
+    }
+    result
+}
+
+/// How often a look that goes on for long asks whether the context is lost, which a flag does not tell.
+const CHECK: Duration = Duration::from_micros(200);
+
+/// Asks until the point is reached, or this has lasted as long as `spin`.
+fn spin_check(awaited: &Awaited, since: Instant, spin: Duration) -> Option<Result<()>> {
+    if spin.is_zero() {
+        return None;
+    }
+    let mut next_check = since.elapsed() + CHECK;
+    loop {
+        std::hint::spin_loop();
+        if let Some(result) = awaited.check() {
+            return Some(result);
+        }
+        let checked = since.elapsed();
+        if checked >= spin {
+            return None;
+        }
+        if checked >= next_check {
+            if let Err(error) = awaited.check_context() {
+                return Some(Err(error));
+            }
+            next_check = checked + CHECK;
+        }
+    }
+}
+
+/// As [`look_on`], in a task that the reactor has woken early to do so. Without a result the reactor looks again.
+fn check_again(waiter: &Waiter<Awaited>) {
+    if waiter.status() != WaiterStatus::Checking || host_work::is_inside() {
+        return;
+    }
+    let awaited = waiter.point();
+    let spin = awaited.completion().spin();
+    let result = without_captures(awaited, || awaited.check().or_else(|| spin_check(awaited, Instant::now(), spin)));
+    awaited.checked_again(result.is_some(), waiter.since().elapsed());
+    if let Some(result) = result {
+        waiter.found(result);
+    }
+}
+
+/// Drops a waker, which may be the last to refer to a task and all that it holds.
+fn drop_waker(waker: Option<Waker>) {
+    if let Some(waker) = waker {
+        reaper::now_or_later(move || drop(waker));
+    }
+}
+
+/// Nobody waits any more.
+fn give_up(waiter: &Waiter<Awaited>, reactor: &Registry<Awaited>) {
+    let (registered, waker) = waiter.give_up();
+    if registered {
+        reactor.note_given_up();
+    }
+    drop_waker(waker);
+}
+
+impl Future for Completion {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Result<()>> {
+        match &self.stage {
+            Stage::Over(result) => {
+                let result = result.clone();
+                self.told = true;
+                Poll::Ready(result)
+            }
+            Stage::Fresh(_) => self.poll_fresh(task.waker()),
+            Stage::Waiting { waiter, .. } => {
+                check_again(waiter);
+                let (result, before) = waiter.poll(task.waker());
+                drop_waker(before);
+                let result = ready!(result);
+                self.finish(result)
+            }
+        }
+    }
+}
+
+impl FusedFuture for Completion {
+    /// Whether it was ready, so that polling it says nothing new.
+    fn is_terminated(&self) -> bool {
+        self.told
+    }
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        if let Stage::Waiting { waiter, reactor } = &self.stage {
+            give_up(waiter, reactor);
+        }
+    }
+}
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match &self.stage {
+            Stage::Fresh(_) => "not polled",
+            Stage::Waiting { .. } => "waiting",
+            Stage::Over(Ok(())) => "complete",
+            Stage::Over(Err(_)) => "failed",
+        };
+        write!(formatter, "Completion({stage})")
+    }
+}

@@ -1,0 +1,192 @@
+//! Parts of a capture that run on a condition.
+//!
+//! A part is captured into a graph of its own, and then put into the body of a conditional node: as a child, or, if it has
+//! conditions of its own, node by node, because no driver takes a child with conditional nodes. Until then an empty node is a
+//! placeholder for each of its conditional nodes.
+
+use crate::conditional_setter::setting_kernel;
+use crate::context::ContextCore;
+use crate::error::{Result, ResultExt};
+use crate::graph_object::GraphObject;
+use crate::memory::Allocation;
+use crate::node::Node;
+use anabranch_hal::{
+    ConditionalHandle, ConditionalKind, ConditionalNode, Dependency, DevicePointer, Driver, Edge, EdgeData,
+    GraphHandle, GraphNodeHandle, NodeParameters,
+};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const OPERATION: &str = "putting a captured part into a conditional node";
+
+/// What was captured, with placeholders for conditional nodes.
+pub struct Part {
+    /// The graph.
+    pub graph: Arc<GraphObject>,
+    /// The conditional nodes.
+    pub conditions: Vec<CapturedCondition>,
+}
+
+/// The number in device memory that decides what a conditional node runs.
+#[derive(Clone)]
+pub struct Condition {
+    /// The memory.
+    pub memory: Arc<Allocation>,
+    /// The number's address.
+    pub address: DevicePointer,
+}
+
+/// A condition within a part.
+pub struct CapturedCondition {
+    /// The node in its place.
+    pub placeholder: GraphNodeHandle,
+    /// What the number decides.
+    pub kind: ConditionalKind,
+    /// The number.
+    pub condition: Condition,
+    /// What runs.
+    pub parts: Vec<Part>,
+}
+
+/// A graph that belongs to a conditional node, while it is filled.
+struct Body<'a> {
+    context: &'a Arc<ContextCore>,
+    graph: GraphHandle,
+}
+
+impl Part {
+    /// Puts the part into a body. `again`: a value to set anew at its end.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn put_into(
+        &self,
+        context: &Arc<ContextCore>,
+        graph: GraphHandle,
+        again: Option<(ConditionalHandle, &Condition)>,
+    ) -> Result<()> {
+        let body = Body { context, graph };
+        let ends = if self.conditions.is_empty() {
+            vec![body.add(&[], &NodeParameters::Child(self.graph.handle()))?]
+        } else {
+            body.copy(self, &[])?
+        };
+        if let Some((handle, condition)) = again {
+            body.add_setting(&ends, handle, condition)?;
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    /// Copies the part into a body that is there already, below nodes of it.
+    ///
+    /// # Errors
+    /// 1 when a node is not of the body; else what the driver says.
+    pub fn copy_into(&self, graph: &GraphObject, dependencies: &[(Node, EdgeData)]) -> Result<()> {
+        let (mut guard, own) = graph.lock_with(Some(&self.graph));
+        let below = guard.dependencies(dependencies, OPERATION)?;
+        if let Some(own) = &own {
+            guard.retained_mut().merge(own.retained());
+        }
+        let below: Vec<_> = below.iter().map(|dependency| dependency.node).collect();
+        Body { context: graph.context(), graph: graph.handle() }.copy(self, &below).map(drop)
+    }
+}
+
+impl Body<'_> {
+    fn driver(&self) -> &dyn Driver {
+        self.context.driver()
+    }
+
+    fn add(&self, after: &[GraphNodeHandle], parameters: &NodeParameters) -> Result<GraphNodeHandle> {
+        self.add_with_bodies(after, parameters).map(|(node, _)| node)
+    }
+
+    fn add_with_bodies(
+        &self,
+        after: &[GraphNodeHandle],
+        parameters: &NodeParameters,
+    ) -> Result<(GraphNodeHandle, Vec<GraphHandle>)> {
+        let after: Vec<_> = after.iter().copied().map(Dependency::from).collect();
+        // SAFETY: the body belongs to a graph that this thread is making, and the nodes are its own. What they refer to is
+        // retained by that graph.
+        let added =
+            unsafe { self.driver().graph_add_node(&self.context.call(OPERATION), self.graph, &after, parameters) }
+                .during(OPERATION, || self.context.place())?;
+        Ok((added.node, added.bodies))
+    }
+
+    /// Adds a kernel that sets a conditional value.
+    fn add_setting(
+        &self,
+        after: &[GraphNodeHandle],
+        handle: ConditionalHandle,
+        condition: &Condition,
+    ) -> Result<GraphNodeHandle> {
+        let kernel = setting_kernel(self.context, handle, condition.address)?;
+        self.add(after, &NodeParameters::Kernel(kernel))
+    }
+
+    /// Copies a part's nodes and edges below nodes of the body, with conditional nodes in place of their placeholders. Returns the
+    /// nodes that nothing depends on.
+    fn copy(&self, part: &Part, below: &[GraphNodeHandle]) -> Result<Vec<GraphNodeHandle>> {
+        let (driver, call) = (self.driver(), &self.context.call(OPERATION));
+        let source = part.graph.handle();
+        // SAFETY: the part's graph is live, and only this thread knows it.
+        let (nodes, edges) = unsafe {
+            let nodes = driver.graph_nodes(call, source).during(OPERATION, || self.context.place())?;
+            (nodes, driver.graph_edges(call, source).during(OPERATION, || self.context.place())?)
+        };
+        // What edges to, and from, each node become edges to and from.
+        let mut copies = HashMap::new();
+        for node in nodes {
+            let copied = match part.conditions.iter().find(|condition| condition.placeholder == node) {
+                Some(condition) => self.add_condition(condition)?,
+                None => {
+                    // SAFETY: as above.
+                    let parameters = unsafe { driver.graph_node_parameters(call, node) }
+                        .during(OPERATION, || self.context.place())?;
+                    let copy = self.add(&[], &parameters)?;
+                    (copy, copy)
+                }
+            };
+            copies.insert(node, copied);
+        }
+        let copied = |edge: &Edge| {
+            let (from, to) = (copies.get(&edge.from)?, copies.get(&edge.to)?);
+            let plain = from.0 == from.1 && to.0 == to.1;
+            Some(Edge { from: from.1, to: to.0, data: if plain { edge.data } else { EdgeData::default() } })
+        };
+        let mut copied: Vec<Edge> = edges.iter().filter_map(copied).collect();
+        let roots = copies.iter().filter(|&(&node, _)| !edges.iter().any(|edge| edge.to == node));
+        for (_, &(to, _)) in roots {
+            copied.extend(below.iter().map(|&from| Edge { from, to, data: EdgeData::default() }));
+        }
+        // SAFETY: the nodes are of the body, which this thread is making.
+        unsafe { driver.graph_add_edges(call, self.graph, &copied) }.during(OPERATION, || self.context.place())?;
+        let followed = |node: GraphNodeHandle| edges.iter().any(|edge| edge.from == node);
+        Ok(copies.iter().filter(|&(&node, _)| !followed(node)).map(|(_, &(_, end))| end).collect())
+    }
+
+    /// Adds a conditional node with all that belongs to it. Returns where it begins and where it ends.
+    fn add_condition(&self, captured: &CapturedCondition) -> Result<(GraphNodeHandle, GraphNodeHandle)> {
+        let CapturedCondition { kind, condition, parts, .. } = captured;
+        // SAFETY: the body belongs to a graph that this thread is making.
+        let handle = unsafe { self.driver().graph_conditional_create(&self.context.call(OPERATION), self.graph, None) }
+            .during(OPERATION, || self.context.place())?;
+        let begin = self.add_setting(&[], handle, condition)?;
+        let node = NodeParameters::Conditional(ConditionalNode {
+            handle,
+            kind: *kind,
+            body_count: u32::try_from(parts.len()).unwrap_or(u32::MAX),
+            bodies: Vec::new(),
+        });
+        let (end, bodies) = self.add_with_bodies(&[begin], &node)?;
+        for (graph, part) in bodies.into_iter().zip(parts) {
+            let again = (*kind == ConditionalKind::While).then_some((handle, condition));
+            part.put_into(self.context, graph, again)?;
+        }
+        Ok((begin, end))
+    }
+}

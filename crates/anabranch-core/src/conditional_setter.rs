@@ -1,0 +1,93 @@
+//! The kernel that sets the value of a conditional node, loaded into a context when it is first needed.
+
+use crate::capture_mode::CaptureModeGuard;
+use crate::context::ContextCore;
+use crate::drop_error;
+use crate::error::{Result, ResultExt};
+use crate::extensions::{ClosingContext, Extension};
+use crate::ranks;
+use anabranch_hal::{
+    Access, Call, Capabilities, CaptureMode, ConditionalHandle, DeclaredRange, DevicePointer, FunctionHandle,
+    HostFunction, HostModule, KernelNode, ModuleHandle, ModuleImage,
+};
+use anabranch_sync::Mutex;
+use std::sync::Arc;
+
+const PTX: &str = include_str!("set_conditional.ptx");
+const NAME: &str = "set_conditional";
+
+/// The kernel of a context, once it is loaded.
+struct ConditionalSetter {
+    loaded: Mutex<Option<(ModuleHandle, FunctionHandle)>>,
+}
+
+impl Default for ConditionalSetter {
+    fn default() -> Self {
+        Self { loaded: Mutex::new(ranks::CONDITIONAL_SETTER, None) }
+    }
+}
+
+impl Extension for ConditionalSetter {
+    fn close(&mut self, context: &ClosingContext<'_>) {
+        if let Some((module, _)) = self.loaded.get_mut().take() {
+            let call = Call::new(context.handle, "unloading a module");
+            // SAFETY: graphs hold a reference to their context, so none is left that could launch from the module.
+            let unloaded = unsafe { context.driver.module_unload(&call, module) };
+            drop_error::report(unloaded.during(call.operation, String::new));
+        }
+    }
+}
+
+/// The kernel, which is loaded if it is not.
+fn function(context: &Arc<ContextCore>) -> Result<FunctionHandle> {
+    let mut loaded = context.extension::<ConditionalSetter>().loaded.lock();
+    if let Some((_, function)) = *loaded {
+        return Ok(function);
+    }
+    let operation = "loading the kernel that sets conditional values";
+    // Loading concerns no capture, and must not invalidate the one that it may be needed for.
+    let _relaxed = CaptureModeGuard::enter(context, CaptureMode::Relaxed)?;
+    let (driver, call) = (context.driver(), context.call(operation));
+    let host = || {
+        HostModule::new().with_function(HostFunction::new(NAME, &[8, 8], |block, arguments| {
+            let value = arguments.slice::<u32>(1);
+            block.phase(|_, _| arguments.set_conditional(0, value.get(0)));
+        }))
+    };
+    // SAFETY: the context is live as long as its core, and both images are this library's own.
+    let module = unsafe {
+        if context.device().can(Capabilities::HOST_FUNCTIONS) {
+            driver.module_load(&call, ModuleImage::Host(&host()))
+        } else {
+            driver.module_load_with_device_runtime(&call, ModuleImage::Ptx(PTX))
+        }
+    }
+    .during(operation, || context.place())?;
+    // SAFETY: the module was just loaded.
+    let function = unsafe { driver.module_function(&call, module, NAME) }.during(operation, || context.place())?;
+    *loaded = Some((module, function));
+    Ok(function)
+}
+
+/// A launch that sets a conditional value to the number at an address.
+///
+/// # Errors
+/// 801 or 301 where the device has no conditional nodes, or the device runtime is not found.
+pub fn setting_kernel(
+    context: &Arc<ContextCore>,
+    handle: ConditionalHandle,
+    address: DevicePointer,
+) -> Result<KernelNode> {
+    let address = address.0;
+    Ok(KernelNode {
+        function: function(context)?,
+        grid: [1; 3],
+        block: [1; 3],
+        cluster: None,
+        dynamic_shared_bytes: 0,
+        cooperative: false,
+        priority: None,
+        arguments: vec![handle.0.to_ne_bytes().to_vec(), address.to_ne_bytes().to_vec()],
+        ranges: vec![DeclaredRange { argument: 1, address, bytes: 4, access: Access::Read }],
+    })
+}

@@ -1,0 +1,300 @@
+//! Contexts: the state of a device as this program sees it.
+
+use crate::device::DeviceCore;
+use crate::drop_error;
+use crate::error::{Error, ErrorKind, Result, ResultExt};
+use crate::extensions::{ClosingContext, Extension, Extensions};
+use crate::panics::PanicReports;
+use crate::ranks;
+use crate::reaper::{self, Attempt};
+use crate::trace;
+use anabranch_hal::{
+    Call, Capabilities, ContextFlags, ContextHandle, Driver, MemoryInfo, ObjectHandle, ObjectId, Status,
+};
+use anabranch_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// A context, shared by everything that was made in it. A device's primary context is one object in a process, whoever asks
+/// for it.
+pub struct ContextCore {
+    device: Arc<DeviceCore>,
+    driver: Arc<dyn Driver>,
+    handle: ContextHandle,
+    id: ObjectId,
+    owned: bool,
+    panics: Arc<PanicReports>,
+    /// What higher modules attach.
+    extensions: Extensions,
+    /// Shared while work is submitted that the host has to bring to its end, exclusive while memory is freed.
+    host_bound: RwLock<()>,
+    strict_order: AtomicBool,
+    orders_inserted: AtomicU64,
+    closing: Mutex<Option<CloseCondition>>,
+}
+
+/// Says whether all work of a context, of which nobody has an object any more, is complete.
+pub type CloseCondition = Box<dyn FnMut() -> bool + Send>;
+
+/// The primary contexts that are in use.
+static PRIMARY: Mutex<Vec<Weak<ContextCore>>> = Mutex::new(ranks::PRIMARY_CONTEXTS, Vec::new());
+
+impl ContextCore {
+    /// The device's primary context, which it shares with other libraries in the process.
+    ///
+    /// # Errors
+    /// What the driver says when it cannot start the device.
+    pub fn primary(device: &Arc<DeviceCore>) -> Result<Arc<Self>> {
+        let mut primary = PRIMARY.lock();
+        primary.retain(|context| context.strong_count() > 0);
+        let known = primary.iter().filter_map(Weak::upgrade).find(|context| *context.device == **device);
+        if let Some(context) = known {
+            return Ok(context);
+        }
+        trace::span!("opening the primary context", %device);
+        let handle = device
+            .driver()
+            .primary_context_retain(device.ordinal())
+            .during("opening the primary context", || device.to_string())?;
+        let context = Self::new(device, handle, false);
+        primary.push(Arc::downgrade(&context));
+        Ok(context)
+    }
+
+    /// A context of its own.
+    ///
+    /// # Errors
+    /// As [`primary`](Self::primary).
+    pub fn create(device: &Arc<DeviceCore>, flags: ContextFlags) -> Result<Arc<Self>> {
+        trace::span!("creating a context", %device, ?flags);
+        let handle = device
+            .driver()
+            .context_create(device.ordinal(), flags)
+            .during("creating a context", || device.to_string())?;
+        Ok(Self::new(device, handle, true))
+    }
+
+    fn new(device: &Arc<DeviceCore>, handle: ContextHandle, owned: bool) -> Arc<Self> {
+        reaper::may_call(device.driver());
+        let id = ObjectId::next();
+        let context = Arc::new(Self {
+            device: device.clone(),
+            driver: device.driver().clone(),
+            handle,
+            id,
+            owned,
+            panics: Arc::default(),
+            extensions: Extensions::new(),
+            host_bound: RwLock::new(ranks::HOST_BOUND_WORK, ()),
+            strict_order: AtomicBool::new(false),
+            orders_inserted: AtomicU64::new(0),
+            closing: Mutex::new(ranks::ENDED_STREAMS, None),
+        });
+        if device.observes_objects() {
+            context.driver.object_created(&context.call("opening a context"), ObjectHandle::Context, id);
+        }
+        context
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<DeviceCore> {
+        &self.device
+    }
+
+    /// The driver.
+    #[inline(always)]
+    pub fn driver(&self) -> &dyn Driver {
+        &*self.driver
+    }
+
+    /// The driver, for somebody who may outlive the context.
+    pub fn shared_driver(&self) -> &Arc<dyn Driver> {
+        &self.driver
+    }
+
+    /// The driver's handle.
+    #[inline(always)]
+    pub fn handle(&self) -> ContextHandle {
+        self.handle
+    }
+
+    /// A number that is never used again.
+    pub fn id(&self) -> ObjectId {
+        self.id
+    }
+
+    /// A call of the driver for an operation, made where this is called.
+    #[inline(always)]
+    #[track_caller]
+    pub fn call(&self, operation: &'static str) -> Call<'static> {
+        Call::new(self.handle, operation)
+    }
+
+    /// What a higher module has attached to this context.
+    #[inline]
+    pub fn extension<T: Extension + Default>(&self) -> &T {
+        self.extensions.get()
+    }
+
+    /// Panics of closures that ran in this context.
+    #[inline(always)]
+    pub fn panics(&self) -> &Arc<PanicReports> {
+        &self.panics
+    }
+
+    /// What an error says of where it happened.
+    pub fn place(&self) -> String {
+        self.device.to_string()
+    }
+
+    /// Held while work is submitted that needs the host to make progress, so that nobody begins meanwhile to wait for the
+    /// whole context in a call that keeps others waiting. `None`: this driver has no such calls.
+    #[inline]
+    pub fn submit_host_bound(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        let needless = self.device.can(Capabilities::CONCURRENT_BLOCKING_CALLS) || reaper::is_here();
+        if needless { None } else { Some(self.host_bound.read_recursive()) }
+    }
+
+    /// Held while memory is freed by a call that waits for all work of the context. `None`: host-bound work is being submitted.
+    pub fn try_block_host_bound(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        self.host_bound.try_write()
+    }
+
+    /// Whether a use of memory that the user has not ordered is an error.
+    #[inline(always)]
+    pub fn is_order_strict(&self) -> bool {
+        self.strict_order.load(Ordering::Relaxed)
+    }
+
+    /// Chooses whether a use of memory that the user has not ordered is an error.
+    pub fn set_strict_order(&self, strict: bool) {
+        self.strict_order.store(strict, Ordering::Relaxed);
+    }
+
+    /// Adds to the count of orders that the library has inserted.
+    pub fn count_orders(&self, count: u64) {
+        self.orders_inserted.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// How many orders the library has inserted between streams.
+    pub fn orders_inserted(&self) -> u64 {
+        self.orders_inserted.load(Ordering::Relaxed)
+    }
+
+    /// Refuses objects of different drivers.
+    ///
+    /// # Errors
+    /// 101.
+    #[inline(always)]
+    pub fn require_same_driver(&self, other: &Self, operation: &'static str) -> Result<()> {
+        if std::ptr::eq(self, other) || Arc::ptr_eq(&self.driver, &other.driver) {
+            Ok(())
+        } else {
+            Err(self.device.refuse_other_driver(&other.device, operation))
+        }
+    }
+
+    /// Whether both are the same context of the driver.
+    #[inline(always)]
+    pub fn is_same(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || (self.handle == other.handle && self.device == other.device)
+    }
+
+    /// Free and total memory of the device, in bytes.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    pub fn memory_info(&self) -> Result<MemoryInfo> {
+        let operation = "reading the free memory";
+        // SAFETY: the context is live as long as its core.
+        unsafe { self.driver.memory_info(&self.call(operation)) }.during(operation, || self.place())
+    }
+
+    /// Lets kernels and copies of this context reach the memory of `peer`. Doing so twice is no error.
+    ///
+    /// # Errors
+    /// 217 when the devices cannot; 101 when they belong to different drivers.
+    pub fn enable_peer_access(&self, peer: &Self) -> Result<()> {
+        let operation = "enabling peer access";
+        self.require_same_driver(peer, operation)?;
+        // SAFETY: both contexts are live while they are borrowed.
+        match unsafe { self.driver.context_enable_peer_access(&self.call(operation), peer.handle) } {
+            Err(failure) if failure.status == Status::PEER_ACCESS_ALREADY_ENABLED => Ok(()),
+            result => result.during(operation, || self.place()),
+        }
+    }
+
+    /// Undoes [`enable_peer_access`](Self::enable_peer_access).
+    ///
+    /// # Safety
+    /// No work queued in this context uses memory of `peer`.
+    ///
+    /// # Errors
+    /// 705 when it is not enabled.
+    pub unsafe fn disable_peer_access(&self, peer: &Self) -> Result<()> {
+        let operation = "disabling peer access";
+        self.require_same_driver(peer, operation)?;
+        // SAFETY: both contexts are live while they are borrowed; that no work uses the memory is the caller's word.
+        unsafe { self.driver.context_disable_peer_access(&self.call(operation), peer.handle) }
+            .during(operation, || self.place())
+    }
+
+    /// What says whether all work of the context is complete once nobody has an object of it. Set by who knows the streams.
+    pub fn set_close_condition(&self, condition: CloseCondition) {
+        *self.closing.lock() = Some(condition);
+    }
+}
+
+impl Drop for ContextCore {
+    fn drop(&mut self) {
+        let (driver, handle, owned) = (self.driver.clone(), self.handle, self.owned);
+        let device = self.device.clone();
+        let mut extensions = Some(std::mem::take(&mut self.extensions));
+        let mut is_complete = self.closing.get_mut().take();
+        // Closing a context waits for its work, and the reaper must not.
+        reaper::attempt(self.id.get() << 1 | 1, move || {
+            if is_complete.as_mut().is_some_and(|is_complete| !is_complete()) {
+                return Attempt::Pending;
+            }
+            trace::span!("closing a context", %device);
+            if let Some(extensions) = extensions.take() {
+                extensions.close(&ClosingContext { driver: &*driver, handle });
+            }
+            // SAFETY: everything made in the context kept it alive, so nothing of it is left, and the reference is released,
+            // or the context destroyed, exactly once.
+            let result = unsafe {
+                if owned {
+                    driver.context_destroy(&Call::new(handle, "closing a context"))
+                } else {
+                    driver.primary_context_release(device.ordinal())
+                }
+            };
+            drop_error::report(result.during("closing a context", || device.to_string()));
+            Attempt::Done
+        });
+    }
+}
+
+impl PartialEq for ContextCore {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_same(other)
+    }
+}
+
+impl Eq for ContextCore {}
+
+impl fmt::Debug for ContextCore {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Context({}, {:?})", self.device, self.handle)
+    }
+}
+
+/// The error of an object of another context than a call needs.
+#[cold]
+pub fn other_context(operation: &'static str, what: &str, place: String) -> Error {
+    Error::new(ErrorKind::Argument, Status::INVALID_HANDLE, operation)
+        .with_message(format!("the {what} belongs to another context"))
+        .with_hint("use objects of one context, or copy between contexts with copy_peer")
+        .at(place)
+}

@@ -1,0 +1,441 @@
+//! Events as users have them: recorded in streams, waited for, and asked.
+
+use crate::capture_state::{CaptureState, CapturedClock, capture_of};
+use crate::context::ContextCore;
+use crate::error::{Error, Result, ResultExt};
+use crate::host_work;
+use crate::ranks;
+use crate::raw_event::RawEvent;
+use crate::stream::StreamCore;
+use crate::submission::Submission;
+use crate::timeline::TimelinePoint;
+use crate::trace;
+use anabranch_hal::{EventFlags, EventRecordFlags, EventWaitFlags, InterprocessEventHandle, Status};
+use anabranch_sync::{Mutex, MutexGuard};
+use std::any::Any;
+use std::panic::Location;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// An event.
+pub struct EventCore {
+    raw: Arc<RawEvent>,
+    flags: EventFlags,
+    captured: CapturedIn,
+    record: Mutex<Record>,
+    /// Whether it is noted that the known record is complete. Changed while that is locked.
+    is_noted: AtomicBool,
+    /// Whether others than this library can record the event: another process, or launches of a graph. Nothing is known of
+    /// its records then.
+    shared: AtomicBool,
+    /// Whether `before_record` has something to do.
+    has_observer: AtomicBool,
+    /// What a higher module attaches.
+    observer: OnceLock<Box<dyn RecordObserver>>,
+}
+
+/// Somebody who means a record, and has to be told before another one replaces it.
+pub trait RecordObserver: Any + Send + Sync {
+    /// The event is about to be recorded again. `false`: there is nothing to observe any more.
+    ///
+    /// # Errors
+    /// What the driver says. The event is not recorded then.
+    fn before_record(&self) -> Result<bool>;
+}
+
+/// What is known of an event's last record. It is locked while the driver is called to record the event or to wait for it, so
+/// that what is known here is what the driver means. It is not locked inside of host functions: another thread may have it
+/// locked in a call that ends only when the host function does.
+#[derive(Default)]
+struct Record {
+    /// The point; kept with its memory when nothing is known of it.
+    point: Option<TimelinePoint>,
+    /// Whether another library captured the stream.
+    captured_elsewhere: bool,
+}
+
+impl Record {
+    /// Called before the driver is asked to record the event in `stream`. Nothing is known until [`recorded`](Self::recorded).
+    #[inline(always)]
+    fn begin(&mut self, stream: &StreamCore) -> u64 {
+        self.captured_elsewhere = false;
+        let timeline = stream.shared().timeline();
+        self.point.get_or_insert_with(|| TimelinePoint::unknown(timeline)).begin(timeline)
+    }
+
+    /// The driver has recorded the event, and not in a capture.
+    #[inline(always)]
+    fn recorded(&mut self, stream: &StreamCore, value: u64) {
+        if stream.is_captured_elsewhere() {
+            self.captured_elsewhere = true;
+        } else if let Some(point) = &mut self.point {
+            point.put(value);
+        }
+    }
+
+    /// The driver has made `stream` wait for the record.
+    #[inline(always)]
+    fn waited_for_by(&self, stream: &StreamCore) {
+        match self.known() {
+            Some(point) => stream.has_waited_for(point),
+            None if self.captured_elsewhere => stream.shared().suspect_capture(),
+            None => {}
+        }
+    }
+
+    /// The point of the record, if it is known.
+    #[inline(always)]
+    fn known(&self) -> Option<&TimelinePoint> {
+        self.point.as_ref().filter(|point| point.value() != 0)
+    }
+}
+
+/// The capture that an event was last recorded in, if it was recorded in one.
+struct CapturedIn {
+    any: AtomicBool,
+    state: Mutex<(Weak<CaptureState>, CapturedClock)>,
+}
+
+impl CapturedIn {
+    #[cold]
+    fn get(&self) -> Option<(Arc<CaptureState>, CapturedClock)> {
+        let state = self.state.lock();
+        Some((state.0.upgrade()?, state.1.clone()))
+    }
+
+    #[cold]
+    fn set(&self, capture: Option<&Arc<CaptureState>>, stream: &StreamCore) {
+        let state = capture.map(|capture| (Arc::downgrade(capture), capture.clock(stream)));
+        *self.state.lock() = state.unwrap_or_default();
+        self.any.store(capture.is_some(), Ordering::Release);
+    }
+}
+
+impl EventCore {
+    /// Makes an event.
+    ///
+    /// # Errors
+    /// 1 for flags that the driver does not know, and for an interprocess event that takes time.
+    #[track_caller]
+    pub fn create(context: &Arc<ContextCore>, flags: EventFlags) -> Result<Self> {
+        Ok(Self::new(RawEvent::create(context, flags)?, flags))
+    }
+
+    /// Opens an event that another process has exported.
+    ///
+    /// # Errors
+    /// 801 where the device cannot; 201 or 304 when the event was exported by this very process or is gone.
+    #[track_caller]
+    pub fn open(context: &Arc<ContextCore>, exported: &InterprocessEventHandle) -> Result<Self> {
+        let operation = "opening an event of another process";
+        // SAFETY: the context is live as long as its core.
+        let handle = unsafe { context.driver().event_open(&context.call(operation), exported) }
+            .during(operation, || context.place())?;
+        let flags = EventFlags::INTERPROCESS | EventFlags::DISABLE_TIMING;
+        let event = Self::new(RawEvent::from_handle(context, handle), flags);
+        event.share();
+        Ok(event)
+    }
+
+    fn new(raw: RawEvent, flags: EventFlags) -> Self {
+        Self {
+            raw: Arc::new(raw),
+            flags,
+            captured: CapturedIn {
+                any: AtomicBool::new(false),
+                state: Mutex::new(ranks::EVENT_CAPTURED_IN, (Weak::new(), CapturedClock::default())),
+            },
+            record: Mutex::new(ranks::EVENT_RECORD, Record::default()),
+            is_noted: AtomicBool::new(false),
+            shared: AtomicBool::new(false),
+            has_observer: AtomicBool::new(false),
+            observer: OnceLock::new(),
+        }
+    }
+
+    /// The handle, and what belongs to it.
+    #[inline(always)]
+    pub fn raw(&self) -> &Arc<RawEvent> {
+        &self.raw
+    }
+
+    /// The context.
+    #[inline(always)]
+    pub fn context(&self) -> &Arc<ContextCore> {
+        self.raw.context()
+    }
+
+    /// The flags that it was made with.
+    pub fn flags(&self) -> EventFlags {
+        self.flags
+    }
+
+    /// Whether the work captured last is complete.
+    ///
+    /// # Errors
+    /// 907 when it was last recorded in a capture; else only an error of earlier asynchronous work.
+    #[inline]
+    #[track_caller]
+    pub fn query(&self) -> Result<bool> {
+        let complete = self.raw.query()?;
+        if complete && !self.is_noted.load(Ordering::Relaxed) && !host_work::is_inside() {
+            self.note_completion()?;
+        }
+        Ok(complete)
+    }
+
+    /// The record that is known may be a later one than was asked for, so the driver is asked again.
+    #[cold]
+    fn note_completion(&self) -> Result<()> {
+        let record = self.record.lock();
+        if self.raw.query()? {
+            if let Some(point) = record.known().filter(|_| !self.is_shared()) {
+                point.reached();
+            }
+            self.is_noted.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Blocks until the work captured last is complete.
+    ///
+    /// # Errors
+    /// As [`query`](Self::query).
+    #[track_caller]
+    pub fn synchronize(&self) -> Result<()> {
+        let before = self.point();
+        self.raw.synchronize()?;
+        // The driver waited for this record if there was no other until after the call: no two have the same value.
+        if let Some(before) = before
+            && self.point().is_some_and(|now| now.is_same(&before))
+        {
+            before.reached();
+        }
+        Ok(())
+    }
+
+    /// Milliseconds from what `start` captured to what this event captured.
+    ///
+    /// # Errors
+    /// 400 when either was never recorded or takes no time, 600 when either is not complete.
+    #[track_caller]
+    pub fn elapsed_since(&self, start: &Self) -> Result<f32> {
+        let operation = "measuring between two events";
+        let context = self.context();
+        context.require_same_driver(start.context(), operation)?;
+        // SAFETY: both events are live while they are borrowed.
+        unsafe { context.driver().event_elapsed(&context.call(operation), start.raw.handle(), self.raw.handle()) }
+            .during(operation, || context.place())
+    }
+
+    /// The event as another process can open it.
+    ///
+    /// # Errors
+    /// 801 where the device cannot, 1 or 400 when the event was not made for it.
+    #[track_caller]
+    pub fn export(&self) -> Result<InterprocessEventHandle> {
+        let operation = "exporting an event";
+        let context = self.context();
+        self.share();
+        // SAFETY: the event is live while it is borrowed.
+        unsafe { context.driver().event_export(&context.call(operation), self.raw.handle()) }
+            .during(operation, || context.place())
+    }
+
+    fn lock_record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock()
+    }
+
+    /// The point of the last record, if that is known and can be asked for here.
+    pub fn point(&self) -> Option<TimelinePoint> {
+        if self.is_shared() || host_work::is_inside() { None } else { self.lock_record().known().cloned() }
+    }
+
+    /// Attaches somebody who is told before the event is recorded again, and who is made by `observe` if there is none yet.
+    /// `attach` is called with it, and the point of the last record if that is known, while the event is not recorded.
+    pub fn observe<O: RecordObserver, R>(
+        &self,
+        observe: impl FnOnce() -> O,
+        attach: impl FnOnce(&O, Option<TimelinePoint>) -> R,
+    ) -> Option<R> {
+        let record = if host_work::is_inside() { None } else { Some(self.lock_record()) };
+        let observer: &dyn Any = &**self.observer.get_or_init(|| Box::new(observe()));
+        let point = record.as_ref().and_then(|record| record.known().filter(|_| !self.is_shared()).cloned());
+        let attached = observer.downcast_ref().map(|observer| attach(observer, point));
+        self.has_observer.store(true, Ordering::Release);
+        attached
+    }
+
+    #[cold]
+    fn before_record(&self) -> Result<()> {
+        if let Some(observer) = self.observer.get() {
+            let observes = observer.before_record()?;
+            self.has_observer.store(observes, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Others than this library can record the event from now on.
+    pub fn share(&self) {
+        self.shared.store(true, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn is_captured(&self) -> bool {
+        self.captured.any.load(Ordering::Acquire)
+    }
+
+    /// The capture that its last record belongs to, if that goes on, and how far the stream had followed others in it.
+    pub fn capture(&self) -> Option<(Arc<CaptureState>, CapturedClock)> {
+        if self.is_captured() { self.captured.get() } else { None }
+    }
+}
+
+impl StreamCore {
+    /// Captures the stream's work at this moment in an event.
+    ///
+    /// # Errors
+    /// 400 when the event is of another context; 401 for an external record outside of a capture; 1 for flags that the driver
+    /// does not know.
+    #[inline]
+    #[track_caller]
+    pub fn record(self: &Arc<Self>, event: &EventCore, flags: EventRecordFlags) -> Result<()> {
+        let (operation, location) = ("recording an event", Location::caller());
+        trace::queued!(stream = self.id(), event = ?event.raw.handle(), "{operation}");
+        let context = self.context();
+        context.require_same_driver(event.context(), operation)?;
+        if host_work::is_inside() {
+            return Err(Error::driver(operation, Status::NOT_PERMITTED.into()).at(self.place()).called_at(location));
+        }
+        let external = flags.contains(EventRecordFlags::EXTERNAL);
+        let membership = self.shared().membership();
+        let mut record = event.lock_record();
+        event.is_noted.store(false, Ordering::Relaxed);
+        if !external && event.has_observer.load(Ordering::Acquire) {
+            event.before_record()?;
+        }
+        let outside = membership.outside();
+        let value = record.begin(self);
+        self.put(operation, location, |call, stream| {
+            // SAFETY: the caller has the stream open, and the event is live while it is borrowed.
+            unsafe { context.driver().event_record(call, event.raw.handle(), stream, flags) }
+        })?;
+        // Whether a capture began before the record, on another thread, cannot be told if one began meanwhile.
+        let is_outside = outside.is_some() && membership.outside() == outside;
+        if is_outside && !external && !event.is_shared() {
+            record.recorded(self, value);
+        }
+        // Before another thread can make its stream wait for the event, which then joins the capture.
+        let is_captured = match outside {
+            Some(_) if !is_outside => self.was_captured(event),
+            _ => self.is_capturing(),
+        };
+        if is_captured || event.is_captured() || external {
+            self.note_captured_record(event, flags);
+        }
+        Ok(())
+    }
+
+    /// Whether the record of an event was captured, where a capture began in the stream at the same time.
+    #[cold]
+    #[inline(never)]
+    fn was_captured(&self, event: &EventCore) -> bool {
+        // Whether the stream is a member is known after this.
+        drop(self.shared().membership().submitting());
+        let context = self.context();
+        // SAFETY: the event is live while it is borrowed.
+        let asked = unsafe { context.driver().event_query(&context.call("querying an event"), event.raw.handle()) };
+        self.is_capturing() && matches!(asked, Err(failure) if failure.status == Status::CAPTURED_EVENT)
+    }
+
+    /// What a capture has to know of a record, or an event that was recorded in one before.
+    #[cold]
+    #[inline(never)]
+    fn note_captured_record(&self, event: &EventCore, flags: EventRecordFlags) {
+        let capture = capture_of(self);
+        if flags.contains(EventRecordFlags::EXTERNAL) {
+            event.share();
+            if let Some(capture) = capture {
+                capture.retain(event.raw.clone());
+            }
+        } else if capture.is_some() || event.is_captured() {
+            event.captured.set(capture.as_ref(), self);
+        }
+    }
+
+    /// Makes later work of this stream wait for what an event captured last before this call.
+    ///
+    /// # Errors
+    /// 101 when the event is of another driver; 401 for an external wait outside of a capture; 1 for flags that the driver does
+    /// not know.
+    #[inline]
+    #[track_caller]
+    pub fn wait_event(self: &Arc<Self>, event: &EventCore, flags: EventWaitFlags) -> Result<()> {
+        let (operation, location) = ("waiting for an event in a stream", Location::caller());
+        trace::queued!(stream = self.id(), event = ?event.raw.handle(), "{operation}");
+        let context = self.context();
+        context.require_same_driver(event.context(), operation)?;
+        if host_work::is_inside() {
+            return Err(Error::driver(operation, Status::NOT_PERMITTED.into()).at(self.place()).called_at(location));
+        }
+        let wait = || {
+            self.put(operation, location, |call, stream| {
+                // SAFETY: the caller has the stream open, and the event is live while it is borrowed.
+                unsafe { context.driver().stream_wait_event(call, stream, event.raw.handle(), flags) }
+            })
+        };
+        // Locked first: the event may be recorded by another thread meanwhile, and in a capture, which this stream then joins.
+        let record = event.lock_record();
+        if event.is_captured() || flags.contains(EventWaitFlags::EXTERNAL) {
+            self.wait_in_capture(event, flags, wait)
+        } else {
+            wait()?;
+            if !event.is_shared() {
+                record.waited_for_by(self);
+            }
+            Ok(())
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_in_capture(
+        self: &Arc<Self>,
+        event: &EventCore,
+        flags: EventWaitFlags,
+        wait: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        if flags.contains(EventWaitFlags::EXTERNAL) {
+            wait()?;
+            if let Some(capture) = capture_of(self) {
+                capture.retain(event.raw.clone());
+            }
+            return Ok(());
+        }
+        match event.capture() {
+            // By the wait this stream joins the capture.
+            Some((capture, clock)) => {
+                capture.join(self, wait)?;
+                capture.has_followed(self, &clock);
+                Ok(())
+            }
+            None => wait(),
+        }
+    }
+
+    /// Puts a record or a wait into the stream, which uses no memory, and may change the stream's membership of a capture.
+    #[inline(always)]
+    fn put(
+        self: &Arc<Self>,
+        operation: &'static str,
+        location: &'static Location<'static>,
+        put: impl FnOnce(&anabranch_hal::Call<'_>, anabranch_hal::StreamHandle) -> anabranch_hal::Result<()>,
+    ) -> Result<()> {
+        Submission::put_at(self, operation, location, put)
+    }
+}

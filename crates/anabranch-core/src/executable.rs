@@ -1,0 +1,383 @@
+//! Executable graphs.
+
+use crate::capture_mode::with_relaxed_capture_mode;
+use crate::context::{ContextCore, other_context};
+use crate::drop_error;
+use crate::error::{Error, Result, ResultExt};
+use crate::exclusion::Shared;
+use crate::graph::own_child;
+use crate::graph_object::GraphObject;
+use crate::idle_memory::attempt_behind;
+use crate::label::Label;
+use crate::memory::{Allocation, MemoryAccess};
+use crate::node::Node;
+use crate::node_work::NodeWork;
+use crate::ranks;
+use crate::reaper;
+use crate::retained::Retained;
+use crate::stream::StreamCore;
+use crate::submission::{Submission, is_ordered_for};
+use anabranch_hal::{
+    Access, Call, Detail, Driver, ExecutableGraphHandle, GraphUpdateResult, InstantiateFlags, ObjectHandle, Status,
+};
+use anabranch_sync::Mutex;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A graph made ready to be launched.
+pub struct ExecutableCore {
+    context: Arc<ContextCore>,
+    handle: ExecutableGraphHandle,
+    /// The graph that it was made from, whose nodes name those of the executable.
+    source: Arc<GraphObject>,
+    state: Mutex<State>,
+    label: Label,
+}
+
+/// What is under the lock, which all calls of the driver with the executable are made under.
+struct State {
+    retained: Retained,
+    /// The memory that the host accesses too.
+    host_visible: Vec<(Arc<Allocation>, Access)>,
+    /// The stream of the last launch, which comes after all launches before it.
+    last: Option<Arc<StreamCore>>,
+}
+
+impl State {
+    fn new(retained: Retained) -> Self {
+        let mut state = Self { retained: Retained::default(), host_visible: Vec::new(), last: None };
+        state.take_over(&retained);
+        state
+    }
+
+    fn take_over(&mut self, retained: &Retained) {
+        self.retained.merge(retained);
+        let visible = self.retained.memory().filter(|(memory, _)| memory.is_host_visible());
+        self.host_visible = visible.map(|(memory, access)| (memory.clone(), access)).collect();
+    }
+
+    fn accesses(&self) -> impl ExactSizeIterator<Item = MemoryAccess<'_>> + Clone {
+        self.retained.memory().map(|(memory, access)| MemoryAccess { memory, access })
+    }
+
+    /// If a launch finds all memory ordered by its own stream's earlier work: what keeps it so until the launch is queued.
+    fn ordered(&self, submission: &Submission<'_>) -> Option<Shared> {
+        let mut accesses = self.accesses();
+        if accesses.len() == 0 {
+            return None;
+        }
+        let shared = Shared::begin();
+        accesses.all(|MemoryAccess { memory, access }| is_ordered_for(memory, submission, access)).then_some(shared)
+    }
+}
+
+/// Why a whole-graph update was refused.
+#[derive(Clone, Debug)]
+pub struct RefusedUpdate {
+    /// The error.
+    pub error: Error,
+    /// The reason.
+    pub result: GraphUpdateResult,
+    /// The node, of the graph that the update came from, that it is about.
+    pub node: Option<Node>,
+}
+
+impl ExecutableCore {
+    /// Makes a graph ready to be launched, and uploads it in the order of a stream, if there is one.
+    ///
+    /// # Errors
+    /// 1 for a circle, or a conditional value that no node uses; 801 when the graph allocates memory and has an executable
+    /// already.
+    #[track_caller]
+    pub fn instantiate(
+        source: &Arc<GraphObject>,
+        flags: InstantiateFlags,
+        upload: Option<&StreamCore>,
+    ) -> Result<Arc<Self>> {
+        let operation = "instantiating a graph";
+        let context = source.context();
+        if let Some(stream) = upload {
+            context.require_same_driver(stream.context(), operation)?;
+        }
+        let stream = upload.map(|stream| stream.handle(operation)).transpose()?;
+        let guard = source.lock();
+        // SAFETY: the graph is live and locked, and the stream open.
+        let handle =
+            unsafe { context.driver().graph_instantiate(&context.call(operation), source.handle(), flags, stream) }
+                .during(operation, || source.place())
+                .map_err(explain_instantiation)?;
+        let mut retained = Retained::default();
+        retained.merge(guard.retained());
+        drop(guard);
+        Ok(Arc::new(Self {
+            context: context.clone(),
+            handle,
+            source: source.clone(),
+            state: Mutex::new(ranks::EXECUTABLE_GRAPH, State::new(retained)),
+            label: Label::new(context, ObjectHandle::ExecutableGraph(handle)),
+        }))
+    }
+
+    /// The context of the graph that it was made from.
+    pub fn context(&self) -> &Arc<ContextCore> {
+        &self.context
+    }
+
+    /// The driver's handle.
+    pub fn handle(&self) -> ExecutableGraphHandle {
+        self.handle
+    }
+
+    /// The graph that it was made from.
+    pub fn source(&self) -> &Arc<GraphObject> {
+        &self.source
+    }
+
+    /// Its number among the objects of the library, and its name.
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
+    /// Launches it in the order of a stream.
+    ///
+    /// # Errors
+    /// 1 when memory that the graph allocated in its last launch is still allocated; 401 while the host accesses pinned or
+    /// managed memory of the graph; 101 when the stream is of another driver; 900 while the stream captures, which invalidates
+    /// the capture.
+    #[inline]
+    #[track_caller]
+    pub fn launch(&self, stream: &Arc<StreamCore>) -> Result<()> {
+        let operation = "launching a graph";
+        if !Arc::ptr_eq(&self.context, stream.context()) {
+            self.context.require_same_driver(stream.context(), operation)?;
+        }
+        let mut state = self.state.lock();
+        let submission = Submission::begin(stream, operation)?;
+        let host_bound = (!state.retained.host_work().is_empty()).then(|| self.context.submit_host_bound());
+        // Before the host is excluded, in the order of locks that whoever captures a use of the memory has too.
+        let ordered = state.ordered(&submission);
+        if ordered.is_none() && state.accesses().len() > 0 {
+            submission.exclude_others();
+        }
+        let is_first_in_stream = !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream));
+        if is_first_in_stream {
+            // Before it runs, because that may panic at once.
+            state.retained.host_work().iter().for_each(|work| work.launched_in(stream.id(), stream.shared().panics()));
+        }
+        let mut is_launched = false;
+        let result = if state.host_visible.is_empty() {
+            self.queue(&submission, &state, ordered.is_some(), &mut is_launched)
+        } else {
+            let mut guards = SmallVec::<[_; 4]>::new();
+            let excluded = state.host_visible.iter().try_for_each(|(memory, access)| {
+                guards.push(memory.host_access().launching(*access)?);
+                Ok(())
+            });
+            // While the host is excluded, because it looks at the access history.
+            excluded.and_then(|()| self.queue(&submission, &state, ordered.is_some(), &mut is_launched))
+        };
+        drop(host_bound);
+        if is_launched && is_first_in_stream {
+            state.last = Some(stream.clone());
+        }
+        result
+    }
+
+    #[inline]
+    fn queue(
+        &self,
+        submission: &Submission<'_>,
+        state: &State,
+        is_ordered: bool,
+        is_launched: &mut bool,
+    ) -> Result<()> {
+        if !is_ordered {
+            submission.order(state.accesses())?;
+        }
+        submission.queue(|call, stream| {
+            // SAFETY: the executable is live and locked and the stream open; what the nodes refer to is retained, and was just
+            // ordered.
+            unsafe { self.context.driver().executable_launch(call, self.handle, stream) }
+        })?;
+        *is_launched = true;
+        submission.finish(state.accesses())
+    }
+
+    /// Calls the driver with the executable, which is locked.
+    fn driver_call<R>(
+        &self,
+        operation: &'static str,
+        call: impl FnOnce(&dyn Driver, &Call<'_>) -> anabranch_hal::Result<R>,
+    ) -> Result<R> {
+        call(self.context.driver(), &self.context.call(operation)).during(operation, || self.source.place())
+    }
+
+    /// Makes resources ready in the order of a stream, so that the next launch need not.
+    ///
+    /// # Errors
+    /// 101 when the stream is of another driver.
+    #[track_caller]
+    pub fn upload(&self, stream: &StreamCore) -> Result<()> {
+        let operation = "uploading a graph";
+        self.context.require_same_driver(stream.context(), operation)?;
+        let handle = stream.handle(operation)?;
+        let _lock = self.state.lock();
+        // SAFETY: the executable is live and locked, and the stream open.
+        self.driver_call(operation, |driver, call| unsafe { driver.executable_upload(call, self.handle, handle) })?;
+        stream.shared().note_work();
+        Ok(())
+    }
+
+    /// Takes over what all nodes do from a graph of the same structure, from the next launch on.
+    ///
+    /// # Errors
+    /// 910 when the structure differs or a node cannot be changed so, with the reason and the node.
+    #[track_caller]
+    pub fn update(&self, graph: &GraphObject) -> Result<(), RefusedUpdate> {
+        let operation = "updating an executable graph";
+        let refused = |error| RefusedUpdate { error, result: GraphUpdateResult::ERROR, node: None };
+        self.context.require_same_driver(graph.context(), operation).map_err(refused)?;
+        let mut state = self.state.lock();
+        let mut guard = graph.lock();
+        let call = self.context.call(operation);
+        // SAFETY: both are live and locked; what the graph retains is taken over.
+        match unsafe { self.context.driver().executable_update(&call, self.handle, graph.handle()) } {
+            Ok(()) => {
+                // What was retained before may be in use by a launch, and stays.
+                state.take_over(guard.retained());
+                Ok(())
+            }
+            Err(failure) => {
+                let (result, node) = match failure.detail.as_deref() {
+                    Some(Detail::Update { result, node }) => (*result, *node),
+                    _ => (GraphUpdateResult::ERROR, None),
+                };
+                let node = node.map(|node| guard.enter(node));
+                Err(RefusedUpdate { error: Error::driver(operation, failure).at(graph.place()), result, node })
+            }
+        }
+    }
+
+    /// Replaces what a node does by other work of the same kind, from the next launch on.
+    ///
+    /// # Errors
+    /// 1 when the work is of another kind or differs too much, or the node is not of the graph that this was made from.
+    #[track_caller]
+    pub fn set_node(&self, node: Node, work: &NodeWork) -> Result<()> {
+        let operation = "changing a node of an executable graph";
+        let source = &self.source;
+        if work.context.as_ref().is_some_and(|other| !other.is_same(&self.context)) {
+            return Err(other_context(operation, "work", source.place()));
+        }
+        if work.memory.iter().any(|memory| !memory.memory().is_reached_from(&self.context)) {
+            return Err(other_context(operation, "memory", source.place()));
+        }
+        if let Some(graph) =
+            work.memory.iter().find_map(|memory| memory.memory().graph().filter(|&graph| !source.owns(graph)))
+        {
+            let message = format!("the memory belongs to graph {graph}");
+            return Err(Error::argument(Status::INVALID_VALUE, operation, message).at(source.place()));
+        }
+        if work.child.as_ref().is_some_and(|child| child.shares_lock(source)) {
+            return Err(own_child(operation));
+        }
+        let mut state = self.state.lock();
+        let (guard, child) = source.lock_with(work.child.as_deref());
+        let handle = guard.node(node, operation)?;
+        let mut retained = Retained::default();
+        for memory in work.memory.iter().filter(|memory| memory.memory().graph().is_none()) {
+            retained.add_memory(memory.memory(), memory.access());
+        }
+        work.objects.iter().for_each(|object| retained.add(object.clone()));
+        work.host_work.iter().for_each(|work| retained.add_host_work(work));
+        if let Some(child) = &child {
+            retained.merge(child.retained());
+        }
+        if let (Some(work), Some(last)) = (&work.host_work, &state.last) {
+            work.launched_in(last.id(), last.shared().panics());
+        }
+        state.take_over(&retained);
+        // SAFETY: the executable, its source and the child are live and locked; what the work refers to is retained.
+        self.driver_call(operation, |driver, call| unsafe {
+            driver.executable_set_node_parameters(call, self.handle, handle, &work.parameters)
+        })
+    }
+
+    /// Lets a kernel, copy or fill do nothing, or do its work again, from the next launch on.
+    ///
+    /// # Errors
+    /// 1 for other kinds of node, and when the node is not of the graph that this was made from.
+    #[track_caller]
+    pub fn set_node_enabled(&self, node: Node, enabled: bool) -> Result<()> {
+        let operation = "enabling a node of an executable graph";
+        let _lock = self.state.lock();
+        let source = self.source.lock();
+        let handle = source.node(node, operation)?;
+        // SAFETY: the executable and its source are live and locked.
+        self.driver_call(operation, |driver, call| unsafe {
+            driver.executable_set_node_enabled(call, self.handle, handle, enabled)
+        })
+    }
+
+    /// Whether a kernel, copy or fill does its work.
+    ///
+    /// # Errors
+    /// As [`set_node_enabled`](Self::set_node_enabled).
+    #[track_caller]
+    pub fn is_node_enabled(&self, node: Node) -> Result<bool> {
+        let operation = "asking whether a node is enabled";
+        let _lock = self.state.lock();
+        let source = self.source.lock();
+        let handle = source.node(node, operation)?;
+        // SAFETY: the executable and its source are live and locked.
+        self.driver_call(operation, |driver, call| unsafe { driver.executable_node_enabled(call, self.handle, handle) })
+    }
+
+    /// The flags that it was made with.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    #[track_caller]
+    pub fn flags(&self) -> Result<InstantiateFlags> {
+        let _lock = self.state.lock();
+        // SAFETY: the executable is live and locked.
+        self.driver_call("reading the flags of an executable graph", |driver, call| unsafe {
+            driver.executable_flags(call, self.handle)
+        })
+    }
+}
+
+impl Drop for ExecutableCore {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        let (retained, last) = (std::mem::take(&mut state.retained), state.last.take());
+        let source = self.source.clone();
+        let (context, handle) = (self.context.clone(), self.handle);
+        reaper::now_or_later(move || {
+            let operation = "destroying an executable graph";
+            let call = context.call(operation);
+            // SAFETY: the handle was owned by the value being dropped, so this is its last use.
+            let destroyed = with_relaxed_capture_mode(context.driver(), || unsafe {
+                context.driver().executable_destroy(&call, handle)
+            });
+            drop_error::report(destroyed.during(operation, || context.place()));
+            // A launch may still use what is retained. Where no event can be had the context is lost, and nothing runs any more.
+            let event = last.filter(|_| !retained.is_empty()).and_then(|stream| stream.sync_event().ok().flatten());
+            match event {
+                Some(event) if !event.is_over() => attempt_behind(vec![event], move || drop((retained, source))),
+                _ => drop((retained, source)),
+            }
+        });
+    }
+}
+
+/// Adds what usually is the cause.
+fn explain_instantiation(error: Error) -> Error {
+    match error.status() {
+        Status::NOT_SUPPORTED => error.with_hint(
+            "a graph that allocates memory has one executable at a time, and conditional bodies hold only kernels, copies, \
+             fills, children, empty and conditional nodes",
+        ),
+        _ => error,
+    }
+}

@@ -1,0 +1,364 @@
+//! Graphs built by hand: nodes and edges added, changed, removed and looked at.
+
+use crate::context::other_context;
+use crate::error::{Error, Result, ResultExt};
+use crate::graph_object::{GraphGuard, GraphObject, next_graph_id};
+use crate::memory::{Allocation, Origin};
+use crate::node::{Node, NodeTable};
+use crate::node_work::NodeWork;
+use crate::retained::Retained;
+use anabranch_hal::{
+    AddedNode, AllocationNode, Call, ConditionalHandle, ConditionalKind, ConditionalNode, Dependency, DeviceOrdinal,
+    DevicePointer, Driver, Edge, EdgeData, GraphHandle, GraphNodeHandle, GraphNodeKind, NodeParameters, Status,
+};
+use std::sync::Arc;
+
+/// An edge between two nodes of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GraphEdge {
+    /// The earlier node.
+    pub from: Node,
+    /// The node that depends on it.
+    pub to: Node,
+    /// The edge's data.
+    pub data: EdgeData,
+}
+
+/// The error of a graph that would contain itself.
+#[cold]
+pub fn own_child(operation: &'static str) -> Error {
+    Error::argument(Status::INVALID_VALUE, operation, "a graph cannot be a child of itself; clone it first")
+}
+
+impl GraphObject {
+    /// Calls the driver with the graph, which is locked by whoever has the guard.
+    fn driver_call<R>(
+        &self,
+        _guard: &GraphGuard<'_>,
+        operation: &'static str,
+        call: impl FnOnce(&dyn Driver, &Call<'_>, GraphHandle) -> anabranch_hal::Result<R>,
+    ) -> Result<R> {
+        call(self.context().driver(), &self.context().call(operation), self.handle()).during(operation, || self.place())
+    }
+
+    /// Adds a node.
+    ///
+    /// # Errors
+    /// 1 when the work does not fit the device, or a node is named twice, was removed, or belongs to another graph; 400 when
+    /// the work is of another context; 801 for a child that allocates memory or has conditional nodes.
+    #[track_caller]
+    pub fn add(&self, dependencies: &[(Node, EdgeData)], work: &NodeWork) -> Result<Node> {
+        let operation = "adding a node to a graph";
+        let (mut guard, _child) = self.prepare(work, operation)?;
+        let dependencies = guard.dependencies(dependencies, operation)?;
+        let added = self.add_raw(&guard, operation, &dependencies, &work.parameters)?;
+        Ok(guard.enter(added.node))
+    }
+
+    /// Replaces what a node does by other work of the same kind.
+    ///
+    /// # Errors
+    /// 1 when the work is of another kind, or the node is not of this graph; else as [`add`](Self::add).
+    #[track_caller]
+    pub fn set_node(&self, node: Node, work: &NodeWork) -> Result<()> {
+        let operation = "changing a node of a graph";
+        let (guard, _child) = self.prepare(work, operation)?;
+        let handle = guard.node(node, operation)?;
+        // SAFETY: the node is of this graph, which is locked, and a child too; what the work refers to is retained.
+        self.driver_call(&guard, operation, |driver, call, _| unsafe {
+            driver.graph_node_set_parameters(call, handle, &work.parameters)
+        })
+    }
+
+    /// Locks the graph, and one that becomes a child, and retains what a node's work refers to.
+    fn prepare<'a>(
+        &'a self,
+        work: &'a NodeWork,
+        operation: &'static str,
+    ) -> Result<(GraphGuard<'a>, Option<GraphGuard<'a>>)> {
+        if let Some(context) = &work.context
+            && !context.is_same(self.context())
+        {
+            return Err(other_context(operation, "work", self.place()));
+        }
+        if work.conditional_of.is_some_and(|graph| !self.owns(graph)) {
+            let message = "the conditional value belongs to another graph";
+            return Err(Error::argument(Status::INVALID_VALUE, operation, message).at(self.place()));
+        }
+        if work.child.as_ref().is_some_and(|child| child.shares_lock(self)) {
+            return Err(own_child(operation));
+        }
+        let (mut guard, child) = self.lock_with(work.child.as_deref());
+        for memory in &work.memory {
+            guard.retain_memory(memory.memory(), memory.access(), operation)?;
+        }
+        let retained = guard.retained_mut();
+        work.objects.iter().for_each(|object| retained.add(object.clone()));
+        work.host_work.iter().for_each(|work| retained.add_host_work(work));
+        if let Some(child) = &child {
+            retained.merge(child.retained());
+        }
+        Ok((guard, child))
+    }
+
+    fn add_raw(
+        &self,
+        guard: &GraphGuard<'_>,
+        operation: &'static str,
+        dependencies: &[Dependency],
+        parameters: &NodeParameters,
+    ) -> Result<AddedNode> {
+        // SAFETY: the graph is live and locked, its nodes are its own, and what the parameters refer to is retained.
+        self.driver_call(guard, operation, |driver, call, graph| unsafe {
+            driver.graph_add_node(call, graph, dependencies, parameters)
+        })
+    }
+
+    /// Adds an allocation, whose contents are unspecified.
+    ///
+    /// # Errors
+    /// 1 for no bytes, or a device that there is not; 2 when there is not enough memory; 801 where the device has no such
+    /// nodes.
+    #[track_caller]
+    pub fn add_allocation(
+        &self,
+        dependencies: &[(Node, EdgeData)],
+        bytes: usize,
+        access: &[DeviceOrdinal],
+    ) -> Result<(Node, Allocation)> {
+        let operation = "adding an allocation to a graph";
+        let mut guard = self.lock();
+        let dependencies = guard.dependencies(dependencies, operation)?;
+        let parameters = NodeParameters::Allocate(AllocationNode {
+            device: self.context().device().ordinal(),
+            bytes,
+            access: access.to_vec(),
+            address: DevicePointer::NULL,
+        });
+        let added = self.add_raw(&guard, operation, &dependencies, &parameters)?;
+        let node = guard.enter(added.node);
+        let address = added.address.unwrap_or(DevicePointer::NULL);
+        let origin = Origin::Graph { graph: self.id(), stream: None };
+        Ok((node, Allocation::new(self.context(), address, bytes, origin)))
+    }
+
+    /// Makes a value for a conditional node.
+    ///
+    /// # Errors
+    /// 801 where the device has no conditional nodes.
+    #[track_caller]
+    pub fn create_conditional(&self, default: Option<u32>) -> Result<ConditionalHandle> {
+        let guard = self.lock();
+        // SAFETY: the graph is live and locked.
+        self.driver_call(&guard, "creating a conditional value", |driver, call, graph| unsafe {
+            driver.graph_conditional_create(call, graph, default)
+        })
+    }
+
+    /// Adds a conditional node, whose bodies are empty at first.
+    ///
+    /// # Errors
+    /// 1 for another number of bodies, and a value of another node; 801 where the device has no such nodes.
+    #[track_caller]
+    pub fn add_conditional(
+        &self,
+        dependencies: &[(Node, EdgeData)],
+        handle: ConditionalHandle,
+        kind: ConditionalKind,
+        bodies: u32,
+    ) -> Result<Node> {
+        let operation = "adding a conditional node to a graph";
+        let mut guard = self.lock();
+        let dependencies = guard.dependencies(dependencies, operation)?;
+        let parameters =
+            NodeParameters::Conditional(ConditionalNode { handle, kind, body_count: bodies, bodies: Vec::new() });
+        let added = self.add_raw(&guard, operation, &dependencies, &parameters)?;
+        let node = guard.enter(added.node);
+        guard.add_bodies(node, added.bodies);
+        Ok(node)
+    }
+
+    /// A body of a conditional node.
+    ///
+    /// # Errors
+    /// 1 when the node has no such body.
+    pub fn body(&self, node: Node, index: usize) -> Result<Arc<GraphObject>> {
+        let operation = "opening a body of a conditional node";
+        let guard = self.lock();
+        guard.node(node, operation)?;
+        guard.body(node, index).ok_or_else(|| {
+            let message = format!("the node has no body {index} that was added here");
+            Error::argument(Status::INVALID_VALUE, operation, message).at(self.place())
+        })
+    }
+
+    /// Removes a node and its edges.
+    ///
+    /// # Errors
+    /// 801 for allocations, frees and conditional nodes.
+    #[track_caller]
+    pub fn remove_node(&self, node: Node) -> Result<()> {
+        let operation = "removing a node from a graph";
+        let mut guard = self.lock();
+        let handle = guard.node(node, operation)?;
+        // SAFETY: the node is of this graph, which is locked.
+        self.driver_call(&guard, operation, |driver, call, _| unsafe { driver.graph_destroy_node(call, handle) })?;
+        guard.remove(node);
+        Ok(())
+    }
+
+    /// Adds edges. On an error the edges before the one that it is about have been added.
+    ///
+    /// # Errors
+    /// 1 for an edge that is there already, from a node to itself, or with data that the nodes cannot have.
+    #[track_caller]
+    pub fn add_edges(&self, edges: &[GraphEdge]) -> Result<()> {
+        let operation = "adding edges to a graph";
+        let guard = self.lock();
+        let edges = raw_edges(&guard, edges, operation)?;
+        // SAFETY: the graph is live and locked, and the nodes are its own.
+        self.driver_call(&guard, operation, |driver, call, graph| unsafe {
+            driver.graph_add_edges(call, graph, &edges)
+        })
+    }
+
+    /// Removes edges. On an error the edges before the one that it is about have been removed.
+    ///
+    /// # Errors
+    /// 1 for an edge that is not there.
+    #[track_caller]
+    pub fn remove_edges(&self, edges: &[GraphEdge]) -> Result<()> {
+        let operation = "removing edges from a graph";
+        let guard = self.lock();
+        let edges = raw_edges(&guard, edges, operation)?;
+        // SAFETY: the graph is live and locked, and the nodes are its own.
+        self.driver_call(&guard, operation, |driver, call, graph| unsafe {
+            driver.graph_remove_edges(call, graph, &edges)
+        })
+    }
+
+    /// A copy with nodes of its own, and all that this graph retains.
+    ///
+    /// # Errors
+    /// 801 when the graph allocates memory or has conditional nodes.
+    #[track_caller]
+    pub fn try_clone(&self) -> Result<Arc<Self>> {
+        let guard = self.lock();
+        // SAFETY: the graph is live and locked.
+        let handle = self
+            .driver_call(&guard, "cloning a graph", |driver, call, graph| unsafe { driver.graph_clone(call, graph) })?;
+        let mut retained = Retained::default();
+        retained.merge(guard.retained());
+        let id = next_graph_id();
+        Ok(Self::new(self.context(), handle, id, NodeTable::new(id), retained))
+    }
+
+    /// The node of `clone` that was copied from `node`.
+    ///
+    /// # Errors
+    /// 1 when there is none.
+    #[track_caller]
+    pub fn find_in_clone(&self, node: Node, clone: &Self) -> Result<Node> {
+        let operation = "looking for a node in a clone";
+        if self.shares_lock(clone) {
+            return Err(Error::argument(Status::INVALID_VALUE, operation, "the graph is not a clone of itself"));
+        }
+        let (guard, other) = self.lock_with(Some(clone));
+        let original = guard.node(node, operation)?;
+        // SAFETY: both graphs are live and locked.
+        let found = self.driver_call(&guard, operation, |driver, call, _| unsafe {
+            driver.graph_find_in_clone(call, original, clone.handle())
+        })?;
+        drop(guard);
+        drop(other);
+        Ok(clone.lock().enter(found))
+    }
+
+    /// All nodes.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    #[track_caller]
+    pub fn nodes(&self) -> Result<Vec<Node>> {
+        // SAFETY: the graph is live and locked.
+        self.list_nodes("listing a graph's nodes", |driver, call, graph| unsafe { driver.graph_nodes(call, graph) })
+    }
+
+    /// The nodes that depend on none.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    #[track_caller]
+    pub fn root_nodes(&self) -> Result<Vec<Node>> {
+        // SAFETY: the graph is live and locked.
+        self.list_nodes("listing a graph's root nodes", |driver, call, graph| unsafe {
+            driver.graph_root_nodes(call, graph)
+        })
+    }
+
+    fn list_nodes(
+        &self,
+        operation: &'static str,
+        list: impl FnOnce(&dyn Driver, &Call<'_>, GraphHandle) -> anabranch_hal::Result<Vec<GraphNodeHandle>>,
+    ) -> Result<Vec<Node>> {
+        let mut guard = self.lock();
+        let handles = self.driver_call(&guard, operation, list)?;
+        Ok(handles.into_iter().map(|handle| guard.enter(handle)).collect())
+    }
+
+    /// All edges, with their data.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    #[track_caller]
+    pub fn edges(&self) -> Result<Vec<GraphEdge>> {
+        let mut guard = self.lock();
+        // SAFETY: the graph is live and locked.
+        let edges = self.driver_call(&guard, "listing a graph's edges", |driver, call, graph| unsafe {
+            driver.graph_edges(call, graph)
+        })?;
+        let mut edge = |Edge { from, to, data }| GraphEdge { from: guard.enter(from), to: guard.enter(to), data };
+        Ok(edges.into_iter().map(&mut edge).collect())
+    }
+
+    /// Refuses a node that is not of this graph.
+    ///
+    /// # Errors
+    /// 1.
+    pub fn require(&self, node: Node, operation: &'static str) -> Result<()> {
+        self.lock().node(node, operation).map(drop)
+    }
+
+    /// The kind of a node.
+    ///
+    /// # Errors
+    /// 1 when the node is not of this graph.
+    #[track_caller]
+    pub fn node_kind(&self, node: Node) -> Result<GraphNodeKind> {
+        let operation = "reading a node's kind";
+        let guard = self.lock();
+        let handle = guard.node(node, operation)?;
+        // SAFETY: the node is of this graph, which is locked.
+        self.driver_call(&guard, operation, |driver, call, _| unsafe { driver.graph_node_kind(call, handle) })
+    }
+
+    /// What the driver says of a node's parameters.
+    ///
+    /// # Errors
+    /// 1 when the node is not of this graph; 801 where the driver cannot say.
+    #[track_caller]
+    pub fn node_parameters(&self, node: Node) -> Result<NodeParameters> {
+        let operation = "reading a node's parameters";
+        let guard = self.lock();
+        let handle = guard.node(node, operation)?;
+        // SAFETY: the node is of this graph, which is locked.
+        self.driver_call(&guard, operation, |driver, call, _| unsafe { driver.graph_node_parameters(call, handle) })
+    }
+}
+
+fn raw_edges(guard: &GraphGuard<'_>, edges: &[GraphEdge], operation: &'static str) -> Result<Vec<Edge>> {
+    let raw = |edge: &GraphEdge| {
+        Ok(Edge { from: guard.node(edge.from, operation)?, to: guard.node(edge.to, operation)?, data: edge.data })
+    };
+    edges.iter().map(raw).collect()
+}

@@ -1,0 +1,296 @@
+//! A graph: its handle, its nodes by number, what it retains, and the lock that excludes other threads.
+//!
+//! Drivers do not synchronize graphs, so every call of the driver that concerns a graph is made under its lock. The bodies of a
+//! graph's conditional nodes belong to it: they share its lock, and what their nodes refer to is retained by the graph, because
+//! that is what is launched.
+
+use crate::context::{ContextCore, other_context};
+use crate::drop_error;
+use crate::error::{Error, Result, ResultExt};
+use crate::label::Label;
+use crate::memory::Allocation;
+use crate::node::{Node, NodeTable};
+use crate::ranks;
+use crate::reaper;
+use crate::retained::Retained;
+use anabranch_hal::{Access, Dependency, EdgeData, GraphHandle, GraphNodeHandle, ObjectHandle, Status};
+use anabranch_sync::{Mutex, MutexGuard};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// An id for a graph, never used again in this process.
+pub fn next_graph_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A graph of the driver, or a body of a conditional node of one.
+pub struct GraphObject {
+    context: Arc<ContextCore>,
+    /// The driver's handle. It changes only when a capture into the graph fails, which destroys the driver's graph.
+    handle: AtomicUsize,
+    id: u64,
+    /// For a body: the graphs around it.
+    around: SmallVec<[u64; 2]>,
+    tree: Arc<Tree>,
+    label: Label,
+}
+
+/// A graph with the bodies of its conditional nodes.
+struct Tree {
+    state: Mutex<TreeState>,
+}
+
+#[derive(Default)]
+struct TreeState {
+    retained: Retained,
+    /// By the id of the graph or body.
+    graphs: HashMap<u64, Nodes>,
+}
+
+/// The nodes of a graph or body.
+struct Nodes {
+    table: NodeTable,
+    /// The bodies of its conditional nodes, with their ids.
+    bodies: HashMap<Node, Vec<(u64, GraphHandle)>>,
+}
+
+/// A locked graph.
+pub struct GraphGuard<'a> {
+    object: &'a GraphObject,
+    tree: MutexGuard<'a, TreeState>,
+}
+
+impl GraphObject {
+    /// Takes ownership of a graph of the driver. `nodes`: those that are known already.
+    #[track_caller]
+    pub fn new(
+        context: &Arc<ContextCore>,
+        handle: GraphHandle,
+        id: u64,
+        nodes: NodeTable,
+        retained: Retained,
+    ) -> Arc<Self> {
+        let graphs = HashMap::from([(id, Nodes { table: nodes, bodies: HashMap::new() })]);
+        let state = Mutex::with_order(ranks::GRAPH, id, TreeState { retained, graphs });
+        Arc::new(Self {
+            context: context.clone(),
+            handle: AtomicUsize::new(handle.as_raw()),
+            id,
+            around: SmallVec::new(),
+            tree: Arc::new(Tree { state }),
+            label: Label::new(context, ObjectHandle::Graph(handle)),
+        })
+    }
+
+    /// An empty graph.
+    ///
+    /// # Errors
+    /// What the driver says.
+    #[track_caller]
+    pub fn create(context: &Arc<ContextCore>) -> Result<Arc<Self>> {
+        let operation = "creating a graph";
+        // SAFETY: the context is live as long as its core.
+        let handle =
+            unsafe { context.driver().graph_create(&context.call(operation)) }.during(operation, || context.place())?;
+        let id = next_graph_id();
+        Ok(Self::new(context, handle, id, NodeTable::new(id), Retained::default()))
+    }
+
+    /// The context.
+    pub fn context(&self) -> &Arc<ContextCore> {
+        &self.context
+    }
+
+    /// The driver's handle.
+    pub fn handle(&self) -> GraphHandle {
+        GraphHandle::from_raw(self.handle.load(Ordering::Acquire))
+    }
+
+    /// Its id among graphs, which its nodes carry. Never used again.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Its number among the objects of the library, and its name.
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
+    /// What an error says of where it happened.
+    pub fn place(&self) -> String {
+        format!("graph {}{} of {}", self.id, self.label, self.context.place())
+    }
+
+    /// Whether it belongs to a conditional node.
+    pub fn is_body(&self) -> bool {
+        !self.around.is_empty()
+    }
+
+    /// Whether memory of the graph of that id can be used here.
+    pub fn owns(&self, id: u64) -> bool {
+        self.id == id || self.around.contains(&id)
+    }
+
+    /// Whether both are the same graph, or bodies in it.
+    pub fn shares_lock(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.tree, &other.tree)
+    }
+
+    /// The lock, which whoever calls the driver with this graph or its nodes holds.
+    #[track_caller]
+    pub fn lock(&self) -> GraphGuard<'_> {
+        GraphGuard { object: self, tree: self.tree.state.lock() }
+    }
+
+    /// Locks this graph and another, which is not locked if it shares the lock.
+    #[track_caller]
+    pub fn lock_with<'a>(&'a self, other: Option<&'a Self>) -> (GraphGuard<'a>, Option<GraphGuard<'a>>) {
+        match other.filter(|other| !self.shares_lock(other)) {
+            Some(other) if other.root() < self.root() => {
+                let other = other.lock();
+                (self.lock(), Some(other))
+            }
+            other => (self.lock(), other.map(Self::lock)),
+        }
+    }
+
+    fn root(&self) -> u64 {
+        self.around.last().copied().unwrap_or(self.id)
+    }
+
+    /// The driver has destroyed the graph, because a capture into it has failed. An empty one takes its place.
+    pub fn start_anew(&self) {
+        let mut guard = self.lock();
+        let nodes = &mut guard.tree.graphs;
+        nodes.retain(|&id, _| id == self.id);
+        if let Some(nodes) = nodes.get_mut(&self.id) {
+            nodes.table.clear();
+            nodes.bodies.clear();
+        }
+        let before = std::mem::take(&mut guard.tree.retained);
+        let call = self.context.call("creating a graph");
+        // SAFETY: the context is live as long as its core. A null handle is refused by every call.
+        let handle = unsafe { self.context.driver().graph_create(&call) }.ok();
+        self.handle.store(handle.map_or(0, GraphHandle::as_raw), Ordering::Release);
+        drop(guard);
+        drop(before);
+    }
+}
+
+impl GraphGuard<'_> {
+    fn nodes(&mut self) -> &mut Nodes {
+        let id = self.object.id;
+        let empty = || Nodes { table: NodeTable::new(id), bodies: HashMap::new() };
+        self.tree.graphs.entry(id).or_insert_with(empty)
+    }
+
+    /// The number of a node of the graph, which becomes known by that.
+    pub fn enter(&mut self, node: GraphNodeHandle) -> Node {
+        self.nodes().table.enter(node)
+    }
+
+    /// The driver's handle of a node, if it is one of this graph.
+    pub fn find(&self, node: Node) -> Option<GraphNodeHandle> {
+        self.tree.graphs.get(&self.object.id)?.table.find(node)
+    }
+
+    /// Forgets a node that was removed.
+    pub fn remove(&mut self, node: Node) {
+        let nodes = self.nodes();
+        nodes.table.remove(node);
+        nodes.bodies.remove(&node);
+    }
+
+    /// The driver's handle of a node.
+    ///
+    /// # Errors
+    /// 1 when it is not one of this graph.
+    pub fn node(&self, node: Node, operation: &'static str) -> Result<GraphNodeHandle> {
+        self.find(node).ok_or_else(|| {
+            let message = if node.graph() == self.object.id {
+                "the node was removed from its graph"
+            } else {
+                "the node belongs to another graph"
+            };
+            Error::argument(Status::INVALID_VALUE, operation, message)
+                .with_hint("use nodes of this very graph; a clone has nodes of its own, which find_in_clone returns")
+                .at(self.object.place())
+        })
+    }
+
+    /// The driver's handles of nodes.
+    ///
+    /// # Errors
+    /// As [`node`](Self::node).
+    pub fn dependencies(&self, nodes: &[(Node, EdgeData)], operation: &'static str) -> Result<Vec<Dependency>> {
+        nodes.iter().map(|&(node, data)| Ok(Dependency { node: self.node(node, operation)?, data })).collect()
+    }
+
+    /// Notes the bodies of a conditional node.
+    pub fn add_bodies(&mut self, node: Node, bodies: Vec<GraphHandle>) {
+        let bodies = bodies.into_iter().map(|body| (next_graph_id(), body)).collect();
+        self.nodes().bodies.insert(node, bodies);
+    }
+
+    /// A body of a conditional node.
+    pub fn body(&self, node: Node, index: usize) -> Option<Arc<GraphObject>> {
+        let object = self.object;
+        let &(id, handle) = self.tree.graphs.get(&object.id)?.bodies.get(&node)?.get(index)?;
+        let mut around = SmallVec::from_slice(&[object.id]);
+        around.extend_from_slice(&object.around);
+        Some(Arc::new(GraphObject {
+            context: object.context.clone(),
+            handle: AtomicUsize::new(handle.as_raw()),
+            id,
+            around,
+            tree: object.tree.clone(),
+            label: Label::new(&object.context, ObjectHandle::Graph(handle)),
+        }))
+    }
+
+    /// What the graph retains, with its bodies.
+    pub fn retained(&self) -> &Retained {
+        &self.tree.retained
+    }
+
+    /// What the graph retains, to be added to.
+    pub fn retained_mut(&mut self) -> &mut Retained {
+        &mut self.tree.retained
+    }
+
+    /// Retains memory that a node is about to use.
+    ///
+    /// # Errors
+    /// 1 for memory of another graph; 400 for memory of another context.
+    pub fn retain_memory(&mut self, memory: &Arc<Allocation>, access: Access, operation: &'static str) -> Result<()> {
+        let object = self.object;
+        if let Some(graph) = memory.graph() {
+            return if object.owns(graph) { Ok(()) } else { Err(memory.refuse_graph_memory(object.place())) };
+        }
+        if !memory.is_reached_from(&object.context) {
+            return Err(other_context(operation, "memory", object.place()));
+        }
+        self.tree.retained.add_memory(memory, access);
+        Ok(())
+    }
+}
+
+impl Drop for GraphObject {
+    fn drop(&mut self) {
+        let handle = self.handle();
+        if self.is_body() || handle.is_null() {
+            return;
+        }
+        let context = self.context.clone();
+        reaper::now_or_later(move || {
+            let operation = "destroying a graph";
+            // SAFETY: the handle was owned by the value being dropped, and whatever uses the graph or its nodes holds a
+            // reference to that.
+            let result = unsafe { context.driver().graph_destroy(&context.call(operation), handle) };
+            drop_error::report(result.during(operation, || context.place()));
+        });
+    }
+}

@@ -1,0 +1,140 @@
+//! Host references to memory that graphs use.
+//!
+//! A launch of a graph does not borrow the buffers in it, so the borrow checker cannot exclude that a launch and a host
+//! reference overlap. This does: while a graph retains a buffer, the host accesses it only inside of a closure, and a launch
+//! meanwhile is refused.
+
+use crate::error::{Error, Result};
+use crate::ranks;
+use anabranch_hal::{Access, Status};
+use anabranch_sync::{Condvar, Mutex};
+
+/// Who accesses a piece of host-visible memory.
+pub struct HostAccess {
+    state: Mutex<State>,
+    /// No launch is being queued any more.
+    queued: Condvar,
+}
+
+impl Default for HostAccess {
+    fn default() -> Self {
+        Self { state: Mutex::new(ranks::HOST_ACCESS, State::default()), queued: Condvar::new() }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// Graphs that retain the memory to read or write it.
+    reading_graphs: usize,
+    writing_graphs: usize,
+    /// Launches that are being queued.
+    launches: usize,
+    /// Closures of the host that are running.
+    readers: usize,
+    writer: bool,
+}
+
+impl HostAccess {
+    /// A graph retains the memory for nodes that use it so.
+    pub fn graph_retains(&self, access: Access) {
+        let mut state = self.state.lock();
+        match access {
+            Access::Read => state.reading_graphs += 1,
+            Access::Write => state.writing_graphs += 1,
+        }
+    }
+
+    /// A graph does not retain the memory any more.
+    pub fn graph_releases(&self, access: Access) {
+        let mut state = self.state.lock();
+        match access {
+            Access::Read => state.reading_graphs = state.reading_graphs.saturating_sub(1),
+            Access::Write => state.writing_graphs = state.writing_graphs.saturating_sub(1),
+        }
+    }
+
+    /// Refuses a plain reference for `access` if a launch of a graph could overlap with it.
+    ///
+    /// # Errors
+    /// 401.
+    pub fn require_no_graph(&self, access: Access) -> Result<()> {
+        let state = self.state.lock();
+        let graphs = match access {
+            Access::Read => state.writing_graphs,
+            Access::Write => state.writing_graphs + state.reading_graphs,
+        };
+        if graphs == 0 {
+            return Ok(());
+        }
+        let message = "a graph uses the memory, and could be launched while the reference lives";
+        Err(Error::argument(Status::ILLEGAL_STATE, "accessing memory from the host", message)
+            .with_hint("use `read` or `write`, whose closure excludes launches, or drop the graph"))
+    }
+
+    /// Excludes launches that conflict until the guard is dropped.
+    ///
+    /// # Errors
+    /// 401 inside of another access that conflicts.
+    pub fn enter(&self, access: Access, operation: &'static str) -> Result<HostGuard<'_>> {
+        let mut state = self.state.lock();
+        while state.launches > 0 {
+            state = self.queued.wait(state);
+        }
+        if state.writer || (access == Access::Write && state.readers > 0) {
+            return Err(Error::argument(Status::ILLEGAL_STATE, operation, "the host is using the memory already"));
+        }
+        match access {
+            Access::Read => state.readers += 1,
+            Access::Write => state.writer = true,
+        }
+        Ok(HostGuard { access: self, kind: access })
+    }
+
+    /// Excludes the host while a launch is being queued that uses the memory so, or refuses the launch because the host uses
+    /// the memory. No lock is held meanwhile: where the launch joins a capture, that retains the memory too.
+    ///
+    /// # Errors
+    /// 401.
+    pub fn launching(&self, access: Access) -> Result<LaunchGuard<'_>> {
+        let mut state = self.state.lock();
+        if state.writer || (access == Access::Write && state.readers > 0) {
+            return Err(Error::argument(
+                Status::ILLEGAL_STATE,
+                "launching a graph",
+                "the host is using pinned or managed memory that the graph uses",
+            )
+            .with_hint("launch after the closure that reads or writes the memory has returned"));
+        }
+        state.launches += 1;
+        Ok(LaunchGuard(self))
+    }
+}
+
+/// Excludes the host for as long as a launch is being queued.
+pub struct LaunchGuard<'a>(&'a HostAccess);
+
+impl Drop for LaunchGuard<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.launches -= 1;
+        if state.launches == 0 {
+            self.0.queued.notify_all();
+        }
+    }
+}
+
+/// Excludes launches for as long as a closure of the host runs.
+pub struct HostGuard<'a> {
+    access: &'a HostAccess,
+    kind: Access,
+}
+
+impl Drop for HostGuard<'_> {
+    fn drop(&mut self) {
+        let mut state = self.access.state.lock();
+        match self.kind {
+            Access::Read => state.readers -= 1,
+            Access::Write => state.writer = false,
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Closures that run in stream order: what drivers are given for them, and where their panics go.
+
+use crate::drop_error;
+use crate::error::Error;
+use crate::panics::{PanicReports, contain, panic_failure};
+use crate::ranks;
+use anabranch_hal::{Callback, HostWork, HostWorkKey, InsideWork, RepeatableWork, Status};
+use anabranch_sync::Mutex;
+use smallvec::SmallVec;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// Whether this thread runs a host function, or a kernel that is a closure, where no driver may be called.
+#[inline]
+pub fn is_inside() -> bool {
+    InsideWork::is_entered()
+}
+
+/// A closure that is called once at the most. It is dropped, called or not, as inside of a host function, and its panics are
+/// noted.
+struct Guarded<F> {
+    closure: Option<F>,
+    stream: u64,
+    panics: Arc<PanicReports>,
+}
+
+impl<F> Guarded<F> {
+    fn new(closure: F, stream: u64, panics: &Arc<PanicReports>) -> Self {
+        Self { closure: Some(closure), stream, panics: panics.clone() }
+    }
+
+    #[inline(always)]
+    fn call(&mut self, run: impl FnOnce(F)) {
+        if let Some(closure) = self.closure.take() {
+            let _inside = InsideWork::enter();
+            contain(|| run(closure), |payload| self.panics.note(&[self.stream], payload));
+        }
+    }
+}
+
+impl<F> Drop for Guarded<F> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.call(drop);
+    }
+}
+
+/// A host function of a stream, as a driver takes it.
+pub fn host_function(closure: impl FnOnce() + Send + 'static, stream: u64, panics: &Arc<PanicReports>) -> HostWork {
+    let mut guarded = Guarded::new(closure, stream, panics);
+    HostWork::new(move || guarded.call(|closure| closure()))
+}
+
+/// A callback of a stream, as a driver takes it.
+pub fn callback(closure: impl FnOnce(Status) + Send + 'static, stream: u64, panics: &Arc<PanicReports>) -> Callback {
+    let mut guarded = Guarded::new(closure, stream, panics);
+    Box::new(move |status| guarded.call(|closure| closure(status)))
+}
+
+/// A host function that can run any number of times. Graphs retain it; drivers know it by its key.
+pub struct RepeatableHostWork {
+    work: RepeatableWork,
+    launches: Arc<Launches>,
+}
+
+/// The streams in which a host function was launched lately, to which its panics are attributed.
+struct Launches(Mutex<SmallVec<[Launch; 2]>>);
+
+struct Launch {
+    stream: u64,
+    /// The reports of the stream's context.
+    panics: Arc<PanicReports>,
+}
+
+/// Launches of one executable graph run one after the other, so that those of the streams before these are complete.
+const MOST_STREAMS: usize = 16;
+
+impl Launches {
+    /// Notes a panic with the context of the last launch.
+    #[cold]
+    fn note(&self, payload: &(dyn Any + Send)) {
+        let launches = self.0.lock();
+        let Some(last) = launches.last() else {
+            let error = Error::driver("dropping a host function", panic_failure(payload));
+            drop(launches);
+            return drop_error::report(Err(error));
+        };
+        let same = launches.iter().filter(|launch| Arc::ptr_eq(&launch.panics, &last.panics));
+        let streams: SmallVec<[u64; 4]> = same.map(|launch| launch.stream).collect();
+        last.panics.note(&streams, payload);
+    }
+}
+
+/// The closure of repeatable work, dropped as inside of a host function.
+struct Repeatable<F> {
+    closure: Option<F>,
+    launches: Arc<Launches>,
+}
+
+impl<F> Repeatable<F> {
+    fn contain(&self, run: impl FnOnce()) {
+        let _inside = InsideWork::enter();
+        contain(run, |payload| self.launches.note(payload));
+    }
+}
+
+impl<F> Drop for Repeatable<F> {
+    fn drop(&mut self) {
+        let closure = self.closure.take();
+        self.contain(|| drop(closure));
+    }
+}
+
+impl RepeatableHostWork {
+    /// Wraps a closure.
+    pub fn new(closure: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        let launches = Arc::new(Launches(Mutex::new(ranks::HOST_WORK_STREAMS, SmallVec::new())));
+        let repeatable = Repeatable { closure: Some(closure), launches: launches.clone() };
+        let work = RepeatableWork::new(move || {
+            if let Some(closure) = &repeatable.closure {
+                repeatable.contain(closure);
+            }
+        });
+        Arc::new(Self { work, launches })
+    }
+
+    /// What drivers know it by.
+    pub fn key(&self) -> HostWorkKey {
+        self.work.key()
+    }
+
+    /// The work as a driver takes it that is to run it once, or to capture it.
+    pub fn as_host_work(&self) -> HostWork {
+        self.work.clone().into()
+    }
+
+    /// Notes that it was launched in a stream, whose context reports panics there.
+    pub fn launched_in(&self, stream: u64, panics: &Arc<PanicReports>) {
+        let mut launches = self.launches.0.lock();
+        if launches.last().is_none_or(|last| last.stream != stream) {
+            launches.retain(|other| other.stream != stream);
+            if launches.len() == MOST_STREAMS {
+                launches.remove(0);
+            }
+            launches.push(Launch { stream, panics: panics.clone() });
+        }
+    }
+}
+
+impl fmt::Debug for RepeatableHostWork {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.work.fmt(formatter)
+    }
+}

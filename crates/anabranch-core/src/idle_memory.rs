@@ -1,0 +1,158 @@
+//! Memory whose freeing blocks.
+//!
+//! Freeing pinned, managed and plain memory blocks until the context has done all its work, and a driver may hold a lock
+//! meanwhile which others need, even those that the work waits for. So such memory is freed at a moment when the context has
+//! no work. Until then, memory of the same kind and size that is asked for is taken from here: a context that is never idle has
+//! no more of it than it had in use at once.
+
+use crate::context::ContextCore;
+use crate::drop_error;
+use crate::error::{Result, ResultExt};
+use crate::extensions::Extension;
+use crate::ranks;
+use crate::reaper::{self, Attempt};
+use crate::stream::SyncEvent;
+use crate::trace;
+use anabranch_hal::{DevicePointer, PinnedFlags};
+use anabranch_sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How a piece of memory was allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BlockKind {
+    /// Plain device memory.
+    Plain,
+    /// Managed memory.
+    Managed,
+    /// Pinned memory, with the bits of its flags.
+    Pinned(u32),
+}
+
+impl BlockKind {
+    /// Pinned memory with these flags.
+    pub fn pinned(flags: PinnedFlags) -> Self {
+        Self::Pinned(flags.bits())
+    }
+
+    fn operation(self) -> &'static str {
+        match self {
+            Self::Plain => "freeing",
+            Self::Managed => "freeing managed memory",
+            Self::Pinned(_) => "freeing pinned memory",
+        }
+    }
+}
+
+/// The memory of a context that nobody uses, and that is not freed yet.
+struct IdleMemory {
+    blocks: Mutex<Blocks>,
+}
+
+#[derive(Default)]
+struct Blocks {
+    /// Addresses by kind and size in bytes.
+    addresses: BTreeMap<(BlockKind, usize), Vec<u64>>,
+    /// Whether the reaper was asked to free them.
+    is_to_be_freed: bool,
+}
+
+impl Default for IdleMemory {
+    fn default() -> Self {
+        Self { blocks: Mutex::new(ranks::IDLE_MEMORY, Blocks::default()) }
+    }
+}
+
+impl Extension for IdleMemory {}
+
+impl ContextCore {
+    /// A piece of idle memory of that kind and size, whose contents are unspecified.
+    pub fn take_idle_memory(&self, kind: BlockKind, bytes: usize) -> Option<u64> {
+        self.extension::<IdleMemory>().blocks.lock().addresses.get_mut(&(kind, bytes))?.pop()
+    }
+
+    /// Frees memory when the events are reached and the context is idle, unless somebody takes it before.
+    pub fn free_when_idle(self: &Arc<Self>, kind: BlockKind, bytes: usize, address: u64, mut after: Vec<SyncEvent>) {
+        after.retain(|event| !event.is_over());
+        if after.is_empty() {
+            return self.keep_until_idle(kind, bytes, address);
+        }
+        let context = self.clone();
+        attempt_behind(after, move || context.keep_until_idle(kind, bytes, address));
+    }
+
+    fn keep_until_idle(self: &Arc<Self>, kind: BlockKind, bytes: usize, address: u64) {
+        let begins = {
+            let mut blocks = self.extension::<IdleMemory>().blocks.lock();
+            blocks.addresses.entry((kind, bytes)).or_default().push(address);
+            !std::mem::replace(&mut blocks.is_to_be_freed, true)
+        };
+        if begins {
+            // As long as there is something to be freed this keeps the context open.
+            let context = self.clone();
+            attempt_when_idle(self, move || context.free_idle_memory());
+        }
+    }
+
+    /// Frees all memory that nobody uses. The context is idle.
+    fn free_idle_memory(&self) {
+        let addresses = {
+            let mut blocks = self.extension::<IdleMemory>().blocks.lock();
+            blocks.is_to_be_freed = false;
+            std::mem::take(&mut blocks.addresses)
+        };
+        for ((kind, _), addresses) in addresses {
+            for address in addresses {
+                drop_error::report(self.free_block(kind, address));
+            }
+        }
+    }
+
+    fn free_block(&self, kind: BlockKind, address: u64) -> Result<()> {
+        let operation = kind.operation();
+        trace::span!("freeing memory", ?kind, address, device = %self.device());
+        let call = self.call(operation);
+        // SAFETY: all uses are complete, and the owner is gone.
+        let freed = unsafe {
+            match kind {
+                BlockKind::Plain | BlockKind::Managed => self.driver().free(&call, DevicePointer(address)),
+                BlockKind::Pinned(_) => self.driver().free_pinned(&call, address as usize as *mut u8),
+            }
+        };
+        freed.during(operation, || self.place())
+    }
+}
+
+/// Does `action` on the reaper's thread when all of the events are reached.
+pub fn attempt_behind(mut events: Vec<SyncEvent>, action: impl FnOnce() + Send + 'static) {
+    let queue = |events: &[SyncEvent]| events.first().map_or(0, |event| event.point().timeline().key() << 1);
+    let mut action = Some(action);
+    reaper::attempt(queue(&events), move || {
+        let before = events.len();
+        while events.first().is_some_and(SyncEvent::is_over) {
+            events.swap_remove(0);
+        }
+        if !events.is_empty() {
+            return if events.len() < before { Attempt::PendingIn(queue(&events)) } else { Attempt::Pending };
+        }
+        if let Some(action) = action.take() {
+            action();
+        }
+        Attempt::Done
+    });
+}
+
+/// Does `action`, which may block until the context is idle, on the reaper's thread at a moment when it is.
+pub fn attempt_when_idle(context: &Arc<ContextCore>, action: impl FnOnce() + Send + 'static) {
+    let (context, mut action) = (context.clone(), Some(action));
+    reaper::attempt(context.id().get() << 1 | 1, move || {
+        // A driver may hold a lock while it blocks, and so hold up other threads, even the one that its work waits for. So the
+        // action waits for a moment when there is nothing to wait for, and no such work is submitted meanwhile.
+        let Some(idle) = context.try_keep_idle() else { return Attempt::Pending };
+        if let Some(action) = action.take() {
+            action();
+        }
+        drop(idle);
+        Attempt::Done
+    });
+}

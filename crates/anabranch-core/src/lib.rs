@@ -1,0 +1,59 @@
+//! The untyped core of Anabranch.
+//!
+//! This crate knows drivers only through `anabranch-hal`, and knows no types of elements and no borrows: those are the business
+//! of the crate `anabranch`, and of bindings of other languages, which use this one. Programs use `anabranch`.
+//!
+//! Its modules know only those above them in this list:
+//!
+//! * **Basics**: [`error`], [`panics`], [`drop_error`], [`host_work`], [`reaper`], [`device`], [`context`], [`capture_mode`],
+//!   [`label`].
+//! * **Timelines**: [`clock`], [`timeline`], [`raw_event`], [`stream`].
+//! * **Memory**: [`access`] (which streams use it, and the order between them), [`idle_memory`], [`host_access`], [`memory`],
+//!   [`retained`].
+//! * **Captures, as their member streams know them**: [`node`], [`graph_object`], [`conditional_setter`], [`conditional_part`],
+//!   [`capture_state`].
+//! * **[`submission`]**, the one way in for work, and [`work`], what is put into streams; [`module`], [`event`].
+//! * **Graphs**: [`capture`], [`node_work`], [`graph`], [`executable`].
+//! * **Completion**: [`completion`], [`staging`].
+//!
+//! Functions that take addresses are `unsafe`. Those that take objects are safe where no driver can be harmed by any argument;
+//! where more is needed it is said.
+
+pub mod access;
+pub mod capture;
+pub mod capture_mode;
+pub mod capture_state;
+pub mod clock;
+pub mod completion;
+pub mod conditional_part;
+pub mod conditional_setter;
+pub mod context;
+pub mod device;
+pub mod device_name;
+pub mod drop_error;
+pub mod error;
+pub mod event;
+pub mod exclusion;
+pub mod executable;
+pub mod extensions;
+pub mod graph;
+pub mod graph_object;
+pub mod host_access;
+pub mod host_work;
+pub mod idle_memory;
+pub mod label;
+pub mod memory;
+pub mod module;
+pub mod node;
+pub mod node_work;
+pub mod panics;
+mod ranks;
+pub mod raw_event;
+pub mod reaper;
+pub mod retained;
+pub mod staging;
+pub mod stream;
+pub mod submission;
+pub mod timeline;
+pub mod trace;
+pub mod work;

@@ -1,0 +1,382 @@
+//! A piece of memory, whichever kind, and when it can be given back.
+
+use crate::access::AccessHistory;
+use crate::context::{ContextCore, other_context};
+use crate::drop_error;
+use crate::error::{Error, Result, ResultExt};
+use crate::host_access::HostAccess;
+use crate::host_work;
+use crate::idle_memory::BlockKind;
+use crate::label::Label;
+use crate::ranks;
+use crate::reaper;
+use crate::stream::{Capture, StreamCore, SyncEvent, is_any_capturing};
+use crate::trace;
+use anabranch_hal::{Access, DevicePointer, ObjectHandle, PinnedFlags, Status, StreamFlags};
+use anabranch_sync::Mutex;
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Weak};
+
+/// In a memory's state: a capture has used it, or a graph allocates it.
+const CAPTURED: u8 = 1;
+/// In a memory's state: a graph retains it, or did, so that launches use it without borrowing it. It is set while the memory is
+/// borrowed for the graph, and so seen by whoever borrows it later.
+const RETAINED: u8 = 2;
+
+/// A piece of memory. It is freed behind its last use on every stream, and whoever drops it never waits.
+pub struct Allocation {
+    context: Arc<ContextCore>,
+    address: DevicePointer,
+    bytes: usize,
+    origin: Origin,
+    history: AccessHistory,
+    /// [`CAPTURED`] and [`RETAINED`]. Unless it is 0, uses are looked at closely.
+    state: AtomicU8,
+    /// The capture that used it last.
+    captured_in: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
+    host_access: HostAccess,
+    label: Label,
+}
+
+/// Where memory comes from, which is how it is given back.
+pub enum Origin {
+    /// From a pool, in the order of this stream.
+    StreamOrdered(Arc<StreamCore>),
+    /// From the device, at once.
+    Plain,
+    /// Managed.
+    Managed,
+    /// Pinned host memory.
+    Pinned(PinnedFlags),
+    /// From the graph of that id, whose launches allocate it. It was captured in that stream, or the node was added by hand.
+    Graph {
+        /// The graph.
+        graph: u64,
+        /// The stream.
+        stream: Option<Arc<StreamCore>>,
+    },
+}
+
+/// A use of memory that a submission declares.
+#[derive(Clone, Copy)]
+pub struct MemoryAccess<'a> {
+    /// The memory.
+    pub memory: &'a Arc<Allocation>,
+    /// Whether the work writes it.
+    pub access: Access,
+}
+
+impl<'a> MemoryAccess<'a> {
+    /// The work only reads the memory.
+    #[inline(always)]
+    pub fn read(memory: &'a Arc<Allocation>) -> Self {
+        Self { memory, access: Access::Read }
+    }
+
+    /// The work writes the memory.
+    #[inline(always)]
+    pub fn write(memory: &'a Arc<Allocation>) -> Self {
+        Self { memory, access: Access::Write }
+    }
+}
+
+impl Allocation {
+    /// Takes memory over that was just allocated. Null where there are no bytes.
+    pub fn new(context: &Arc<ContextCore>, address: DevicePointer, bytes: usize, origin: Origin) -> Self {
+        Self {
+            context: context.clone(),
+            address,
+            bytes,
+            state: AtomicU8::new(if matches!(origin, Origin::Graph { .. }) { CAPTURED } else { 0 }),
+            captured_in: Mutex::new(ranks::CAPTURED_IN, None),
+            origin,
+            history: AccessHistory::default(),
+            host_access: HostAccess::default(),
+            label: Label::new(context, ObjectHandle::Memory(address)),
+        }
+    }
+
+    /// Plain device memory, whose contents are unspecified.
+    ///
+    /// # Errors
+    /// 2 when there is not enough.
+    #[track_caller]
+    pub fn plain(context: &Arc<ContextCore>, bytes: usize) -> Result<Self> {
+        let operation = "allocating";
+        trace::span!("allocating", bytes, device = %context.device());
+        let address = Self::take_idle(context, BlockKind::Plain, bytes, || {
+            // SAFETY: the context is live as long as its core.
+            unsafe { context.driver().allocate(&context.call(operation), bytes) }.during(operation, || context.place())
+        })?;
+        Ok(Self::new(context, address, bytes, Origin::Plain))
+    }
+
+    /// Managed memory, whose contents are unspecified.
+    ///
+    /// # Errors
+    /// 801 where the device has none; 2 when there is not enough.
+    #[track_caller]
+    pub fn managed(context: &Arc<ContextCore>, bytes: usize) -> Result<Self> {
+        let operation = "allocating managed memory";
+        trace::span!("allocating managed memory", bytes, device = %context.device());
+        let address = Self::take_idle(context, BlockKind::Managed, bytes, || {
+            // SAFETY: the context is live as long as its core.
+            unsafe { context.driver().allocate_managed(&context.call(operation), bytes) }
+                .during(operation, || context.place())
+        })?;
+        Ok(Self::new(context, address, bytes, Origin::Managed))
+    }
+
+    /// Pinned memory, whose contents are unspecified.
+    ///
+    /// # Errors
+    /// 2 when there is not enough that can be pinned; 1 for flags that the driver does not know.
+    #[track_caller]
+    pub fn pinned(context: &Arc<ContextCore>, bytes: usize, flags: PinnedFlags) -> Result<Self> {
+        let operation = "allocating pinned memory";
+        trace::span!("allocating pinned memory", bytes, ?flags, device = %context.device());
+        let address = Self::take_idle(context, BlockKind::pinned(flags), bytes, || {
+            // SAFETY: the context is live as long as its core.
+            let pointer = unsafe { context.driver().allocate_pinned(&context.call(operation), bytes, flags) };
+            Ok(DevicePointer(pointer.during(operation, || context.place())? as usize as u64))
+        })?;
+        Ok(Self::new(context, address, bytes, Origin::Pinned(flags)))
+    }
+
+    fn take_idle(
+        context: &ContextCore,
+        kind: BlockKind,
+        bytes: usize,
+        allocate: impl FnOnce() -> Result<DevicePointer>,
+    ) -> Result<DevicePointer> {
+        // While streams capture the driver is asked, because it may refuse: that must not depend on what was freed before.
+        let idle = if is_any_capturing() { None } else { context.take_idle_memory(kind, bytes) };
+        match idle {
+            Some(address) => Ok(DevicePointer(address)),
+            None if bytes == 0 => Ok(DevicePointer::NULL),
+            None => allocate(),
+        }
+    }
+
+    /// The context.
+    pub fn context(&self) -> &Arc<ContextCore> {
+        &self.context
+    }
+
+    /// The first address.
+    #[inline(always)]
+    pub fn address(&self) -> DevicePointer {
+        self.address
+    }
+
+    /// The size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Its number and name.
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
+    /// Which streams use it.
+    #[inline(always)]
+    pub fn history(&self) -> &AccessHistory {
+        &self.history
+    }
+
+    /// Who of the host and of launches of graphs accesses it.
+    pub fn host_access(&self) -> &HostAccess {
+        &self.host_access
+    }
+
+    /// Where it comes from.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Whether the host accesses the memory through references.
+    pub fn is_host_visible(&self) -> bool {
+        matches!(self.origin, Origin::Pinned(_) | Origin::Managed)
+    }
+
+    /// Whether it is pinned host memory.
+    pub fn is_pinned(&self) -> bool {
+        matches!(self.origin, Origin::Pinned(_))
+    }
+
+    /// The id of the graph that allocates it, if one does.
+    pub fn graph(&self) -> Option<u64> {
+        match self.origin {
+            Origin::Graph { graph, .. } => Some(graph),
+            _ => None,
+        }
+    }
+
+    /// Whether a use has to be looked at closely: a capture has used the memory, or a graph retains it.
+    #[inline(always)]
+    pub fn is_special(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a capture has used it, or a graph allocates it.
+    #[inline(always)]
+    pub fn is_captured(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & CAPTURED != 0
+    }
+
+    /// Whether a graph retains the memory, or did.
+    #[inline(always)]
+    pub fn is_retained(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & RETAINED != 0
+    }
+
+    /// A graph retains the memory from now on.
+    pub fn retained_by_graph(&self) {
+        self.state.fetch_or(RETAINED, Ordering::Relaxed);
+    }
+
+    /// The capture that used it last, if that is still there.
+    pub fn captured_in(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.captured_in.lock().as_ref()?.upgrade()
+    }
+
+    /// Notes a use within a capture.
+    pub fn used_in<C: Capture>(&self, capture: &Arc<C>) {
+        let weak: Weak<C> = Arc::downgrade(capture);
+        *self.captured_in.lock() = Some(weak);
+        self.state.fetch_or(CAPTURED, Ordering::Relaxed);
+    }
+
+    /// The capture that used it is over.
+    pub fn capture_is_over(&self) {
+        if self.graph().is_none() {
+            self.state.fetch_and(!CAPTURED, Ordering::Relaxed);
+        }
+    }
+
+    /// The error of memory that belongs to another graph.
+    #[cold]
+    pub fn refuse_graph_memory(&self, place: String) -> Error {
+        Error::argument(Status::INVALID_VALUE, "using memory of a graph", "only the graph that allocates it can use it")
+            .with_hint("copy it, inside of the capture, to a buffer that was allocated before")
+            .at(place)
+    }
+
+    /// Whether work of `stream` may use the memory: it is of the stream's context, or pinned, which every context reaches.
+    ///
+    /// # Errors
+    /// 400.
+    #[inline(always)]
+    pub fn require_context(&self, stream: &StreamCore, operation: &'static str) -> Result<()> {
+        if Arc::ptr_eq(&self.context, stream.context()) { Ok(()) } else { self.require_reach(stream, operation) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn require_reach(&self, stream: &StreamCore, operation: &'static str) -> Result<()> {
+        if self.is_reached_from(stream.context()) {
+            Ok(())
+        } else {
+            Err(other_context(operation, "memory", stream.place()))
+        }
+    }
+
+    /// Whether work of a context can use the memory.
+    pub fn is_reached_from(&self, context: &ContextCore) -> bool {
+        self.context.is_same(context) || (self.is_pinned() && self.context.device().same_driver(context.device()))
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        if self.address.is_null() {
+            return;
+        }
+        if let Origin::Graph { graph, stream } = &self.origin {
+            if let Some(home) = stream
+                && let Some(capture) = home.shared().membership().get()
+            {
+                capture.release_graph_memory(*graph, self.address, home);
+            }
+            return;
+        }
+        let history = std::mem::take(&mut self.history);
+        let origin = std::mem::replace(&mut self.origin, Origin::Plain);
+        let (address, bytes) = (self.address, self.bytes);
+        if host_work::is_inside() {
+            let context = self.context.clone();
+            reaper::later(move || drop_error::report(free(&context, address, bytes, &origin, history)));
+        } else {
+            drop_error::report(free(&self.context, address, bytes, &origin, history));
+        }
+    }
+}
+
+/// Frees memory behind its uses.
+fn free(
+    context: &Arc<ContextCore>,
+    address: DevicePointer,
+    bytes: usize,
+    origin: &Origin,
+    history: AccessHistory,
+) -> Result<()> {
+    let kind = match origin {
+        Origin::StreamOrdered(home) => return free_in_stream_order(context, address, home, history),
+        Origin::Plain | Origin::Graph { .. } => BlockKind::Plain,
+        Origin::Managed => BlockKind::Managed,
+        Origin::Pinned(flags) => BlockKind::pinned(*flags),
+    };
+    // Where no event can be had the context is lost, and nothing runs any more.
+    let events = history.sync_events(Access::Write).unwrap_or_default();
+    context.free_when_idle(kind, bytes, address.0, events);
+    Ok(())
+}
+
+/// Frees memory on the stream that it was allocated on, behind its uses on all streams.
+fn free_in_stream_order(
+    context: &Arc<ContextCore>,
+    address: DevicePointer,
+    home: &Arc<StreamCore>,
+    history: AccessHistory,
+) -> Result<()> {
+    let mut others = history.into_pending();
+    others.retain(|last| !last.stream.is_same(home));
+    let mut events = Vec::new();
+    for last in others.iter().filter(|last| !home.is_after(&last.stream, last.value)) {
+        SyncEvent::add_to(&mut events, &last.stream, last.value)?;
+    }
+    if let Some(freed) = home.free_behind(&events, address) {
+        return freed;
+    }
+    // The stream has ended. Any other will do, behind the end of that one, and behind all other uses: what this object of the
+    // stream came after at its end is not what the stream has followed since under another.
+    let mut events: Vec<_> = home.sync_event()?.into_iter().collect();
+    for last in &others {
+        SyncEvent::add_to(&mut events, &last.stream, last.value)?;
+    }
+    let stream = StreamCore::create(context, StreamFlags::NON_BLOCKING, 0)?;
+    stream.core().free_behind(&events, address).unwrap_or(Ok(()))
+}
+
+impl fmt::Debug for Allocation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?}, {} bytes on {}", self.address, self.bytes, self.context.place())
+    }
+}
+
+/// The size in bytes of `length` elements of `size` bytes.
+///
+/// # Errors
+/// 2 when it is more than the address space.
+pub fn byte_size(length: usize, size: usize, operation: &'static str) -> Result<usize> {
+    length.checked_mul(size).filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| {
+        Error::argument(
+            Status::OUT_OF_MEMORY,
+            operation,
+            format!("{length} elements of {size} bytes are more than the address space; allocate less"),
+        )
+    })
+}

@@ -1,0 +1,264 @@
+//! Modules and kernels: code loaded into a context.
+
+use crate::context::ContextCore;
+use crate::drop_error;
+use crate::error::{Error, ErrorKind, Result, ResultExt, list};
+use crate::idle_memory::attempt_when_idle;
+use crate::label::Label;
+use crate::trace;
+use anabranch_hal::{
+    Call, DevicePointer, Driver, FunctionAttribute, FunctionHandle, FunctionInfo, ModuleHandle, ModuleImage,
+    ObjectHandle, ParameterInfo, Status,
+};
+use std::sync::Arc;
+
+/// A loaded module.
+pub struct ModuleCore {
+    context: Arc<ContextCore>,
+    handle: ModuleHandle,
+    /// Why launches of its kernels cannot be checked, if they cannot.
+    unchecked: Option<&'static str>,
+    label: Label,
+}
+
+/// A kernel of a module, which it keeps loaded.
+pub struct KernelCore {
+    module: Arc<ModuleCore>,
+    handle: FunctionHandle,
+    name: String,
+    /// Offsets and sizes of the parameters, or `None` where the driver cannot say.
+    parameters: Option<Vec<ParameterInfo>>,
+    label: Label,
+}
+
+impl ModuleCore {
+    /// Loads a module.
+    ///
+    /// # Safety
+    /// A binary image was made by a compiler for the device, and is not changed since: drivers follow sizes and offsets within
+    /// it.
+    ///
+    /// # Errors
+    /// 218, 222, 200 and 209 for images that the driver does not take; 801 for a kind of image that the device does not run.
+    #[track_caller]
+    pub unsafe fn load(context: &Arc<ContextCore>, image: ModuleImage<'_>) -> Result<Arc<Self>> {
+        let operation = "loading a module";
+        trace::span!("loading a module", device = %context.device(), bytes = image_bytes(&image));
+        // SAFETY: the context is live as long as its core; a binary image is the caller's word.
+        let handle = unsafe { context.driver().module_load(&context.call(operation), image) }
+            .during(operation, || context.place())?;
+        let unchecked = match image {
+            ModuleImage::Host(module) if module.globals().is_empty() => None,
+            ModuleImage::Host(_) => Some("its module has global variables, which are not ordered between streams"),
+            _ => Some("it is code for a GPU, whose memory accesses are not checked"),
+        };
+        let label = Label::new(context, ObjectHandle::Module(handle));
+        Ok(Arc::new(Self { context: context.clone(), handle, unchecked, label }))
+    }
+
+    /// The context.
+    pub fn context(&self) -> &Arc<ContextCore> {
+        &self.context
+    }
+
+    /// The driver's handle.
+    pub fn handle(&self) -> ModuleHandle {
+        self.handle
+    }
+
+    /// Its number and name.
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
+    /// Why launches of its kernels cannot be checked, if they cannot.
+    pub fn unchecked(&self) -> Option<&'static str> {
+        self.unchecked
+    }
+
+    fn ask<R>(
+        &self,
+        operation: &'static str,
+        ask: impl FnOnce(&dyn Driver, &Call<'_>) -> anabranch_hal::Result<R>,
+    ) -> Result<R> {
+        ask(self.context.driver(), &self.context.call(operation)).during(operation, || self.context.place())
+    }
+
+    /// The names of the kernels.
+    ///
+    /// # Errors
+    /// 801 where the driver cannot say.
+    pub fn kernel_names(&self) -> Result<Vec<String>> {
+        // SAFETY: the module is live while it is borrowed.
+        self.ask("listing kernels", |driver, call| unsafe { driver.module_function_names(call, self.handle) })
+    }
+
+    /// Address and size in bytes of a global variable.
+    ///
+    /// # Errors
+    /// 500 when there is none of that name.
+    pub fn global(&self, name: &str) -> Result<(DevicePointer, usize)> {
+        let operation = "looking for a global variable";
+        // SAFETY: the module is live while it is borrowed.
+        unsafe { self.context.driver().module_global(&self.context.call(operation), self.handle, name) }
+            .during(operation, || format!("{} (`{name}`)", self.context.place()))
+    }
+
+    /// Finds a kernel.
+    ///
+    /// # Errors
+    /// 500 when there is none of that name; the message lists those there are, where the driver can say.
+    #[track_caller]
+    pub fn kernel(self: &Arc<Self>, name: &str) -> Result<Arc<KernelCore>> {
+        let operation = "looking for a kernel";
+        let (driver, call) = (self.context.driver(), self.context.call(operation));
+        // SAFETY: the module is live while it is borrowed.
+        let handle = match unsafe { driver.module_function(&call, self.handle, name) } {
+            Ok(handle) => handle,
+            Err(failure) if failure.status == Status::NOT_FOUND => return Err(self.no_kernel(name, operation)),
+            Err(failure) => return Err(failure).during(operation, || self.context.place()),
+        };
+        // SAFETY: the function was just found in a live module.
+        let info =
+            self.ask("reading a kernel's parameters", |driver, call| unsafe { driver.function_info(call, handle) })?;
+        Ok(Arc::new(KernelCore {
+            module: self.clone(),
+            handle,
+            name: name.to_owned(),
+            parameters: info.parameters,
+            label: Label::new(&self.context, ObjectHandle::Function(handle)),
+        }))
+    }
+
+    #[cold]
+    fn no_kernel(&self, name: &str, operation: &'static str) -> Error {
+        let names = self.kernel_names().unwrap_or_default();
+        let list = match &names[..] {
+            [] => "see the names in the PTX; C++ names are mangled unless declared extern \"C\"".to_owned(),
+            [only] => format!("its only one is `{only}`"),
+            several => format!("it has {}", list(several)),
+        };
+        Error::new(ErrorKind::Argument, Status::NOT_FOUND, operation)
+            .with_message(format!("the module has no kernel `{name}`; {list}"))
+            .at(self.context.place())
+    }
+}
+
+impl Drop for ModuleCore {
+    fn drop(&mut self) {
+        let (context, handle) = (self.context.clone(), self.handle);
+        // Launches keep no account of the module, so that they cost nothing more. Unloading waits for them.
+        attempt_when_idle(&self.context, move || {
+            let operation = "unloading a module";
+            trace::span!("unloading a module", device = %context.device());
+            // SAFETY: its owners are gone, so nothing more is launched from it, and nothing that was runs any more.
+            let result = unsafe { context.driver().module_unload(&context.call(operation), handle) };
+            drop_error::report(result.during(operation, || context.place()));
+        });
+    }
+}
+
+impl KernelCore {
+    /// The context.
+    #[inline(always)]
+    pub fn context(&self) -> &Arc<ContextCore> {
+        &self.module.context
+    }
+
+    /// The module.
+    #[inline(always)]
+    pub fn module(&self) -> &Arc<ModuleCore> {
+        &self.module
+    }
+
+    /// The driver's handle.
+    #[inline(always)]
+    pub fn handle(&self) -> FunctionHandle {
+        self.handle
+    }
+
+    /// The name in the module.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its number and the name that a user has given to it.
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
+    /// The parameters that it declares, or `None` where the driver cannot say.
+    pub fn parameters(&self) -> Option<&[ParameterInfo]> {
+        self.parameters.as_deref()
+    }
+
+    /// Registers, memory and limits.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    pub fn info(&self) -> Result<FunctionInfo> {
+        // SAFETY: the kernel keeps its module loaded.
+        self.module
+            .ask("reading a kernel's attributes", |driver, call| unsafe { driver.function_info(call, self.handle) })
+    }
+
+    /// Sets an attribute.
+    ///
+    /// # Errors
+    /// 1 when the device cannot have so much.
+    pub fn set_attribute(&self, attribute: FunctionAttribute) -> Result<()> {
+        let operation = "setting an attribute of a kernel";
+        let context = self.context();
+        // SAFETY: the kernel keeps its module loaded.
+        unsafe { context.driver().function_set_attribute(&context.call(operation), self.handle, attribute) }
+            .during(operation, || format!("{} (`{}`)", context.place(), self.name))
+    }
+
+    /// How many blocks of that size fit on a multiprocessor at once.
+    ///
+    /// # Errors
+    /// 1 when the block has no threads.
+    pub fn max_active_blocks(&self, threads_per_block: u32, dynamic_shared_bytes: usize) -> Result<u32> {
+        // SAFETY: the kernel keeps its module loaded.
+        self.module.ask("computing a kernel's occupancy", |driver, call| unsafe {
+            driver.function_max_active_blocks(call, self.handle, threads_per_block, dynamic_shared_bytes)
+        })
+    }
+
+    /// Refuses arguments that are not as many, or not each as large, as the kernel declares.
+    ///
+    /// # Errors
+    /// 1.
+    #[inline(always)]
+    pub fn check(&self, sizes: &[usize]) -> Result<()> {
+        let Some(parameters) = &self.parameters else { return Ok(()) };
+        let equal = parameters.len() == sizes.len()
+            && parameters.iter().zip(sizes).all(|(parameter, size)| parameter.size == *size);
+        if equal { Ok(()) } else { Err(self.refuse(parameters, sizes)) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self, parameters: &[ParameterInfo], sizes: &[usize]) -> Error {
+        let declared: Vec<usize> = parameters.iter().map(|parameter| parameter.size).collect();
+        Error::argument(
+            Status::INVALID_VALUE,
+            "launching a kernel",
+            format!(
+                "`{}` declares parameters of {declared:?} bytes, and the arguments have {sizes:?}; pass one argument for \
+                 each parameter, of its size",
+                self.name
+            ),
+        )
+    }
+}
+
+/// How large an image is that comes as bytes.
+#[cfg(feature = "tracing")]
+fn image_bytes(image: &ModuleImage<'_>) -> usize {
+    match image {
+        ModuleImage::Ptx(text) => text.len(),
+        ModuleImage::Binary(bytes) => bytes.len(),
+        _ => 0,
+    }
+}

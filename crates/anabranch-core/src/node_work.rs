@@ -1,0 +1,85 @@
+//! What a node does, with all that it refers to.
+
+use crate::context::ContextCore;
+use crate::graph_object::GraphObject;
+use crate::host_work::RepeatableHostWork;
+use crate::memory::Allocation;
+use crate::retained::{Object, RetainedMemory};
+use anabranch_hal::{Access, NodeParameters};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// What a node does. It is made once, and then added to a graph, or put in place of what a node did.
+pub struct NodeWork {
+    /// What the driver is given.
+    pub(crate) parameters: NodeParameters,
+    pub(crate) memory: SmallVec<[RetainedMemory; 3]>,
+    pub(crate) objects: SmallVec<[Object; 1]>,
+    pub(crate) host_work: Option<Arc<RepeatableHostWork>>,
+    /// The graph that becomes a child.
+    pub(crate) child: Option<Arc<GraphObject>>,
+    /// The context that the work must be used in, unless any of the driver's will do.
+    pub(crate) context: Option<Arc<ContextCore>>,
+    /// The id of the graph whose conditional value the work sets.
+    pub(crate) conditional_of: Option<u64>,
+}
+
+impl NodeWork {
+    /// Work that refers to nothing.
+    pub fn new(parameters: NodeParameters) -> Self {
+        Self {
+            parameters,
+            memory: SmallVec::new(),
+            objects: SmallVec::new(),
+            host_work: None,
+            child: None,
+            context: None,
+            conditional_of: None,
+        }
+    }
+
+    /// Uses memory.
+    #[must_use]
+    pub fn with_memory(mut self, memory: &Arc<Allocation>, access: Access) -> Self {
+        self.memory.push(RetainedMemory::new(memory, access));
+        self
+    }
+
+    /// Refers to an object.
+    #[must_use]
+    pub fn with_object(mut self, object: Object) -> Self {
+        self.objects.push(object);
+        self
+    }
+
+    /// Runs a host function.
+    pub fn host_function(work: Arc<RepeatableHostWork>) -> Self {
+        let parameters = NodeParameters::Host(work.key());
+        Self { host_work: Some(work), ..Self::new(parameters) }
+    }
+
+    /// Runs another graph, which is copied.
+    pub fn child(graph: &Arc<GraphObject>) -> Self {
+        let parameters = NodeParameters::Child(graph.handle());
+        Self { child: Some(graph.clone()), ..Self::new(parameters) }.in_context(graph.context())
+    }
+
+    /// Must be used in this context.
+    #[must_use]
+    pub fn in_context(mut self, context: &Arc<ContextCore>) -> Self {
+        self.context = Some(context.clone());
+        self
+    }
+
+    /// Sets a conditional value of the graph of that id.
+    #[must_use]
+    pub fn setting_conditional_of(mut self, graph: u64) -> Self {
+        self.conditional_of = Some(graph);
+        self
+    }
+
+    /// What the driver is given.
+    pub fn parameters(&self) -> &NodeParameters {
+        &self.parameters
+    }
+}

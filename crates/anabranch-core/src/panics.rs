@@ -1,0 +1,161 @@
+//! Panics of closures that were given to the library, until somebody is told.
+//!
+//! A panic ends where the closure was called. It is noted with the context and the streams whose work it was, and the next
+//! call that synchronises with one of these streams, or with the context, reports it, once. Everything that calls a user's
+//! closure, or drops one, goes through [`contain`].
+
+use crate::error::{Error, Result};
+use crate::ranks;
+use anabranch_hal::{Detail, Failure, Status};
+use anabranch_sync::Mutex;
+use smallvec::SmallVec;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Calls something of the user's. If it unwinds, the unwinding ends here, and `tell` is given what was thrown.
+pub fn contain<R>(run: impl FnOnce() -> R, tell: impl FnOnce(&(dyn Any + Send))) -> Option<R> {
+    // Whoever calls this does not look at what the closure has left half changed: it gives the closure away.
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(value) => Some(value),
+        Err(payload) => {
+            // What is thrown may unwind again when it is dropped. What that throws is leaked.
+            if let Err(second) = catch_unwind(AssertUnwindSafe(|| {
+                tell(&*payload);
+                drop(payload);
+            })) {
+                std::mem::forget(second);
+            }
+            None
+        }
+    }
+}
+
+/// Calls something of the user's where nobody can be told of a panic. The panic itself has been printed.
+pub fn contain_quietly<R>(run: impl FnOnce() -> R) -> Option<R> {
+    contain(run, |_| ())
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> String {
+    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_owned(),
+        (None, Some(text)) => text.clone(),
+        (None, None) => "with a value that is not text".to_owned(),
+    }
+}
+
+/// What a panic is in an error.
+pub fn panic_failure(payload: &(dyn Any + Send)) -> Failure {
+    Failure::with_detail(Status::LAUNCH_FAILED, Detail::Panic(panic_message(payload)))
+}
+
+/// The panics of a context that nobody was told of.
+pub struct PanicReports {
+    any: AtomicBool,
+    reports: Mutex<Vec<Report>>,
+}
+
+struct Report {
+    /// The streams whose work it may have been.
+    streams: SmallVec<[u64; 1]>,
+    message: String,
+}
+
+/// Of more panics that nobody asks for, the first are enough.
+const MOST: usize = 64;
+
+impl Default for PanicReports {
+    fn default() -> Self {
+        Self { any: AtomicBool::new(false), reports: Mutex::new(ranks::PANICS, Vec::new()) }
+    }
+}
+
+impl PanicReports {
+    /// Notes a panic of work of these streams. Of one set of streams the first panic is kept until it is reported.
+    #[cold]
+    pub fn note(&self, streams: &[u64], payload: &(dyn Any + Send)) {
+        let message = panic_message(payload);
+        let mut reports = self.reports.lock();
+        if reports.len() < MOST && !reports.iter().any(|report| report.streams[..] == *streams) {
+            reports.push(Report { streams: SmallVec::from_slice(streams), message });
+            self.any.store(true, Ordering::Release);
+        }
+    }
+
+    /// Reports a panic of work of a stream, once.
+    #[inline(always)]
+    pub fn report_stream(&self, stream: u64, operation: &'static str, place: impl FnOnce() -> String) -> Result<()> {
+        if self.any.load(Ordering::Acquire) {
+            self.report(|report| report.streams.contains(&stream), operation, place)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Reports any panic, once.
+    #[inline(always)]
+    pub fn report_any(&self, operation: &'static str, place: impl FnOnce() -> String) -> Result<()> {
+        if self.any.load(Ordering::Acquire) { self.report(|_| true, operation, place) } else { Ok(()) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn report(
+        &self,
+        wanted: impl Fn(&Report) -> bool,
+        operation: &'static str,
+        place: impl FnOnce() -> String,
+    ) -> Result<()> {
+        let found = {
+            let mut reports = self.reports.lock();
+            let index = reports.iter().position(wanted);
+            let found = index.map(|index| reports.remove(index));
+            self.any.store(!reports.is_empty(), Ordering::Release);
+            found
+        };
+        match found {
+            Some(Report { message, .. }) => {
+                let failure = Failure::with_detail(Status::LAUNCH_FAILED, Detail::Panic(message));
+                Err(Error::driver(operation, failure).at(place()))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PanicReports, contain};
+
+    fn note(reports: &PanicReports, streams: &[u64], text: &'static str) {
+        reports.note(streams, &text);
+    }
+
+    #[test]
+    fn a_panic_is_reported_once_to_whoever_asks_for_one_of_its_streams_first() {
+        let reports = PanicReports::default();
+        assert!(reports.report_any("testing", String::new).is_ok());
+        note(&reports, &[1, 2], "first");
+        note(&reports, &[1, 2], "left out");
+        note(&reports, &[3], "second");
+        assert!(reports.report_stream(4, "testing", String::new).is_ok());
+        let error = reports.report_stream(2, "testing", String::new).unwrap_err();
+        assert!(error.to_string().contains("panicked: first"), "{error}");
+        assert!(reports.report_stream(1, "testing", String::new).is_ok());
+        assert!(reports.report_any("testing", String::new).unwrap_err().to_string().contains("second"));
+        assert!(reports.report_any("testing", String::new).is_ok());
+    }
+
+    #[test]
+    fn what_is_thrown_may_unwind_when_it_is_dropped() {
+        struct Unwinds;
+        impl Drop for Unwinds {
+            fn drop(&mut self) {
+                std::panic::resume_unwind(Box::new("again"));
+            }
+        }
+        let mut told = 0;
+        assert!(contain(|| std::panic::resume_unwind(Box::new(Unwinds)), |_| told += 1).is_none());
+        assert_eq!((told, contain(|| 7, |_| ())), (1, Some(7)));
+    }
+}

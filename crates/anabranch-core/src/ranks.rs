@@ -1,0 +1,73 @@
+//! The locks of this crate, in the order in which a thread may take them.
+
+use anabranch_sync::ranks;
+
+ranks! { from 100;
+    /// An event's last record, while the driver records the event or makes a stream wait for it.
+    EVENT_RECORD,
+    /// The futures of an event's last record.
+    AWAITED_RECORDS,
+    /// Who tells whether an awaited record is complete.
+    AWAITED_RECORD_SOURCE,
+    /// An executable graph, while the driver is called with it.
+    EXECUTABLE_GRAPH,
+    /// A stream's capture membership: shared while work is submitted, exclusive while the stream joins or leaves a capture.
+    /// One who ends a capture takes those of all its streams, by trying.
+    MEMBERSHIP,
+    /// A context's submissions of work that needs the host to make progress: shared while one is submitted, exclusive while
+    /// memory is freed by a call that waits for the device.
+    HOST_BOUND_WORK,
+    /// A graph with the bodies of its conditional nodes, while the driver is called with them. Two graphs are locked in
+    /// ascending order of their ids.
+    GRAPH,
+    /// Submissions that use memory which graphs retain: exclusive for those that change its order.
+    RETAINED_MEMORY,
+    /// The readers and the writer of one piece of memory.
+    ACCESS_HISTORY,
+    /// A stream's sync event, and whether the stream has ended.
+    SYNC_EVENT,
+    /// The writes of a stream's flag, in the order of their values.
+    FLAG_WRITES,
+    /// What a capture knows of its streams, their memory and its nodes.
+    CAPTURE,
+    /// The capture that a stream is a member of.
+    MEMBER_OF,
+    /// The capture that used a piece of memory last.
+    CAPTURED_IN,
+    /// The capture that an event was last recorded in.
+    EVENT_CAPTURED_IN,
+    /// The host's access to memory that graphs retain.
+    HOST_ACCESS,
+    /// The kernel that sets the values of conditional nodes, while it is loaded.
+    CONDITIONAL_SETTER,
+    /// Pinned flags of a context.
+    FLAG_POOL,
+    /// Idle events of a context.
+    EVENT_POOL,
+    /// Idle staging memory of a context.
+    STAGING_MEMORY,
+    /// Memory that is freed when its context is idle.
+    IDLE_MEMORY,
+    /// The reactor of a context, while it is started.
+    REACTOR,
+    /// What was registered with a reactor.
+    REACTOR_INBOX,
+    /// A waiter's state.
+    WAITER,
+    /// What a timeline has followed. Never two at once.
+    TIMELINE_CLOCK,
+    /// Where a host function of a graph was launched.
+    HOST_WORK_STREAMS,
+    /// Panics of closures that nobody was told of.
+    PANICS,
+    /// Work of ended streams that is not complete.
+    ENDED_STREAMS,
+    /// The streams of a context.
+    STREAM_REGISTRY,
+    /// The contexts of the devices.
+    PRIMARY_CONTEXTS,
+    /// The channel to the reaper, while its thread is started.
+    REAPER,
+    /// The hook for errors of drops.
+    DROP_ERROR_HOOK,
+}

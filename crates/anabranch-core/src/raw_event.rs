@@ -1,0 +1,138 @@
+//! The handle of an event, owned.
+
+use crate::capture_mode::with_relaxed_capture_mode;
+use crate::context::ContextCore;
+use crate::drop_error;
+use crate::error::{Result, ResultExt};
+use crate::label::Label;
+use crate::reaper;
+use crate::trace;
+use anabranch_hal::{EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, ObjectHandle, Status, StreamFlags};
+use std::sync::Arc;
+
+/// An event of the driver, which is destroyed with this.
+pub struct RawEvent {
+    context: Arc<ContextCore>,
+    handle: EventHandle,
+    label: Label,
+}
+
+impl RawEvent {
+    /// Makes an event.
+    ///
+    /// # Errors
+    /// What the driver says.
+    #[track_caller]
+    pub fn create(context: &Arc<ContextCore>, flags: EventFlags) -> Result<Self> {
+        let operation = "creating an event";
+        // SAFETY: the context is live as long as its core.
+        let handle = unsafe { context.driver().event_create(&context.call(operation), flags) }
+            .during(operation, || context.place())?;
+        Ok(Self::from_handle(context, handle))
+    }
+
+    /// Takes ownership of a handle of the context's driver.
+    #[track_caller]
+    pub fn from_handle(context: &Arc<ContextCore>, handle: EventHandle) -> Self {
+        Self { context: context.clone(), handle, label: Label::new(context, ObjectHandle::Event(handle)) }
+    }
+
+    /// The context.
+    #[inline(always)]
+    pub fn context(&self) -> &Arc<ContextCore> {
+        &self.context
+    }
+
+    /// The driver's handle, which is live as long as this.
+    #[inline(always)]
+    pub fn handle(&self) -> EventHandle {
+        self.handle
+    }
+
+    /// Its number and name.
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
+    /// Whether the work captured last is complete.
+    ///
+    /// # Errors
+    /// What the driver says.
+    #[inline]
+    #[track_caller]
+    pub fn query(&self) -> Result<bool> {
+        let operation = "querying an event";
+        // SAFETY: the event is live until `self` is dropped.
+        match unsafe { self.context.driver().event_query(&self.context.call(operation), self.handle) } {
+            Ok(()) => Ok(true),
+            Err(failure) if failure.status == Status::NOT_READY => Ok(false),
+            Err(failure) => Err(failure).during(operation, || self.context.place()),
+        }
+    }
+
+    /// Blocks until the work captured last is complete.
+    ///
+    /// # Errors
+    /// What the driver says.
+    #[track_caller]
+    pub fn synchronize(&self) -> Result<()> {
+        let operation = "synchronizing an event";
+        trace::span!("synchronizing an event", event = ?self.handle, device = %self.context.device());
+        // SAFETY: the event is live until `self` is dropped.
+        unsafe { self.context.driver().event_synchronize(&self.context.call(operation), self.handle) }
+            .during(operation, || self.context.place())
+    }
+
+    /// Makes another event that is reached when what this one has captured is complete. It is the caller's to destroy.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn copy_record(&self, operation: &'static str) -> Result<EventHandle> {
+        let (driver, call) = (self.context.driver(), self.context.call(operation));
+        let flags = EventFlags::DISABLE_TIMING;
+        // A stream of its own waits for the one event, and the other is recorded behind that. No capture can depend on it.
+        // SAFETY: the context is live as long as its core, and this event while it is borrowed. The stream is used here only,
+        // and what is queued in it still runs when it is destroyed.
+        let copied = with_relaxed_capture_mode(driver, || unsafe {
+            let copy = driver.event_create(&call, flags)?;
+            let recorded = driver.stream_create(&call, StreamFlags::NON_BLOCKING, 0).and_then(|stream| {
+                let waited = driver.stream_wait_event(&call, stream, self.handle, EventWaitFlags::empty());
+                let recorded =
+                    waited.and_then(|()| driver.event_record(&call, copy, stream, EventRecordFlags::empty()));
+                driver.stream_destroy(&call, stream).and(recorded)
+            });
+            match recorded {
+                Ok(()) => Ok(copy),
+                Err(failure) => {
+                    let _ = driver.event_destroy(&call, copy);
+                    Err(failure)
+                }
+            }
+        });
+        copied.during(operation, || self.context.place())
+    }
+
+    /// Whether the work is complete, or will never run because the context is lost.
+    pub fn is_over(&self) -> bool {
+        // What a destructor asks must not invalidate a capture that goes on around it.
+        with_relaxed_capture_mode(self.context.driver(), || self.query()).unwrap_or(true)
+    }
+}
+
+impl Drop for RawEvent {
+    fn drop(&mut self) {
+        let handle = self.handle;
+        let destroy = move |context: &ContextCore| {
+            let operation = "destroying an event";
+            // SAFETY: the handle was owned by the value being dropped, so this is its last use.
+            let result = unsafe { context.driver().event_destroy(&context.call(operation), handle) };
+            drop_error::report(result.during(operation, || context.place()));
+        };
+        if crate::host_work::is_inside() {
+            let context = self.context.clone();
+            reaper::later(move || destroy(&context));
+        } else {
+            destroy(&self.context);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Work that must not be done where it comes up.
+//!
+//! Destroying is not allowed inside of a host function, and freeing some kinds of memory blocks until the device is idle.
+//! Both are handed to one background thread of the process, the *reaper*. It never waits for anybody's work: a job that has
+//! to wait is *attempted* again and again until it says that it is done.
+//!
+//! Jobs wait in queues, of which only the first job is attempted. Jobs that wait for the same thing share a queue, so that
+//! very many of them cost no more than one.
+
+use crate::host_work;
+use crate::panics::contain_quietly;
+use crate::ranks;
+use anabranch_hal::{CaptureMode, Driver};
+use anabranch_sync::Mutex;
+use std::cell::Cell;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// What came of attempting a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// It is done.
+    Done,
+    /// It has to wait for what others in its queue wait for too.
+    Pending,
+    /// It has to wait for something else, in the queue of this number.
+    PendingIn(u64),
+}
+
+type Job = Box<dyn FnMut() -> Attempt + Send>;
+
+enum Message {
+    Now(Box<dyn FnOnce() + Send>),
+    Job(u64, Job),
+    Relax(Arc<dyn Driver>),
+    Flush(Sender<()>),
+}
+
+/// The channel to the thread, and what came up while no thread could be started.
+struct Reaper {
+    sender: Option<Sender<Message>>,
+    unattended: Vec<Message>,
+}
+
+static REAPER: Mutex<Reaper> = Mutex::new(ranks::REAPER, Reaper { sender: None, unattended: Vec::new() });
+
+thread_local! {
+    static IS_REAPER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `action` here, or on the reaper's thread if this is inside of a host function.
+#[inline]
+pub fn now_or_later(action: impl FnOnce() + Send + 'static) {
+    if host_work::is_inside() { later(action) } else { action() }
+}
+
+/// Does `action`, which does not block, on the reaper's thread.
+pub fn later(action: impl FnOnce() + Send + 'static) {
+    send(Message::Now(Box::new(action)));
+}
+
+/// Attempts `job` on the reaper's thread until it is done. `queue`: the number of what it waits for, such as a timeline's.
+pub fn attempt(queue: u64, job: impl FnMut() -> Attempt + Send + 'static) {
+    send(Message::Job(queue, Box::new(job)));
+}
+
+/// Lets the reaper's thread call a driver without regard to captures: it releases only what no capture can depend on.
+pub fn may_call(driver: &Arc<dyn Driver>) {
+    send(Message::Relax(driver.clone()));
+}
+
+/// Whether this is the reaper's thread.
+pub fn is_here() -> bool {
+    IS_REAPER.get()
+}
+
+/// Waits until everything handed over before has been done, or can only be done when more work completes.
+///
+/// Buffers of kinds whose freeing blocks, modules and contexts are released by a background thread. A program that wants to
+/// see the memory back calls this first. It is not needed for correctness.
+pub fn flush_deferred_drops() {
+    // What is dropped on the reaper's thread may call this too, which cannot wait for itself.
+    if host_work::is_inside() || is_here() {
+        return;
+    }
+    let (done, wait) = channel();
+    send(Message::Flush(done));
+    // Without a thread the message is kept, and its sender with it.
+    if REAPER.lock().sender.is_some() {
+        let _ = wait.recv();
+    }
+}
+
+fn send(message: Message) {
+    let backlog = {
+        let mut reaper = REAPER.lock();
+        if reaper.sender.is_none() {
+            reaper.sender = start();
+        }
+        let Reaper { sender, unattended } = &mut *reaper;
+        unattended.push(message);
+        match sender {
+            Some(sender) => {
+                for message in unattended.drain(..) {
+                    // The thread ends with the process only.
+                    let _ = sender.send(message);
+                }
+                return;
+            }
+            None => std::mem::take(unattended),
+        }
+    };
+    // There is no thread to be had at the moment: what can be done is done here, and the rest at a later call.
+    let left = if host_work::is_inside() { backlog } else { attend_here(backlog) };
+    REAPER.lock().unattended.extend(left);
+}
+
+/// Does what can be done of the messages at once, and returns the others.
+fn attend_here(messages: Vec<Message>) -> Vec<Message> {
+    let mut left = Vec::new();
+    for message in messages {
+        match message {
+            Message::Now(action) => _ = contain_quietly(action),
+            Message::Job(queue, mut job) => match contain_quietly(&mut job) {
+                Some(Attempt::Pending) => left.push(Message::Job(queue, job)),
+                Some(Attempt::PendingIn(queue)) => left.push(Message::Job(queue, job)),
+                Some(Attempt::Done) | None => {}
+            },
+            Message::Relax(_) => left.push(message),
+            Message::Flush(done) => _ = done.send(()),
+        }
+    }
+    left
+}
+
+fn start() -> Option<Sender<Message>> {
+    let (sender, receiver) = channel();
+    std::thread::Builder::new().name("anabranch-reaper".to_owned()).spawn(move || run(&receiver)).ok()?;
+    Some(sender)
+}
+
+/// Jobs that wait, in queues by the number of what they wait for.
+#[derive(Default)]
+struct Queues {
+    queues: BTreeMap<u64, VecDeque<Job>>,
+}
+
+impl Queues {
+    fn push(&mut self, queue: u64, job: Job) {
+        self.queues.entry(queue).or_default().push_back(job);
+    }
+
+    /// Attempts the first job of every queue, and those behind it when it is done. Whether any was done.
+    fn attempt_all(&mut self) -> bool {
+        let mut progress = false;
+        let mut moved = Vec::new();
+        self.queues.retain(|_, queue| {
+            progress |= attempt_queue(queue, &mut moved);
+            !queue.is_empty()
+        });
+        progress |= !moved.is_empty();
+        for (queue, job) in moved {
+            self.push(queue, job);
+        }
+        progress
+    }
+}
+
+/// Attempts the jobs of a queue up to the first that has to wait. Whether any was done.
+fn attempt_queue(queue: &mut VecDeque<Job>, moved: &mut Vec<(u64, Job)>) -> bool {
+    let mut progress = false;
+    while let Some(mut job) = queue.pop_front() {
+        match contain_quietly(&mut job) {
+            Some(Attempt::Pending) => {
+                queue.push_front(job);
+                break;
+            }
+            Some(Attempt::PendingIn(other)) => moved.push((other, job)),
+            // A job that panicked is not attempted again.
+            Some(Attempt::Done) | None => progress = true,
+        }
+    }
+    progress
+}
+
+fn run(receiver: &Receiver<Message>) {
+    IS_REAPER.set(true);
+    const SHORTEST: Duration = Duration::from_micros(100);
+    const LONGEST: Duration = Duration::from_millis(5);
+    let mut waiting = Queues::default();
+    let mut pause = SHORTEST;
+    let mut next = Instant::now();
+    loop {
+        let message = if waiting.queues.is_empty() {
+            receiver.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            receiver.recv_timeout(next.saturating_duration_since(Instant::now()))
+        };
+        match message {
+            Ok(Message::Now(action)) => _ = contain_quietly(action),
+            Ok(Message::Job(queue, mut job)) => match waiting.queues.get_mut(&queue) {
+                // The first of its queue waits, so this one does too.
+                Some(jobs) => jobs.push_back(job),
+                None => match contain_quietly(&mut job) {
+                    Some(Attempt::Pending) => waiting.push(queue, job),
+                    Some(Attempt::PendingIn(other)) => waiting.push(other, job),
+                    Some(Attempt::Done) | None => {}
+                },
+            },
+            Ok(Message::Flush(done)) => {
+                while waiting.attempt_all() {}
+                let _ = done.send(());
+            }
+            // A driver too old to capture has no captures to invalidate.
+            Ok(Message::Relax(driver)) => _ = driver.thread_exchange_capture_mode(CaptureMode::Relaxed),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        // Also while messages keep coming.
+        if Instant::now() >= next {
+            pause = if waiting.attempt_all() { SHORTEST } else { (pause * 2).min(LONGEST) };
+            next = Instant::now() + pause;
+        }
+    }
+}

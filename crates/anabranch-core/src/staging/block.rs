@@ -1,0 +1,113 @@
+//! A block of staging memory in use.
+
+use super::RawBlock;
+use crate::capture_mode::with_relaxed_capture_mode;
+use crate::completion::Outstanding;
+use crate::context::ContextCore;
+use crate::error::{Error, Result, ResultExt};
+use crate::idle_memory::{BlockKind, attempt_when_idle};
+use crate::reaper::{self, Attempt};
+use crate::trace;
+use anabranch_hal::{PinnedFlags, Status};
+use std::sync::Arc;
+
+const FLAGS: PinnedFlags = PinnedFlags::PORTABLE.union(PinnedFlags::DEVICE_MAP);
+
+/// Pinned memory of which the holder is the only user. Dropping it frees it, behind whatever the context still does, which
+/// is right at any time; whoever knows that no work uses it any more, or when, gives it back for others.
+pub struct StagingBlock {
+    context: Arc<ContextCore>,
+    raw: Option<RawBlock>,
+}
+
+impl StagingBlock {
+    /// A block for at least so many bytes, which are initialised: one that is idle, or a new one.
+    pub fn take(context: &Arc<ContextCore>, bytes: usize) -> Result<Self> {
+        let cache = context.staging();
+        let capacity = cache.capacity(bytes);
+        let raw = match cache.take(capacity) {
+            Some(raw) => raw,
+            None => match allocate(context, capacity) {
+                Ok(raw) => raw,
+                Err(error) => cache.take_any(bytes).ok_or(error)?,
+            },
+        };
+        Ok(Self { context: context.clone(), raw: Some(raw) })
+    }
+
+    /// The address of `length` elements of a size and alignment in bytes.
+    ///
+    /// # Errors
+    /// 1 when it is not so aligned, or has no room for so many.
+    pub fn pointer(&self, length: usize, size: usize, align: usize) -> Result<*mut u8> {
+        let fits = |raw: &&RawBlock| length.checked_mul(size).is_some_and(|bytes| bytes <= raw.capacity);
+        let pointer = self.raw.as_ref().filter(fits).map(RawBlock::pointer);
+        pointer.filter(|pointer| pointer.addr().is_multiple_of(align)).ok_or_else(|| {
+            let message = format!("memory for transfers is not aligned to {align} bytes");
+            Error::argument(Status::INVALID_VALUE, "staging a transfer", message)
+                .with_hint("transfer elements of a type that is less aligned")
+                .at(self.context.place())
+        })
+    }
+
+    /// Lets others have the block. No work uses it any more.
+    pub fn give_back(mut self) {
+        if let Some(raw) = self.raw.take() {
+            self.context.store_staging(raw);
+        }
+    }
+
+    /// Lets others have the block when work that may use it is complete.
+    pub fn give_back_after(self, work: Outstanding) {
+        let mut block = Some(self);
+        reaper::attempt(work.queue(), move || {
+            if !work.is_over() {
+                return Attempt::Pending;
+            }
+            // In a context that is lost something may still be running.
+            if let Some(block) = block.take().filter(|_| work.is_complete()) {
+                block.give_back();
+            }
+            Attempt::Done
+        });
+    }
+}
+
+impl Drop for StagingBlock {
+    fn drop(&mut self) {
+        free(&self.context, self.raw.take());
+    }
+}
+
+fn allocate(context: &Arc<ContextCore>, capacity: usize) -> Result<RawBlock> {
+    let pointer = match context.take_idle_memory(BlockKind::pinned(FLAGS), capacity) {
+        Some(address) => address as usize as *mut u8,
+        None => {
+            trace::span!("allocating staging memory", capacity, device = %context.device());
+            // No capture can depend on memory that nobody has yet.
+            let operation = "allocating staging memory";
+            with_relaxed_capture_mode(context.driver(), || {
+                // SAFETY: the context is live as long as its core.
+                unsafe { context.driver().allocate_pinned(&context.call(operation), capacity, FLAGS) }
+            })
+            .during(operation, || context.place())
+            .map_err(|error| {
+                error.with_hint("transfer less at a time, or use a PinnedBuffer of your own again and again")
+            })?
+        }
+    };
+    // SAFETY: the memory has that many bytes, and nobody else uses it.
+    unsafe { pointer.write_bytes(0, capacity) };
+    Ok(RawBlock { address: pointer as usize, capacity })
+}
+
+/// Frees blocks behind whatever the context still does, which may use them.
+pub(super) fn free(context: &Arc<ContextCore>, blocks: impl IntoIterator<Item = RawBlock>) {
+    for block in blocks {
+        let shared = context.clone();
+        // When the context is idle no work uses the block any more.
+        attempt_when_idle(context, move || {
+            shared.free_when_idle(BlockKind::pinned(FLAGS), block.capacity, block.address as u64, Vec::new());
+        });
+    }
+}

@@ -1,0 +1,431 @@
+//! Streams: a handle, its identity, its timeline, and a way to wait for it after it is gone.
+
+mod membership;
+mod registry;
+mod shared;
+mod sync;
+
+pub use membership::{Capture, Membership, Submitting, is_any_capturing};
+pub use shared::StreamShared;
+pub use sync::SyncEvent;
+
+use crate::context::ContextCore;
+use crate::error::{Error, ErrorKind, Result, ResultExt};
+use crate::extensions::{Extension, Extensions};
+use crate::host_work;
+use crate::label::Label;
+use crate::ranks;
+use crate::timeline::TimelinePoint;
+use crate::trace;
+use anabranch_hal::{
+    Call, CaptureStatus, ObjectHandle, Status, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle,
+};
+use anabranch_sync::modelled::Mutex;
+use registry::StreamRegistry;
+use std::panic::Location;
+use std::sync::Arc;
+use std::thread::ThreadId;
+use sync::SyncState;
+
+/// Who owns a stream's handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// This library: it is destroyed at the end.
+    Owned,
+    /// Somebody else: another library, or the driver itself for default streams.
+    Foreign,
+}
+
+/// A stream, shared by everybody who submits work to it or has to wait for it. There is one object for each stream of a driver
+/// until the stream ends.
+pub struct StreamCore {
+    context: Arc<ContextCore>,
+    handle: StreamHandle,
+    id: u64,
+    /// The only thread that may use it, for a per-thread default stream.
+    thread: Option<ThreadId>,
+    ownership: Ownership,
+    sync: Mutex<SyncState>,
+    shared: Arc<StreamShared>,
+    extensions: Extensions,
+    label: Label,
+}
+
+/// The right to use a stream's handle. When the last one is dropped the stream ends.
+pub struct OpenStream {
+    core: Arc<StreamCore>,
+}
+
+impl OpenStream {
+    /// The stream.
+    #[inline(always)]
+    pub fn core(&self) -> &Arc<StreamCore> {
+        &self.core
+    }
+}
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        sync::end_in_drop(&self.core);
+    }
+}
+
+impl StreamCore {
+    /// Makes a stream.
+    ///
+    /// # Errors
+    /// 1 for flags that the driver does not know; 2 when there is no room for one.
+    #[track_caller]
+    pub fn create(context: &Arc<ContextCore>, flags: StreamFlags, priority: i32) -> Result<OpenStream> {
+        let operation = "creating a stream";
+        // SAFETY: the context is live as long as its core.
+        let handle = unsafe { context.driver().stream_create(&context.call(operation), flags, priority) }
+            .during(operation, || context.place())?;
+        Self::open(context, handle, Ownership::Owned)
+    }
+
+    /// The stream of a handle of the context's driver, which is live for as long as the result.
+    ///
+    /// # Errors
+    /// When the driver does not know the handle; 900 for a stream that captures and is not known yet.
+    #[track_caller]
+    pub fn open(context: &Arc<ContextCore>, handle: StreamHandle, ownership: Ownership) -> Result<OpenStream> {
+        let operation = "reading a stream's id";
+        let registry = context.extension::<StreamRegistry>();
+        let call = context.call(operation);
+        // SAFETY: the handle was just made, is a default stream, or its caller vouches for it.
+        let status = || unsafe { context.driver().stream_capture_status(&call, handle) };
+        // Asking a stream that captures for its id invalidates the capture.
+        let captures = ownership == Ownership::Foreign && status().is_ok_and(|status| status != CaptureStatus::None);
+        let id = match captures.then(|| registry.find(handle).map(|stream| stream.id())) {
+            // SAFETY: as above.
+            None => unsafe { context.driver().stream_id(&call, handle) }.during(operation, || context.place())?,
+            Some(Some(id)) => id,
+            Some(None) => {
+                return Err(Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, operation, "the stream captures")
+                    .with_hint("make the `Stream` before the capture")
+                    .at(context.place()));
+            }
+        };
+        let known = match ownership {
+            Ownership::Owned => None,
+            Ownership::Foreign => registry.find_id(id),
+        };
+        let shared = match known {
+            Some(known) => known.shared.clone(),
+            None => {
+                let sequence = registry.next_sequence();
+                if sequence == 0 {
+                    context.close_behind_streams();
+                }
+                StreamShared::new(sequence, context.panics())
+            }
+        };
+        if ownership == Ownership::Foreign && !handle.is_legacy() {
+            shared.suspect_capture();
+        }
+        let core = Arc::new(Self {
+            context: context.clone(),
+            handle,
+            id,
+            thread: handle.is_per_thread().then(|| std::thread::current().id()),
+            ownership,
+            sync: Mutex::with_order(ranks::SYNC_EVENT, 0, SyncState::default()),
+            shared,
+            extensions: Extensions::new(),
+            label: Label::new(context, ObjectHandle::Stream(handle)),
+        });
+        registry.add(&core);
+        Ok(OpenStream { core })
+    }
+
+    /// The context.
+    #[inline(always)]
+    pub fn context(&self) -> &Arc<ContextCore> {
+        &self.context
+    }
+
+    /// The driver's number of the stream, which is never used again.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The driver's handle, for another library, which may capture the stream.
+    pub fn expose_raw(&self) -> StreamHandle {
+        self.shared.expose();
+        self.handle
+    }
+
+    /// The driver's handle.
+    #[inline(always)]
+    pub fn raw(&self) -> StreamHandle {
+        self.handle
+    }
+
+    /// Its number among the objects of the library, and its name.
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
+    /// What belongs to the stream, whichever object stands for it.
+    #[inline(always)]
+    pub fn shared(&self) -> &Arc<StreamShared> {
+        &self.shared
+    }
+
+    /// What a higher module has attached to this stream.
+    #[inline]
+    pub fn extension<T: Extension + Default>(&self) -> &T {
+        self.extensions.get()
+    }
+
+    /// What an error says of where it happened.
+    pub fn place(&self) -> String {
+        format!("stream {}{} of {}", self.id, self.label, self.context.place())
+    }
+
+    /// The handle, for use on this thread, and not inside of a host function. Some drivers answer 800 there, and some calls of
+    /// some drivers deadlock.
+    #[inline(always)]
+    pub fn handle(&self, operation: &'static str) -> Result<StreamHandle> {
+        if host_work::is_inside() || self.thread.is_some() { self.handle_here(operation) } else { Ok(self.handle) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn handle_here(&self, operation: &'static str) -> Result<StreamHandle> {
+        if host_work::is_inside() {
+            return Err(Error::driver(operation, Status::NOT_PERMITTED.into()).at(self.place()));
+        }
+        if self.is_on_own_thread() { Ok(self.handle) } else { Err(self.other_thread(operation)) }
+    }
+
+    /// Whether this thread may use the stream.
+    #[inline]
+    pub fn is_on_own_thread(&self) -> bool {
+        self.thread.is_none_or(|thread| thread == std::thread::current().id())
+    }
+
+    /// Whether it is the default stream of one thread.
+    #[inline(always)]
+    pub fn is_per_thread(&self) -> bool {
+        self.thread.is_some()
+    }
+
+    #[cold]
+    fn other_thread(&self, operation: &'static str) -> Error {
+        Error::new(ErrorKind::Argument, Status::INVALID_HANDLE, operation)
+            .with_message("it is the default stream of another thread")
+            .with_hint("get this thread's own from Context::per_thread_stream")
+            .at(self.place())
+    }
+
+    /// Calls the driver with the handle.
+    #[inline]
+    fn ask<R>(
+        &self,
+        operation: &'static str,
+        location: &'static Location<'static>,
+        ask: impl FnOnce(&Call<'_>, StreamHandle) -> anabranch_hal::Result<R>,
+    ) -> Result<R> {
+        let handle = self.handle(operation)?;
+        let call = Call::at(self.context.handle(), operation, location);
+        ask(&call, handle).during(operation, || self.place())
+    }
+
+    /// Whether the stream is a member of a capture that was begun through this library.
+    #[inline(always)]
+    pub fn is_capturing(&self) -> bool {
+        self.shared.membership().is_active()
+    }
+
+    /// Whether another library captures the stream, so that what is put into it may never run.
+    #[inline(always)]
+    pub fn is_captured_elsewhere(&self) -> bool {
+        self.shared.may_be_captured() && self.asks_whether_captured()
+    }
+
+    #[cold]
+    fn asks_whether_captured(&self) -> bool {
+        let call = self.context.call("asking for a stream's capture status");
+        // SAFETY: the caller submits work to the stream, or holds the lock of its sync event and found it live.
+        let status = unsafe { self.context.driver().stream_capture_status(&call, self.handle) };
+        !matches!(status, Ok(CaptureStatus::None))
+    }
+
+    /// Whether both are the same stream of a driver, though perhaps one that was opened again.
+    #[inline(always)]
+    pub fn is_same(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other) || (self.id == other.id && self.context.device() == other.context.device())
+    }
+
+    /// Whether the handle means this stream, which has not ended, on this thread.
+    pub fn is_known_by(&self, handle: StreamHandle) -> bool {
+        self.handle == handle && self.is_on_own_thread() && self.is_live()
+    }
+
+    /// The library has made the stream wait for others.
+    pub fn count_orders(&self, count: u64) {
+        self.shared.count_orders(count);
+        self.context.count_orders(count);
+    }
+
+    /// The error in strict order of a use that does not come after one on `earlier`.
+    #[cold]
+    pub fn refuse_order(&self, earlier: &str, operation: &'static str) -> Error {
+        let message = format!("stream {} does not come after the work of {earlier} that uses the same memory", self.id);
+        Error::argument(Status::ILLEGAL_STATE, operation, message)
+            .with_hint(
+                "before this, record an event on that stream and wait for it on this one, or turn strict order off with \
+                 Context::set_strict_order",
+            )
+            .at(self.place())
+    }
+
+    /// Blocks until all work queued so far is complete.
+    ///
+    /// # Errors
+    /// An error of that work; a panic of a closure of the stream, once.
+    #[track_caller]
+    pub fn synchronize(&self) -> Result<()> {
+        let (operation, location) = ("synchronizing", Location::caller());
+        trace::span!("synchronizing a stream", stream = self.id, device = %self.context.device());
+        let point = TimelinePoint::advance(self.shared.timeline());
+        let had_work = self.shared.take_work();
+        // SAFETY: the caller has the stream open.
+        let waited = self
+            .ask(operation, location, |call, handle| unsafe { self.context.driver().stream_synchronize(call, handle) });
+        if had_work && waited.is_err() {
+            self.shared.note_work();
+        }
+        waited?;
+        point.reached();
+        self.shared.panics().report_stream(self.id, operation, || self.place())
+    }
+
+    /// Whether all work queued so far is complete.
+    ///
+    /// # Errors
+    /// As [`synchronize`](Self::synchronize).
+    #[inline]
+    #[track_caller]
+    pub fn query(&self) -> Result<bool> {
+        let operation = "querying";
+        let handle = self.handle(operation)?;
+        // SAFETY: the caller has the stream open.
+        match unsafe { self.context.driver().stream_query(&self.context.call(operation), handle) } {
+            Ok(()) => {
+                self.shared.panics().report_stream(self.id, operation, || self.place())?;
+                Ok(true)
+            }
+            Err(failure) if failure.status == Status::NOT_READY => Ok(false),
+            Err(failure) => Err(failure).during(operation, || self.place()),
+        }
+    }
+
+    /// Reports a panic of the stream's closures that have run, once. There is none to report where the stream cannot be asked
+    /// any more, or not by this thread.
+    pub fn take_failure(&self, operation: &'static str) -> Result<()> {
+        self.shared.panics().report_stream(self.id, operation, || self.place())?;
+        let sync = self.sync.lock();
+        if !sync.is_live() || !self.is_on_own_thread() || host_work::is_inside() {
+            return Ok(());
+        }
+        // SAFETY: the stream does not end while its sync event is locked.
+        unsafe { self.context.driver().stream_take_failure(&self.context.call(operation), self.handle) }
+            .during(operation, || self.place())
+    }
+
+    /// The flags that it was made with.
+    ///
+    /// # Errors
+    /// 900 while the stream captures, which invalidates the capture.
+    #[track_caller]
+    pub fn flags(&self) -> Result<StreamFlags> {
+        // SAFETY: the caller has the stream open.
+        self.ask("reading a stream's flags", Location::caller(), |call, handle| unsafe {
+            self.context.driver().stream_flags(call, handle)
+        })
+    }
+
+    /// The effective priority.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    #[track_caller]
+    pub fn priority(&self) -> Result<i32> {
+        // SAFETY: the caller has the stream open.
+        self.ask("reading a stream's priority", Location::caller(), |call, handle| unsafe {
+            self.context.driver().stream_priority(call, handle)
+        })
+    }
+
+    /// Reads an attribute.
+    ///
+    /// # Errors
+    /// 801 where the device has no such attribute.
+    #[track_caller]
+    pub fn attribute(&self, kind: StreamAttributeKind) -> Result<StreamAttribute> {
+        // SAFETY: the caller has the stream open.
+        self.ask("reading an attribute of a stream", Location::caller(), |call, handle| unsafe {
+            self.context.driver().stream_attribute(call, handle, kind)
+        })
+    }
+
+    /// Sets an attribute.
+    ///
+    /// # Errors
+    /// 801 where the device has no such attribute; 1 for a value out of range.
+    #[track_caller]
+    pub fn set_attribute(&self, attribute: &StreamAttribute) -> Result<()> {
+        // SAFETY: the caller has the stream open.
+        self.ask("setting an attribute of a stream", Location::caller(), |call, handle| unsafe {
+            self.context.driver().stream_set_attribute(call, handle, attribute)
+        })
+    }
+
+    /// Whether the stream captures, and whether the capture is valid.
+    ///
+    /// # Errors
+    /// 906 for the legacy default stream while a blocking stream of its context captures.
+    #[track_caller]
+    pub fn capture_status(&self) -> Result<CaptureStatus> {
+        // SAFETY: the caller has the stream open.
+        self.ask("asking for a stream's capture status", Location::caller(), |call, handle| unsafe {
+            self.context.driver().stream_capture_status(call, handle)
+        })
+    }
+
+    /// Refuses an operation that waits for the stream's work, or would let captured work retain what is only borrowed. The
+    /// capture goes on.
+    ///
+    /// # Errors
+    /// 900 while the stream captures.
+    #[track_caller]
+    pub fn refuse_while_capturing(&self, operation: &'static str) -> Result<()> {
+        let handle = self.handle(operation)?;
+        // The driver is asked where another library may capture the stream.
+        let captures = self.is_capturing()
+            || (self.shared.may_be_captured_by_others() && {
+                // SAFETY: the caller has the stream open.
+                let status =
+                    unsafe { self.context.driver().stream_capture_status(&self.context.call(operation), handle) };
+                // The error of a lost context, or of the legacy stream beside a capture, is reported by what follows.
+                status.is_ok_and(|status| status != CaptureStatus::None)
+            });
+        if captures { Err(self.refuse_captured(operation)) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn refuse_captured(&self, operation: &'static str) -> Error {
+        Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, operation, "the stream captures")
+            .with_hint("do this before the capture; captured copies take device or pinned buffers")
+            .at(self.place())
+    }
+}
+
+impl std::fmt::Debug for StreamCore {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Stream({}, {}, {:?})", self.id, self.context.place(), self.handle)
+    }
+}

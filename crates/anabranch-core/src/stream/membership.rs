@@ -1,0 +1,140 @@
+//! Whether a stream is a member of a capture.
+
+use super::{Ownership, StreamCore};
+use crate::ranks;
+use anabranch_hal::DevicePointer;
+use anabranch_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A capture, as its member streams know it.
+pub trait Capture: Any + Send + Sync {
+    /// A member stream is dropped, or its handle is given up.
+    fn stream_ends(&self, stream: &StreamCore, ownership: Ownership);
+
+    /// Memory that the graph of that id allocates is dropped, whose allocation was captured in `home`.
+    fn release_graph_memory(&self, graph: u64, address: DevicePointer, home: &StreamCore);
+}
+
+/// How many streams of the process are members of captures.
+static MEMBERS: AtomicU64 = AtomicU64::new(0);
+
+/// Whether any stream of the process is a member of a capture.
+pub fn is_any_capturing() -> bool {
+    MEMBERS.load(Ordering::Relaxed) > 0
+}
+
+/// The capture that a stream is a member of.
+pub struct Membership {
+    active: AtomicBool,
+    /// How often the stream has joined a capture, or was about to.
+    joined: AtomicU64,
+    /// Whether captured work has used memory whose nodes are not known yet.
+    pending: AtomicBool,
+    capture: Mutex<Option<Arc<dyn Capture>>>,
+    /// Shared while work is submitted, exclusive while the stream joins or leaves a capture: what is captured is known to be,
+    /// what is not is ordered behind other work, and neither turns into the other.
+    changing: RwLock<()>,
+}
+
+/// Held while work is submitted to a stream.
+pub type Submitting<'a> = RwLockReadGuard<'a, ()>;
+
+/// How long a stream that is to join or leave a capture waits for work that others are submitting, who may be waiting
+/// themselves.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Membership {
+    pub(super) fn new(order: u64) -> Self {
+        Self {
+            active: AtomicBool::new(false),
+            joined: AtomicU64::new(0),
+            pending: AtomicBool::new(false),
+            capture: Mutex::new(ranks::MEMBER_OF, None),
+            changing: RwLock::with_order(ranks::MEMBERSHIP, order, ()),
+        }
+    }
+
+    /// Whether the stream is a member of a capture.
+    #[inline(always)]
+    pub fn is_active(&self) -> bool {
+        self.active.load(Ordering::Acquire)
+    }
+
+    /// The capture.
+    #[cold]
+    pub fn get(&self) -> Option<Arc<dyn Capture>> {
+        self.capture.lock().clone()
+    }
+
+    /// Called before the driver lets the stream join a capture.
+    pub fn joins(&self) {
+        self.joined.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A number that does not change while the stream is no member of a capture. `None`: it is one.
+    #[inline(always)]
+    pub fn outside(&self) -> Option<u64> {
+        let joined = self.joined.load(Ordering::Acquire);
+        (!self.is_active()).then_some(joined)
+    }
+
+    /// Whether captured work has used memory whose nodes are not known yet.
+    #[inline(always)]
+    pub fn is_pending(&self) -> bool {
+        self.pending.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether captured work has used memory whose nodes are not known yet.
+    pub fn set_pending(&self, pending: bool) {
+        self.pending.store(pending, Ordering::Relaxed);
+    }
+
+    /// Makes the stream a member.
+    pub fn set(&self, capture: Arc<dyn Capture>) {
+        self.set_pending(false);
+        let before = self.capture.lock().replace(capture);
+        if before.is_none() {
+            MEMBERS.fetch_add(1, Ordering::Relaxed);
+        }
+        self.active.store(true, Ordering::Release);
+        // Outside of the lock, because it may be the last reference to what a capture retained.
+        drop(before);
+    }
+
+    /// Ends the membership, unless the stream has joined another capture meanwhile.
+    pub fn clear(&self, capture: &dyn Capture) {
+        let mut slot = self.capture.lock();
+        let address = std::ptr::from_ref(capture).addr();
+        if slot.as_ref().is_some_and(|current| Arc::as_ptr(current).addr() == address) {
+            self.active.store(false, Ordering::Release);
+            let left = slot.take();
+            MEMBERS.fetch_sub(1, Ordering::Relaxed);
+            drop(slot);
+            drop(left);
+        }
+    }
+
+    /// Held while work is submitted. A submission may consist of others, which do not wait for a capture that waits for it.
+    #[inline(always)]
+    #[track_caller]
+    pub fn submitting(&self) -> Submitting<'_> {
+        self.changing.read_recursive()
+    }
+
+    /// Held while the stream joins or leaves a capture. `None`: somebody has been submitting work for so long that they may
+    /// be waiting.
+    pub fn change(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        self.changing.try_write_for(PATIENCE)
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        if self.capture.get_mut().is_some() {
+            MEMBERS.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}

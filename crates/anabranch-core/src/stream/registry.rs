@@ -1,0 +1,176 @@
+//! The streams of a context, and whether their work is complete.
+
+use super::{StreamCore, SyncEvent};
+use crate::capture_mode::with_relaxed_capture_mode;
+use crate::context::ContextCore;
+use crate::error::{Result, ResultExt};
+use crate::extensions::Extension;
+use crate::ranks;
+use crate::timeline::TimelinePoint;
+use crate::trace;
+use anabranch_hal::{Call, ContextHandle, Driver, EventHandle, Status, StreamHandle};
+use anabranch_sync::{Mutex, RwLockWriteGuard};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// The streams of a context.
+pub(super) struct StreamRegistry {
+    streams: Mutex<Vec<Weak<StreamCore>>>,
+    /// How many there have been.
+    created: AtomicU64,
+    /// Events behind the work of streams that have ended.
+    ended: Arc<EndedStreams>,
+}
+
+/// Events behind the work of streams that have ended. It outlives the context's object, because the context cannot be closed
+/// before.
+struct EndedStreams(Mutex<Ended>);
+
+#[derive(Default)]
+struct Ended {
+    /// The first was recorded first.
+    events: VecDeque<EventHandle>,
+    /// When there are more, all are looked at.
+    sweep_at: usize,
+}
+
+impl EndedStreams {
+    /// Whether all of that work is complete. Events that are reached are destroyed, up to the first that is not.
+    fn are_complete(&self, driver: &dyn Driver, context: ContextHandle) -> bool {
+        let call = Call::new(context, "waiting for the work of ended streams");
+        let mut ended = self.0.lock();
+        while let Some(&event) = ended.events.front() {
+            if is_pending(driver, &call, event) {
+                return false;
+            }
+            ended.events.pop_front();
+        }
+        true
+    }
+
+    /// Adds an event, and looks for those that are reached: at the front, and at all where they have become very many.
+    fn push(&self, driver: &dyn Driver, context: ContextHandle, event: EventHandle) {
+        self.are_complete(driver, context);
+        let mut ended = self.0.lock();
+        ended.events.push_back(event);
+        if ended.events.len() > ended.sweep_at {
+            let call = Call::new(context, "waiting for the work of ended streams");
+            ended.events.retain(|&event| is_pending(driver, &call, event));
+            ended.sweep_at = (ended.events.len() * 2).max(64);
+        }
+    }
+}
+
+/// Whether an event of the list is not reached. One that is reached is destroyed, and leaves the list.
+fn is_pending(driver: &dyn Driver, call: &Call<'_>, event: EventHandle) -> bool {
+    // A capture beside this is not invalidated by it.
+    with_relaxed_capture_mode(driver, || {
+        // SAFETY: the event is the list's, which is locked, and its context is open.
+        let is_pending =
+            unsafe { driver.event_query(call, event) }.is_err_and(|failure| failure.status == Status::NOT_READY);
+        if !is_pending {
+            // SAFETY: as above; the caller takes the event out of the list. Where this fails the context is lost, and the
+            // event goes with it.
+            let _ = unsafe { driver.event_destroy(call, event) };
+        }
+        is_pending
+    })
+}
+
+impl Default for StreamRegistry {
+    fn default() -> Self {
+        Self {
+            streams: Mutex::new(ranks::STREAM_REGISTRY, Vec::new()),
+            created: AtomicU64::new(0),
+            ended: Arc::new(EndedStreams(Mutex::new(ranks::ENDED_STREAMS, Ended::default()))),
+        }
+    }
+}
+
+impl Extension for StreamRegistry {}
+
+impl StreamRegistry {
+    /// A number for a stream among those of its context, from 0.
+    pub(super) fn next_sequence(&self) -> u64 {
+        self.created.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn add(&self, stream: &Arc<StreamCore>) {
+        let mut streams = self.streams.lock();
+        if streams.len() == streams.capacity() {
+            streams.retain(|stream| stream.strong_count() > 0);
+        }
+        streams.push(Arc::downgrade(stream));
+    }
+
+    /// The stream that a handle means on this thread.
+    pub(super) fn find(&self, handle: StreamHandle) -> Option<Arc<StreamCore>> {
+        let streams: Vec<_> = self.streams.lock().iter().filter_map(Weak::upgrade).collect();
+        streams.into_iter().find(|stream| stream.is_known_by(handle))
+    }
+
+    /// The stream of that id, also one that has ended.
+    pub(super) fn find_id(&self, id: u64) -> Option<Arc<StreamCore>> {
+        let streams = self.all();
+        let live = streams.iter().find(|stream| stream.id() == id && stream.is_live());
+        live.or_else(|| streams.iter().find(|stream| stream.id() == id)).cloned()
+    }
+
+    fn all(&self) -> Vec<Arc<StreamCore>> {
+        self.streams.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// A stream has ended with work that is complete when the event is reached, which is destroyed then.
+    pub(super) fn stream_ended(&self, context: &ContextCore, event: EventHandle) {
+        self.ended.push(context.driver(), context.handle(), event);
+    }
+}
+
+impl ContextCore {
+    /// The streams that anything still refers to.
+    pub fn streams(&self) -> Vec<Arc<StreamCore>> {
+        self.extension::<StreamRegistry>().all()
+    }
+
+    /// Whether no stream that is known here has work at the moment, those that have ended included.
+    pub fn is_idle(&self) -> bool {
+        let registry = self.extension::<StreamRegistry>();
+        registry.ended.are_complete(self.driver(), self.handle())
+            && registry.all().iter().all(|stream| stream.is_idle())
+    }
+
+    /// Held while the context is idle, so that a call may wait for all its work. `None`: it is not idle.
+    pub fn try_keep_idle(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        self.try_block_host_bound().filter(|_| self.is_idle())
+    }
+
+    /// Events that are reached when the work that all streams have at this moment is complete.
+    pub fn sync_events(&self) -> Vec<SyncEvent> {
+        let events = self.streams().into_iter().filter_map(|stream| stream.sync_event().ok().flatten());
+        events.collect()
+    }
+
+    /// Waits for all work of all streams of the context.
+    ///
+    /// # Errors
+    /// An error of any of that work.
+    #[track_caller]
+    pub fn synchronize(&self) -> Result<()> {
+        let operation = "synchronizing a context";
+        trace::span!("synchronizing a context", device = %self.device());
+        let points: Vec<_> =
+            self.streams().iter().map(|stream| TimelinePoint::advance(stream.shared().timeline())).collect();
+        // SAFETY: the context is live as long as its core.
+        unsafe { self.driver().context_synchronize(&self.call(operation)) }.during(operation, || self.place())?;
+        points.iter().for_each(TimelinePoint::reached);
+        self.panics().report_any(operation, || self.place())
+    }
+
+    /// Lets the context, once nobody has an object of it, be closed when the work of its ended streams is complete.
+    pub(super) fn close_behind_streams(&self) {
+        let ended = self.extension::<StreamRegistry>().ended.clone();
+        let (driver, handle) = (self.shared_driver().clone(), self.handle());
+        self.set_close_condition(Box::new(move || ended.are_complete(&*driver, handle)));
+    }
+}

@@ -1,0 +1,362 @@
+//! A stream's sync event: how others wait for the work that a stream has at a moment, also after the stream has ended.
+
+use super::registry::StreamRegistry;
+use super::{Ownership, StreamCore};
+use crate::capture_mode::with_relaxed_capture_mode;
+use crate::drop_error;
+use crate::error::{Result, ResultExt};
+use crate::raw_event::RawEvent;
+use crate::reaper;
+use crate::timeline::TimelinePoint;
+use crate::trace;
+use anabranch_hal::{DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, StreamHandle};
+use std::sync::Arc;
+
+/// How others wait for all the work that a stream has at the moment.
+pub(super) enum SyncState {
+    /// By recording an event at that moment. The event is made when it is first needed, and recorded again each time unless
+    /// somebody holds it. While the stream captures, it stays where the stream joined: captured work does not run.
+    Live(Option<SyncEvent>),
+    /// By the event that was recorded when the stream ended, if there was anything to wait for.
+    Ended(Option<SyncEvent>),
+}
+
+impl Default for SyncState {
+    fn default() -> Self {
+        Self::Live(None)
+    }
+}
+
+impl SyncState {
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self, Self::Live(_))
+    }
+
+    fn event(&self) -> Option<&SyncEvent> {
+        let (Self::Live(event) | Self::Ended(event)) = self;
+        event.as_ref()
+    }
+}
+
+/// An event that was recorded at a point of a stream's timeline.
+#[derive(Clone)]
+pub struct SyncEvent {
+    event: Arc<RawEvent>,
+    point: TimelinePoint,
+}
+
+impl SyncEvent {
+    /// The event.
+    pub fn event(&self) -> &Arc<RawEvent> {
+        &self.event
+    }
+
+    /// The point that it was recorded at.
+    pub fn point(&self) -> &TimelinePoint {
+        &self.point
+    }
+
+    /// The event and the point.
+    pub fn into_parts(self) -> (Arc<RawEvent>, TimelinePoint) {
+        (self.event, self.point)
+    }
+
+    /// Whether the work is complete, or will never run because the context is lost.
+    pub fn is_over(&self) -> bool {
+        (self.point.value() != 0 && self.point.timeline().is_reached(self.point.value())) || self.event.is_over()
+    }
+
+    /// Blocks until the work is complete.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn synchronize(&self) -> Result<()> {
+        self.event.synchronize()?;
+        self.point.reached();
+        Ok(())
+    }
+
+    /// Adds an event behind the work of `stream` with that timeline value, unless those that there are cover it.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn add_to(events: &mut Vec<Self>, stream: &StreamCore, value: u64) -> Result<()> {
+        if !events.iter().any(|event| event.point.covers(stream.shared.timeline(), value)) {
+            events.extend(stream.sync_event()?);
+        }
+        Ok(())
+    }
+}
+
+impl StreamCore {
+    /// Whether this thread can record how far the stream's work has come, and not a capture's.
+    fn can_record(&self) -> bool {
+        self.is_on_own_thread() && !self.is_capturing()
+    }
+
+    /// Records the stream's work at this moment in the slot's event. A new one is made if there is none, or if somebody
+    /// holds it, who means what it captured before.
+    fn record_into<'a>(&self, slot: &'a mut Option<SyncEvent>) -> Result<&'a SyncEvent> {
+        let timeline = self.shared.timeline();
+        let free = slot.take_if(|sync| Arc::strong_count(&sync.event) == 1);
+        let sync = match free {
+            Some(sync) => sync,
+            None => SyncEvent {
+                event: Arc::new(RawEvent::create(&self.context, EventFlags::DISABLE_TIMING)?),
+                point: TimelinePoint::unknown(timeline),
+            },
+        };
+        let sync = slot.insert(sync);
+        let value = sync.point.begin(timeline);
+        self.record_sync(&sync.event)?;
+        if !self.is_captured_elsewhere() {
+            sync.point.put(value);
+        }
+        Ok(sync)
+    }
+
+    fn record_sync(&self, event: &RawEvent) -> Result<()> {
+        let operation = "recording an event to order streams";
+        let call = self.context.call(operation);
+        // SAFETY: the caller holds the lock of the sync event and found the stream live; the event is borrowed.
+        unsafe { self.context.driver().event_record(&call, event.handle(), self.handle, EventRecordFlags::empty()) }
+            .during(operation, || self.place())
+    }
+
+    fn wait_for_raw(&self, handle: StreamHandle, event: &RawEvent) -> Result<()> {
+        let operation = "ordering a stream behind another";
+        let call = self.context.call(operation);
+        // SAFETY: the caller has this stream open, or holds the lock of its sync event and found it live; the event is
+        // borrowed until the wait is bound.
+        unsafe { self.context.driver().stream_wait_event(&call, handle, event.handle(), EventWaitFlags::empty()) }
+            .during(operation, || self.place())
+    }
+
+    /// Another thread cannot record on this thread's default stream, so this is done after each use of tracked memory, and
+    /// after each submission that others may have to wait for.
+    ///
+    /// # Errors
+    /// What the driver says.
+    #[cold]
+    pub fn record_sync_now(&self) -> Result<()> {
+        match &mut *self.sync.lock() {
+            SyncState::Live(event) if !self.is_capturing() => self.record_into(event).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes later work of this stream wait for the work that `earlier` has at this moment, captured work excepted. `false`:
+    /// there is nothing to wait for.
+    ///
+    /// # Errors
+    /// What the driver says; 800 inside of a host function.
+    pub fn follow(&self, earlier: &StreamCore) -> Result<bool> {
+        if self.is_same(earlier) {
+            return Ok(false);
+        }
+        let mut sync = earlier.sync.lock();
+        let recorded = match &mut *sync {
+            SyncState::Live(event) if earlier.can_record() => Some(earlier.record_into(event)?),
+            SyncState::Live(event) | SyncState::Ended(event) => event.as_ref(),
+        };
+        let Some(recorded) = recorded else { return Ok(false) };
+        trace::queued!(stream = self.id, behind = earlier.id, "ordering a stream behind another");
+        let handle = self.handle("ordering a stream behind another")?;
+        self.wait_for_raw(handle, &recorded.event)?;
+        self.has_waited_for(&recorded.point);
+        self.shared.note_work();
+        Ok(true)
+    }
+
+    /// The stream was made to wait for a point.
+    #[inline]
+    pub fn has_waited_for(&self, point: &TimelinePoint) {
+        if point.value() == 0 {
+            self.shared.suspect_capture();
+        } else {
+            self.shared.timeline().follow(point);
+        }
+    }
+
+    /// Whether later work of this stream comes after work of `earlier` with that timeline value, or need not because that is
+    /// complete.
+    pub fn is_after(&self, earlier: &StreamCore, value: u64) -> bool {
+        self.is_same(earlier) || self.shared.timeline().is_after(earlier.shared.timeline(), value)
+    }
+
+    /// An event that is reached when the work that the stream has at this moment is complete, or `None` when there is none. Of
+    /// another thread's default stream, that is the work that was recorded there.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn sync_event(&self) -> Result<Option<SyncEvent>> {
+        let mut sync = self.sync.lock();
+        if let SyncState::Live(event) = &mut *sync
+            && self.can_record()
+        {
+            self.record_into(event)?;
+        }
+        Ok(sync.event().cloned())
+    }
+
+    /// Whether the stream has no work at the moment.
+    pub(super) fn is_idle(&self) -> bool {
+        if !self.shared.has_work() {
+            return true;
+        }
+        // Recording in the legacy stream beside the capture of a blocking one would invalidate that.
+        if self.handle.is_legacy() && self.capture_status().is_err() {
+            return true;
+        }
+        // Where no event can be had the context is lost, and nothing runs any more.
+        self.sync_event().ok().flatten().is_none_or(|event| event.is_over())
+    }
+
+    /// Frees memory in this stream's order, behind the events, or returns `None` when the stream has ended, captures, or is
+    /// another thread's.
+    pub fn free_behind(&self, events: &[SyncEvent], address: DevicePointer) -> Option<Result<()>> {
+        let sync = self.sync.lock();
+        if !sync.is_live() || !self.can_record() {
+            return None;
+        }
+        let operation = "freeing in stream order";
+        trace::queued!(?address, stream = self.id, device = %self.context.device(), "freeing in stream order");
+        // The lock keeps the stream from ending while these calls use its handle.
+        let waits = events.iter().try_for_each(|earlier| {
+            self.wait_for_raw(self.handle, &earlier.event)?;
+            self.count_orders(1);
+            self.has_waited_for(&earlier.point);
+            Ok(())
+        });
+        let driver = self.context.driver();
+        let freed = waits.and_then(|()| {
+            let call = self.context.call(operation);
+            // SAFETY: the stream is live; all uses of the memory are in this stream or behind the events just waited for.
+            with_relaxed_capture_mode(driver, || unsafe { driver.free_async(&call, address, self.handle) })
+                .during(operation, || self.place())
+        });
+        self.shared.note_work();
+        Some(freed)
+    }
+
+    /// Calls `action` with the handle while the stream cannot end. `None`: it has ended, or is another thread's default stream.
+    pub fn while_live<R>(&self, action: impl FnOnce(StreamHandle) -> R) -> Option<R> {
+        let sync = self.sync.lock();
+        (sync.is_live() && self.is_on_own_thread()).then(|| action(self.handle))
+    }
+
+    /// Lets the stream join a capture by `join`, a call of the driver, after which `joined` makes it a member. Others wait for
+    /// the work before.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn join_with(&self, join: impl FnOnce() -> Result<()>, joined: impl FnOnce()) -> Result<()> {
+        let mut sync = self.sync.lock();
+        let SyncState::Live(event) = &mut *sync else { return Ok(()) };
+        if !self.is_capturing() {
+            self.record_into(event)?;
+        }
+        self.shared.membership().joins();
+        join()?;
+        joined();
+        Ok(())
+    }
+
+    /// Records an event that is not the stream's own, unless the stream has ended.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn record_other(&self, event: &RawEvent) -> Result<bool> {
+        self.while_live(|_| self.record_sync(event)).map_or(Ok(false), |recorded| recorded.map(|()| true))
+    }
+
+    /// Whether the handle may still be used.
+    pub fn is_live(&self) -> bool {
+        self.sync.lock().is_live()
+    }
+
+    /// Ends the stream: destroys it if it is owned. Work that is queued still runs, and whoever has to wait for it still can.
+    pub(super) fn end(&self) -> Result<()> {
+        // Before the lock, because what the capture retains may be released, and be this stream's to free.
+        let capture = self.shared.membership().get().filter(|_| self.is_capturing());
+        let captured = capture.inspect(|capture| capture.stream_ends(self, self.ownership)).is_some();
+        let mut sync = self.sync.lock();
+        let SyncState::Live(event) = &mut *sync else { return Ok(()) };
+        let mut event = event.take();
+        if !captured && self.is_on_own_thread() {
+            // Where recording fails the context is lost, and there is nothing left to wait for.
+            if !self.shared.has_work() || self.record_into(&mut event).is_err() {
+                event = None;
+            }
+        }
+        if let Some(pending) = event.as_ref().filter(|event| !event.is_over()) {
+            self.note_pending_end(captured, &pending.event);
+        }
+        *sync = SyncState::Ended(event);
+        if self.ownership == Ownership::Foreign {
+            return Ok(());
+        }
+        let operation = "destroying a stream";
+        trace::rare!(stream = self.id, device = %self.context.device(), "destroying a stream");
+        // SAFETY: the state says that the stream has ended, so nobody uses the handle after this.
+        unsafe { self.context.driver().stream_destroy(&self.context.call(operation), self.handle) }
+            .during(operation, || self.place())
+    }
+
+    /// Lets the context know when the work of this stream is complete, which ends before. The event that it is told cannot be
+    /// an owned one, because that would keep the context open.
+    fn note_pending_end(&self, captured: bool, pending: &RawEvent) {
+        let operation = "ending a stream";
+        let event = if captured || !self.is_on_own_thread() {
+            pending.copy_record(operation)
+        } else {
+            let (driver, call) = (self.context.driver(), self.context.call(operation));
+            // SAFETY: the caller holds the lock of the sync event and found the stream live; the event was just made.
+            let made = unsafe {
+                driver.event_create(&call, EventFlags::DISABLE_TIMING).and_then(|event| {
+                    driver.event_record(&call, event, self.handle, EventRecordFlags::empty()).map(|()| event)
+                })
+            };
+            made.during(operation, || self.place())
+        };
+        // Where no event can be had the context is lost, and nothing runs any more.
+        if let Ok(event) = event {
+            self.context.extension::<StreamRegistry>().stream_ended(&self.context, event);
+        }
+    }
+
+    /// Gives the handle up without destroying the stream.
+    pub fn release(&self) -> StreamHandle {
+        if let Some(capture) = self.shared.membership().get().filter(|_| self.is_capturing()) {
+            capture.stream_ends(self, Ownership::Owned);
+        }
+        let mut sync = self.sync.lock();
+        let mut event = None;
+        if !self.can_record() || self.record_into(&mut event).is_err() {
+            event = None;
+        }
+        *sync = SyncState::Ended(event);
+        self.handle
+    }
+
+    /// Waits for the stream's work and ends the stream, unless somebody else has it open.
+    ///
+    /// # Errors
+    /// That of the waiting, else that of the destroying.
+    #[track_caller]
+    pub fn shut_down(self: &Arc<Self>) -> Result<()> {
+        trace::span!("shutting a stream down", stream = self.id, device = %self.context.device());
+        let waited = self.synchronize();
+        waited.and(self.end())
+    }
+}
+
+/// Ends a stream when the last right to use it is dropped.
+pub(super) fn end_in_drop(core: &Arc<StreamCore>) {
+    if crate::host_work::is_inside() {
+        let core = core.clone();
+        reaper::later(move || drop_error::report(core.end()));
+    } else {
+        drop_error::report(core.end());
+    }
+}

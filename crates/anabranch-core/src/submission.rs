@@ -1,0 +1,388 @@
+//! The one way in for work.
+//!
+//! Everything that is put into a stream goes through a [`Submission`]: kernels, copies, fills, value operations, host work,
+//! allocations, records, waits and launches of graphs. It owns the whole protocol:
+//!
+//! 1. The stream may be used on this thread, and memory is of the right context.
+//! 2. While it lives, the stream neither joins nor leaves a capture: work is captured and retained by the graph, or neither.
+//! 3. In strict order, a use that the user has not ordered is refused before anything is done about any memory.
+//! 4. Each access is ordered behind the uses before it: by events, or, in a capture, by edges.
+//! 5. The driver is called, and told the operation, its label and where the program asked for it.
+//! 6. The access history of each piece of memory is brought up to date, if a point was put on the timeline meanwhile.
+//!
+//! What work accesses is known at run time only: a slice of [`MemoryAccess`]. So a kernel of any number of arguments, and a
+//! binding of another language, need nothing else.
+
+#[cfg(all(test, loom))]
+mod loom_tests;
+
+use crate::capture_state::{CaptureState, capture_of, capture_of_memory};
+use crate::error::{Error, Result};
+use crate::exclusion::Exclusive;
+use crate::memory::{Allocation, MemoryAccess, Origin};
+use crate::retained::Object;
+use crate::stream::{StreamCore, Submitting};
+use anabranch_hal::{Access, Call, Status, StreamHandle};
+use std::cell::Cell;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// Work that is about to be put into a stream.
+pub struct Submission<'a> {
+    stream: &'a Arc<StreamCore>,
+    handle: StreamHandle,
+    operation: &'static str,
+    location: &'static Location<'static>,
+    label: Option<&'a str>,
+    /// The value of the stream's timeline before any memory was looked at.
+    value: u64,
+    /// Whether the stream was a member of a capture when the submission began.
+    was_captured: bool,
+    submitting: Cell<Option<Submitting<'a>>>,
+    /// Held by a submission that uses memory which graphs retain.
+    exclusive: Cell<Option<Exclusive>>,
+}
+
+impl<'a> Submission<'a> {
+    /// Begins a submission to a stream, before any memory that it uses is looked at.
+    ///
+    /// # Errors
+    /// 800 inside of a host function; 400 for the default stream of another thread.
+    #[inline(always)]
+    #[track_caller]
+    pub fn begin(stream: &'a Arc<StreamCore>, operation: &'static str) -> Result<Self> {
+        Self::begin_at(stream, operation, Location::caller())
+    }
+
+    /// As [`begin`](Self::begin), for an operation that the program asked for at `location`.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    #[inline(always)]
+    pub fn begin_at(
+        stream: &'a Arc<StreamCore>,
+        operation: &'static str,
+        location: &'static Location<'static>,
+    ) -> Result<Self> {
+        let handle = stream.handle(operation)?;
+        let submitting = Cell::new(Some(stream.shared().membership().submitting()));
+        let (value, was_captured) = (stream.shared().timeline().value(), stream.is_capturing());
+        let exclusive = Cell::new(None);
+        Ok(Self { stream, handle, operation, location, label: None, value, was_captured, submitting, exclusive })
+    }
+
+    /// Puts something into a stream that uses no memory and may change the stream's membership of a capture: a record or a wait.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin); else what the driver says.
+    #[inline(always)]
+    pub fn put_at<R>(
+        stream: &'a Arc<StreamCore>,
+        operation: &'static str,
+        location: &'static Location<'static>,
+        put: impl FnOnce(&Call<'_>, StreamHandle) -> anabranch_hal::Result<R>,
+    ) -> Result<R> {
+        let handle = stream.handle(operation)?;
+        let call = Call::at(stream.context().handle(), operation, location);
+        match put(&call, handle) {
+            Ok(value) => {
+                stream.shared().note_work();
+                Ok(value)
+            }
+            Err(failure) => Err(failed(stream, operation, location, failure)),
+        }
+    }
+
+    /// Names the work, for layers of the driver.
+    #[inline(always)]
+    #[must_use]
+    pub fn with_label(self, label: &'a str) -> Self {
+        Self { label: Some(label), ..self }
+    }
+
+    /// The stream.
+    #[inline(always)]
+    pub fn stream(&self) -> &'a Arc<StreamCore> {
+        self.stream
+    }
+
+    /// What is being done.
+    #[inline(always)]
+    pub fn operation(&self) -> &'static str {
+        self.operation
+    }
+
+    /// The timeline value at which memory is found to be ordered already.
+    #[inline(always)]
+    pub fn value(&self) -> u64 {
+        self.value
+    }
+
+    /// Orders the accesses, calls the driver by `queue`, and brings the access histories up to date.
+    ///
+    /// # Errors
+    /// 400 for memory of another context; 401 in strict order; else what the driver says.
+    #[inline(always)]
+    pub fn submit<R>(
+        &self,
+        accesses: &[MemoryAccess<'_>],
+        queue: impl FnOnce(&Call<'_>, StreamHandle) -> anabranch_hal::Result<R>,
+    ) -> Result<R> {
+        for access in accesses {
+            access.memory.require_context(self.stream, self.operation)?;
+        }
+        self.submit_reached(accesses, queue)
+    }
+
+    /// As [`submit`](Self::submit), for memory that the work is known to reach.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    #[inline(always)]
+    pub fn submit_reached<R>(
+        &self,
+        accesses: &[MemoryAccess<'_>],
+        queue: impl FnOnce(&Call<'_>, StreamHandle) -> anabranch_hal::Result<R>,
+    ) -> Result<R> {
+        self.order(accesses.iter().copied())?;
+        let result = self.queue(queue)?;
+        self.finish(accesses.iter().copied())?;
+        Ok(result)
+    }
+
+    /// Orders accesses behind the uses before them. It is the first step of [`submit`](Self::submit), for callers that do
+    /// something between the steps.
+    ///
+    /// # Errors
+    /// 401 in strict order; else what the driver says.
+    #[inline(always)]
+    pub fn order<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) -> Result<()> {
+        if self.stream.context().is_order_strict() {
+            self.check_order(accesses.clone())?;
+        }
+        while !self.order_each(accesses.clone())? {}
+        Ok(())
+    }
+
+    /// Orders accesses one after the other. `false`: the stream has joined a capture, or would have, so that it is to be done again.
+    #[inline(always)]
+    fn order_each<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) -> Result<bool> {
+        for MemoryAccess { memory, access } in accesses {
+            if self.stream.is_capturing() || memory.is_special() {
+                if !self.order_captured(memory, access)? {
+                    return Ok(false);
+                }
+            } else if !memory.history().is_ordered(self.stream, access, self.value) {
+                memory.history().order(self.stream, access, self.operation)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Calls the driver, with what it is told about the call.
+    ///
+    /// # Errors
+    /// What the driver says.
+    #[inline(always)]
+    pub fn queue<R>(&self, queue: impl FnOnce(&Call<'_>, StreamHandle) -> anabranch_hal::Result<R>) -> Result<R> {
+        let call = Call {
+            context: self.stream.context().handle(),
+            operation: self.operation,
+            location: self.location,
+            label: self.label,
+        };
+        match queue(&call, self.handle) {
+            Ok(value) => {
+                self.stream.shared().note_work();
+                Ok(value)
+            }
+            Err(failure) => Err(failed(self.stream, self.operation, self.location, failure)),
+        }
+    }
+
+    /// Brings the access histories up to date after the driver was called.
+    ///
+    /// # Errors
+    /// What the driver says where the stream is a thread's default stream, in which only that thread can record.
+    #[inline(always)]
+    pub fn finish<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) -> Result<()> {
+        let stream = self.stream;
+        if stream.is_capturing() {
+            self.finish_captured(accesses);
+            drop(self.exclusive.take());
+            return Ok(());
+        }
+        if stream.shared().timeline().value() != self.value {
+            accesses.for_each(|access| self.update(access));
+        }
+        if stream.is_per_thread() { stream.record_sync_now() } else { Ok(()) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn finish_captured<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) {
+        if !self.was_captured {
+            // One piece of memory has made the stream join, and those before it were not known to be captured.
+            accesses.for_each(|access| self.update(access));
+        }
+        if self.stream.shared().membership().is_pending()
+            && let Some(capture) = capture_of(self.stream)
+        {
+            capture.settle(self.stream);
+        }
+    }
+
+    /// Gives a use a later timeline value, or notes it in the capture that the stream has joined meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn update(&self, MemoryAccess { memory, access }: MemoryAccess<'_>) {
+        match capture_of(self.stream) {
+            Some(capture) if memory.graph().is_none() => capture.used_by_captured_work(memory, self.stream, access),
+            _ => memory.history().update(self.stream, access),
+        }
+    }
+
+    /// In strict order, refuses accesses that the user has not ordered. It changes nothing.
+    #[cold]
+    #[inline(never)]
+    fn check_order<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) -> Result<()> {
+        let (stream, operation) = (self.stream, self.operation);
+        for MemoryAccess { memory, access } in accesses {
+            match capture_of(stream) {
+                Some(capture) => capture.check_order(memory.address(), stream, access, operation)?,
+                None => {
+                    if let Some(capture) = capture_of_memory(memory).filter(|_| memory.is_captured()) {
+                        capture.check_join(stream, memory.address(), operation)?;
+                    }
+                    memory.history().check(stream, access, operation)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Orders the use of memory in a capture, or of memory that captures or graphs use. `false`: as in `order_each`.
+    #[cold]
+    #[inline(never)]
+    fn order_captured(&self, memory: &Arc<Allocation>, access: Access) -> Result<bool> {
+        let (stream, operation) = (self.stream, self.operation);
+        if memory.is_retained() {
+            self.exclude_others();
+        }
+        if !stream.is_capturing() && memory.is_captured() {
+            // What a capture uses belongs to it until it ends: a stream that uses it joins.
+            let joined = match capture_of_memory(memory) {
+                Some(capture) => self.join_capture(&capture, memory)?,
+                None => false,
+            };
+            if !joined {
+                memory.capture_is_over();
+            }
+            // What a graph allocates stays the graph's.
+            if joined || !memory.is_captured() {
+                return Ok(false);
+            }
+        }
+        match (capture_of(stream), memory.origin()) {
+            (Some(capture), Origin::Graph { graph, .. }) if capture.owns(*graph) => {
+                capture.use_unretained(memory, stream, access, operation)
+            }
+            (_, Origin::Graph { .. }) => Err(memory.refuse_graph_memory(stream.place())),
+            (Some(capture), _) => capture.use_memory(memory, stream, access, operation),
+            (None, _) if memory.history().is_ordered(stream, access, self.value) => Ok(()),
+            (None, _) => memory.history().order(stream, access, operation),
+        }
+        .map(|()| true)
+    }
+
+    fn join_capture(&self, capture: &Arc<CaptureState>, memory: &Allocation) -> Result<bool> {
+        // The membership changes, so that it is not held meanwhile, and neither is what comes after it in the order of locks.
+        drop(self.exclusive.take());
+        drop(self.submitting.take());
+        let joined = capture.join_for_memory(self.stream, memory.address(), self.operation);
+        self.submitting.set(Some(self.stream.shared().membership().submitting()));
+        joined
+    }
+
+    /// Excludes launches of graphs, and others that use memory which graphs retain, until the submission is finished.
+    #[cold]
+    pub fn exclude_others(&self) {
+        let exclusive = self.exclusive.take().unwrap_or_else(Exclusive::begin);
+        self.exclusive.set(Some(exclusive));
+    }
+
+    /// Lets the capture, if there is one, retain an object that the work refers to.
+    #[inline(always)]
+    pub fn retain<T: std::any::Any + Send + Sync>(&self, object: &Arc<T>) {
+        if self.stream.is_capturing() {
+            self.retain_captured(object.clone());
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn retain_captured(&self, object: Object) {
+        if let Some(capture) = capture_of(self.stream) {
+            capture.retain(object);
+        }
+    }
+
+    /// Refuses work that must not be captured. The capture goes on.
+    ///
+    /// # Errors
+    /// 900 while the stream captures.
+    #[inline]
+    pub fn refuse_while_capturing(&self) -> Result<()> {
+        self.stream.refuse_while_capturing(self.operation)
+    }
+
+    /// Refuses memory that a capture uses, for work that must not be captured: its use would make the stream join.
+    ///
+    /// # Errors
+    /// 900.
+    #[inline]
+    pub fn refuse_captured_memory(&self, memory: &Allocation) -> Result<()> {
+        refuse_captured_memory(memory, self.stream, self.operation)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn failed(
+    stream: &StreamCore,
+    operation: &'static str,
+    location: &'static Location<'static>,
+    failure: anabranch_hal::Failure,
+) -> Error {
+    Error::driver(operation, failure).at(stream.place()).called_at(location)
+}
+
+/// Refuses memory that a capture uses, for work that must not be captured: its use would make the stream join.
+///
+/// # Errors
+/// 900.
+#[inline]
+pub fn refuse_captured_memory(memory: &Allocation, stream: &StreamCore, operation: &'static str) -> Result<()> {
+    if memory.is_captured() { refuse_if_used(memory, stream, operation) } else { Ok(()) }
+}
+
+#[cold]
+#[inline(never)]
+fn refuse_if_used(memory: &Allocation, stream: &StreamCore, operation: &'static str) -> Result<()> {
+    if !capture_of_memory(memory).is_some_and(|capture| capture.uses(memory.address())) {
+        return Ok(());
+    }
+    let message = "a capture that has not ended uses the memory";
+    Err(Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, operation, message)
+        .with_hint("do this before or after the capture; captured copies take device or pinned buffers")
+        .at(stream.place()))
+}
+
+/// Whether a launch needs no order for a piece of memory, because its stream alone has used that, and nothing else is to be
+/// looked at. The caller excludes changes.
+#[inline]
+pub fn is_ordered_for(memory: &Allocation, submission: &Submission<'_>, access: Access) -> bool {
+    !submission.stream.is_capturing()
+        && !memory.is_captured()
+        && memory.history().is_ordered(submission.stream, access, submission.value)
+}

@@ -1,0 +1,373 @@
+//! Submissions to several streams under loom: every interleaving of a few threads. The submissions, streams, timelines and
+//! access histories are the real ones. The driver is a model, which knows of all work what it comes after. So a use that is
+//! wrongly found to be ordered already shows as work that does not come after earlier work on the same memory.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+use super::Submission;
+use crate::context::ContextCore;
+use crate::device::DeviceCore;
+use crate::memory::{Allocation, MemoryAccess, Origin};
+use crate::stream::{OpenStream, StreamCore};
+use anabranch_hal::{
+    Access, BackendKind, Call, Capabilities, CaptureMode, ContextFlags, ContextHandle, DeviceOrdinal, DevicePointer,
+    DeviceProperties, Driver, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, Forward, Layered,
+    PriorityRange, Result, StreamFlags, StreamHandle,
+};
+use loom::sync::Mutex;
+use loom::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const STREAMS: usize = 3;
+
+/// How much work of each stream comes before something.
+type Reach = [usize; STREAMS];
+
+fn extend(reach: &mut Reach, by: &Reach) {
+    for (reach, by) in reach.iter_mut().zip(by) {
+        *reach = (*reach).max(*by);
+    }
+}
+
+/// A driver whose calls on one stream come one after the other, and that promises nothing more about threads: what it shares
+/// between streams is in locks that loom does not see.
+#[derive(Debug)]
+struct Model {
+    /// What the next work of each stream comes after.
+    streams: [Mutex<Reach>; STREAMS],
+    created: AtomicUsize,
+    /// What the last record of each event comes after.
+    events: std::sync::Mutex<Vec<Reach>>,
+    /// What the host has waited for.
+    complete: std::sync::Mutex<Reach>,
+}
+
+/// Stream handles begin behind the special ones.
+const FIRST_HANDLE: usize = 0x100;
+
+impl Model {
+    fn new() -> Self {
+        Self {
+            streams: std::array::from_fn(|_| Mutex::new([0; STREAMS])),
+            created: AtomicUsize::new(0),
+            events: std::sync::Mutex::default(),
+            complete: std::sync::Mutex::default(),
+        }
+    }
+
+    fn update<R>(&self, stream: StreamHandle, update: impl FnOnce(&mut Reach) -> R) -> R {
+        update(&mut self.streams[number(stream)].lock().unwrap())
+    }
+
+    /// Queues work.
+    fn work(&self, stream: StreamHandle) -> Work {
+        let mut reach = self.update(stream, |reach| {
+            reach[number(stream)] += 1;
+            *reach
+        });
+        extend(&mut reach, &self.complete.lock().unwrap());
+        Work { stream: number(stream), reach }
+    }
+}
+
+fn number(stream: StreamHandle) -> usize {
+    stream.as_raw() - FIRST_HANDLE
+}
+
+impl Forward for Model {
+    fn inner(&self) -> &dyn Driver {
+        panic!("a call that the model does not know")
+    }
+
+    fn kind(&self) -> BackendKind {
+        BackendKind::Host
+    }
+
+    fn observes_objects(&self) -> bool {
+        false
+    }
+
+    fn device_count(&self) -> Result<u32> {
+        Ok(1)
+    }
+
+    fn device_properties(&self, _: DeviceOrdinal) -> Result<DeviceProperties> {
+        Ok(DeviceProperties {
+            name: "model".to_owned(),
+            uuid: [0; 16],
+            pci_bus_id: None,
+            compute_capability: (0, 0),
+            total_memory: 0,
+            multiprocessor_count: 1,
+            warp_size: 1,
+            max_threads_per_block: 1,
+            max_block_dimensions: [1; 3],
+            max_grid_dimensions: [1; 3],
+            max_shared_memory_per_block: 0,
+            max_shared_memory_per_block_optin: 0,
+            priority_range: PriorityRange { least: 0, greatest: 0 },
+            capabilities: Capabilities::empty(),
+        })
+    }
+
+    fn context_create(&self, _: DeviceOrdinal, _: ContextFlags) -> Result<ContextHandle> {
+        Ok(ContextHandle::from_raw(1))
+    }
+
+    // SAFETY: nothing is asked of the caller, here and below: handles are numbers, and a wrong one panics.
+    unsafe fn context_destroy(&self, _: &Call<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn thread_exchange_capture_mode(&self, _: CaptureMode) -> Result<CaptureMode> {
+        Ok(CaptureMode::Relaxed)
+    }
+
+    // SAFETY: as above.
+    unsafe fn stream_create(&self, _: &Call<'_>, _: StreamFlags, _: i32) -> Result<StreamHandle> {
+        Ok(StreamHandle::from_raw(FIRST_HANDLE + self.created.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    // SAFETY: as above.
+    unsafe fn stream_destroy(&self, _: &Call<'_>, _: StreamHandle) -> Result<()> {
+        Ok(())
+    }
+
+    // SAFETY: as above.
+    unsafe fn stream_id(&self, _: &Call<'_>, stream: StreamHandle) -> Result<u64> {
+        Ok(stream.as_raw() as u64)
+    }
+
+    // SAFETY: as above.
+    unsafe fn stream_synchronize(&self, _: &Call<'_>, stream: StreamHandle) -> Result<()> {
+        let reach = self.update(stream, |reach| *reach);
+        extend(&mut self.complete.lock().unwrap(), &reach);
+        Ok(())
+    }
+
+    // SAFETY: as above.
+    unsafe fn stream_wait_event(
+        &self,
+        _: &Call<'_>,
+        stream: StreamHandle,
+        event: EventHandle,
+        _: EventWaitFlags,
+    ) -> Result<()> {
+        let recorded = self.events.lock().unwrap()[event.as_raw() - 1];
+        self.update(stream, |reach| extend(reach, &recorded));
+        Ok(())
+    }
+
+    // SAFETY: as above.
+    unsafe fn event_create(&self, _: &Call<'_>, _: EventFlags) -> Result<EventHandle> {
+        let mut events = self.events.lock().unwrap();
+        events.push([0; STREAMS]);
+        Ok(EventHandle::from_raw(events.len()))
+    }
+
+    // SAFETY: as above.
+    unsafe fn event_destroy(&self, _: &Call<'_>, _: EventHandle) -> Result<()> {
+        Ok(())
+    }
+
+    // SAFETY: as above.
+    unsafe fn event_record(
+        &self,
+        _: &Call<'_>,
+        event: EventHandle,
+        stream: StreamHandle,
+        _: EventRecordFlags,
+    ) -> Result<()> {
+        self.update(stream, |reach| self.events.lock().unwrap()[event.as_raw() - 1] = *reach);
+        Ok(())
+    }
+
+    /// Asked at the end of a stream only, when nothing depends on the answer. No lock of loom's is taken, because the reaper's
+    /// thread, which is outside of the model, may ask too.
+    // SAFETY: as above.
+    unsafe fn event_query(&self, _: &Call<'_>, _: EventHandle) -> Result<()> {
+        Ok(())
+    }
+
+    // SAFETY: as above.
+    unsafe fn event_synchronize(&self, _: &Call<'_>, event: EventHandle) -> Result<()> {
+        let recorded = self.events.lock().unwrap()[event.as_raw() - 1];
+        extend(&mut self.complete.lock().unwrap(), &recorded);
+        Ok(())
+    }
+}
+
+/// Work that was queued.
+struct Work {
+    stream: usize,
+    /// What it comes after; of its own stream, with itself.
+    reach: Reach,
+}
+
+impl Work {
+    /// Whether it comes after `earlier`, or was queued when the host knew that to be complete.
+    fn is_behind(&self, earlier: &Self) -> bool {
+        self.reach[earlier.stream] >= earlier.reach[earlier.stream]
+    }
+}
+
+/// Three streams and a piece of memory that they use.
+struct World {
+    model: Arc<Layered<Model>>,
+    streams: [OpenStream; STREAMS],
+    memory: Arc<Allocation>,
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        let model = Arc::new(Layered(Model::new()));
+        let driver: Arc<dyn Driver> = model.clone();
+        let device = DeviceCore::enumerate(&driver).unwrap().remove(0);
+        let context = ContextCore::create(&device, ContextFlags::empty()).unwrap();
+        let streams = std::array::from_fn(|_| StreamCore::create(&context, StreamFlags::NON_BLOCKING, 0).unwrap());
+        // No address, so that there is nothing to be freed by the reaper, which is outside of the model.
+        let memory = Arc::new(Allocation::new(&context, DevicePointer::NULL, 0, Origin::Plain));
+        Arc::new(Self { model, streams, memory })
+    }
+
+    fn stream(&self, number: usize) -> &Arc<StreamCore> {
+        self.streams[number].core()
+    }
+
+    /// Submits work that uses the memory.
+    fn submit(&self, stream: usize, access: Access) -> Work {
+        let submission = Submission::begin(self.stream(stream), "testing").unwrap();
+        let accesses = [MemoryAccess { memory: &self.memory, access }];
+        submission.submit(&accesses, |_, handle| Ok(self.model.0.work(handle))).unwrap()
+    }
+
+    /// Lets a stream wait for what another one has at the moment, whatever memory that uses.
+    fn follow(&self, stream: usize, earlier: usize) {
+        assert!(self.stream(stream).follow(self.stream(earlier)).unwrap());
+    }
+
+    /// Does something in another thread.
+    fn spawn<R: 'static>(self: &Arc<Self>, action: impl FnOnce(&Self) -> R + 'static) -> thread::JoinHandle<R> {
+        let world = self.clone();
+        thread::spawn(move || action(&world))
+    }
+
+    /// Submits work that writes the memory, when all threads have ended, and which must come after all `earlier` work.
+    /// Returns whether that was found to be ordered already.
+    fn require_behind(&self, stream: usize, earlier: &[&Work]) -> bool {
+        let before = self.stream(stream).shared().orders_inserted();
+        let work = self.submit(stream, Access::Write);
+        for earlier in earlier {
+            assert!(work.is_behind(earlier), "{:?} is not behind {:?}", work.reach, earlier.reach);
+        }
+        self.stream(stream).shared().orders_inserted() == before
+    }
+}
+
+/// Tries all interleavings of `body`, which returns whether the last use was found to be ordered already. Some of them must
+/// find that, and some must not.
+fn check(bound: usize, body: impl Fn(&Arc<World>) -> bool + Send + Sync + 'static) {
+    let outcomes = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+    let counted = outcomes.clone();
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(bound);
+    builder.check(move || {
+        let was_ordered = body(&World::new());
+        counted[usize::from(was_ordered)].fetch_add(1, Ordering::Relaxed);
+    });
+    let [inserted, found] = outcomes.each_ref().map(|count| count.load(Ordering::Relaxed));
+    println!("{inserted} interleavings had to be ordered, {found} were");
+    assert!(inserted > 0 && found > 0, "{inserted} interleavings had to be ordered, {found} were");
+}
+
+#[test]
+fn loom_a_use_that_is_found_ordered_is_behind_a_use_beside_which_a_point_was_put() {
+    for access in [Access::Read, Access::Write] {
+        check(6, move |world| {
+            // So that the fast path is there to be taken.
+            world.submit(0, Access::Write);
+            let follower = world.spawn(|world| world.follow(1, 0));
+            let work = world.submit(0, access);
+            follower.join().unwrap();
+            world.require_behind(1, &[&work])
+        });
+    }
+}
+
+#[test]
+fn loom_a_use_is_found_ordered_through_a_third_stream() {
+    check(4, |world| {
+        world.submit(0, Access::Write);
+        let followers = [world.spawn(|world| world.follow(1, 0)), world.spawn(|world| world.follow(2, 1))];
+        let work = world.submit(0, Access::Write);
+        followers.into_iter().for_each(|follower| follower.join().unwrap());
+        world.require_behind(2, &[&work])
+    });
+}
+
+#[test]
+fn loom_a_use_is_behind_work_that_the_host_has_waited_for() {
+    for by_event in [false, true] {
+        check(6, move |world| {
+            world.submit(0, Access::Write);
+            let host = world.spawn(move |world| {
+                let stream = world.stream(0);
+                if by_event {
+                    stream.sync_event().unwrap().unwrap().synchronize().unwrap();
+                } else {
+                    stream.synchronize().unwrap();
+                }
+            });
+            let work = world.submit(0, Access::Write);
+            host.join().unwrap();
+            world.require_behind(1, &[&work])
+        });
+    }
+}
+
+#[test]
+fn loom_a_writer_is_behind_two_readers_of_one_stream() {
+    check(4, |world| {
+        world.submit(0, Access::Write);
+        let reader = world.spawn(|world| world.submit(0, Access::Read));
+        let follower = world.spawn(|world| world.follow(1, 0));
+        let work = world.submit(0, Access::Read);
+        let other = reader.join().unwrap();
+        follower.join().unwrap();
+        world.require_behind(1, &[&work, &other])
+    });
+}
+
+#[test]
+fn loom_a_writer_is_behind_readers_of_two_streams() {
+    check(3, |world| {
+        let written = world.submit(0, Access::Write);
+        let reader = world.spawn(|world| world.submit(1, Access::Read));
+        let follower = world.spawn(|world| {
+            world.follow(2, 0);
+            world.follow(2, 1);
+        });
+        let work = world.submit(0, Access::Read);
+        let other = reader.join().unwrap();
+        assert!(other.is_behind(&written), "a reader comes after the last writer");
+        follower.join().unwrap();
+        world.require_behind(2, &[&work, &other])
+    });
+}
+
+#[test]
+fn loom_a_writer_is_behind_two_writers_of_disjoint_parts() {
+    check(3, |world| {
+        world.submit(0, Access::Write);
+        let writer = world.spawn(|world| world.submit(1, Access::Write));
+        let follower = world.spawn(|world| {
+            world.follow(2, 0);
+            world.follow(2, 1);
+        });
+        let work = world.submit(0, Access::Write);
+        let other = writer.join().unwrap();
+        follower.join().unwrap();
+        world.require_behind(2, &[&work, &other])
+    });
+}

@@ -1,0 +1,471 @@
+//! What is put into streams: host functions, value operations, allocations, copies, fills and kernels.
+
+use crate::capture_state::capture_of;
+use crate::context::other_context;
+use crate::error::{Error, Result};
+use crate::host_work::{self, RepeatableHostWork};
+use crate::memory::{Allocation, MemoryAccess, Origin};
+use crate::module::KernelCore;
+use crate::stream::StreamCore;
+use crate::submission::Submission;
+use crate::trace;
+use anabranch_hal::{
+    Copy3d, CopyKind, DeclaredRange, DeviceOrdinal, DevicePointer, FillPattern, Launch, MemoryPoolHandle, Status,
+    Value, WaitValueFlags, WriteValueFlags,
+};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// How a kernel is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchShape {
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
+    pub block: [u32; 3],
+    /// Blocks of a cluster in x, y and z, where the launch has clusters.
+    pub cluster: Option<[u32; 3]>,
+    /// Dynamic shared memory of a block, in bytes.
+    pub dynamic_shared_bytes: u32,
+    /// Whether all blocks must run at the same time.
+    pub cooperative: bool,
+    /// The priority of the launch, in place of the stream's.
+    pub priority: Option<i32>,
+}
+
+/// What a kernel is given: as many values, sizes and ranges as are known at run time.
+#[derive(Clone, Copy)]
+pub struct LaunchArguments<'a> {
+    /// The address of each value, in order.
+    pub values: &'a [*const c_void],
+    /// The size of each value in bytes.
+    pub sizes: &'a [usize],
+    /// The memory that the arguments point to, for the driver and its layers.
+    pub ranges: &'a [DeclaredRange],
+    /// The memory that the launch uses.
+    pub accesses: &'a [MemoryAccess<'a>],
+}
+
+/// One end of a copy.
+#[derive(Clone, Copy)]
+pub struct CopyEnd<'a> {
+    /// The memory.
+    pub memory: &'a Arc<Allocation>,
+    /// The first address.
+    pub address: DevicePointer,
+}
+
+/// Which kinds of memory a copy connects, so that the driver need not look.
+fn copy_kind(destination: &Allocation, source: &Allocation) -> CopyKind {
+    match (source.is_pinned(), destination.is_pinned()) {
+        (false, false) => CopyKind::DeviceToDevice,
+        (true, false) => CopyKind::HostToDevice,
+        (false, true) => CopyKind::DeviceToHost,
+        (true, true) => CopyKind::Inferred,
+    }
+}
+
+impl StreamCore {
+    /// Runs a host function once, after all work queued so far.
+    ///
+    /// # Errors
+    /// 900 while the stream captures, which goes on.
+    #[inline]
+    #[track_caller]
+    pub fn launch_host_function(self: &Arc<Self>, function: impl FnOnce() + Send + 'static) -> Result<()> {
+        self.host_function_using(&[], function)
+    }
+
+    /// As [`launch_host_function`](Self::launch_host_function), for a function that accesses memory which the host sees.
+    ///
+    /// # Errors
+    /// As [`launch_host_function`](Self::launch_host_function); 400 for memory of another context.
+    #[inline]
+    #[track_caller]
+    pub fn host_function_using(
+        self: &Arc<Self>,
+        accesses: &[MemoryAccess<'_>],
+        function: impl FnOnce() + Send + 'static,
+    ) -> Result<()> {
+        let submission = Submission::begin(self, "launching a host function")?;
+        trace::queued!(stream = self.id(), "{}", submission.operation());
+        let work = host_work::host_function(function, self.id(), self.shared().panics());
+        let _host_bound = self.context().submit_host_bound();
+        // SAFETY: the caller has the stream open; the work does not unwind.
+        let submitted = submission.submit(accesses, |call, stream| unsafe {
+            self.context().driver().stream_launch_host_function(call, stream, work)
+        });
+        submitted.map_err(|error| match error.status() {
+            Status::STREAM_CAPTURE_UNSUPPORTED => {
+                error.with_hint("a graph runs its host functions at every launch: use launch_repeatable_host_func")
+            }
+            _ => error,
+        })
+    }
+
+    /// Runs a host function that can run any number of times. While the stream captures it becomes a node.
+    ///
+    /// # Errors
+    /// Only an error of earlier asynchronous work.
+    #[track_caller]
+    pub fn launch_repeatable_host_function(self: &Arc<Self>, work: &Arc<RepeatableHostWork>) -> Result<()> {
+        let submission = Submission::begin(self, "launching a host function")?;
+        work.launched_in(self.id(), self.shared().panics());
+        if let Some(capture) = capture_of(self) {
+            capture.retain_with(|retained| retained.add_host_work(work));
+        }
+        let _host_bound = self.context().submit_host_bound();
+        // SAFETY: the caller has the stream open; the work does not unwind, and is retained by the graph that captures it.
+        submission.submit(&[], |call, stream| unsafe {
+            self.context().driver().stream_launch_host_function(call, stream, work.as_host_work())
+        })
+    }
+
+    /// Runs a callback exactly once, also when the context is in error.
+    ///
+    /// # Errors
+    /// 900 while the stream captures, which invalidates the capture.
+    #[track_caller]
+    pub fn add_callback(self: &Arc<Self>, callback: impl FnOnce(Status) + Send + 'static) -> Result<()> {
+        let submission = Submission::begin(self, "adding a callback")?;
+        trace::queued!(stream = self.id(), "{}", submission.operation());
+        let callback = host_work::callback(callback, self.id(), self.shared().panics());
+        let _host_bound = self.context().submit_host_bound();
+        // SAFETY: the caller has the stream open; the callback does not unwind.
+        submission
+            .submit(&[], |call, stream| unsafe { self.context().driver().stream_add_callback(call, stream, callback) })
+    }
+
+    /// Makes later work wait until the value at an address satisfies a condition.
+    ///
+    /// # Safety
+    /// The address is valid for the device until the wait has run: that of one of the accesses, or of memory that the caller
+    /// vouches for.
+    ///
+    /// # Errors
+    /// 1 when the address is not aligned or the flags make no sense; 801 where the device has no such operation.
+    #[track_caller]
+    pub unsafe fn wait_value(
+        self: &Arc<Self>,
+        operation: &'static str,
+        accesses: &[MemoryAccess<'_>],
+        address: DevicePointer,
+        value: Value,
+        flags: WaitValueFlags,
+    ) -> Result<()> {
+        let submission = Submission::begin(self, operation)?;
+        trace::queued!(stream = self.id(), ?address, ?value, "{operation}");
+        let _host_bound = self.context().submit_host_bound();
+        // SAFETY: the caller has the stream open; the address is the caller's word.
+        submission.submit(accesses, |call, stream| unsafe {
+            self.context().driver().stream_wait_value(call, stream, address, value, flags)
+        })
+    }
+
+    /// Writes a value at an address.
+    ///
+    /// # Safety
+    /// As for [`wait_value`](Self::wait_value).
+    ///
+    /// # Errors
+    /// As [`wait_value`](Self::wait_value).
+    #[track_caller]
+    pub unsafe fn write_value(
+        self: &Arc<Self>,
+        operation: &'static str,
+        accesses: &[MemoryAccess<'_>],
+        address: DevicePointer,
+        value: Value,
+        flags: WriteValueFlags,
+    ) -> Result<()> {
+        let submission = Submission::begin(self, operation)?;
+        trace::queued!(stream = self.id(), ?address, ?value, "{operation}");
+        // SAFETY: the caller has the stream open; the address is the caller's word.
+        submission.submit(accesses, |call, stream| unsafe {
+            self.context().driver().stream_write_value(call, stream, address, value, flags)
+        })
+    }
+
+    /// Allocates memory that can be used from this point of the stream on. Its contents are unspecified.
+    ///
+    /// # Errors
+    /// 2 when there is not enough memory.
+    #[track_caller]
+    pub fn allocate(self: &Arc<Self>, bytes: usize, pool: Option<MemoryPoolHandle>) -> Result<Arc<Allocation>> {
+        let operation = "allocating in stream order";
+        let context = self.context();
+        trace::queued!(bytes, stream = self.id(), device = %context.device(), "{operation}");
+        let submission = Submission::begin(self, operation)?;
+        let mut address = DevicePointer::NULL;
+        if bytes > 0 {
+            // SAFETY: the caller has the stream open, and the pool, if any, is borrowed by it.
+            address = submission
+                .queue(|call, stream| unsafe { context.driver().allocate_async(call, bytes, pool, stream) })?;
+        }
+        let origin = match capture_of(self) {
+            Some(capture) => Origin::Graph { graph: capture.graph(), stream: Some(self.clone()) },
+            None => Origin::StreamOrdered(self.clone()),
+        };
+        let allocation = Arc::new(Allocation::new(context, address, bytes, origin));
+        // Other streams must come after the allocation.
+        let accesses = [MemoryAccess::write(&allocation)];
+        submission.order(accesses.iter().copied())?;
+        submission.finish(accesses.iter().copied())?;
+        Ok(allocation)
+    }
+
+    /// Copies `bytes` bytes between two pieces of memory.
+    ///
+    /// # Safety
+    /// Both ranges are within their memory.
+    ///
+    /// # Errors
+    /// 400 when memory is of another context.
+    #[inline]
+    #[track_caller]
+    pub unsafe fn copy(self: &Arc<Self>, to: CopyEnd<'_>, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
+        let submission = Submission::begin(self, "copying")?;
+        let kind = copy_kind(to.memory, from.memory);
+        trace::queued!(bytes, stream = self.id(), ?kind, "{}", submission.operation());
+        let accesses = [MemoryAccess::read(from.memory), MemoryAccess::write(to.memory)];
+        // SAFETY: the caller has the stream open; the ranges are within memory that is freed behind its uses, of which this is
+        // one.
+        submission.submit(&accesses, |call, stream| unsafe {
+            self.context().driver().copy_async(call, kind, to.address.0, from.address.0, bytes, stream)
+        })
+    }
+
+    /// Copies `bytes` bytes of device memory of one context to device memory of another. The stream is of either.
+    ///
+    /// # Safety
+    /// Both ranges are within their memory.
+    ///
+    /// # Errors
+    /// 400 when the stream is of neither context; 101 when the devices belong to different drivers; 900 while the stream
+    /// captures, which invalidates the capture.
+    #[track_caller]
+    pub unsafe fn copy_peer(self: &Arc<Self>, to: CopyEnd<'_>, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
+        let operation = "copying between contexts";
+        let submission = Submission::begin(self, operation)?;
+        trace::queued!(bytes, stream = self.id(), "{operation}");
+        let (destination, source) = (to.memory.context(), from.memory.context());
+        destination.require_same_driver(source, operation)?;
+        if !to.memory.is_reached_from(self.context()) && !from.memory.is_reached_from(self.context()) {
+            return Err(other_context(operation, "stream", self.place()));
+        }
+        let accesses = [MemoryAccess::read(from.memory), MemoryAccess::write(to.memory)];
+        // SAFETY: the caller has the stream open; the ranges are within memory that is freed behind its uses, of which this is
+        // one, and which holds a reference to its context.
+        submission.submit_reached(&accesses, |call, stream| unsafe {
+            let (to_context, from_context) = (destination.handle(), source.handle());
+            self.context().driver().copy_peer_async(
+                call,
+                to.address,
+                to_context,
+                from.address,
+                from_context,
+                bytes,
+                stream,
+            )
+        })
+    }
+
+    /// Copies a region between two pieces of memory.
+    ///
+    /// # Safety
+    /// Both regions are within their memory.
+    ///
+    /// # Errors
+    /// 400 when memory is of another context.
+    #[track_caller]
+    pub unsafe fn copy_3d(self: &Arc<Self>, accesses: &[MemoryAccess<'_>], copy: &Copy3d) -> Result<()> {
+        let submission = Submission::begin(self, "copying a region")?;
+        trace::queued!(stream = self.id(), extent = ?copy.extent, "{}", submission.operation());
+        // SAFETY: the caller has the stream open; the regions are within memory that is freed behind its uses, of which this is
+        // one, or the caller's word.
+        submission.submit(accesses, |call, stream| unsafe { self.context().driver().copy_3d_async(call, copy, stream) })
+    }
+
+    /// Copies from plain host memory.
+    ///
+    /// # Safety
+    /// The destination is within its memory. The source is neither freed nor changed until the copy has run, and if it is only
+    /// borrowed, the caller sees to it that the copy is not captured.
+    ///
+    /// # Errors
+    /// 400 when the memory is of another context.
+    #[track_caller]
+    pub unsafe fn copy_from_host(self: &Arc<Self>, to: CopyEnd<'_>, from: *const u8, bytes: usize) -> Result<()> {
+        let kind = if to.memory.is_pinned() { CopyKind::Inferred } else { CopyKind::HostToDevice };
+        let accesses = [MemoryAccess::write(to.memory)];
+        // SAFETY: the caller's word; the destination is freed behind its uses, of which this is one.
+        unsafe { self.copy_addresses("copying", &accesses, kind, to.address.0, from as usize as u64, bytes) }
+    }
+
+    /// Copies to plain host memory.
+    ///
+    /// # Safety
+    /// The source is within its memory. The destination is neither freed nor used until the copy has run, and if it is only
+    /// borrowed, the caller sees to it that the copy is not captured.
+    ///
+    /// # Errors
+    /// 400 when the memory is of another context.
+    #[track_caller]
+    pub unsafe fn copy_to_host(self: &Arc<Self>, to: *mut u8, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
+        let kind = if from.memory.is_pinned() { CopyKind::Inferred } else { CopyKind::DeviceToHost };
+        let accesses = [MemoryAccess::read(from.memory)];
+        // SAFETY: the caller's word; the source is freed behind its uses, of which this is one.
+        unsafe { self.copy_addresses("copying", &accesses, kind, to as usize as u64, from.address.0, bytes) }
+    }
+
+    /// Copies between two addresses.
+    ///
+    /// # Safety
+    /// Both ranges are valid until the copy has run. What uses them is ordered by the caller, unless it is declared.
+    ///
+    /// # Errors
+    /// What the driver says.
+    #[track_caller]
+    pub unsafe fn copy_addresses(
+        self: &Arc<Self>,
+        operation: &'static str,
+        accesses: &[MemoryAccess<'_>],
+        kind: CopyKind,
+        to: u64,
+        from: u64,
+        bytes: usize,
+    ) -> Result<()> {
+        let submission = Submission::begin(self, operation)?;
+        trace::queued!(bytes, stream = self.id(), ?kind, "{operation}");
+        // SAFETY: the caller has the stream open; the ranges are the caller's word.
+        submission.submit(accesses, |call, stream| unsafe {
+            self.context().driver().copy_async(call, kind, to, from, bytes, stream)
+        })
+    }
+
+    /// Fills `count` elements of the pattern's width.
+    ///
+    /// # Safety
+    /// The range is valid until the fill has run: within one of the accesses, or memory that the caller vouches for.
+    ///
+    /// # Errors
+    /// 400 when the memory is of another context; 1 when the range is not within an allocation, or not aligned to the pattern's
+    /// width.
+    #[inline]
+    #[track_caller]
+    pub unsafe fn fill(
+        self: &Arc<Self>,
+        accesses: &[MemoryAccess<'_>],
+        address: DevicePointer,
+        pattern: FillPattern,
+        count: usize,
+    ) -> Result<()> {
+        let submission = Submission::begin(self, "filling")?;
+        trace::queued!(count, ?pattern, stream = self.id(), "{}", submission.operation());
+        // SAFETY: the caller has the stream open; the range is the caller's word.
+        submission.submit(accesses, |call, stream| unsafe {
+            self.context().driver().fill_async(call, address, pattern, count, stream)
+        })
+    }
+
+    /// Moves managed memory to a device, or to the host.
+    ///
+    /// # Errors
+    /// 801 where the device cannot; 400 when the memory is of another context; 900 while the stream captures, which invalidates
+    /// the capture.
+    #[track_caller]
+    pub fn prefetch(self: &Arc<Self>, memory: &Arc<Allocation>, device: Option<DeviceOrdinal>) -> Result<()> {
+        let submission = Submission::begin(self, "prefetching managed memory")?;
+        // SAFETY: the caller has the stream open; the memory is freed behind its uses, of which this is one.
+        submission.submit(&[MemoryAccess::read(memory)], |call, stream| unsafe {
+            self.context().driver().prefetch_async(call, memory.address(), memory.bytes(), device, stream)
+        })
+    }
+
+    /// Launches a kernel.
+    ///
+    /// # Safety
+    /// Each argument is of the type that the kernel declares. The kernel uses only memory among the accesses, in the way that
+    /// is declared, or memory that the caller vouches for; its threads do not race.
+    ///
+    /// # Errors
+    /// 1 when the arguments, the grid, the block or the shared memory do not fit; 400 when the kernel or memory is of another
+    /// context; 720 and 912 for cooperative grids and clusters that do not fit on the device.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn launch(
+        self: &Arc<Self>,
+        kernel: &KernelCore,
+        shape: &LaunchShape,
+        arguments: &LaunchArguments<'_>,
+    ) -> Result<()> {
+        let operation = "launching a kernel";
+        trace::queued!(stream = self.id(), kernel = kernel.name(), grid = ?shape.grid, block = ?shape.block, "{operation}");
+        let context = self.context();
+        if !Arc::ptr_eq(kernel.context(), context) && !kernel.context().is_same(context) {
+            return Err(other_context(operation, "kernel", self.place()));
+        }
+        kernel.check(arguments.sizes)?;
+        let submission = Submission::begin(self, operation)?.with_label(kernel.name());
+        submission.retain(kernel.module());
+        let launch = Launch {
+            grid: shape.grid,
+            block: shape.block,
+            cluster: shape.cluster,
+            dynamic_shared_bytes: shape.dynamic_shared_bytes,
+            cooperative: shape.cooperative,
+            priority: shape.priority,
+            arguments: arguments.values,
+            ranges: arguments.ranges,
+        };
+        // SAFETY: the caller has the stream open and holds a reference to the kernel; the number and the sizes of the arguments
+        // were checked where the driver can say, and what the kernel does with them is the caller's word.
+        let launched = submission.submit(arguments.accesses, |call, stream| unsafe {
+            context.driver().launch(call, stream, kernel.handle(), &launch)
+        });
+        launched.map_err(|error| shape.explain(error, self))
+    }
+}
+
+impl LaunchShape {
+    /// Says which part of the configuration a driver has refused.
+    #[cold]
+    #[inline(never)]
+    fn explain(&self, error: Error, stream: &StreamCore) -> Error {
+        if error.status() != Status::INVALID_VALUE {
+            return error;
+        }
+        let device = stream.context().device().properties();
+        let threads: u64 = self.block.iter().map(|&extent| u64::from(extent)).product();
+        let exceeds = |extents: &[u32; 3], limits: &[u32; 3]| (0..3).any(|axis| extents[axis] > limits[axis]);
+        let message = if self.grid.contains(&0) {
+            format!("the grid {:?} has no blocks; make every extent at least 1", self.grid)
+        } else if self.block.contains(&0) {
+            format!("the block {:?} has no threads; make every extent at least 1", self.block)
+        } else if threads > u64::from(device.max_threads_per_block)
+            || exceeds(&self.block, &device.max_block_dimensions)
+        {
+            format!(
+                "the block {:?} has {threads} threads, and the device allows {} and extents up to {:?}",
+                self.block, device.max_threads_per_block, device.max_block_dimensions
+            )
+        } else if exceeds(&self.grid, &device.max_grid_dimensions) {
+            format!("the grid {:?} exceeds the device's {:?}", self.grid, device.max_grid_dimensions)
+        } else if self.dynamic_shared_bytes > device.max_shared_memory_per_block_optin {
+            format!(
+                "{} bytes of shared memory are more than the {} that a block of this device can have",
+                self.dynamic_shared_bytes, device.max_shared_memory_per_block_optin
+            )
+        } else if self.dynamic_shared_bytes > device.max_shared_memory_per_block {
+            format!(
+                "{} bytes of shared memory need Kernel::set_attribute(MaxDynamicSharedBytes) first",
+                self.dynamic_shared_bytes
+            )
+        } else if error.message().is_some() {
+            return error;
+        } else {
+            "the grid, the block or the shared memory is more than this kernel can have; see Kernel::info".to_owned()
+        };
+        error.with_message(message)
+    }
+}

@@ -1,0 +1,9 @@
+//! The order in which a thread takes the locks of this crate.
+//!
+//! The library above calls a driver while it holds locks of its own, so the ranks here are higher than there. No lock of
+//! this crate is held while NVIDIA's driver or a user's code is called.
+
+anabranch_sync::ranks! { from 3000;
+    /// A part of the registry of queued host work, held while a closure is put in or taken out.
+    QUEUED_HOST_WORK,
+}

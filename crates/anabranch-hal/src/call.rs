@@ -1,0 +1,65 @@
+//! What a driver is told about a call in addition to its arguments.
+
+use crate::ContextHandle;
+use std::panic::Location;
+
+/// One call of a driver: the context that the call is made in, and what a layer needs to describe the call.
+///
+/// A driver uses only the context. Layers (a tracer, a checker, a fault injector) also use the operation, the source
+/// location and the label.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// The context that the call is made in.
+    pub context: ContextHandle,
+    /// What the caller is doing, such as `launching a kernel`. Empty if the caller did not say.
+    pub operation: &'static str,
+    /// The source location in the user's program that asked for the operation.
+    pub location: &'static Location<'static>,
+    /// The name of the work: the kernel's name, or a name that the user has chosen.
+    pub label: Option<&'a str>,
+}
+
+impl Call<'_> {
+    /// Describes a call for `operation`. The source location is that of the caller.
+    #[inline(always)]
+    #[track_caller]
+    pub const fn new(context: ContextHandle, operation: &'static str) -> Self {
+        Self { context, operation, location: Location::caller(), label: None }
+    }
+
+    /// Describes a call for `operation` that was requested at `location`.
+    #[inline(always)]
+    pub const fn at(context: ContextHandle, operation: &'static str, location: &'static Location<'static>) -> Self {
+        Self { context, operation, location, label: None }
+    }
+}
+
+impl<'a> Call<'a> {
+    /// Returns the same call with a label.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with_label(self, label: &'a str) -> Self {
+        Self { label: Some(label), ..self }
+    }
+}
+
+impl From<ContextHandle> for Call<'_> {
+    /// Describes a call of which only the context and the source location are known.
+    #[track_caller]
+    fn from(context: ContextHandle) -> Self {
+        Self::new(context, "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Call;
+    use crate::ContextHandle;
+
+    #[test]
+    fn a_call_names_the_place_that_made_it() {
+        let call = Call::new(ContextHandle::from_raw(1), "testing").with_label("a label");
+        assert!(call.location.file().ends_with("call.rs"));
+        assert_eq!((call.operation, call.label), ("testing", Some("a label")));
+    }
+}

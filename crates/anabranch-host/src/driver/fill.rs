@@ -1,0 +1,62 @@
+//! Fills: checked, and enqueued or captured.
+
+use super::Shared;
+use crate::capture::Recording;
+use crate::engine::{StreamState, work};
+use crate::memory::{Fill, check_fill};
+use anabranch_hal::{DevicePointer, Failure, FillNode, FillPattern, NodeParameters, Result, Status};
+use std::sync::Arc;
+
+/// Enqueues a fill. 1 where it is outside of memory or not aligned to the pattern.
+///
+/// # Safety
+/// The range stays valid until the fill has run.
+pub(super) unsafe fn fill(
+    shared: &Shared,
+    stream: &Arc<StreamState>,
+    begin: u64,
+    pattern: FillPattern,
+    count: usize,
+) -> Result<()> {
+    if count == 0 {
+        return Ok(());
+    }
+    let bad = || Failure::new(Status::INVALID_VALUE);
+    let bytes = count.checked_mul(pattern.width()).ok_or_else(bad)?;
+    check_fill(&shared.memory.table, begin, pattern, bytes)?;
+    if let Some(mut recording) = shared.captures.recording(stream)? {
+        // SAFETY: the caller vouches for the range.
+        return unsafe { record(&mut recording, DevicePointer(begin), pattern, count) };
+    }
+    stream.enqueue(work(Fill { address: begin, pattern, count }));
+    Ok(())
+}
+
+/// Makes nodes of a fill. Nodes have no width of 64 bits: two fills of columns make up one, or one of as many words where
+/// both halves are the same.
+///
+/// # Safety
+/// As for [`fill`], at each launch.
+#[cold]
+unsafe fn record(
+    recording: &mut Recording<'_>,
+    address: DevicePointer,
+    pattern: FillPattern,
+    count: usize,
+) -> Result<()> {
+    let mut add = |address, pitch, pattern, width, height| {
+        let node = FillNode { address, pitch, pattern, width, height };
+        // SAFETY: the caller vouches for the range.
+        unsafe { recording.add(NodeParameters::Fill(node)) }.map(|_| ())
+    };
+    let FillPattern::U64(value) = pattern else {
+        return add(address, 0, pattern, count, 1);
+    };
+    let [low, high] = [value as u32, (value >> 32) as u32].map(FillPattern::U32);
+    if low == high {
+        return add(address, 0, low, count * 2, 1);
+    }
+    let (first, second) = if cfg!(target_endian = "little") { (low, high) } else { (high, low) };
+    add(address, 8, first, 1, count)?;
+    add(address.byte_add(4), 8, second, 1, count)
+}

@@ -1,0 +1,384 @@
+//! Memory: allocated, copied, filled, freed.
+
+use super::{ContextState, HostDriver, copy, fill, resolve, resolve_even_if_lost, usable};
+use crate::engine::work;
+use crate::error::permitted;
+use crate::memory::{
+    Allocation, Arrival, Block, DeviceMemory, FreeGraphBlock, FreedBy, Lookup, MemoryKind, Origin, PoolState, address,
+    release, retire,
+};
+use anabranch_hal::{
+    AllocationNode, Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Failure, FillPattern, Memory,
+    MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport, NodeParameters, PinnedFlags,
+    Result, Status, StreamHandle,
+};
+use std::sync::Arc;
+
+impl HostDriver {
+    /// A context that is not lost, and its device.
+    ///
+    /// # Safety
+    /// The handle rule.
+    unsafe fn context_and_device<'a>(&'a self, call: &Call<'_>) -> Result<(&'a ContextState, &'a DeviceMemory)> {
+        // SAFETY: the handle rule.
+        let context: &'a ContextState = unsafe { usable(call) }?;
+        Ok((context, self.shared.memory.device(context.core.device)?))
+    }
+
+    /// Allocates plain memory of a kind.
+    fn allocate_block(
+        &self,
+        context: &ContextState,
+        device: &DeviceMemory,
+        bytes: usize,
+        kind: MemoryKind,
+    ) -> Result<u64> {
+        self.shared.captures.before_unsafe_call()?;
+        if bytes == 0 {
+            return Err(Failure::new(Status::INVALID_VALUE));
+        }
+        let account = if kind == MemoryKind::Pinned { &self.shared.memory.pinned } else { &device.account };
+        let block = Block::allocate(account, bytes).or_else(|_| {
+            device.give_all_idle_memory_back();
+            Block::allocate(account, bytes)
+        })?;
+        let origin = Origin { kind, device: device.ordinal, bytes, stream: None };
+        self.shared.memory.notify(|observer| observer.allocated(&block, origin));
+        Ok(self.shared.memory.table.insert(Allocation { block, kind, owner: Some(context.core.id), pool: None }))
+    }
+
+    /// Frees memory of the wanted kinds, after the context's work.
+    ///
+    /// # Safety
+    /// The handle rule; nobody uses the memory any more.
+    unsafe fn free_block(
+        &self,
+        context: ContextHandle,
+        address: u64,
+        wanted: impl Fn(MemoryKind) -> bool,
+    ) -> Result<()> {
+        permitted()?;
+        // SAFETY: the handle rule.
+        let context = unsafe { ContextState::of(context) }?;
+        self.shared.captures.before_unsafe_call()?;
+        if address == 0 {
+            return context.core.check();
+        }
+        let bad = || Failure::new(Status::INVALID_VALUE);
+        let kind = self.shared.memory.table.kind_at(address).filter(|&kind| wanted(kind)).ok_or_else(bad)?;
+        context.core.wait_for_all();
+        if kind == MemoryKind::Graph {
+            let block = self.shared.memory.graphs.block(address).filter(|block| block.free()).ok_or_else(bad)?;
+            self.shared.memory.notify(|observer| observer.graph_freed(block.address(), FreedBy::Call));
+            return context.core.check();
+        }
+        let Allocation { mut block, pool, .. } = self.shared.memory.table.remove(address, wanted).ok_or_else(bad)?;
+        self.shared.memory.notify(|observer| observer.freeing(address, FreedBy::Call));
+        match pool {
+            Some(pool) => {
+                drop(block.exchange());
+                pool.take_back(block, None);
+            }
+            None => drop(block),
+        }
+        // In a lost context the memory is free all the same, and the call says that the context is lost.
+        context.core.check()
+    }
+}
+
+impl Memory for HostDriver {
+    unsafe fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo> {
+        // SAFETY: the handle rule.
+        let (_, device) = unsafe { self.context_and_device(call) }?;
+        Ok(MemoryInfo { free: device.account.free(), total: device.account.total() })
+    }
+
+    unsafe fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
+        // SAFETY: the handle rule.
+        let (context, device) = unsafe { self.context_and_device(call) }?;
+        self.allocate_block(context, device, bytes, MemoryKind::Device).map(DevicePointer)
+    }
+
+    unsafe fn free(&self, call: &Call<'_>, address: DevicePointer) -> Result<()> {
+        // SAFETY: the caller guarantees it.
+        unsafe {
+            self.free_block(call.context, address.0, |kind| !matches!(kind, MemoryKind::Pinned | MemoryKind::Global))
+        }
+    }
+
+    unsafe fn allocate_async(
+        &self,
+        call: &Call<'_>,
+        bytes: usize,
+        pool: Option<MemoryPoolHandle>,
+        stream: StreamHandle,
+    ) -> Result<DevicePointer> {
+        // SAFETY: the handle rule.
+        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+        if bytes == 0 {
+            return Ok(DevicePointer::NULL);
+        }
+        if let Some(mut recording) = self.shared.captures.recording(&stream)? {
+            let device = match pool {
+                // SAFETY: the handle rule.
+                Some(pool) => unsafe { PoolState::of(pool) }?.device,
+                None => stream.core.device,
+            };
+            let node = AllocationNode {
+                device: DeviceOrdinal(device),
+                bytes,
+                access: Vec::new(),
+                address: DevicePointer::NULL,
+            };
+            // SAFETY: an allocation names nothing that could be gone.
+            let added = unsafe { recording.add(NodeParameters::Allocate(node)) }?;
+            return added.address.ok_or(Failure::new(Status::UNKNOWN));
+        }
+        let pool = match pool {
+            // SAFETY: the handle rule.
+            Some(pool) => unsafe { PoolState::of(pool) }?.share().ok_or(Failure::new(Status::INVALID_VALUE))?,
+            None => Arc::clone(self.shared.memory.device(stream.core.device)?.default_pool()),
+        };
+        self.shared.captures.before_unsafe_call()?;
+        let block = pool.allocate(self.shared.memory.device(pool.device)?, bytes, &stream)?;
+        if let Some(observer) = &self.shared.memory.observer {
+            let origin = Origin { kind: MemoryKind::Pooled, device: pool.device, bytes, stream: Some(stream.id) };
+            observer.allocated(&block, origin);
+            stream.enqueue(work(Arrival { memory: Arc::clone(&self.shared.memory), address: block.address() }));
+        }
+        let allocation = Allocation { block, kind: MemoryKind::Pooled, owner: None, pool: Some(pool) };
+        Ok(DevicePointer(self.shared.memory.table.insert(allocation)))
+    }
+
+    unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: StreamHandle) -> Result<()> {
+        // SAFETY: the handle rule.
+        let stream = unsafe { resolve_even_if_lost(&self.shared, call.context, stream) }?;
+        if address.is_null() {
+            return stream.core.check();
+        }
+        if let Some(mut recording) = self.shared.captures.recording(&stream)? {
+            // SAFETY: the caller vouches for what the node does.
+            unsafe { recording.add(NodeParameters::Free(address)) }?;
+            return stream.core.check();
+        }
+        self.shared.captures.before_unsafe_call()?;
+        match self.shared.memory.table.kind_at(address.0) {
+            Some(MemoryKind::Managed) => return Err(Failure::new(Status::NOT_SUPPORTED)),
+            Some(MemoryKind::Graph) => {
+                let block = self.shared.memory.graphs.block(address.0).filter(|block| block.free());
+                // Its graph may be gone, and work that is queued may use it.
+                let block = block.ok_or(Failure::new(Status::INVALID_VALUE))?;
+                stream.enqueue(work(FreeGraphBlock { memory: Arc::clone(&self.shared.memory), block }));
+                return stream.core.check();
+            }
+            _ => {}
+        }
+        // Plain memory may be freed in stream order too.
+        let wanted = |kind| matches!(kind, MemoryKind::Pooled | MemoryKind::Device);
+        let Some(Allocation { mut block, pool, .. }) = self.shared.memory.table.remove(address.0, wanted) else {
+            return Err(Failure::new(Status::INVALID_VALUE));
+        };
+        self.shared.memory.notify(|observer| observer.freeing(address.0, FreedBy::Stream(stream.id)));
+        match pool {
+            Some(pool) => {
+                // The memory itself is freed where the stream comes to it, and the pool has other memory to go on with.
+                if let Some(piece) = block.exchange() {
+                    stream.enqueue(retire(piece));
+                }
+                let freed_at = stream.mark_position();
+                pool.take_back(block, Some(freed_at));
+            }
+            None => {
+                stream.enqueue(release(block));
+            }
+        }
+        stream.core.check()
+    }
+
+    unsafe fn allocate_pinned(&self, call: &Call<'_>, bytes: usize, flags: PinnedFlags) -> Result<*mut u8> {
+        // SAFETY: the handle rule.
+        let (context, device) = unsafe { self.context_and_device(call) }?;
+        if !PinnedFlags::all().contains(flags) {
+            return Err(Failure::new(Status::INVALID_VALUE));
+        }
+        // Unlike device memory, none of it is no error.
+        if bytes == 0 {
+            self.shared.captures.before_unsafe_call()?;
+            return Ok(std::ptr::null_mut());
+        }
+        self.allocate_block(context, device, bytes, MemoryKind::Pinned).map(address)
+    }
+
+    unsafe fn free_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()> {
+        let address = address.expose_provenance() as u64;
+        // SAFETY: the caller guarantees it.
+        unsafe { self.free_block(call.context, address, |kind| kind == MemoryKind::Pinned) }
+    }
+
+    unsafe fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
+        // SAFETY: the handle rule.
+        let (context, device) = unsafe { self.context_and_device(call) }?;
+        self.allocate_block(context, device, bytes, MemoryKind::Managed).map(DevicePointer)
+    }
+
+    unsafe fn prefetch_async(
+        &self,
+        call: &Call<'_>,
+        address: DevicePointer,
+        bytes: usize,
+        device: Option<DeviceOrdinal>,
+        stream: StreamHandle,
+    ) -> Result<()> {
+        // SAFETY: the handle rule.
+        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+        if let Some(recording) = self.shared.captures.recording(&stream)? {
+            return recording.refuse();
+        }
+        if let Some(device) = device {
+            self.shared.memory.device(device.0)?;
+        }
+        // There is nowhere to move it to, so nothing need be queued.
+        match self.shared.memory.table.find(address.0, bytes) {
+            Lookup::Inside(MemoryKind::Managed) if bytes > 0 => Ok(()),
+            _ => Err(Failure::new(Status::INVALID_VALUE)),
+        }
+    }
+
+    unsafe fn copy_async(
+        &self,
+        call: &Call<'_>,
+        kind: CopyKind,
+        destination: u64,
+        source: u64,
+        bytes: usize,
+        stream: StreamHandle,
+    ) -> Result<()> {
+        // SAFETY: the handle rule.
+        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+        // SAFETY: the caller vouches for both ranges.
+        unsafe { copy::copy(&self.shared, &stream, kind, destination, source, bytes, false) }
+    }
+
+    unsafe fn copy(&self, call: &Call<'_>, kind: CopyKind, destination: u64, source: u64, bytes: usize) -> Result<()> {
+        // SAFETY: the handle rule.
+        let stream = unsafe { resolve(&self.shared, call.context, StreamHandle::LEGACY) }?;
+        // SAFETY: the caller vouches for both ranges.
+        unsafe { copy::copy(&self.shared, &stream, kind, destination, source, bytes, true) }
+    }
+
+    unsafe fn copy_peer_async(
+        &self,
+        call: &Call<'_>,
+        destination: DevicePointer,
+        destination_context: ContextHandle,
+        source: DevicePointer,
+        source_context: ContextHandle,
+        bytes: usize,
+        stream: StreamHandle,
+    ) -> Result<()> {
+        // SAFETY: the handle rule.
+        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+        for peer in [destination_context, source_context] {
+            // SAFETY: the handle rule.
+            unsafe { ContextState::of(peer) }?.core.check()?;
+        }
+        if let Some(recording) = self.shared.captures.recording(&stream)? {
+            return recording.refuse();
+        }
+        // SAFETY: the caller vouches for both ranges.
+        unsafe { copy::copy(&self.shared, &stream, CopyKind::DeviceToDevice, destination.0, source.0, bytes, false) }
+    }
+
+    unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: StreamHandle) -> Result<()> {
+        // SAFETY: the handle rule.
+        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+        // SAFETY: the caller vouches for both volumes.
+        unsafe { copy::copy_3d(&self.shared, &stream, copy) }
+    }
+
+    unsafe fn fill_async(
+        &self,
+        call: &Call<'_>,
+        address: DevicePointer,
+        pattern: FillPattern,
+        count: usize,
+        stream: StreamHandle,
+    ) -> Result<()> {
+        // SAFETY: the handle rule.
+        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+        // SAFETY: the caller vouches for the range.
+        unsafe { fill::fill(&self.shared, &stream, address.0, pattern, count) }
+    }
+
+    fn default_memory_pool(&self, device: DeviceOrdinal) -> Result<MemoryPoolHandle> {
+        permitted()?;
+        let pool = self.shared.memory.device(device.0)?.default_pool();
+        Ok(MemoryPoolHandle::from_raw(Arc::as_ptr(pool) as usize))
+    }
+
+    fn memory_pool_create(&self, device: DeviceOrdinal, options: &MemoryPoolOptions) -> Result<MemoryPoolHandle> {
+        permitted()?;
+        let device = self.shared.memory.device(device.0)?;
+        self.shared.captures.before_unsafe_call()?;
+        let pool = PoolState::new(device, false, options.max_bytes);
+        Ok(MemoryPoolHandle::from_raw(device.pools.insert(pool)))
+    }
+
+    unsafe fn memory_pool_destroy(&self, pool: MemoryPoolHandle) -> Result<()> {
+        permitted()?;
+        // SAFETY: the handle rule.
+        let state = unsafe { PoolState::of(pool) }?;
+        if state.is_default {
+            return Err(Failure::new(Status::INVALID_VALUE));
+        }
+        self.shared.captures.before_unsafe_call()?;
+        let removed = self.shared.memory.device(state.device)?.pools.remove(pool.as_raw());
+        removed.ok_or(Failure::new(Status::INVALID_VALUE))?.destroy();
+        Ok(())
+    }
+
+    unsafe fn memory_pool_trim(&self, pool: MemoryPoolHandle, keep_bytes: usize) -> Result<()> {
+        permitted()?;
+        // SAFETY: the handle rule.
+        let pool = unsafe { PoolState::of(pool) }?;
+        self.shared.captures.before_unsafe_call()?;
+        pool.trim(keep_bytes);
+        Ok(())
+    }
+
+    unsafe fn memory_pool_attribute(&self, pool: MemoryPoolHandle, attribute: MemoryPoolAttribute) -> Result<u64> {
+        permitted()?;
+        // SAFETY: the handle rule.
+        unsafe { PoolState::of(pool) }?.attribute(attribute)
+    }
+
+    unsafe fn memory_pool_set_attribute(
+        &self,
+        pool: MemoryPoolHandle,
+        attribute: MemoryPoolAttribute,
+        value: u64,
+    ) -> Result<()> {
+        permitted()?;
+        // SAFETY: the handle rule.
+        let pool = unsafe { PoolState::of(pool) }?;
+        self.shared.captures.before_unsafe_call()?;
+        pool.set_attribute(attribute, value)
+    }
+
+    unsafe fn memory_pool_set_access(&self, pool: MemoryPoolHandle, peer: DeviceOrdinal, allowed: bool) -> Result<()> {
+        permitted()?;
+        // SAFETY: the handle rule.
+        let pool = unsafe { PoolState::of(pool) }?;
+        self.shared.memory.device(peer.0)?;
+        // All memory is memory of this process. Only a device's access to its own pool cannot be taken away.
+        if pool.device == peer.0 && !allowed {
+            return Err(Failure::new(Status::INVALID_VALUE));
+        }
+        Ok(())
+    }
+
+    fn memory_report(&self, device: DeviceOrdinal) -> Option<MemoryReport> {
+        self.shared.memory.device(device.0).ok()?;
+        self.checker.as_ref().map(|checker| checker.report(device.0))
+    }
+}

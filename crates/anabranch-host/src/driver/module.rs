@@ -1,0 +1,200 @@
+//! Modules of host functions, and launches.
+
+use super::{ContextState, HostDriver, resolve, usable};
+use crate::engine::StreamState;
+use crate::error::permitted;
+use crate::limits::{MAX_SHARED_BYTES_OPTIN, MAX_THREADS_PER_BLOCK};
+use crate::module::{FunctionState, ModuleState};
+use anabranch_hal::{
+    Call, DevicePointer, Failure, FunctionAttribute, FunctionHandle, FunctionInfo, Launch, ModuleHandle, ModuleImage,
+    Modules, NodeParameters, ParameterInfo, Result, Status, StreamHandle,
+};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl HostDriver {
+    /// Checks a launch, and enqueues or captures it.
+    ///
+    /// # Safety
+    /// Each argument's address is valid for reads of its parameter's size; what the kernel then does is sound; the
+    /// kernel's module is not unloaded before it has run.
+    unsafe fn launch_or_capture(
+        &self,
+        stream: &Arc<StreamState>,
+        function: &FunctionState,
+        launch: &Launch<'_>,
+    ) -> Result<()> {
+        if !Arc::ptr_eq(&function.core, &stream.core) {
+            return Err(Failure::new(Status::INVALID_HANDLE));
+        }
+        if let Err(failure) = function.check(launch) {
+            // A launch that cannot be invalidates a capture, unlike other calls with bad arguments.
+            if stream.meets_capture() {
+                self.shared.captures.invalidate(stream);
+            }
+            return Err(failure);
+        }
+        if let Some(mut recording) = self.shared.captures.recording(stream)? {
+            // SAFETY: the caller vouches for the arguments, whose number was checked.
+            let node = unsafe { function.node(stream, launch) };
+            // SAFETY: the caller vouches for what the kernel does.
+            unsafe { recording.add(NodeParameters::Kernel(node)) }?;
+            return Ok(());
+        }
+        // SAFETY: the caller guarantees it.
+        unsafe { function.enqueue(stream, launch) }
+        Ok(())
+    }
+}
+
+impl Modules for HostDriver {
+    unsafe fn module_load(&self, call: &Call<'_>, image: ModuleImage<'_>) -> Result<ModuleHandle> {
+        // SAFETY: the handle rule.
+        let context = unsafe { usable(call) }?;
+        let ModuleImage::Host(module) = image else {
+            return Err(Failure::argument(
+                Status::NOT_SUPPORTED,
+                "the host device runs functions in Rust, and not PTX or machine code; give the module a `HostModule` \
+                 beside its image, and each device takes the one that it can run",
+            ));
+        };
+        context.core.wait_for_all();
+        let module = ModuleState::load(&context.core, &self.shared.memory, module)?;
+        Ok(ModuleHandle::from_raw(self.modules.insert(module)))
+    }
+
+    unsafe fn module_unload(&self, call: &Call<'_>, module: ModuleHandle) -> Result<()> {
+        permitted()?;
+        // SAFETY: the handle rule.
+        unsafe { ContextState::of(call.context) }?;
+        // SAFETY: the handle rule.
+        let core = Arc::clone(&unsafe { ModuleState::of(module) }?.core);
+        self.shared.captures.before_unsafe_call()?;
+        // Launches in flight do not keep the module alive.
+        core.wait_for_all();
+        self.modules.remove(module.as_raw()).ok_or(Failure::new(Status::INVALID_HANDLE))?;
+        core.check()
+    }
+
+    unsafe fn module_function(&self, call: &Call<'_>, module: ModuleHandle, name: &str) -> Result<FunctionHandle> {
+        // SAFETY: the handle rule.
+        let (_, module) = unsafe { (usable(call)?, ModuleState::of(module)?) };
+        if name.is_empty() {
+            return Err(Failure::new(Status::INVALID_VALUE));
+        }
+        // The module holds the function for as long as the handle may be used.
+        module
+            .function(name)
+            .map(|function| FunctionHandle::from_raw(Arc::as_ptr(function) as usize))
+            .ok_or(Failure::new(Status::NOT_FOUND))
+    }
+
+    unsafe fn module_function_names(&self, call: &Call<'_>, module: ModuleHandle) -> Result<Vec<String>> {
+        // SAFETY: the handle rule.
+        let (_, module) = unsafe { (usable(call)?, ModuleState::of(module)?) };
+        Ok(module.functions.iter().map(|function| function.function.name().to_owned()).collect())
+    }
+
+    unsafe fn module_global(
+        &self,
+        call: &Call<'_>,
+        module: ModuleHandle,
+        name: &str,
+    ) -> Result<(DevicePointer, usize)> {
+        // SAFETY: the handle rule.
+        let (_, module) = unsafe { (usable(call)?, ModuleState::of(module)?) };
+        if name.is_empty() || module.function(name).is_some() {
+            return Err(Failure::new(Status::INVALID_VALUE));
+        }
+        let global = module.globals.ranges().iter().find(|global| global.name == name);
+        global.map(|global| (global.address, global.bytes)).ok_or(Failure::new(Status::NOT_FOUND))
+    }
+
+    unsafe fn function_name(&self, _: &Call<'_>, function: FunctionHandle) -> Result<String> {
+        permitted()?;
+        // SAFETY: the handle rule.
+        Ok(unsafe { FunctionState::of(function) }?.function.name().to_owned())
+    }
+
+    unsafe fn function_info(&self, call: &Call<'_>, function: FunctionHandle) -> Result<FunctionInfo> {
+        // SAFETY: the handle rule.
+        let (_, function) = unsafe { (usable(call)?, FunctionState::of(function)?) };
+        let mut offset = 0;
+        let parameters = function.function.parameter_sizes().iter().map(|&size| {
+            let parameter = ParameterInfo { offset, size };
+            offset += size;
+            parameter
+        });
+        Ok(FunctionInfo {
+            max_threads_per_block: MAX_THREADS_PER_BLOCK,
+            static_shared_bytes: function.function.static_shared_bytes(),
+            max_dynamic_shared_bytes: function.max_dynamic_shared_bytes.load(Ordering::Relaxed),
+            local_bytes: 0,
+            constant_bytes: 0,
+            registers: 0,
+            parameters: Some(parameters.collect()),
+        })
+    }
+
+    unsafe fn function_set_attribute(
+        &self,
+        call: &Call<'_>,
+        function: FunctionHandle,
+        attribute: FunctionAttribute,
+    ) -> Result<()> {
+        // SAFETY: the handle rule.
+        let (_, function) = unsafe { (usable(call)?, FunctionState::of(function)?) };
+        let bad = Err(Failure::new(Status::INVALID_VALUE));
+        match attribute {
+            FunctionAttribute::MaxDynamicSharedBytes(bytes) => {
+                if bytes > MAX_SHARED_BYTES_OPTIN.saturating_sub(function.function.static_shared_bytes()) {
+                    return bad;
+                }
+                function.max_dynamic_shared_bytes.store(bytes, Ordering::Relaxed);
+            }
+            // A hint, to which nothing here corresponds.
+            FunctionAttribute::PreferredSharedMemoryCarveout(percent) => {
+                if !(-1..=100).contains(&percent) {
+                    return bad;
+                }
+            }
+            FunctionAttribute::NonPortableClusterSize(allowed) => {
+                function.non_portable_cluster_size.store(allowed, Ordering::Relaxed);
+            }
+            _ => return Err(Failure::new(Status::NOT_SUPPORTED)),
+        }
+        Ok(())
+    }
+
+    unsafe fn function_max_active_blocks(
+        &self,
+        call: &Call<'_>,
+        function: FunctionHandle,
+        threads_per_block: u32,
+        dynamic_shared_bytes: usize,
+    ) -> Result<u32> {
+        // SAFETY: the handle rule.
+        unsafe { usable(call) }?;
+        if threads_per_block == 0 {
+            return Err(Failure::new(Status::INVALID_VALUE));
+        }
+        // SAFETY: the handle rule.
+        Ok(unsafe { FunctionState::of(function) }?.max_active_blocks(threads_per_block, dynamic_shared_bytes))
+    }
+
+    unsafe fn launch(
+        &self,
+        call: &Call<'_>,
+        stream: StreamHandle,
+        function: FunctionHandle,
+        launch: &Launch<'_>,
+    ) -> Result<()> {
+        // SAFETY: the handle rule.
+        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+        // SAFETY: the handle rule.
+        let function = unsafe { FunctionState::of(function) }?;
+        // SAFETY: the caller vouches for the arguments and for what the kernel does; `module_unload` waits for the launches
+        // that it finds, and by its rule there are none later.
+        unsafe { self.launch_or_capture(&stream, function, launch) }
+    }
+}

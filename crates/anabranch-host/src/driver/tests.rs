@@ -1,0 +1,172 @@
+//! Workers that cannot be started, and chains of any length: what tests through the contract cannot bring about.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::undocumented_unsafe_blocks, reason = "handles are destroyed with the driver only")]
+
+use super::HostDriver;
+use crate::engine;
+use crate::options::HostOptions;
+use anabranch_hal::*;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// A driver whose workers cannot be started while the result says so, and a context of it.
+fn without_workers() -> (HostDriver, Call<'static>, Arc<AtomicBool>) {
+    let options = HostOptions { workers: Some(2), memory_bytes_per_device: 1 << 20, ..HostOptions::default() };
+    let fails = Arc::new(AtomicBool::new(true));
+    let failing = Arc::clone(&fails);
+    let start = move |engine| match failing.load(Ordering::SeqCst) {
+        true => Err(io::Error::other("there are no threads")),
+        false => engine::start_worker(engine),
+    };
+    let driver = HostDriver::with(&options, engine::start_with(&options, None, Box::new(start)), None);
+    let context = driver.primary_context_retain(DeviceOrdinal(0)).unwrap();
+    (driver, context.into(), fails)
+}
+
+fn stream(driver: &HostDriver, call: &Call<'_>) -> StreamHandle {
+    unsafe { driver.stream_create(call, StreamFlags::NON_BLOCKING, 0) }.unwrap()
+}
+
+fn event(driver: &HostDriver, call: &Call<'_>) -> EventHandle {
+    unsafe { driver.event_create(call, EventFlags::DISABLE_TIMING) }.unwrap()
+}
+
+/// Makes one stream wait for another.
+fn follow(driver: &HostDriver, call: &Call<'_>, later: StreamHandle, earlier: StreamHandle, event: EventHandle) {
+    unsafe {
+        driver.event_record(call, event, earlier, EventRecordFlags::empty()).unwrap();
+        driver.stream_wait_event(call, later, event, EventWaitFlags::empty()).unwrap();
+    }
+}
+
+fn count(driver: &HostDriver, call: &Call<'_>, stream: StreamHandle, counter: &Arc<AtomicUsize>) {
+    let counter = Arc::clone(counter);
+    let work = HostWork::new(move || {
+        counter.fetch_add(1, Ordering::SeqCst);
+    });
+    unsafe { driver.stream_launch_host_function(call, stream, work) }.unwrap();
+}
+
+fn until(mut condition: impl FnMut() -> bool) {
+    let begin = std::time::Instant::now();
+    while !condition() {
+        assert!(begin.elapsed().as_secs() < 20, "never came true");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_worker_that_could_not_be_started_is_tried_again_by_later_work() {
+    let (driver, call, fails) = without_workers();
+    let (first, second, ran) = (stream(&driver, &call), stream(&driver, &call), Arc::default());
+    count(&driver, &call, first, &ran);
+    assert_eq!(ran.load(Ordering::SeqCst), 0, "there is nobody to run it");
+    fails.store(false, Ordering::SeqCst);
+    // Of the same stream, whose token is queued already, and of another.
+    let mut put = 1;
+    until(|| {
+        put += 2;
+        count(&driver, &call, first, &ran);
+        count(&driver, &call, second, &ran);
+        ran.load(Ordering::SeqCst) > 0
+    });
+    until(|| ran.load(Ordering::SeqCst) == put);
+}
+
+#[test]
+fn queries_run_what_no_worker_can() {
+    let (driver, call, _fails) = without_workers();
+    let (one, ran) = (stream(&driver, &call), Arc::default());
+    (0..10).for_each(|_| count(&driver, &call, one, &ran));
+    until(|| unsafe { driver.stream_query(&call, one) }.is_ok());
+    assert_eq!(ran.load(Ordering::SeqCst), 10);
+    let (other, event) = (stream(&driver, &call), event(&driver, &call));
+    count(&driver, &call, one, &ran);
+    follow(&driver, &call, other, one, event);
+    until(|| unsafe { driver.event_query(&call, event) }.is_ok());
+    assert_eq!(ran.load(Ordering::SeqCst), 11);
+}
+
+#[test]
+fn who_synchronises_runs_what_the_awaited_value_comes_from() {
+    let (driver, call, _fails) = without_workers();
+    let (waiting, writing, ran) = (stream(&driver, &call), stream(&driver, &call), Arc::default());
+    let address = unsafe { driver.allocate(&call, 4) }.unwrap();
+    unsafe {
+        driver.stream_wait_value(&call, waiting, address, Value::U32(7), WaitValueFlags::EQUAL).unwrap();
+        count(&driver, &call, waiting, &ran);
+        driver.stream_write_value(&call, writing, address, Value::U32(7), WriteValueFlags::empty()).unwrap();
+        driver.stream_synchronize(&call, waiting).unwrap();
+    }
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn two_threads_that_wait_for_one_stream_leave_it_to_each_other() {
+    let (driver, call, _fails) = without_workers();
+    let (one, ran) = (stream(&driver, &call), Arc::new(AtomicUsize::new(0)));
+    for _ in 0..50 {
+        count(&driver, &call, one, &ran);
+        std::thread::scope(|scope| {
+            scope.spawn(|| unsafe { driver.stream_synchronize(&call, one) }.unwrap());
+            count(&driver, &call, one, &ran);
+            unsafe { driver.stream_synchronize(&call, one) }.unwrap();
+        });
+    }
+    assert_eq!(ran.load(Ordering::SeqCst), 100);
+}
+
+/// Streams of which each waits for the one before.
+fn chain(driver: &HostDriver, call: &Call<'_>, length: usize, ran: &Arc<AtomicUsize>) -> StreamHandle {
+    let event = event(driver, call);
+    let mut last = stream(driver, call);
+    count(driver, call, last, ran);
+    for _ in 1..length {
+        let next = stream(driver, call);
+        follow(driver, call, next, last, event);
+        count(driver, call, next, ran);
+        last = next;
+    }
+    last
+}
+
+#[test]
+fn helping_follows_chains_of_any_length() {
+    const LENGTH: usize = 20_000;
+    let (driver, call, _fails) = without_workers();
+    let ran = Arc::default();
+    let last = chain(&driver, &call, LENGTH, &ran);
+    // A small stack, which recursion along the chain would overflow.
+    std::thread::scope(|scope| {
+        let helper = std::thread::Builder::new().stack_size(128 << 10);
+        let driver = &driver;
+        helper.spawn_scoped(scope, move || unsafe { driver.stream_synchronize(&call, last) }.unwrap()).unwrap();
+    });
+    assert_eq!(ran.load(Ordering::SeqCst), LENGTH);
+}
+
+#[test]
+fn a_chain_that_never_ran_goes_with_the_driver() {
+    const LENGTH: usize = 20_000;
+    let (driver, call, fails) = without_workers();
+    let gate = stream(&driver, &call);
+    let address = unsafe { driver.allocate(&call, 4) }.unwrap();
+    unsafe { driver.stream_wait_value(&call, gate, address, Value::U32(7), WaitValueFlags::EQUAL) }.unwrap();
+    let (ran, event) = (Arc::default(), event(&driver, &call));
+    let mut last = gate;
+    fails.store(false, Ordering::SeqCst);
+    for _ in 0..LENGTH {
+        let next = stream(&driver, &call);
+        follow(&driver, &call, next, last, event);
+        count(&driver, &call, next, &ran);
+        // Nobody but the waits in the queues holds the stream any more.
+        unsafe { driver.stream_destroy(&call, last) }.unwrap();
+        last = next;
+    }
+    let small = std::thread::Builder::new().stack_size(128 << 10);
+    small.spawn(move || drop(driver)).unwrap().join().unwrap();
+    assert_eq!(Arc::strong_count(&ran), 1);
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+}

@@ -1,0 +1,199 @@
+//! What all streams of a driver share: the scheduler, waits for values, the clock.
+
+use super::observer::Observer;
+use super::queue::Padded;
+use super::random::Random;
+use super::scheduler::{Scheduler, WorkerAction};
+use super::value::ValueWaits;
+use crate::options::HostOptions;
+use crate::ranks;
+use anabranch_hal::InsideWork;
+use anabranch_sync::Mutex;
+use std::cell::Cell;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+thread_local! {
+    static IS_WORKER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Something that the scheduler can have run by a thread.
+pub(crate) trait Task: fmt::Debug + Send + Sync {
+    /// Runs it. `false`: there was nothing to run.
+    fn run(self: Arc<Self>, engine: &Engine, pace: Pace) -> bool;
+}
+
+/// How long a thread keeps to a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// A worker: for a time slice, or as long as nothing else is due.
+    Worker,
+    /// A thread that synchronises: up to the entry that it waits for.
+    Until(u64),
+    /// One entry.
+    Single,
+}
+
+/// Starts the thread of a worker.
+pub(crate) type StartWorker = dyn Fn(Arc<Engine>) -> io::Result<JoinHandle<()>> + Send + Sync;
+
+/// What all streams of a driver share.
+pub(crate) struct Engine {
+    this: Weak<Engine>,
+    pub(super) scheduler: Padded<Scheduler<Arc<dyn Task>>>,
+    pub(crate) values: ValueWaits,
+    pub(crate) queue_limit: u64,
+    /// Looks at the memory that work uses, if anybody does.
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+    epoch: Instant,
+    pub(super) random: Option<Mutex<Random>>,
+    start: Box<StartWorker>,
+}
+
+impl Engine {
+    pub(super) fn with_start(
+        options: &HostOptions,
+        observer: Option<Arc<dyn Observer>>,
+        start: Box<StartWorker>,
+    ) -> Arc<Self> {
+        let workers = if options.seed.is_some() { 0 } else { options.worker_count() };
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            scheduler: Padded(Scheduler::new(workers)),
+            values: ValueWaits::new(observer.clone()),
+            queue_limit: options.queue_limit.max(2) as u64,
+            observer,
+            epoch: Instant::now(),
+            random: options.seed.map(|seed| Mutex::new(ranks::RANDOM, Random::new(seed))),
+            start,
+        })
+    }
+
+    /// Whether the engine has no workers, and runs entries one by one in an order made by a seed.
+    pub(crate) fn is_deterministic(&self) -> bool {
+        self.random.is_some()
+    }
+
+    /// How many workers there are, not counting those that replace blocked ones.
+    pub(crate) fn workers(&self) -> usize {
+        self.scheduler.workers
+    }
+
+    /// Nanoseconds since the engine was made; never 0, which means that no time was taken.
+    pub(crate) fn now(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// A number below `count`, chosen by the seed.
+    pub(crate) fn choose(&self, count: usize) -> usize {
+        self.random.as_ref().map_or(0, |random| random.lock().below(count))
+    }
+
+    /// Queues a task, and gets a worker for it if none is looking.
+    pub(crate) fn push(&self, level: usize, task: Arc<dyn Task>) {
+        let action = self.scheduler.push(level, task);
+        self.carry_out(action);
+    }
+
+    /// Offers a task to workers that have nothing else to do, at most `count` of them.
+    pub(crate) fn offer(&self, level: usize, task: &Arc<impl Task + 'static>, count: usize) {
+        for offered in 0..count {
+            let Some(action) = self.scheduler.offer(level, Arc::clone(task) as Arc<dyn Task>, offered) else { return };
+            self.carry_out(action);
+        }
+    }
+
+    /// Gets a worker for queued tasks, or to poll values, if none is free.
+    pub(super) fn ensure_worker(&self) {
+        let action = self.scheduler.request_worker(&mut self.scheduler.lock());
+        self.carry_out(action);
+    }
+
+    /// Gets a worker to look after values, unless one does.
+    pub(crate) fn ensure_poller(&self) {
+        let poller = self.scheduler.lock().poller;
+        if !poller {
+            self.ensure_worker();
+        }
+    }
+
+    /// Tries again to start a worker that could not be started, if it is time to.
+    #[cold]
+    pub(super) fn retry_worker(&self) {
+        if self.scheduler.is_retry_due(self.now()) {
+            self.ensure_worker();
+        }
+    }
+
+    pub(super) fn carry_out(&self, action: WorkerAction) {
+        match action {
+            WorkerAction::Nothing => {}
+            WorkerAction::Wake(sleeper) => sleeper.wake(),
+            WorkerAction::Start => {
+                let started = self.this.upgrade().and_then(|engine| (self.start)(engine).ok());
+                self.scheduler.started(started, self.now());
+            }
+        }
+    }
+
+    /// Runs host work, during which a worker counts as blocked.
+    pub(crate) fn run_host_work(&self, work: impl FnOnce()) {
+        let _absence = is_worker().then(|| BlockedWorker::new(self));
+        let _scope = InsideWork::enter();
+        work();
+    }
+
+    /// Stops the workers and waits until they have finished the entries that they are running. From inside of host work
+    /// it does not wait: that work may be what a worker is running.
+    pub(crate) fn shut_down(&self) {
+        let wait = !InsideWork::is_entered();
+        let threads = self.scheduler.stop();
+        self.values.clear();
+        if wait {
+            let current = std::thread::current().id();
+            for thread in threads {
+                if thread.thread().id() != current {
+                    // A worker does not unwind: panics of kernels are caught, and host work has none.
+                    let _ = thread.join();
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Engine").field("workers", &self.workers()).finish_non_exhaustive()
+    }
+}
+
+/// A worker is inside of host work, until this is dropped.
+pub(super) struct BlockedWorker<'a>(&'a Engine);
+
+impl<'a> BlockedWorker<'a> {
+    pub(super) fn new(engine: &'a Engine) -> Self {
+        if engine.scheduler.enter_host_work() {
+            engine.ensure_worker();
+        }
+        Self(engine)
+    }
+}
+
+impl Drop for BlockedWorker<'_> {
+    fn drop(&mut self) {
+        self.0.scheduler.leave_host_work();
+    }
+}
+
+/// Whether the calling thread is a worker.
+fn is_worker() -> bool {
+    IS_WORKER.try_with(Cell::get).unwrap_or(false)
+}
+
+/// Makes the calling thread a worker.
+pub(super) fn become_worker() {
+    IS_WORKER.with(|is_worker| is_worker.set(true));
+}

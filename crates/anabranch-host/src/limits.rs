@@ -1,0 +1,17 @@
+//! What devices are limited to. Nothing limits them here; the numbers are those of an H100.
+
+use crate::engine::GREATEST_PRIORITY;
+use anabranch_hal::PriorityRange;
+
+/// Threads of a block, at most.
+pub(crate) const MAX_THREADS_PER_BLOCK: u32 = 1024;
+/// Extents of a block, at most.
+pub(crate) const MAX_BLOCK_DIMENSIONS: [u32; 3] = [1024, 1024, 64];
+/// Extents of a grid, at most.
+pub(crate) const MAX_GRID_DIMENSIONS: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
+/// Shared memory of a block in bytes, without asking for more.
+pub(crate) const MAX_SHARED_BYTES: u32 = 48 << 10;
+/// Shared memory of a block in bytes, when the kernel has asked for more.
+pub(crate) const MAX_SHARED_BYTES_OPTIN: u32 = 227 << 10;
+/// Streams' priorities.
+pub(crate) const PRIORITY_RANGE: PriorityRange = PriorityRange { least: 0, greatest: GREATEST_PRIORITY };

@@ -1,0 +1,64 @@
+//! Operations on single values in memory, checked as hardware checks them.
+
+use super::table::{AllocationTable, Lookup, MemoryKind};
+use crate::engine::{Comparison, Operation, Use, ValueCondition};
+use anabranch_hal::{DevicePointer, Failure, Result, Status, Value, WaitValueFlags, WriteValueFlags};
+
+/// Checks the address of a value operation.
+fn check_value(
+    table: &AllocationTable,
+    address: DevicePointer,
+    value: Value,
+    usable: impl FnOnce(MemoryKind) -> bool,
+) -> Result<()> {
+    let width = value.width();
+    let inside = matches!(table.find(address.0, width as usize), Lookup::Inside(kind) if usable(kind));
+    if inside && address.0.is_multiple_of(width) { Ok(()) } else { Err(Failure::new(Status::INVALID_VALUE)) }
+}
+
+/// The condition of a value wait, checked.
+///
+/// # Safety
+/// The address stays valid, initialised memory until the condition is used no more.
+pub(crate) unsafe fn value_condition(
+    table: &AllocationTable,
+    address: DevicePointer,
+    value: Value,
+    flags: WaitValueFlags,
+) -> Result<ValueCondition> {
+    if !WaitValueFlags::all().contains(flags) {
+        return Err(Failure::new(Status::INVALID_VALUE));
+    }
+    if flags.contains(WaitValueFlags::FLUSH) {
+        return Err(Failure::new(Status::NOT_SUPPORTED));
+    }
+    check_value(table, address, value, |_| true)?;
+    let comparison = match flags {
+        WaitValueFlags::EQUAL => Comparison::Equal,
+        WaitValueFlags::AND => Comparison::And,
+        WaitValueFlags::NOR => Comparison::Nor,
+        _ => Comparison::GreaterOrEqual,
+    };
+    // SAFETY: the alignment was checked; the caller guarantees the rest.
+    Ok(unsafe { ValueCondition::new(address.0, value, comparison) })
+}
+
+/// Checks a value write.
+pub(crate) fn check_value_write(
+    table: &AllocationTable,
+    address: DevicePointer,
+    value: Value,
+    flags: WriteValueFlags,
+) -> Result<()> {
+    // Hardware refuses to leave the barrier out, and to write memory of pools and managed memory.
+    if !flags.is_empty() {
+        return Err(Failure::new(Status::INVALID_VALUE));
+    }
+    let usable = |kind| !matches!(kind, MemoryKind::Pooled | MemoryKind::Managed | MemoryKind::Graph);
+    check_value(table, address, value, usable)
+}
+
+/// What a value write uses.
+pub(crate) fn value_write_operation(address: u64, value: Value) -> Operation {
+    Operation::new("a write of a value", [Use::device(address, value.width())])
+}

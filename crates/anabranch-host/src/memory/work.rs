@@ -1,0 +1,191 @@
+//! Queue entries that work on memory.
+//!
+//! Whoever enqueues it vouches that the memory is valid until it has run. The SAFETY comments below rest on that, and on the
+//! checks that were made then.
+
+use super::HostMemory;
+use super::block::{Block, StagedBytes};
+use super::copy::{copy_3d_operation, run_copy, run_copy_3d};
+use super::fill::{fill_operation, run_fill};
+use super::graph::GraphBlock;
+use super::observer::FreedBy;
+use super::piece::Piece;
+use super::value::value_write_operation;
+use crate::engine::{Entry, Operation, Outcome, Turn, Use, Work, work, write_value};
+use anabranch_hal::{Copy3d, FillPattern, Value};
+use std::sync::Arc;
+
+/// The largest upload that is kept in its entry, in bytes.
+pub(crate) const SMALL_COPY: usize = 23;
+
+/// A copy between two addresses, each of which may be one of host memory that the driver knows nothing of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copy {
+    pub(crate) destination: u64,
+    pub(crate) source: u64,
+    pub(crate) bytes: usize,
+    pub(crate) to_host: bool,
+    pub(crate) from_host: bool,
+}
+
+impl Work for Copy {
+    fn run(&mut self, _: &Turn<'_>) -> Outcome {
+        // SAFETY: whoever enqueued the copy vouched for both ranges.
+        unsafe { run_copy(self.destination, self.source, self.bytes) }
+        Outcome::Done
+    }
+
+    fn operation(&self) -> Option<Operation> {
+        let end = |address, may_be_host| Use { address, bytes: self.bytes as u64, may_be_host };
+        let ends = [end(self.source, self.from_host), end(self.destination, self.to_host)];
+        Some(Operation::new("a copy", ends))
+    }
+}
+
+/// An upload of a few bytes, which were copied when it was enqueued.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SmallCopy {
+    pub(crate) destination: u64,
+    pub(crate) length: u8,
+    pub(crate) source: [u8; SMALL_COPY],
+}
+
+impl Work for SmallCopy {
+    fn run(&mut self, _: &Turn<'_>) -> Outcome {
+        // SAFETY: whoever enqueued the copy vouched for the destination; the source is its own, and at least as long.
+        unsafe { run_copy(self.destination, self.source.as_ptr() as u64, usize::from(self.length)) }
+        Outcome::Done
+    }
+
+    fn operation(&self) -> Option<Operation> {
+        Some(Operation::new("a copy", [Use::device(self.destination, u64::from(self.length))]))
+    }
+}
+
+/// An upload whose data was copied when it was enqueued.
+#[derive(Debug)]
+pub(crate) struct StagedCopy {
+    pub(crate) destination: u64,
+    pub(crate) source: StagedBytes,
+}
+
+impl Work for StagedCopy {
+    fn run(&mut self, _: &Turn<'_>) -> Outcome {
+        let source = self.source.data();
+        // SAFETY: whoever enqueued the copy vouched for the destination; the source is its own.
+        unsafe { run_copy(self.destination, source.as_ptr() as u64, source.len()) }
+        Outcome::Done
+    }
+
+    fn operation(&self) -> Option<Operation> {
+        Some(Operation::new("a copy", [Use::device(self.destination, self.source.data().len() as u64)]))
+    }
+}
+
+/// A copy of rows and slices.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VolumeCopy(pub(crate) Copy3d);
+
+impl Work for VolumeCopy {
+    fn run(&mut self, _: &Turn<'_>) -> Outcome {
+        // SAFETY: whoever enqueued the copy vouched for both volumes; it was checked then.
+        unsafe { run_copy_3d(&self.0) }
+        Outcome::Done
+    }
+
+    fn operation(&self) -> Option<Operation> {
+        Some(copy_3d_operation(&self.0))
+    }
+}
+
+/// A fill.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fill {
+    pub(crate) address: u64,
+    pub(crate) pattern: FillPattern,
+    pub(crate) count: usize,
+}
+
+impl Work for Fill {
+    fn run(&mut self, _: &Turn<'_>) -> Outcome {
+        // SAFETY: whoever enqueued the fill vouched for the range; that the address is aligned was checked then.
+        unsafe { run_fill(self.address, self.pattern, self.count) }
+        Outcome::Done
+    }
+
+    fn operation(&self) -> Option<Operation> {
+        Some(fill_operation(self.address, self.count.saturating_mul(self.pattern.width())))
+    }
+}
+
+/// A value to write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ValueWrite {
+    pub(crate) address: u64,
+    pub(crate) value: Value,
+}
+
+impl Work for ValueWrite {
+    fn run(&mut self, turn: &Turn<'_>) -> Outcome {
+        // SAFETY: whoever enqueued the write vouched for the address; its alignment was checked then.
+        unsafe { write_value(self.address, self.value) }
+        turn.engine.values.written();
+        Outcome::Done
+    }
+
+    fn operation(&self) -> Option<Operation> {
+        Some(value_write_operation(self.address, self.value))
+    }
+}
+
+/// Memory is allocated from here on. Only where there is an observer.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) memory: Arc<HostMemory>,
+    pub(crate) address: u64,
+}
+
+impl Work for Arrival {
+    fn run(&mut self, _: &Turn<'_>) -> Outcome {
+        self.memory.notify(|observer| observer.arrived(self.address));
+        Outcome::Done
+    }
+
+    fn skip(&mut self, turn: &Turn<'_>) -> Outcome {
+        self.run(turn)
+    }
+}
+
+/// What is freed where the stream comes to it, whether or not the context is lost.
+struct Release<T>(#[allow(dead_code, reason = "held for its drop")] T);
+
+impl<T: Send> Work for Release<T> {
+    fn run(&mut self, _: &Turn<'_>) -> Outcome {
+        Outcome::Done
+    }
+}
+
+/// An entry that frees a block.
+pub(crate) fn release(block: Block) -> Entry {
+    work(Release(Box::new(block)))
+}
+
+/// An entry that frees memory which a pool has replaced.
+pub(crate) fn retire(piece: Piece) -> Entry {
+    work(Release(Box::new(piece)))
+}
+
+/// Frees memory that a graph has allocated.
+#[derive(Debug)]
+pub(crate) struct FreeGraphBlock {
+    pub(crate) memory: Arc<HostMemory>,
+    pub(crate) block: Arc<GraphBlock>,
+}
+
+impl Work for FreeGraphBlock {
+    fn run(&mut self, turn: &Turn<'_>) -> Outcome {
+        let by = FreedBy::Stream(turn.stream.id);
+        self.memory.notify(|observer| observer.graph_freed(self.block.address(), by));
+        Outcome::Done
+    }
+}

@@ -1,0 +1,116 @@
+//! One stage of a kernel that several threads run together.
+
+use super::kernel::{KernelError, KernelWork, run_share};
+use crate::engine::{Engine, Pace, Task};
+use crate::ranks;
+use anabranch_hal::HostBody;
+use anabranch_sync::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::Thread;
+
+/// Spins before the thread that runs the stream sleeps until the others have finished.
+const LOOKS: usize = 512;
+
+#[derive(Debug)]
+struct Participants {
+    /// The kernel, until the stage is closed. Others hold it only while they help, so that it and its closures
+    /// are dropped by the thread that runs the stream.
+    work: Option<Arc<KernelWork>>,
+    active: usize,
+    error: Option<KernelError>,
+}
+
+/// A stage whose blocks are there to be taken.
+#[derive(Debug)]
+pub(super) struct Share {
+    next: AtomicU64,
+    blocks: u64,
+    chunk: u64,
+    stage: usize,
+    participants: Mutex<Participants>,
+    runner: Thread,
+}
+
+impl Share {
+    pub(super) fn new(work: Arc<KernelWork>, stage: usize, blocks: u64, chunk: u64) -> Arc<Self> {
+        Arc::new(Self {
+            next: AtomicU64::new(0),
+            blocks,
+            chunk,
+            stage,
+            participants: Mutex::new(ranks::SHARE, Participants { work: Some(work), active: 0, error: None }),
+            runner: std::thread::current(),
+        })
+    }
+
+    /// Runs blocks on another thread than the stream's, until none is left. `false`: there was none.
+    fn help(&self) -> bool {
+        let work = {
+            let mut participants = self.participants.lock();
+            let Some(work) = participants.work.clone() else { return false };
+            participants.active += 1;
+            work
+        };
+        let result = match work.kernel.get().function.stages().get(self.stage) {
+            Some(stage) => self.run_blocks(&work, stage),
+            None => Ok(()),
+        };
+        drop(work);
+        let last = {
+            let mut participants = self.participants.lock();
+            if let Err(error) = result {
+                participants.error.get_or_insert(error);
+            }
+            participants.active -= 1;
+            participants.active == 0 && participants.work.is_none()
+        };
+        if last {
+            self.runner.unpark();
+        }
+        true
+    }
+
+    /// Runs blocks on the stream's thread, and returns when all are done, wherever they ran.
+    pub(super) fn run_to_end(&self, work: &KernelWork, stage: &HostBody) -> Result<(), KernelError> {
+        let own = self.run_blocks(work, stage);
+        let mut looks = 0;
+        // Nobody helps any more once the kernel is taken out.
+        let kept = self.participants.lock().work.take();
+        drop(kept);
+        loop {
+            let mut participants = self.participants.lock();
+            if participants.active == 0 {
+                return participants.error.take().map_or(own, Err);
+            }
+            drop(participants);
+            looks += 1;
+            if looks < LOOKS {
+                std::hint::spin_loop();
+            } else {
+                std::thread::park();
+            }
+        }
+    }
+
+    fn run_blocks(&self, work: &KernelWork, stage: &HostBody) -> Result<(), KernelError> {
+        loop {
+            let begin = self.next.fetch_add(self.chunk, Ordering::Relaxed);
+            if begin >= self.blocks {
+                return Ok(());
+            }
+            let end = begin.saturating_add(self.chunk).min(self.blocks);
+            if let Err(error) = run_share(work, stage, begin..end) {
+                // The blocks that nobody has taken are left out.
+                self.next.store(self.blocks, Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+    }
+}
+
+impl Task for Share {
+    fn run(self: Arc<Self>, _: &Engine, _: Pace) -> bool {
+        self.help()
+    }
+}

@@ -1,0 +1,118 @@
+//! Which locks the calling thread holds, in builds with debug assertions.
+
+#[cfg(debug_assertions)]
+mod checked {
+    use crate::Rank;
+    use std::cell::RefCell;
+    use std::marker::PhantomData;
+    use std::panic::Location;
+
+    /// A lock that the thread holds.
+    struct Entry {
+        ticket: u64,
+        position: Position,
+        place: &'static Location<'static>,
+    }
+
+    /// The rank of a lock, the order among locks of the same rank, and its address.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Position {
+        rank: Rank,
+        order: u64,
+    }
+
+    struct Held {
+        next: u64,
+        entries: Vec<Entry>,
+    }
+
+    thread_local! {
+        static HELD: RefCell<Held> = const { RefCell::new(Held { next: 0, entries: Vec::new() }) };
+    }
+
+    impl Position {
+        pub(crate) const fn new(rank: Rank, order: u64) -> Self {
+            Self { rank, order }
+        }
+
+        fn key(&self) -> (u32, u64) {
+            (self.rank.number, self.order)
+        }
+
+        /// Panics if the thread holds a lock that is not before this one. `shared`: the same lock may be held already.
+        #[track_caller]
+        pub(crate) fn check(&self, shared: bool) {
+            let wrong = HELD.try_with(|held| {
+                let held = held.borrow();
+                let wrong = held.entries.iter().find(|entry| {
+                    let (before, now) = (entry.position.key(), self.key());
+                    before > now || (before == now && !shared)
+                })?;
+                Some((wrong.position, wrong.place))
+            });
+            // A thread that is ending does not know what it holds any more.
+            if let Ok(Some((other, place))) = wrong {
+                panic!(
+                    "the lock {} ({}) is taken while the thread holds {} ({}), which was taken at {place}: take them in \
+                     the order of their ranks",
+                    self.rank.name, self.rank.number, other.rank.name, other.rank.number
+                );
+            }
+        }
+
+        /// Notes that the thread holds the lock until the result is dropped.
+        #[track_caller]
+        pub(crate) fn enter(self) -> Token {
+            let place = Location::caller();
+            let ticket = HELD.try_with(|held| {
+                let mut held = held.borrow_mut();
+                let ticket = held.next;
+                held.next += 1;
+                held.entries.push(Entry { ticket, position: self, place });
+                ticket
+            });
+            Token { ticket: ticket.ok(), thread: PhantomData }
+        }
+    }
+
+    /// A lock is held. It stays with the thread that took the lock.
+    pub(crate) struct Token {
+        ticket: Option<u64>,
+        thread: PhantomData<*const ()>,
+    }
+
+    impl Drop for Token {
+        fn drop(&mut self) {
+            let Some(ticket) = self.ticket else { return };
+            let _ = HELD.try_with(|held| held.borrow_mut().entries.retain(|entry| entry.ticket != ticket));
+        }
+    }
+}
+
+#[cfg(not(debug_assertions))]
+mod checked {
+    use crate::Rank;
+
+    /// Nothing is stored or checked.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct Position;
+
+    impl Position {
+        #[inline(always)]
+        pub(crate) const fn new(_: Rank, _: u64) -> Self {
+            Self
+        }
+
+        #[inline(always)]
+        pub(crate) fn check(&self, _: bool) {}
+
+        #[inline(always)]
+        pub(crate) fn enter(self) -> Token {
+            Token
+        }
+    }
+
+    pub(crate) struct Token;
+}
+
+pub(crate) use checked::{Position, Token};

@@ -1,0 +1,24 @@
+//! Locks with ranks, and the primitives that loom replaces.
+//!
+//! Every lock of Anabranch has a [`Rank`], and a thread takes locks in the order of their ranks: while it holds one, it takes
+//! only locks of a higher rank. So no two threads can wait for each other. A build with debug assertions checks this at every
+//! lock, and panics with the places of both locks where a thread takes them in the wrong order. Other builds do not even
+//! store the rank.
+//!
+//! A crate declares the ranks of its locks in one file with [`ranks!`], from the lowest to the highest. That file is the
+//! documentation of their order.
+//!
+//! [`Mutex`], [`RwLock`] and [`Condvar`] are those of `parking_lot` with ranks. The module [`modelled`] has what protocols are
+//! made of that loom tries in every interleaving: with `--cfg loom` its types are loom's.
+
+mod condvar;
+mod held;
+pub mod modelled;
+mod mutex;
+mod rank;
+mod rwlock;
+
+pub use condvar::Condvar;
+pub use mutex::{Mutex, MutexGuard};
+pub use rank::Rank;
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -1,0 +1,85 @@
+//! What protocols are made of that loom tries in every interleaving. With `--cfg loom` these are loom's, without ranks.
+
+#[cfg(not(loom))]
+mod primitives {
+    pub use crate::{Condvar, Mutex, MutexGuard};
+    pub use std::sync::atomic::{
+        AtomicBool, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
+    };
+}
+
+#[cfg(loom)]
+mod primitives {
+    use crate::Rank;
+    pub use loom::sync::MutexGuard;
+    pub use loom::sync::atomic::{
+        AtomicBool, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
+    };
+    use std::sync::PoisonError;
+    use std::time::Duration;
+
+    /// loom's mutex with the interface of [`crate::Mutex`].
+    #[derive(Debug)]
+    pub struct Mutex<T>(loom::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        /// A mutex, whose rank is not looked at.
+        pub fn new(_: Rank, value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        /// A mutex, whose rank and order are not looked at.
+        pub fn with_order(rank: Rank, _: u64, value: T) -> Self {
+            Self::new(rank, value)
+        }
+
+        /// Locks the mutex.
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// Locks the mutex unless somebody holds it.
+        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
+        }
+
+        /// The value.
+        pub fn into_inner(self) -> T {
+            self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    /// loom's condition variable with the interface of [`crate::Condvar`].
+    #[derive(Debug)]
+    pub struct Condvar(loom::sync::Condvar);
+
+    impl Condvar {
+        /// A condition variable that nobody waits for.
+        #[allow(clippy::new_without_default, reason = "loom's has none")]
+        pub fn new() -> Self {
+            Self(loom::sync::Condvar::new())
+        }
+
+        /// Unlocks the mutex, waits until somebody notifies, and locks the mutex again.
+        pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+            self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// A pause that is over at once: the model has no time.
+        pub fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, _: Duration) -> MutexGuard<'a, T> {
+            guard
+        }
+
+        /// Wakes one of those who wait.
+        pub fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
+        /// Wakes all who wait.
+        pub fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+}
+
+pub use primitives::*;

@@ -1,0 +1,67 @@
+//! Attributes of streams.
+
+use crate::error::{Error, Result};
+use crate::memory::BufferSlice;
+use crate::stream::Stream;
+use anabranch_hal::{
+    AccessPolicyWindow, AccessProperty, Status, StreamAttribute, StreamAttributeKind, SynchronizationPolicy,
+};
+use bytemuck::Pod;
+
+impl Stream {
+    /// How the host waits for this stream.
+    ///
+    /// # Errors
+    /// 801 where the device has no such attribute.
+    pub fn synchronization_policy(&self) -> Result<SynchronizationPolicy> {
+        match self.core().attribute(StreamAttributeKind::SynchronizationPolicy)? {
+            StreamAttribute::SynchronizationPolicy(policy) => Ok(policy),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Chooses how the host waits for this stream: spinning, yielding or sleeping.
+    ///
+    /// # Errors
+    /// 801 where the device has no such attribute.
+    pub fn set_synchronization_policy(&self, policy: SynchronizationPolicy) -> Result<()> {
+        self.core().set_attribute(&StreamAttribute::SynchronizationPolicy(policy))
+    }
+
+    /// The memory that this stream's kernels should find in the cache.
+    ///
+    /// # Errors
+    /// 801 where the device has no such attribute.
+    pub fn access_policy_window(&self) -> Result<AccessPolicyWindow> {
+        match self.core().attribute(StreamAttributeKind::AccessPolicyWindow)? {
+            StreamAttribute::AccessPolicyWindow(window) => Ok(window),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Names memory that this stream's later kernels should find in the cache, or no longer find there when the slice
+    /// is empty. `hit_ratio`, from 0 to 1, is the share of accesses that are treated as `hit`; the others as `miss`.
+    /// It is a hint, and never changes results.
+    ///
+    /// # Errors
+    /// 801 where the device has no such attribute; 1 for a ratio or a size out of range.
+    pub fn set_access_policy_window<T: Pod>(
+        &self,
+        memory: BufferSlice<'_, T>,
+        hit_ratio: f32,
+        hit: AccessProperty,
+        miss: AccessProperty,
+    ) -> Result<()> {
+        let window =
+            AccessPolicyWindow { address: memory.device_pointer(), bytes: memory.byte_len(), hit_ratio, hit, miss };
+        self.core().set_attribute(&StreamAttribute::AccessPolicyWindow(window))
+    }
+}
+
+fn unexpected(attribute: &StreamAttribute) -> Error {
+    Error::argument(
+        Status::UNKNOWN,
+        "reading an attribute of a stream",
+        format!("the driver answered with another attribute: {attribute:?}"),
+    )
+}
