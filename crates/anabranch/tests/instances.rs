@@ -1,0 +1,85 @@
+//! Instances of libraries that do not know of each other.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+use anabranch::hal::{Call, Driver, EventHandle, EventRecordFlags, Forward, Layered, StreamHandle};
+use anabranch::{Context, Instance, InstanceBuilder, Status, WaitCondition};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn context(builder: InstanceBuilder) -> Context {
+    builder.cuda(false).build().unwrap().device("host").unwrap().context().unwrap()
+}
+
+#[test]
+fn two_instances_without_options_work_together() {
+    let (one, two) = (context(Instance::builder()), context(Instance::builder()));
+    assert_eq!(one, two);
+    assert_eq!(one.id(), two.id());
+    let (first, second) = (one.create_stream().unwrap(), two.create_stream().unwrap());
+    let mut buffer = first.upload(&[1u32, 2]).unwrap();
+    second.wait(&first).unwrap();
+    second.fill(buffer.slice_mut(..1).unwrap(), 7u32).unwrap();
+    first.wait(&second.record_event().unwrap()).unwrap();
+    assert_eq!(first.download(&buffer).unwrap(), [7, 2]);
+}
+
+#[test]
+fn an_instance_of_its_own_says_so() {
+    let shared = Instance::builder().cuda(false).build().unwrap();
+    let isolated = Instance::builder().cuda(false).isolated().build().unwrap();
+    assert!(!shared.is_isolated() && isolated.is_isolated());
+    assert!(Instance::builder().cuda(false).host_devices(2).build().unwrap().is_isolated());
+    let stream = shared.device("host").unwrap().context().unwrap().create_stream().unwrap();
+    let other = isolated.device("host").unwrap().context().unwrap().create_stream().unwrap();
+    let error = stream.wait(&other).unwrap_err();
+    assert_eq!(error.status(), Status::INVALID_DEVICE);
+    assert!(error.to_string().contains("two instances with drivers of their own"), "{error}");
+}
+
+/// Counts records of events.
+#[derive(Debug)]
+struct CountRecords {
+    inner: Arc<dyn Driver>,
+    records: Arc<AtomicU64>,
+}
+
+impl Forward for CountRecords {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    unsafe fn event_record(
+        &self,
+        call: &Call<'_>,
+        event: EventHandle,
+        stream: StreamHandle,
+        flags: EventRecordFlags,
+    ) -> anabranch::hal::Result<()> {
+        self.records.fetch_add(1, Ordering::Relaxed);
+        assert!(!call.operation.is_empty());
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.event_record(call, event, stream, flags) }
+    }
+}
+
+#[test]
+fn a_driver_can_be_wrapped() {
+    let records = Arc::new(AtomicU64::new(0));
+    let counter = records.clone();
+    let wrap = move |inner| Arc::new(Layered(CountRecords { inner, records: counter.clone() })) as Arc<dyn Driver>;
+    let context = context(Instance::builder().wrap(wrap));
+    let (left, right) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let mut buffer = left.upload(&[1u32]).unwrap();
+    // A signal holds the stream up, so that its work is pending.
+    let signal = context.create_signal().unwrap();
+    left.wait_signal(&signal, WaitCondition::GreaterOrEqual, 1).unwrap();
+    left.fill(&mut buffer, 3u32).unwrap();
+    let before = records.load(Ordering::Relaxed);
+    right.fill(&mut buffer, 2u32).unwrap();
+    assert_eq!(records.load(Ordering::Relaxed), before + 1, "one event orders the streams");
+    signal.set(1);
+    left.record_event().unwrap();
+    assert_eq!(records.load(Ordering::Relaxed), before + 2);
+    assert_eq!(right.download(&buffer).unwrap(), [2]);
+}
