@@ -1,8 +1,8 @@
 //! What a timeline has followed: a bounded vector clock.
 //!
-//! A clock knows up to [`SLOTS`] other timelines, each with the greatest value that is followed. Which slot a timeline has is
+//! A clock knows up to `SLOTS` other timelines, each with the greatest value that is followed. Which slot a timeline has is
 //! decided by its key; when two timelines of one slot are followed, the one followed earlier is forgotten. A
-//! [`Followed`], which events carry, has the [`MOST_CARRIED`] timelines that were followed last. So all operations take
+//! [`Followed`], which events carry, has the `MOST_CARRIED` timelines that were followed last. So all operations take
 //! constant time and memory however many streams there are. What was forgotten is merely ordered again.
 
 use smallvec::SmallVec;

@@ -19,8 +19,8 @@ use std::task::{Context as TaskContext, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 /// A future that is ready when work that was queued before it was made is complete. See
-/// [`Stream::completion_future`](crate::Stream::completion_future), [`Event::completed`](crate::Event::completed) and
-/// [`ExecutableGraph::launch_async`](crate::ExecutableGraph::launch_async).
+/// `Stream::completion_future`, `Event::completed` and
+/// `ExecutableGraph::launch_async`.
 ///
 /// What it waits for is fixed when it is made, and not when it is first polled. It can be sent to other threads and polled
 /// by any executor; polling it again when it was ready gives the same result again. Dropping it gives up the waiting and
