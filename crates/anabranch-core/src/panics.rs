@@ -1,7 +1,7 @@
 //! Panics of closures that were given to the library, until somebody is told.
 //!
 //! A panic ends where the closure was called. It is noted with the context and the streams whose work it was, and the next
-//! call that synchronises with one of these streams, or with the context, reports it, once. Everything that calls a user's
+//! call that synchronizes with one of these streams, or with the context, reports it, once. Everything that calls a user's
 //! closure, or drops one, goes through [`contain`].
 
 use crate::error::{Error, Result};

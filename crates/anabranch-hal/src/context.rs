@@ -16,7 +16,7 @@ bitflags! {
     }
 }
 
-/// Creating, retaining and synchronising contexts.
+/// Creating, retaining and synchronizing contexts.
 pub trait Contexts {
     /// Retains the primary context of a device, which other libraries in the process use too
     /// (`cuDevicePrimaryCtxRetain`).

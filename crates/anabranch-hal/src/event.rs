@@ -8,7 +8,7 @@ bitflags! {
     /// `CUDA_ERROR_INVALID_VALUE (1)`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct EventFlags: u32 {
-        /// A thread that synchronises with the event sleeps instead of spinning.
+        /// A thread that synchronizes with the event sleeps instead of spinning.
         const BLOCKING_SYNC = 0x1;
         /// The event records no time. Such an event is cheaper to record and to wait for.
         const DISABLE_TIMING = 0x2;

@@ -29,7 +29,7 @@ pub enum GraphMemoryAttribute {
 
 /// Creating, changing and inspecting graphs.
 ///
-/// Drivers do not synchronise access to graphs. **Two threads must not use a graph at the same time.** This includes
+/// Drivers do not synchronize access to graphs. **Two threads must not use a graph at the same time.** This includes
 /// the graphs inside its child nodes and conditional nodes. The requirement is part of the handle rule for every method
 /// of this trait. Clones of a graph and executable graphs made from it count as separate graphs.
 pub trait Graphs: ExecutableGraphs {

@@ -118,7 +118,7 @@ pub enum StreamAttribute {
     AccessPolicyWindow(AccessPolicyWindow),
 }
 
-/// Creating, ordering and synchronising streams.
+/// Creating, ordering and synchronizing streams.
 ///
 /// Work queued on [`StreamHandle::NULL`], [`LEGACY`](StreamHandle::LEGACY) or [`PER_THREAD`](StreamHandle::PER_THREAD)
 /// goes to that stream of the call's context.

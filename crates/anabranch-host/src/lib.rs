@@ -10,7 +10,7 @@
 //!   queued in the context is dropped, callbacks excepted, and every later call answers the fault's status.
 //! * Any other panic in a kernel is an error of *that stream*: 719 with
 //!   [`Detail::Panic`](anabranch_hal::Detail::Panic). Later work still runs. The first such error is reported once: by the
-//!   next query of the stream, or the next synchronisation of the stream or of the context, that covers the failed work.
+//!   next query of the stream, or the next synchronization of the stream or of the context, that covers the failed work.
 //!   Events do not report it, because they may be queried by others than those whom it concerns. A query that is not complete yet
 //!   answers 600 first, so that an error never reads as completion.
 //! * A panic in a node of a graph is an error of the stream that the graph was launched into. The other nodes run; the loop

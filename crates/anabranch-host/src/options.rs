@@ -26,7 +26,7 @@ pub struct HostOptions {
     /// helps to run them meanwhile. At least 2.
     pub queue_limit: usize,
     /// Runs queued work in an order chosen by this seed. There are no workers then: work runs only in threads that
-    /// synchronise, and one entry in each query.
+    /// synchronize, and one entry in each query.
     pub seed: Option<u64>,
     /// Checks how memory is used. Freed memory is filled with a pattern and kept back for a while, so that its address
     /// does not come again at once. Work that uses memory which is not allocated where the work runs does not run: it

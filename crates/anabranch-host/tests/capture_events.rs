@@ -19,7 +19,7 @@ fn elapsed(fixture: &Fixture, start: EventHandle, end: EventHandle) -> i32 {
 }
 
 #[test]
-fn a_captured_event_is_neither_queried_nor_synchronised() {
+fn a_captured_event_is_neither_queried_nor_synchronized() {
     let fixture = Fixture::new();
     for mode in MODES {
         for synchronize in [false, true] {

@@ -112,7 +112,7 @@ fn unsafe_calls_by_the_mode_of_the_capture_and_of_the_thread() {
 }
 
 #[test]
-fn synchronising_the_context_is_prohibited_to_any_thread_in_any_mode() {
+fn synchronizing_the_context_is_prohibited_to_any_thread_in_any_mode() {
     let fixture = Fixture::new();
     for mode in MODES {
         for own in MODES {
@@ -126,7 +126,7 @@ fn synchronising_the_context_is_prohibited_to_any_thread_in_any_mode() {
 }
 
 #[test]
-fn synchronising_another_context() {
+fn synchronizing_another_context() {
     let fixture = Fixture::new();
     let driver = &fixture.driver;
     let other = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();

@@ -54,7 +54,7 @@ fn arguments() {
 }
 
 #[test]
-fn memory_above_the_threshold_is_released_by_synchronising() {
+fn memory_above_the_threshold_is_released_by_synchronizing() {
     let fixture = Fixture::new();
     let (driver, stream) = (&fixture.driver, fixture.stream());
     let pool = driver.default_memory_pool(DeviceOrdinal(0)).unwrap();

@@ -32,7 +32,7 @@ fn a_wait_blocks_until_the_host_writes() {
     host_store(memory, 5);
     fixture.synchronize(stream).unwrap();
     assert_eq!(fixture.read(memory, 2), [5, 9]);
-    // Without a thread that synchronises, and on the legacy stream.
+    // Without a thread that synchronizes, and on the legacy stream.
     let legacy = StreamHandle::LEGACY;
     assert_eq!(wait(&fixture, legacy, memory, Value::U32(6), WaitValueFlags::EQUAL), 0);
     assert_eq!(fixture.query(legacy), 600);

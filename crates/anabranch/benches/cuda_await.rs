@@ -1,7 +1,7 @@
 //! What it costs to await work of a CUDA device, beside blocking for it, in one run and in turns.
 //!
 //! On a current-thread executor: one empty kernel and one of 50 microseconds, launched and waited for by a future, with the
-//! usual spin and with none, told by events and by flags in memory, and by synchronising the stream. Then a thousand tasks on two threads, each of which launches
+//! usual spin and with none, told by events and by flags in memory, and by synchronizing the stream. Then a thousand tasks on two threads, each of which launches
 //! a kernel and awaits it. Medians of the turns are compared. Without a CUDA device it says so and ends.
 
 use anabranch::{BackendKind, Context, Instance, Kernel, LaunchConfig, Module, Stream};
@@ -105,7 +105,7 @@ fn compare(
     let way = |name, spin| Way { name, spin, flags: false, times: Vec::new() };
     let by_flag = |way: Way| Way { flags: true, ..way };
     let mut ways = [
-        way("synchronised", None),
+        way("synchronized", None),
         way("awaited, usual spin", Some(usual)),
         way("awaited, no spin", Some(Duration::ZERO)),
         by_flag(way("by a flag, usual spin", Some(usual))),
@@ -144,7 +144,7 @@ fn compare(
     Ok(())
 }
 
-/// A thousand tasks of one launch each, beside as many launches and one synchronisation by one thread.
+/// A thousand tasks of one launch each, beside as many launches and one synchronization by one thread.
 fn tasks(context: &Context, kernel: &Kernel, turns: usize) -> anabranch::Result<()> {
     const TASKS: usize = 1000;
     let config = LaunchConfig::new(1, 32);
@@ -177,7 +177,7 @@ fn tasks(context: &Context, kernel: &Kernel, turns: usize) -> anabranch::Result<
     };
     type Way<'a> = (&'a str, bool, &'a dyn Fn() -> anabranch::Result<()>, Vec<f64>);
     let ways: &mut [Way<'_>] = &mut [
-        ("one thread, synchronised once", false, &plain, Vec::new()),
+        ("one thread, synchronized once", false, &plain, Vec::new()),
         ("tasks of a current-thread runtime", false, &|| awaited(&one), Vec::new()),
         ("the same, by flags", true, &|| awaited(&one), Vec::new()),
         ("tasks of two worker threads", false, &|| awaited(&two), Vec::new()),

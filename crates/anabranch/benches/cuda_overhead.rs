@@ -183,7 +183,7 @@ fn measure(context: &Context, bare: &Bare, turns: u32) -> anabranch::Result<()> 
         || _ = black_box(other.wait_event(&event).is_ok()),
     );
     compare(
-        "launch and synchronise",
+        "launch and synchronize",
         100,
         turns,
         settle,

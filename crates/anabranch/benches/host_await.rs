@@ -29,7 +29,7 @@ fn round_trips(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let usual = Duration::from_micros(20);
     let (_context, stream) = host(usual);
-    group.bench_function("launch and synchronise", |bencher| {
+    group.bench_function("launch and synchronize", |bencher| {
         bencher.iter(|| {
             queue(&stream);
             stream.synchronize().expect("done");

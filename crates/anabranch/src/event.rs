@@ -12,7 +12,7 @@ use std::fmt;
 /// An event captures the work of a stream at the moment it is recorded. Others wait for that work, ask whether it is
 /// done, or measure the time between two such moments.
 ///
-/// An event that was never recorded counts as complete. A wait, query or synchronisation means the last record before
+/// An event that was never recorded counts as complete. A wait, query or synchronization means the last record before
 /// the call, whatever is recorded later. Dropping an event never blocks, and waits that are queued keep their meaning.
 ///
 /// Follows the Driver API's group *Event Management*. `cuda.core` and CuPy call it `Event`, Mojo `DeviceEvent`.

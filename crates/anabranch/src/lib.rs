@@ -30,7 +30,7 @@
 //!
 //! `cuda` and `host`, both on unless turned off, are the back ends. `tracing` tells subscribers of the `tracing` crate,
 //! under the target `anabranch`, what the library does: what blocks or is rare as spans and events at level `DEBUG`
-//! (opening devices and contexts, synchronising, loading modules, compiling, allocations that are not in stream order,
+//! (opening devices and contexts, synchronizing, loading modules, compiling, allocations that are not in stream order,
 //! freeing them, errors of drops), and what is queued as events at level `TRACE` (launches, copies, fills, records,
 //! waits, allocations in stream order). Without the feature there is nothing of this in the program.
 

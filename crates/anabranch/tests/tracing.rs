@@ -97,16 +97,16 @@ fn waiting_is_a_span_and_queueing_an_event() {
         ("event TRACE", "copying", 1),
         ("event TRACE", "freeing in stream order", 1),
         ("span DEBUG", "allocating pinned memory", 1),
-        ("span DEBUG", "synchronising an event", 1),
-        ("span DEBUG", "synchronising a context", 1),
+        ("span DEBUG", "synchronizing an event", 1),
+        ("span DEBUG", "synchronizing a context", 1),
         // Of the upload and of the shutdown.
-        ("span DEBUG", "synchronising a stream", 2),
+        ("span DEBUG", "synchronizing a stream", 2),
         ("span DEBUG", "shutting a stream down", 1),
         ("event DEBUG", "destroying a stream", 1),
     ] {
         assert_eq!(listener.count(&[level, what]), count, "{what}: {:#?}", listener.lines.lock().unwrap());
     }
-    assert_eq!(listener.count(&["synchronising a context", "device=host:0"]), 1);
+    assert_eq!(listener.count(&["synchronizing a context", "device=host:0"]), 1);
     assert_eq!(listener.count(&["enter"]), listener.count(&["span "]), "every span is entered");
     assert_eq!(listener.count(&["enter"]), listener.count(&["exit"]), "and left");
 }

@@ -88,7 +88,7 @@ fn may_not_call_the_driver(environment: &Environment) -> Verdict {
     stream.synchronize()?;
     let Ok((made, waited)) = receiver.recv() else { return holds("the callback runs to its end", false) };
     refused("creating an event", made, Status::NOT_PERMITTED)?;
-    refused("synchronising the context", waited, Status::NOT_PERMITTED)
+    refused("synchronizing the context", waited, Status::NOT_PERMITTED)
 }
 
 fn runs_when_its_stream_is_destroyed(environment: &Environment) -> Verdict {

@@ -171,9 +171,9 @@ pub(super) const PROHIBITED: &[Call] = &[
         })
     }),
     ("querying another stream", |things| answer(things.bench.other.query())),
-    ("synchronising another stream", |things| answer(things.bench.other.synchronize())),
+    ("synchronizing another stream", |things| answer(things.bench.other.synchronize())),
     ("querying an event recorded outside", |things| answer(things.bench.recorded[0].query())),
-    ("synchronising an event recorded outside", |things| answer(things.bench.recorded[0].synchronize())),
+    ("synchronizing an event recorded outside", |things| answer(things.bench.recorded[0].synchronize())),
     ("instantiating a graph", |things| answer(things.graph.instantiate())),
     ("destroying an executable graph", |things| {
         let Some(executable) = things.raw_executable.lock().take() else { return Status::UNKNOWN };
@@ -277,8 +277,8 @@ pub(super) const ALLOWED: &[Call] = &[
 /// Calls that are refused in every mode and invalidate the capture.
 pub(super) const REFUSED: &[Call] = &[
     ("querying the stream", |things| answer(things.bench.origin.query())),
-    ("synchronising the stream", |things| answer(things.bench.origin.synchronize())),
-    ("synchronising the context", |things| answer(things.environment().context().synchronize())),
+    ("synchronizing the stream", |things| answer(things.bench.origin.synchronize())),
+    ("synchronizing the context", |things| answer(things.environment().context().synchronize())),
     ("querying the stream's flags", |things| answer(things.bench.origin.flags())),
     ("querying the stream's id", |things| {
         // SAFETY: the stream is live.

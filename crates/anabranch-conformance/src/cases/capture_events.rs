@@ -1,4 +1,4 @@
-//! Queries and synchronisation of captured events and capturing streams.
+//! Queries and synchronization of captured events and capturing streams.
 
 use super::capture_tools::{Bench, MODES, UNSUPPORTED, shape};
 use crate::case::{Case, Verdict, equal, holds, refused};
@@ -8,10 +8,10 @@ use anabranch::{CaptureMode, Status};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("capture.stream_is_queried", "C7", stream_is_queried),
-    Case::new("capture.stream_is_synchronised", "C7", stream_is_synchronised),
-    Case::new("capture.context_is_synchronised", "C7", context_is_synchronised),
+    Case::new("capture.stream_is_synchronized", "C7", stream_is_synchronized),
+    Case::new("capture.context_is_synchronized", "C7", context_is_synchronized),
     Case::new("capture.event_is_queried", "C7", event_is_queried),
-    Case::new("capture.event_is_synchronised", "C7", event_is_synchronised),
+    Case::new("capture.event_is_synchronized", "C7", event_is_synchronized),
     Case::new("capture.event_is_measured", "C7", event_is_measured),
     Case::new("capture.event_after_a_failed_capture", "C7", event_after_a_failed_capture),
     Case::new("capture.event_is_recorded_elsewhere", "C7", event_is_recorded_elsewhere),
@@ -27,20 +27,20 @@ fn stream_is_queried(environment: &Environment) -> Verdict {
     Ok(())
 }
 
-fn stream_is_synchronised(environment: &Environment) -> Verdict {
+fn stream_is_synchronized(environment: &Environment) -> Verdict {
     for mode in MODES {
         let bench = Bench::capturing(environment, mode)?;
-        refused("synchronising", bench.origin.synchronize(), UNSUPPORTED)?;
-        bench.is_invalidated("synchronising the stream")?;
+        refused("synchronizing", bench.origin.synchronize(), UNSUPPORTED)?;
+        bench.is_invalidated("synchronizing the stream")?;
     }
     Ok(())
 }
 
-fn context_is_synchronised(environment: &Environment) -> Verdict {
+fn context_is_synchronized(environment: &Environment) -> Verdict {
     for mode in MODES {
         let bench = Bench::capturing(environment, mode)?;
-        refused("synchronising", environment.context().synchronize(), UNSUPPORTED)?;
-        bench.is_invalidated("synchronising the context")?;
+        refused("synchronizing", environment.context().synchronize(), UNSUPPORTED)?;
+        bench.is_invalidated("synchronizing the context")?;
     }
     Ok(())
 }
@@ -54,10 +54,10 @@ fn event_is_queried(environment: &Environment) -> Verdict {
     Ok(())
 }
 
-fn event_is_synchronised(environment: &Environment) -> Verdict {
+fn event_is_synchronized(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::Global)?;
-    refused("synchronising", bench.captured.synchronize(), Status::CAPTURED_EVENT)?;
-    bench.is_invalidated("synchronising a captured event")
+    refused("synchronizing", bench.captured.synchronize(), Status::CAPTURED_EVENT)?;
+    bench.is_invalidated("synchronizing a captured event")
 }
 
 fn event_is_measured(environment: &Environment) -> Verdict {

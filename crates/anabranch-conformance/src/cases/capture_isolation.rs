@@ -96,7 +96,7 @@ fn free_stream_waits_for_one_that_ended(environment: &Environment) -> Verdict {
     bench.origin.end_capture()?;
     refused("waiting", bench.other.wait_event(&bench.captured), Status::INVALID_VALUE)?;
     refused("querying", bench.captured.query(), Status::INVALID_VALUE)?;
-    refused("synchronising", bench.captured.synchronize(), Status::INVALID_VALUE)?;
+    refused("synchronizing", bench.captured.synchronize(), Status::INVALID_VALUE)?;
     bench.origin.record(&bench.captured)?;
     bench.other.wait_event(&bench.captured)?;
     bench.captured.synchronize()?;

@@ -10,7 +10,7 @@ use anabranch::{CaptureMode, ExecutableGraph, Status, Stream};
 pub(super) const CASES: &[Case] = &[
     Case::new("capture.legacy_launch", "C8", legacy_launch),
     Case::new("capture.legacy_query", "C8", legacy_query),
-    Case::new("capture.legacy_synchronise", "C8", legacy_synchronise),
+    Case::new("capture.legacy_synchronize", "C8", legacy_synchronize),
     Case::new("capture.legacy_record", "C8", legacy_record),
     Case::new("capture.legacy_wait", "C8", legacy_wait),
     Case::new("capture.legacy_graph_launch", "C8", legacy_graph_launch),
@@ -57,8 +57,8 @@ fn legacy_query(environment: &Environment) -> Verdict {
     invalidates(environment, "querying", |beside| answer(beside.legacy.query()))
 }
 
-fn legacy_synchronise(environment: &Environment) -> Verdict {
-    invalidates(environment, "synchronising", |beside| answer(beside.legacy.synchronize()))
+fn legacy_synchronize(environment: &Environment) -> Verdict {
+    invalidates(environment, "synchronizing", |beside| answer(beside.legacy.synchronize()))
 }
 
 fn legacy_record(environment: &Environment) -> Verdict {

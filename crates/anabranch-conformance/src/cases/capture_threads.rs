@@ -15,7 +15,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("capture.other_thread_of_a_relaxed_capture", "C3", other_thread_of_a_relaxed_capture),
     Case::new("capture.other_thread_queries_the_stream", "C7", other_thread_queries_the_stream),
     Case::new("capture.other_thread_queries_the_event", "C7", other_thread_queries_the_event),
-    Case::new("capture.other_thread_synchronises_the_context", "C7", other_thread_synchronises_the_context),
+    Case::new("capture.other_thread_synchronizes_the_context", "C7", other_thread_synchronizes_the_context),
     Case::new("capture.other_thread_launches_into_it", "C3", other_thread_launches_into_it),
     Case::new("capture.other_thread_loads_a_module", "C3", other_thread_loads_a_module),
     Case::new("capture.several_threads_capture", "C3", several_threads_capture),
@@ -28,7 +28,7 @@ const UNSAFE: [(&str, Ask); 5] = [
     ("allocating", |bench| unsafe_call(bench.environment)),
     ("querying an event", |bench| answer(bench.recorded[0].query())),
     ("querying a stream", |bench| answer(bench.other.query())),
-    ("synchronising a stream", |bench| answer(bench.other.synchronize())),
+    ("synchronizing a stream", |bench| answer(bench.other.synchronize())),
     ("allocating pinned memory", |bench| answer(bench.environment.context().allocate_pinned::<u8>(64))),
 ];
 
@@ -114,10 +114,10 @@ fn other_thread_queries_the_event(environment: &Environment) -> Verdict {
     Ok(())
 }
 
-fn other_thread_synchronises_the_context(environment: &Environment) -> Verdict {
+fn other_thread_synchronizes_the_context(environment: &Environment) -> Verdict {
     for mode in MODES {
         let synchronize: Ask = |bench| answer(bench.environment.context().synchronize());
-        ask(environment, mode, CaptureMode::Global, synchronize)?.invalidates("synchronising", UNSUPPORTED)?;
+        ask(environment, mode, CaptureMode::Global, synchronize)?.invalidates("synchronizing", UNSUPPORTED)?;
     }
     Ok(())
 }

@@ -129,7 +129,7 @@ pub(super) fn unsafe_call(environment: &Environment) -> Status {
 pub(super) fn usable(environment: &Environment, streams: &[&Stream]) -> Verdict {
     equal("an unsafe call of this thread", unsafe_call(environment), OK)?;
     equal("an unsafe call of another thread", elsewhere(|| unsafe_call(environment))?, OK)?;
-    equal("synchronising the context", answer(environment.context().synchronize()), OK)?;
+    equal("synchronizing the context", answer(environment.context().synchronize()), OK)?;
     for stream in streams {
         equal("the status of a stream", stream.capture_status()?, CaptureStatus::None)?;
         equal("whether a stream is complete", stream.query()?, true)?;

@@ -1,4 +1,4 @@
-//! Contexts: synchronising all work of one, and isolation between several.
+//! Contexts: synchronizing all work of one, and isolation between several.
 
 use super::order_tools::{Log, spin};
 use crate::case::{Case, Verdict, equal, holds, refused, status_of};
@@ -87,7 +87,7 @@ fn flags_of_waiting(environment: &Environment) -> Verdict {
     refused("unknown flags", unknown, Status::INVALID_VALUE)
 }
 
-/// Queries and synchronisation also take a context, which need not be that of the stream.
+/// Queries and synchronization also take a context, which need not be that of the stream.
 fn stream_of_another_is_asked(environment: &Environment) -> Verdict {
     let other = environment.device().create_context(ContextFlags::empty())?;
     let (stream, driver) = (other.create_stream()?, environment.device().driver());
@@ -97,7 +97,7 @@ fn stream_of_another_is_asked(environment: &Environment) -> Verdict {
     let pending = status_of(unsafe { driver.stream_query(&context.into(), handle) });
     gate.open();
     // SAFETY: as above.
-    equal("synchronising", status_of(unsafe { driver.stream_synchronize(&context.into(), handle) }), Status::SUCCESS)?;
+    equal("synchronizing", status_of(unsafe { driver.stream_synchronize(&context.into(), handle) }), Status::SUCCESS)?;
     equal("querying while it is blocked", pending, Status::NOT_READY)?;
     // SAFETY: as above.
     equal("querying", status_of(unsafe { driver.stream_query(&context.into(), handle) }), Status::SUCCESS)
@@ -109,7 +109,7 @@ fn event_of_another_is_asked(environment: &Environment) -> Verdict {
     let (event, context) = (stream.record_event()?, environment.context().as_raw());
     // SAFETY: both are live.
     let synchronized = unsafe { driver.event_synchronize(&context.into(), event.as_raw()) };
-    equal("synchronising", status_of(synchronized), Status::SUCCESS)?;
+    equal("synchronizing", status_of(synchronized), Status::SUCCESS)?;
     // SAFETY: as above.
     equal("querying", status_of(unsafe { driver.event_query(&context.into(), event.as_raw()) }), Status::SUCCESS)
 }

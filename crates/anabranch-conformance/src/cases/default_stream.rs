@@ -116,7 +116,7 @@ fn fills_are_ordered(environment: &Environment) -> Verdict {
     let word = home.allocate_zeroed::<u32>(1)?;
     home.synchronize()?;
     let gate = Gate::shut(environment, &blocking)?;
-    // SAFETY: the word lives until both streams are synchronised, or the gate is opened and the failure reported.
+    // SAFETY: the word lives until both streams are synchronized, or the gate is opened and the failure reported.
     unsafe { blocking.fill_raw(word.device_pointer(), FillPattern::U32(1), 1)? };
     // SAFETY: as above.
     unsafe { legacy.fill_raw(word.device_pointer(), FillPattern::U32(2), 1)? };

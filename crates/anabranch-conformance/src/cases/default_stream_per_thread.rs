@@ -108,7 +108,7 @@ fn is_refused_on_another_thread(environment: &Environment) -> Verdict {
     let own = environment.context().per_thread_stream()?;
     elsewhere(|| {
         refused("querying", own.query(), Status::INVALID_HANDLE)?;
-        refused("synchronising", own.synchronize(), Status::INVALID_HANDLE)?;
+        refused("synchronizing", own.synchronize(), Status::INVALID_HANDLE)?;
         refused("launching a host function", own.launch_host_func(|| ()), Status::INVALID_HANDLE)
     })?;
     own.synchronize()?;

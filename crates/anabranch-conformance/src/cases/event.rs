@@ -48,7 +48,7 @@ fn query_pending(environment: &Environment) -> Verdict {
     equal("query of one that does not", untimed.query()?, false)?;
     gate.open();
     untimed.synchronize()?;
-    holds("query after synchronising", untimed.query()?)?;
+    holds("query after synchronizing", untimed.query()?)?;
     holds("query of the one recorded before", timed.query()?)
 }
 

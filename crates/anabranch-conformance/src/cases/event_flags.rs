@@ -109,7 +109,7 @@ fn null_event(environment: &Environment) -> Verdict {
     equal("querying", status_of(unsafe { driver.event_query(&context.into(), NULL) }), Status::INVALID_HANDLE)?;
     // SAFETY: as above.
     let synchronized = unsafe { driver.event_synchronize(&context.into(), NULL) };
-    equal("synchronising", status_of(synchronized), Status::INVALID_HANDLE)?;
+    equal("synchronizing", status_of(synchronized), Status::INVALID_HANDLE)?;
     // SAFETY: as above.
     equal("destroying", status_of(unsafe { driver.event_destroy(&context.into(), NULL) }), Status::INVALID_HANDLE)
 }

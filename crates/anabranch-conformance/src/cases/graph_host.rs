@@ -59,7 +59,7 @@ fn host_node_sees_what_was_copied(environment: &Environment) -> Verdict {
     let seen = Arc::new(AtomicU32::new(0));
     let (address, inside) = (pinned.slice(4095..)?.device_pointer(), seen.clone());
     let look = NodeWork::host_func(move || {
-        // SAFETY: the pinned memory lives until the case has synchronised, and only the node before writes it.
+        // SAFETY: the pinned memory lives until the case has synchronized, and only the node before writes it.
         let number = unsafe { AtomicU32::from_ptr(address.0 as usize as *mut u32) }.load(Ordering::Relaxed);
         inside.store(number, Ordering::SeqCst);
     });

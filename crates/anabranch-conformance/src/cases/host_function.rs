@@ -146,7 +146,7 @@ fn inside<T: Send + 'static>(stream: &Stream, body: impl FnOnce() -> T + Send + 
 fn may_not_wait_for_the_context(environment: &Environment) -> Verdict {
     let (stream, context) = (environment.stream()?, environment.context().clone());
     let (waited, asked) = inside(&stream, move || (context.synchronize(), context.memory_info()))?;
-    refused("synchronising the context", waited, Status::NOT_PERMITTED)?;
+    refused("synchronizing the context", waited, Status::NOT_PERMITTED)?;
     refused("querying free memory", asked, Status::NOT_PERMITTED)?;
     stream.synchronize()?;
     Ok(())
@@ -234,7 +234,7 @@ fn is_seen_by_later_copies(environment: &Environment) -> Verdict {
     let (pinned, mut buffer) = (environment.context().allocate_pinned::<u32>(1)?, stream.allocate_zeroed::<u32>(1)?);
     let address = pinned.device_pointer();
     stream.launch_host_func(move || {
-        // SAFETY: the memory lives until the case has synchronised; the copy that reads it comes later in the stream.
+        // SAFETY: the memory lives until the case has synchronized; the copy that reads it comes later in the stream.
         unsafe { AtomicU32::from_ptr(address.0 as usize as *mut u32) }.store(9, Ordering::Relaxed);
     })?;
     stream.copy(&mut buffer, &pinned)?;

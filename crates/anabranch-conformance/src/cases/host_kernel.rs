@@ -90,9 +90,9 @@ fn fails(
     // SAFETY: the kernel is safe code.
     unsafe { stream.launch(&kernel, &LaunchConfig::new(1, 1), (memory.slice(1..)?, 5u32))? };
     let Err(error) = stream.synchronize() else {
-        return Err(Failed("synchronising succeeded".to_owned()));
+        return Err(Failed("synchronizing succeeded".to_owned()));
     };
-    equal("synchronising", error.status(), status)?;
+    equal("synchronizing", error.status(), status)?;
     equal("the context is lost", error.is_sticky(), true)?;
     refused("afterwards", context.create_event(), status)?;
     let other = environment.stream()?;

@@ -139,7 +139,7 @@ fn free_twice(environment: &Environment) -> Verdict {
             equal("free in stream order", raw.free_async(ordered), Status::SUCCESS)?;
             equal("again in stream order", raw.free_async(ordered), Status::INVALID_VALUE)?;
             raw.synchronize()?;
-            equal("again after synchronising", raw.free_async(ordered), Status::INVALID_VALUE)?;
+            equal("again after synchronizing", raw.free_async(ordered), Status::INVALID_VALUE)?;
         }
     }
     raw.synchronize()

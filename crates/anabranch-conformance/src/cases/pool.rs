@@ -67,7 +67,7 @@ fn keeps_nothing_by_default(environment: &Environment) -> Verdict {
     drop(stream.allocate_zeroed_from::<u8>(&pool, LARGE)?);
     stream.synchronize()?;
     let [used, _, reserved, reserved_high] = state(&pool)?;
-    equal("used and reserved after synchronising", [used, reserved], [0; 2])?;
+    equal("used and reserved after synchronizing", [used, reserved], [0; 2])?;
     holds("the most reserved is remembered", reserved_high >= LARGE as u64)
 }
 
@@ -79,7 +79,7 @@ fn keeps_below_its_threshold(environment: &Environment) -> Verdict {
     drop(buffer);
     stream.synchronize()?;
     holds("something was reserved", before >= LARGE as u64)?;
-    equal("reserved after synchronising", pool.reserved_bytes()?, before)?;
+    equal("reserved after synchronizing", pool.reserved_bytes()?, before)?;
     pool.trim(0)?;
     equal("reserved after trimming", pool.reserved_bytes()?, 0)
 }
@@ -99,7 +99,7 @@ fn trim_with_a_pending_free(environment: &Environment) -> Verdict {
     stream.synchronize()?;
     equal("used while the free is pending", used, 0)?;
     equal("reserved while the free is pending", reserved, before)?;
-    equal("reserved after synchronising", pool.reserved_bytes()?, before)?;
+    equal("reserved after synchronizing", pool.reserved_bytes()?, before)?;
     pool.trim(0)?;
     equal("reserved after trimming", pool.reserved_bytes()?, 0)
 }

@@ -62,23 +62,23 @@ impl Doomed {
     /// Loses the context, and checks that it is lost.
     pub(super) fn lose(&mut self) -> Verdict {
         self.fault()?;
-        refused("synchronising with the fault", self.stream.synchronize(), Status::ILLEGAL_ADDRESS)
+        refused("synchronizing with the fault", self.stream.synchronize(), Status::ILLEGAL_ADDRESS)
     }
 }
 
 fn fault_is_reported_for_ever(environment: &Environment) -> Verdict {
     let mut doomed = Doomed::new(environment)?;
     doomed.lose()?;
-    refused("synchronising again", doomed.stream.synchronize(), Status::ILLEGAL_ADDRESS)?;
-    refused("synchronising the context", doomed.context.synchronize(), Status::ILLEGAL_ADDRESS)?;
-    refused("synchronising once more", doomed.stream.synchronize(), Status::ILLEGAL_ADDRESS)
+    refused("synchronizing again", doomed.stream.synchronize(), Status::ILLEGAL_ADDRESS)?;
+    refused("synchronizing the context", doomed.context.synchronize(), Status::ILLEGAL_ADDRESS)?;
+    refused("synchronizing once more", doomed.stream.synchronize(), Status::ILLEGAL_ADDRESS)
 }
 
 fn trap_is_reported_for_ever(environment: &Environment) -> Verdict {
     let doomed = Doomed::new(environment)?;
     doomed.trap()?;
-    refused("synchronising", doomed.stream.synchronize(), Status::LAUNCH_FAILED)?;
-    refused("synchronising the context", doomed.context.synchronize(), Status::LAUNCH_FAILED)?;
+    refused("synchronizing", doomed.stream.synchronize(), Status::LAUNCH_FAILED)?;
+    refused("synchronizing the context", doomed.context.synchronize(), Status::LAUNCH_FAILED)?;
     refused("creating an event", doomed.context.create_event(), Status::LAUNCH_FAILED)
 }
 
@@ -114,7 +114,7 @@ fn other_streams_report_it(environment: &Environment) -> Verdict {
     doomed.lose()?;
     for stream in [&idle, &used, &legacy] {
         refused("querying", stream.query(), Status::ILLEGAL_ADDRESS)?;
-        refused("synchronising", stream.synchronize(), Status::ILLEGAL_ADDRESS)?;
+        refused("synchronizing", stream.synchronize(), Status::ILLEGAL_ADDRESS)?;
     }
     Ok(())
 }
@@ -125,7 +125,7 @@ fn streams_that_wait_wait_no_more(environment: &Environment) -> Verdict {
     let gate = Gate::shut(environment, &held)?;
     held.launch_host_func(|| ())?;
     doomed.lose()?;
-    refused("synchronising with a stream that waits for a gate", held.synchronize(), Status::ILLEGAL_ADDRESS)?;
+    refused("synchronizing with a stream that waits for a gate", held.synchronize(), Status::ILLEGAL_ADDRESS)?;
     gate.open();
     Ok(())
 }
@@ -138,7 +138,7 @@ fn work_before_the_fault_is_done(environment: &Environment) -> Verdict {
     doomed.fault()?;
     doomed.stream.write_signal(&word, 2)?;
     gate.open();
-    refused("synchronising", doomed.stream.synchronize(), Status::ILLEGAL_ADDRESS)?;
+    refused("synchronizing", doomed.stream.synchronize(), Status::ILLEGAL_ADDRESS)?;
     equal("what was written", word.get(), 1)
 }
 
@@ -149,7 +149,7 @@ fn event_behind_the_fault(environment: &Environment) -> Verdict {
     let event = doomed.stream.record_event_with_flags(EventFlags::DISABLE_TIMING)?;
     equal("querying it while the stream has pending work", event.query()?, false)?;
     gate.open();
-    refused("synchronising it", event.synchronize(), Status::ILLEGAL_ADDRESS)?;
+    refused("synchronizing it", event.synchronize(), Status::ILLEGAL_ADDRESS)?;
     refused("querying it", event.query(), Status::ILLEGAL_ADDRESS)
 }
 
@@ -160,7 +160,7 @@ fn host_function_is_skipped(environment: &Environment) -> Verdict {
     doomed.fault()?;
     log.push_in(&doomed.stream, 2)?;
     gate.open();
-    refused("synchronising", doomed.stream.synchronize(), Status::ILLEGAL_ADDRESS)?;
+    refused("synchronizing", doomed.stream.synchronize(), Status::ILLEGAL_ADDRESS)?;
     equal("what has run", log.numbers(), vec![1])
 }
 
@@ -180,7 +180,7 @@ fn host_function_is_dropped(environment: &Environment) -> Verdict {
     doomed.fault()?;
     doomed.stream.launch_host_func(move || drop(inside))?;
     gate.open();
-    refused("synchronising", doomed.stream.synchronize(), Status::ILLEGAL_ADDRESS)?;
+    refused("synchronizing", doomed.stream.synchronize(), Status::ILLEGAL_ADDRESS)?;
     drop(gate);
     let_go(doomed);
     equal("the number of references to what it captured", Arc::strong_count(&captured), 1)
@@ -195,7 +195,7 @@ fn callback_runs_once(environment: &Environment) -> Verdict {
         let _ = sender.send(status);
     })?;
     gate.open();
-    refused("synchronising", doomed.stream.synchronize(), Status::ILLEGAL_ADDRESS)?;
+    refused("synchronizing", doomed.stream.synchronize(), Status::ILLEGAL_ADDRESS)?;
     let told = receiver.recv_timeout(Duration::from_secs(30));
     equal("the status that it received", told.ok(), Some(Status::ILLEGAL_ADDRESS))?;
     drop(gate);
@@ -231,7 +231,7 @@ fn everything_can_be_dropped(environment: &Environment) -> Verdict {
     doomed.lose()?;
     drop(others);
     drop(memory);
-    refused("synchronising a stream that still exists", kept.synchronize(), Status::ILLEGAL_ADDRESS)?;
+    refused("synchronizing a stream that still exists", kept.synchronize(), Status::ILLEGAL_ADDRESS)?;
     drop(kept);
     let_go(doomed);
     Ok(())

@@ -33,7 +33,7 @@ fn streams(environment: &Environment) -> Verdict {
     refused("launching a host function", idle.launch_host_func(|| ()), LOST)?;
     refused("creating", doomed.context.create_stream(), LOST)?;
     refused("creating a blocking one", doomed.context.create_stream_with_flags(StreamFlags::empty()), LOST)?;
-    refused("synchronising the context", doomed.context.synchronize(), LOST)
+    refused("synchronizing the context", doomed.context.synchronize(), LOST)
 }
 
 fn destroying_streams_and_events(environment: &Environment) -> Verdict {
@@ -66,7 +66,7 @@ fn events_done_before(environment: &Environment) -> Verdict {
     event.synchronize()?;
     doomed.lose()?;
     refused("querying", event.query(), LOST)?;
-    refused("synchronising", event.synchronize(), LOST)?;
+    refused("synchronizing", event.synchronize(), LOST)?;
     refused("measuring", event.elapsed_since(&event), LOST)
 }
 

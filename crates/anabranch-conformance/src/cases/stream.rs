@@ -1,4 +1,4 @@
-//! Streams: order within one stream, concurrency of several streams, queries and synchronisation.
+//! Streams: order within one stream, concurrency of several streams, queries and synchronization.
 
 use super::order_tools::spin;
 use super::order_trace::Trace;

@@ -68,7 +68,7 @@ impl Word {
     }
 
     fn wait_in(&self, stream: &Stream, value: u32, flags: WaitValueFlags) -> Result<()> {
-        // SAFETY: the cases synchronise with the stream before the word is dropped.
+        // SAFETY: the cases synchronize with the stream before the word is dropped.
         unsafe { stream.wait_value_32(self.address(), value, flags) }
     }
 

@@ -28,7 +28,7 @@ const MANAGED: &[Need] = &[Need::Capability(Capabilities::MANAGED_MEMORY)];
 
 /// Queues a wait whose condition is true for any value in memory except one without zero bits.
 fn wait(stream: &Stream, address: DevicePointer, flags: WaitValueFlags) -> Result<()> {
-    // SAFETY: the callers' memory lives until they have synchronised, or the driver refuses the address.
+    // SAFETY: the callers' memory lives until they have synchronized, or the driver refuses the address.
     unsafe { stream.wait_value_32(address, 0, flags) }
 }
 

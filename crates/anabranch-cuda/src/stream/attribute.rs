@@ -32,7 +32,7 @@ pub(super) unsafe fn read(kind: StreamAttributeKind, value: &CUstreamAttrValue) 
                 CU_SYNC_POLICY_SPIN => SynchronizationPolicy::Spin,
                 CU_SYNC_POLICY_YIELD => SynchronizationPolicy::Yield,
                 CU_SYNC_POLICY_BLOCKING_SYNC => SynchronizationPolicy::BlockingSync,
-                other => return Err(unknown("synchronisation policy", &other)),
+                other => return Err(unknown("synchronization policy", &other)),
             };
             Ok(StreamAttribute::SynchronizationPolicy(policy))
         }
@@ -61,7 +61,7 @@ pub(super) fn write(attribute: &StreamAttribute) -> Result<(CUstreamAttrID, CUst
                 SynchronizationPolicy::Spin => CU_SYNC_POLICY_SPIN,
                 SynchronizationPolicy::Yield => CU_SYNC_POLICY_YIELD,
                 SynchronizationPolicy::BlockingSync => CU_SYNC_POLICY_BLOCKING_SYNC,
-                other => return Err(unknown("synchronisation policy", other)),
+                other => return Err(unknown("synchronization policy", other)),
             };
             Ok((CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, value))
         }

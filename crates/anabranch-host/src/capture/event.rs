@@ -74,7 +74,7 @@ impl CaptureRegistry {
         self.use_event(record, Status::CAPTURED_EVENT)
     }
 
-    /// What synchronising with a captured event answers. It invalidates the capture.
+    /// What synchronizing with a captured event answers. It invalidates the capture.
     #[cold]
     pub(crate) fn synchronize_event(&self, record: &CapturedRecord) -> Failure {
         let invalidated = self.lock().sessions.get(&record.session).is_none_or(|session| session.invalidated);

@@ -90,7 +90,7 @@ fn queries_run_what_no_worker_can() {
 }
 
 #[test]
-fn who_synchronises_runs_what_the_awaited_value_comes_from() {
+fn who_synchronizes_runs_what_the_awaited_value_comes_from() {
     let (driver, call, _fails) = without_workers();
     let (waiting, writing, ran) = (stream(&driver, &call), stream(&driver, &call), Arc::default());
     let address = unsafe { driver.allocate(&call, 4) }.unwrap();

@@ -136,7 +136,7 @@ impl<S> Context<S> {
         registry.push(Arc::downgrade(stream));
     }
 
-    /// A stream is no more. A failure of it that was not reported is kept for the next synchronisation of the context.
+    /// A stream is no more. A failure of it that was not reported is kept for the next synchronization of the context.
     pub(super) fn stream_gone(&self, failure: Option<StreamFailure>) {
         self.gone.fetch_add(1, Ordering::Relaxed);
         if let Some(failure) = failure {

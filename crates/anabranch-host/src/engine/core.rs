@@ -31,7 +31,7 @@ pub(crate) trait Task: fmt::Debug + Send + Sync {
 pub(crate) enum Pace {
     /// A worker: for a time slice, or as long as nothing else is due.
     Worker,
-    /// A thread that synchronises: up to the entry that it waits for.
+    /// A thread that synchronizes: up to the entry that it waits for.
     Until(u64),
     /// One entry.
     Single,

@@ -11,7 +11,7 @@
 //! * *running*: one thread has claimed it;
 //! * *parked*: its first entry waits for something, which will unpark it.
 //!
-//! Whoever makes a queue ready hands a *token* for it to the scheduler. A token is a hint: a thread that synchronises may
+//! Whoever makes a queue ready hands a *token* for it to the scheduler. A token is a hint: a thread that synchronizes may
 //! claim the queue before the worker that finds the token. There is at most one token a queue, so that hints that came
 //! too late do not pile up.
 //!

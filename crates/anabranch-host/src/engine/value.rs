@@ -1,7 +1,7 @@
 //! Waits for values in memory.
 //!
 //! The driver is not notified when a host thread or a kernel writes an address, so parked waits are polled again and
-//! again: by one idle worker with growing pauses, by threads that synchronise, and at once after a value written in
+//! again: by one idle worker with growing pauses, by threads that synchronize, and at once after a value written in
 //! stream order.
 
 use super::observer::{Observer, Operation, Use};

@@ -41,7 +41,7 @@ impl DeviceMemory {
         })
     }
 
-    /// Lets pools give memory back that is above what they are to keep. Called whenever a thread has synchronised.
+    /// Lets pools give memory back that is above what they are to keep. Called whenever a thread has synchronized.
     #[inline]
     pub(crate) fn give_idle_memory_back(&self) {
         if self.idle_blocks.load(Ordering::Relaxed) > 0 {

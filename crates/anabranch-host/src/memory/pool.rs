@@ -141,7 +141,7 @@ impl PoolState {
         contents.idle.insert((block.bytes(), block.address()), IdleBlock { block, freed_at });
     }
 
-    /// Gives memory back that is above the threshold. Called when a thread has synchronised.
+    /// Gives memory back that is above the threshold. Called when a thread has synchronized.
     pub(crate) fn release_above_threshold(&self) {
         let threshold = self.contents.lock().threshold;
         self.trim(usize::try_from(threshold).unwrap_or(usize::MAX));

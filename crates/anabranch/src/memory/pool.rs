@@ -10,7 +10,7 @@ use anabranch_hal::{MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions};
 use std::fmt;
 
 /// A pool that stream-ordered allocation takes memory from. Freed memory stays in the pool for the next allocation, and
-/// goes back to the device when the pool holds more than its release threshold at a synchronisation, or is trimmed.
+/// goes back to the device when the pool holds more than its release threshold at a synchronization, or is trimmed.
 ///
 /// Dropping a pool leaves its buffers valid. Follows the Driver API's group *Stream Ordered Memory Allocator*.
 pub struct MemoryPool {

@@ -7,12 +7,12 @@ use anabranch_hal::Status;
 
 impl Stream {
     /// Runs `function` on a thread of the driver's after all work queued so far, and before all work queued later. Its
-    /// start has the effect of having synchronised everything before it in this stream.
+    /// start has the effect of having synchronized everything before it in this stream.
     ///
     /// The function must not use this library, nor wait for work that is not certain to run without it; calls it makes
     /// answer `CUDA_ERROR_NOT_PERMITTED (800)`. Dropping objects of this library inside of it is fine. When the context is in error it is dropped
     /// without being run. If it panics, the next [`synchronize`](Self::synchronize) or [`query`](Self::query) of this
-    /// stream, or the next synchronisation of its context, reports the panic once; later work runs all the same.
+    /// stream, or the next synchronization of its context, reports the panic once; later work runs all the same.
     ///
     /// # Errors
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, because a graph runs its host functions at every launch; see

@@ -24,17 +24,17 @@ fn orders_after(wait: impl FnOnce(&Context, &Stream)) -> u64 {
 }
 
 #[test]
-fn a_stream_that_was_synchronised_need_not_be_waited_for() {
+fn a_stream_that_was_synchronized_need_not_be_waited_for() {
     needs_none_after(|_, producer| producer.synchronize().unwrap());
 }
 
 #[test]
-fn a_context_that_was_synchronised_need_not_be_waited_for() {
+fn a_context_that_was_synchronized_need_not_be_waited_for() {
     needs_none_after(|context, _| context.synchronize().unwrap());
 }
 
 #[test]
-fn an_event_that_was_synchronised_need_not_be_waited_for() {
+fn an_event_that_was_synchronized_need_not_be_waited_for() {
     needs_none_after(|_, producer| producer.record_event().unwrap().synchronize().unwrap());
 }
 

@@ -41,7 +41,7 @@ pub(crate) enum ParkedOn {
 pub(crate) enum Waiter {
     /// A parked stream.
     Stream(Arc<StreamState>),
-    /// A thread that synchronises.
+    /// A thread that synchronizes.
     Thread(Thread),
     /// Something that the engine knows nothing of.
     Other(Box<dyn Resume>),
