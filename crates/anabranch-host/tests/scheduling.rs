@@ -41,13 +41,17 @@ fn kernels_before(busy_priority: i32, priority: i32, length: Duration) -> usize 
         }
         counter.fetch_add(1, Ordering::SeqCst);
     }));
+    let (sender, receiver) = channel();
+    let counter = Arc::clone(&ran);
+    // A kernel, since another worker would take the place of one that runs a host function.
+    let look = fixture.function(HostFunction::new("look", &[], move |_, _| {
+        sender.send(counter.load(Ordering::SeqCst)).unwrap();
+    }));
     for _ in 0..KERNELS {
         fixture.launch(busy, kernel, 1, 1, &[]).unwrap();
     }
     has_started.recv().unwrap();
-    let (sender, receiver) = channel();
-    let counter = Arc::clone(&ran);
-    fixture.host(other, move || sender.send(counter.load(Ordering::SeqCst)).unwrap());
+    fixture.launch(other, look, 1, 1, &[]).unwrap();
     open.send(()).unwrap();
     let before = receiver.recv().unwrap();
     fixture.synchronize_all().unwrap();
