@@ -440,7 +440,13 @@ impl Capture for CaptureState {
 
     /// Within the capture that allocated it, memory is freed at each launch; later it stays the graph's.
     fn release_graph_memory(&self, graph: u64, address: DevicePointer, home: &StreamCore) {
-        if self.graph != graph || !home.is_capturing() {
+        if self.graph != graph {
+            return;
+        }
+        // Another thread may be ending the capture, after which the free would run outside of it, beside launches of the graph.
+        let membership = home.shared().membership();
+        let _submitting = membership.submitting();
+        if !membership.is_of(self) {
             return;
         }
         // Where an edge or the free cannot be had, the memory stays allocated after a launch, as if it were still used.

@@ -104,11 +104,15 @@ impl Membership {
         drop(before);
     }
 
+    /// Whether the stream is a member of that capture.
+    pub fn is_of(&self, capture: &dyn Capture) -> bool {
+        is_same(self.capture.lock().as_ref(), capture)
+    }
+
     /// Ends the membership, unless the stream has joined another capture meanwhile.
     pub fn clear(&self, capture: &dyn Capture) {
         let mut slot = self.capture.lock();
-        let address = std::ptr::from_ref(capture).addr();
-        if slot.as_ref().is_some_and(|current| Arc::as_ptr(current).addr() == address) {
+        if is_same(slot.as_ref(), capture) {
             self.active.store(false, Ordering::Release);
             let left = slot.take();
             MEMBERS.fetch_sub(1, Ordering::Relaxed);
@@ -129,6 +133,10 @@ impl Membership {
     pub fn change(&self) -> Option<RwLockWriteGuard<'_, ()>> {
         self.changing.try_write_for(PATIENCE)
     }
+}
+
+fn is_same(current: Option<&Arc<dyn Capture>>, capture: &dyn Capture) -> bool {
+    current.is_some_and(|current| Arc::as_ptr(current).addr() == std::ptr::from_ref(capture).addr())
 }
 
 impl Drop for Membership {
