@@ -11,7 +11,7 @@ use crate::submission::Submission;
 use crate::timeline::TimelinePoint;
 use crate::trace;
 use anabranch_hal::{EventFlags, EventRecordFlags, EventWaitFlags, InterprocessEventHandle, Status};
-use anabranch_sync::{Mutex, MutexGuard};
+use anabranch_sync::{Mutex, SpinMutex, SpinMutexGuard};
 use std::any::Any;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ pub struct EventCore {
     raw: Arc<RawEvent>,
     flags: EventFlags,
     captured: CapturedIn,
-    record: Mutex<Record>,
+    record: SpinMutex<Record>,
     /// Whether it is noted that the known record is complete. Changed while that is locked.
     is_noted: AtomicBool,
     /// Whether others than this library can record the event: another process, or launches of a graph. Nothing is known of
@@ -145,7 +145,7 @@ impl EventCore {
                 any: AtomicBool::new(false),
                 state: Mutex::new(ranks::EVENT_CAPTURED_IN, (Weak::new(), CapturedClock::default())),
             },
-            record: Mutex::new(ranks::EVENT_RECORD, Record::default()),
+            record: SpinMutex::new(ranks::EVENT_RECORD, Record::default()),
             is_noted: AtomicBool::new(false),
             shared: AtomicBool::new(false),
             has_observer: AtomicBool::new(false),
@@ -242,7 +242,7 @@ impl EventCore {
             .during(operation, || context.place())
     }
 
-    fn lock_record(&self) -> MutexGuard<'_, Record> {
+    fn lock_record(&self) -> SpinMutexGuard<'_, Record> {
         self.record.lock()
     }
 

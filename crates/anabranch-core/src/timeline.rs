@@ -21,7 +21,7 @@
 
 use crate::clock::{Clock, Followed};
 use crate::ranks;
-use anabranch_sync::modelled::{AtomicBool, AtomicU64, Mutex};
+use anabranch_sync::modelled::{AtomicBool, AtomicU64, SpinMutex};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -32,7 +32,7 @@ pub struct Timeline {
     complete: AtomicU64,
     /// Whether the clock has anything.
     has_followed: AtomicBool,
-    clock: Mutex<Clock>,
+    clock: SpinMutex<Clock>,
 }
 
 impl Timeline {
@@ -45,7 +45,7 @@ impl Timeline {
             value: AtomicU64::new(0),
             complete: AtomicU64::new(0),
             has_followed: AtomicBool::new(false),
-            clock: Mutex::new(ranks::TIMELINE_CLOCK, Clock::default()),
+            clock: SpinMutex::new(ranks::TIMELINE_CLOCK, Clock::default()),
         })
     }
 

@@ -14,6 +14,7 @@
 //! * [`CudaDriver::bind_for_stream`], for all that is queued in a stream or asked of one. Only the default streams need
 //!   it, because each context has its own. [`CudaDriver::call_on_stream`] is the same for calls that are made often.
 //! * [`CudaDriver::bind_for_handle`], for calls on events, and for those on the structure of graphs.
+//!   [`CudaDriver::call_on_handle`] is the same for calls that are made often.
 //!
 //! The last two bind nothing with the drivers that this was measured with, those of CUDA 13.0 and newer
 //! (`handles_suffice`), and are the same as the first with older ones.
@@ -91,6 +92,12 @@ impl CudaDriver {
         call: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
         if self.needs_context(stream) { self.call_bound(context, call) } else { call() }
+    }
+
+    /// Makes a call that is made often, bound as by [`bind_for_handle`](Self::bind_for_handle).
+    #[inline(always)]
+    pub(crate) fn call_on_handle<R>(&self, context: ContextHandle, call: impl FnOnce() -> Result<R>) -> Result<R> {
+        if self.handles_suffice { call() } else { self.call_bound(context, call) }
     }
 
     /// Whether a call on the stream needs its context to be current: each context has default streams of its own under the

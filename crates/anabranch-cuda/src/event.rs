@@ -49,9 +49,11 @@ impl Events for CudaDriver {
 
     #[inline]
     unsafe fn event_query(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
-        let _bound = self.bind_for_handle(call.context)?;
-        // SAFETY: by the handle rule the event is live.
-        host_work::observe(call.context, check(unsafe { self.functions.cuEventQuery(raw_event(event)) }))
+        let result = self.call_on_handle(call.context, move || {
+            // SAFETY: by the handle rule the event is live.
+            check(unsafe { self.functions.cuEventQuery(raw_event(event)) })
+        });
+        host_work::observe(call.context, result)
     }
 
     #[inline]

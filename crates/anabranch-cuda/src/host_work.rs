@@ -17,7 +17,7 @@ pub(crate) use registry::{QueuedHostWork, QueuedWork};
 
 use crate::error::status;
 use crate::ffi::cuda_types::{CUDA_HOST_NODE_PARAMS, CUresult, CUstream};
-use anabranch_hal::{ContextHandle, HostWorkKey, Result, Status};
+use anabranch_hal::{ContextHandle, Failure, HostWorkKey, Result, Status};
 use registry::WorkKey;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,12 +31,19 @@ pub(crate) static QUEUED: QueuedHostWork = QueuedHostWork::new();
 /// functions will not be run, so they are dropped.
 #[inline]
 pub(crate) fn observe(context: ContextHandle, result: Result<()>) -> Result<()> {
-    if let Err(failure) = &result
-        && failure.status.is_sticky()
-    {
+    // Not a look at the result by reference: then it would be written to memory and copied from there, by every query.
+    match result {
+        Ok(()) => Ok(()),
+        Err(failure) => Err(observed(context, failure)),
+    }
+}
+
+#[cold]
+fn observed(context: ContextHandle, failure: Failure) -> Failure {
+    if failure.status.is_sticky() {
         QUEUED.context_in_error(context);
     }
-    result
+    failure
 }
 
 /// What the driver calls for a host function.

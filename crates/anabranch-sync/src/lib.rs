@@ -8,7 +8,7 @@
 //! A crate declares the ranks of its locks in one file with [`ranks!`], from the lowest to the highest. That file is the
 //! documentation of their order.
 //!
-//! [`Mutex`], [`RwLock`] and [`Condvar`] are those of `parking_lot` with ranks. The module [`modelled`] has what protocols are
+//! [`Mutex`], [`RwLock`] and [`Condvar`] are those of `parking_lot` with ranks; a [`SpinMutex`] costs less to unlock. The module [`modelled`] has what protocols are
 //! made of that loom tries in every interleaving: with `--cfg loom` its types are loom's.
 
 mod condvar;
@@ -17,8 +17,10 @@ pub mod modelled;
 mod mutex;
 mod rank;
 mod rwlock;
+mod spin_mutex;
 
 pub use condvar::Condvar;
 pub use mutex::{Mutex, MutexGuard};
 pub use rank::Rank;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use spin_mutex::{SpinMutex, SpinMutexGuard};

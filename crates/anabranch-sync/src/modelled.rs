@@ -2,7 +2,7 @@
 
 #[cfg(not(loom))]
 mod primitives {
-    pub use crate::{Condvar, Mutex, MutexGuard};
+    pub use crate::{Condvar, Mutex, MutexGuard, SpinMutex, SpinMutexGuard};
     pub use std::sync::atomic::{
         AtomicBool, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
@@ -48,6 +48,11 @@ mod primitives {
             self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
         }
     }
+
+    /// Locking is modelled alike, whatever unlocking costs.
+    pub type SpinMutex<T> = Mutex<T>;
+    /// Its guard.
+    pub type SpinMutexGuard<'a, T> = MutexGuard<'a, T>;
 
     /// loom's condition variable with the interface of [`crate::Condvar`].
     #[derive(Debug)]
