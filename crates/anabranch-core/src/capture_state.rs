@@ -13,7 +13,7 @@ use crate::memory::Allocation;
 use crate::node::{Node, NodeTable};
 use crate::ranks;
 use crate::raw_event::RawEvent;
-use crate::retained::{Object, Retained};
+use crate::retained::Retained;
 use crate::stream::{Capture, Ownership, StreamCore, StreamShared};
 use anabranch_hal::{
     Access, CaptureStatus, Dependency, DependencyUpdate, DevicePointer, EventFlags, EventWaitFlags, GraphHandle,
@@ -180,7 +180,7 @@ impl CaptureState {
     }
 
     /// Retains something for as long as the graph can run.
-    pub fn retain(&self, object: Object) {
+    pub fn retain<T: Any + Send + Sync>(&self, object: &Arc<T>) {
         self.inner.lock().retained.add(object);
     }
 
@@ -200,11 +200,9 @@ impl CaptureState {
         access: Access,
         operation: &'static str,
     ) -> Result<()> {
-        self.use_unretained(memory, stream, access, operation)?;
-        if memory.graph().is_none() {
-            self.inner.lock().retained.add_memory(memory, access);
-        }
-        Ok(())
+        self.check_order(memory.address(), stream, access, operation)?;
+        memory.used_in(self);
+        self.order(memory.address(), stream, access, Some(memory).filter(|memory| memory.graph().is_none()))
     }
 
     /// As [`use_memory`](Self::use_memory), of memory that somebody else retains.
@@ -220,7 +218,7 @@ impl CaptureState {
     ) -> Result<()> {
         self.check_order(memory.address(), stream, access, operation)?;
         memory.used_in(self);
-        self.order(memory.address(), stream, access)
+        self.order(memory.address(), stream, access, None)
     }
 
     /// As [`use_memory`](Self::use_memory), of memory that work uses which was captured already.
@@ -322,9 +320,22 @@ impl CaptureState {
         !inner.has_ended && inner.history.last_stream(address.0).is_some()
     }
 
-    fn order(&self, address: DevicePointer, stream: &StreamCore, access: Access) -> Result<()> {
+    /// Orders a use of memory, and retains the memory that is given.
+    fn order(
+        &self,
+        address: DevicePointer,
+        stream: &StreamCore,
+        access: Access,
+        retained: Option<&Arc<Allocation>>,
+    ) -> Result<()> {
         stream.shared().membership().set_pending(true);
-        let missing = self.inner.lock().history.follow(address.0, stream.id(), access);
+        let missing = {
+            let mut inner = self.inner.lock();
+            if let Some(memory) = retained {
+                inner.retained.add_memory(memory, access);
+            }
+            inner.history.follow(address.0, stream.id(), access)
+        };
         add_dependencies(stream, &missing.nodes)?;
         stream.count_orders(missing.streams);
         Ok(())
@@ -344,10 +355,13 @@ impl CaptureState {
     /// Called after work of `stream` was captured: the memory that it used is known with the nodes that the stream has made.
     pub fn settle(&self, stream: &StreamCore) {
         stream.shared().membership().set_pending(false);
-        let asks = self.inner.lock().has_several_members();
-        let nodes = if asks { dependencies(stream) } else { None };
-        if nodes.is_some() || !asks {
-            self.inner.lock().history.settle(stream.id(), nodes.as_deref());
+        let mut inner = self.inner.lock();
+        if !inner.has_several_members() {
+            return inner.history.settle(stream.id(), None);
+        }
+        drop(inner);
+        if let Some(nodes) = dependencies(stream) {
+            self.inner.lock().history.settle(stream.id(), Some(&nodes));
         }
     }
 
@@ -387,7 +401,9 @@ impl CaptureState {
             inner.retained.merge(guard.retained());
             std::mem::take(&mut inner.inside)
         };
-        inside.into_iter().try_for_each(|(address, access)| self.order(DevicePointer(address), stream, access))?;
+        inside
+            .into_iter()
+            .try_for_each(|(address, access)| self.order(DevicePointer(address), stream, access, None))?;
         self.settle(stream);
         Ok(())
     }
@@ -450,7 +466,7 @@ impl Capture for CaptureState {
             return;
         }
         // Where an edge or the free cannot be had, the memory stays allocated after a launch, as if it were still used.
-        if self.order(address, home, Access::Write).is_ok() {
+        if self.order(address, home, Access::Write, None).is_ok() {
             let operation = "freeing memory of a graph";
             let context = home.context();
             let freed = home.while_live(|handle| {

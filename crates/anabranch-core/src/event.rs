@@ -361,7 +361,7 @@ impl StreamCore {
         if flags.contains(EventRecordFlags::EXTERNAL) {
             event.share();
             if let Some(capture) = capture {
-                capture.retain(event.raw.clone());
+                capture.retain(&event.raw);
             }
         } else if capture.is_some() || event.is_captured() {
             event.captured.set(capture.as_ref(), self);
@@ -413,7 +413,7 @@ impl StreamCore {
         if flags.contains(EventWaitFlags::EXTERNAL) {
             wait()?;
             if let Some(capture) = capture_of(self) {
-                capture.retain(event.raw.clone());
+                capture.retain(&event.raw);
             }
             return Ok(());
         }

@@ -288,7 +288,7 @@ impl ExecutableCore {
         for memory in work.memory.iter().filter(|memory| memory.memory().graph().is_none()) {
             retained.add_memory(memory.memory(), memory.access());
         }
-        work.objects.iter().for_each(|object| retained.add(object.clone()));
+        work.objects.iter().for_each(|object| retained.add_object(object));
         work.host_work.iter().for_each(|work| retained.add_host_work(work));
         if let Some(child) = &child {
             retained.merge(child.retained());

@@ -93,7 +93,7 @@ impl GraphObject {
             guard.retain_memory(memory.memory(), memory.access(), operation)?;
         }
         let retained = guard.retained_mut();
-        work.objects.iter().for_each(|object| retained.add(object.clone()));
+        work.objects.iter().for_each(|object| retained.add_object(object));
         work.host_work.iter().for_each(|work| retained.add_host_work(work));
         if let Some(child) = &child {
             retained.merge(child.retained());

@@ -245,9 +245,16 @@ impl Allocation {
 
     /// Notes a use within a capture.
     pub fn used_in<C: Capture>(&self, capture: &Arc<C>) {
-        let weak: Weak<C> = Arc::downgrade(capture);
-        *self.captured_in.lock() = Some(weak);
-        self.state.fetch_or(CAPTURED, Ordering::Relaxed);
+        let mut captured_in = self.captured_in.lock();
+        let known = captured_in.as_ref().map(|known| known.as_ptr().cast::<()>());
+        if known != Some(Arc::as_ptr(capture).cast()) {
+            let weak: Weak<C> = Arc::downgrade(capture);
+            *captured_in = Some(weak);
+        }
+        drop(captured_in);
+        if !self.is_captured() {
+            self.state.fetch_or(CAPTURED, Ordering::Relaxed);
+        }
     }
 
     /// The capture that used it is over.

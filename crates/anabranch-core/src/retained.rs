@@ -77,9 +77,16 @@ impl Retained {
     }
 
     /// Retains an object.
-    pub fn add(&mut self, object: Object) {
-        if self.known.insert(Arc::as_ptr(&object).cast::<()>() as usize) {
-            self.objects.push(object);
+    pub fn add<T: Any + Send + Sync>(&mut self, object: &Arc<T>) {
+        if self.known.insert(Arc::as_ptr(object).cast::<()>() as usize) {
+            self.objects.push(object.clone());
+        }
+    }
+
+    /// As [`add`](Self::add), of an object whose type is not known.
+    pub fn add_object(&mut self, object: &Object) {
+        if self.known.insert(Arc::as_ptr(object).cast::<()>() as usize) {
+            self.objects.push(object.clone());
         }
     }
 
@@ -106,7 +113,7 @@ impl Retained {
             self.add_memory(memory, access);
         }
         for object in &other.objects {
-            self.add(object.clone());
+            self.add_object(object);
         }
         for work in &other.host_work {
             self.add_host_work(work);

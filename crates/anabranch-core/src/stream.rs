@@ -266,8 +266,10 @@ impl StreamCore {
 
     /// The library has made the stream wait for others.
     pub fn count_orders(&self, count: u64) {
-        self.shared.count_orders(count);
-        self.context.count_orders(count);
+        if count != 0 {
+            self.shared.count_orders(count);
+            self.context.count_orders(count);
+        }
     }
 
     /// The error in strict order of a use that does not come after one on `earlier`.

@@ -20,10 +20,9 @@ use crate::capture_state::{CaptureState, capture_of, capture_of_memory};
 use crate::error::{Error, Result};
 use crate::exclusion::Exclusive;
 use crate::memory::{Allocation, MemoryAccess, Origin};
-use crate::retained::Object;
 use crate::stream::{StreamCore, Submitting};
 use anabranch_hal::{Access, Call, Status, StreamHandle};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -41,6 +40,8 @@ pub struct Submission<'a> {
     submitting: Cell<Option<Submitting<'a>>>,
     /// Held by a submission that uses memory which graphs retain.
     exclusive: Cell<Option<Exclusive>>,
+    /// The capture that the stream is a member of, once it was asked for.
+    capture: OnceCell<Arc<CaptureState>>,
 }
 
 impl<'a> Submission<'a> {
@@ -67,8 +68,19 @@ impl<'a> Submission<'a> {
         let handle = stream.handle(operation)?;
         let submitting = Cell::new(Some(stream.shared().membership().submitting()));
         let (value, was_captured) = (stream.shared().timeline().value(), stream.is_capturing());
-        let exclusive = Cell::new(None);
-        Ok(Self { stream, handle, operation, location, label: None, value, was_captured, submitting, exclusive })
+        let (exclusive, capture) = (Cell::new(None), OnceCell::new());
+        Ok(Self {
+            stream,
+            handle,
+            operation,
+            location,
+            label: None,
+            value,
+            was_captured,
+            submitting,
+            exclusive,
+            capture,
+        })
     }
 
     /// Puts something into a stream that uses no memory and may change the stream's membership of a capture: a record or a wait.
@@ -179,6 +191,15 @@ impl<'a> Submission<'a> {
         Ok(true)
     }
 
+    /// The capture that the stream is a member of. It stays one while the submission lives.
+    fn capture(&self) -> Option<&Arc<CaptureState>> {
+        if self.capture.get().is_none() {
+            let found = capture_of(self.stream)?;
+            return Some(self.capture.get_or_init(|| found));
+        }
+        self.capture.get()
+    }
+
     /// Calls the driver, with what it is told about the call.
     ///
     /// # Errors
@@ -226,7 +247,7 @@ impl<'a> Submission<'a> {
             accesses.for_each(|access| self.update(access));
         }
         if self.stream.shared().membership().is_pending()
-            && let Some(capture) = capture_of(self.stream)
+            && let Some(capture) = self.capture()
         {
             capture.settle(self.stream);
         }
@@ -236,7 +257,7 @@ impl<'a> Submission<'a> {
     #[cold]
     #[inline(never)]
     fn update(&self, MemoryAccess { memory, access }: MemoryAccess<'_>) {
-        match capture_of(self.stream) {
+        match self.capture() {
             Some(capture) if memory.graph().is_none() => capture.used_by_captured_work(memory, self.stream, access),
             _ => memory.history().update(self.stream, access),
         }
@@ -248,7 +269,7 @@ impl<'a> Submission<'a> {
     fn check_order<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) -> Result<()> {
         let (stream, operation) = (self.stream, self.operation);
         for MemoryAccess { memory, access } in accesses {
-            match capture_of(stream) {
+            match self.capture() {
                 Some(capture) => capture.check_order(memory.address(), stream, access, operation)?,
                 None => {
                     if let Some(capture) = capture_of_memory(memory).filter(|_| memory.is_captured()) {
@@ -283,7 +304,7 @@ impl<'a> Submission<'a> {
                 return Ok(false);
             }
         }
-        match (capture_of(stream), memory.origin()) {
+        match (self.capture(), memory.origin()) {
             (Some(capture), Origin::Graph { graph, .. }) if capture.owns(*graph) => {
                 capture.use_unretained(memory, stream, access, operation)
             }
@@ -315,14 +336,14 @@ impl<'a> Submission<'a> {
     #[inline(always)]
     pub fn retain<T: std::any::Any + Send + Sync>(&self, object: &Arc<T>) {
         if self.stream.is_capturing() {
-            self.retain_captured(object.clone());
+            self.retain_captured(object);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn retain_captured(&self, object: Object) {
-        if let Some(capture) = capture_of(self.stream) {
+    fn retain_captured<T: std::any::Any + Send + Sync>(&self, object: &Arc<T>) {
+        if let Some(capture) = self.capture() {
             capture.retain(object);
         }
     }

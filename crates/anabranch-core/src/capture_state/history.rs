@@ -10,22 +10,36 @@ use anabranch_hal::{Access, GraphNodeHandle};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
-/// How far streams have been followed: the number of the last operation of each, by the stream's id.
-#[derive(Clone, Default)]
-pub struct CapturedClock(BTreeMap<u64, u64>);
+/// How far streams have been followed: the id of each with the number of its last operation, in ascending order of ids. Every
+/// use has one, so that a clock of few streams allocates no memory.
+#[derive(Default)]
+pub struct CapturedClock(SmallVec<[(u64, u64); 4]>);
+
+impl Clone for CapturedClock {
+    fn clone(&self) -> Self {
+        // As bytes, which the derived implementation does not do.
+        Self(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl CapturedClock {
+    fn find(&self, stream: u64) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&stream, |&(stream, _)| stream)
+    }
+
     fn get(&self, stream: u64) -> u64 {
-        self.0.get(&stream).copied().unwrap_or(0)
+        self.find(stream).map_or(0, |index| self.0[index].1)
     }
 
     fn advance(&mut self, stream: u64, number: u64) {
-        let own = self.0.entry(stream).or_default();
-        *own = (*own).max(number);
+        match self.find(stream) {
+            Ok(index) => self.0[index].1 = self.0[index].1.max(number),
+            Err(index) => self.0.insert(index, (stream, number)),
+        }
     }
 
     fn merge(&mut self, other: &Self) {
-        other.0.iter().for_each(|(&stream, &number)| self.advance(stream, number));
+        other.0.iter().for_each(|&(stream, number)| self.advance(stream, number));
     }
 }
 
