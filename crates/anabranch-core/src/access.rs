@@ -132,6 +132,22 @@ impl Default for AccessHistory {
 }
 
 impl AccessHistory {
+    /// The history of memory that a stream has just allocated: other streams must come after that, as after a write.
+    pub fn begin(stream: &Arc<StreamCore>, value: u64) -> Self {
+        let writer = LastUse { stream: stream.clone(), value };
+        let list = List { writers: SmallVec::from_buf([writer]), readers: SmallVec::new() };
+        Self {
+            sole: AtomicUsize::new(Arc::as_ptr(stream) as usize | WROTE),
+            value: AtomicU64::new(value),
+            list: Mutex::new(ranks::ACCESS_HISTORY, list),
+        }
+    }
+
+    /// Whether only that stream has used the memory. There will be no more uses.
+    pub fn is_only_of(&self, stream: &Arc<StreamCore>) -> bool {
+        self.sole.load(Ordering::Acquire) & !WROTE == Arc::as_ptr(stream) as usize
+    }
+
     /// Whether a use at that timeline value is ordered by one before, and needs not be noted.
     #[inline(always)]
     pub fn is_ordered(&self, stream: &Arc<StreamCore>, access: Access, value: u64) -> bool {

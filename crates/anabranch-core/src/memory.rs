@@ -84,7 +84,27 @@ impl<'a> MemoryAccess<'a> {
 
 impl Allocation {
     /// Takes memory over that was just allocated. Null where there are no bytes.
+    #[track_caller]
     pub fn new(context: &Arc<ContextCore>, address: DevicePointer, bytes: usize, origin: Origin) -> Self {
+        Self::with_history(context, address, bytes, origin, AccessHistory::default())
+    }
+
+    /// Takes memory over that a stream has just allocated, which does not capture.
+    #[track_caller]
+    pub fn in_stream_order(stream: &Arc<StreamCore>, address: DevicePointer, bytes: usize) -> Self {
+        // Read after the driver was asked, so that no point that the value covers came before the allocation.
+        let history = AccessHistory::begin(stream, stream.shared().timeline().value());
+        Self::with_history(stream.context(), address, bytes, Origin::StreamOrdered(stream.clone()), history)
+    }
+
+    #[track_caller]
+    fn with_history(
+        context: &Arc<ContextCore>,
+        address: DevicePointer,
+        bytes: usize,
+        origin: Origin,
+        history: AccessHistory,
+    ) -> Self {
         Self {
             context: context.clone(),
             address,
@@ -92,7 +112,7 @@ impl Allocation {
             state: AtomicU8::new(if matches!(origin, Origin::Graph { .. }) { CAPTURED } else { 0 }),
             captured_in: Mutex::new(ranks::CAPTURED_IN, None),
             origin,
-            history: AccessHistory::default(),
+            history,
             host_access: HostAccess::default(),
             label: Label::new(context, ObjectHandle::Memory(address)),
         }
@@ -349,6 +369,12 @@ fn free_in_stream_order(
     home: &Arc<StreamCore>,
     history: AccessHistory,
 ) -> Result<()> {
+    // As most memory: used by the stream that it was allocated on.
+    if history.is_only_of(home)
+        && let Some(freed) = home.free_behind(&[], address)
+    {
+        return freed;
+    }
     let mut others = history.into_pending();
     others.retain(|last| !last.stream.is_same(home));
     let mut events = Vec::new();

@@ -202,12 +202,14 @@ impl StreamCore {
             address = submission
                 .queue(|call, stream| unsafe { context.driver().allocate_async(call, bytes, pool, stream) })?;
         }
-        let origin = match capture_of(self) {
-            Some(capture) => Origin::Graph { graph: capture.graph(), stream: Some(self.clone()) },
-            None => Origin::StreamOrdered(self.clone()),
-        };
-        let allocation = Arc::new(Allocation::new(context, address, bytes, origin));
         // Other streams must come after the allocation.
+        let Some(capture) = capture_of(self) else {
+            let allocation = Arc::new(Allocation::in_stream_order(self, address, bytes));
+            submission.finish(std::iter::empty())?;
+            return Ok(allocation);
+        };
+        let origin = Origin::Graph { graph: capture.graph(), stream: Some(self.clone()) };
+        let allocation = Arc::new(Allocation::new(context, address, bytes, origin));
         let accesses = [MemoryAccess::write(&allocation)];
         submission.order(accesses.iter().copied())?;
         submission.finish(accesses.iter().copied())?;

@@ -9,7 +9,9 @@ mod support;
 use anabranch::hal::{EventHandle, FunctionHandle, StreamHandle};
 use anabranch::{BackendKind, Context, EventFlags, Instance, LaunchConfig, Module, Stream};
 use std::ffi::{c_int, c_uint, c_void};
-use std::hint::black_box;
+use std::hint::{black_box, spin_loop};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use support::compare;
 
 type Launch = unsafe extern "C" fn(
@@ -34,6 +36,13 @@ struct Bare {
     query_stream: unsafe extern "C" fn(usize) -> c_int,
     query_event: unsafe extern "C" fn(usize) -> c_int,
     synchronize: unsafe extern "C" fn(usize) -> c_int,
+    allocate: unsafe extern "C" fn(*mut u64, usize, usize) -> c_int,
+    free: unsafe extern "C" fn(u64, usize) -> c_int,
+    create_event: unsafe extern "C" fn(*mut usize, c_uint) -> c_int,
+    destroy_event: unsafe extern "C" fn(usize) -> c_int,
+    create_stream: unsafe extern "C" fn(*mut usize, c_uint, c_int) -> c_int,
+    destroy_stream: unsafe extern "C" fn(usize) -> c_int,
+    host_function: unsafe extern "C" fn(usize, unsafe extern "C" fn(*mut c_void), *mut c_void) -> c_int,
     set_current: unsafe extern "C" fn(usize) -> c_int,
     _library: libloading::Library,
 }
@@ -50,6 +59,13 @@ impl Bare {
                 query_stream: *library.get(b"cuStreamQuery")?,
                 query_event: *library.get(b"cuEventQuery")?,
                 synchronize: *library.get(b"cuStreamSynchronize")?,
+                allocate: *library.get(b"cuMemAllocAsync")?,
+                free: *library.get(b"cuMemFreeAsync")?,
+                create_event: *library.get(b"cuEventCreate")?,
+                destroy_event: *library.get(b"cuEventDestroy_v2")?,
+                create_stream: *library.get(b"cuStreamCreateWithPriority")?,
+                destroy_stream: *library.get(b"cuStreamDestroy_v2")?,
+                host_function: *library.get(b"cuLaunchHostFunc")?,
                 set_current: *library.get(b"cuCtxSetCurrent")?,
                 _library: library,
             })
@@ -197,7 +213,81 @@ fn measure(context: &Context, bare: &Bare, turns: u32) -> anabranch::Result<()> 
             black_box(unsafe { stream.launch(&nothing, &config, ()) }.and(stream.synchronize()).is_ok());
         },
     );
+    measure_objects(context, &stream, bare, turns)
+}
+
+/// What is made and destroyed again, and host functions.
+fn measure_objects(context: &Context, stream: &Stream, bare: &Bare, turns: u32) -> anabranch::Result<()> {
+    let raw = handle(stream);
+    let settle = || _ = stream.synchronize();
+    // Keeps the pool from giving memory back to the device.
+    let _kept = stream.upload(&[0u8; 4096])?;
+    compare(
+        "allocate and free in stream order",
+        200,
+        turns,
+        settle,
+        || {
+            let mut address = 0;
+            // SAFETY: the stream is live, the result is written to a variable, and nothing uses the memory.
+            black_box(unsafe { (bare.allocate)(&mut address, 4096, raw) + (bare.free)(address, raw) });
+        },
+        // SAFETY: nothing reads the memory.
+        || drop(black_box(unsafe { stream.allocate_uninitialized::<u8>(4096) })),
+    );
+    compare(
+        "create and destroy an event",
+        1000,
+        turns,
+        settle,
+        || {
+            let mut event = 0;
+            // SAFETY: the result is written to a variable, and the event is not used after it is destroyed.
+            black_box(unsafe { (bare.create_event)(&mut event, 2) + (bare.destroy_event)(event) });
+        },
+        || drop(black_box(context.create_event_with_flags(EventFlags::DISABLE_TIMING))),
+    );
+    compare(
+        "create and destroy a stream",
+        50,
+        turns,
+        settle,
+        || {
+            let mut stream = 0;
+            // SAFETY: the result is written to a variable, and the stream is not used after it is destroyed.
+            black_box(unsafe { (bare.create_stream)(&mut stream, 1, 0) + (bare.destroy_stream)(stream) });
+        },
+        || drop(black_box(context.create_stream())),
+    );
+    compare(
+        "host function, there and back",
+        50,
+        turns,
+        settle,
+        || {
+            let ran = AtomicBool::new(false);
+            // SAFETY: the stream is live, and the flag is read until the function has run.
+            black_box(unsafe { (bare.host_function)(raw, set_flag, (&raw const ran).cast_mut().cast()) });
+            while !ran.load(Ordering::Acquire) {
+                spin_loop();
+            }
+        },
+        || {
+            let ran = Arc::new(AtomicBool::new(false));
+            let setter = ran.clone();
+            let queued = stream.launch_host_func(move || setter.store(true, Ordering::Release)).is_ok();
+            while queued && !ran.load(Ordering::Acquire) {
+                spin_loop();
+            }
+        },
+    );
     Ok(())
+}
+
+/// Sets the flag that it is given.
+unsafe extern "C" fn set_flag(flag: *mut c_void) {
+    // SAFETY: the caller passes a pointer to a flag that it waits for.
+    unsafe { &*flag.cast::<AtomicBool>() }.store(true, Ordering::Release);
 }
 
 fn handle(stream: &Stream) -> usize {
