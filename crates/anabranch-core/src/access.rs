@@ -147,7 +147,8 @@ impl AccessHistory {
     /// on; if it is refused afterwards, they merely wait for more than they need.
     ///
     /// # Errors
-    /// 401 in strict order, for a use that the user has not ordered; else what the driver says.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order, for a use that the user has not ordered; else what the driver
+    /// says.
     #[cold]
     #[inline(never)]
     pub fn order(&self, stream: &Arc<StreamCore>, access: Access, operation: &'static str) -> Result<()> {
@@ -194,7 +195,7 @@ impl AccessHistory {
     /// The error in strict order of a use that the user has not ordered. It changes nothing.
     ///
     /// # Errors
-    /// 401.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
     pub fn check(&self, stream: &StreamCore, access: Access, operation: &'static str) -> Result<()> {
         let list = self.list.lock();
         match list.before(stream, access).find(|earlier| !stream.is_after(&earlier.stream, earlier.value)) {

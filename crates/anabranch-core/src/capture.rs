@@ -46,8 +46,8 @@ impl StreamCore {
     /// Makes the stream the origin of a capture.
     ///
     /// # Errors
-    /// 900 for the legacy default stream; 401 when the stream captures already, or when another thread is submitting work to
-    /// it for longer than a second.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` for the legacy default stream; `CUDA_ERROR_ILLEGAL_STATE (401)`
+    /// when the stream captures already, or when another thread is submitting work to it for longer than a second.
     #[track_caller]
     pub fn begin_capture(&self, mode: CaptureMode, whole: Whole) -> Result<()> {
         let operation = "beginning a capture";
@@ -63,7 +63,8 @@ impl StreamCore {
     /// graph until the capture has ended.
     ///
     /// # Errors
-    /// As [`begin_capture`](Self::begin_capture); 1 when a node is not of the graph; 801 where the driver is too old.
+    /// As [`begin_capture`](Self::begin_capture); `CUDA_ERROR_INVALID_VALUE (1)` when a node is not of the graph;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the driver is too old.
     #[track_caller]
     pub fn begin_capture_to(
         &self,
@@ -121,8 +122,11 @@ impl StreamCore {
     /// Ends the capture, and returns the graph with placeholders for conditional nodes.
     ///
     /// # Errors
-    /// 904 when a member was not joined; 901 when the capture is invalidated; 903 when it began on another stream, where it then
-    /// has to be ended; 908 when it began on another thread; 401 when the stream does not capture.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNJOINED (904)` when a member was not joined;
+    /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` when the capture is invalidated;
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNMATCHED (903)` when it began on another stream, where it then has to be ended;
+    /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD (908)` when it began on another thread; `CUDA_ERROR_ILLEGAL_STATE (401)`
+    /// when the stream does not capture.
     #[track_caller]
     pub fn end_capture(&self) -> Result<Part> {
         let operation = "ending a capture";
@@ -171,7 +175,8 @@ impl StreamCore {
     /// What the capture says of itself. Without edge data, edges that have some are an error.
     ///
     /// # Errors
-    /// 402 when edge data would be lost; 906 for the legacy default stream while a blocking stream captures.
+    /// `CUDA_ERROR_LOSSY_QUERY (402)` when edge data would be lost; `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` for the
+    /// legacy default stream while a blocking stream captures.
     #[track_caller]
     pub fn capture_info(&self, with_edge_data: bool) -> Result<CaptureInfo> {
         let info = self.raw_capture_info("asking for what a stream captures", with_edge_data)?;
@@ -202,7 +207,8 @@ impl StreamCore {
     /// Adds to, or replaces, the nodes that this stream's next one will depend on.
     ///
     /// # Errors
-    /// 401 when the stream does not capture; 1 when a node is not of this capture.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` when the stream does not capture; `CUDA_ERROR_INVALID_VALUE (1)` when a node is
+    /// not of this capture.
     #[track_caller]
     pub fn update_capture_dependencies(
         &self,
@@ -230,7 +236,7 @@ impl StreamCore {
     /// The capture that a condition is about to be captured in.
     ///
     /// # Errors
-    /// 401 when the stream does not capture, or in strict order.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` when the stream does not capture, or in strict order.
     pub fn begin_condition(&self, condition: &Condition) -> Result<Arc<CaptureState>> {
         let capture = capture_of(self).ok_or_else(|| self.not_capturing())?;
         condition.memory.require_context(self, CONDITION)?;
@@ -241,7 +247,8 @@ impl StreamCore {
     /// Captures a conditional node that runs the parts depending on a number.
     ///
     /// # Errors
-    /// 801 or 301 where the device has no conditional nodes, or the device runtime is not found.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` or `CUDA_ERROR_FILE_NOT_FOUND (301)` where the device has no conditional nodes,
+    /// or the device runtime is not found.
     #[track_caller]
     pub fn capture_condition(
         self: &Arc<Self>,

@@ -158,7 +158,8 @@ impl CaptureState {
     /// Makes a stream a member of the capture by `join`, a call of the driver.
     ///
     /// # Errors
-    /// 401 when another thread submits work to the stream for too long; else what the driver says.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` when another thread submits work to the stream for too long; else what the
+    /// driver says.
     #[cold]
     pub fn join(self: &Arc<Self>, stream: &StreamCore, join: impl FnOnce() -> Result<()>) -> Result<()> {
         // Before the lock of the sync event, which submissions to other streams may need.
@@ -192,7 +193,7 @@ impl CaptureState {
     /// Orders a use of memory within the capture, and retains the memory for the graph, unless the graph allocates it.
     ///
     /// # Errors
-    /// 401 in strict order, for a use that the user has not ordered.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order, for a use that the user has not ordered.
     pub fn use_memory(
         self: &Arc<Self>,
         memory: &Arc<Allocation>,
@@ -239,7 +240,7 @@ impl CaptureState {
     /// The error in strict order of a use that the user has not ordered.
     ///
     /// # Errors
-    /// 401.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
     pub fn check_order(
         &self,
         address: DevicePointer,
@@ -259,7 +260,7 @@ impl CaptureState {
     /// As [`check_order`](Self::check_order), for all memory at once.
     ///
     /// # Errors
-    /// 401.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
     pub fn check_order_of_all(&self, stream: &StreamCore, operation: &'static str) -> Result<()> {
         if !stream.context().is_order_strict() {
             return Ok(());
@@ -274,7 +275,7 @@ impl CaptureState {
     /// the memory any more.
     ///
     /// # Errors
-    /// 401 in strict order.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order.
     pub fn join_for_memory(
         self: &Arc<Self>,
         stream: &Arc<StreamCore>,
@@ -296,7 +297,7 @@ impl CaptureState {
     /// As [`check_order`](Self::check_order), for a stream that would join.
     ///
     /// # Errors
-    /// 401.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
     pub fn check_join(&self, stream: &StreamCore, address: DevicePointer, operation: &'static str) -> Result<()> {
         match self.last_stream(stream, address) {
             Some(last) if stream.context().is_order_strict() => Err(stream.refuse_order(&last.place(), operation)),

@@ -82,7 +82,7 @@ impl Part {
     /// Copies the part into a body that is there already, below nodes of it.
     ///
     /// # Errors
-    /// 1 when a node is not of the body; else what the driver says.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when a node is not of the body; else what the driver says.
     pub fn copy_into(&self, graph: &GraphObject, dependencies: &[(Node, EdgeData)]) -> Result<()> {
         let (mut guard, own) = graph.lock_with(Some(&self.graph));
         let below = guard.dependencies(dependencies, OPERATION)?;

@@ -72,7 +72,8 @@ fn function(context: &Arc<ContextCore>) -> Result<FunctionHandle> {
 /// A launch that sets a conditional value to the number at an address.
 ///
 /// # Errors
-/// 801 or 301 where the device has no conditional nodes, or the device runtime is not found.
+/// `CUDA_ERROR_NOT_SUPPORTED (801)` or `CUDA_ERROR_FILE_NOT_FOUND (301)` where the device has no conditional nodes, or
+/// the device runtime is not found.
 pub fn setting_kernel(
     context: &Arc<ContextCore>,
     handle: ConditionalHandle,

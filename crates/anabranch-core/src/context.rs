@@ -185,7 +185,7 @@ impl ContextCore {
     /// Refuses objects of different drivers.
     ///
     /// # Errors
-    /// 101.
+    /// `CUDA_ERROR_INVALID_DEVICE (101)`.
     #[inline(always)]
     pub fn require_same_driver(&self, other: &Self, operation: &'static str) -> Result<()> {
         if std::ptr::eq(self, other) || Arc::ptr_eq(&self.driver, &other.driver) {
@@ -214,7 +214,8 @@ impl ContextCore {
     /// Lets kernels and copies of this context reach the memory of `peer`. Doing so twice is no error.
     ///
     /// # Errors
-    /// 217 when the devices cannot; 101 when they belong to different drivers.
+    /// `CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)` when the devices cannot; `CUDA_ERROR_INVALID_DEVICE (101)` when they
+    /// belong to different drivers.
     pub fn enable_peer_access(&self, peer: &Self) -> Result<()> {
         let operation = "enabling peer access";
         self.require_same_driver(peer, operation)?;
@@ -231,7 +232,7 @@ impl ContextCore {
     /// No work queued in this context uses memory of `peer`.
     ///
     /// # Errors
-    /// 705 when it is not enabled.
+    /// `CUDA_ERROR_PEER_ACCESS_NOT_ENABLED (705)` when it is not enabled.
     pub unsafe fn disable_peer_access(&self, peer: &Self) -> Result<()> {
         let operation = "disabling peer access";
         self.require_same_driver(peer, operation)?;

@@ -86,7 +86,7 @@ impl DeviceCore {
     /// Whether kernels and copies can reach the memory of another device directly.
     ///
     /// # Errors
-    /// 101 when the devices belong to different drivers.
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` when the devices belong to different drivers.
     pub fn can_access_peer(&self, peer: &Self) -> Result<bool> {
         let operation = "asking for peer access";
         if !self.same_driver(peer) {
@@ -98,7 +98,7 @@ impl DeviceCore {
     /// A number about the memory that graphs of the device own.
     ///
     /// # Errors
-    /// 801 where graphs do not allocate.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where graphs do not allocate.
     pub fn graph_memory_attribute(&self, attribute: GraphMemoryAttribute) -> Result<u64> {
         self.driver
             .graph_memory_attribute(self.ordinal(), attribute)
@@ -108,7 +108,8 @@ impl DeviceCore {
     /// Resets one of the two high-water marks.
     ///
     /// # Errors
-    /// 1 for the other attributes; 801 where graphs do not allocate.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for the other attributes; `CUDA_ERROR_NOT_SUPPORTED (801)` where graphs do not
+    /// allocate.
     pub fn reset_graph_memory_high(&self, attribute: GraphMemoryAttribute) -> Result<()> {
         self.driver
             .graph_memory_reset(self.ordinal(), attribute)
@@ -118,7 +119,7 @@ impl DeviceCore {
     /// Gives memory that graphs own and do not use back to the device.
     ///
     /// # Errors
-    /// 801 where graphs do not allocate.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where graphs do not allocate.
     pub fn trim_graph_memory(&self) -> Result<()> {
         self.driver.graph_memory_trim(self.ordinal()).during("trimming graph memory", || self.to_string())
     }

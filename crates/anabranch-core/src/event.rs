@@ -115,7 +115,8 @@ impl EventCore {
     /// Makes an event.
     ///
     /// # Errors
-    /// 1 for flags that the driver does not know, and for an interprocess event that takes time.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know, and for an interprocess event that takes
+    /// time.
     #[track_caller]
     pub fn create(context: &Arc<ContextCore>, flags: EventFlags) -> Result<Self> {
         Ok(Self::new(RawEvent::create(context, flags)?, flags))
@@ -124,7 +125,8 @@ impl EventCore {
     /// Opens an event that another process has exported.
     ///
     /// # Errors
-    /// 801 where the device cannot; 201 or 304 when the event was exported by this very process or is gone.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device cannot; `CUDA_ERROR_INVALID_CONTEXT (201)` or
+    /// `CUDA_ERROR_OPERATING_SYSTEM (304)` when the event was exported by this very process or is gone.
     #[track_caller]
     pub fn open(context: &Arc<ContextCore>, exported: &InterprocessEventHandle) -> Result<Self> {
         let operation = "opening an event of another process";
@@ -173,7 +175,8 @@ impl EventCore {
     /// Whether the work captured last is complete.
     ///
     /// # Errors
-    /// 907 when it was last recorded in a capture; else only an error of earlier asynchronous work.
+    /// `CUDA_ERROR_CAPTURED_EVENT (907)` when it was last recorded in a capture; else only an error of earlier
+    /// asynchronous work.
     #[inline]
     #[track_caller]
     pub fn query(&self) -> Result<bool> {
@@ -217,7 +220,8 @@ impl EventCore {
     /// Milliseconds from what `start` captured to what this event captured.
     ///
     /// # Errors
-    /// 400 when either was never recorded or takes no time, 600 when either is not complete.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` when either was never recorded or takes no time, `CUDA_ERROR_NOT_READY (600)`
+    /// when either is not complete.
     #[track_caller]
     pub fn elapsed_since(&self, start: &Self) -> Result<f32> {
         let operation = "measuring between two events";
@@ -231,7 +235,8 @@ impl EventCore {
     /// The event as another process can open it.
     ///
     /// # Errors
-    /// 801 where the device cannot, 1 or 400 when the event was not made for it.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device cannot, `CUDA_ERROR_INVALID_VALUE (1)` or
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` when the event was not made for it.
     #[track_caller]
     pub fn export(&self) -> Result<InterprocessEventHandle> {
         let operation = "exporting an event";
@@ -300,8 +305,8 @@ impl StreamCore {
     /// Captures the stream's work at this moment in an event.
     ///
     /// # Errors
-    /// 400 when the event is of another context; 401 for an external record outside of a capture; 1 for flags that the driver
-    /// does not know.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` when the event is of another context; `CUDA_ERROR_ILLEGAL_STATE (401)` for an
+    /// external record outside of a capture; `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
     #[inline]
     #[track_caller]
     pub fn record(self: &Arc<Self>, event: &EventCore, flags: EventRecordFlags) -> Result<()> {
@@ -371,8 +376,8 @@ impl StreamCore {
     /// Makes later work of this stream wait for what an event captured last before this call.
     ///
     /// # Errors
-    /// 101 when the event is of another driver; 401 for an external wait outside of a capture; 1 for flags that the driver does
-    /// not know.
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` when the event is of another driver; `CUDA_ERROR_ILLEGAL_STATE (401)` for an
+    /// external wait outside of a capture; `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
     #[inline]
     #[track_caller]
     pub fn wait_event(self: &Arc<Self>, event: &EventCore, flags: EventWaitFlags) -> Result<()> {

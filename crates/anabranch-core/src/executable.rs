@@ -86,8 +86,8 @@ impl ExecutableCore {
     /// Makes a graph ready to be launched, and uploads it in the order of a stream, if there is one.
     ///
     /// # Errors
-    /// 1 for a circle, or a conditional value that no node uses; 801 when the graph allocates memory and has an executable
-    /// already.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for a circle, or a conditional value that no node uses;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` when the graph allocates memory and has an executable already.
     #[track_caller]
     pub fn instantiate(
         source: &Arc<GraphObject>,
@@ -141,9 +141,10 @@ impl ExecutableCore {
     /// Launches it in the order of a stream.
     ///
     /// # Errors
-    /// 1 when memory that the graph allocated in its last launch is still allocated; 401 while the host accesses pinned or
-    /// managed memory of the graph; 101 when the stream is of another driver; 900 while the stream captures, which invalidates
-    /// the capture.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when memory that the graph allocated in its last launch is still allocated;
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` while the host accesses pinned or managed memory of the graph;
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` when the stream is of another driver;
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, which invalidates the capture.
     #[inline]
     #[track_caller]
     pub fn launch(&self, stream: &Arc<StreamCore>) -> Result<()> {
@@ -215,7 +216,7 @@ impl ExecutableCore {
     /// Makes resources ready in the order of a stream, so that the next launch need not.
     ///
     /// # Errors
-    /// 101 when the stream is of another driver.
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` when the stream is of another driver.
     #[track_caller]
     pub fn upload(&self, stream: &StreamCore) -> Result<()> {
         let operation = "uploading a graph";
@@ -231,7 +232,8 @@ impl ExecutableCore {
     /// Takes over what all nodes do from a graph of the same structure, from the next launch on.
     ///
     /// # Errors
-    /// 910 when the structure differs or a node cannot be changed so, with the reason and the node.
+    /// `CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)` when the structure differs or a node cannot be changed so, with the
+    /// reason and the node.
     #[track_caller]
     pub fn update(&self, graph: &GraphObject) -> Result<(), RefusedUpdate> {
         let operation = "updating an executable graph";
@@ -261,7 +263,8 @@ impl ExecutableCore {
     /// Replaces what a node does by other work of the same kind, from the next launch on.
     ///
     /// # Errors
-    /// 1 when the work is of another kind or differs too much, or the node is not of the graph that this was made from.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the work is of another kind or differs too much, or the node is not of the
+    /// graph that this was made from.
     #[track_caller]
     pub fn set_node(&self, node: Node, work: &NodeWork) -> Result<()> {
         let operation = "changing a node of an executable graph";
@@ -306,7 +309,8 @@ impl ExecutableCore {
     /// Lets a kernel, copy or fill do nothing, or do its work again, from the next launch on.
     ///
     /// # Errors
-    /// 1 for other kinds of node, and when the node is not of the graph that this was made from.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for other kinds of node, and when the node is not of the graph that this was made
+    /// from.
     #[track_caller]
     pub fn set_node_enabled(&self, node: Node, enabled: bool) -> Result<()> {
         let operation = "enabling a node of an executable graph";

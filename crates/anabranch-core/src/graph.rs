@@ -44,8 +44,9 @@ impl GraphObject {
     /// Adds a node.
     ///
     /// # Errors
-    /// 1 when the work does not fit the device, or a node is named twice, was removed, or belongs to another graph; 400 when
-    /// the work is of another context; 801 for a child that allocates memory or has conditional nodes.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the work does not fit the device, or a node is named twice, was removed, or
+    /// belongs to another graph; `CUDA_ERROR_INVALID_HANDLE (400)` when the work is of another context;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for a child that allocates memory or has conditional nodes.
     #[track_caller]
     pub fn add(&self, dependencies: &[(Node, EdgeData)], work: &NodeWork) -> Result<Node> {
         let operation = "adding a node to a graph";
@@ -58,7 +59,8 @@ impl GraphObject {
     /// Replaces what a node does by other work of the same kind.
     ///
     /// # Errors
-    /// 1 when the work is of another kind, or the node is not of this graph; else as [`add`](Self::add).
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the work is of another kind, or the node is not of this graph; else as
+    /// [`add`](Self::add).
     #[track_caller]
     pub fn set_node(&self, node: Node, work: &NodeWork) -> Result<()> {
         let operation = "changing a node of a graph";
@@ -117,8 +119,8 @@ impl GraphObject {
     /// Adds an allocation, whose contents are unspecified.
     ///
     /// # Errors
-    /// 1 for no bytes, or a device that there is not; 2 when there is not enough memory; 801 where the device has no such
-    /// nodes.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for no bytes, or a device that there is not; `CUDA_ERROR_OUT_OF_MEMORY (2)` when
+    /// there is not enough memory; `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no such nodes.
     #[track_caller]
     pub fn add_allocation(
         &self,
@@ -145,7 +147,7 @@ impl GraphObject {
     /// Makes a value for a conditional node.
     ///
     /// # Errors
-    /// 801 where the device has no conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no conditional nodes.
     #[track_caller]
     pub fn create_conditional(&self, default: Option<u32>) -> Result<ConditionalHandle> {
         let guard = self.lock();
@@ -158,7 +160,8 @@ impl GraphObject {
     /// Adds a conditional node, whose bodies are empty at first.
     ///
     /// # Errors
-    /// 1 for another number of bodies, and a value of another node; 801 where the device has no such nodes.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for another number of bodies, and a value of another node;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no such nodes.
     #[track_caller]
     pub fn add_conditional(
         &self,
@@ -181,7 +184,7 @@ impl GraphObject {
     /// A body of a conditional node.
     ///
     /// # Errors
-    /// 1 when the node has no such body.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the node has no such body.
     pub fn body(&self, node: Node, index: usize) -> Result<Arc<GraphObject>> {
         let operation = "opening a body of a conditional node";
         let guard = self.lock();
@@ -195,7 +198,7 @@ impl GraphObject {
     /// Removes a node and its edges.
     ///
     /// # Errors
-    /// 801 for allocations, frees and conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for allocations, frees and conditional nodes.
     #[track_caller]
     pub fn remove_node(&self, node: Node) -> Result<()> {
         let operation = "removing a node from a graph";
@@ -210,7 +213,8 @@ impl GraphObject {
     /// Adds edges. On an error the edges before the one that it is about have been added.
     ///
     /// # Errors
-    /// 1 for an edge that is there already, from a node to itself, or with data that the nodes cannot have.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that is there already, from a node to itself, or with data that the
+    /// nodes cannot have.
     #[track_caller]
     pub fn add_edges(&self, edges: &[GraphEdge]) -> Result<()> {
         let operation = "adding edges to a graph";
@@ -225,7 +229,7 @@ impl GraphObject {
     /// Removes edges. On an error the edges before the one that it is about have been removed.
     ///
     /// # Errors
-    /// 1 for an edge that is not there.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that is not there.
     #[track_caller]
     pub fn remove_edges(&self, edges: &[GraphEdge]) -> Result<()> {
         let operation = "removing edges from a graph";
@@ -240,7 +244,7 @@ impl GraphObject {
     /// A copy with nodes of its own, and all that this graph retains.
     ///
     /// # Errors
-    /// 801 when the graph allocates memory or has conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` when the graph allocates memory or has conditional nodes.
     #[track_caller]
     pub fn try_clone(&self) -> Result<Arc<Self>> {
         let guard = self.lock();
@@ -256,7 +260,7 @@ impl GraphObject {
     /// The node of `clone` that was copied from `node`.
     ///
     /// # Errors
-    /// 1 when there is none.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when there is none.
     #[track_caller]
     pub fn find_in_clone(&self, node: Node, clone: &Self) -> Result<Node> {
         let operation = "looking for a node in a clone";
@@ -324,7 +328,7 @@ impl GraphObject {
     /// Refuses a node that is not of this graph.
     ///
     /// # Errors
-    /// 1.
+    /// `CUDA_ERROR_INVALID_VALUE (1)`.
     pub fn require(&self, node: Node, operation: &'static str) -> Result<()> {
         self.lock().node(node, operation).map(drop)
     }
@@ -332,7 +336,7 @@ impl GraphObject {
     /// The kind of a node.
     ///
     /// # Errors
-    /// 1 when the node is not of this graph.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the node is not of this graph.
     #[track_caller]
     pub fn node_kind(&self, node: Node) -> Result<GraphNodeKind> {
         let operation = "reading a node's kind";
@@ -345,7 +349,8 @@ impl GraphObject {
     /// What the driver says of a node's parameters.
     ///
     /// # Errors
-    /// 1 when the node is not of this graph; 801 where the driver cannot say.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the node is not of this graph; `CUDA_ERROR_NOT_SUPPORTED (801)` where the
+    /// driver cannot say.
     #[track_caller]
     pub fn node_parameters(&self, node: Node) -> Result<NodeParameters> {
         let operation = "reading a node's parameters";

@@ -207,7 +207,7 @@ impl GraphGuard<'_> {
     /// The driver's handle of a node.
     ///
     /// # Errors
-    /// 1 when it is not one of this graph.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when it is not one of this graph.
     pub fn node(&self, node: Node, operation: &'static str) -> Result<GraphNodeHandle> {
         self.find(node).ok_or_else(|| {
             let message = if node.graph() == self.object.id {
@@ -264,7 +264,8 @@ impl GraphGuard<'_> {
     /// Retains memory that a node is about to use.
     ///
     /// # Errors
-    /// 1 for memory of another graph; 400 for memory of another context.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for memory of another graph; `CUDA_ERROR_INVALID_HANDLE (400)` for memory of
+    /// another context.
     pub fn retain_memory(&mut self, memory: &Arc<Allocation>, access: Access, operation: &'static str) -> Result<()> {
         let object = self.object;
         if let Some(graph) = memory.graph() {

@@ -56,7 +56,7 @@ impl HostAccess {
     /// Refuses a plain reference for `access` if a launch of a graph could overlap with it.
     ///
     /// # Errors
-    /// 401.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
     pub fn require_no_graph(&self, access: Access) -> Result<()> {
         let state = self.state.lock();
         let graphs = match access {
@@ -74,7 +74,7 @@ impl HostAccess {
     /// Excludes launches that conflict until the guard is dropped.
     ///
     /// # Errors
-    /// 401 inside of another access that conflicts.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` inside of another access that conflicts.
     pub fn enter(&self, access: Access, operation: &'static str) -> Result<HostGuard<'_>> {
         let mut state = self.state.lock();
         while state.launches > 0 {
@@ -94,7 +94,7 @@ impl HostAccess {
     /// the memory. No lock is held meanwhile: where the launch joins a capture, that retains the memory too.
     ///
     /// # Errors
-    /// 401.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
     pub fn launching(&self, access: Access) -> Result<LaunchGuard<'_>> {
         let mut state = self.state.lock();
         if state.writer || (access == Access::Write && state.readers > 0) {

@@ -101,7 +101,7 @@ impl Allocation {
     /// Plain device memory, whose contents are unspecified.
     ///
     /// # Errors
-    /// 2 when there is not enough.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough.
     #[track_caller]
     pub fn plain(context: &Arc<ContextCore>, bytes: usize) -> Result<Self> {
         let operation = "allocating";
@@ -116,7 +116,8 @@ impl Allocation {
     /// Managed memory, whose contents are unspecified.
     ///
     /// # Errors
-    /// 801 where the device has none; 2 when there is not enough.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has none; `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not
+    /// enough.
     #[track_caller]
     pub fn managed(context: &Arc<ContextCore>, bytes: usize) -> Result<Self> {
         let operation = "allocating managed memory";
@@ -132,7 +133,8 @@ impl Allocation {
     /// Pinned memory, whose contents are unspecified.
     ///
     /// # Errors
-    /// 2 when there is not enough that can be pinned; 1 for flags that the driver does not know.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough that can be pinned; `CUDA_ERROR_INVALID_VALUE (1)` for
+    /// flags that the driver does not know.
     #[track_caller]
     pub fn pinned(context: &Arc<ContextCore>, bytes: usize, flags: PinnedFlags) -> Result<Self> {
         let operation = "allocating pinned memory";
@@ -275,7 +277,7 @@ impl Allocation {
     /// Whether work of `stream` may use the memory: it is of the stream's context, or pinned, which every context reaches.
     ///
     /// # Errors
-    /// 400.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)`.
     #[inline(always)]
     pub fn require_context(&self, stream: &StreamCore, operation: &'static str) -> Result<()> {
         if Arc::ptr_eq(&self.context, stream.context()) { Ok(()) } else { self.require_reach(stream, operation) }
@@ -377,7 +379,7 @@ impl fmt::Debug for Allocation {
 /// The size in bytes of `length` elements of `size` bytes.
 ///
 /// # Errors
-/// 2 when it is more than the address space.
+/// `CUDA_ERROR_OUT_OF_MEMORY (2)` when it is more than the address space.
 pub fn byte_size(length: usize, size: usize, operation: &'static str) -> Result<usize> {
     length.checked_mul(size).filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| {
         Error::argument(

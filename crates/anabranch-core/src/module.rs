@@ -39,7 +39,9 @@ impl ModuleCore {
     /// it.
     ///
     /// # Errors
-    /// 218, 222, 200 and 209 for images that the driver does not take; 801 for a kind of image that the device does not run.
+    /// `CUDA_ERROR_INVALID_PTX (218)`, `CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)`, `CUDA_ERROR_INVALID_IMAGE (200)` and
+    /// `CUDA_ERROR_NO_BINARY_FOR_GPU (209)` for images that the driver does not take; `CUDA_ERROR_NOT_SUPPORTED (801)`
+    /// for a kind of image that the device does not run.
     #[track_caller]
     pub unsafe fn load(context: &Arc<ContextCore>, image: ModuleImage<'_>) -> Result<Arc<Self>> {
         let operation = "loading a module";
@@ -87,7 +89,7 @@ impl ModuleCore {
     /// The names of the kernels.
     ///
     /// # Errors
-    /// 801 where the driver cannot say.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the driver cannot say.
     pub fn kernel_names(&self) -> Result<Vec<String>> {
         // SAFETY: the module is live while it is borrowed.
         self.ask("listing kernels", |driver, call| unsafe { driver.module_function_names(call, self.handle) })
@@ -96,7 +98,7 @@ impl ModuleCore {
     /// Address and size in bytes of a global variable.
     ///
     /// # Errors
-    /// 500 when there is none of that name.
+    /// `CUDA_ERROR_NOT_FOUND (500)` when there is none of that name.
     pub fn global(&self, name: &str) -> Result<(DevicePointer, usize)> {
         let operation = "looking for a global variable";
         // SAFETY: the module is live while it is borrowed.
@@ -107,7 +109,8 @@ impl ModuleCore {
     /// Finds a kernel.
     ///
     /// # Errors
-    /// 500 when there is none of that name; the message lists those there are, where the driver can say.
+    /// `CUDA_ERROR_NOT_FOUND (500)` when there is none of that name; the message lists those there are, where the
+    /// driver can say.
     #[track_caller]
     pub fn kernel(self: &Arc<Self>, name: &str) -> Result<Arc<KernelCore>> {
         let operation = "looking for a kernel";
@@ -205,7 +208,7 @@ impl KernelCore {
     /// Sets an attribute.
     ///
     /// # Errors
-    /// 1 when the device cannot have so much.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the device cannot have so much.
     pub fn set_attribute(&self, attribute: FunctionAttribute) -> Result<()> {
         let operation = "setting an attribute of a kernel";
         let context = self.context();
@@ -217,7 +220,7 @@ impl KernelCore {
     /// How many blocks of that size fit on a multiprocessor at once.
     ///
     /// # Errors
-    /// 1 when the block has no threads.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the block has no threads.
     pub fn max_active_blocks(&self, threads_per_block: u32, dynamic_shared_bytes: usize) -> Result<u32> {
         // SAFETY: the kernel keeps its module loaded.
         self.module.ask("computing a kernel's occupancy", |driver, call| unsafe {
@@ -228,7 +231,7 @@ impl KernelCore {
     /// Refuses arguments that are not as many, or not each as large, as the kernel declares.
     ///
     /// # Errors
-    /// 1.
+    /// `CUDA_ERROR_INVALID_VALUE (1)`.
     #[inline(always)]
     pub fn check(&self, sizes: &[usize]) -> Result<()> {
         let Some(parameters) = &self.parameters else { return Ok(()) };

@@ -149,7 +149,7 @@ impl ContextCore {
     /// Pins staging memory ahead of its use.
     ///
     /// # Errors
-    /// 2 when there is not enough memory that can be pinned.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory that can be pinned.
     pub fn reserve_staging(self: &Arc<Self>, bytes: usize, count: usize) -> Result<()> {
         // All are taken before any is given back, so that none is counted twice.
         let blocks = (0..count).map(|_| StagingBlock::take(self, bytes)).collect::<Result<Vec<_>>>();

@@ -74,7 +74,8 @@ impl StreamCore {
     /// Makes a stream.
     ///
     /// # Errors
-    /// 1 for flags that the driver does not know; 2 when there is no room for one.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know; `CUDA_ERROR_OUT_OF_MEMORY (2)` when
+    /// there is no room for one.
     #[track_caller]
     pub fn create(context: &Arc<ContextCore>, flags: StreamFlags, priority: i32) -> Result<OpenStream> {
         let operation = "creating a stream";
@@ -87,7 +88,8 @@ impl StreamCore {
     /// The stream of a handle of the context's driver, which is live for as long as the result.
     ///
     /// # Errors
-    /// When the driver does not know the handle; 900 for a stream that captures and is not known yet.
+    /// When the driver does not know the handle; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` for a stream that
+    /// captures and is not known yet.
     #[track_caller]
     pub fn open(context: &Arc<ContextCore>, handle: StreamHandle, ownership: Ownership) -> Result<OpenStream> {
         let operation = "reading a stream's id";
@@ -184,8 +186,8 @@ impl StreamCore {
         format!("stream {}{} of {}", self.id, self.label, self.context.place())
     }
 
-    /// The handle, for use on this thread, and not inside of a host function. Some drivers answer 800 there, and some calls of
-    /// some drivers deadlock.
+    /// The handle, for use on this thread, and not inside of a host function. Some drivers answer
+    /// `CUDA_ERROR_NOT_PERMITTED (800)` there, and some calls of some drivers deadlock.
     #[inline(always)]
     pub fn handle(&self, operation: &'static str) -> Result<StreamHandle> {
         if host_work::is_inside() || self.thread.is_some() { self.handle_here(operation) } else { Ok(self.handle) }
@@ -341,7 +343,7 @@ impl StreamCore {
     /// The flags that it was made with.
     ///
     /// # Errors
-    /// 900 while the stream captures, which invalidates the capture.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, which invalidates the capture.
     #[track_caller]
     pub fn flags(&self) -> Result<StreamFlags> {
         // SAFETY: the caller has the stream open.
@@ -365,7 +367,7 @@ impl StreamCore {
     /// Reads an attribute.
     ///
     /// # Errors
-    /// 801 where the device has no such attribute.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no such attribute.
     #[track_caller]
     pub fn attribute(&self, kind: StreamAttributeKind) -> Result<StreamAttribute> {
         // SAFETY: the caller has the stream open.
@@ -377,7 +379,8 @@ impl StreamCore {
     /// Sets an attribute.
     ///
     /// # Errors
-    /// 801 where the device has no such attribute; 1 for a value out of range.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no such attribute; `CUDA_ERROR_INVALID_VALUE (1)` for a
+    /// value out of range.
     #[track_caller]
     pub fn set_attribute(&self, attribute: &StreamAttribute) -> Result<()> {
         // SAFETY: the caller has the stream open.
@@ -389,7 +392,8 @@ impl StreamCore {
     /// Whether the stream captures, and whether the capture is valid.
     ///
     /// # Errors
-    /// 906 for the legacy default stream while a blocking stream of its context captures.
+    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` for the legacy default stream while a blocking stream of its context
+    /// captures.
     #[track_caller]
     pub fn capture_status(&self) -> Result<CaptureStatus> {
         // SAFETY: the caller has the stream open.
@@ -402,7 +406,7 @@ impl StreamCore {
     /// capture goes on.
     ///
     /// # Errors
-    /// 900 while the stream captures.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures.
     #[track_caller]
     pub fn refuse_while_capturing(&self, operation: &'static str) -> Result<()> {
         let handle = self.handle(operation)?;

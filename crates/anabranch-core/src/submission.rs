@@ -48,7 +48,8 @@ impl<'a> Submission<'a> {
     /// Begins a submission to a stream, before any memory that it uses is looked at.
     ///
     /// # Errors
-    /// 800 inside of a host function; 400 for the default stream of another thread.
+    /// `CUDA_ERROR_NOT_PERMITTED (800)` inside of a host function; `CUDA_ERROR_INVALID_HANDLE (400)` for the default
+    /// stream of another thread.
     #[inline(always)]
     #[track_caller]
     pub fn begin(stream: &'a Arc<StreamCore>, operation: &'static str) -> Result<Self> {
@@ -133,7 +134,8 @@ impl<'a> Submission<'a> {
     /// Orders the accesses, calls the driver by `queue`, and brings the access histories up to date.
     ///
     /// # Errors
-    /// 400 for memory of another context; 401 in strict order; else what the driver says.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` for memory of another context; `CUDA_ERROR_ILLEGAL_STATE (401)` in strict
+    /// order; else what the driver says.
     #[inline(always)]
     pub fn submit<R>(
         &self,
@@ -166,7 +168,7 @@ impl<'a> Submission<'a> {
     /// something between the steps.
     ///
     /// # Errors
-    /// 401 in strict order; else what the driver says.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order; else what the driver says.
     #[inline(always)]
     pub fn order<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) -> Result<()> {
         if self.stream.context().is_order_strict() {
@@ -351,7 +353,7 @@ impl<'a> Submission<'a> {
     /// Refuses work that must not be captured. The capture goes on.
     ///
     /// # Errors
-    /// 900 while the stream captures.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures.
     #[inline]
     pub fn refuse_while_capturing(&self) -> Result<()> {
         self.stream.refuse_while_capturing(self.operation)
@@ -360,7 +362,7 @@ impl<'a> Submission<'a> {
     /// Refuses memory that a capture uses, for work that must not be captured: its use would make the stream join.
     ///
     /// # Errors
-    /// 900.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`.
     #[inline]
     pub fn refuse_captured_memory(&self, memory: &Allocation) -> Result<()> {
         refuse_captured_memory(memory, self.stream, self.operation)
@@ -381,7 +383,7 @@ fn failed(
 /// Refuses memory that a capture uses, for work that must not be captured: its use would make the stream join.
 ///
 /// # Errors
-/// 900.
+/// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`.
 #[inline]
 pub fn refuse_captured_memory(memory: &Allocation, stream: &StreamCore, operation: &'static str) -> Result<()> {
     if memory.is_captured() { refuse_if_used(memory, stream, operation) } else { Ok(()) }

@@ -69,7 +69,7 @@ impl StreamCore {
     /// Runs a host function once, after all work queued so far.
     ///
     /// # Errors
-    /// 900 while the stream captures, which goes on.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, which goes on.
     #[inline]
     #[track_caller]
     pub fn launch_host_function(self: &Arc<Self>, function: impl FnOnce() + Send + 'static) -> Result<()> {
@@ -79,7 +79,8 @@ impl StreamCore {
     /// As [`launch_host_function`](Self::launch_host_function), for a function that accesses memory which the host sees.
     ///
     /// # Errors
-    /// As [`launch_host_function`](Self::launch_host_function); 400 for memory of another context.
+    /// As [`launch_host_function`](Self::launch_host_function); `CUDA_ERROR_INVALID_HANDLE (400)` for memory of another
+    /// context.
     #[inline]
     #[track_caller]
     pub fn host_function_using(
@@ -124,7 +125,7 @@ impl StreamCore {
     /// Runs a callback exactly once, also when the context is in error.
     ///
     /// # Errors
-    /// 900 while the stream captures, which invalidates the capture.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, which invalidates the capture.
     #[track_caller]
     pub fn add_callback(self: &Arc<Self>, callback: impl FnOnce(Status) + Send + 'static) -> Result<()> {
         let submission = Submission::begin(self, "adding a callback")?;
@@ -143,7 +144,8 @@ impl StreamCore {
     /// vouches for.
     ///
     /// # Errors
-    /// 1 when the address is not aligned or the flags make no sense; 801 where the device has no such operation.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the address is not aligned or the flags make no sense;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no such operation.
     #[track_caller]
     pub unsafe fn wait_value(
         self: &Arc<Self>,
@@ -189,7 +191,7 @@ impl StreamCore {
     /// Allocates memory that can be used from this point of the stream on. Its contents are unspecified.
     ///
     /// # Errors
-    /// 2 when there is not enough memory.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory.
     #[track_caller]
     pub fn allocate(self: &Arc<Self>, bytes: usize, pool: Option<MemoryPoolHandle>) -> Result<Arc<Allocation>> {
         let operation = "allocating in stream order";
@@ -220,7 +222,7 @@ impl StreamCore {
     /// Both ranges are within their memory.
     ///
     /// # Errors
-    /// 400 when memory is of another context.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` when memory is of another context.
     #[inline]
     #[track_caller]
     pub unsafe fn copy(self: &Arc<Self>, to: CopyEnd<'_>, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
@@ -241,7 +243,8 @@ impl StreamCore {
     /// Both ranges are within their memory.
     ///
     /// # Errors
-    /// 400 when the stream is of neither context; 101 when the devices belong to different drivers; 900 while the stream
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` when the stream is of neither context; `CUDA_ERROR_INVALID_DEVICE (101)` when
+    /// the devices belong to different drivers; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream
     /// captures, which invalidates the capture.
     #[track_caller]
     pub unsafe fn copy_peer(self: &Arc<Self>, to: CopyEnd<'_>, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
@@ -276,7 +279,7 @@ impl StreamCore {
     /// Both regions are within their memory.
     ///
     /// # Errors
-    /// 400 when memory is of another context.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` when memory is of another context.
     #[track_caller]
     pub unsafe fn copy_3d(self: &Arc<Self>, accesses: &[MemoryAccess<'_>], copy: &Copy3d) -> Result<()> {
         let submission = Submission::begin(self, "copying a region")?;
@@ -293,7 +296,7 @@ impl StreamCore {
     /// borrowed, the caller sees to it that the copy is not captured.
     ///
     /// # Errors
-    /// 400 when the memory is of another context.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` when the memory is of another context.
     #[track_caller]
     pub unsafe fn copy_from_host(self: &Arc<Self>, to: CopyEnd<'_>, from: *const u8, bytes: usize) -> Result<()> {
         let kind = if to.memory.is_pinned() { CopyKind::Inferred } else { CopyKind::HostToDevice };
@@ -309,7 +312,7 @@ impl StreamCore {
     /// borrowed, the caller sees to it that the copy is not captured.
     ///
     /// # Errors
-    /// 400 when the memory is of another context.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` when the memory is of another context.
     #[track_caller]
     pub unsafe fn copy_to_host(self: &Arc<Self>, to: *mut u8, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
         let kind = if from.memory.is_pinned() { CopyKind::Inferred } else { CopyKind::DeviceToHost };
@@ -349,8 +352,8 @@ impl StreamCore {
     /// The range is valid until the fill has run: within one of the accesses, or memory that the caller vouches for.
     ///
     /// # Errors
-    /// 400 when the memory is of another context; 1 when the range is not within an allocation, or not aligned to the pattern's
-    /// width.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` when the memory is of another context; `CUDA_ERROR_INVALID_VALUE (1)` when the
+    /// range is not within an allocation, or not aligned to the pattern's width.
     #[inline]
     #[track_caller]
     pub unsafe fn fill(
@@ -371,7 +374,8 @@ impl StreamCore {
     /// Moves managed memory to a device, or to the host.
     ///
     /// # Errors
-    /// 801 where the device cannot; 400 when the memory is of another context; 900 while the stream captures, which invalidates
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device cannot; `CUDA_ERROR_INVALID_HANDLE (400)` when the memory is
+    /// of another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, which invalidates
     /// the capture.
     #[track_caller]
     pub fn prefetch(self: &Arc<Self>, memory: &Arc<Allocation>, device: Option<DeviceOrdinal>) -> Result<()> {
@@ -389,8 +393,10 @@ impl StreamCore {
     /// is declared, or memory that the caller vouches for; its threads do not race.
     ///
     /// # Errors
-    /// 1 when the arguments, the grid, the block or the shared memory do not fit; 400 when the kernel or memory is of another
-    /// context; 720 and 912 for cooperative grids and clusters that do not fit on the device.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the arguments, the grid, the block or the shared memory do not fit;
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` when the kernel or memory is of another context;
+    /// `CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE (720)` and `CUDA_ERROR_INVALID_CLUSTER_SIZE (912)` for cooperative
+    /// grids and clusters that do not fit on the device.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn launch(

@@ -51,8 +51,8 @@ impl Stream {
         }
     }
 
-    /// Ends the capture and returns the graph. Whether it succeeds or fails, the streams of the capture can be used again
-    /// afterwards, except with 903 and 401.
+    /// Ends the capture and returns the graph. Whether it succeeds or fails, the streams of the capture can be used
+    /// again afterwards, except with `CUDA_ERROR_STREAM_CAPTURE_UNMATCHED (903)` and `CUDA_ERROR_ILLEGAL_STATE (401)`.
     ///
     /// # Errors
     /// `CUDA_ERROR_STREAM_CAPTURE_UNJOINED (904)` when this stream has not waited for a stream that joined the capture;

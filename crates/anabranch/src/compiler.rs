@@ -129,10 +129,11 @@ impl Compiler {
     /// Compiles, or reads from the cache what the same call made before.
     ///
     /// # Errors
-    /// 300 when the source has errors, and 1 for an option that the compiler does not know: the error's
-    /// [log](Error::log) is all that the compiler said, and its message the first line that tells of an error. 1 when
-    /// machine code is asked for with no architecture. 801 when the device of [`CompileOptions::for_device`] does not
-    /// run compiled code.
+    /// `CUDA_ERROR_INVALID_SOURCE (300)` when the source has errors, and `CUDA_ERROR_INVALID_VALUE (1)` for an option
+    /// that the compiler does not know: the error's [log](Error::log) is all that the compiler said, and its message
+    /// the first line that tells of an error. `CUDA_ERROR_INVALID_VALUE (1)` when machine code is asked for with no
+    /// architecture. `CUDA_ERROR_NOT_SUPPORTED (801)` when the device of [`CompileOptions::for_device`] does not run
+    /// compiled code.
     pub fn compile(&self, source: &str, options: &CompileOptions) -> Result<Compiled> {
         self.compile_prepared(source, &options.prepare(&*self.driver, None)?)
     }
@@ -141,7 +142,8 @@ impl Compiler {
     /// with quotation marks from the directory of that name.
     ///
     /// # Errors
-    /// As [`compile`](Self::compile); 301 or 304 when the file cannot be read, or is not UTF-8.
+    /// As [`compile`](Self::compile); `CUDA_ERROR_FILE_NOT_FOUND (301)` or `CUDA_ERROR_OPERATING_SYSTEM (304)` when the
+    /// file cannot be read, or is not UTF-8.
     pub fn compile_file(&self, path: impl AsRef<Path>, options: &CompileOptions) -> Result<Compiled> {
         let path = path.as_ref();
         let prepared = options.prepare(&*self.driver, Some(path))?;

@@ -49,8 +49,8 @@ impl Event {
     /// Opens an event that another process has exported. Until that process records it, it counts as complete.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device cannot; 201 or 304 when the event was exported by this very process or
-    /// is gone.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device cannot; `CUDA_ERROR_INVALID_CONTEXT (201)` or
+    /// `CUDA_ERROR_OPERATING_SYSTEM (304)` when the event was exported by this very process or is gone.
     #[track_caller]
     pub fn open(context: &Context, exported: &InterprocessEventHandle) -> Result<Self> {
         Ok(Self { core: EventCore::open(context.core(), exported)? })
@@ -99,7 +99,8 @@ impl Event {
     /// The event as another process can [open](Self::open) it. It must have been made with [`EventFlags::INTERPROCESS`].
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device cannot, 1 or 400 when the event was not made for it.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device cannot, `CUDA_ERROR_INVALID_VALUE (1)` or
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` when the event was not made for it.
     #[track_caller]
     pub fn export(&self) -> Result<InterprocessEventHandle> {
         self.core.export()

@@ -144,7 +144,8 @@ impl Graph {
     /// Nodes that read an element come after nodes that have written it.
     ///
     /// # Errors
-    /// 1 for no elements; 2 when there is not enough memory; 801 where the device has no such nodes.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for no elements; `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no such nodes.
     pub unsafe fn add_allocation<T: Pod>(
         &mut self,
         dependencies: impl Dependencies,
@@ -160,7 +161,8 @@ impl Graph {
     /// As for [`add_allocation`](Self::add_allocation).
     ///
     /// # Errors
-    /// As [`add_allocation`](Self::add_allocation); 1 or 101 for a device that there is not.
+    /// As [`add_allocation`](Self::add_allocation); `CUDA_ERROR_INVALID_VALUE (1)` or `CUDA_ERROR_INVALID_DEVICE (101)`
+    /// for a device that there is not.
     pub unsafe fn add_allocation_with_access<T: Pod>(
         &mut self,
         dependencies: impl Dependencies,
@@ -179,7 +181,8 @@ impl Graph {
     /// No node that uses the memory runs after this one, or beside it.
     ///
     /// # Errors
-    /// 1 when the memory is not of this graph, is freed already, or the node does not come after the allocation.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the memory is not of this graph, is freed already, or the node does not come
+    /// after the allocation.
     pub unsafe fn add_free<T: Pod>(&mut self, dependencies: impl Dependencies, memory: Buffer<T>) -> Result<Node> {
         if memory.allocation().graph() != Some(self.object.id()) {
             return Err(Error::argument(
@@ -196,7 +199,8 @@ impl Graph {
     /// Replaces what a node does by other work of the same kind. Executable graphs made before are untouched.
     ///
     /// # Errors
-    /// 1 when the work is of another kind, or the node is not of this graph; else as [`add`](Self::add).
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the work is of another kind, or the node is not of this graph; else as
+    /// [`add`](Self::add).
     pub fn set_node(&mut self, node: Node, work: NodeWork<'_>) -> Result<()> {
         self.object.set_node(node, &work.core)
     }
@@ -259,7 +263,7 @@ impl Graph {
     /// As [`instantiate`](Self::instantiate), with flags.
     ///
     /// # Errors
-    /// As [`instantiate`](Self::instantiate); 1 for flags that the driver does not know.
+    /// As [`instantiate`](Self::instantiate); `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
     pub fn instantiate_with_flags(&self, flags: InstantiateFlags) -> Result<ExecutableGraph> {
         ExecutableGraph::new(self, flags, None)
     }

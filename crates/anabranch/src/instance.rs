@@ -281,7 +281,8 @@ impl Instance {
     /// The device of that name: `cuda:0`, `host`, `host:1`.
     ///
     /// # Errors
-    /// 101 when the text names no device, or no device is there of that name; the message says why and what would help.
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` when the text names no device, or no device is there of that name; the message
+    /// says why and what would help.
     pub fn device(&self, name: &str) -> Result<Device> {
         let name: DeviceName = name.parse()?;
         if let Some(device) = self.devices.iter().find(|device| device.name() == name) {
@@ -307,7 +308,7 @@ impl Instance {
     /// The device that `ANABRANCH_DEVICE` names, else the first GPU, else the first host device.
     ///
     /// # Errors
-    /// As [`device`](Self::device); 100 when there is no device at all.
+    /// As [`device`](Self::device); `CUDA_ERROR_NO_DEVICE (100)` when there is no device at all.
     pub fn default_device(&self) -> Result<Device> {
         match std::env::var(DEVICE_VARIABLE) {
             Ok(name) if !name.trim().is_empty() => self.device(&name),

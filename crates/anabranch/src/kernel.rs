@@ -96,7 +96,8 @@ impl Module {
     /// Finds a kernel by its name, the mangled one for C++ without `extern "C"`.
     ///
     /// # Errors
-    /// 500 when there is none of that name; the message lists those there are, where the driver can say.
+    /// `CUDA_ERROR_NOT_FOUND (500)` when there is none of that name; the message lists those there are, where the
+    /// driver can say.
     #[track_caller]
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
         Ok(Kernel::from_core(self.core().kernel(name)?))

@@ -104,7 +104,8 @@ impl DualModule {
     /// Loads what fits the context's device.
     ///
     /// # Errors
-    /// 209 when there is no code for this kind of device; else as [`Module::load_ptx`] and [`Module::load_binary`].
+    /// `CUDA_ERROR_NO_BINARY_FOR_GPU (209)` when there is no code for this kind of device; else as [`Module::load_ptx`]
+    /// and [`Module::load_binary`].
     pub fn load(&self, context: &Context) -> Result<Module> {
         let missing = |what: &str| {
             Error::argument(
@@ -219,7 +220,7 @@ impl Module {
     /// The names of the module's kernels.
     ///
     /// # Errors
-    /// 801 where the driver cannot say.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the driver cannot say.
     pub fn kernel_names(&self) -> Result<Vec<String>> {
         self.core.kernel_names()
     }
@@ -228,7 +229,7 @@ impl Module {
     /// one's own is ordered by the caller.
     ///
     /// # Errors
-    /// 500 when there is none of that name.
+    /// `CUDA_ERROR_NOT_FOUND (500)` when there is none of that name.
     pub fn global(&self, name: &str) -> Result<(DevicePointer, usize)> {
         self.core.global(name)
     }
@@ -237,7 +238,8 @@ impl Module {
     /// done. Launches on this stream see it; others are ordered behind it by the caller, with an event.
     ///
     /// # Errors
-    /// 500 when there is none of that name; 1 when its size is another; 400 when the stream is of another context.
+    /// `CUDA_ERROR_NOT_FOUND (500)` when there is none of that name; `CUDA_ERROR_INVALID_VALUE (1)` when its size is
+    /// another; `CUDA_ERROR_INVALID_HANDLE (400)` when the stream is of another context.
     pub fn set_global<T: Pod>(&self, stream: &Stream, name: &str, values: &[T]) -> Result<()> {
         let operation = "setting a global variable";
         let (address, bytes) = self.global(name)?;

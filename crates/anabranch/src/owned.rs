@@ -32,8 +32,9 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// The future's: 2 when there is not enough memory, on the device or that can be pinned; 900 while the stream captures;
-    /// else as [`checked_completion_future`](Self::checked_completion_future).
+    /// The future's: `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory, on the device or that can be
+    /// pinned; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures; else as
+    /// [`checked_completion_future`](Self::checked_completion_future).
     pub fn upload_async<T: Pod>(&self, source: impl AsRef<[T]>) -> Upload<T> {
         Upload::queue(self, source.as_ref())
     }
@@ -60,8 +61,10 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// The future's: 2 when there is not enough memory that can be pinned; 400 when the source is of another context; 900
-    /// while the stream captures; else as [`checked_completion_future`](Self::checked_completion_future).
+    /// The future's: `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory that can be pinned;
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` when the source is of another context;
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures; else as
+    /// [`checked_completion_future`](Self::checked_completion_future).
     pub fn download_async<'b, T: Pod>(&self, source: impl Into<BufferSlice<'b, T>>) -> Download<T> {
         Download::queue(self, source.into())
     }

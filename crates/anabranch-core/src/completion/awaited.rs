@@ -55,7 +55,8 @@ impl AwaitedPoint {
     /// Puts a point behind the stream's work up to now.
     ///
     /// # Errors
-    /// 900 while the stream captures, which goes on; else what the driver says.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, which goes on; else what the driver
+    /// says.
     pub fn put(stream: &Arc<StreamCore>, operation: &'static str) -> Result<Self> {
         // No capture begins from here on: one that captured the write of a flag would write it at each launch of its graph.
         let _submitting = stream.shared().membership().submitting();

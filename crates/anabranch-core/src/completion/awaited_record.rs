@@ -126,7 +126,8 @@ impl Completion {
     /// A future of the work that an event has captured last, whatever it captures later.
     ///
     /// # Errors
-    /// The future's: 907 when the event was last recorded in a capture, which has nothing to wait for.
+    /// The future's: `CUDA_ERROR_CAPTURED_EVENT (907)` when the event was last recorded in a capture, which has nothing
+    /// to wait for.
     pub fn of_event(event: &EventCore) -> Self {
         if event.capture().is_some() {
             let error =

@@ -38,7 +38,7 @@ impl StagingBlock {
     /// The address of `length` elements of a size and alignment in bytes.
     ///
     /// # Errors
-    /// 1 when it is not so aligned, or has no room for so many.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when it is not so aligned, or has no room for so many.
     pub fn pointer(&self, length: usize, size: usize, align: usize) -> Result<*mut u8> {
         let fits = |raw: &&RawBlock| length.checked_mul(size).is_some_and(|bytes| bytes <= raw.capacity);
         let pointer = self.raw.as_ref().filter(fits).map(RawBlock::pointer);

@@ -149,7 +149,7 @@ impl StreamCore {
     /// there is nothing to wait for.
     ///
     /// # Errors
-    /// What the driver says; 800 inside of a host function.
+    /// What the driver says; `CUDA_ERROR_NOT_PERMITTED (800)` inside of a host function.
     pub fn follow(&self, earlier: &StreamCore) -> Result<bool> {
         if self.is_same(earlier) {
             return Ok(false);

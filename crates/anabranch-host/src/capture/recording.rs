@@ -14,8 +14,10 @@ pub(crate) struct Recording<'a> {
 }
 
 impl CaptureRegistry {
-    /// To be asked before anything is put into a stream: where it captures, work becomes nodes. 901 when the capture is
-    /// invalidated; 906, which invalidates, on the legacy stream while a blocking stream captures.
+    /// To be asked before anything is put into a stream: where it captures, work becomes nodes.
+    /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` when the capture is invalidated;
+    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)`, which invalidates, on the legacy stream while a blocking stream
+    /// captures.
     #[inline]
     pub(crate) fn recording<'a>(&'a self, stream: &'a Arc<StreamState>) -> Result<Option<Recording<'a>>> {
         if stream.meets_capture() { self.recording_of_member(stream) } else { Ok(None) }

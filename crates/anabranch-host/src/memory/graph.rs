@@ -179,7 +179,7 @@ impl GraphBlock {
         self.state.lock().live
     }
 
-    /// Sees to it that it counts against the device's memory; 2 when there is not enough.
+    /// Sees to it that it counts against the device's memory; `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough.
     pub(crate) fn map(&self) -> Result<()> {
         let Some(memory) = self.memory.upgrade() else { return Ok(()) };
         let device = memory.device(self.device)?;

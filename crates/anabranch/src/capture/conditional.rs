@@ -122,7 +122,7 @@ impl CaptureScope<'_> {
     /// element of `value`, or none. On CUDA it needs CUDA 12.8.
     ///
     /// # Errors
-    /// As [`capture_if`](Self::capture_if); 1 when there are no parts.
+    /// As [`capture_if`](Self::capture_if); `CUDA_ERROR_INVALID_VALUE (1)` when there are no parts.
     #[track_caller]
     pub fn capture_switch<'c>(&self, value: impl Into<BufferSlice<'c, u32>>, bodies: &mut [Body<'_>]) -> Result<()> {
         self.capture_condition(&condition_of(&value.into())?, ConditionalKind::Switch, bodies)

@@ -12,8 +12,9 @@ use std::task::{Context as TaskContext, Poll, ready};
 /// A future that gives a value when the work is complete that was queued with it. See
 /// [`Stream::enqueue_async`](crate::Stream::enqueue_async).
 ///
-/// It is as [`Completion`] is, but has its value only once: polled again, it answers the error that it ended with, or else
-/// 401. Dropping it drops the value, and so does an error; buffers are freed in stream order.
+/// It is as [`Completion`] is, but has its value only once: polled again, it answers the error that it ended with, or
+/// else `CUDA_ERROR_ILLEGAL_STATE (401)`. Dropping it drops the value, and so does an error; buffers are freed in
+/// stream order.
 #[must_use = "a future says nothing unless it is awaited"]
 pub struct Enqueued<T> {
     completion: Completion,

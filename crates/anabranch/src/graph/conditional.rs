@@ -63,7 +63,7 @@ impl Graph {
     /// value is unspecified until a kernel sets it. Follows `cuGraphConditionalHandleCreate`.
     ///
     /// # Errors
-    /// 801 where the device has no conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no conditional nodes.
     pub fn create_conditional(&mut self, default: Option<u32>) -> Result<Conditional> {
         let handle = self.object.create_conditional(default)?;
         Ok(Conditional { handle, graph: self.object.id() })
@@ -78,8 +78,8 @@ impl Graph {
     /// Each conditional value belongs to one node.
     ///
     /// # Errors
-    /// 1 for another number of bodies, and a value of another graph or another node; 801 where the device has no such
-    /// nodes.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for another number of bodies, and a value of another graph or another node;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no such nodes.
     pub fn add_conditional(
         &mut self,
         dependencies: impl Dependencies,
@@ -102,7 +102,8 @@ impl Graph {
     /// One of the graphs of a conditional node, from 0, to be filled or looked at.
     ///
     /// # Errors
-    /// 1 when the node has no such graph. Those of captured conditional nodes cannot be reached this way.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the node has no such graph. Those of captured conditional nodes cannot be
+    /// reached this way.
     pub fn body(&mut self, node: Node, index: usize) -> Result<BodyGraph<'_>> {
         let body = self.object.body(node, index)?;
         Ok(BodyGraph { graph: Graph::from_object(body), around: PhantomData })

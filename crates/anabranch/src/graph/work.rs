@@ -54,7 +54,7 @@ impl NodeWork<'_> {
     /// As for [`Stream::launch`](crate::Stream::launch), at every launch of every graph that the node gets into.
     ///
     /// # Errors
-    /// 1 when the arguments do not fit the kernel's parameters.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the arguments do not fit the kernel's parameters.
     pub unsafe fn kernel<A: KernelArguments>(kernel: &Kernel, config: &LaunchConfig, arguments: A) -> Result<Self> {
         arguments.with(|arguments| {
             kernel.core().check(arguments.sizes)?;
@@ -85,7 +85,7 @@ impl NodeWork<'_> {
     /// A copy between device, pinned and managed memory, in any combination. Follows `cuGraphAddMemcpyNode`.
     ///
     /// # Errors
-    /// 1 when the lengths differ, or there is nothing to copy.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the lengths differ, or there is nothing to copy.
     pub fn copy<'d, 's, T: Pod>(
         destination: impl Into<BufferSliceMut<'d, T>>,
         source: impl Into<BufferSlice<'s, T>>,
@@ -116,7 +116,7 @@ impl NodeWork<'_> {
     /// A copy of a region of rows and slices.
     ///
     /// # Errors
-    /// 1 when the region is not within either volume, or there is nothing to copy.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the region is not within either volume, or there is nothing to copy.
     pub fn copy_region<T: Pod>(destination: VolumeMut<'_, T>, source: Volume<'_, T>, region: &Region) -> Result<Self> {
         let copy = region_copy(&destination, &source, region)?.ok_or_else(nothing_to_do)?;
         Ok(Self::new(NodeParameters::Copy(copy))
@@ -127,7 +127,7 @@ impl NodeWork<'_> {
     /// Sets every element to `value`. Follows `cuGraphAddMemsetNode`, which has elements of up to 32 bits.
     ///
     /// # Errors
-    /// 1 for elements of 64 bits whose halves differ, or when there is nothing to fill.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for elements of 64 bits whose halves differ, or when there is nothing to fill.
     pub fn fill<'d, T: FillElement>(destination: impl Into<BufferSliceMut<'d, T>>, value: T) -> Result<Self> {
         let destination = destination.into();
         let (pattern, width) = match value.pattern() {
@@ -149,7 +149,7 @@ impl NodeWork<'_> {
     /// Sets every byte to zero.
     ///
     /// # Errors
-    /// 1 when there is nothing to fill.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when there is nothing to fill.
     pub fn fill_zero<'d, T: Pod>(destination: impl Into<BufferSliceMut<'d, T>>) -> Result<Self> {
         let destination = destination.into();
         Self::fill_pattern(&destination, FillPattern::U8(0), destination.byte_len())
@@ -212,7 +212,8 @@ impl NodeWork<'_> {
     /// at every launch. On CUDA, setting the value needs the library `libcudadevrt.a` of the CUDA toolkit at run time.
     ///
     /// # Errors
-    /// 1 when `value` is empty; 801 or 301 where the device has no conditional nodes, or the library is not found.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when `value` is empty; `CUDA_ERROR_NOT_SUPPORTED (801)` or
+    /// `CUDA_ERROR_FILE_NOT_FOUND (301)` where the device has no conditional nodes, or the library is not found.
     pub fn set_conditional<'v>(conditional: Conditional, value: impl Into<BufferSlice<'v, u32>>) -> Result<Self> {
         let value = value.into();
         if value.is_empty() {

@@ -30,8 +30,9 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// 801 where the kernel cannot be checked: code for a GPU, and kernels of a module with global variables. 900 while the
-    /// stream captures: the order of a graph's nodes can be changed later. Else as [`launch`](Self::launch).
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the kernel cannot be checked: code for a GPU, and kernels of a module
+    /// with global variables. `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures: the order of a
+    /// graph's nodes can be changed later. Else as [`launch`](Self::launch).
     #[track_caller]
     pub fn launch_checked<A: KernelArguments>(
         &self,

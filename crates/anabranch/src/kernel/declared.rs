@@ -20,10 +20,11 @@ use bytemuck::NoUninit;
 /// parameters. Kernels are looked for by the names of the functions, or by what `#[name = "…"]` says. Other attributes,
 /// documentation and visibility go to what is made: of the structure
 ///
-/// * `load(&Module) -> Result<Self>`, which finds the kernels and compares them with the declaration. Its errors: 500 where
-///   the module has no kernel of a name, 1 where one has parameters of another number or of other sizes. They say what is
-///   declared and what the module has. Drivers before CUDA 12.4 cannot say what parameters a kernel has, and then only its
-///   name is compared. Types beyond their sizes are compared by nobody.
+/// * `load(&Module) -> Result<Self>`, which finds the kernels and compares them with the declaration. Its errors:
+///   `CUDA_ERROR_NOT_FOUND (500)` where the module has no kernel of a name, `CUDA_ERROR_INVALID_VALUE (1)` where one
+///   has parameters of another number or of other sizes. They say what is declared and what the module has. Drivers
+///   before CUDA 12.4 cannot say what parameters a kernel has, and then only its name is compared. Types beyond their
+///   sizes are compared by nobody.
 /// * `host_function(name, closure) -> HostFunction`, the closure as the kernel of that name in a module for the host
 ///   device, with the sizes of the declared parameters. Where no kernel of that name is declared it has no parameters, and
 ///   `load` says which name is missing.
@@ -160,7 +161,8 @@ macro_rules! kernels {
             /// Finds the kernels in `module`, and compares their parameters with the declared ones.
             ///
             /// # Errors
-            /// 500 when the module has no kernel of a name; 1 when one has parameters of another number or of other sizes.
+            /// `CUDA_ERROR_NOT_FOUND (500)` when the module has no kernel of a name; `CUDA_ERROR_INVALID_VALUE (1)`
+            /// when one has parameters of another number or of other sizes.
             $visibility fn load(module: &$crate::Module) -> $crate::Result<Self> {
                 let _ = module;
                 $crate::Result::Ok(Self {

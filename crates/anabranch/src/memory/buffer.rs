@@ -58,7 +58,7 @@ impl Stream {
     /// used at once, on this stream or another.
     ///
     /// # Errors
-    /// 2 when there is not enough memory.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory.
     #[track_caller]
     pub fn allocate_zeroed<T: Pod>(&self, length: usize) -> Result<Buffer<T>> {
         let mut buffer = Buffer::stream_ordered(self, length, None)?;
@@ -69,7 +69,7 @@ impl Stream {
     /// As [`allocate_zeroed`](Self::allocate_zeroed), from another pool.
     ///
     /// # Errors
-    /// 2 when there is not enough memory, in the pool or on the device.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory, in the pool or on the device.
     #[track_caller]
     pub fn allocate_zeroed_from<T: Pod>(&self, pool: &MemoryPool, length: usize) -> Result<Buffer<T>> {
         let mut buffer = Buffer::stream_ordered(self, length, Some(pool))?;
@@ -83,7 +83,7 @@ impl Stream {
     /// Work that reads an element comes after work that has written it.
     ///
     /// # Errors
-    /// 2 when there is not enough memory.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory.
     #[track_caller]
     pub unsafe fn allocate_uninitialized<T: Pod>(&self, length: usize) -> Result<Buffer<T>> {
         Buffer::stream_ordered(self, length, None)
@@ -95,7 +95,7 @@ impl Stream {
     /// Work that reads an element comes after work that has written it.
     ///
     /// # Errors
-    /// 2 when there is not enough memory, in the pool or on the device.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory, in the pool or on the device.
     #[track_caller]
     pub unsafe fn allocate_uninitialized_from<T: Pod>(&self, pool: &MemoryPool, length: usize) -> Result<Buffer<T>> {
         Buffer::stream_ordered(self, length, Some(pool))
@@ -104,7 +104,7 @@ impl Stream {
     /// Allocates, and copies `source` there. Returns when `source` may be changed again.
     ///
     /// # Errors
-    /// 2 when there is not enough memory.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory.
     #[track_caller]
     pub fn upload<T: Pod>(&self, source: &[T]) -> Result<Buffer<T>> {
         self.core().refuse_while_capturing("uploading")?;
@@ -132,7 +132,7 @@ impl Context {
     /// needs it to come from the driver's plain allocator.
     ///
     /// # Errors
-    /// 2 when there is not enough memory.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory.
     #[track_caller]
     pub fn allocate_zeroed<T: Pod>(&self, stream: &Stream, length: usize) -> Result<Buffer<T>> {
         let bytes = byte_size(length, size_of::<T>(), "allocating")?;

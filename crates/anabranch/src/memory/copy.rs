@@ -26,7 +26,8 @@ impl Stream {
     /// [`copy_peer`](Self::copy_peer).
     ///
     /// # Errors
-    /// 1 when the lengths differ; 400 when a buffer is of another context.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the lengths differ; `CUDA_ERROR_INVALID_HANDLE (400)` when a buffer is of
+    /// another context.
     #[track_caller]
     pub fn copy<'d, 's, T: Pod>(
         &self,
@@ -58,8 +59,9 @@ impl Stream {
     /// and possible without.
     ///
     /// # Errors
-    /// 1 when the lengths differ; 400 when the stream is of neither context; 101 when the devices belong to different
-    /// back ends; 900 while the stream captures, which spoils the capture.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the lengths differ; `CUDA_ERROR_INVALID_HANDLE (400)` when the stream is of
+    /// neither context; `CUDA_ERROR_INVALID_DEVICE (101)` when the devices belong to different back ends;
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, which spoils the capture.
     #[track_caller]
     pub fn copy_peer<'d, 's, T: Pod>(
         &self,
@@ -80,7 +82,8 @@ impl Stream {
     /// [scope](Self::sync_scope).
     ///
     /// # Errors
-    /// 1 when the lengths differ; 400 when the buffer is of another context; 900 while the stream, or what uses the buffer,
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the lengths differ; `CUDA_ERROR_INVALID_HANDLE (400)` when the buffer is of
+    /// another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream, or what uses the buffer,
     /// captures.
     #[track_caller]
     pub fn copy_from_host<'d, T: Pod>(
@@ -94,7 +97,8 @@ impl Stream {
     /// Copies to plain host memory, in stream order. Returns when the copy is complete.
     ///
     /// # Errors
-    /// 1 when the lengths differ; 400 when the buffer is of another context; 900 while the stream, or what uses the buffer,
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the lengths differ; `CUDA_ERROR_INVALID_HANDLE (400)` when the buffer is of
+    /// another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream, or what uses the buffer,
     /// captures; an error of work that the copy comes after.
     #[track_caller]
     pub fn copy_to_host<'s, T: Pod>(&self, destination: &mut [T], source: impl Into<BufferSlice<'s, T>>) -> Result<()> {

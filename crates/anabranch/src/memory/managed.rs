@@ -26,7 +26,8 @@ impl Context {
     /// Allocates managed memory, filled with zeros.
     ///
     /// # Errors
-    /// 801 where the device has none; 2 when there is not enough.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has none; `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not
+    /// enough.
     #[track_caller]
     pub fn allocate_managed<T: Pod>(&self, length: usize) -> Result<ManagedBuffer<T>> {
         let bytes = byte_size(length, size_of::<T>(), "allocating managed memory")?;
@@ -113,8 +114,9 @@ impl Stream {
     /// it never changes results.
     ///
     /// # Errors
-    /// 801 where the device cannot; 400 when the memory is of another context; 900 while the stream captures, which spoils
-    /// the capture.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device cannot; `CUDA_ERROR_INVALID_HANDLE (400)` when the memory is
+    /// of another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, which spoils the
+    /// capture.
     #[track_caller]
     pub fn prefetch<T: Pod>(&self, memory: &ManagedBuffer<T>, to_host: bool) -> Result<()> {
         let core = self.core();

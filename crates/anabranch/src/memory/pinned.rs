@@ -35,7 +35,7 @@ impl Context {
     /// Allocates pinned host memory, filled with zeros. Every context of the driver can access it.
     ///
     /// # Errors
-    /// 2 when there is not enough memory that can be pinned.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory that can be pinned.
     #[track_caller]
     pub fn allocate_pinned<T: Pod>(&self, length: usize) -> Result<PinnedBuffer<T>> {
         self.allocate_pinned_with_flags(length, PinnedFlags::empty())
@@ -45,7 +45,8 @@ impl Context {
     /// set.
     ///
     /// # Errors
-    /// 2 when there is not enough memory that can be pinned; 1 for flags that the driver does not know.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory that can be pinned;
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
     #[track_caller]
     pub fn allocate_pinned_with_flags<T: Pod>(&self, length: usize, flags: PinnedFlags) -> Result<PinnedBuffer<T>> {
         let bytes = byte_size(length, size_of::<T>(), "allocating pinned memory")?;

@@ -126,7 +126,8 @@ impl MemoryPool {
     /// Lets the device `peer` use memory of this pool, or no longer.
     ///
     /// # Errors
-    /// 217 or 1 when `peer` cannot reach this device's memory.
+    /// `CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)` or `CUDA_ERROR_INVALID_VALUE (1)` when `peer` cannot reach this
+    /// device's memory.
     pub fn set_peer_access(&self, peer: &Device, allowed: bool) -> Result<()> {
         let operation = "setting peer access of a memory pool";
         if !self.device.core().same_driver(peer.core()) {
@@ -150,7 +151,7 @@ impl MemoryPool {
     /// Sets one of the pool's numbers.
     ///
     /// # Errors
-    /// 1 when it cannot be set, or not to that.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when it cannot be set, or not to that.
     pub fn set_attribute(&self, attribute: MemoryPoolAttribute, value: u64) -> Result<()> {
         // SAFETY: the pool is live while it is borrowed.
         unsafe { self.device.driver().memory_pool_set_attribute(self.handle, attribute, value) }

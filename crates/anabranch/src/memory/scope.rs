@@ -94,8 +94,9 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// The body's error, else an error of the stream's work. 800 inside of a host function, where waiting is not
-    /// permitted; 900 while the stream captures: captured work would use the borrowed memory later than the borrow.
+    /// The body's error, else an error of the stream's work. `CUDA_ERROR_NOT_PERMITTED (800)` inside of a host
+    /// function, where waiting is not permitted; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream
+    /// captures: captured work would use the borrowed memory later than the borrow.
     #[track_caller]
     pub fn sync_scope<'env, F, R>(&self, body: F) -> Result<R>
     where
@@ -177,8 +178,9 @@ impl<'scope, 'env> StreamScope<'scope, 'env> {
     /// ```
     ///
     /// # Errors
-    /// 900 while the stream captures, 800 inside of a host function, and 400 for the default stream of a thread other than
-    /// the scope's; the stream is not entered then.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, `CUDA_ERROR_NOT_PERMITTED (800)` inside
+    /// of a host function, and `CUDA_ERROR_INVALID_HANDLE (400)` for the default stream of a thread other than the
+    /// scope's; the stream is not entered then.
     pub fn on(&self, stream: &'env Stream) -> Result<ScopedStream<'scope, 'env>> {
         let operation = "entering a stream in a scope";
         stream.core().refuse_while_capturing(operation)?;
@@ -208,7 +210,8 @@ macro_rules! scoped_work {
             /// Copies from host memory that the scope borrows, in stream order, without waiting for the copy.
             ///
             /// # Errors
-            /// As [`Stream::copy_from_host`]; 900 when the stream captures meanwhile, or a capture uses the buffer.
+            /// As [`Stream::copy_from_host`]; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` when the stream captures
+            /// meanwhile, or a capture uses the buffer.
             #[track_caller]
             pub fn copy_from_host<'d, T: Pod>(
                 &self,
@@ -229,7 +232,8 @@ macro_rules! scoped_work {
             /// Copies to host memory that the scope borrows, in stream order, without waiting for the copy.
             ///
             /// # Errors
-            /// As [`Stream::copy_to_host`]; 900 when the stream captures meanwhile, or a capture uses the buffer.
+            /// As [`Stream::copy_to_host`]; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` when the stream captures
+            /// meanwhile, or a capture uses the buffer.
             #[track_caller]
             pub fn copy_to_host<'s, T: Pod>(
                 &self,

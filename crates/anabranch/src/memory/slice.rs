@@ -61,7 +61,7 @@ impl<'a, T: Pod> BufferSlice<'a, T> {
     /// A part of this part, in elements.
     ///
     /// # Errors
-    /// 1 when the range reaches beyond the end.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the range reaches beyond the end.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self> {
         let start = match range.start_bound() {
             Bound::Included(&start) => start,
@@ -124,7 +124,7 @@ impl<'a, T: Pod> BufferSliceMut<'a, T> {
     /// A part of this part, in elements.
     ///
     /// # Errors
-    /// 1 when the range reaches beyond the end.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the range reaches beyond the end.
     pub fn slice(self, range: impl RangeBounds<usize>) -> Result<Self> {
         Ok(Self { slice: self.slice.slice(range)?, exclusive: PhantomData })
     }
@@ -133,7 +133,7 @@ impl<'a, T: Pod> BufferSliceMut<'a, T> {
     /// work on two parts in two streams takes turns. Parts that are to overlap belong in buffers of their own.
     ///
     /// # Errors
-    /// 1 when there are fewer than `index` elements.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when there are fewer than `index` elements.
     pub fn split_at(self, index: usize) -> Result<(Self, Self)> {
         let (head, tail) = (self.slice.slice(..index)?, self.slice.slice(index..)?);
         Ok((Self { slice: head, exclusive: PhantomData }, Self { slice: tail, exclusive: PhantomData }))
@@ -228,7 +228,7 @@ macro_rules! buffer_methods {
             /// A part of it, in elements, for work that reads.
             ///
             /// # Errors
-            /// 1 when the range reaches beyond the end.
+            /// `CUDA_ERROR_INVALID_VALUE (1)` when the range reaches beyond the end.
             pub fn slice(
                 &self,
                 range: impl std::ops::RangeBounds<usize>,
@@ -240,7 +240,7 @@ macro_rules! buffer_methods {
             /// work on two parts in two streams takes turns. Parts that are to overlap belong in buffers of their own.
             ///
             /// # Errors
-            /// 1 when the range reaches beyond the end.
+            /// `CUDA_ERROR_INVALID_VALUE (1)` when the range reaches beyond the end.
             pub fn slice_mut(
                 &mut self,
                 range: impl std::ops::RangeBounds<usize>,

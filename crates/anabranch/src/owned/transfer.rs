@@ -93,8 +93,8 @@ fn stage<T: Pod>(stream: &Stream, length: usize) -> Result<Option<(StagingBlock,
 
 /// A future that gives a buffer when what was uploaded is there. See [`Stream::upload_async`](crate::Stream::upload_async).
 ///
-/// It is as [`Completion`] is, but has its buffer only once: polled again, it answers the error that it ended with, or else
-/// 401. Dropping it frees the buffer behind the copy.
+/// It is as [`Completion`] is, but has its buffer only once: polled again, it answers the error that it ended with, or
+/// else `CUDA_ERROR_ILLEGAL_STATE (401)`. Dropping it frees the buffer behind the copy.
 #[must_use = "a future says nothing unless it is awaited"]
 pub struct Upload<T> {
     transfer: Transfer,
@@ -151,8 +151,8 @@ impl<T> fmt::Debug for Upload<T> {
 
 /// A future that gives the elements of a buffer. See [`Stream::download_async`](crate::Stream::download_async).
 ///
-/// It is as [`Completion`] is, but has its vector only once: polled again, it answers the error that it ended with, or else
-/// 401.
+/// It is as [`Completion`] is, but has its vector only once: polled again, it answers the error that it ended with, or
+/// else `CUDA_ERROR_ILLEGAL_STATE (401)`.
 #[must_use = "a future says nothing unless it is awaited"]
 pub struct Download<T> {
     transfer: Transfer,

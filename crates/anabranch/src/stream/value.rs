@@ -90,7 +90,7 @@ impl Context {
     /// A [`Signal`], at 0.
     ///
     /// # Errors
-    /// 2 when there is no pinned memory left.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is no pinned memory left.
     pub fn create_signal(&self) -> Result<Signal> {
         let flags = PinnedFlags::PORTABLE | PinnedFlags::DEVICE_MAP;
         let signal = Signal { memory: Arc::new(Allocation::pinned(self.core(), size_of::<u64>(), flags)?) };
@@ -103,7 +103,8 @@ impl Stream {
     /// Makes later work of this stream wait until the signal's value satisfies the condition.
     ///
     /// # Errors
-    /// 801 where the device has no waits on 64-bit values; 400 when the signal is of another context.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no waits on 64-bit values;
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` when the signal is of another context.
     #[track_caller]
     pub fn wait_signal(&self, signal: &Signal, condition: WaitCondition, value: u64) -> Result<()> {
         let (address, value) = (signal.pointer(), Value::U64(value));
@@ -122,7 +123,8 @@ impl Stream {
     /// Sets the signal's value in stream order: after all work queued so far.
     ///
     /// # Errors
-    /// 801 where the device has no writes of 64-bit values; 400 when the signal is of another context.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no writes of 64-bit values;
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` when the signal is of another context.
     #[track_caller]
     pub fn write_signal(&self, signal: &Signal, value: u64) -> Result<()> {
         let (address, value) = (signal.pointer(), Value::U64(value));
@@ -145,7 +147,7 @@ impl Stream {
     /// The address is valid for the device until the wait has run.
     ///
     /// # Errors
-    /// 1 when the address is not aligned to 4 bytes or the flags make no sense.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the address is not aligned to 4 bytes or the flags make no sense.
     #[track_caller]
     pub unsafe fn wait_value_32(&self, address: DevicePointer, value: u32, flags: WaitValueFlags) -> Result<()> {
         // SAFETY: the address is the caller's word.
@@ -158,7 +160,8 @@ impl Stream {
     /// The address is valid for the device until the wait has run.
     ///
     /// # Errors
-    /// 1 when the address is not aligned to 8 bytes or the flags make no sense; 801 where the device has it not.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the address is not aligned to 8 bytes or the flags make no sense;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has it not.
     #[track_caller]
     pub unsafe fn wait_value_64(&self, address: DevicePointer, value: u64, flags: WaitValueFlags) -> Result<()> {
         // SAFETY: the address is the caller's word.
@@ -171,7 +174,7 @@ impl Stream {
     /// The address is valid for the device until the write has run.
     ///
     /// # Errors
-    /// 1 when the address is not aligned to 4 bytes or the flags make no sense.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the address is not aligned to 4 bytes or the flags make no sense.
     #[track_caller]
     pub unsafe fn write_value_32(&self, address: DevicePointer, value: u32, flags: WriteValueFlags) -> Result<()> {
         // SAFETY: the address is the caller's word.
@@ -184,7 +187,8 @@ impl Stream {
     /// The address is valid for the device until the write has run.
     ///
     /// # Errors
-    /// 1 when the address is not aligned to 8 bytes or the flags make no sense; 801 where the device has it not.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when the address is not aligned to 8 bytes or the flags make no sense;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has it not.
     #[track_caller]
     pub unsafe fn write_value_64(&self, address: DevicePointer, value: u64, flags: WriteValueFlags) -> Result<()> {
         // SAFETY: the address is the caller's word.
