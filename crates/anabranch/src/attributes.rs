@@ -39,9 +39,9 @@ impl Stream {
         }
     }
 
-    /// Names memory that this stream's later kernels should find in the cache, or no longer find there when the slice
-    /// is empty. `hit_ratio`, from 0 to 1, is the share of accesses that are treated as `hit`; the others as `miss`.
-    /// It is a hint, and never changes results.
+    /// Names the memory that later kernels of this stream should find in the cache, or, with an empty slice, removes
+    /// the window. `hit_ratio`, from 0 to 1, is the share of accesses that are treated as `hit`. The other accesses are
+    /// treated as `miss`. The window is a hint and never changes results.
     ///
     /// # Errors
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no such attribute; `CUDA_ERROR_INVALID_VALUE (1)` for a

@@ -1,4 +1,4 @@
-//! What a graph consists of: its nodes, edges, kinds and parameters.
+//! The contents of a graph: nodes, edges, kinds and parameters.
 
 use super::Graph;
 use crate::error::Result;
@@ -16,7 +16,7 @@ impl Graph {
         self.object.nodes()
     }
 
-    /// The nodes that depend on none.
+    /// The nodes without dependencies.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
@@ -65,7 +65,8 @@ impl Graph {
         self.object.node_kind(node)
     }
 
-    /// What the driver says of a node's parameters. Handles in it are borrowed: they are valid as long as the graph.
+    /// The parameters of a node as the driver reports them. Handles in them are borrowed: they are valid as long as the
+    /// graph.
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` when the node is not of this graph; `CUDA_ERROR_NOT_SUPPORTED (801)` where the driver cannot

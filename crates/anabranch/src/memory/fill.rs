@@ -11,7 +11,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// An element that memory can be filled with: of 8, 16, 32 or 64 bits.
+/// An element type that memory can be filled with, of 8, 16, 32 or 64 bits.
 pub trait FillElement: Pod + sealed::Sealed {
     /// The element's bits.
     #[doc(hidden)]
@@ -73,10 +73,11 @@ impl Stream {
         unsafe { self.core().fill(&accesses, destination.device_pointer(), pattern, count) }
     }
 
-    /// Fills `count` elements of the pattern's width at `address`, in stream order, with no order kept by the library.
+    /// Fills `count` elements of the pattern's width at `address` in stream order. The library does not order the fill
+    /// with other uses of the memory.
     ///
     /// # Safety
-    /// The range is valid until the fill has run, and what uses it is ordered by the caller.
+    /// The range is valid until the fill has run. The caller orders it with other uses of the memory.
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` when the range is not within an allocation, or not aligned to the pattern's
