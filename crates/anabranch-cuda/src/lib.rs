@@ -24,9 +24,10 @@
 //!
 //! # Host work
 //!
-//! Host functions and callbacks are moved into the driver, which runs or drops each of them exactly once. Work of graphs
-//! stays with its owner: a host node has its [key](anabranch_hal::HostWorkKey), and runs nothing when the owner is gone.
-//! None of it may unwind. Unwinding that happens all the same ends before it reaches NVIDIA's frames, and is not reported.
+//! Host functions and callbacks are moved into the driver, which runs or drops each of them exactly once. Work of
+//! graphs stays with its owner: a host node has its [key](anabranch_hal::HostWorkKey), and runs nothing after the owner
+//! was dropped. None of it may unwind. Unwinding that happens all the same ends before it reaches NVIDIA's frames, and
+//! is not reported.
 //!
 //! # Fork and exit
 //!

@@ -36,7 +36,7 @@ pub(crate) struct PlaceRecord {
     time: Option<Arc<AtomicU64>>,
 }
 
-/// What an event captured last, for whoever waits for it.
+/// What an event captured last, for those that wait for it.
 #[derive(Debug)]
 pub(crate) enum Recorded {
     /// It was never recorded.

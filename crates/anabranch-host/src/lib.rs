@@ -29,8 +29,8 @@
 //! all of the earlier kernel. Events of other processes, access-policy windows, modules of PTX or machine code, and
 //! graphs that are launched from the device answer `CUDA_ERROR_NOT_SUPPORTED (801)`.
 //!
-//! What a graph records into an event counts as recorded from the launch on. A node that waits for an event does not wait for
-//! what its own graph records, nor for what was put into the launching stream behind the launch.
+//! What a graph records into an event counts as recorded from the launch on. A node that waits for an event does not
+//! wait for what its own graph records, nor for what was enqueued in the launching stream after the launch.
 //!
 //! Captures of one driver do not meet those of another in the same process, but a thread has one capture mode for all. A
 //! stream that is destroyed while it captures lives until the capture ends, as on hardware; what the default stream of a

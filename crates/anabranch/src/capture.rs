@@ -78,7 +78,7 @@ impl Stream {
     /// Whether the stream is capturing. The capture may be valid or invalidated.
     ///
     /// # Errors
-    /// As [`capture_status`](Self::capture_status).
+    /// Same as [`capture_status`](Self::capture_status).
     #[track_caller]
     pub fn is_capturing(&self) -> Result<bool> {
         Ok(self.capture_status()? != CaptureStatus::None)
@@ -88,7 +88,7 @@ impl Stream {
     /// `cuStreamGetCaptureInfo`.
     ///
     /// # Errors
-    /// As [`capture_status`](Self::capture_status).
+    /// Same as [`capture_status`](Self::capture_status).
     #[track_caller]
     pub fn capture_info(&self) -> Result<CaptureInfo> {
         self.capture_info_with(true)

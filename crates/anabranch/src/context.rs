@@ -26,7 +26,8 @@ impl Device {
     /// The device's primary context, which it shares with other libraries in the process.
     ///
     /// # Errors
-    /// What the driver says when it cannot start the device, such as `CUDA_ERROR_OUT_OF_MEMORY (2)` when its memory is full.
+    /// An error of the driver if it cannot start the device, such as `CUDA_ERROR_OUT_OF_MEMORY (2)` if its memory is
+    /// full.
     pub fn context(&self) -> Result<Context> {
         Ok(Context::from_core(ContextCore::primary(self.core())?))
     }
@@ -35,7 +36,7 @@ impl Device {
     /// its buffers, except in peer copies. Most programs want [`context`](Self::context).
     ///
     /// # Errors
-    /// As [`context`](Self::context).
+    /// Same as [`context`](Self::context).
     pub fn create_context(&self, flags: ContextFlags) -> Result<Context> {
         Ok(Context::from_core(ContextCore::create(self.core(), flags)?))
     }

@@ -24,7 +24,7 @@ impl Context {
     /// Makes an event that measures time.
     ///
     /// # Errors
-    /// As [`create_event_with_flags`](Self::create_event_with_flags).
+    /// Same as [`create_event_with_flags`](Self::create_event_with_flags).
     #[track_caller]
     pub fn create_event(&self) -> Result<Event> {
         self.create_event_with_flags(EventFlags::empty())
@@ -189,7 +189,7 @@ pub trait WaitTarget: sealed::Sealed {
     /// Makes later work of `stream` wait for this.
     ///
     /// # Errors
-    /// As [`Stream::wait_event`] or [`Stream::wait_stream`].
+    /// Same as [`Stream::wait_event`] or [`Stream::wait_stream`].
     fn wait_on(&self, stream: &Stream) -> Result<()>;
 }
 
@@ -243,7 +243,7 @@ impl Stream {
     /// [`record_event_with_flags`](Self::record_event_with_flags) for one that does not.
     ///
     /// # Errors
-    /// As [`record`](Self::record).
+    /// Same as [`record`](Self::record).
     #[track_caller]
     pub fn record_event(&self) -> Result<Event> {
         self.record_event_with_flags(EventFlags::empty())
@@ -252,7 +252,7 @@ impl Stream {
     /// Creates an event with flags and records it.
     ///
     /// # Errors
-    /// As [`Context::create_event_with_flags`] and [`record`](Self::record).
+    /// Same as [`Context::create_event_with_flags`] and [`record`](Self::record).
     #[track_caller]
     pub fn record_event_with_flags(&self, flags: EventFlags) -> Result<Event> {
         let event = Event { core: EventCore::create(self.core().context(), flags)? };
@@ -303,7 +303,7 @@ impl Stream {
     /// Makes later work of this stream wait for an event, or for the work that is in another stream now.
     ///
     /// # Errors
-    /// As [`wait_event`](Self::wait_event) or [`wait_stream`](Self::wait_stream).
+    /// Same as [`wait_event`](Self::wait_event) or [`wait_stream`](Self::wait_stream).
     #[track_caller]
     pub fn wait<T: WaitTarget + ?Sized>(&self, target: &T) -> Result<()> {
         target.wait_on(self)

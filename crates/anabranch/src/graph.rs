@@ -84,8 +84,8 @@ impl Graph {
         Self::from_object(GraphObject::new(context.core(), handle, id, NodeTable::new(id), Retained::default()))
     }
 
-    /// The driver's handle, which is valid as long as this graph. Drivers do not synchronize graphs: whoever calls the
-    /// driver with the handle must ensure that no other thread uses the graph at the same time.
+    /// The driver's handle, which is valid as long as this graph. Drivers do not synchronize graphs: code that calls
+    /// the driver with the handle must ensure that no other thread uses the graph at the same time.
     pub fn as_raw(&self) -> GraphHandle {
         self.object.handle()
     }
@@ -123,7 +123,7 @@ impl Graph {
     /// Same as for [`NodeWork::kernel`].
     ///
     /// # Errors
-    /// As [`NodeWork::kernel`] and [`add`](Self::add).
+    /// Same as [`NodeWork::kernel`] and [`add`](Self::add).
     pub unsafe fn add_kernel<A: KernelArguments>(
         &mut self,
         dependencies: impl Dependencies,
@@ -245,7 +245,7 @@ impl Graph {
     /// The node of `clone`, a clone of this graph, that was copied from `node`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when there is none.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if there is none.
     #[track_caller]
     pub fn find_in_clone(&self, node: Node, clone: &Graph) -> Result<Node> {
         self.object.find_in_clone(node, &clone.object)
@@ -265,7 +265,8 @@ impl Graph {
     /// Like [`instantiate`](Self::instantiate), with flags.
     ///
     /// # Errors
-    /// As [`instantiate`](Self::instantiate); `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
+    /// Same as [`instantiate`](Self::instantiate); `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not
+    /// know.
     pub fn instantiate_with_flags(&self, flags: InstantiateFlags) -> Result<ExecutableGraph> {
         ExecutableGraph::new(self, flags, None)
     }
@@ -274,7 +275,7 @@ impl Graph {
     /// `stream`, so that the first launch does not have to.
     ///
     /// # Errors
-    /// As [`instantiate_with_flags`](Self::instantiate_with_flags).
+    /// Same as [`instantiate_with_flags`](Self::instantiate_with_flags).
     pub fn instantiate_and_upload(&self, flags: InstantiateFlags, stream: &Stream) -> Result<ExecutableGraph> {
         ExecutableGraph::new(self, flags | InstantiateFlags::UPLOAD, Some(stream))
     }

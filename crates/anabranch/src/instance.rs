@@ -238,7 +238,7 @@ impl Instance {
     /// Loads every back end that is available.
     ///
     /// # Errors
-    /// As [`InstanceBuilder::build`].
+    /// Same as [`InstanceBuilder::build`].
     pub fn new() -> Result<Self> {
         Self::builder().build()
     }

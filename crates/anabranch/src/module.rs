@@ -122,7 +122,7 @@ impl DualModule {
         }
         match &self.device {
             Some(DeviceCode::Ptx(ptx)) => Module::load_ptx(context, ptx),
-            // SAFETY: whoever added the image promised that it is whole and well-formed.
+            // SAFETY: the caller that added the image promised that it is complete and well-formed.
             Some(DeviceCode::Binary(image)) => unsafe { Module::load_binary(context, image) },
             None => Err(missing("PTX or binary")),
         }
@@ -198,7 +198,7 @@ impl Module {
     /// Loads the output of the compiler.
     ///
     /// # Errors
-    /// As [`load_ptx`](Self::load_ptx) and [`load_binary`](Self::load_binary).
+    /// Same as [`load_ptx`](Self::load_ptx) and [`load_binary`](Self::load_binary).
     #[track_caller]
     pub fn load_compiled(context: &Context, compiled: &Compiled) -> Result<Self> {
         match compiled.image() {
@@ -221,7 +221,7 @@ impl Module {
     /// The names of the module's kernels.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the driver cannot say.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver does not report it.
     pub fn kernel_names(&self) -> Result<Vec<String>> {
         self.core.kernel_names()
     }

@@ -45,7 +45,7 @@ impl Context {
     /// other.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if the device cannot create another stream.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if the device does not support it create another stream.
     #[track_caller]
     pub fn create_stream(&self) -> Result<Stream> {
         self.create_stream_with_priority(StreamFlags::NON_BLOCKING, 0)
@@ -218,7 +218,7 @@ impl Stream {
     /// Whether this is a non-blocking stream, which is not ordered with the legacy default stream.
     ///
     /// # Errors
-    /// As [`flags`](Self::flags).
+    /// Same as [`flags`](Self::flags).
     #[track_caller]
     pub fn is_non_blocking(&self) -> Result<bool> {
         Ok(self.flags()?.contains(StreamFlags::NON_BLOCKING))

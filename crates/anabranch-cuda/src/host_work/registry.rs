@@ -1,8 +1,8 @@
 //! The owner of queued closures.
 //!
-//! A closure goes in on the thread that queues it and comes out on the driver's. To keep that cheap, nothing is allocated
-//! once there have been as many closures at the same time: each part of the registry is a list of slots that are used
-//! again. The part is chosen by the stream, so that threads meet there only if they queue in the same one.
+//! A closure is stored by the thread that queues it and taken by the driver's thread. To keep that cheap, nothing is
+//! allocated once there have been as many closures at the same time: each part of the registry is a list of slots that
+//! are used again. The part is chosen by the stream, so that threads meet there only if they queue in the same one.
 
 use super::contain;
 use crate::ranks::QUEUED_HOST_WORK;

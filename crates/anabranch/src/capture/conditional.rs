@@ -16,7 +16,7 @@ fn condition_of(slice: &BufferSlice<'_, u32>) -> Result<Condition> {
     if slice.is_empty() {
         return Err(Error::argument(Status::INVALID_VALUE, "capturing a condition", "the condition is empty"));
     }
-    // The graph is told of it later, when others may have borrowed it.
+    // The graph is notified later, when others may have borrowed it.
     slice.allocation().retained_by_graph();
     Ok(Condition { memory: slice.allocation().clone(), address: slice.device_pointer() })
 }
@@ -62,7 +62,7 @@ impl CaptureScope<'_> {
     /// 12.8.
     ///
     /// # Errors
-    /// As [`capture_if`](Self::capture_if).
+    /// Same as [`capture_if`](Self::capture_if).
     #[track_caller]
     pub fn capture_if_else<'c, F, G>(
         &self,
@@ -108,7 +108,7 @@ impl CaptureScope<'_> {
     /// ```
     ///
     /// # Errors
-    /// As [`capture_if`](Self::capture_if).
+    /// Same as [`capture_if`](Self::capture_if).
     #[track_caller]
     pub fn capture_while<'c, F>(&self, condition: impl Into<BufferSliceMut<'c, u32>>, body: F) -> Result<()>
     where

@@ -47,7 +47,7 @@ impl<'scope> CaptureScope<'scope> {
     /// as `other.wait_stream(scope)`.
     ///
     /// # Errors
-    /// As [`Stream::wait_stream`].
+    /// Same as [`Stream::wait_stream`].
     pub fn fork(&self, other: &Stream) -> Result<()> {
         other.wait_stream(self.stream)
     }
@@ -56,7 +56,7 @@ impl<'scope> CaptureScope<'scope> {
     /// `scope.wait_stream(other)`.
     ///
     /// # Errors
-    /// As [`Stream::wait_stream`].
+    /// Same as [`Stream::wait_stream`].
     pub fn join(&self, other: &Stream) -> Result<()> {
         self.stream.wait_stream(other)
     }
@@ -121,8 +121,8 @@ impl Stream {
     /// body fails, the graph contains what was captured before the failure. Follows `cuStreamBeginCaptureToGraph`.
     ///
     /// # Errors
-    /// As [`capture`](Self::capture); `CUDA_ERROR_INVALID_VALUE (1)` when a node is not of the graph;
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the driver is too old.
+    /// Same as [`capture`](Self::capture); `CUDA_ERROR_INVALID_VALUE (1)` if a node does not belong to the graph;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver is too old.
     #[track_caller]
     pub fn capture_into<F>(
         &self,
@@ -167,7 +167,7 @@ impl Stream {
     /// [Captures](Self::capture) and [instantiates](Graph::instantiate).
     ///
     /// # Errors
-    /// As [`capture`](Self::capture) and [`Graph::instantiate`].
+    /// Same as [`capture`](Self::capture) and [`Graph::instantiate`].
     #[track_caller]
     pub fn capture_executable<F>(&self, mode: CaptureMode, body: F) -> Result<ExecutableGraph>
     where
@@ -180,7 +180,7 @@ impl Stream {
     /// executable graph is uploaded in the order of this stream.
     ///
     /// # Errors
-    /// As [`capture`](Self::capture) and [`Graph::instantiate_with_flags`].
+    /// Same as [`capture`](Self::capture) and [`Graph::instantiate_with_flags`].
     #[track_caller]
     pub fn capture_executable_with_flags<F>(
         &self,

@@ -28,7 +28,8 @@ impl IncludedFiles {
         let mut to_search = vec![(directory_of(Path::new(name)), References::of(source.as_bytes())?)];
         while let Some((beside, References(references))) = to_search.pop() {
             for reference in references {
-                // In all the directories and not in the first that has it: a compiler asked for the next one goes on.
+                // In all the directories and not only in the first that contains it: `#include_next` continues the
+                // search.
                 for directory in std::iter::once(&beside).chain(directories) {
                     let path = directory.join(&reference);
                     if !seen.insert(path.clone()) {

@@ -226,7 +226,7 @@ impl CompileOptions {
             }
             Target::Device { compute_capability: (major, minor), .. } => {
                 let known = match self.output {
-                    // A compiler that cannot tell is left to say what it does not know.
+                    // If the compiler cannot list its architectures, it reports an unknown one itself.
                     OutputKind::Ptx => compiler.architectures().unwrap_or_default(),
                     OutputKind::Binary => Vec::new(),
                 };

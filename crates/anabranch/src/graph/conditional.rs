@@ -63,7 +63,7 @@ impl Graph {
     /// Without one, the value is unspecified until a kernel sets it. Follows `cuGraphConditionalHandleCreate`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes.
     pub fn create_conditional(&mut self, default: Option<u32>) -> Result<Conditional> {
         let handle = self.object.create_conditional(default)?;
         Ok(Conditional { handle, graph: self.object.id() })

@@ -127,7 +127,7 @@ impl ExecutableGraph {
     /// Whether a kernel, copy or fill node is enabled.
     ///
     /// # Errors
-    /// As [`set_node_enabled`](Self::set_node_enabled).
+    /// Same as [`set_node_enabled`](Self::set_node_enabled).
     #[track_caller]
     pub fn is_node_enabled(&self, node: Node) -> Result<bool> {
         self.core.is_node_enabled(node)
@@ -165,7 +165,7 @@ impl ExecutableGraph {
     }
 
     /// The driver's handle, which is valid as long as this executable graph. Drivers do not synchronize executable
-    /// graphs: whoever calls the driver with the handle must ensure that no other thread uses this one at the same
+    /// graphs: code that calls the driver with the handle must ensure that no other thread uses this one at the same
     /// time.
     pub fn as_raw(&self) -> ExecutableGraphHandle {
         self.core.handle()

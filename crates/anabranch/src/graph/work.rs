@@ -86,7 +86,7 @@ impl NodeWork<'_> {
     /// A copy between device, pinned and managed memory, in any combination. Follows `cuGraphAddMemcpyNode`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when the lengths differ, or there is nothing to copy.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ, or there is nothing to copy.
     pub fn copy<'d, 's, T: Pod>(
         destination: impl Into<BufferSliceMut<'d, T>>,
         source: impl Into<BufferSlice<'s, T>>,
@@ -117,7 +117,7 @@ impl NodeWork<'_> {
     /// A copy of a region of rows and slices.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when the region is not within either volume, or there is nothing to copy.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the region is not within either volume, or there is nothing to copy.
     pub fn copy_region<T: Pod>(destination: VolumeMut<'_, T>, source: Volume<'_, T>, region: &Region) -> Result<Self> {
         let copy = region_copy(&destination, &source, region)?.ok_or_else(nothing_to_do)?;
         Ok(Self::new(NodeParameters::Copy(copy))
@@ -150,7 +150,7 @@ impl NodeWork<'_> {
     /// Sets every byte to zero.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when there is nothing to fill.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if there is nothing to fill.
     pub fn fill_zero<'d, T: Pod>(destination: impl Into<BufferSliceMut<'d, T>>) -> Result<Self> {
         let destination = destination.into();
         Self::fill_pattern(&destination, FillPattern::U8(0), destination.byte_len())
@@ -269,7 +269,7 @@ impl<A: KernelArguments> KernelCall<'_, A> {
     /// the node.
     ///
     /// # Errors
-    /// As [`NodeWork::kernel`].
+    /// Same as [`NodeWork::kernel`].
     pub unsafe fn into_node<'n>(self, config: &LaunchConfig) -> Result<NodeWork<'n>> {
         let (kernel, arguments) = self.into_parts();
         // SAFETY: the caller's promise; the arguments are those that were declared.

@@ -48,7 +48,7 @@ impl<'a, A: KernelArguments> KernelCall<'a, A> {
     /// The promises [above](Self#what-the-caller-of-a-launch-promises).
     ///
     /// # Errors
-    /// As [`Stream::launch`].
+    /// Same as [`Stream::launch`].
     #[inline]
     #[track_caller]
     pub unsafe fn launch(self, stream: &Stream, config: &LaunchConfig) -> Result<()> {

@@ -64,7 +64,7 @@ impl<A: KernelArguments> KernelCall<'_, A> {
     /// See [`Stream::launch_checked`].
     ///
     /// # Errors
-    /// As [`Stream::launch_checked`].
+    /// Same as [`Stream::launch_checked`].
     #[track_caller]
     pub fn launch_checked(self, stream: &Stream, config: &LaunchConfig) -> Result<()> {
         let (kernel, arguments) = self.into_parts();

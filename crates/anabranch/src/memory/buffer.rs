@@ -70,7 +70,7 @@ impl Stream {
     /// Like [`allocate_zeroed`](Self::allocate_zeroed), but from another pool.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory, in the pool or on the device.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory, in the pool or on the device.
     #[track_caller]
     pub fn allocate_zeroed_from<T: Pod>(&self, pool: &MemoryPool, length: usize) -> Result<Buffer<T>> {
         let mut buffer = Buffer::stream_ordered(self, length, Some(pool))?;
@@ -84,7 +84,7 @@ impl Stream {
     /// Work that reads an element follows work that has written it.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
     #[track_caller]
     pub unsafe fn allocate_uninitialized<T: Pod>(&self, length: usize) -> Result<Buffer<T>> {
         Buffer::stream_ordered(self, length, None)
@@ -96,7 +96,7 @@ impl Stream {
     /// Work that reads an element follows work that has written it.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory, in the pool or on the device.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory, in the pool or on the device.
     #[track_caller]
     pub unsafe fn allocate_uninitialized_from<T: Pod>(&self, pool: &MemoryPool, length: usize) -> Result<Buffer<T>> {
         Buffer::stream_ordered(self, length, Some(pool))
@@ -105,7 +105,7 @@ impl Stream {
     /// Allocates memory and copies `source` to it. Returns when `source` can be changed again.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
     #[track_caller]
     pub fn upload<T: Pod>(&self, source: &[T]) -> Result<Buffer<T>> {
         self.core().refuse_while_capturing("uploading")?;
@@ -133,7 +133,7 @@ impl Context {
     /// code that requires the driver's plain allocator.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
     #[track_caller]
     pub fn allocate_zeroed<T: Pod>(&self, stream: &Stream, length: usize) -> Result<Buffer<T>> {
         let bytes = byte_size(length, size_of::<T>(), "allocating")?;

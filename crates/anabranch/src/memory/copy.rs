@@ -26,7 +26,7 @@ impl Stream {
     /// contexts, see [`copy_peer`](Self::copy_peer).
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when the lengths differ; `CUDA_ERROR_INVALID_HANDLE (400)` when a buffer is of
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ; `CUDA_ERROR_INVALID_HANDLE (400)` if a buffer belongs to
     /// another context.
     #[track_caller]
     pub fn copy<'d, 's, T: Pod>(
@@ -111,7 +111,7 @@ impl Stream {
     /// `source` is neither freed nor changed until the copy has run.
     ///
     /// # Errors
-    /// As [`copy_from_host`](Self::copy_from_host).
+    /// Same as [`copy_from_host`](Self::copy_from_host).
     #[track_caller]
     pub unsafe fn copy_from_host_unchecked<'d, T: Pod>(
         &self,
@@ -133,7 +133,7 @@ impl Stream {
     /// `destination` is neither freed nor used until the copy has run.
     ///
     /// # Errors
-    /// As [`copy_to_host`](Self::copy_to_host).
+    /// Same as [`copy_to_host`](Self::copy_to_host).
     #[track_caller]
     pub unsafe fn copy_to_host_unchecked<'s, T: Pod>(
         &self,

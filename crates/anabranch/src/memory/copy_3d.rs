@@ -168,8 +168,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when the region is not within either volume; `CUDA_ERROR_INVALID_HANDLE (400)`
-    /// when a buffer is of another context.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the region is not within either volume; `CUDA_ERROR_INVALID_HANDLE (400)` if a
+    /// buffer belongs to another context.
     #[track_caller]
     pub fn copy_region<T: Pod>(
         &self,

@@ -55,7 +55,7 @@ macro_rules! asynchronous_access {
             $(#[doc = $more])?
             ///
             /// # Errors
-            /// As [`as_mut_slice`](Self::as_mut_slice).
+            /// Same as [`as_mut_slice`](Self::as_mut_slice).
             pub async fn as_mut_slice_async(&mut self) -> Result<&mut [T]> {
                 host_may(self.allocation(), Access::Write).await?;
                 self.as_mut_slice()

@@ -11,7 +11,7 @@ use bytemuck::Pod;
 /// An address for a closure that runs on another thread.
 struct Address(*mut u8);
 
-// SAFETY: it is an address and nothing else; whoever follows it argues there.
+// SAFETY: it is only an address; each access through it has its own argument.
 unsafe impl Send for Address {}
 
 impl Address {

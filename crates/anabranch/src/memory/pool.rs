@@ -23,7 +23,7 @@ impl Device {
     /// The memory pool that stream-ordered allocation uses by default.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no pools.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no pools.
     pub fn default_memory_pool(&self) -> Result<MemoryPool> {
         let handle = self
             .driver()
@@ -35,7 +35,7 @@ impl Device {
     /// Makes a memory pool.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no pools.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no pools.
     pub fn create_memory_pool(&self, options: &MemoryPoolOptions) -> Result<MemoryPool> {
         let handle = self
             .driver()

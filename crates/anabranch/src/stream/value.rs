@@ -103,8 +103,8 @@ impl Stream {
     /// Makes later work of this stream wait until the signal's value satisfies the condition.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device cannot wait for 64-bit values; `CUDA_ERROR_INVALID_HANDLE (400)`
-    /// if the signal belongs to another context.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it wait for 64-bit values;
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the signal belongs to another context.
     #[track_caller]
     pub fn wait_signal(&self, signal: &Signal, condition: WaitCondition, value: u64) -> Result<()> {
         let (address, value) = (signal.pointer(), Value::U64(value));
@@ -123,8 +123,8 @@ impl Stream {
     /// Sets the signal's value in stream order: after all work queued so far.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device cannot write 64-bit values; `CUDA_ERROR_INVALID_HANDLE (400)` if
-    /// the signal belongs to another context.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it write 64-bit values;
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the signal belongs to another context.
     #[track_caller]
     pub fn write_signal(&self, signal: &Signal, value: u64) -> Result<()> {
         let (address, value) = (signal.pointer(), Value::U64(value));
