@@ -149,8 +149,8 @@ impl StreamCore {
                 continue;
             }
             let call = context.call(operation);
-            // SAFETY: the caller has the stream open.
             let ended =
+                // SAFETY: the caller has the stream open, and no thread submits work to its capture, which is stopped.
                 unsafe { context.driver().stream_end_capture(&call, handle) }.during(operation, || self.place());
             let has_ended = !matches!(&ended, Err(error) if error.status() == Status::STREAM_CAPTURE_UNMATCHED);
             let Some(capture) = now.filter(|_| has_ended) else {
@@ -333,9 +333,9 @@ impl StreamCore {
             arguments: &arguments,
             ranges: &kernel.ranges,
         };
-        // SAFETY: the caller has the stream open; the kernel is loaded as long as the context is, and takes a handle and an
-        // address, of which the capture retains the memory.
         submission
+            // SAFETY: the caller has the stream open; the kernel is loaded as long as the context is, and takes a handle and
+            // an address, of which the capture retains the memory.
             .queue(|call, stream| unsafe { self.context().driver().launch(call, stream, kernel.function, &launch) })
     }
 

@@ -110,9 +110,9 @@ impl Body<'_> {
         parameters: &NodeParameters,
     ) -> Result<(GraphNodeHandle, Vec<GraphHandle>)> {
         let after: Vec<_> = after.iter().copied().map(Dependency::from).collect();
-        // SAFETY: the body belongs to a graph that this thread is making, and the nodes are its own. What they refer to is
-        // retained by that graph.
         let added =
+            // SAFETY: the body belongs to a graph that this thread is making, and the nodes are its own. That graph retains
+            // what they refer to.
             unsafe { self.driver().graph_add_node(&self.context.call(OPERATION), self.graph, &after, parameters) }
                 .during(OPERATION, || self.context.place())?;
         Ok((added.node, added.bodies))
@@ -145,7 +145,7 @@ impl Body<'_> {
             let copied = match part.conditions.iter().find(|condition| condition.placeholder == node) {
                 Some(condition) => self.add_condition(condition)?,
                 None => {
-                    // SAFETY: as above.
+                    // SAFETY: the part owns its graph, which this thread is copying, and the node was just read from it.
                     let parameters = unsafe { driver.graph_node_parameters(call, node) }
                         .during(OPERATION, || self.context.place())?;
                     let copy = self.add(&[], &parameters)?;

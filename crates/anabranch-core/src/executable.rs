@@ -102,8 +102,8 @@ impl ExecutableCore {
         }
         let stream = upload.map(|stream| stream.handle(operation)).transpose()?;
         let guard = source.lock();
-        // SAFETY: the graph is live and locked, and the stream open.
         let handle =
+            // SAFETY: the graph is live and locked, and the stream open.
             unsafe { context.driver().graph_instantiate(&context.call(operation), source.handle(), flags, stream) }
                 .during(operation, || source.place())
                 .map_err(explain_instantiation)?;

@@ -248,8 +248,8 @@ impl GraphObject {
     #[track_caller]
     pub fn try_clone(&self) -> Result<Arc<Self>> {
         let guard = self.lock();
-        // SAFETY: the graph is live and locked.
         let handle = self
+            // SAFETY: the graph is live and locked.
             .driver_call(&guard, "cloning a graph", |driver, call, graph| unsafe { driver.graph_clone(call, graph) })?;
         let mut retained = Retained::default();
         retained.merge(guard.retained());

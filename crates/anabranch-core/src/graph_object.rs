@@ -92,8 +92,8 @@ impl GraphObject {
     #[track_caller]
     pub fn create(context: &Arc<ContextCore>) -> Result<Arc<Self>> {
         let operation = "creating a graph";
-        // SAFETY: the context is live as long as its core.
         let handle =
+            // SAFETY: the context is live as long as its core.
             unsafe { context.driver().graph_create(&context.call(operation)) }.during(operation, || context.place())?;
         let id = next_graph_id();
         Ok(Self::new(context, handle, id, NodeTable::new(id), Retained::default()))

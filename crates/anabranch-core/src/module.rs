@@ -121,8 +121,8 @@ impl ModuleCore {
             Err(failure) if failure.status == Status::NOT_FOUND => return Err(self.no_kernel(name, operation)),
             Err(failure) => return Err(failure).during(operation, || self.context.place()),
         };
-        // SAFETY: the function was just found in a live module.
         let info =
+            // SAFETY: the function was just found in a live module.
             self.ask("reading a kernel's parameters", |driver, call| unsafe { driver.function_info(call, handle) })?;
         Ok(Arc::new(KernelCore {
             module: self.clone(),
@@ -201,8 +201,8 @@ impl KernelCore {
     /// # Errors
     /// Only an error of earlier asynchronous work.
     pub fn info(&self) -> Result<FunctionInfo> {
-        // SAFETY: the kernel keeps its module loaded.
         self.module
+            // SAFETY: the kernel keeps its module loaded.
             .ask("reading a kernel's attributes", |driver, call| unsafe { driver.function_info(call, self.handle) })
     }
 

@@ -100,7 +100,7 @@ impl StreamCore {
         // Asking a stream that captures for its id invalidates the capture.
         let captures = ownership == Ownership::Foreign && status().is_ok_and(|status| status != CaptureStatus::None);
         let id = match captures.then(|| registry.find(handle).map(|stream| stream.id())) {
-            // SAFETY: as above.
+            // SAFETY: the handle was just made, is a default stream, or its caller vouches for it.
             None => unsafe { context.driver().stream_id(&call, handle) }.during(operation, || context.place())?,
             Some(Some(id)) => id,
             Some(None) => {
@@ -302,8 +302,8 @@ impl StreamCore {
         trace::span!("synchronizing a stream", stream = self.id, device = %self.context.device());
         let point = TimelinePoint::advance(self.shared.timeline());
         let had_work = self.shared.take_work();
-        // SAFETY: the caller has the stream open.
         let waited = self
+            // SAFETY: the caller has the stream open.
             .ask(operation, location, |call, handle| unsafe { self.context.driver().stream_synchronize(call, handle) });
         if had_work && waited.is_err() {
             self.shared.note_work();
@@ -419,8 +419,8 @@ impl StreamCore {
         // The driver is asked where another library may capture the stream.
         let captures = self.is_capturing()
             || (self.shared.may_be_captured_by_others() && {
-                // SAFETY: the caller has the stream open.
                 let status =
+                    // SAFETY: the caller has the stream open.
                     unsafe { self.context.driver().stream_capture_status(&self.context.call(operation), handle) };
                 // The error of a lost context, or of the legacy stream beside a capture, is reported by what follows.
                 status.is_ok_and(|status| status != CaptureStatus::None)

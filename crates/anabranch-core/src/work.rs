@@ -132,8 +132,8 @@ impl StreamCore {
         trace::queued!(stream = self.id(), "{}", submission.operation());
         let callback = host_work::callback(callback, self.id(), self.shared().panics());
         let _host_bound = self.context().submit_host_bound();
-        // SAFETY: the caller has the stream open; the callback does not unwind.
         submission
+            // SAFETY: the caller has the stream open; the callback does not unwind.
             .submit(&[], |call, stream| unsafe { self.context().driver().stream_add_callback(call, stream, callback) })
     }
 
@@ -200,8 +200,8 @@ impl StreamCore {
         let submission = Submission::begin(self, operation)?;
         let mut address = DevicePointer::NULL;
         if bytes > 0 {
-            // SAFETY: the caller has the stream open, and the pool, if any, is borrowed by it.
             address = submission
+                // SAFETY: the caller has the stream open, and borrows the pool, if any.
                 .queue(|call, stream| unsafe { context.driver().allocate_async(call, bytes, pool, stream) })?;
         }
         let origin = match capture_of(self) {

@@ -67,12 +67,12 @@ impl EndedStreams {
 fn is_pending(driver: &dyn Driver, call: &Call<'_>, event: EventHandle) -> bool {
     // A capture beside this is not invalidated by it.
     with_relaxed_capture_mode(driver, || {
-        // SAFETY: the event is the list's, which is locked, and its context is open.
         let is_pending =
+            // SAFETY: the list owns the event and is locked, and the event's context is open.
             unsafe { driver.event_query(call, event) }.is_err_and(|failure| failure.status == Status::NOT_READY);
         if !is_pending {
-            // SAFETY: as above; the caller takes the event out of the list. Where this fails the context is lost, and the
-            // event goes with it.
+            // SAFETY: the list owns the event, and the caller removes it from the list, so this is its last use. If the
+            // call fails, the context is lost, and closing it destroys the event.
             let _ = unsafe { driver.event_destroy(call, event) };
         }
         is_pending
