@@ -127,7 +127,8 @@ impl StreamCore {
     /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` if the capture is invalidated;
     /// `CUDA_ERROR_STREAM_CAPTURE_UNMATCHED (903)` if it began in another stream, where it must then be ended;
     /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD (908)` if it began on another thread; `CUDA_ERROR_ILLEGAL_STATE (401)`
-    /// if the stream is not capturing.
+    /// if the stream is not capturing, or if another thread has been submitting work to a stream of the capture for
+    /// more than a second.
     #[track_caller]
     pub fn end_capture(&self) -> Result<Part> {
         let operation = "ending a capture";

@@ -60,7 +60,8 @@ impl Stream {
     /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` if a prohibited call has invalidated the capture;
     /// `CUDA_ERROR_STREAM_CAPTURE_UNMATCHED (903)` if the capture began in another stream, where it must then be ended;
     /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD (908)` if it began on another thread; `CUDA_ERROR_ILLEGAL_STATE (401)`
-    /// if the stream is not capturing.
+    /// if the stream is not capturing, or if another thread has been submitting work to a stream of the capture for
+    /// more than a second.
     #[track_caller]
     pub fn end_capture(&self) -> Result<Graph> {
         Ok(Graph::from_object(self.core().end_capture()?.graph))

@@ -150,7 +150,7 @@ impl InstanceBuilder {
     }
 
     /// The number of threads that run the host devices' work, which overrides `ANABRANCH_HOST_WORKERS` and the default,
-    /// the machine's number of processors. The instance is [isolated](Self::isolated).
+    /// the available parallelism of the machine, at least 2. The instance is [isolated](Self::isolated).
     pub fn host_workers(mut self, count: usize) -> Self {
         self.host_settings.workers = Some(count);
         self.isolated()
