@@ -206,9 +206,9 @@ impl EventCore {
     ///
     /// # Errors
     /// An error of earlier asynchronous work. If the event was last recorded in a capture:
-    /// `CUDA_ERROR_INVALID_VALUE (1)`, which invalidates the capture if it has not ended. If this thread's capture mode
-    /// prohibits potentially unsafe calls because of a capture: `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, which
-    /// invalidates that capture.
+    /// `CUDA_ERROR_CAPTURED_EVENT (907)`, which invalidates the capture; `CUDA_ERROR_INVALID_VALUE (1)` if the capture
+    /// was already invalidated or has ended. If this thread's capture mode prohibits potentially unsafe calls because
+    /// of a capture: `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, which invalidates that capture.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         let before = self.point();
@@ -227,7 +227,7 @@ impl EventCore {
     /// # Errors
     /// `CUDA_ERROR_INVALID_HANDLE (400)` if either event was never recorded or does not measure time;
     /// `CUDA_ERROR_NOT_READY (600)` if either is not complete; `CUDA_ERROR_CAPTURED_EVENT (907)` if either was last
-    /// recorded in a capture, which remains valid.
+    /// recorded in a capture, which remains valid, or `CUDA_ERROR_INVALID_VALUE (1)` if that capture has ended.
     #[track_caller]
     pub fn elapsed_since(&self, start: &Self) -> Result<f32> {
         let operation = "measuring between two events";

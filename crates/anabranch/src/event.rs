@@ -86,9 +86,10 @@ impl Event {
     ///
     /// # Errors
     /// An error of earlier asynchronous work. If the event was last recorded in a capture:
-    /// `CUDA_ERROR_INVALID_VALUE (1)`, which invalidates the capture if it has not ended. If this thread's [capture
-    /// mode](Context::exchange_capture_mode) prohibits potentially unsafe calls because of a capture:
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, which invalidates that capture.
+    /// `CUDA_ERROR_CAPTURED_EVENT (907)`, which invalidates the capture; `CUDA_ERROR_INVALID_VALUE (1)` if the capture
+    /// was already invalidated or has ended. If this thread's [capture mode](Context::exchange_capture_mode) prohibits
+    /// potentially unsafe calls because of a capture: `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, which invalidates
+    /// that capture.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         self.core.synchronize()
@@ -100,7 +101,7 @@ impl Event {
     /// # Errors
     /// `CUDA_ERROR_INVALID_HANDLE (400)` if either event was never recorded or does not measure time;
     /// `CUDA_ERROR_NOT_READY (600)` if either is not complete; `CUDA_ERROR_CAPTURED_EVENT (907)` if either was last
-    /// recorded in a capture, which remains valid.
+    /// recorded in a capture, which remains valid, or `CUDA_ERROR_INVALID_VALUE (1)` if that capture has ended.
     #[track_caller]
     pub fn elapsed_since(&self, start: &Event) -> Result<f32> {
         self.core.elapsed_since(&start.core)
