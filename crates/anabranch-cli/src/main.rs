@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     };
     let (message, code) = match result {
         Ok(code) => return code,
-        // Whoever read the output has seen enough.
+        // The reader of the output has seen enough.
         Err(Failure::OutputClosed) => return ExitCode::SUCCESS,
         Err(Failure::Usage(message)) => (message, 2),
         Err(Failure::Failed(message)) => (message, 1),

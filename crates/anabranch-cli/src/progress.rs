@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_millis(1500);
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
-    /// Its end tells the waiting thread that there is nothing to show any more.
+    /// Its end notifies the waiting thread that there is nothing to show any more.
     _ended: Option<Sender<()>>,
 }
 

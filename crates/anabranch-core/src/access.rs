@@ -1,10 +1,11 @@
 //! The access history of a piece of memory: which streams use it, and the order between them.
 //!
-//! Each use is remembered with its stream and the value of the stream's timeline when it was queued. A use on the stream that
-//! alone has used the memory, with no point put on its timeline since, needs nothing, and costs a few loads. Where streams
-//! meet, a reader comes after the last writer; a writer, and whoever frees the memory, comes after the last writer and all
-//! readers since. If the later stream has not followed the earlier one up to that value, an event is recorded on the earlier
-//! stream at that moment, which covers at least what is needed, and the later stream waits for it.
+//! Each use is noted with its stream and the value of the stream's timeline when it was queued. If only one stream has
+//! used the memory, and no point was added to its timeline since, a further use in that stream needs nothing and costs
+//! a few loads. If several streams use the memory, a reader follows the last writer. A writer, and freeing the memory,
+//! follow the last writer and all readers since. If the later stream has not followed the earlier one up to that value,
+//! an event is recorded on the earlier stream at that moment, which covers at least what is needed, and the later
+//! stream waits for it.
 
 use crate::error::Result;
 use crate::ranks;
@@ -21,12 +22,13 @@ const WROTE: usize = 1;
 /// The uses of one piece of memory.
 ///
 /// # Several threads
-/// Uses that conflict are queued one after the other, since the memory is borrowed mutably for one of them, and what the
-/// earlier wrote here is seen by the later. So only readers meet here, and without the lock they only look at `sole` and
-/// `value`. Meanwhile other readers, with the lock, may note a later use of the same stream, or add another stream, after which
-/// `sole` is 0: readers never change it from one stream to another. `value` is written before `sole`, and so is that of the
-/// stream that is found in `sole`, or a later one of the same. Whatever is found, the list has the stream's last use with that
-/// value or a later one, until a writer has come after it.
+/// Conflicting uses are queued one after the other, because the memory is borrowed mutably for one of them, and the
+/// later use sees what the earlier one wrote here. So only readers can run concurrently here. Without the lock they
+/// only load `sole` and `value`. At the same time other readers, which hold the lock, may note a later use of the same
+/// stream, or add another stream, after which `sole` is 0: readers never change it from one stream to another. `value`
+/// is written before `sole`. A reader therefore finds the value of the stream that it finds in `sole`, or a later value
+/// of the same stream. In every case, the list contains the stream's last use with that value or a later one, until a
+/// writer follows it.
 pub struct AccessHistory {
     /// The address of the only stream in `list`, with [`WROTE`], or 0. Written under the list's lock only.
     sole: AtomicUsize,
@@ -45,14 +47,15 @@ pub struct LastUse {
 
 #[derive(Default)]
 struct List {
-    /// The last writer; several, one for each stream, where threads write disjoint parts of the memory at the same time.
+    /// The last writer, or several, one for each stream, if threads write disjoint parts of the memory at the same
+    /// time.
     writers: SmallVec<[LastUse; 1]>,
-    /// Readers since the last write, one for each stream. Each has been made to come after it.
+    /// Readers since the last write, one for each stream. Each was ordered after that write.
     readers: SmallVec<[LastUse; 2]>,
 }
 
-/// Notes a stream's last use among others. The stream may have been opened several times, and ended since. Whoever uses it now
-/// has not.
+/// Notes a stream's last use among others. The stream may have been opened several times, and some of its objects may
+/// have ended. The object that uses it now has not.
 fn note(uses: &mut SmallVec<impl smallvec::Array<Item = LastUse>>, mut last: LastUse) {
     match uses.iter_mut().find(|other| other.stream.is_same(&last.stream)) {
         Some(other) => {
@@ -64,7 +67,7 @@ fn note(uses: &mut SmallVec<impl smallvec::Array<Item = LastUse>>, mut last: Las
 }
 
 impl List {
-    /// Readers first: they come after the writer.
+    /// Readers first: they follow the writer.
     fn all(&self) -> impl Iterator<Item = &LastUse> {
         self.readers.iter().chain(&self.writers)
     }
@@ -73,7 +76,7 @@ impl List {
         self.readers.iter().any(|reader| reader.stream.is_same(stream))
     }
 
-    /// The uses that a use must come after.
+    /// The uses that a use must follow.
     fn before(&self, stream: &StreamCore, access: Access) -> impl Iterator<Item = &LastUse> {
         let (readers, writers) = match access {
             Access::Read if self.has_reader(stream) => (&[][..], &[][..]),
@@ -96,7 +99,7 @@ impl List {
         }
     }
 
-    /// Gives a use that is noted already a later value. Another writer may have been noted after it, of another part.
+    /// Gives a use that is already noted a later value. Another writer, of another part, may have been noted after it.
     fn update(&mut self, stream: &Arc<StreamCore>, access: Access, value: u64) {
         let last = LastUse { stream: stream.clone(), value };
         match access {
@@ -105,7 +108,7 @@ impl List {
         }
     }
 
-    /// What `sole` and `value` have to say of this list.
+    /// The values of `sole` and `value` for this list.
     fn sole(&self) -> (usize, u64) {
         let mut uses = self.all();
         let Some(first) = uses.next() else { return (0, 0) };
@@ -148,7 +151,7 @@ impl AccessHistory {
         self.sole.load(Ordering::Acquire) & !WROTE == Arc::as_ptr(stream) as usize
     }
 
-    /// Whether a use at that timeline value is ordered by one before, and needs not be noted.
+    /// Whether a use at that timeline value is already ordered by an earlier one, and need not be noted.
     #[inline(always)]
     pub fn is_ordered(&self, stream: &Arc<StreamCore>, access: Access, value: u64) -> bool {
         let sole = self.sole.load(Ordering::Acquire);
@@ -159,11 +162,12 @@ impl AccessHistory {
             && self.value.load(Ordering::Relaxed) == value
     }
 
-    /// Notes a use that is about to be queued, and orders it behind the uses before. It counts as queued for others from now
-    /// on; if it is refused afterwards, they merely wait for more than they need.
+    /// Notes a use that is about to be queued, and orders it after the earlier uses. From now on others treat it as
+    /// queued. If it is refused afterwards, they only wait for more than they need.
     ///
     /// # Errors
-    /// 401 in strict order, for a use that the user has not ordered; else what the driver says.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order, for a use that the user has not ordered; otherwise any error
+    /// that the driver returns.
     #[cold]
     #[inline(never)]
     pub fn order(&self, stream: &Arc<StreamCore>, access: Access, operation: &'static str) -> Result<()> {
@@ -207,10 +211,10 @@ impl AccessHistory {
         self.sole.store(sole, Ordering::Release);
     }
 
-    /// The error in strict order of a use that the user has not ordered. It changes nothing.
+    /// The error in strict order of a use that the program has not ordered. It changes nothing.
     ///
     /// # Errors
-    /// 401.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
     pub fn check(&self, stream: &StreamCore, access: Access, operation: &'static str) -> Result<()> {
         let list = self.list.lock();
         match list.before(stream, access).find(|earlier| !stream.is_after(&earlier.stream, earlier.value)) {
@@ -219,18 +223,19 @@ impl AccessHistory {
         }
     }
 
-    /// Blocks until the host may use the memory: to read it, the last write must be complete; to write it, all uses.
+    /// Blocks until the host may use the memory. To read it, the last write must be complete; to write it, all uses
+    /// must be complete.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     pub fn synchronize(&self, access: Access) -> Result<()> {
         self.sync_events(access)?.iter().try_for_each(SyncEvent::synchronize)?;
         self.forget(access);
         Ok(())
     }
 
-    /// Forgets the uses that conflict with `access`, which are complete. The caller has borrowed the memory so that none was
-    /// added meanwhile.
+    /// Forgets the uses that conflict with `access`, which are complete. The caller has borrowed the memory, so none
+    /// was added in the meantime.
     pub fn forget(&self, access: Access) {
         // To read, the writer stays after its work is complete: others may be ordered by it.
         if access == Access::Write {
@@ -245,16 +250,16 @@ impl AccessHistory {
     /// Whether the host may use the memory at this moment.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     pub fn is_over(&self, access: Access) -> Result<bool> {
         Ok(self.sync_events(access)?.iter().all(SyncEvent::is_over))
     }
 
-    /// Events that are reached when the uses that conflict with `access` are complete. There is none of a use that is known to
-    /// be complete.
+    /// Events that are reached when the uses that conflict with `access` are complete. Uses that are known to be
+    /// complete have none.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     pub fn sync_events(&self, access: Access) -> Result<Vec<SyncEvent>> {
         let list = self.list.lock();
         let mut events = Vec::new();
@@ -270,7 +275,7 @@ impl AccessHistory {
         Ok(events)
     }
 
-    /// All uses that are not known to be complete, when there will be no more.
+    /// All uses that are not known to be complete, when no further uses are possible.
     pub fn into_pending(self) -> SmallVec<[LastUse; 3]> {
         let List { writers, readers } = self.list.into_inner();
         let all = readers.into_iter().chain(writers);

@@ -1,4 +1,4 @@
-//! Captures: begun, ended and asked.
+//! Captures: beginning, ending and querying them.
 
 use crate::capture_state::{CaptureState, Whole, capture_of, refuse_busy};
 use crate::conditional_part::{CapturedCondition, Condition, Part};
@@ -21,21 +21,22 @@ use std::sync::Arc;
 
 const CONDITION: &str = "capturing a condition";
 
-/// What a capture says of itself.
+/// Information about a capture.
 #[derive(Clone, Debug, Default)]
 pub struct CaptureInfo {
-    /// Whether the stream captures. All that follows is empty unless it is [`CaptureStatus::Active`].
+    /// Whether the stream is capturing. The other fields are empty unless it is [`CaptureStatus::Active`].
     pub status: CaptureStatus,
-    /// A number that is unique in this process and never used again.
+    /// An id that is unique in this process and never reused.
     pub id: u64,
-    /// The driver's handle of the graph that is being made. It belongs to the capture, and is gone when that fails.
+    /// The driver's handle of the graph that is being captured. It belongs to the capture, and is destroyed if the
+    /// capture fails.
     pub graph: Option<GraphHandle>,
-    /// The nodes that the stream's next one will depend on, with the data of the edges. They stay nodes of the graph that
-    /// the end of the capture returns.
+    /// The nodes that the stream's next node will depend on, with the data of the edges. They remain nodes of the graph
+    /// that ending the capture returns.
     pub dependencies: Vec<(Node, EdgeData)>,
 }
 
-/// A capture whose members neither join nor leave, nor are submitted to.
+/// A capture that no stream can join, leave or submit work to.
 struct Stopped<'a> {
     capture: Option<Arc<CaptureState>>,
     /// Held until the capture has ended.
@@ -46,8 +47,8 @@ impl StreamCore {
     /// Makes the stream the origin of a capture.
     ///
     /// # Errors
-    /// 900 for the legacy default stream; 401 when the stream captures already, or when another thread is submitting work to
-    /// it for longer than a second.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` for the legacy default stream; `CUDA_ERROR_ILLEGAL_STATE (401)` if
+    /// the stream is already capturing, or if another thread has been submitting work to it for more than a second.
     #[track_caller]
     pub fn begin_capture(&self, mode: CaptureMode, whole: Whole) -> Result<()> {
         let operation = "beginning a capture";
@@ -59,11 +60,12 @@ impl StreamCore {
         })
     }
 
-    /// As [`begin_capture`](Self::begin_capture), into a graph that exists, below the given nodes of it. Nobody else uses the
-    /// graph until the capture has ended.
+    /// Like [`begin_capture`](Self::begin_capture), but captures into an existing graph. The first node depends on the
+    /// given nodes. Nobody else uses the graph until the capture has ended.
     ///
     /// # Errors
-    /// As [`begin_capture`](Self::begin_capture); 1 when a node is not of the graph; 801 where the driver is too old.
+    /// Same as [`begin_capture`](Self::begin_capture); `CUDA_ERROR_INVALID_VALUE (1)` if a node does not belong to the
+    /// graph; `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver is too old.
     #[track_caller]
     pub fn begin_capture_to(
         &self,
@@ -97,7 +99,7 @@ impl StreamCore {
         })
     }
 
-    /// Stops everybody who submits to a member of the capture that this stream is a member of.
+    /// Excludes all submissions to members of the capture that this stream is a member of.
     fn stop_members<'a>(
         &self,
         operation: &'static str,
@@ -121,8 +123,12 @@ impl StreamCore {
     /// Ends the capture, and returns the graph with placeholders for conditional nodes.
     ///
     /// # Errors
-    /// 904 when a member was not joined; 901 when the capture is invalidated; 903 when it began on another stream, where it then
-    /// has to be ended; 908 when it began on another thread; 401 when the stream does not capture.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNJOINED (904)` if a member was not joined to the origin;
+    /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` if the capture is invalidated;
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNMATCHED (903)` if it began in another stream, where it must then be ended;
+    /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD (908)` if it began on another thread; `CUDA_ERROR_ILLEGAL_STATE (401)`
+    /// if the stream is not capturing, or if another thread has been submitting work to a stream of the capture for
+    /// more than a second.
     #[track_caller]
     pub fn end_capture(&self) -> Result<Part> {
         let operation = "ending a capture";
@@ -144,13 +150,13 @@ impl StreamCore {
                 continue;
             }
             let call = context.call(operation);
-            // SAFETY: the caller has the stream open.
             let ended =
+                // SAFETY: the caller has the stream open, and no thread submits work to its capture, which is stopped.
                 unsafe { context.driver().stream_end_capture(&call, handle) }.during(operation, || self.place());
             let has_ended = !matches!(&ended, Err(error) if error.status() == Status::STREAM_CAPTURE_UNMATCHED);
             let Some(capture) = now.filter(|_| has_ended) else {
-                // A capture that was begun through another library. What its nodes refer to is the business of whoever began it
-                // through a handle, which is unsafe to have.
+                // A capture that was begun through another library. What its nodes refer to is the responsibility of
+                // the code that began it through the raw handle, which is unsafe to use.
                 let id = next_graph_id();
                 return ended.map(|graph| Part {
                     graph: GraphObject::new(context, graph, id, NodeTable::new(id), Retained::default()),
@@ -168,10 +174,11 @@ impl StreamCore {
         }
     }
 
-    /// What the capture says of itself. Without edge data, edges that have some are an error.
+    /// Queries the capture. If edge data is not queried, edges that have data are an error.
     ///
     /// # Errors
-    /// 402 when edge data would be lost; 906 for the legacy default stream while a blocking stream captures.
+    /// `CUDA_ERROR_LOSSY_QUERY (402)` if edge data would be lost; `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` for the
+    /// legacy default stream while a blocking stream captures.
     #[track_caller]
     pub fn capture_info(&self, with_edge_data: bool) -> Result<CaptureInfo> {
         let info = self.raw_capture_info("asking for what a stream captures", with_edge_data)?;
@@ -199,10 +206,11 @@ impl StreamCore {
             .during(operation, || self.place())
     }
 
-    /// Adds to, or replaces, the nodes that this stream's next one will depend on.
+    /// Adds to, or replaces, the nodes that the next node of this stream will depend on.
     ///
     /// # Errors
-    /// 401 when the stream does not capture; 1 when a node is not of this capture.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the stream is not capturing; `CUDA_ERROR_INVALID_VALUE (1)` if a node does
+    /// not belong to this capture.
     #[track_caller]
     pub fn update_capture_dependencies(
         &self,
@@ -230,7 +238,7 @@ impl StreamCore {
     /// The capture that a condition is about to be captured in.
     ///
     /// # Errors
-    /// 401 when the stream does not capture, or in strict order.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the stream is not capturing, or in strict order.
     pub fn begin_condition(&self, condition: &Condition) -> Result<Arc<CaptureState>> {
         let capture = capture_of(self).ok_or_else(|| self.not_capturing())?;
         condition.memory.require_context(self, CONDITION)?;
@@ -241,7 +249,8 @@ impl StreamCore {
     /// Captures a conditional node that runs the parts depending on a number.
     ///
     /// # Errors
-    /// 801 or 301 where the device has no conditional nodes, or the device runtime is not found.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes; `CUDA_ERROR_FILE_NOT_FOUND (301)` if
+    /// the device runtime is not found.
     #[track_caller]
     pub fn capture_condition(
         self: &Arc<Self>,
@@ -256,7 +265,7 @@ impl StreamCore {
         let accesses = [MemoryAccess::read(&condition.memory)];
         submission.order(accesses.iter().copied())?;
         if capture.is_part() {
-            // A graph with conditional nodes cannot be put into another. So it gets its own when it is put in.
+            // A graph with conditional nodes cannot be a child. So they are added when the part is put into a body.
             let placeholder = self.add_captured_node(&NodeParameters::Empty)?.node;
             submission.finish(accesses.iter().copied())?;
             for part in &parts {
@@ -287,7 +296,7 @@ impl StreamCore {
         Ok(())
     }
 
-    /// Adds a node below what the stream has captured, for what it captures next to come after.
+    /// Adds a node after everything that the stream has captured. What it captures next depends on the node.
     fn add_captured_node(&self, parameters: &NodeParameters) -> Result<AddedNode> {
         let (driver, call) = (self.context().driver(), self.context().call(CONDITION));
         let stream = self.handle(CONDITION)?;
@@ -306,7 +315,7 @@ impl StreamCore {
         Ok(added)
     }
 
-    /// Captures a launch that sets a conditional value. The memory is ordered already.
+    /// Captures a launch that sets a conditional value. The memory is already ordered.
     fn capture_setting(
         &self,
         submission: &Submission<'_>,
@@ -325,9 +334,9 @@ impl StreamCore {
             arguments: &arguments,
             ranges: &kernel.ranges,
         };
-        // SAFETY: the caller has the stream open; the kernel is loaded as long as the context is, and takes a handle and an
-        // address, of which the capture retains the memory.
         submission
+            // SAFETY: the caller has the stream open; the kernel is loaded as long as the context is, and takes a handle and
+            // an address, of which the capture retains the memory.
             .queue(|call, stream| unsafe { self.context().driver().launch(call, stream, kernel.function, &launch) })
     }
 

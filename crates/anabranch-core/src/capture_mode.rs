@@ -7,8 +7,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Calls `action` with the thread's capture mode relaxed, for calls on which no capture can depend. So they are neither
-/// refused because of captures of this or other threads, nor do they invalidate one.
+/// Calls `action` with the thread's capture mode relaxed, for calls that no capture can depend on. These calls are then
+/// not prohibited by captures of this or other threads, and do not invalidate them.
 pub fn with_relaxed_capture_mode<R>(driver: &dyn Driver, action: impl FnOnce() -> R) -> R {
     // A driver too old to capture prohibits nothing.
     let before = driver.thread_exchange_capture_mode(CaptureMode::Relaxed);
@@ -43,7 +43,7 @@ impl CaptureModeGuard {
         Ok(Self { context: context.clone(), before, thread: PhantomData })
     }
 
-    /// The mode that the thread had before, and will have again.
+    /// The mode that the thread had before, which is restored.
     pub fn before(&self) -> CaptureMode {
         self.before
     }

@@ -1,4 +1,4 @@
-//! What this library knows of a capture: its member streams, the memory they use and what its graph has to retain.
+//! The library's state of a capture: its member streams, the memory that they use, and what its graph must retain.
 
 mod history;
 
@@ -27,13 +27,13 @@ use std::sync::{Arc, Weak};
 
 /// A capture that was begun through this library.
 pub struct CaptureState {
-    /// The id of the graph that is being made.
+    /// The id of the graph that is being captured.
     graph: u64,
-    /// The id of the stream that it began on.
+    /// The id of the origin.
     origin: u64,
-    /// What this is a part of.
+    /// What this capture is a part of.
     whole: Whole,
-    /// The graph that is captured into, if it was there before.
+    /// The existing graph that is captured into, if any.
     into: Option<Arc<GraphObject>>,
     inner: Mutex<Inner>,
 }
@@ -42,13 +42,13 @@ pub struct CaptureState {
 pub enum Whole {
     /// Nothing.
     Itself,
-    /// Another capture, which it will be put into as the body of a conditional node.
+    /// Another capture. This one becomes the body of a conditional node in it.
     Capture(Arc<CaptureState>),
-    /// A body of a conditional node that is there already.
+    /// A body of an existing conditional node.
     Body(Arc<GraphObject>),
 }
 
-/// What is left of a capture that has ended.
+/// What remains of a capture that has ended.
 pub struct FinishedCapture {
     graph: u64,
     into: Option<Arc<GraphObject>>,
@@ -63,9 +63,9 @@ struct Inner {
     history: CapturedHistory,
     retained: Retained,
     nodes: NodeTable,
-    /// Placeholders of conditional nodes, where this capture is a part of another.
+    /// Placeholders of conditional nodes, if this capture is a part of another.
     conditions: Vec<CapturedCondition>,
-    /// Uses of memory in conditional parts that have been captured since the last [`CaptureState::adopt`].
+    /// Uses of memory in conditional parts that were captured since the last [`CaptureState::adopt`].
     inside: Vec<(u64, Access)>,
 }
 
@@ -87,7 +87,7 @@ fn membership(stream: &StreamCore) -> Option<Arc<CaptureState>> {
     capture.downcast().ok()
 }
 
-/// The capture that used a piece of memory last, if that is still there.
+/// The capture that used a piece of memory last, if it still exists.
 pub fn capture_of_memory(memory: &Allocation) -> Option<Arc<CaptureState>> {
     memory.captured_in()?.downcast().ok()
 }
@@ -114,7 +114,7 @@ impl CaptureState {
         })
     }
 
-    /// The number of a node of the graph that is being made.
+    /// The number of a node of the graph that is being captured.
     pub fn enter_node(&self, node: GraphNodeHandle) -> Node {
         match &self.into {
             Some(into) => into.lock().enter(node),
@@ -122,7 +122,7 @@ impl CaptureState {
         }
     }
 
-    /// The handle of a node of the graph that is being made.
+    /// The handle of a node of the graph that is being captured.
     pub fn find_node(&self, node: Node) -> Option<GraphNodeHandle> {
         match &self.into {
             Some(into) => into.lock().find(node),
@@ -130,7 +130,7 @@ impl CaptureState {
         }
     }
 
-    /// The id of the graph that is being made.
+    /// The id of the graph that is being captured.
     pub fn graph(&self) -> u64 {
         self.graph
     }
@@ -155,10 +155,11 @@ impl CaptureState {
             }
     }
 
-    /// Makes a stream a member of the capture by `join`, a call of the driver.
+    /// Makes a stream join the capture by `join`, a call of the driver.
     ///
     /// # Errors
-    /// 401 when another thread submits work to the stream for too long; else what the driver says.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if another thread submits work to the stream for too long; otherwise any error
+    /// that the driver returns.
     #[cold]
     pub fn join(self: &Arc<Self>, stream: &StreamCore, join: impl FnOnce() -> Result<()>) -> Result<()> {
         // Before the lock of the sync event, which submissions to other streams may need.
@@ -179,7 +180,7 @@ impl CaptureState {
         shared.membership().set(self.clone());
     }
 
-    /// Retains something for as long as the graph can run.
+    /// Retains an object for as long as the graph can run.
     pub fn retain<T: Any + Send + Sync>(&self, object: &Arc<T>) {
         self.inner.lock().retained.add(object);
     }
@@ -192,7 +193,7 @@ impl CaptureState {
     /// Orders a use of memory within the capture, and retains the memory for the graph, unless the graph allocates it.
     ///
     /// # Errors
-    /// 401 in strict order, for a use that the user has not ordered.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order, for a use that the user has not ordered.
     pub fn use_memory(
         self: &Arc<Self>,
         memory: &Arc<Allocation>,
@@ -205,10 +206,10 @@ impl CaptureState {
         self.order(memory.address(), stream, access, Some(memory).filter(|memory| memory.graph().is_none()))
     }
 
-    /// As [`use_memory`](Self::use_memory), of memory that somebody else retains.
+    /// Like [`use_memory`](Self::use_memory), for memory that is retained elsewhere.
     ///
     /// # Errors
-    /// As [`use_memory`](Self::use_memory).
+    /// Same as [`use_memory`](Self::use_memory).
     pub fn use_unretained(
         self: &Arc<Self>,
         memory: &Allocation,
@@ -221,7 +222,7 @@ impl CaptureState {
         self.order(memory.address(), stream, access, None)
     }
 
-    /// As [`use_memory`](Self::use_memory), of memory that work uses which was captured already.
+    /// Like [`use_memory`](Self::use_memory), for memory used by work that was already captured.
     #[cold]
     pub fn used_by_captured_work(self: &Arc<Self>, memory: &Arc<Allocation>, stream: &StreamCore, access: Access) {
         // Nothing in the capture has used it before, or the stream would have joined earlier; so there is nothing to be ordered
@@ -236,10 +237,10 @@ impl CaptureState {
         members
     }
 
-    /// The error in strict order of a use that the user has not ordered.
+    /// The error in strict order of a use that the program has not ordered.
     ///
     /// # Errors
-    /// 401.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
     pub fn check_order(
         &self,
         address: DevicePointer,
@@ -256,10 +257,10 @@ impl CaptureState {
         }
     }
 
-    /// As [`check_order`](Self::check_order), for all memory at once.
+    /// Like [`check_order`](Self::check_order), for all memory at once.
     ///
     /// # Errors
-    /// 401.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
     pub fn check_order_of_all(&self, stream: &StreamCore, operation: &'static str) -> Result<()> {
         if !stream.context().is_order_strict() {
             return Ok(());
@@ -270,11 +271,11 @@ impl CaptureState {
         }
     }
 
-    /// Lets a stream join that is about to use memory which the capture uses. `false`: the capture has ended, or does not use
-    /// the memory any more.
+    /// Makes a stream that is about to use memory of the capture join the capture. `false`: the capture has ended, or
+    /// no longer uses the memory.
     ///
     /// # Errors
-    /// 401 in strict order.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order.
     pub fn join_for_memory(
         self: &Arc<Self>,
         stream: &Arc<StreamCore>,
@@ -293,10 +294,10 @@ impl CaptureState {
         Ok(joined)
     }
 
-    /// As [`check_order`](Self::check_order), for a stream that would join.
+    /// Like [`check_order`](Self::check_order), for a stream that would join.
     ///
     /// # Errors
-    /// 401.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
     pub fn check_join(&self, stream: &StreamCore, address: DevicePointer, operation: &'static str) -> Result<()> {
         match self.last_stream(stream, address) {
             Some(last) if stream.context().is_order_strict() => Err(stream.refuse_order(&last.place(), operation)),
@@ -304,7 +305,7 @@ impl CaptureState {
         }
     }
 
-    /// The stream that used memory in the capture last, if that goes on.
+    /// The stream that used memory in the capture last, if the capture has not ended.
     fn last_stream(&self, stream: &StreamCore, address: DevicePointer) -> Option<Arc<StreamCore>> {
         let last = {
             let inner = self.inner.lock();
@@ -314,7 +315,7 @@ impl CaptureState {
         streams.into_iter().find(|stream| stream.id() == last && stream.is_live())
     }
 
-    /// Whether the capture goes on, and the memory is used in it.
+    /// Whether the capture has not ended, and uses the memory.
     pub fn uses(&self, address: DevicePointer) -> bool {
         let inner = self.inner.lock();
         !inner.has_ended && inner.history.last_stream(address.0).is_some()
@@ -341,10 +342,10 @@ impl CaptureState {
         Ok(())
     }
 
-    /// Orders later work of `stream` behind everything that has used memory in the capture.
+    /// Orders later work of `stream` after everything that has used memory in the capture.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     pub fn order_behind_all(&self, stream: &StreamCore) -> Result<()> {
         let missing = self.inner.lock().history.follow_all(stream.id());
         add_dependencies(stream, &missing.nodes)?;
@@ -352,7 +353,8 @@ impl CaptureState {
         Ok(())
     }
 
-    /// Called after work of `stream` was captured: the memory that it used is known with the nodes that the stream has made.
+    /// Called after work of `stream` was captured: the nodes that the stream has made are noted with the memory that
+    /// the work used.
     pub fn settle(&self, stream: &StreamCore) {
         stream.shared().membership().set_pending(false);
         let mut inner = self.inner.lock();
@@ -365,7 +367,8 @@ impl CaptureState {
         }
     }
 
-    /// Another stream is about to join, so that nodes of what this one has captured alone have to be known.
+    /// Called when another stream is about to join: from then on, the nodes of what this stream has captured alone must
+    /// be known.
     fn resolve(&self, stream: &StreamCore) {
         if !self.inner.lock().has_several_members()
             && let Some(nodes) = dependencies(stream)
@@ -374,13 +377,13 @@ impl CaptureState {
         }
     }
 
-    /// How far a stream has followed others. Called where another stream may join by that.
+    /// How far a stream has followed others. Called where another stream may join as a result.
     pub fn clock(&self, stream: &StreamCore) -> CapturedClock {
         self.resolve(stream);
         self.inner.lock().history.clock(stream.id())
     }
 
-    /// The stream has waited for one that had come as far as `clock`.
+    /// Notes that the stream has waited for one that had come as far as `clock`.
     pub fn has_followed(&self, stream: &StreamCore, clock: &CapturedClock) {
         self.inner.lock().history.merge(stream.id(), clock);
     }
@@ -390,10 +393,10 @@ impl CaptureState {
         self.inner.lock().conditions.push(condition);
     }
 
-    /// Takes over what a part uses and retains, which was just put into a conditional node that `stream` captured.
+    /// Takes over what a part uses and retains. `stream` has just captured the conditional node that contains the part.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     pub fn adopt(&self, part: &GraphObject, stream: &StreamCore) -> Result<()> {
         let inside = {
             let guard = part.lock();
@@ -432,8 +435,8 @@ impl CaptureState {
 }
 
 impl Capture for CaptureState {
-    /// If the capture began on the stream it is given up: else the streams in it could not be used again, because nobody could
-    /// end it any more.
+    /// If the capture began in this stream, it is abandoned: otherwise its streams could not be used again, because
+    /// nobody could end it any more.
     fn stream_ends(&self, stream: &StreamCore, ownership: Ownership) {
         if ownership == Ownership::Foreign || !self.is_origin(stream) {
             return;
@@ -454,7 +457,7 @@ impl Capture for CaptureState {
         }
     }
 
-    /// Within the capture that allocated it, memory is freed at each launch; later it stays the graph's.
+    /// Within the capture that allocated the memory, it is freed at each launch. Afterwards it remains the graph's.
     fn release_graph_memory(&self, graph: u64, address: DevicePointer, home: &StreamCore) {
         if self.graph != graph {
             return;
@@ -481,14 +484,14 @@ impl Capture for CaptureState {
 }
 
 impl FinishedCapture {
-    /// The capture has failed, and with it a graph that was there before.
+    /// Called if the capture has failed, and with it an existing graph that it was captured into.
     pub fn failed(self) {
         if let Some(object) = self.into {
             object.start_anew();
         }
     }
 
-    /// The graph, with all that it has to retain.
+    /// The graph, with everything that it must retain.
     pub fn into_part(self, context: &Arc<ContextCore>, handle: GraphHandle) -> Part {
         let graph = match self.into {
             Some(object) => {
@@ -501,7 +504,7 @@ impl FinishedCapture {
     }
 }
 
-/// The error of a capture that has to wait for a submission for too long.
+/// The error of a capture for which a submission has taken too long.
 #[cold]
 pub fn refuse_busy(stream: &StreamCore, operation: &'static str) -> Error {
     let message = "another thread is submitting work to a stream of the capture, and does not come to an end";
@@ -510,11 +513,11 @@ pub fn refuse_busy(stream: &StreamCore, operation: &'static str) -> Error {
         .at(stream.place())
 }
 
-/// Makes later work of a stream wait for the work that `earlier` has at this moment. Where that captures, the stream joins the
-/// capture.
+/// Makes later work of a stream wait for the work that is in `earlier` now. If `earlier` is capturing, the stream joins
+/// the capture.
 ///
 /// # Errors
-/// What the driver says.
+/// Any error that the driver returns.
 pub fn wait_for_stream(stream: &StreamCore, earlier: &StreamCore) -> Result<()> {
     match capture_of(earlier) {
         Some(capture) if !stream.is_same(earlier) => wait_for_captured(stream, earlier, &capture),
@@ -543,7 +546,7 @@ fn wait_for_captured(stream: &StreamCore, earlier: &StreamCore, capture: &Arc<Ca
     Ok(())
 }
 
-/// The nodes of the capture that the stream's next one will depend on; `None` when the capture is invalidated.
+/// The nodes of the capture that the stream's next node will depend on, or `None` if the capture is invalidated.
 fn dependencies(stream: &StreamCore) -> Option<Vec<GraphNodeHandle>> {
     let context = stream.context();
     let info = stream.while_live(|handle| {

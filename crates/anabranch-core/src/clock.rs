@@ -1,16 +1,17 @@
 //! What a timeline has followed: a bounded vector clock.
 //!
-//! A clock knows up to `SLOTS` other timelines, each with the greatest value that is followed. Which slot a timeline has is
-//! decided by its key; when two timelines of one slot are followed, the one followed earlier is forgotten. A
-//! [`Followed`], which events carry, has the `MOST_CARRIED` timelines that were followed last. So all operations take
-//! constant time and memory however many streams there are. What was forgotten is merely ordered again.
+//! A clock stores up to `SLOTS` other timelines, each with the greatest value that was followed. The key of a timeline
+//! determines its slot. When two timelines have the same slot, the one that was followed earlier is forgotten. A
+//! [`Followed`], which events carry, contains the `MOST_CARRIED` timelines that were followed last. All operations
+//! therefore take constant time and memory, however many streams there are. A timeline that was forgotten is only
+//! ordered again.
 
 use smallvec::SmallVec;
 
 /// How many timelines a clock knows.
 const SLOTS: usize = 64;
 
-/// How many timelines a point on a timeline carries to those who wait for it.
+/// The number of timelines that a point on a timeline carries to those who wait for it.
 const MOST_CARRIED: usize = 16;
 
 /// What a timeline has followed.
@@ -23,7 +24,7 @@ struct Table {
     /// The key of the timeline in each slot, or 0.
     keys: [u64; SLOTS],
     values: [u64; SLOTS],
-    /// The slots that were followed last, the latest first.
+    /// The slots that were followed last, most recent first.
     recent: SmallVec<[u8; MOST_CARRIED]>,
 }
 
@@ -40,7 +41,7 @@ impl Followed {
         self.entries.clear();
     }
 
-    /// The value that is followed of a timeline, or 0.
+    /// The value up to which a timeline is followed, or 0.
     pub fn get(&self, key: u64) -> u64 {
         self.entries.iter().find(|(other, _)| *other == key).map_or(0, |&(_, value)| value)
     }
@@ -64,7 +65,7 @@ impl Table {
 }
 
 impl Clock {
-    /// The value that is followed of a timeline, or 0. Values begin at 1.
+    /// The value up to which a timeline is followed, or 0. Values begin at 1.
     #[inline]
     pub fn get(&self, key: u64) -> u64 {
         match &self.table {
@@ -73,8 +74,8 @@ impl Clock {
         }
     }
 
-    /// Notes that a timeline is followed up to a value, and with it what it had followed before. `own`: the key of the
-    /// timeline whose clock this is.
+    /// Notes that a timeline is followed up to a value, together with what it had followed before. `own`: the key of
+    /// the timeline of this clock.
     pub fn follow(&mut self, own: u64, key: u64, value: u64, followed: &Followed) {
         let table = self.table.get_or_insert_with(Table::new);
         let mut recent = SmallVec::<[u8; MOST_CARRIED]>::new();
@@ -97,7 +98,7 @@ impl Clock {
         table.recent = recent;
     }
 
-    /// Writes down what a point that comes after all this carries.
+    /// Writes what a point that follows all this carries.
     pub fn copy_to(&self, followed: &mut Followed) {
         followed.entries.clear();
         if let Some(table) = &self.table {

@@ -1,10 +1,10 @@
 //! Completion of work, as futures.
 //!
-//! A future that waits for a stream's work has a point put on the stream's timeline behind that work. That the point is reached
-//! is told by a *flag*, a number in pinned memory that the device writes in stream order, or by an event of a pool. The first
-//! poll checks, and spins for a moment where that is likely to pay. Only then is the future's waiter registered with the
-//! *reactor*, a thread of the context's own, which checks for all waiters, and wakes their tasks. So no driver's callback is
-//! involved: nothing of the library, of the executor or of the task is called or dropped in one.
+//! A future that waits for a stream's work adds a point to the stream's timeline after that work. A *flag*, which is a
+//! number in pinned memory that the device writes in stream order, or an event of a pool shows when the point is
+//! reached. The first poll checks, and spins for a moment if that is likely to pay. Only then does the future register
+//! its waiter with the *reactor*, a thread of the context, which checks for all waiters and wakes their tasks. No
+//! callback of the driver is involved: nothing of the library, the executor or the task is called or dropped in one.
 
 mod awaited;
 mod awaited_record;

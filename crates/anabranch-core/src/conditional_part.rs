@@ -1,8 +1,8 @@
 //! Parts of a capture that run on a condition.
 //!
-//! A part is captured into a graph of its own, and then put into the body of a conditional node: as a child, or, if it has
-//! conditions of its own, node by node, because no driver takes a child with conditional nodes. Until then an empty node is a
-//! placeholder for each of its conditional nodes.
+//! A part is captured into a graph of its own, and then put into the body of a conditional node: as a child, or, if it
+//! has conditional nodes itself, node by node, because no driver accepts a child with conditional nodes. Until then, an
+//! empty node is the placeholder for each of its conditional nodes.
 
 use crate::conditional_setter::setting_kernel;
 use crate::context::ContextCore;
@@ -27,7 +27,7 @@ pub struct Part {
     pub conditions: Vec<CapturedCondition>,
 }
 
-/// The number in device memory that decides what a conditional node runs.
+/// The number in device memory that determines what a conditional node runs.
 #[derive(Clone)]
 pub struct Condition {
     /// The memory.
@@ -38,9 +38,9 @@ pub struct Condition {
 
 /// A condition within a part.
 pub struct CapturedCondition {
-    /// The node in its place.
+    /// The placeholder node.
     pub placeholder: GraphNodeHandle,
-    /// What the number decides.
+    /// How the number determines what runs.
     pub kind: ConditionalKind,
     /// The number.
     pub condition: Condition,
@@ -48,17 +48,17 @@ pub struct CapturedCondition {
     pub parts: Vec<Part>,
 }
 
-/// A graph that belongs to a conditional node, while it is filled.
+/// A graph inside a conditional node, while it is filled.
 struct Body<'a> {
     context: &'a Arc<ContextCore>,
     graph: GraphHandle,
 }
 
 impl Part {
-    /// Puts the part into a body. `again`: a value to set anew at its end.
+    /// Puts the part into a body. `again`: a value to set again at its end.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     pub fn put_into(
         &self,
         context: &Arc<ContextCore>,
@@ -79,10 +79,11 @@ impl Part {
 }
 
 impl Part {
-    /// Copies the part into a body that is there already, below nodes of it.
+    /// Copies the part into an existing body, after some of its nodes.
     ///
     /// # Errors
-    /// 1 when a node is not of the body; else what the driver says.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if a node does not belong to the body; otherwise any error that the driver
+    /// returns.
     pub fn copy_into(&self, graph: &GraphObject, dependencies: &[(Node, EdgeData)]) -> Result<()> {
         let (mut guard, own) = graph.lock_with(Some(&self.graph));
         let below = guard.dependencies(dependencies, OPERATION)?;
@@ -109,9 +110,9 @@ impl Body<'_> {
         parameters: &NodeParameters,
     ) -> Result<(GraphNodeHandle, Vec<GraphHandle>)> {
         let after: Vec<_> = after.iter().copied().map(Dependency::from).collect();
-        // SAFETY: the body belongs to a graph that this thread is making, and the nodes are its own. What they refer to is
-        // retained by that graph.
         let added =
+            // SAFETY: the body belongs to a graph that this thread is making, and the nodes are its own. That graph retains
+            // what they refer to.
             unsafe { self.driver().graph_add_node(&self.context.call(OPERATION), self.graph, &after, parameters) }
                 .during(OPERATION, || self.context.place())?;
         Ok((added.node, added.bodies))
@@ -128,8 +129,8 @@ impl Body<'_> {
         self.add(after, &NodeParameters::Kernel(kernel))
     }
 
-    /// Copies a part's nodes and edges below nodes of the body, with conditional nodes in place of their placeholders. Returns the
-    /// nodes that nothing depends on.
+    /// Copies a part's nodes and edges into the body, after the given nodes, with conditional nodes in place of their
+    /// placeholders. Returns the nodes that nothing depends on.
     fn copy(&self, part: &Part, below: &[GraphNodeHandle]) -> Result<Vec<GraphNodeHandle>> {
         let (driver, call) = (self.driver(), &self.context.call(OPERATION));
         let source = part.graph.handle();
@@ -144,7 +145,7 @@ impl Body<'_> {
             let copied = match part.conditions.iter().find(|condition| condition.placeholder == node) {
                 Some(condition) => self.add_condition(condition)?,
                 None => {
-                    // SAFETY: as above.
+                    // SAFETY: the part owns its graph, which this thread is copying, and the node was just read from it.
                     let parameters = unsafe { driver.graph_node_parameters(call, node) }
                         .during(OPERATION, || self.context.place())?;
                     let copy = self.add(&[], &parameters)?;
@@ -169,7 +170,7 @@ impl Body<'_> {
         Ok(copies.iter().filter(|&(&node, _)| !followed(node)).map(|(_, &(_, end))| end).collect())
     }
 
-    /// Adds a conditional node with all that belongs to it. Returns where it begins and where it ends.
+    /// Adds a conditional node with everything that belongs to it. Returns its first and its last node.
     fn add_condition(&self, captured: &CapturedCondition) -> Result<(GraphNodeHandle, GraphNodeHandle)> {
         let CapturedCondition { kind, condition, parts, .. } = captured;
         // SAFETY: the body belongs to a graph that this thread is making.

@@ -38,7 +38,7 @@ impl Extension for ConditionalSetter {
     }
 }
 
-/// The kernel, which is loaded if it is not.
+/// The kernel, which is loaded at its first use.
 fn function(context: &Arc<ContextCore>) -> Result<FunctionHandle> {
     let mut loaded = context.extension::<ConditionalSetter>().loaded.lock();
     if let Some((_, function)) = *loaded {
@@ -72,7 +72,8 @@ fn function(context: &Arc<ContextCore>) -> Result<FunctionHandle> {
 /// A launch that sets a conditional value to the number at an address.
 ///
 /// # Errors
-/// 801 or 301 where the device has no conditional nodes, or the device runtime is not found.
+/// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes; `CUDA_ERROR_FILE_NOT_FOUND (301)` if the
+/// device runtime is not found.
 pub fn setting_kernel(
     context: &Arc<ContextCore>,
     handle: ConditionalHandle,

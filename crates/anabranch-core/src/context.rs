@@ -16,8 +16,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// A context, shared by everything that was made in it. A device's primary context is one object in a process, whoever asks
-/// for it.
+/// A context, shared by everything that was made in it. The primary context of a device is one object per process.
 pub struct ContextCore {
     device: Arc<DeviceCore>,
     driver: Arc<dyn Driver>,
@@ -25,16 +24,16 @@ pub struct ContextCore {
     id: ObjectId,
     owned: bool,
     panics: Arc<PanicReports>,
-    /// What higher modules attach.
+    /// Attachments of higher modules.
     extensions: Extensions,
-    /// Shared while work is submitted that the host has to bring to its end, exclusive while memory is freed.
+    /// Shared while work is submitted that needs the host to finish, exclusive while memory is freed.
     host_bound: RwLock<()>,
     strict_order: AtomicBool,
     orders_inserted: AtomicU64,
     closing: Mutex<Option<CloseCondition>>,
 }
 
-/// Says whether all work of a context, of which nobody has an object any more, is complete.
+/// Returns whether all work of a context whose last object was dropped is complete.
 pub type CloseCondition = Box<dyn FnMut() -> bool + Send>;
 
 /// The primary contexts that are in use.
@@ -44,7 +43,7 @@ impl ContextCore {
     /// The device's primary context, which it shares with other libraries in the process.
     ///
     /// # Errors
-    /// What the driver says when it cannot start the device.
+    /// An error of the driver if it cannot start the device.
     pub fn primary(device: &Arc<DeviceCore>) -> Result<Arc<Self>> {
         let mut primary = PRIMARY.lock();
         primary.retain(|context| context.strong_count() > 0);
@@ -62,10 +61,10 @@ impl ContextCore {
         Ok(context)
     }
 
-    /// A context of its own.
+    /// Makes a separate context.
     ///
     /// # Errors
-    /// As [`primary`](Self::primary).
+    /// Same as [`primary`](Self::primary).
     pub fn create(device: &Arc<DeviceCore>, flags: ContextFlags) -> Result<Arc<Self>> {
         trace::span!("creating a context", %device, ?flags);
         let handle = device
@@ -108,7 +107,7 @@ impl ContextCore {
         &*self.driver
     }
 
-    /// The driver, for somebody who may outlive the context.
+    /// The driver, for code that may outlive the context.
     pub fn shared_driver(&self) -> &Arc<dyn Driver> {
         &self.driver
     }
@@ -119,7 +118,7 @@ impl ContextCore {
         self.handle
     }
 
-    /// A number that is never used again.
+    /// An id that is never reused.
     pub fn id(&self) -> ObjectId {
         self.id
     }
@@ -131,7 +130,7 @@ impl ContextCore {
         Call::new(self.handle, operation)
     }
 
-    /// What a higher module has attached to this context.
+    /// The attachment of a higher module to this context.
     #[inline]
     pub fn extension<T: Extension + Default>(&self) -> &T {
         self.extensions.get()
@@ -143,13 +142,13 @@ impl ContextCore {
         &self.panics
     }
 
-    /// What an error says of where it happened.
+    /// The description of this context in errors.
     pub fn place(&self) -> String {
         self.device.to_string()
     }
 
-    /// Held while work is submitted that needs the host to make progress, so that nobody begins meanwhile to wait for the
-    /// whole context in a call that keeps others waiting. `None`: this driver has no such calls.
+    /// Held while work is submitted that needs the host to make progress. Meanwhile, no other thread begins to wait for
+    /// the whole context in a call that makes others wait. `None`: this driver has no such calls.
     #[inline]
     pub fn submit_host_bound(&self) -> Option<RwLockReadGuard<'_, ()>> {
         let needless = self.device.can(Capabilities::CONCURRENT_BLOCKING_CALLS) || reaper::is_here();
@@ -161,23 +160,23 @@ impl ContextCore {
         self.host_bound.try_write()
     }
 
-    /// Whether a use of memory that the user has not ordered is an error.
+    /// Whether a use of memory that the program has not ordered is an error.
     #[inline(always)]
     pub fn is_order_strict(&self) -> bool {
         self.strict_order.load(Ordering::Relaxed)
     }
 
-    /// Chooses whether a use of memory that the user has not ordered is an error.
+    /// Chooses whether a use of memory that the program has not ordered is an error.
     pub fn set_strict_order(&self, strict: bool) {
         self.strict_order.store(strict, Ordering::Relaxed);
     }
 
-    /// Adds to the count of orders that the library has inserted.
+    /// Adds to the number of orders that the library has inserted.
     pub fn count_orders(&self, count: u64) {
         self.orders_inserted.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// How many orders the library has inserted between streams.
+    /// The number of orders that the library has inserted between streams.
     pub fn orders_inserted(&self) -> u64 {
         self.orders_inserted.load(Ordering::Relaxed)
     }
@@ -185,7 +184,7 @@ impl ContextCore {
     /// Refuses objects of different drivers.
     ///
     /// # Errors
-    /// 101.
+    /// `CUDA_ERROR_INVALID_DEVICE (101)`.
     #[inline(always)]
     pub fn require_same_driver(&self, other: &Self, operation: &'static str) -> Result<()> {
         if std::ptr::eq(self, other) || Arc::ptr_eq(&self.driver, &other.driver) {
@@ -211,10 +210,11 @@ impl ContextCore {
         unsafe { self.driver.memory_info(&self.call(operation)) }.during(operation, || self.place())
     }
 
-    /// Lets kernels and copies of this context reach the memory of `peer`. Doing so twice is no error.
+    /// Lets kernels and copies of this context access the memory of `peer`. Calling it twice is not an error.
     ///
     /// # Errors
-    /// 217 when the devices cannot; 101 when they belong to different drivers.
+    /// `CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)` if the devices do not support it; `CUDA_ERROR_INVALID_DEVICE (101)`
+    /// if they belong to different drivers.
     pub fn enable_peer_access(&self, peer: &Self) -> Result<()> {
         let operation = "enabling peer access";
         self.require_same_driver(peer, operation)?;
@@ -231,7 +231,7 @@ impl ContextCore {
     /// No work queued in this context uses memory of `peer`.
     ///
     /// # Errors
-    /// 705 when it is not enabled.
+    /// `CUDA_ERROR_PEER_ACCESS_NOT_ENABLED (705)` if access is not enabled.
     pub unsafe fn disable_peer_access(&self, peer: &Self) -> Result<()> {
         let operation = "disabling peer access";
         self.require_same_driver(peer, operation)?;
@@ -240,7 +240,8 @@ impl ContextCore {
             .during(operation, || self.place())
     }
 
-    /// What says whether all work of the context is complete once nobody has an object of it. Set by who knows the streams.
+    /// Sets the condition under which all work of the context is complete after its last object was dropped. Set by the
+    /// module that knows the streams.
     pub fn set_close_condition(&self, condition: CloseCondition) {
         *self.closing.lock() = Some(condition);
     }
@@ -290,7 +291,7 @@ impl fmt::Debug for ContextCore {
     }
 }
 
-/// The error of an object of another context than a call needs.
+/// The error for an object that belongs to another context than the call needs.
 #[cold]
 pub fn other_context(operation: &'static str, what: &str, place: String) -> Error {
     Error::new(ErrorKind::Argument, Status::INVALID_HANDLE, operation)

@@ -20,7 +20,7 @@ impl DeviceCore {
     /// All devices of a driver.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     pub fn enumerate(driver: &Arc<dyn Driver>) -> Result<Vec<Arc<Self>>> {
         let (operation, backend) = ("enumerating devices", driver.kind());
         let count = driver.device_count().during(operation, || backend.to_string())?;
@@ -49,17 +49,17 @@ impl DeviceCore {
         self.name.ordinal
     }
 
-    /// What does not change about the device.
+    /// The constant properties of the device.
     pub fn properties(&self) -> &DeviceProperties {
         &self.properties
     }
 
-    /// Whether the device can do all of these.
+    /// Whether the device has all of these capabilities.
     pub fn can(&self, capabilities: Capabilities) -> bool {
         self.properties.capabilities.contains(capabilities)
     }
 
-    /// Whether the driver has a layer that wants to be told about objects.
+    /// Whether the driver has a layer that observes objects.
     #[inline(always)]
     pub fn observes_objects(&self) -> bool {
         self.observes_objects
@@ -83,10 +83,10 @@ impl DeviceCore {
         )
     }
 
-    /// Whether kernels and copies can reach the memory of another device directly.
+    /// Whether kernels and copies can access the memory of another device directly.
     ///
     /// # Errors
-    /// 101 when the devices belong to different drivers.
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the devices belong to different drivers.
     pub fn can_access_peer(&self, peer: &Self) -> Result<bool> {
         let operation = "asking for peer access";
         if !self.same_driver(peer) {
@@ -95,10 +95,10 @@ impl DeviceCore {
         self.driver.device_can_access_peer(self.ordinal(), peer.ordinal()).during(operation, || self.to_string())
     }
 
-    /// A number about the memory that graphs of the device own.
+    /// A number about the graph memory of the device.
     ///
     /// # Errors
-    /// 801 where graphs do not allocate.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if graphs cannot allocate memory.
     pub fn graph_memory_attribute(&self, attribute: GraphMemoryAttribute) -> Result<u64> {
         self.driver
             .graph_memory_attribute(self.ordinal(), attribute)
@@ -108,22 +108,23 @@ impl DeviceCore {
     /// Resets one of the two high-water marks.
     ///
     /// # Errors
-    /// 1 for the other attributes; 801 where graphs do not allocate.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for the other attributes; `CUDA_ERROR_NOT_SUPPORTED (801)` if graphs cannot
+    /// allocate memory.
     pub fn reset_graph_memory_high(&self, attribute: GraphMemoryAttribute) -> Result<()> {
         self.driver
             .graph_memory_reset(self.ordinal(), attribute)
             .during("resetting an attribute of graph memory", || self.to_string())
     }
 
-    /// Gives memory that graphs own and do not use back to the device.
+    /// Returns memory that graphs own and do not use to the device.
     ///
     /// # Errors
-    /// 801 where graphs do not allocate.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if graphs cannot allocate memory.
     pub fn trim_graph_memory(&self) -> Result<()> {
         self.driver.graph_memory_trim(self.ordinal()).during("trimming graph memory", || self.to_string())
     }
 
-    /// What a driver that checks memory has found. `None` where it does not.
+    /// The findings of a driver that checks memory, or `None` if it does not.
     pub fn memory_report(&self) -> Option<MemoryReport> {
         self.driver.memory_report(self.ordinal())
     }

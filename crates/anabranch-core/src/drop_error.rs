@@ -12,24 +12,25 @@ type Hook = Arc<dyn Fn(&Error) + Send + Sync>;
 
 static HOOK: RwLock<Option<Hook>> = RwLock::new(ranks::DROP_ERROR_HOOK, None);
 
-/// Chooses who is told of errors that happen while something is dropped. They are never reported by a later,
-/// unrelated call. Without a hook they are written to standard error, in one line each, except those that only repeat
-/// that a context is lost, or that the driver is going down with the process.
+/// Sets the hook that receives errors that happen while something is dropped. Such errors are never reported by a
+/// later, unrelated call. Without a hook they are written to standard error, one line each, except those that only
+/// repeat that a context is lost, or that the driver is shutting down with the process.
 ///
-/// The hook is called on whatever thread the drop happens on, which may be one of the library's own. A panic of the hook ends there.
+/// The hook is called on the thread of the drop, which may be a thread of the library. A panic of the hook does not
+/// propagate.
 pub fn set_drop_error_hook(hook: impl Fn(&Error) + Send + Sync + 'static) {
     let before = HOOK.write().replace(Arc::new(hook));
     // Outside of the lock: dropping the hook before may set a hook.
     drop(before);
 }
 
-/// Goes back to writing errors of drops to standard error.
+/// Restores the default, which writes errors of drops to standard error.
 pub fn reset_drop_error_hook() {
     let before = HOOK.write().take();
     drop(before);
 }
 
-/// Tells the hook, if there is anything to tell.
+/// Reports the result to the hook if it is an error.
 pub fn report(result: Result<()>) {
     let Err(error) = result else { return };
     trace::rare!(%error, "an error while something was dropped");

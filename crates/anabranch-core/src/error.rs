@@ -1,4 +1,4 @@
-//! The one error type.
+//! The error type.
 
 use anabranch_hal::{Absence, Detail, Failure, Status};
 use std::fmt;
@@ -7,9 +7,9 @@ use std::panic::Location;
 /// The result of a call of this library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a call was doing, where, why it failed, and what usually helps.
+/// The operation that failed, its place, the cause, and the usual remedy.
 ///
-/// Every error has a [`Status`], the code that the hardware gives, or would give, for the same mistake.
+/// Every error has a [`Status`], the code that the hardware returns, or would return, for the same mistake.
 pub struct Error {
     inner: Box<Inner>,
 }
@@ -26,23 +26,23 @@ struct Inner {
     location: Option<&'static Location<'static>>,
 }
 
-/// What sort of error it is.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The driver refused the call.
     Driver,
-    /// Work queued earlier failed; this call only reports it.
+    /// Work that was queued earlier failed. This call only reports it.
     Asynchronous,
-    /// A closure given to the library panicked; the message is the panic's.
+    /// A closure that was passed to the library panicked. The message is that of the panic.
     Panicked,
-    /// The library refused an argument before it reached the driver.
+    /// The library refused an argument without calling the driver.
     Argument,
-    /// A device, a back end or a compiler is not there.
+    /// A device, a back end or a compiler is not available.
     Absent,
     /// The installed driver lacks an entry point.
     MissingSymbol,
-    /// A compiler or assembler rejected its input; the log says why.
+    /// A compiler or assembler rejected its input. The log contains the reason.
     Compile,
     /// A file could not be read or written.
     Io,
@@ -58,7 +58,7 @@ impl Error {
         Self { inner: Box::new(inner) }
     }
 
-    /// An argument that the library refuses, with the code that the hardware gives for it.
+    /// The error for an argument that the library refuses, with the code that the hardware returns for it.
     #[doc(hidden)]
     #[cold]
     pub fn argument(status: Status, operation: &'static str, message: impl Into<String>) -> Self {
@@ -127,7 +127,7 @@ impl Error {
         self
     }
 
-    /// Adds where the program asked for the operation.
+    /// Adds the source location where the program requested the operation.
     #[doc(hidden)]
     #[cold]
     pub fn called_at(mut self, location: &'static Location<'static>) -> Self {
@@ -135,52 +135,52 @@ impl Error {
         self
     }
 
-    /// Where the program asked for the operation, if that is known.
+    /// The source location where the program requested the operation, if known.
     pub fn location(&self) -> Option<&'static Location<'static>> {
         self.inner.location
     }
 
-    /// What was being done, such as `launching a kernel`.
+    /// The operation, such as `launching a kernel`.
     pub fn operation(&self) -> &'static str {
         self.inner.operation
     }
 
-    /// Where, such as `stream 7 of host:0`.
+    /// The place, such as `stream 7 of host:0`.
     pub fn place(&self) -> Option<&str> {
         self.inner.place.as_deref()
     }
 
-    /// What sort of error it is.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.inner.kind
     }
 
-    /// The driver's code, or the code that it gives for the same mistake.
+    /// The driver's code, or the code that it returns for the same mistake.
     pub fn status(&self) -> Status {
         self.inner.status
     }
 
-    /// What the code alone does not say.
+    /// Details beyond the meaning of the code.
     pub fn message(&self) -> Option<&str> {
         self.inner.message.as_deref()
     }
 
-    /// The whole log of a compiler or assembler.
+    /// The complete log of a compiler or assembler.
     pub fn log(&self) -> Option<&str> {
         self.inner.log.as_deref()
     }
 
-    /// What usually helps.
+    /// The usual remedy.
     pub fn hint(&self) -> Option<&str> {
         self.inner.hint
     }
 
-    /// Whether work queued earlier failed, and not this call.
+    /// Whether work that was queued earlier failed, instead of this call.
     pub fn is_asynchronous(&self) -> bool {
         matches!(self.inner.kind, ErrorKind::Asynchronous | ErrorKind::Panicked)
     }
 
-    /// Whether the context is lost: everything on it answers this error from now on.
+    /// Whether the context is lost: every later call on it returns this error.
     pub fn is_sticky(&self) -> bool {
         self.inner.kind == ErrorKind::Asynchronous && self.inner.status.is_sticky()
     }
@@ -292,7 +292,7 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
-/// Names as a sentence lists them: `a, b and c`.
+/// Joins names as in a sentence: `a, b and c`.
 #[doc(hidden)]
 pub fn list(names: &[String]) -> String {
     match names {
@@ -302,7 +302,7 @@ pub fn list(names: &[String]) -> String {
     }
 }
 
-/// Names the operation of a driver's call that failed, and the object that it concerns.
+/// Adds the operation and the place of a driver's call that failed.
 #[doc(hidden)]
 pub trait ResultExt<T> {
     fn during(self, operation: &'static str, place: impl FnOnce() -> String) -> Result<T>;

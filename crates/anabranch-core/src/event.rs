@@ -1,4 +1,4 @@
-//! Events as users have them: recorded in streams, waited for, and asked.
+//! Events: recording, waiting and querying.
 
 use crate::capture_state::{CaptureState, CapturedClock, capture_of};
 use crate::context::ContextCore;
@@ -23,32 +23,32 @@ pub struct EventCore {
     flags: EventFlags,
     captured: CapturedIn,
     record: SpinMutex<Record>,
-    /// Whether it is noted that the known record is complete. Changed while that is locked.
+    /// Whether it is noted that the known record is complete. Changed only while the record is locked.
     is_noted: AtomicBool,
-    /// Whether others than this library can record the event: another process, or launches of a graph. Nothing is known of
-    /// its records then.
+    /// Whether the event can be recorded outside this library's calls: by another process, or by launches of a graph.
+    /// Nothing is known of its records then.
     shared: AtomicBool,
     /// Whether `before_record` has something to do.
     has_observer: AtomicBool,
-    /// What a higher module attaches.
+    /// The attachment of a higher module.
     observer: OnceLock<Box<dyn RecordObserver>>,
 }
 
-/// Somebody who means a record, and has to be told before another one replaces it.
+/// An observer of a record, which is notified before another record replaces it.
 pub trait RecordObserver: Any + Send + Sync {
-    /// The event is about to be recorded again. `false`: there is nothing to observe any more.
+    /// The event is about to be recorded again. `false`: there is nothing left to observe.
     ///
     /// # Errors
-    /// What the driver says. The event is not recorded then.
+    /// Any error that the driver returns. The event is then not recorded.
     fn before_record(&self) -> Result<bool>;
 }
 
-/// What is known of an event's last record. It is locked while the driver is called to record the event or to wait for it, so
-/// that what is known here is what the driver means. It is not locked inside of host functions: another thread may have it
-/// locked in a call that ends only when the host function does.
+/// What is known of an event's last record. It is locked while the driver is called to record the event or to wait for
+/// it, so that what is known here is what the driver refers to. It is not locked inside host functions: another thread
+/// may hold the lock in a call that ends only when the host function does.
 #[derive(Default)]
 struct Record {
-    /// The point; kept with its memory when nothing is known of it.
+    /// The point. Its memory is kept when nothing is known of it.
     point: Option<TimelinePoint>,
     /// Whether another library captured the stream.
     captured_elsewhere: bool,
@@ -112,10 +112,11 @@ impl CapturedIn {
 }
 
 impl EventCore {
-    /// Makes an event.
+    /// Creates an event.
     ///
     /// # Errors
-    /// 1 for flags that the driver does not know, and for an interprocess event that takes time.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know, and for an interprocess event that
+    /// measures time.
     #[track_caller]
     pub fn create(context: &Arc<ContextCore>, flags: EventFlags) -> Result<Self> {
         Ok(Self::new(RawEvent::create(context, flags)?, flags))
@@ -124,7 +125,8 @@ impl EventCore {
     /// Opens an event that another process has exported.
     ///
     /// # Errors
-    /// 801 where the device cannot; 201 or 304 when the event was exported by this very process or is gone.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it; `CUDA_ERROR_INVALID_CONTEXT (201)` or
+    /// `CUDA_ERROR_OPERATING_SYSTEM (304)` if this process exported the event itself, or the event no longer exists.
     #[track_caller]
     pub fn open(context: &Arc<ContextCore>, exported: &InterprocessEventHandle) -> Result<Self> {
         let operation = "opening an event of another process";
@@ -165,7 +167,7 @@ impl EventCore {
         self.raw.context()
     }
 
-    /// The flags that it was made with.
+    /// The flags that it was created with.
     pub fn flags(&self) -> EventFlags {
         self.flags
     }
@@ -173,7 +175,10 @@ impl EventCore {
     /// Whether the work captured last is complete.
     ///
     /// # Errors
-    /// 907 when it was last recorded in a capture; else only an error of earlier asynchronous work.
+    /// An error of earlier asynchronous work. If the event was last recorded in a capture:
+    /// `CUDA_ERROR_CAPTURED_EVENT (907)`, which invalidates the capture; after the capture has ended,
+    /// `CUDA_ERROR_INVALID_VALUE (1)`. If this thread's capture mode prohibits potentially unsafe calls because of a
+    /// capture: `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, which invalidates that capture.
     #[inline]
     #[track_caller]
     pub fn query(&self) -> Result<bool> {
@@ -184,7 +189,7 @@ impl EventCore {
         Ok(complete)
     }
 
-    /// The record that is known may be a later one than was asked for, so the driver is asked again.
+    /// The known record may be later than the one that was queried, so the driver is queried again.
     #[cold]
     fn note_completion(&self) -> Result<()> {
         let record = self.record.lock();
@@ -200,7 +205,10 @@ impl EventCore {
     /// Blocks until the work captured last is complete.
     ///
     /// # Errors
-    /// As [`query`](Self::query).
+    /// An error of earlier asynchronous work. If the event was last recorded in a capture:
+    /// `CUDA_ERROR_CAPTURED_EVENT (907)`, which invalidates the capture; `CUDA_ERROR_INVALID_VALUE (1)` if the capture
+    /// was already invalidated or has ended. If this thread's capture mode prohibits potentially unsafe calls because
+    /// of a capture: `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, which invalidates that capture.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         let before = self.point();
@@ -214,10 +222,12 @@ impl EventCore {
         Ok(())
     }
 
-    /// Milliseconds from what `start` captured to what this event captured.
+    /// The time in milliseconds from the record of `start` to the record of this event.
     ///
     /// # Errors
-    /// 400 when either was never recorded or takes no time, 600 when either is not complete.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if either event was never recorded or does not measure time;
+    /// `CUDA_ERROR_NOT_READY (600)` if either is not complete; `CUDA_ERROR_CAPTURED_EVENT (907)` if either was last
+    /// recorded in a capture, which remains valid, or `CUDA_ERROR_INVALID_VALUE (1)` if that capture has ended.
     #[track_caller]
     pub fn elapsed_since(&self, start: &Self) -> Result<f32> {
         let operation = "measuring between two events";
@@ -228,10 +238,11 @@ impl EventCore {
             .during(operation, || context.place())
     }
 
-    /// The event as another process can open it.
+    /// Exports the event for another process.
     ///
     /// # Errors
-    /// 801 where the device cannot, 1 or 400 when the event was not made for it.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it; `CUDA_ERROR_INVALID_VALUE (1)` or
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event was created without that flag.
     #[track_caller]
     pub fn export(&self) -> Result<InterprocessEventHandle> {
         let operation = "exporting an event";
@@ -246,13 +257,14 @@ impl EventCore {
         self.record.lock()
     }
 
-    /// The point of the last record, if that is known and can be asked for here.
+    /// The point of the last record, if it is known and can be queried here.
     pub fn point(&self) -> Option<TimelinePoint> {
         if self.is_shared() || host_work::is_inside() { None } else { self.lock_record().known().cloned() }
     }
 
-    /// Attaches somebody who is told before the event is recorded again, and who is made by `observe` if there is none yet.
-    /// `attach` is called with it, and the point of the last record if that is known, while the event is not recorded.
+    /// Attaches an observer that is notified before the event is recorded again, and that `observe` makes if there is
+    /// none yet. `attach` is called with it, and with the point of the last record if that is known. The event is not
+    /// recorded in the meantime.
     pub fn observe<O: RecordObserver, R>(
         &self,
         observe: impl FnOnce() -> O,
@@ -275,7 +287,7 @@ impl EventCore {
         Ok(())
     }
 
-    /// Others than this library can record the event from now on.
+    /// From now on, the event can be recorded outside this library's calls.
     pub fn share(&self) {
         self.shared.store(true, Ordering::Release);
     }
@@ -290,18 +302,18 @@ impl EventCore {
         self.captured.any.load(Ordering::Acquire)
     }
 
-    /// The capture that its last record belongs to, if that goes on, and how far the stream had followed others in it.
+    /// The capture of the last record, if that capture has not ended, and how far the stream had followed others in it.
     pub fn capture(&self) -> Option<(Arc<CaptureState>, CapturedClock)> {
         if self.is_captured() { self.captured.get() } else { None }
     }
 }
 
 impl StreamCore {
-    /// Captures the stream's work at this moment in an event.
+    /// Captures the work that is in the stream now in an event.
     ///
     /// # Errors
-    /// 400 when the event is of another context; 401 for an external record outside of a capture; 1 for flags that the driver
-    /// does not know.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event belongs to another context; `CUDA_ERROR_ILLEGAL_STATE (401)` for
+    /// an external record outside a capture; `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
     #[inline]
     #[track_caller]
     pub fn record(self: &Arc<Self>, event: &EventCore, flags: EventRecordFlags) -> Result<()> {
@@ -325,7 +337,7 @@ impl StreamCore {
             // SAFETY: the caller has the stream open, and the event is live while it is borrowed.
             unsafe { context.driver().event_record(call, event.raw.handle(), stream, flags) }
         })?;
-        // Whether a capture began before the record, on another thread, cannot be told if one began meanwhile.
+        // If a capture began on another thread in the meantime, it is not known whether it began before the record.
         let is_outside = outside.is_some() && membership.outside() == outside;
         if is_outside && !external && !event.is_shared() {
             record.recorded(self, value);
@@ -341,7 +353,7 @@ impl StreamCore {
         Ok(())
     }
 
-    /// Whether the record of an event was captured, where a capture began in the stream at the same time.
+    /// Whether the record of an event was captured. Called if a capture began in the stream at the same time.
     #[cold]
     #[inline(never)]
     fn was_captured(&self, event: &EventCore) -> bool {
@@ -353,7 +365,7 @@ impl StreamCore {
         self.is_capturing() && matches!(asked, Err(failure) if failure.status == Status::CAPTURED_EVENT)
     }
 
-    /// What a capture has to know of a record, or an event that was recorded in one before.
+    /// Notes a captured record, or a record of an event that was captured before.
     #[cold]
     #[inline(never)]
     fn note_captured_record(&self, event: &EventCore, flags: EventRecordFlags) {
@@ -368,11 +380,12 @@ impl StreamCore {
         }
     }
 
-    /// Makes later work of this stream wait for what an event captured last before this call.
+    /// Makes later work of this stream wait for what an event has captured by now.
     ///
     /// # Errors
-    /// 101 when the event is of another driver; 401 for an external wait outside of a capture; 1 for flags that the driver does
-    /// not know.
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the event belongs to another driver; `CUDA_ERROR_ILLEGAL_STATE (401)` for
+    /// an external wait outside a capture; `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know;
+    /// otherwise any error that the driver returns.
     #[inline]
     #[track_caller]
     pub fn wait_event(self: &Arc<Self>, event: &EventCore, flags: EventWaitFlags) -> Result<()> {
@@ -428,7 +441,7 @@ impl StreamCore {
         }
     }
 
-    /// Puts a record or a wait into the stream, which uses no memory, and may change the stream's membership of a capture.
+    /// Enqueues a record or a wait, which uses no memory, and may change the stream's capture membership.
     #[inline(always)]
     fn put(
         self: &Arc<Self>,

@@ -24,22 +24,22 @@ use anabranch_sync::Mutex;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// A graph made ready to be launched.
+/// A graph that was instantiated.
 pub struct ExecutableCore {
     context: Arc<ContextCore>,
     handle: ExecutableGraphHandle,
-    /// The graph that it was made from, whose nodes name those of the executable.
+    /// The graph that it was made from, whose nodes identify those of the executable graph.
     source: Arc<GraphObject>,
     state: Mutex<State>,
     label: Label,
 }
 
-/// What is under the lock, which all calls of the driver with the executable are made under.
+/// The state under the lock. All calls of the driver with the executable graph are made under it.
 struct State {
     retained: Retained,
     /// The memory that the host accesses too.
     host_visible: Vec<(Arc<Allocation>, Access)>,
-    /// The stream of the last launch, which comes after all launches before it.
+    /// The stream of the last launch, which follows all earlier launches.
     last: Option<Arc<StreamCore>>,
 }
 
@@ -60,7 +60,8 @@ impl State {
         self.retained.memory().map(|(memory, access)| MemoryAccess { memory, access })
     }
 
-    /// If a launch finds all memory ordered by its own stream's earlier work: what keeps it so until the launch is queued.
+    /// If earlier work in the launch's own stream already orders all memory: the guard that keeps it so until the
+    /// launch is queued.
     fn ordered(&self, submission: &Submission<'_>) -> Option<Shared> {
         let mut accesses = self.accesses();
         if accesses.len() == 0 {
@@ -78,16 +79,16 @@ pub struct RefusedUpdate {
     pub error: Error,
     /// The reason.
     pub result: GraphUpdateResult,
-    /// The node, of the graph that the update came from, that it is about.
+    /// The node that the error refers to, if any. It belongs to the graph that the update came from.
     pub node: Option<Node>,
 }
 
 impl ExecutableCore {
-    /// Makes a graph ready to be launched, and uploads it in the order of a stream, if there is one.
+    /// Instantiates a graph, and uploads it in the order of a stream, if there is one.
     ///
     /// # Errors
-    /// 1 for a circle, or a conditional value that no node uses; 801 when the graph allocates memory and has an executable
-    /// already.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for a cycle, or a conditional value that no node uses;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph allocates memory and already has an executable graph.
     #[track_caller]
     pub fn instantiate(
         source: &Arc<GraphObject>,
@@ -101,8 +102,8 @@ impl ExecutableCore {
         }
         let stream = upload.map(|stream| stream.handle(operation)).transpose()?;
         let guard = source.lock();
-        // SAFETY: the graph is live and locked, and the stream open.
         let handle =
+            // SAFETY: the graph is live and locked, and the stream open.
             unsafe { context.driver().graph_instantiate(&context.call(operation), source.handle(), flags, stream) }
                 .during(operation, || source.place())
                 .map_err(explain_instantiation)?;
@@ -141,9 +142,10 @@ impl ExecutableCore {
     /// Launches it in the order of a stream.
     ///
     /// # Errors
-    /// 1 when memory that the graph allocated in its last launch is still allocated; 401 while the host accesses pinned or
-    /// managed memory of the graph; 101 when the stream is of another driver; 900 while the stream captures, which invalidates
-    /// the capture.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if memory that the graph allocated in its last launch is still allocated;
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` while the host accesses pinned or managed memory of the graph;
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the stream belongs to another driver;
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
     #[inline]
     #[track_caller]
     pub fn launch(&self, stream: &Arc<StreamCore>) -> Result<()> {
@@ -154,7 +156,7 @@ impl ExecutableCore {
         let mut state = self.state.lock();
         let submission = Submission::begin(stream, operation)?;
         let host_bound = (!state.retained.host_work().is_empty()).then(|| self.context.submit_host_bound());
-        // Before the host is excluded, in the order of locks that whoever captures a use of the memory has too.
+        // Before the host is excluded, in the same order of locks as in a capture that uses the memory.
         let ordered = state.ordered(&submission);
         if ordered.is_none() && state.accesses().len() > 0 {
             submission.exclude_others();
@@ -212,10 +214,11 @@ impl ExecutableCore {
         call(self.context.driver(), &self.context.call(operation)).during(operation, || self.source.place())
     }
 
-    /// Makes resources ready in the order of a stream, so that the next launch need not.
+    /// Prepares a launch in the order of a stream, so that the next launch does not have to.
     ///
     /// # Errors
-    /// 101 when the stream is of another driver.
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the stream belongs to another driver;
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
     #[track_caller]
     pub fn upload(&self, stream: &StreamCore) -> Result<()> {
         let operation = "uploading a graph";
@@ -228,10 +231,11 @@ impl ExecutableCore {
         Ok(())
     }
 
-    /// Takes over what all nodes do from a graph of the same structure, from the next launch on.
+    /// Replaces the work of all nodes by that of a graph with the same structure, from the next launch on.
     ///
     /// # Errors
-    /// 910 when the structure differs or a node cannot be changed so, with the reason and the node.
+    /// `CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)` if the structure differs or a node cannot be changed in this way,
+    /// with the reason and the node.
     #[track_caller]
     pub fn update(&self, graph: &GraphObject) -> Result<(), RefusedUpdate> {
         let operation = "updating an executable graph";
@@ -258,10 +262,11 @@ impl ExecutableCore {
         }
     }
 
-    /// Replaces what a node does by other work of the same kind, from the next launch on.
+    /// Replaces the work of a node by other work of the same kind, from the next launch on.
     ///
     /// # Errors
-    /// 1 when the work is of another kind or differs too much, or the node is not of the graph that this was made from.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is of another kind or differs too much, or the node does not belong
+    /// to the graph that this executable graph was made from.
     #[track_caller]
     pub fn set_node(&self, node: Node, work: &NodeWork) -> Result<()> {
         let operation = "changing a node of an executable graph";
@@ -303,10 +308,11 @@ impl ExecutableCore {
         })
     }
 
-    /// Lets a kernel, copy or fill do nothing, or do its work again, from the next launch on.
+    /// Disables or enables a kernel, copy or fill node, from the next launch on. A disabled node does nothing.
     ///
     /// # Errors
-    /// 1 for other kinds of node, and when the node is not of the graph that this was made from.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for other kinds of nodes, and if the node does not belong to the graph that this
+    /// executable graph was made from.
     #[track_caller]
     pub fn set_node_enabled(&self, node: Node, enabled: bool) -> Result<()> {
         let operation = "enabling a node of an executable graph";
@@ -319,10 +325,10 @@ impl ExecutableCore {
         })
     }
 
-    /// Whether a kernel, copy or fill does its work.
+    /// Whether a kernel, copy or fill node is enabled.
     ///
     /// # Errors
-    /// As [`set_node_enabled`](Self::set_node_enabled).
+    /// Same as [`set_node_enabled`](Self::set_node_enabled).
     #[track_caller]
     pub fn is_node_enabled(&self, node: Node) -> Result<bool> {
         let operation = "asking whether a node is enabled";
@@ -333,7 +339,7 @@ impl ExecutableCore {
         self.driver_call(operation, |driver, call| unsafe { driver.executable_node_enabled(call, self.handle, handle) })
     }
 
-    /// The flags that it was made with.
+    /// The flags that it was instantiated with.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
@@ -371,7 +377,7 @@ impl Drop for ExecutableCore {
     }
 }
 
-/// Adds what usually is the cause.
+/// Adds the usual cause.
 fn explain_instantiation(error: Error) -> Error {
     match error.status() {
         Status::NOT_SUPPORTED => error.with_hint(

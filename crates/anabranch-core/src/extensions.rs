@@ -1,9 +1,9 @@
-//! What higher modules attach to an object of a lower one, which does not know them.
+//! Attachments of higher modules to objects of lower ones, which do not know the higher modules.
 
 use std::any::{Any, TypeId};
 use std::sync::OnceLock;
 
-/// Values of different types, one of each, made when they are first asked for. Looking one up takes no lock.
+/// Values of different types, one of each, which are made at their first use. Looking one up takes no lock.
 pub struct Extensions {
     first: OnceLock<Box<Entry>>,
 }
@@ -22,7 +22,7 @@ pub trait Extension: Any + Send + Sync {
     }
 }
 
-/// A context that is about to be closed, of which nobody has an object any more.
+/// A context that is about to be closed, and whose last object was dropped.
 pub struct ClosingContext<'a> {
     /// Its driver.
     pub driver: &'a dyn anabranch_hal::Driver,

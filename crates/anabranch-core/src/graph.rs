@@ -1,4 +1,4 @@
-//! Graphs built by hand: nodes and edges added, changed, removed and looked at.
+//! Graphs built by hand: adding, changing, removing and querying nodes and edges.
 
 use crate::context::other_context;
 use crate::error::{Error, Result, ResultExt};
@@ -31,7 +31,7 @@ pub fn own_child(operation: &'static str) -> Error {
 }
 
 impl GraphObject {
-    /// Calls the driver with the graph, which is locked by whoever has the guard.
+    /// Calls the driver with the graph. The owner of the guard has locked it.
     fn driver_call<R>(
         &self,
         _guard: &GraphGuard<'_>,
@@ -44,8 +44,9 @@ impl GraphObject {
     /// Adds a node.
     ///
     /// # Errors
-    /// 1 when the work does not fit the device, or a node is named twice, was removed, or belongs to another graph; 400 when
-    /// the work is of another context; 801 for a child that allocates memory or has conditional nodes.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is not valid on the device, or a node is named twice, was removed, or
+    /// belongs to another graph; `CUDA_ERROR_INVALID_HANDLE (400)` if the work belongs to another context;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for a child that allocates memory or has conditional nodes.
     #[track_caller]
     pub fn add(&self, dependencies: &[(Node, EdgeData)], work: &NodeWork) -> Result<Node> {
         let operation = "adding a node to a graph";
@@ -55,10 +56,11 @@ impl GraphObject {
         Ok(guard.enter(added.node))
     }
 
-    /// Replaces what a node does by other work of the same kind.
+    /// Replaces the work of a node by other work of the same kind.
     ///
     /// # Errors
-    /// 1 when the work is of another kind, or the node is not of this graph; else as [`add`](Self::add).
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is of another kind, or the node does not belong to this graph;
+    /// otherwise the same as [`add`](Self::add).
     #[track_caller]
     pub fn set_node(&self, node: Node, work: &NodeWork) -> Result<()> {
         let operation = "changing a node of a graph";
@@ -70,7 +72,7 @@ impl GraphObject {
         })
     }
 
-    /// Locks the graph, and one that becomes a child, and retains what a node's work refers to.
+    /// Locks the graph, and a graph that becomes a child, and retains what a node's work refers to.
     fn prepare<'a>(
         &'a self,
         work: &'a NodeWork,
@@ -117,8 +119,8 @@ impl GraphObject {
     /// Adds an allocation, whose contents are unspecified.
     ///
     /// # Errors
-    /// 1 for no bytes, or a device that there is not; 2 when there is not enough memory; 801 where the device has no such
-    /// nodes.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for zero bytes, or a device that does not exist; `CUDA_ERROR_OUT_OF_MEMORY (2)`
+    /// if there is not enough memory; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such nodes.
     #[track_caller]
     pub fn add_allocation(
         &self,
@@ -145,7 +147,7 @@ impl GraphObject {
     /// Makes a value for a conditional node.
     ///
     /// # Errors
-    /// 801 where the device has no conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes.
     #[track_caller]
     pub fn create_conditional(&self, default: Option<u32>) -> Result<ConditionalHandle> {
         let guard = self.lock();
@@ -158,7 +160,8 @@ impl GraphObject {
     /// Adds a conditional node, whose bodies are empty at first.
     ///
     /// # Errors
-    /// 1 for another number of bodies, and a value of another node; 801 where the device has no such nodes.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the kind does not support that number of bodies, or the value belongs to
+    /// another node; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such nodes.
     #[track_caller]
     pub fn add_conditional(
         &self,
@@ -181,7 +184,7 @@ impl GraphObject {
     /// A body of a conditional node.
     ///
     /// # Errors
-    /// 1 when the node has no such body.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the node has no such body.
     pub fn body(&self, node: Node, index: usize) -> Result<Arc<GraphObject>> {
         let operation = "opening a body of a conditional node";
         let guard = self.lock();
@@ -195,7 +198,7 @@ impl GraphObject {
     /// Removes a node and its edges.
     ///
     /// # Errors
-    /// 801 for allocations, frees and conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for allocations, frees and conditional nodes.
     #[track_caller]
     pub fn remove_node(&self, node: Node) -> Result<()> {
         let operation = "removing a node from a graph";
@@ -207,10 +210,11 @@ impl GraphObject {
         Ok(())
     }
 
-    /// Adds edges. On an error the edges before the one that it is about have been added.
+    /// Adds edges. If one is refused, the edges before it have been added.
     ///
     /// # Errors
-    /// 1 for an edge that is there already, from a node to itself, or with data that the nodes cannot have.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that already exists, an edge from a node to itself, or an edge with
+    /// data that the nodes do not support.
     #[track_caller]
     pub fn add_edges(&self, edges: &[GraphEdge]) -> Result<()> {
         let operation = "adding edges to a graph";
@@ -222,10 +226,10 @@ impl GraphObject {
         })
     }
 
-    /// Removes edges. On an error the edges before the one that it is about have been removed.
+    /// Removes edges. If one is refused, the edges before it have been removed.
     ///
     /// # Errors
-    /// 1 for an edge that is not there.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that does not exist.
     #[track_caller]
     pub fn remove_edges(&self, edges: &[GraphEdge]) -> Result<()> {
         let operation = "removing edges from a graph";
@@ -237,15 +241,15 @@ impl GraphObject {
         })
     }
 
-    /// A copy with nodes of its own, and all that this graph retains.
+    /// Makes a copy with its own nodes, which retains everything that this graph retains.
     ///
     /// # Errors
-    /// 801 when the graph allocates memory or has conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph allocates memory or has conditional nodes.
     #[track_caller]
     pub fn try_clone(&self) -> Result<Arc<Self>> {
         let guard = self.lock();
-        // SAFETY: the graph is live and locked.
         let handle = self
+            // SAFETY: the graph is live and locked.
             .driver_call(&guard, "cloning a graph", |driver, call, graph| unsafe { driver.graph_clone(call, graph) })?;
         let mut retained = Retained::default();
         retained.merge(guard.retained());
@@ -256,7 +260,7 @@ impl GraphObject {
     /// The node of `clone` that was copied from `node`.
     ///
     /// # Errors
-    /// 1 when there is none.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if there is none.
     #[track_caller]
     pub fn find_in_clone(&self, node: Node, clone: &Self) -> Result<Node> {
         let operation = "looking for a node in a clone";
@@ -284,7 +288,7 @@ impl GraphObject {
         self.list_nodes("listing a graph's nodes", |driver, call, graph| unsafe { driver.graph_nodes(call, graph) })
     }
 
-    /// The nodes that depend on none.
+    /// The nodes without dependencies.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
@@ -324,7 +328,7 @@ impl GraphObject {
     /// Refuses a node that is not of this graph.
     ///
     /// # Errors
-    /// 1.
+    /// `CUDA_ERROR_INVALID_VALUE (1)`.
     pub fn require(&self, node: Node, operation: &'static str) -> Result<()> {
         self.lock().node(node, operation).map(drop)
     }
@@ -332,7 +336,7 @@ impl GraphObject {
     /// The kind of a node.
     ///
     /// # Errors
-    /// 1 when the node is not of this graph.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the node does not belong to this graph.
     #[track_caller]
     pub fn node_kind(&self, node: Node) -> Result<GraphNodeKind> {
         let operation = "reading a node's kind";
@@ -342,10 +346,11 @@ impl GraphObject {
         self.driver_call(&guard, operation, |driver, call, _| unsafe { driver.graph_node_kind(call, handle) })
     }
 
-    /// What the driver says of a node's parameters.
+    /// The parameters of a node as the driver reports them.
     ///
     /// # Errors
-    /// 1 when the node is not of this graph; 801 where the driver cannot say.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the node does not belong to this graph; `CUDA_ERROR_NOT_SUPPORTED (801)` if
+    /// the driver does not report it.
     #[track_caller]
     pub fn node_parameters(&self, node: Node) -> Result<NodeParameters> {
         let operation = "reading a node's parameters";

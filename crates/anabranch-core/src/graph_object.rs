@@ -1,8 +1,8 @@
 //! A graph: its handle, its nodes by number, what it retains, and the lock that excludes other threads.
 //!
-//! Drivers do not synchronize graphs, so every call of the driver that concerns a graph is made under its lock. The bodies of a
-//! graph's conditional nodes belong to it: they share its lock, and what their nodes refer to is retained by the graph, because
-//! that is what is launched.
+//! Drivers do not synchronize graphs, so every call of the driver with a graph is made under its lock. The bodies of a
+//! graph's conditional nodes belong to the graph: they share its lock, and the graph retains what their nodes refer to,
+//! because the graph is what is launched.
 
 use crate::context::{ContextCore, other_context};
 use crate::drop_error;
@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// An id for a graph, never used again in this process.
+/// Returns a new id for a graph, which is never reused in this process.
 pub fn next_graph_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -64,7 +64,7 @@ pub struct GraphGuard<'a> {
 }
 
 impl GraphObject {
-    /// Takes ownership of a graph of the driver. `nodes`: those that are known already.
+    /// Takes ownership of a graph of the driver. `nodes`: those that are already known.
     #[track_caller]
     pub fn new(
         context: &Arc<ContextCore>,
@@ -88,12 +88,12 @@ impl GraphObject {
     /// An empty graph.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     #[track_caller]
     pub fn create(context: &Arc<ContextCore>) -> Result<Arc<Self>> {
         let operation = "creating a graph";
-        // SAFETY: the context is live as long as its core.
         let handle =
+            // SAFETY: the context is live as long as its core.
             unsafe { context.driver().graph_create(&context.call(operation)) }.during(operation, || context.place())?;
         let id = next_graph_id();
         Ok(Self::new(context, handle, id, NodeTable::new(id), Retained::default()))
@@ -109,7 +109,7 @@ impl GraphObject {
         GraphHandle::from_raw(self.handle.load(Ordering::Acquire))
     }
 
-    /// Its id among graphs, which its nodes carry. Never used again.
+    /// Its id among graphs, which its nodes contain. Ids are never reused.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -119,7 +119,7 @@ impl GraphObject {
         &self.label
     }
 
-    /// What an error says of where it happened.
+    /// The description of this graph in errors.
     pub fn place(&self) -> String {
         format!("graph {}{} of {}", self.id, self.label, self.context.place())
     }
@@ -139,13 +139,13 @@ impl GraphObject {
         Arc::ptr_eq(&self.tree, &other.tree)
     }
 
-    /// The lock, which whoever calls the driver with this graph or its nodes holds.
+    /// The lock, which must be held to call the driver with this graph or its nodes.
     #[track_caller]
     pub fn lock(&self) -> GraphGuard<'_> {
         GraphGuard { object: self, tree: self.tree.state.lock() }
     }
 
-    /// Locks this graph and another, which is not locked if it shares the lock.
+    /// Locks this graph and another. If they share a lock, it is locked once.
     #[track_caller]
     pub fn lock_with<'a>(&'a self, other: Option<&'a Self>) -> (GraphGuard<'a>, Option<GraphGuard<'a>>) {
         match other.filter(|other| !self.shares_lock(other)) {
@@ -161,7 +161,7 @@ impl GraphObject {
         self.around.last().copied().unwrap_or(self.id)
     }
 
-    /// The driver has destroyed the graph, because a capture into it has failed. An empty one takes its place.
+    /// Replaces the driver's graph by an empty one, because a failed capture into it has destroyed it.
     pub fn start_anew(&self) {
         let mut guard = self.lock();
         let nodes = &mut guard.tree.graphs;
@@ -187,12 +187,12 @@ impl GraphGuard<'_> {
         self.tree.graphs.entry(id).or_insert_with(empty)
     }
 
-    /// The number of a node of the graph, which becomes known by that.
+    /// The number of a node of the graph. If the node was not known, it is from now on.
     pub fn enter(&mut self, node: GraphNodeHandle) -> Node {
         self.nodes().table.enter(node)
     }
 
-    /// The driver's handle of a node, if it is one of this graph.
+    /// The driver's handle of a node, if it belongs to this graph.
     pub fn find(&self, node: Node) -> Option<GraphNodeHandle> {
         self.tree.graphs.get(&self.object.id)?.table.find(node)
     }
@@ -207,7 +207,7 @@ impl GraphGuard<'_> {
     /// The driver's handle of a node.
     ///
     /// # Errors
-    /// 1 when it is not one of this graph.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if it is not one of this graph.
     pub fn node(&self, node: Node, operation: &'static str) -> Result<GraphNodeHandle> {
         self.find(node).ok_or_else(|| {
             let message = if node.graph() == self.object.id {
@@ -224,7 +224,7 @@ impl GraphGuard<'_> {
     /// The driver's handles of nodes.
     ///
     /// # Errors
-    /// As [`node`](Self::node).
+    /// Same as [`node`](Self::node).
     pub fn dependencies(&self, nodes: &[(Node, EdgeData)], operation: &'static str) -> Result<Vec<Dependency>> {
         nodes.iter().map(|&(node, data)| Ok(Dependency { node: self.node(node, operation)?, data })).collect()
     }
@@ -251,7 +251,7 @@ impl GraphGuard<'_> {
         }))
     }
 
-    /// What the graph retains, with its bodies.
+    /// What the graph and its bodies retain.
     pub fn retained(&self) -> &Retained {
         &self.tree.retained
     }
@@ -264,7 +264,8 @@ impl GraphGuard<'_> {
     /// Retains memory that a node is about to use.
     ///
     /// # Errors
-    /// 1 for memory of another graph; 400 for memory of another context.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for memory of another graph; `CUDA_ERROR_INVALID_HANDLE (400)` for memory of
+    /// another context.
     pub fn retain_memory(&mut self, memory: &Arc<Allocation>, access: Access, operation: &'static str) -> Result<()> {
         let object = self.object;
         if let Some(graph) = memory.graph() {

@@ -1,8 +1,8 @@
 //! Host references to memory that graphs use.
 //!
 //! A launch of a graph does not borrow the buffers in it, so the borrow checker cannot exclude that a launch and a host
-//! reference overlap. This does: while a graph retains a buffer, the host accesses it only inside of a closure, and a launch
-//! meanwhile is refused.
+//! reference overlap. This module does: while a graph retains a buffer, the host accesses it only inside a closure, and
+//! launches are refused in the meantime.
 
 use crate::error::{Error, Result};
 use crate::ranks;
@@ -12,7 +12,7 @@ use anabranch_sync::{Condvar, Mutex};
 /// Who accesses a piece of host-visible memory.
 pub struct HostAccess {
     state: Mutex<State>,
-    /// No launch is being queued any more.
+    /// Notified when no launch is being queued any more.
     queued: Condvar,
 }
 
@@ -35,7 +35,7 @@ struct State {
 }
 
 impl HostAccess {
-    /// A graph retains the memory for nodes that use it so.
+    /// Notes that a graph retains the memory for nodes that use it in this way.
     pub fn graph_retains(&self, access: Access) {
         let mut state = self.state.lock();
         match access {
@@ -44,7 +44,7 @@ impl HostAccess {
         }
     }
 
-    /// A graph does not retain the memory any more.
+    /// Notes that a graph no longer retains the memory.
     pub fn graph_releases(&self, access: Access) {
         let mut state = self.state.lock();
         match access {
@@ -56,7 +56,7 @@ impl HostAccess {
     /// Refuses a plain reference for `access` if a launch of a graph could overlap with it.
     ///
     /// # Errors
-    /// 401.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
     pub fn require_no_graph(&self, access: Access) -> Result<()> {
         let state = self.state.lock();
         let graphs = match access {
@@ -74,7 +74,7 @@ impl HostAccess {
     /// Excludes launches that conflict until the guard is dropped.
     ///
     /// # Errors
-    /// 401 inside of another access that conflicts.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` inside another access that conflicts.
     pub fn enter(&self, access: Access, operation: &'static str) -> Result<HostGuard<'_>> {
         let mut state = self.state.lock();
         while state.launches > 0 {
@@ -90,11 +90,12 @@ impl HostAccess {
         Ok(HostGuard { access: self, kind: access })
     }
 
-    /// Excludes the host while a launch is being queued that uses the memory so, or refuses the launch because the host uses
-    /// the memory. No lock is held meanwhile: where the launch joins a capture, that retains the memory too.
+    /// Excludes the host while a launch that uses the memory in this way is being queued, or refuses the launch because
+    /// the host uses the memory. No lock is held in the meantime: if the launch joins a capture, the capture retains
+    /// the memory too.
     ///
     /// # Errors
-    /// 401.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
     pub fn launching(&self, access: Access) -> Result<LaunchGuard<'_>> {
         let mut state = self.state.lock();
         if state.writer || (access == Access::Write && state.readers > 0) {

@@ -1,4 +1,4 @@
-//! Closures that run in stream order: what drivers are given for them, and where their panics go.
+//! Closures that run in stream order: the form in which drivers receive them, and the reports of their panics.
 
 use crate::drop_error;
 use crate::error::Error;
@@ -11,14 +11,14 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// Whether this thread runs a host function, or a kernel that is a closure, where no driver may be called.
+/// Whether this thread runs a host function, or a kernel that is a closure. No driver may be called there.
 #[inline]
 pub fn is_inside() -> bool {
     InsideWork::is_entered()
 }
 
-/// A closure that is called once at the most. It is dropped, called or not, as inside of a host function, and its panics are
-/// noted.
+/// A closure that is called at most once. Whether it was called or not, it is dropped as inside a host function, and
+/// its panics are noted.
 struct Guarded<F> {
     closure: Option<F>,
     stream: u64,
@@ -46,13 +46,13 @@ impl<F> Drop for Guarded<F> {
     }
 }
 
-/// A host function of a stream, as a driver takes it.
+/// A host function of a stream, in the form that a driver takes.
 pub fn host_function(closure: impl FnOnce() + Send + 'static, stream: u64, panics: &Arc<PanicReports>) -> HostWork {
     let mut guarded = Guarded::new(closure, stream, panics);
     HostWork::new(move || guarded.call(|closure| closure()))
 }
 
-/// A callback of a stream, as a driver takes it.
+/// A callback of a stream, in the form that a driver takes.
 pub fn callback(closure: impl FnOnce(Status) + Send + 'static, stream: u64, panics: &Arc<PanicReports>) -> Callback {
     let mut guarded = Guarded::new(closure, stream, panics);
     Box::new(move |status| guarded.call(|closure| closure(status)))
@@ -64,7 +64,7 @@ pub struct RepeatableHostWork {
     launches: Arc<Launches>,
 }
 
-/// The streams in which a host function was launched lately, to which its panics are attributed.
+/// The streams in which a host function was recently launched, to which its panics are attributed.
 struct Launches(Mutex<SmallVec<[Launch; 2]>>);
 
 struct Launch {
@@ -73,7 +73,7 @@ struct Launch {
     panics: Arc<PanicReports>,
 }
 
-/// Launches of one executable graph run one after the other, so that those of the streams before these are complete.
+/// Launches of one executable graph run one after the other, so the work of the streams before these is complete.
 const MOST_STREAMS: usize = 16;
 
 impl Launches {
@@ -92,7 +92,7 @@ impl Launches {
     }
 }
 
-/// The closure of repeatable work, dropped as inside of a host function.
+/// The closure of repeatable work, which is dropped as inside a host function.
 struct Repeatable<F> {
     closure: Option<F>,
     launches: Arc<Launches>,
@@ -125,17 +125,17 @@ impl RepeatableHostWork {
         Arc::new(Self { work, launches })
     }
 
-    /// What drivers know it by.
+    /// The key by which drivers identify it.
     pub fn key(&self) -> HostWorkKey {
         self.work.key()
     }
 
-    /// The work as a driver takes it that is to run it once, or to capture it.
+    /// The work in the form that a driver takes to run it once or to capture it.
     pub fn as_host_work(&self) -> HostWork {
         self.work.clone().into()
     }
 
-    /// Notes that it was launched in a stream, whose context reports panics there.
+    /// Notes that it was launched in a stream, whose context reports its panics.
     pub fn launched_in(&self, stream: u64, panics: &Arc<PanicReports>) {
         let mut launches = self.launches.0.lock();
         if launches.last().is_none_or(|last| last.stream != stream) {

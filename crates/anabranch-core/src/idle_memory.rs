@@ -1,9 +1,9 @@
-//! Memory whose freeing blocks.
+//! Memory that can only be freed by a call that blocks.
 //!
-//! Freeing pinned, managed and plain memory blocks until the context has done all its work, and a driver may hold a lock
-//! meanwhile which others need, even those that the work waits for. So such memory is freed at a moment when the context has
-//! no work. Until then, memory of the same kind and size that is asked for is taken from here: a context that is never idle has
-//! no more of it than it had in use at once.
+//! Freeing pinned, managed and plain memory blocks until the context has completed all its work. A driver may hold a
+//! lock in the meantime that other calls need, even those that the work waits for. Therefore such memory is freed at a
+//! time when the context has no work. Until then, allocations of the same kind and size reuse it: a context that is
+//! never idle has no more of this memory than it had in use at the same time.
 
 use crate::context::ContextCore;
 use crate::drop_error;
@@ -44,7 +44,7 @@ impl BlockKind {
     }
 }
 
-/// The memory of a context that nobody uses, and that is not freed yet.
+/// The memory of a context that is not in use, and is not freed yet.
 struct IdleMemory {
     blocks: Mutex<Blocks>,
 }
@@ -53,7 +53,7 @@ struct IdleMemory {
 struct Blocks {
     /// Addresses by kind and size in bytes.
     addresses: BTreeMap<(BlockKind, usize), Vec<u64>>,
-    /// Whether the reaper was asked to free them.
+    /// Whether the reaper has been asked to free them.
     is_to_be_freed: bool,
 }
 
@@ -71,7 +71,7 @@ impl ContextCore {
         self.extension::<IdleMemory>().blocks.lock().addresses.get_mut(&(kind, bytes))?.pop()
     }
 
-    /// Frees memory when the events are reached and the context is idle, unless somebody takes it before.
+    /// Frees memory when the events are reached and the context is idle, unless an allocation takes it before.
     pub fn free_when_idle(self: &Arc<Self>, kind: BlockKind, bytes: usize, address: u64, mut after: Vec<SyncEvent>) {
         after.retain(|event| !event.is_over());
         if after.is_empty() {
@@ -94,7 +94,7 @@ impl ContextCore {
         }
     }
 
-    /// Frees all memory that nobody uses. The context is idle.
+    /// Frees all memory that is not in use. The context is idle.
     fn free_idle_memory(&self) {
         let addresses = {
             let mut blocks = self.extension::<IdleMemory>().blocks.lock();
@@ -112,7 +112,7 @@ impl ContextCore {
         let operation = kind.operation();
         trace::span!("freeing memory", ?kind, address, device = %self.device());
         let call = self.call(operation);
-        // SAFETY: all uses are complete, and the owner is gone.
+        // SAFETY: all uses are complete, and the owner was dropped.
         let freed = unsafe {
             match kind {
                 BlockKind::Plain | BlockKind::Managed => self.driver().free(&call, DevicePointer(address)),
@@ -123,7 +123,7 @@ impl ContextCore {
     }
 }
 
-/// Does `action` on the reaper's thread when all of the events are reached.
+/// Runs `action` on the reaper's thread when all of the events are reached.
 pub fn attempt_behind(mut events: Vec<SyncEvent>, action: impl FnOnce() + Send + 'static) {
     let queue = |events: &[SyncEvent]| events.first().map_or(0, |event| event.point().timeline().key() << 1);
     let mut action = Some(action);
@@ -142,7 +142,7 @@ pub fn attempt_behind(mut events: Vec<SyncEvent>, action: impl FnOnce() + Send +
     });
 }
 
-/// Does `action`, which may block until the context is idle, on the reaper's thread at a moment when it is.
+/// Runs `action`, which may block until the context is idle, on the reaper's thread at a time when it is idle.
 pub fn attempt_when_idle(context: &Arc<ContextCore>, action: impl FnOnce() + Send + 'static) {
     let (context, mut action) = (context.clone(), Some(action));
     reaper::attempt(context.id().get() << 1 | 1, move || {

@@ -1,18 +1,18 @@
-//! The identity of an object: a number that is never used again, and the name that a user has given to it.
+//! The identity of an object: an id that is never reused, and the name that a program has given to it.
 
 use crate::context::ContextCore;
 use anabranch_hal::{ObjectHandle, ObjectId};
 use std::fmt;
 use std::sync::OnceLock;
 
-/// An object's number and name.
+/// An object's id and name.
 pub struct Label {
     id: ObjectId,
     name: OnceLock<Box<str>>,
 }
 
 impl Label {
-    /// A number that no object has had, without a name. A layer of the driver that observes objects is told.
+    /// A new id, without a name. A layer of the driver that observes objects is notified.
     #[inline]
     #[track_caller]
     pub fn new(context: &ContextCore, object: ObjectHandle) -> Self {
@@ -33,7 +33,7 @@ impl Label {
         self.name.get().map(AsRef::as_ref)
     }
 
-    /// Names the object. `false`: it has a name already, and keeps that.
+    /// Names the object. Returns `false` if it already has a name, which it keeps.
     #[track_caller]
     pub fn set_name(&self, context: &ContextCore, name: &str) -> bool {
         let is_set = self.name.set(name.into()).is_ok();

@@ -1,23 +1,23 @@
 //! The untyped core of Anabranch.
 //!
-//! This crate knows drivers only through `anabranch-hal`, and knows no types of elements and no borrows: those are the business
-//! of the crate `anabranch`, and of bindings of other languages, which use this one. Programs use `anabranch`.
+//! This crate uses drivers only through `anabranch-hal`, and has no element types and no borrows. Those are left to the
+//! crate `anabranch`, and to bindings for other languages, which use this one. Programs use `anabranch`.
 //!
-//! Its modules know only those above them in this list:
+//! Each module uses only those before it in this list:
 //!
 //! * **Basics**: [`error`], [`panics`], [`drop_error`], [`host_work`], [`reaper`], [`device`], [`context`], [`capture_mode`],
 //!   [`label`].
 //! * **Timelines**: [`clock`], [`timeline`], [`raw_event`], [`stream`].
-//! * **Memory**: [`access`] (which streams use it, and the order between them), [`idle_memory`], [`host_access`], [`memory`],
-//!   [`retained`].
+//! * **Memory**: [`access`] (which streams use a piece of memory, and their order), [`idle_memory`], [`host_access`],
+//!   [`memory`], [`retained`].
 //! * **Captures, as their member streams know them**: [`node`], [`graph_object`], [`conditional_setter`], [`conditional_part`],
 //!   [`capture_state`].
-//! * **[`submission`]**, the one way in for work, and [`work`], what is put into streams; [`module`], [`event`].
+//! * **[`submission`]**, through which all work is submitted, and [`work`], the kinds of work; [`module`], [`event`].
 //! * **Graphs**: [`capture`], [`node_work`], [`graph`], [`executable`].
 //! * **Completion**: [`completion`], [`staging`].
 //!
-//! Functions that take addresses are `unsafe`. Those that take objects are safe where no driver can be harmed by any argument;
-//! where more is needed it is said.
+//! Functions that take addresses are `unsafe`. Those that take objects are safe if no argument can harm a driver.
+//! Further requirements are stated at each function.
 
 pub mod access;
 pub mod capture;

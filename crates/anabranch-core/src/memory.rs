@@ -1,4 +1,4 @@
-//! A piece of memory, whichever kind, and when it can be given back.
+//! A piece of memory of any kind, and when it can be freed.
 
 use crate::access::AccessHistory;
 use crate::context::{ContextCore, other_context};
@@ -19,20 +19,20 @@ use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Weak};
 
-/// In a memory's state: a capture has used it, or a graph allocates it.
+/// In the state of a piece of memory: a capture has used it, or a graph allocates it.
 const CAPTURED: u8 = 1;
-/// In a memory's state: a graph retains it, or did, so that launches use it without borrowing it. It is set while the memory is
-/// borrowed for the graph, and so seen by whoever borrows it later.
+/// In the state of a piece of memory: a graph retains it, or did, so launches use it without borrowing it. It is set
+/// while the memory is borrowed for the graph, so later borrowers see it.
 const RETAINED: u8 = 2;
 
-/// A piece of memory. It is freed behind its last use on every stream, and whoever drops it never waits.
+/// A piece of memory. It is freed after its last use in every stream. Dropping it never waits.
 pub struct Allocation {
     context: Arc<ContextCore>,
     address: DevicePointer,
     bytes: usize,
     origin: Origin,
     history: AccessHistory,
-    /// [`CAPTURED`] and [`RETAINED`]. Unless it is 0, uses are looked at closely.
+    /// [`CAPTURED`] and [`RETAINED`]. If it is not 0, uses need further checks.
     state: AtomicU8,
     /// The capture that used it last.
     captured_in: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
@@ -40,17 +40,18 @@ pub struct Allocation {
     label: Label,
 }
 
-/// Where memory comes from, which is how it is given back.
+/// Where memory comes from, which determines how it is freed.
 pub enum Origin {
     /// From a pool, in the order of this stream.
     StreamOrdered(Arc<StreamCore>),
-    /// From the device, at once.
+    /// From the device, immediately.
     Plain,
     /// Managed.
     Managed,
     /// Pinned host memory.
     Pinned(PinnedFlags),
-    /// From the graph of that id, whose launches allocate it. It was captured in that stream, or the node was added by hand.
+    /// From the graph of that id, whose launches allocate it. It was captured in that stream, or the node was added by
+    /// hand.
     Graph {
         /// The graph.
         graph: u64,
@@ -83,13 +84,13 @@ impl<'a> MemoryAccess<'a> {
 }
 
 impl Allocation {
-    /// Takes memory over that was just allocated. Null where there are no bytes.
+    /// Takes ownership of memory that was just allocated. The address is null if there are no bytes.
     #[track_caller]
     pub fn new(context: &Arc<ContextCore>, address: DevicePointer, bytes: usize, origin: Origin) -> Self {
         Self::with_history(context, address, bytes, origin, AccessHistory::default())
     }
 
-    /// Takes memory over that a stream has just allocated, which does not capture.
+    /// Takes ownership of memory that a stream that does not capture has just allocated.
     #[track_caller]
     pub fn in_stream_order(stream: &Arc<StreamCore>, address: DevicePointer, bytes: usize) -> Self {
         // Read after the driver was asked, so that no point that the value covers came before the allocation.
@@ -118,10 +119,10 @@ impl Allocation {
         }
     }
 
-    /// Plain device memory, whose contents are unspecified.
+    /// Allocates plain device memory, whose contents are unspecified.
     ///
     /// # Errors
-    /// 2 when there is not enough.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
     #[track_caller]
     pub fn plain(context: &Arc<ContextCore>, bytes: usize) -> Result<Self> {
         let operation = "allocating";
@@ -133,10 +134,11 @@ impl Allocation {
         Ok(Self::new(context, address, bytes, Origin::Plain))
     }
 
-    /// Managed memory, whose contents are unspecified.
+    /// Allocates managed memory, whose contents are unspecified.
     ///
     /// # Errors
-    /// 801 where the device has none; 2 when there is not enough.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no managed memory; `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is
+    /// not enough memory.
     #[track_caller]
     pub fn managed(context: &Arc<ContextCore>, bytes: usize) -> Result<Self> {
         let operation = "allocating managed memory";
@@ -149,10 +151,11 @@ impl Allocation {
         Ok(Self::new(context, address, bytes, Origin::Managed))
     }
 
-    /// Pinned memory, whose contents are unspecified.
+    /// Allocates pinned memory, whose contents are unspecified.
     ///
     /// # Errors
-    /// 2 when there is not enough that can be pinned; 1 for flags that the driver does not know.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if not enough memory can be pinned; `CUDA_ERROR_INVALID_VALUE (1)` for flags that
+    /// the driver does not know.
     #[track_caller]
     pub fn pinned(context: &Arc<ContextCore>, bytes: usize, flags: PinnedFlags) -> Result<Self> {
         let operation = "allocating pinned memory";
@@ -207,7 +210,7 @@ impl Allocation {
         &self.history
     }
 
-    /// Who of the host and of launches of graphs accesses it.
+    /// Which accesses of the host and of graph launches are in progress.
     pub fn host_access(&self) -> &HostAccess {
         &self.host_access
     }
@@ -235,7 +238,7 @@ impl Allocation {
         }
     }
 
-    /// Whether a use has to be looked at closely: a capture has used the memory, or a graph retains it.
+    /// Whether a use needs further checks: a capture has used the memory, or a graph retains it.
     #[inline(always)]
     pub fn is_special(&self) -> bool {
         self.state.load(Ordering::Relaxed) != 0
@@ -253,12 +256,12 @@ impl Allocation {
         self.state.load(Ordering::Relaxed) & RETAINED != 0
     }
 
-    /// A graph retains the memory from now on.
+    /// Notes that a graph retains the memory from now on.
     pub fn retained_by_graph(&self) {
         self.state.fetch_or(RETAINED, Ordering::Relaxed);
     }
 
-    /// The capture that used it last, if that is still there.
+    /// The capture that used it last, if it still exists.
     pub fn captured_in(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         self.captured_in.lock().as_ref()?.upgrade()
     }
@@ -277,7 +280,7 @@ impl Allocation {
         }
     }
 
-    /// The capture that used it is over.
+    /// Notes that the capture that used it is over.
     pub fn capture_is_over(&self) {
         if self.graph().is_none() {
             self.state.fetch_and(!CAPTURED, Ordering::Relaxed);
@@ -292,10 +295,11 @@ impl Allocation {
             .at(place)
     }
 
-    /// Whether work of `stream` may use the memory: it is of the stream's context, or pinned, which every context reaches.
+    /// Whether work of `stream` may use the memory: it belongs to the stream's context, or is pinned, which every
+    /// context can access.
     ///
     /// # Errors
-    /// 400.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)`.
     #[inline(always)]
     pub fn require_context(&self, stream: &StreamCore, operation: &'static str) -> Result<()> {
         if Arc::ptr_eq(&self.context, stream.context()) { Ok(()) } else { self.require_reach(stream, operation) }
@@ -342,7 +346,7 @@ impl Drop for Allocation {
     }
 }
 
-/// Frees memory behind its uses.
+/// Frees memory after its uses.
 fn free(
     context: &Arc<ContextCore>,
     address: DevicePointer,
@@ -362,7 +366,7 @@ fn free(
     Ok(())
 }
 
-/// Frees memory on the stream that it was allocated on, behind its uses on all streams.
+/// Frees memory in the stream that it was allocated in, after its uses in all streams.
 fn free_in_stream_order(
     context: &Arc<ContextCore>,
     address: DevicePointer,
@@ -403,7 +407,7 @@ impl fmt::Debug for Allocation {
 /// The size in bytes of `length` elements of `size` bytes.
 ///
 /// # Errors
-/// 2 when it is more than the address space.
+/// `CUDA_ERROR_OUT_OF_MEMORY (2)` if it exceeds the address space.
 pub fn byte_size(length: usize, size: usize, operation: &'static str) -> Result<usize> {
     length.checked_mul(size).filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| {
         Error::argument(

@@ -16,17 +16,17 @@ use std::sync::Arc;
 pub struct ModuleCore {
     context: Arc<ContextCore>,
     handle: ModuleHandle,
-    /// Why launches of its kernels cannot be checked, if they cannot.
+    /// The reason why launches of its kernels cannot be checked, if they cannot.
     unchecked: Option<&'static str>,
     label: Label,
 }
 
-/// A kernel of a module, which it keeps loaded.
+/// A kernel of a module. It keeps the module loaded.
 pub struct KernelCore {
     module: Arc<ModuleCore>,
     handle: FunctionHandle,
     name: String,
-    /// Offsets and sizes of the parameters, or `None` where the driver cannot say.
+    /// Offsets and sizes of the parameters, or `None` if the driver does not report them.
     parameters: Option<Vec<ParameterInfo>>,
     label: Label,
 }
@@ -35,11 +35,13 @@ impl ModuleCore {
     /// Loads a module.
     ///
     /// # Safety
-    /// A binary image was made by a compiler for the device, and is not changed since: drivers follow sizes and offsets within
-    /// it.
+    /// A compiler made a binary image for the device, and it was not changed since: drivers follow sizes and offsets
+    /// within it.
     ///
     /// # Errors
-    /// 218, 222, 200 and 209 for images that the driver does not take; 801 for a kind of image that the device does not run.
+    /// `CUDA_ERROR_INVALID_PTX (218)`, `CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)`, `CUDA_ERROR_INVALID_IMAGE (200)` and
+    /// `CUDA_ERROR_NO_BINARY_FOR_GPU (209)` for images that the driver does not accept;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for a kind of image that the device does not run.
     #[track_caller]
     pub unsafe fn load(context: &Arc<ContextCore>, image: ModuleImage<'_>) -> Result<Arc<Self>> {
         let operation = "loading a module";
@@ -71,7 +73,7 @@ impl ModuleCore {
         &self.label
     }
 
-    /// Why launches of its kernels cannot be checked, if they cannot.
+    /// The reason why launches of its kernels cannot be checked, if they cannot.
     pub fn unchecked(&self) -> Option<&'static str> {
         self.unchecked
     }
@@ -87,7 +89,7 @@ impl ModuleCore {
     /// The names of the kernels.
     ///
     /// # Errors
-    /// 801 where the driver cannot say.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver does not report it.
     pub fn kernel_names(&self) -> Result<Vec<String>> {
         // SAFETY: the module is live while it is borrowed.
         self.ask("listing kernels", |driver, call| unsafe { driver.module_function_names(call, self.handle) })
@@ -96,7 +98,7 @@ impl ModuleCore {
     /// Address and size in bytes of a global variable.
     ///
     /// # Errors
-    /// 500 when there is none of that name.
+    /// `CUDA_ERROR_NOT_FOUND (500)` if there is no variable with that name.
     pub fn global(&self, name: &str) -> Result<(DevicePointer, usize)> {
         let operation = "looking for a global variable";
         // SAFETY: the module is live while it is borrowed.
@@ -107,7 +109,8 @@ impl ModuleCore {
     /// Finds a kernel.
     ///
     /// # Errors
-    /// 500 when there is none of that name; the message lists those there are, where the driver can say.
+    /// `CUDA_ERROR_NOT_FOUND (500)` if there is no kernel with that name. The message lists the existing ones if the
+    /// driver reports them.
     #[track_caller]
     pub fn kernel(self: &Arc<Self>, name: &str) -> Result<Arc<KernelCore>> {
         let operation = "looking for a kernel";
@@ -118,8 +121,8 @@ impl ModuleCore {
             Err(failure) if failure.status == Status::NOT_FOUND => return Err(self.no_kernel(name, operation)),
             Err(failure) => return Err(failure).during(operation, || self.context.place()),
         };
-        // SAFETY: the function was just found in a live module.
         let info =
+            // SAFETY: the function was just found in a live module.
             self.ask("reading a kernel's parameters", |driver, call| unsafe { driver.function_info(call, handle) })?;
         Ok(Arc::new(KernelCore {
             module: self.clone(),
@@ -151,7 +154,8 @@ impl Drop for ModuleCore {
         attempt_when_idle(&self.context, move || {
             let operation = "unloading a module";
             trace::span!("unloading a module", device = %context.device());
-            // SAFETY: its owners are gone, so nothing more is launched from it, and nothing that was runs any more.
+            // SAFETY: its owners were dropped, so nothing more is launched from it, and all earlier launches are
+            // complete.
             let result = unsafe { context.driver().module_unload(&context.call(operation), handle) };
             drop_error::report(result.during(operation, || context.place()));
         });
@@ -187,7 +191,7 @@ impl KernelCore {
         &self.label
     }
 
-    /// The parameters that it declares, or `None` where the driver cannot say.
+    /// The declared parameters, or `None` if the driver does not report them.
     pub fn parameters(&self) -> Option<&[ParameterInfo]> {
         self.parameters.as_deref()
     }
@@ -197,15 +201,15 @@ impl KernelCore {
     /// # Errors
     /// Only an error of earlier asynchronous work.
     pub fn info(&self) -> Result<FunctionInfo> {
-        // SAFETY: the kernel keeps its module loaded.
         self.module
+            // SAFETY: the kernel keeps its module loaded.
             .ask("reading a kernel's attributes", |driver, call| unsafe { driver.function_info(call, self.handle) })
     }
 
     /// Sets an attribute.
     ///
     /// # Errors
-    /// 1 when the device cannot have so much.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the device does not support the value.
     pub fn set_attribute(&self, attribute: FunctionAttribute) -> Result<()> {
         let operation = "setting an attribute of a kernel";
         let context = self.context();
@@ -214,10 +218,10 @@ impl KernelCore {
             .during(operation, || format!("{} (`{}`)", context.place(), self.name))
     }
 
-    /// How many blocks of that size fit on a multiprocessor at once.
+    /// The number of blocks of that size that fit on a multiprocessor at once.
     ///
     /// # Errors
-    /// 1 when the block has no threads.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the block has no threads.
     pub fn max_active_blocks(&self, threads_per_block: u32, dynamic_shared_bytes: usize) -> Result<u32> {
         // SAFETY: the kernel keeps its module loaded.
         self.module.ask("computing a kernel's occupancy", |driver, call| unsafe {
@@ -225,10 +229,10 @@ impl KernelCore {
         })
     }
 
-    /// Refuses arguments that are not as many, or not each as large, as the kernel declares.
+    /// Refuses arguments whose number or sizes differ from what the kernel declares.
     ///
     /// # Errors
-    /// 1.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if they differ.
     #[inline(always)]
     pub fn check(&self, sizes: &[usize]) -> Result<()> {
         let Some(parameters) = &self.parameters else { return Ok(()) };
@@ -253,7 +257,7 @@ impl KernelCore {
     }
 }
 
-/// How large an image is that comes as bytes.
+/// The size of an image that consists of bytes.
 #[cfg(feature = "tracing")]
 fn image_bytes(image: &ModuleImage<'_>) -> usize {
     match image {

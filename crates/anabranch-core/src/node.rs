@@ -1,4 +1,4 @@
-//! Nodes as users hold them.
+//! Nodes, as programs identify them.
 
 use anabranch_hal::{EdgeData, GraphNodeHandle};
 use std::collections::HashMap;
@@ -11,18 +11,18 @@ pub struct Node {
 }
 
 impl Node {
-    /// The number of its graph.
+    /// The id of its graph.
     pub fn graph(self) -> u64 {
         self.graph
     }
 
-    /// Its number within its graph, from 0, in the order in which nodes became known. Numbers are not used again.
+    /// Its number within its graph, from 0, in the order in which nodes became known. Numbers are not reused.
     pub fn number(self) -> u64 {
         self.number
     }
 }
 
-/// The nodes of a graph that anybody knows.
+/// The known nodes of a graph.
 pub struct NodeTable {
     graph: u64,
     next: u64,
@@ -31,7 +31,7 @@ pub struct NodeTable {
 }
 
 impl NodeTable {
-    /// None, of the graph of that id.
+    /// An empty table for the graph of that id.
     pub fn new(graph: u64) -> Self {
         Self { graph, next: 0, handles: HashMap::new(), numbers: HashMap::new() }
     }
@@ -52,13 +52,13 @@ impl NodeTable {
         if node.graph == self.graph { self.handles.get(&node.number).copied() } else { None }
     }
 
-    /// Forgets all nodes. Numbers are not used again.
+    /// Forgets all nodes. Numbers are not reused.
     pub fn clear(&mut self) {
         self.handles.clear();
         self.numbers.clear();
     }
 
-    /// Forgets a node that was removed, whose handle the driver may use again.
+    /// Forgets a node that was removed, whose handle the driver may reuse.
     pub fn remove(&mut self, node: Node) {
         if let Some(handle) = self.handles.remove(&node.number) {
             self.numbers.remove(&handle);

@@ -1,4 +1,4 @@
-//! What a node does, with all that it refers to.
+//! The work of a node, with everything that it refers to.
 
 use crate::context::ContextCore;
 use crate::graph_object::GraphObject;
@@ -9,16 +9,16 @@ use anabranch_hal::{Access, NodeParameters};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// What a node does. It is made once, and then added to a graph, or put in place of what a node did.
+/// The work of a node. It is made once and then added to a graph, or replaces the work of a node.
 pub struct NodeWork {
-    /// What the driver is given.
+    /// The parameters that the driver receives.
     pub(crate) parameters: NodeParameters,
     pub(crate) memory: SmallVec<[RetainedMemory; 3]>,
     pub(crate) objects: SmallVec<[Object; 1]>,
     pub(crate) host_work: Option<Arc<RepeatableHostWork>>,
     /// The graph that becomes a child.
     pub(crate) child: Option<Arc<GraphObject>>,
-    /// The context that the work must be used in, unless any of the driver's will do.
+    /// The context that the work must be used in, unless any context of the driver is possible.
     pub(crate) context: Option<Arc<ContextCore>>,
     /// The id of the graph whose conditional value the work sets.
     pub(crate) conditional_of: Option<u64>,
@@ -78,7 +78,7 @@ impl NodeWork {
         self
     }
 
-    /// What the driver is given.
+    /// The parameters that the driver receives.
     pub fn parameters(&self) -> &NodeParameters {
         &self.parameters
     }

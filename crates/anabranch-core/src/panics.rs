@@ -1,8 +1,8 @@
-//! Panics of closures that were given to the library, until somebody is told.
+//! Panics of the program's closures, until they are reported.
 //!
-//! A panic ends where the closure was called. It is noted with the context and the streams whose work it was, and the next
-//! call that synchronizes with one of these streams, or with the context, reports it, once. Everything that calls a user's
-//! closure, or drops one, goes through [`contain`].
+//! A panic ends where the closure was called. It is noted with the context and the streams whose work it was. The next
+//! call that synchronizes with one of these streams, or with the context, reports it once. Everything that calls or
+//! drops a closure of the program uses [`contain`].
 
 use crate::error::{Error, Result};
 use crate::ranks;
@@ -13,9 +13,9 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Calls something of the user's. If it unwinds, the unwinding ends here, and `tell` is given what was thrown.
+/// Calls a closure of the program. If it unwinds, the unwinding ends here, and `tell` receives the payload.
 pub fn contain<R>(run: impl FnOnce() -> R, tell: impl FnOnce(&(dyn Any + Send))) -> Option<R> {
-    // Whoever calls this does not look at what the closure has left half changed: it gives the closure away.
+    // The caller cannot observe state that the closure has left inconsistent: it gives the closure away.
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(value) => Some(value),
         Err(payload) => {
@@ -31,7 +31,7 @@ pub fn contain<R>(run: impl FnOnce() -> R, tell: impl FnOnce(&(dyn Any + Send)))
     }
 }
 
-/// Calls something of the user's where nobody can be told of a panic. The panic itself has been printed.
+/// Calls a closure of the program where a panic cannot be reported. The panic itself has been printed.
 pub fn contain_quietly<R>(run: impl FnOnce() -> R) -> Option<R> {
     contain(run, |_| ())
 }
@@ -44,12 +44,12 @@ fn panic_message(payload: &(dyn Any + Send)) -> String {
     }
 }
 
-/// What a panic is in an error.
+/// The failure that represents a panic.
 pub fn panic_failure(payload: &(dyn Any + Send)) -> Failure {
     Failure::with_detail(Status::LAUNCH_FAILED, Detail::Panic(panic_message(payload)))
 }
 
-/// The panics of a context that nobody was told of.
+/// The panics of a context that were not reported yet.
 pub struct PanicReports {
     any: AtomicBool,
     reports: Mutex<Vec<Report>>,
@@ -61,7 +61,7 @@ struct Report {
     message: String,
 }
 
-/// Of more panics that nobody asks for, the first are enough.
+/// If nobody queries them, only this many panics are kept, the first ones.
 const MOST: usize = 64;
 
 impl Default for PanicReports {
@@ -71,7 +71,7 @@ impl Default for PanicReports {
 }
 
 impl PanicReports {
-    /// Notes a panic of work of these streams. Of one set of streams the first panic is kept until it is reported.
+    /// Notes a panic of work of these streams. For each set of streams, the first panic is kept until it is reported.
     #[cold]
     pub fn note(&self, streams: &[u64], payload: &(dyn Any + Send)) {
         let message = panic_message(payload);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_reported_once_to_whoever_asks_for_one_of_its_streams_first() {
+    fn a_panic_is_reported_once_to_the_first_query_of_one_of_its_streams() {
         let reports = PanicReports::default();
         assert!(reports.report_any("testing", String::new).is_ok());
         note(&reports, &[1, 2], "first");

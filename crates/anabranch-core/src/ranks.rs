@@ -7,12 +7,12 @@ ranks! { from 100;
     EVENT_RECORD,
     /// The futures of an event's last record.
     AWAITED_RECORDS,
-    /// Who tells whether an awaited record is complete.
+    /// The source that shows whether an awaited record is complete.
     AWAITED_RECORD_SOURCE,
     /// An executable graph, while the driver is called with it.
     EXECUTABLE_GRAPH,
-    /// A stream's capture membership: shared while work is submitted, exclusive while the stream joins or leaves a capture.
-    /// One who ends a capture takes those of all its streams, by trying.
+    /// A stream's capture membership: shared while work is submitted, exclusive while the stream joins or leaves a
+    /// capture. To end a capture, a thread takes those of all its streams, by trying.
     MEMBERSHIP,
     /// A context's submissions of work that needs the host to make progress: shared while one is submitted, exclusive while
     /// memory is freed by a call that waits for the device.
@@ -54,11 +54,11 @@ ranks! { from 100;
     REACTOR_INBOX,
     /// A waiter's state.
     WAITER,
-    /// What a timeline has followed. Never two at once.
+    /// What a timeline has followed. A thread never takes two at once.
     TIMELINE_CLOCK,
     /// Where a host function of a graph was launched.
     HOST_WORK_STREAMS,
-    /// Panics of closures that nobody was told of.
+    /// Panics of closures that were not reported yet.
     PANICS,
     /// Work of ended streams that is not complete.
     ENDED_STREAMS,

@@ -1,4 +1,4 @@
-//! The handle of an event, owned.
+//! The handle of an event, with ownership.
 
 use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
@@ -10,7 +10,7 @@ use crate::trace;
 use anabranch_hal::{EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, ObjectHandle, Status, StreamFlags};
 use std::sync::Arc;
 
-/// An event of the driver, which is destroyed with this.
+/// An event of the driver, which is destroyed when this is dropped.
 pub struct RawEvent {
     context: Arc<ContextCore>,
     handle: EventHandle,
@@ -18,10 +18,10 @@ pub struct RawEvent {
 }
 
 impl RawEvent {
-    /// Makes an event.
+    /// Creates an event.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     #[track_caller]
     pub fn create(context: &Arc<ContextCore>, flags: EventFlags) -> Result<Self> {
         let operation = "creating an event";
@@ -43,7 +43,7 @@ impl RawEvent {
         &self.context
     }
 
-    /// The driver's handle, which is live as long as this.
+    /// The driver's handle, which is valid as long as this.
     #[inline(always)]
     pub fn handle(&self) -> EventHandle {
         self.handle
@@ -57,7 +57,7 @@ impl RawEvent {
     /// Whether the work captured last is complete.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     #[inline]
     #[track_caller]
     pub fn query(&self) -> Result<bool> {
@@ -73,7 +73,7 @@ impl RawEvent {
     /// Blocks until the work captured last is complete.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         let operation = "synchronizing an event";
@@ -83,10 +83,10 @@ impl RawEvent {
             .during(operation, || self.context.place())
     }
 
-    /// Makes another event that is reached when what this one has captured is complete. It is the caller's to destroy.
+    /// Makes another event that is reached when what this one has captured is complete. The caller must destroy it.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     pub fn copy_record(&self, operation: &'static str) -> Result<EventHandle> {
         let (driver, call) = (self.context.driver(), self.context.call(operation));
         let flags = EventFlags::DISABLE_TIMING;
@@ -114,7 +114,7 @@ impl RawEvent {
 
     /// Whether the work is complete, or will never run because the context is lost.
     pub fn is_over(&self) -> bool {
-        // What a destructor asks must not invalidate a capture that goes on around it.
+        // A query in a destructor must not invalidate a capture that is in progress around it.
         with_relaxed_capture_mode(self.context.driver(), || self.query()).unwrap_or(true)
     }
 }

@@ -1,11 +1,11 @@
-//! Work that must not be done where it comes up.
+//! Work that must not be done where it arises.
 //!
-//! Destroying is not allowed inside of a host function, and freeing some kinds of memory blocks until the device is idle.
-//! Both are handed to one background thread of the process, the *reaper*. It never waits for anybody's work: a job that has
-//! to wait is *attempted* again and again until it says that it is done.
+//! Destroying objects is not allowed inside a host function, and freeing some kinds of memory blocks until the device
+//! is idle. One background thread of the process, the *reaper*, does both. It never waits for work: a job that has to
+//! wait is *attempted* repeatedly until it is done.
 //!
-//! Jobs wait in queues, of which only the first job is attempted. Jobs that wait for the same thing share a queue, so that
-//! very many of them cost no more than one.
+//! Jobs wait in queues, of which only the first job is attempted. Jobs that wait for the same thing share a queue, so
+//! that very many of them cost no more than one.
 
 use crate::host_work;
 use crate::panics::contain_quietly;
@@ -18,12 +18,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// What came of attempting a job.
+/// The result of attempting a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
     /// It is done.
     Done,
-    /// It has to wait for what others in its queue wait for too.
+    /// It has to wait for the same thing as the others in its queue.
     Pending,
     /// It has to wait for something else, in the queue of this number.
     PendingIn(u64),
@@ -38,7 +38,7 @@ enum Message {
     Flush(Sender<()>),
 }
 
-/// The channel to the thread, and what came up while no thread could be started.
+/// The channel to the thread, and what was sent while no thread could be started.
 struct Reaper {
     sender: Option<Sender<Message>>,
     unattended: Vec<Message>,
@@ -50,13 +50,13 @@ thread_local! {
     static IS_REAPER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does `action` here, or on the reaper's thread if this is inside of a host function.
+/// Runs `action` here, or on the reaper's thread if this is inside a host function.
 #[inline]
 pub fn now_or_later(action: impl FnOnce() + Send + 'static) {
     if host_work::is_inside() { later(action) } else { action() }
 }
 
-/// Does `action`, which does not block, on the reaper's thread.
+/// Runs `action`, which does not block, on the reaper's thread.
 pub fn later(action: impl FnOnce() + Send + 'static) {
     send(Message::Now(Box::new(action)));
 }
@@ -66,7 +66,7 @@ pub fn attempt(queue: u64, job: impl FnMut() -> Attempt + Send + 'static) {
     send(Message::Job(queue, Box::new(job)));
 }
 
-/// Lets the reaper's thread call a driver without regard to captures: it releases only what no capture can depend on.
+/// Lets the reaper's thread call a driver in relaxed capture mode: it releases only what no capture can depend on.
 pub fn may_call(driver: &Arc<dyn Driver>) {
     send(Message::Relax(driver.clone()));
 }
@@ -76,10 +76,10 @@ pub fn is_here() -> bool {
     IS_REAPER.get()
 }
 
-/// Waits until everything handed over before has been done, or can only be done when more work completes.
+/// Waits until all deferred drops are done, except those that must wait for more work to complete.
 ///
-/// Buffers of kinds whose freeing blocks, modules and contexts are released by a background thread. A program that wants to
-/// see the memory back calls this first. It is not needed for correctness.
+/// A background thread frees buffers of kinds whose freeing blocks, and unloads modules and closes contexts. Call this
+/// function before measuring free memory. It is not needed for correctness.
 pub fn flush_deferred_drops() {
     // What is dropped on the reaper's thread may call this too, which cannot wait for itself.
     if host_work::is_inside() || is_here() {
@@ -117,7 +117,7 @@ fn send(message: Message) {
     REAPER.lock().unattended.extend(left);
 }
 
-/// Does what can be done of the messages at once, and returns the others.
+/// Handles the messages as far as possible without the thread, and returns the others.
 fn attend_here(messages: Vec<Message>) -> Vec<Message> {
     let mut left = Vec::new();
     for message in messages {
@@ -152,7 +152,7 @@ impl Queues {
         self.queues.entry(queue).or_default().push_back(job);
     }
 
-    /// Attempts the first job of every queue, and those behind it when it is done. Whether any was done.
+    /// Attempts the first job of every queue, and the following ones when it is done. Returns whether any was done.
     fn attempt_all(&mut self) -> bool {
         let mut progress = false;
         let mut moved = Vec::new();
@@ -168,7 +168,7 @@ impl Queues {
     }
 }
 
-/// Attempts the jobs of a queue up to the first that has to wait. Whether any was done.
+/// Attempts the jobs of a queue up to the first that has to wait. Returns whether any was done.
 fn attempt_queue(queue: &mut VecDeque<Job>, moved: &mut Vec<(u64, Job)>) -> bool {
     let mut progress = false;
     while let Some(mut job) = queue.pop_front() {

@@ -1,8 +1,8 @@
-//! What a graph refers to, and retains.
+//! What a graph refers to and retains.
 //!
-//! A graph retains every buffer, event, module and host function that its nodes refer to. Nodes that are removed or changed
-//! leave theirs behind, because a launch may still use it. All of it is released with the graph and what was made from it, when
-//! the last launch is complete.
+//! A graph retains every buffer, event, module and host function that its nodes refer to. When nodes are removed or
+//! changed, the graph continues to retain what they referred to, because a launch may still use it. Everything is
+//! released with the graph and what was made from it, when the last launch is complete.
 
 use crate::host_work::RepeatableHostWork;
 use crate::memory::Allocation;
@@ -26,8 +26,8 @@ pub struct Retained {
     known: BTreeSet<usize>,
 }
 
-/// A reference of a graph, or of work for one, to a piece of memory. It excludes plain host references to it. It is made while
-/// the memory is borrowed for the work, because afterwards others may have borrowed it.
+/// A reference of a graph, or of work for one, to a piece of memory. It excludes plain host references to the memory.
+/// It is made while the memory is borrowed for the work, because others may borrow it afterwards.
 pub struct RetainedMemory {
     memory: Arc<Allocation>,
     access: Access,
@@ -107,7 +107,7 @@ impl Retained {
         &self.host_work
     }
 
-    /// Retains all that another does.
+    /// Retains everything that another one retains.
     pub fn merge(&mut self, other: &Self) {
         for (memory, access) in other.memory() {
             self.add_memory(memory, access);
@@ -120,7 +120,7 @@ impl Retained {
         }
     }
 
-    /// Whether there is nothing.
+    /// Whether it retains nothing.
     pub fn is_empty(&self) -> bool {
         self.memory.is_empty() && self.objects.is_empty() && self.host_work.is_empty()
     }

@@ -1,8 +1,8 @@
-//! Staging memory: pinned blocks through which asynchronous transfers from and to plain memory go.
+//! Staging memory: pinned blocks for asynchronous transfers from and to plain memory.
 //!
-//! A driver that is given plain memory copies it piece by piece, and blocks meanwhile. Pinned memory is accessed by the device,
-//! but pinning takes long and may block too, so a context has blocks to use again. They are addresses only, without a reference
-//! to the context: an idle block is freed with the context, a block in use keeps it open.
+//! A driver copies plain memory in pieces, and blocks in the meantime. The device can access pinned memory directly,
+//! but pinning takes long and may block too, so a context keeps blocks for reuse. They are addresses only, without a
+//! reference to the context: an idle block is freed with the context, and a block in use keeps the context open.
 
 mod block;
 
@@ -19,10 +19,10 @@ use std::sync::Arc;
 
 /// The smallest block, in bytes.
 const SMALLEST: usize = 4096;
-/// How many bytes of idle blocks a context has, unless it is told otherwise.
+/// How many bytes of idle blocks a context keeps by default.
 const DEFAULT_LIMIT: usize = 64 << 20;
 
-/// A block's memory, owned by whoever has this.
+/// The memory of a block. The holder of this value owns it.
 struct RawBlock {
     address: usize,
     capacity: usize,
@@ -34,7 +34,7 @@ impl RawBlock {
     }
 }
 
-/// The blocks of a context that nobody uses.
+/// The blocks of a context that are not in use.
 struct StagingCache {
     idle: Mutex<Idle>,
 }
@@ -42,7 +42,7 @@ struct StagingCache {
 struct Idle {
     limit: usize,
     bytes: usize,
-    /// The one that was used longest ago comes first.
+    /// The least recently used block comes first.
     blocks: VecDeque<RawBlock>,
 }
 
@@ -61,7 +61,7 @@ impl Idle {
         Some(block)
     }
 
-    /// Removes what is too much, the blocks first that were used longest ago.
+    /// Removes the excess, least recently used blocks first.
     fn trim(&mut self) -> Vec<RawBlock> {
         let mut surplus = Vec::new();
         while self.bytes > self.limit
@@ -74,14 +74,14 @@ impl Idle {
 }
 
 impl StagingCache {
-    /// How large a block is to be made for so many bytes: of a size that serves others too, unless it is too large to be
-    /// kept.
+    /// The size of a new block for so many bytes. It is rounded so that the block suits other transfers too, unless it
+    /// is too large to be kept.
     fn capacity(&self, bytes: usize) -> usize {
         let shared = bytes.max(SMALLEST).checked_next_power_of_two();
         shared.filter(|&capacity| capacity <= self.idle.lock().limit).unwrap_or(bytes.max(1))
     }
 
-    /// An idle block of that size, the one that was used last.
+    /// The idle block of that size that was used last.
     fn take(&self, capacity: usize) -> Option<RawBlock> {
         let mut idle = self.idle.lock();
         let index = idle.blocks.iter().rposition(|block| block.capacity == capacity)?;
@@ -96,7 +96,7 @@ impl StagingCache {
         idle.remove(index)
     }
 
-    /// Stores a block that nobody uses any more. Returns what is to be freed.
+    /// Stores a block that is not in use any more. Returns the blocks to free.
     fn put(&self, block: RawBlock) -> Vec<RawBlock> {
         let mut idle = self.idle.lock();
         if block.capacity > idle.limit {
@@ -129,27 +129,27 @@ impl ContextCore {
         self.extension()
     }
 
-    /// How many bytes of staging memory the context has for later transfers when they are idle.
+    /// The number of bytes of idle staging memory that the context keeps for later transfers.
     pub fn staging_limit(&self) -> usize {
         self.staging().idle.lock().limit
     }
 
-    /// Chooses how many bytes of staging memory the context has for later transfers when they are idle. The excess is freed in
-    /// the background.
+    /// Sets the number of bytes of idle staging memory that the context keeps for later transfers. The excess is freed
+    /// in the background.
     pub fn set_staging_limit(self: &Arc<Self>, bytes: usize) {
         let surplus = self.staging().set_limit(bytes);
         block::free(self, surplus);
     }
 
-    /// How many bytes of staging memory are idle at the moment.
+    /// The number of bytes of staging memory that are currently idle.
     pub fn idle_staging(&self) -> usize {
         self.staging().idle.lock().bytes
     }
 
-    /// Pins staging memory ahead of its use.
+    /// Pins staging memory in advance.
     ///
     /// # Errors
-    /// 2 when there is not enough memory that can be pinned.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if not enough memory can be pinned.
     pub fn reserve_staging(self: &Arc<Self>, bytes: usize, count: usize) -> Result<()> {
         // All are taken before any is given back, so that none is counted twice.
         let blocks = (0..count).map(|_| StagingBlock::take(self, bytes)).collect::<Result<Vec<_>>>();

@@ -1,4 +1,4 @@
-//! Streams: a handle, its identity, its timeline, and a way to wait for it after it is gone.
+//! Streams: a handle, its identity, its timeline, and a way to wait for the work of a stream even after it has ended.
 
 mod membership;
 mod registry;
@@ -32,12 +32,12 @@ use sync::SyncState;
 pub enum Ownership {
     /// This library: it is destroyed at the end.
     Owned,
-    /// Somebody else: another library, or the driver itself for default streams.
+    /// Another library, or the driver itself for default streams.
     Foreign,
 }
 
-/// A stream, shared by everybody who submits work to it or has to wait for it. There is one object for each stream of a driver
-/// until the stream ends.
+/// A stream, shared by everything that submits work to it or has to wait for it. Until the stream ends, there is one
+/// object for each stream of a driver.
 pub struct StreamCore {
     context: Arc<ContextCore>,
     handle: StreamHandle,
@@ -74,7 +74,8 @@ impl StreamCore {
     /// Makes a stream.
     ///
     /// # Errors
-    /// 1 for flags that the driver does not know; 2 when there is no room for one.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know; `CUDA_ERROR_OUT_OF_MEMORY (2)` if there
+    /// is no room for one.
     #[track_caller]
     pub fn create(context: &Arc<ContextCore>, flags: StreamFlags, priority: i32) -> Result<OpenStream> {
         let operation = "creating a stream";
@@ -84,10 +85,11 @@ impl StreamCore {
         Self::open(context, handle, Ownership::Owned)
     }
 
-    /// The stream of a handle of the context's driver, which is live for as long as the result.
+    /// The stream with a handle of the context's driver, which is valid for as long as the result.
     ///
     /// # Errors
-    /// When the driver does not know the handle; 900 for a stream that captures and is not known yet.
+    /// If the driver does not know the handle; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing
+    /// and is not known yet.
     #[track_caller]
     pub fn open(context: &Arc<ContextCore>, handle: StreamHandle, ownership: Ownership) -> Result<OpenStream> {
         let operation = "reading a stream's id";
@@ -98,7 +100,7 @@ impl StreamCore {
         // Asking a stream that captures for its id invalidates the capture.
         let captures = ownership == Ownership::Foreign && status().is_ok_and(|status| status != CaptureStatus::None);
         let id = match captures.then(|| registry.find(handle).map(|stream| stream.id())) {
-            // SAFETY: as above.
+            // SAFETY: the handle was just made, is a default stream, or its caller vouches for it.
             None => unsafe { context.driver().stream_id(&call, handle) }.during(operation, || context.place())?,
             Some(Some(id)) => id,
             Some(None) => {
@@ -145,7 +147,7 @@ impl StreamCore {
         &self.context
     }
 
-    /// The driver's number of the stream, which is never used again.
+    /// The driver's id of the stream, which is never reused.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -167,25 +169,25 @@ impl StreamCore {
         &self.label
     }
 
-    /// What belongs to the stream, whichever object stands for it.
+    /// What all objects of this stream share.
     #[inline(always)]
     pub fn shared(&self) -> &Arc<StreamShared> {
         &self.shared
     }
 
-    /// What a higher module has attached to this stream.
+    /// The attachment of a higher module to this stream.
     #[inline]
     pub fn extension<T: Extension + Default>(&self) -> &T {
         self.extensions.get()
     }
 
-    /// What an error says of where it happened.
+    /// The description of this stream in errors.
     pub fn place(&self) -> String {
         format!("stream {}{} of {}", self.id, self.label, self.context.place())
     }
 
-    /// The handle, for use on this thread, and not inside of a host function. Some drivers answer 800 there, and some calls of
-    /// some drivers deadlock.
+    /// The handle, for use on this thread, and not inside a host function. Some drivers return
+    /// `CUDA_ERROR_NOT_PERMITTED (800)` there, and some calls of some drivers deadlock.
     #[inline(always)]
     pub fn handle(&self, operation: &'static str) -> Result<StreamHandle> {
         if host_work::is_inside() || self.thread.is_some() { self.handle_here(operation) } else { Ok(self.handle) }
@@ -239,7 +241,7 @@ impl StreamCore {
         self.shared.membership().is_active()
     }
 
-    /// Whether another library captures the stream, so that what is put into it may never run.
+    /// Whether another library captures the stream, so that work submitted to it may never run.
     #[inline(always)]
     pub fn is_captured_elsewhere(&self) -> bool {
         self.shared.may_be_captured() && self.asks_whether_captured()
@@ -253,18 +255,18 @@ impl StreamCore {
         !matches!(status, Ok(CaptureStatus::None))
     }
 
-    /// Whether both are the same stream of a driver, though perhaps one that was opened again.
+    /// Whether both are the same stream of a driver, which may have been opened again.
     #[inline(always)]
     pub fn is_same(&self, other: &Self) -> bool {
         std::ptr::eq(self, other) || (self.id == other.id && self.context.device() == other.context.device())
     }
 
-    /// Whether the handle means this stream, which has not ended, on this thread.
+    /// Whether the handle identifies this stream on this thread, and the stream has not ended.
     pub fn is_known_by(&self, handle: StreamHandle) -> bool {
         self.handle == handle && self.is_on_own_thread() && self.is_live()
     }
 
-    /// The library has made the stream wait for others.
+    /// Counts orders: the library has made the stream wait for others.
     pub fn count_orders(&self, count: u64) {
         if count != 0 {
             self.shared.count_orders(count);
@@ -272,7 +274,7 @@ impl StreamCore {
         }
     }
 
-    /// The error in strict order of a use that does not come after one on `earlier`.
+    /// The error in strict order of a use that does not follow one on `earlier`.
     #[cold]
     pub fn refuse_order(&self, earlier: &str, operation: &'static str) -> Error {
         let message = format!("stream {} does not come after the work of {earlier} that uses the same memory", self.id);
@@ -288,14 +290,20 @@ impl StreamCore {
     ///
     /// # Errors
     /// An error of that work; a panic of a closure of the stream, once.
+    ///
+    /// During a capture of this stream, on any thread and in every capture mode:
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, which invalidates the capture. The same error, with the same
+    /// effect, if this thread's capture mode prohibits potentially unsafe calls because of a capture in another stream.
+    /// For the legacy default stream during a capture of a blocking stream of the context:
+    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)`, which invalidates that capture.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         let (operation, location) = ("synchronizing", Location::caller());
         trace::span!("synchronizing a stream", stream = self.id, device = %self.context.device());
         let point = TimelinePoint::advance(self.shared.timeline());
         let had_work = self.shared.take_work();
-        // SAFETY: the caller has the stream open.
         let waited = self
+            // SAFETY: the caller has the stream open.
             .ask(operation, location, |call, handle| unsafe { self.context.driver().stream_synchronize(call, handle) });
         if had_work && waited.is_err() {
             self.shared.note_work();
@@ -308,7 +316,7 @@ impl StreamCore {
     /// Whether all work queued so far is complete.
     ///
     /// # Errors
-    /// As [`synchronize`](Self::synchronize).
+    /// Same as [`synchronize`](Self::synchronize), including during a capture.
     #[inline]
     #[track_caller]
     pub fn query(&self) -> Result<bool> {
@@ -325,8 +333,8 @@ impl StreamCore {
         }
     }
 
-    /// Reports a panic of the stream's closures that have run, once. There is none to report where the stream cannot be asked
-    /// any more, or not by this thread.
+    /// Reports a panic of the stream's closures that have run, once. Reports nothing if the stream has ended, or if
+    /// this thread must not query it.
     pub fn take_failure(&self, operation: &'static str) -> Result<()> {
         self.shared.panics().report_stream(self.id, operation, || self.place())?;
         let sync = self.sync.lock();
@@ -338,10 +346,10 @@ impl StreamCore {
             .during(operation, || self.place())
     }
 
-    /// The flags that it was made with.
+    /// The flags that the stream was created with.
     ///
     /// # Errors
-    /// 900 while the stream captures, which invalidates the capture.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
     #[track_caller]
     pub fn flags(&self) -> Result<StreamFlags> {
         // SAFETY: the caller has the stream open.
@@ -350,7 +358,7 @@ impl StreamCore {
         })
     }
 
-    /// The effective priority.
+    /// The priority after clamping.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
@@ -365,7 +373,7 @@ impl StreamCore {
     /// Reads an attribute.
     ///
     /// # Errors
-    /// 801 where the device has no such attribute.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such attribute.
     #[track_caller]
     pub fn attribute(&self, kind: StreamAttributeKind) -> Result<StreamAttribute> {
         // SAFETY: the caller has the stream open.
@@ -377,7 +385,8 @@ impl StreamCore {
     /// Sets an attribute.
     ///
     /// # Errors
-    /// 801 where the device has no such attribute; 1 for a value out of range.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such attribute; `CUDA_ERROR_INVALID_VALUE (1)` for a value
+    /// out of range.
     #[track_caller]
     pub fn set_attribute(&self, attribute: &StreamAttribute) -> Result<()> {
         // SAFETY: the caller has the stream open.
@@ -386,10 +395,11 @@ impl StreamCore {
         })
     }
 
-    /// Whether the stream captures, and whether the capture is valid.
+    /// Whether the stream is capturing, and whether the capture is valid.
     ///
     /// # Errors
-    /// 906 for the legacy default stream while a blocking stream of its context captures.
+    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` for the legacy default stream while a blocking stream of its context
+    /// is capturing.
     #[track_caller]
     pub fn capture_status(&self) -> Result<CaptureStatus> {
         // SAFETY: the caller has the stream open.
@@ -398,19 +408,19 @@ impl StreamCore {
         })
     }
 
-    /// Refuses an operation that waits for the stream's work, or would let captured work retain what is only borrowed. The
-    /// capture goes on.
+    /// Refuses an operation that waits for the stream's work, or that would let captured work retain what is only
+    /// borrowed. The capture remains valid.
     ///
     /// # Errors
-    /// 900 while the stream captures.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing.
     #[track_caller]
     pub fn refuse_while_capturing(&self, operation: &'static str) -> Result<()> {
         let handle = self.handle(operation)?;
         // The driver is asked where another library may capture the stream.
         let captures = self.is_capturing()
             || (self.shared.may_be_captured_by_others() && {
-                // SAFETY: the caller has the stream open.
                 let status =
+                    // SAFETY: the caller has the stream open.
                     unsafe { self.context.driver().stream_capture_status(&self.context.call(operation), handle) };
                 // The error of a lost context, or of the legacy stream beside a capture, is reported by what follows.
                 status.is_ok_and(|status| status != CaptureStatus::None)

@@ -1,17 +1,18 @@
-//! The one way in for work.
+//! The only way to submit work.
 //!
-//! Everything that is put into a stream goes through a [`Submission`]: kernels, copies, fills, value operations, host work,
-//! allocations, records, waits and launches of graphs. It owns the whole protocol:
+//! Everything that is submitted to a stream is a [`Submission`]: kernels, copies, fills, value operations, host work,
+//! allocations, records, waits and launches of graphs. It implements the whole protocol:
 //!
-//! 1. The stream may be used on this thread, and memory is of the right context.
-//! 2. While it lives, the stream neither joins nor leaves a capture: work is captured and retained by the graph, or neither.
-//! 3. In strict order, a use that the user has not ordered is refused before anything is done about any memory.
-//! 4. Each access is ordered behind the uses before it: by events, or, in a capture, by edges.
-//! 5. The driver is called, and told the operation, its label and where the program asked for it.
-//! 6. The access history of each piece of memory is brought up to date, if a point was put on the timeline meanwhile.
+//! 1. The stream may be used on this thread, and the memory belongs to the right context.
+//! 2. While it lives, the stream neither joins nor leaves a capture: work is captured and retained by the graph, or
+//!    neither.
+//! 3. In strict order, a use that the program has not ordered is refused before anything is done about any memory.
+//! 4. Each access is ordered after earlier uses: by events, or, in a capture, by edges.
+//! 5. The driver is called, and receives the operation, its label and the source location of the program's call.
+//! 6. The access history of each piece of memory is updated, if a point was added to the timeline in the meantime.
 //!
-//! What work accesses is known at run time only: a slice of [`MemoryAccess`]. So a kernel of any number of arguments, and a
-//! binding of another language, need nothing else.
+//! The accesses of work are known only at run time: a slice of [`MemoryAccess`]. This suffices for a kernel with any
+//! number of arguments, and for bindings for other languages.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -26,14 +27,14 @@ use std::cell::{Cell, OnceCell};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Work that is about to be put into a stream.
+/// Work that is about to be submitted to a stream.
 pub struct Submission<'a> {
     stream: &'a Arc<StreamCore>,
     handle: StreamHandle,
     operation: &'static str,
     location: &'static Location<'static>,
     label: Option<&'a str>,
-    /// The value of the stream's timeline before any memory was looked at.
+    /// The value of the stream's timeline before any memory was checked.
     value: u64,
     /// Whether the stream was a member of a capture when the submission began.
     was_captured: bool,
@@ -45,20 +46,21 @@ pub struct Submission<'a> {
 }
 
 impl<'a> Submission<'a> {
-    /// Begins a submission to a stream, before any memory that it uses is looked at.
+    /// Begins a submission to a stream, before any memory that it uses is checked.
     ///
     /// # Errors
-    /// 800 inside of a host function; 400 for the default stream of another thread.
+    /// `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function; `CUDA_ERROR_INVALID_HANDLE (400)` for the default
+    /// stream of another thread.
     #[inline(always)]
     #[track_caller]
     pub fn begin(stream: &'a Arc<StreamCore>, operation: &'static str) -> Result<Self> {
         Self::begin_at(stream, operation, Location::caller())
     }
 
-    /// As [`begin`](Self::begin), for an operation that the program asked for at `location`.
+    /// Like [`begin`](Self::begin), for an operation that the program requested at `location`.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin).
+    /// Same as [`begin`](Self::begin).
     #[inline(always)]
     pub fn begin_at(
         stream: &'a Arc<StreamCore>,
@@ -83,10 +85,10 @@ impl<'a> Submission<'a> {
         })
     }
 
-    /// Puts something into a stream that uses no memory and may change the stream's membership of a capture: a record or a wait.
+    /// Submits something that uses no memory and may change the stream's capture membership: a record or a wait.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin); else what the driver says.
+    /// Same as [`begin`](Self::begin); otherwise any error that the driver returns.
     #[inline(always)]
     pub fn put_at<R>(
         stream: &'a Arc<StreamCore>,
@@ -118,22 +120,23 @@ impl<'a> Submission<'a> {
         self.stream
     }
 
-    /// What is being done.
+    /// The operation.
     #[inline(always)]
     pub fn operation(&self) -> &'static str {
         self.operation
     }
 
-    /// The timeline value at which memory is found to be ordered already.
+    /// The timeline value at which memory was found to be already ordered.
     #[inline(always)]
     pub fn value(&self) -> u64 {
         self.value
     }
 
-    /// Orders the accesses, calls the driver by `queue`, and brings the access histories up to date.
+    /// Orders the accesses, calls the driver by `queue`, and updates the access histories.
     ///
     /// # Errors
-    /// 400 for memory of another context; 401 in strict order; else what the driver says.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` for memory of another context; `CUDA_ERROR_ILLEGAL_STATE (401)` in strict
+    /// order; otherwise any error that the driver returns.
     #[inline(always)]
     pub fn submit<R>(
         &self,
@@ -146,10 +149,10 @@ impl<'a> Submission<'a> {
         self.submit_reached(accesses, queue)
     }
 
-    /// As [`submit`](Self::submit), for memory that the work is known to reach.
+    /// Like [`submit`](Self::submit), for memory that the work is known to be able to access.
     ///
     /// # Errors
-    /// As [`submit`](Self::submit).
+    /// Same as [`submit`](Self::submit).
     #[inline(always)]
     pub fn submit_reached<R>(
         &self,
@@ -162,11 +165,11 @@ impl<'a> Submission<'a> {
         Ok(result)
     }
 
-    /// Orders accesses behind the uses before them. It is the first step of [`submit`](Self::submit), for callers that do
+    /// Orders accesses after earlier uses. It is the first step of [`submit`](Self::submit), for callers that do
     /// something between the steps.
     ///
     /// # Errors
-    /// 401 in strict order; else what the driver says.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order; otherwise any error that the driver returns.
     #[inline(always)]
     pub fn order<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) -> Result<()> {
         if self.stream.context().is_order_strict() {
@@ -176,7 +179,8 @@ impl<'a> Submission<'a> {
         Ok(())
     }
 
-    /// Orders accesses one after the other. `false`: the stream has joined a capture, or would have, so that it is to be done again.
+    /// Orders accesses one after the other. `false`: the stream has joined a capture, or would have, so this must be
+    /// repeated.
     #[inline(always)]
     fn order_each<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) -> Result<bool> {
         for MemoryAccess { memory, access } in accesses {
@@ -191,7 +195,7 @@ impl<'a> Submission<'a> {
         Ok(true)
     }
 
-    /// The capture that the stream is a member of. It stays one while the submission lives.
+    /// The capture that the stream is a member of. It remains a member while the submission lives.
     fn capture(&self) -> Option<&Arc<CaptureState>> {
         if self.capture.get().is_none() {
             let found = capture_of(self.stream)?;
@@ -200,10 +204,10 @@ impl<'a> Submission<'a> {
         self.capture.get()
     }
 
-    /// Calls the driver, with what it is told about the call.
+    /// Calls the driver with the description of the call.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     #[inline(always)]
     pub fn queue<R>(&self, queue: impl FnOnce(&Call<'_>, StreamHandle) -> anabranch_hal::Result<R>) -> Result<R> {
         let call = Call {
@@ -221,10 +225,11 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// Brings the access histories up to date after the driver was called.
+    /// Updates the access histories after the driver was called.
     ///
     /// # Errors
-    /// What the driver says where the stream is a thread's default stream, in which only that thread can record.
+    /// Any error that the driver returns if the stream is a thread's default stream, in which only that thread can
+    /// record.
     #[inline(always)]
     pub fn finish<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) -> Result<()> {
         let stream = self.stream;
@@ -253,7 +258,7 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// Gives a use a later timeline value, or notes it in the capture that the stream has joined meanwhile.
+    /// Gives a use a later timeline value, or notes it in the capture that the stream has joined in the meantime.
     #[cold]
     #[inline(never)]
     fn update(&self, MemoryAccess { memory, access }: MemoryAccess<'_>) {
@@ -263,7 +268,7 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// In strict order, refuses accesses that the user has not ordered. It changes nothing.
+    /// In strict order, refuses accesses that the program has not ordered. It changes nothing.
     #[cold]
     #[inline(never)]
     fn check_order<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) -> Result<()> {
@@ -348,19 +353,19 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// Refuses work that must not be captured. The capture goes on.
+    /// Refuses work that must not be captured. The capture remains valid.
     ///
     /// # Errors
-    /// 900 while the stream captures.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing.
     #[inline]
     pub fn refuse_while_capturing(&self) -> Result<()> {
         self.stream.refuse_while_capturing(self.operation)
     }
 
-    /// Refuses memory that a capture uses, for work that must not be captured: its use would make the stream join.
+    /// Refuses memory that a capture uses, for work that must not be captured: using it would make the stream join.
     ///
     /// # Errors
-    /// 900.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if a capture that has not ended uses the memory.
     #[inline]
     pub fn refuse_captured_memory(&self, memory: &Allocation) -> Result<()> {
         refuse_captured_memory(memory, self.stream, self.operation)
@@ -378,10 +383,10 @@ fn failed(
     Error::driver(operation, failure).at(stream.place()).called_at(location)
 }
 
-/// Refuses memory that a capture uses, for work that must not be captured: its use would make the stream join.
+/// Refuses memory that a capture uses, for work that must not be captured: using it would make the stream join.
 ///
 /// # Errors
-/// 900.
+/// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if a capture that has not ended uses the memory.
 #[inline]
 pub fn refuse_captured_memory(memory: &Allocation, stream: &StreamCore, operation: &'static str) -> Result<()> {
     if memory.is_captured() { refuse_if_used(memory, stream, operation) } else { Ok(()) }
@@ -399,8 +404,8 @@ fn refuse_if_used(memory: &Allocation, stream: &StreamCore, operation: &'static 
         .at(stream.place()))
 }
 
-/// Whether a launch needs no order for a piece of memory, because its stream alone has used that, and nothing else is to be
-/// looked at. The caller excludes changes.
+/// Whether a launch needs no order for a piece of memory, because only its stream has used it, and no further checks
+/// are needed. The caller excludes changes.
 #[inline]
 pub fn is_ordered_for(memory: &Allocation, submission: &Submission<'_>, access: Access) -> bool {
     !submission.stream.is_capturing()

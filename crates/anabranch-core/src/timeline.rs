@@ -1,20 +1,20 @@
 //! The timeline of a stream: how far the stream has come, as a number that only grows.
 //!
-//! A *point* is put on a timeline when something is put into the stream that others can wait for: the record of an event, the
-//! write of a flag, a wait of the host. Its value is one more than that of the point before. A Vulkan timeline semaphore is
-//! the model: whoever waits for a value waits for all work before the point of that value.
+//! A *point* is added to a timeline when something is enqueued that others can wait for: the record of an event, the
+//! write of a flag, or a wait of the host. Its value is one more than that of the previous point. The model is a Vulkan
+//! timeline semaphore: waiting for a value waits for all work before the point with that value.
 //!
-//! The value is counted up *before* the driver is asked to put the point into the stream. Work is given the value that is found
-//! *after* the driver was asked to queue it. So a point covers all work of a smaller value:
+//! The value is incremented *before* the driver is called to enqueue the point. Work gets the value that is found
+//! *after* the driver was called to queue it. So a point covers all work with a smaller value:
 //!
 //! * The driver's calls on one stream come one after the other, and what a thread did before the earlier call is seen by the
 //!   thread that makes the later one.
-//! * If the point came first and the work later, the thread that queued the work would find the value counted up already, and
-//!   the work would have the point's value or a greater one.
+//! * If the point came first and the work later, the thread that queued the work finds the value already incremented,
+//!   and the work gets the point's value or a greater one.
 //!
-//! Work must not be given the value that was found before it was queued: another thread could put a point between the two that
-//! does not cover it. Nearly always both are the same, so a submission looks before, and does something about it afterwards only
-//! where the value has changed.
+//! Work must not get the value that was found before it was queued: another thread could add a point between the two
+//! that does not cover it. Nearly always both are the same, so a submission reads the value before, and does something
+//! about it afterwards only if the value has changed.
 //!
 //! A timeline *follows* another up to a value if its stream waits for a point of that value, or for a point of a third timeline
 //! that had followed it. The host knows a timeline to be *complete* up to a value if it has waited for a point of that value.
@@ -30,13 +30,14 @@ pub struct Timeline {
     key: u64,
     value: AtomicU64,
     complete: AtomicU64,
-    /// Whether the clock has anything.
+    /// Whether the clock contains anything.
     has_followed: AtomicBool,
     clock: SpinMutex<Clock>,
 }
 
 impl Timeline {
-    /// A timeline. `sequence`: the stream's number within its context, which keeps the streams of a context apart in clocks.
+    /// A timeline. `sequence`: the stream's number within its context, which distinguishes the streams of a context in
+    /// clocks.
     pub fn new(sequence: u64) -> Arc<Self> {
         // Not one that loom models: it is no part of any protocol, and outlives a model's run.
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
@@ -49,7 +50,7 @@ impl Timeline {
         })
     }
 
-    /// A number that is unique in the process and never used again.
+    /// An id that is unique in the process and never reused.
     #[inline(always)]
     pub fn key(&self) -> u64 {
         self.key
@@ -61,13 +62,13 @@ impl Timeline {
         self.value.load(Ordering::Acquire)
     }
 
-    /// The value of a point that is put after this.
+    /// The value of a point that is added after this call.
     #[inline(always)]
     pub fn advance(&self) -> u64 {
         self.value.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// As [`advance`](Self::advance), and writes down what the timeline has followed before the point.
+    /// Like [`advance`](Self::advance), and writes what the timeline has followed before the point.
     #[inline(always)]
     pub fn advance_with(&self, followed: &mut Followed) -> u64 {
         // What is followed meanwhile is missed, which is only less than could be known.
@@ -94,7 +95,8 @@ impl Timeline {
         self.has_followed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether later work of the stream comes after work of another with that value, or that work is known to be complete.
+    /// Whether later work of the stream follows work of another stream with that value, or that work is known to be
+    /// complete.
     pub fn is_after(&self, other: &Self, value: u64) -> bool {
         other.is_complete(value)
             || (self.has_followed.load(Ordering::Relaxed) && self.clock.lock().get(other.key) > value)
@@ -129,13 +131,13 @@ impl Timeline {
 #[derive(Clone)]
 pub struct TimelinePoint {
     timeline: Arc<Timeline>,
-    /// 0: nothing is known of it, and waiting for it tells nothing.
+    /// 0: nothing is known of it, and waiting for it shows nothing.
     value: u64,
     followed: Followed,
 }
 
 impl TimelinePoint {
-    /// A point that is put after this, for the host to wait for.
+    /// A point that is added after this call, for the host to wait for.
     pub fn advance(timeline: &Arc<Timeline>) -> Self {
         Self { timeline: timeline.clone(), value: timeline.advance(), followed: Followed::default() }
     }
@@ -145,7 +147,7 @@ impl TimelinePoint {
         Self { timeline: timeline.clone(), value: 0, followed: Followed::default() }
     }
 
-    /// Becomes a point of a timeline that is about to be put. Nothing is known of it until [`put`](Self::put).
+    /// Makes this a point of a timeline that is about to be added. Nothing is known of it until [`put`](Self::put).
     #[inline(always)]
     pub fn begin(&mut self, timeline: &Arc<Timeline>) -> u64 {
         if !Arc::ptr_eq(&self.timeline, timeline) {
@@ -155,7 +157,7 @@ impl TimelinePoint {
         timeline.advance_with(&mut self.followed)
     }
 
-    /// It was put, with the value that [`begin`](Self::begin) returned.
+    /// The point was added, with the value that [`begin`](Self::begin) returned.
     #[inline(always)]
     pub fn put(&mut self, value: u64) {
         self.value = value;

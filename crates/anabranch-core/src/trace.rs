@@ -1,6 +1,6 @@
-//! Spans and events of the `tracing` crate, under the target `anabranch`. Without the cargo feature `tracing` of the crate
-//! that uses these macros they are nothing. With it, and without a subscriber, each is a load and a comparison, and its
-//! fields are not evaluated.
+//! Spans and events of the `tracing` crate, under the target `anabranch`. Without the cargo feature `tracing` of the
+//! crate that uses these macros, they generate no code. With it, and without a subscriber, each is a load and a
+//! comparison, and its fields are not evaluated.
 
 /// A span at level `DEBUG` around the rest of the block, for what blocks or is rare.
 #[doc(hidden)]

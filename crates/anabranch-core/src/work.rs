@@ -1,4 +1,4 @@
-//! What is put into streams: host functions, value operations, allocations, copies, fills and kernels.
+//! The kinds of work: host functions, value operations, allocations, copies, fills and kernels.
 
 use crate::capture_state::capture_of;
 use crate::context::other_context;
@@ -23,17 +23,17 @@ pub struct LaunchShape {
     pub grid: [u32; 3],
     /// Threads of a block in x, y and z.
     pub block: [u32; 3],
-    /// Blocks of a cluster in x, y and z, where the launch has clusters.
+    /// Blocks of a cluster in x, y and z, if the launch has clusters.
     pub cluster: Option<[u32; 3]>,
     /// Dynamic shared memory of a block, in bytes.
     pub dynamic_shared_bytes: u32,
     /// Whether all blocks must run at the same time.
     pub cooperative: bool,
-    /// The priority of the launch, in place of the stream's.
+    /// The priority of the launch, which overrides that of the stream.
     pub priority: Option<i32>,
 }
 
-/// What a kernel is given: as many values, sizes and ranges as are known at run time.
+/// The arguments of a kernel: values, sizes and ranges, whose number is known at run time.
 #[derive(Clone, Copy)]
 pub struct LaunchArguments<'a> {
     /// The address of each value, in order.
@@ -55,7 +55,7 @@ pub struct CopyEnd<'a> {
     pub address: DevicePointer,
 }
 
-/// Which kinds of memory a copy connects, so that the driver need not look.
+/// Which kinds of memory a copy connects, so that the driver need not determine it.
 fn copy_kind(destination: &Allocation, source: &Allocation) -> CopyKind {
     match (source.is_pinned(), destination.is_pinned()) {
         (false, false) => CopyKind::DeviceToDevice,
@@ -69,17 +69,18 @@ impl StreamCore {
     /// Runs a host function once, after all work queued so far.
     ///
     /// # Errors
-    /// 900 while the stream captures, which goes on.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which does not invalidate the capture.
     #[inline]
     #[track_caller]
     pub fn launch_host_function(self: &Arc<Self>, function: impl FnOnce() + Send + 'static) -> Result<()> {
         self.host_function_using(&[], function)
     }
 
-    /// As [`launch_host_function`](Self::launch_host_function), for a function that accesses memory which the host sees.
+    /// Like [`launch_host_function`](Self::launch_host_function), for a function that accesses host-visible memory.
     ///
     /// # Errors
-    /// As [`launch_host_function`](Self::launch_host_function); 400 for memory of another context.
+    /// Same as [`launch_host_function`](Self::launch_host_function); `CUDA_ERROR_INVALID_HANDLE (400)` for memory of
+    /// another context.
     #[inline]
     #[track_caller]
     pub fn host_function_using(
@@ -103,7 +104,7 @@ impl StreamCore {
         })
     }
 
-    /// Runs a host function that can run any number of times. While the stream captures it becomes a node.
+    /// Runs a host function that can run any number of times. If the stream is capturing, it becomes a node.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
@@ -121,29 +122,30 @@ impl StreamCore {
         })
     }
 
-    /// Runs a callback exactly once, also when the context is in error.
+    /// Runs a callback exactly once, also if the context is in error.
     ///
     /// # Errors
-    /// 900 while the stream captures, which invalidates the capture.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
     #[track_caller]
     pub fn add_callback(self: &Arc<Self>, callback: impl FnOnce(Status) + Send + 'static) -> Result<()> {
         let submission = Submission::begin(self, "adding a callback")?;
         trace::queued!(stream = self.id(), "{}", submission.operation());
         let callback = host_work::callback(callback, self.id(), self.shared().panics());
         let _host_bound = self.context().submit_host_bound();
-        // SAFETY: the caller has the stream open; the callback does not unwind.
         submission
+            // SAFETY: the caller has the stream open; the callback does not unwind.
             .submit(&[], |call, stream| unsafe { self.context().driver().stream_add_callback(call, stream, callback) })
     }
 
     /// Makes later work wait until the value at an address satisfies a condition.
     ///
     /// # Safety
-    /// The address is valid for the device until the wait has run: that of one of the accesses, or of memory that the caller
-    /// vouches for.
+    /// The address is valid for the device until the wait has run: it is within one of the accesses, or within memory
+    /// that the caller guarantees.
     ///
     /// # Errors
-    /// 1 when the address is not aligned or the flags make no sense; 801 where the device has no such operation.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the address is not aligned or the flags are invalid;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support the operation.
     #[track_caller]
     pub unsafe fn wait_value(
         self: &Arc<Self>,
@@ -165,10 +167,10 @@ impl StreamCore {
     /// Writes a value at an address.
     ///
     /// # Safety
-    /// As for [`wait_value`](Self::wait_value).
+    /// Same as for [`wait_value`](Self::wait_value).
     ///
     /// # Errors
-    /// As [`wait_value`](Self::wait_value).
+    /// Same as [`wait_value`](Self::wait_value).
     #[track_caller]
     pub unsafe fn write_value(
         self: &Arc<Self>,
@@ -189,7 +191,7 @@ impl StreamCore {
     /// Allocates memory that can be used from this point of the stream on. Its contents are unspecified.
     ///
     /// # Errors
-    /// 2 when there is not enough memory.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
     #[track_caller]
     pub fn allocate(self: &Arc<Self>, bytes: usize, pool: Option<MemoryPoolHandle>) -> Result<Arc<Allocation>> {
         let operation = "allocating in stream order";
@@ -198,8 +200,8 @@ impl StreamCore {
         let submission = Submission::begin(self, operation)?;
         let mut address = DevicePointer::NULL;
         if bytes > 0 {
-            // SAFETY: the caller has the stream open, and the pool, if any, is borrowed by it.
             address = submission
+                // SAFETY: the caller has the stream open, and borrows the pool, if any.
                 .queue(|call, stream| unsafe { context.driver().allocate_async(call, bytes, pool, stream) })?;
         }
         // Other streams must come after the allocation.
@@ -222,7 +224,7 @@ impl StreamCore {
     /// Both ranges are within their memory.
     ///
     /// # Errors
-    /// 400 when memory is of another context.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if memory belongs to another context.
     #[inline]
     #[track_caller]
     pub unsafe fn copy(self: &Arc<Self>, to: CopyEnd<'_>, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
@@ -237,14 +239,16 @@ impl StreamCore {
         })
     }
 
-    /// Copies `bytes` bytes of device memory of one context to device memory of another. The stream is of either.
+    /// Copies `bytes` bytes of device memory of one context to device memory of another. The stream belongs to either
+    /// context.
     ///
     /// # Safety
     /// Both ranges are within their memory.
     ///
     /// # Errors
-    /// 400 when the stream is of neither context; 101 when the devices belong to different drivers; 900 while the stream
-    /// captures, which invalidates the capture.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the stream belongs to neither context; `CUDA_ERROR_INVALID_DEVICE (101)` if
+    /// the devices belong to different drivers; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is
+    /// capturing, which invalidates the capture.
     #[track_caller]
     pub unsafe fn copy_peer(self: &Arc<Self>, to: CopyEnd<'_>, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
         let operation = "copying between contexts";
@@ -278,7 +282,7 @@ impl StreamCore {
     /// Both regions are within their memory.
     ///
     /// # Errors
-    /// 400 when memory is of another context.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if memory belongs to another context.
     #[track_caller]
     pub unsafe fn copy_3d(self: &Arc<Self>, accesses: &[MemoryAccess<'_>], copy: &Copy3d) -> Result<()> {
         let submission = Submission::begin(self, "copying a region")?;
@@ -291,11 +295,11 @@ impl StreamCore {
     /// Copies from plain host memory.
     ///
     /// # Safety
-    /// The destination is within its memory. The source is neither freed nor changed until the copy has run, and if it is only
-    /// borrowed, the caller sees to it that the copy is not captured.
+    /// The destination is within its memory. The source is neither freed nor changed until the copy has run. If it is
+    /// only borrowed, the caller ensures that the copy is not captured.
     ///
     /// # Errors
-    /// 400 when the memory is of another context.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the memory belongs to another context.
     #[track_caller]
     pub unsafe fn copy_from_host(self: &Arc<Self>, to: CopyEnd<'_>, from: *const u8, bytes: usize) -> Result<()> {
         let kind = if to.memory.is_pinned() { CopyKind::Inferred } else { CopyKind::HostToDevice };
@@ -307,11 +311,11 @@ impl StreamCore {
     /// Copies to plain host memory.
     ///
     /// # Safety
-    /// The source is within its memory. The destination is neither freed nor used until the copy has run, and if it is only
-    /// borrowed, the caller sees to it that the copy is not captured.
+    /// The source is within its memory. The destination is neither freed nor used until the copy has run. If it is only
+    /// borrowed, the caller ensures that the copy is not captured.
     ///
     /// # Errors
-    /// 400 when the memory is of another context.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the memory belongs to another context.
     #[track_caller]
     pub unsafe fn copy_to_host(self: &Arc<Self>, to: *mut u8, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
         let kind = if from.memory.is_pinned() { CopyKind::Inferred } else { CopyKind::DeviceToHost };
@@ -323,10 +327,11 @@ impl StreamCore {
     /// Copies between two addresses.
     ///
     /// # Safety
-    /// Both ranges are valid until the copy has run. What uses them is ordered by the caller, unless it is declared.
+    /// Both ranges are valid until the copy has run. The caller orders it with other uses of the memory, unless they
+    /// are declared.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     #[track_caller]
     pub unsafe fn copy_addresses(
         self: &Arc<Self>,
@@ -348,11 +353,12 @@ impl StreamCore {
     /// Fills `count` elements of the pattern's width.
     ///
     /// # Safety
-    /// The range is valid until the fill has run: within one of the accesses, or memory that the caller vouches for.
+    /// The range is valid until the fill has run: it is within one of the accesses, or within memory that the caller
+    /// guarantees.
     ///
     /// # Errors
-    /// 400 when the memory is of another context; 1 when the range is not within an allocation, or not aligned to the pattern's
-    /// width.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the memory belongs to another context; `CUDA_ERROR_INVALID_VALUE (1)` if
+    /// the range is not within an allocation, or not aligned to the pattern's width.
     #[inline]
     #[track_caller]
     pub unsafe fn fill(
@@ -373,8 +379,9 @@ impl StreamCore {
     /// Moves managed memory to a device, or to the host.
     ///
     /// # Errors
-    /// 801 where the device cannot; 400 when the memory is of another context; 900 while the stream captures, which invalidates
-    /// the capture.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it; `CUDA_ERROR_INVALID_HANDLE (400)` if the
+    /// memory belongs to another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing,
+    /// which invalidates the capture.
     #[track_caller]
     pub fn prefetch(self: &Arc<Self>, memory: &Arc<Allocation>, device: Option<DeviceOrdinal>) -> Result<()> {
         let submission = Submission::begin(self, "prefetching managed memory")?;
@@ -387,12 +394,14 @@ impl StreamCore {
     /// Launches a kernel.
     ///
     /// # Safety
-    /// Each argument is of the type that the kernel declares. The kernel uses only memory among the accesses, in the way that
-    /// is declared, or memory that the caller vouches for; its threads do not race.
+    /// Each argument has the type that the kernel declares. The kernel uses only memory among the accesses, in the
+    /// declared way, or memory that the caller guarantees. Its threads do not race.
     ///
     /// # Errors
-    /// 1 when the arguments, the grid, the block or the shared memory do not fit; 400 when the kernel or memory is of another
-    /// context; 720 and 912 for cooperative grids and clusters that do not fit on the device.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the arguments, the grid, the block or the shared memory are not valid for the
+    /// kernel or the device; `CUDA_ERROR_INVALID_HANDLE (400)` if the kernel or memory belongs to another context;
+    /// `CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE (720)` and `CUDA_ERROR_INVALID_CLUSTER_SIZE (912)` for cooperative
+    /// grids and clusters that do not fit on the device.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn launch(
@@ -430,7 +439,7 @@ impl StreamCore {
 }
 
 impl LaunchShape {
-    /// Says which part of the configuration a driver has refused.
+    /// Adds which part of the configuration a driver has refused.
     #[cold]
     #[inline(never)]
     fn explain(&self, error: Error, stream: &StreamCore) -> Error {

@@ -10,7 +10,7 @@
 //!
 //! * [`CudaDriver::bind`], for calls on the current context, and for those where the time does not matter: making,
 //!   allocating, freeing, synchronous copies, modules, and what is asked of kernels. With no context current, some of
-//!   these answer 201; with another one, exporting an event ends the process.
+//!   these answer `CUDA_ERROR_INVALID_CONTEXT (201)`; with another one, exporting an event ends the process.
 //! * [`CudaDriver::bind_for_stream`], for all that is queued in a stream or asked of one. Only the default streams need
 //!   it, because each context has its own. [`CudaDriver::call_on_stream`] is the same for calls that are made often.
 //! * [`CudaDriver::bind_for_handle`], for calls on events, and for those on the structure of graphs.

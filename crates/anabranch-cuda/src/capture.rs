@@ -55,7 +55,8 @@ impl CudaDriver {
         status(raw)
     }
 
-    /// Whether work that is queued now becomes a node. 901 where the capture was invalidated.
+    /// Whether work that is queued now becomes a node. `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` where the capture
+    /// was invalidated.
     ///
     /// # Safety
     ///

@@ -49,7 +49,7 @@ impl CudaDriver {
         Ok(Arc::new(Self { functions, version, handles_suffice }))
     }
 
-    /// The driver's handle of a device. 101 where there is none of that number.
+    /// The driver's handle of a device. `CUDA_ERROR_INVALID_DEVICE (101)` where there is none of that number.
     pub(crate) fn raw_device(&self, device: DeviceOrdinal) -> anabranch_hal::Result<CUdevice> {
         let ordinal = c_int::try_from(device.0).map_err(|_| Failure::new(Status::INVALID_DEVICE))?;
         let mut raw = 0;

@@ -5,11 +5,11 @@
 //! * Host functions and callbacks, which run once, are owned by a [registry](QueuedHostWork) until then. So nothing is
 //!   leaked by a call that fails or by a host function that the driver skips, and nothing runs twice or after it was
 //!   dropped, whatever the driver does.
-//! * Work of graphs, which runs at every launch, is owned by the library above. The number is its [`HostWorkKey`]; running
-//!   a key whose work is gone does nothing.
+//! * Work of graphs, which runs at every launch, is owned by the library above. The number is its [`HostWorkKey`];
+//!   running a key whose work no longer exists does nothing.
 //!
 //! Host work does not unwind: that is the contract. Should it do so all the same, the unwinding ends here, because the
-//! driver's frames lie above, and nobody is told.
+//! driver's frames are above, and it cannot be reported.
 
 mod registry;
 

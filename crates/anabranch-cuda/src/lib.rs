@@ -9,12 +9,13 @@
 //!
 //! # Portability
 //!
-//! * Drivers for CUDA 12.0 and newer are served. What a driver is too old for answers 801 with the name of the entry
-//!   point in the failure's detail.
+//! * Drivers for CUDA 12.0 and newer are served. What a driver is too old for answers `CUDA_ERROR_NOT_SUPPORTED (801)`
+//!   with the name of the entry point in the failure's detail.
 //! * The range of stream priorities can only be asked of a context. Where the device's primary context is not active,
 //!   the properties of a device report 0 to -5, which is what devices answer that have priorities, rather than
 //!   activate it, which takes long and takes memory.
-//! * Host work that can run only once is refused with 900 while its stream captures.
+//! * Host work that can run only once is refused with `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while its stream
+//!   captures.
 //! * Host nodes with a function of another library cannot be read. They can be replaced.
 //! * The parameters of conditional nodes cannot be read, and those of child graphs, allocations, frees and conditional
 //!   nodes cannot be replaced; a child graph's can be in an executable graph. The attributes of a kernel (cluster,
@@ -23,20 +24,21 @@
 //!
 //! # Host work
 //!
-//! Host functions and callbacks are moved into the driver, which runs or drops each of them exactly once. Work of graphs
-//! stays with its owner: a host node has its [key](anabranch_hal::HostWorkKey), and runs nothing when the owner is gone.
-//! None of it may unwind. Unwinding that happens all the same ends before it reaches NVIDIA's frames, and is not reported.
+//! Host functions and callbacks are moved into the driver, which runs or drops each of them exactly once. Work of
+//! graphs stays with its owner: a host node has its [key](anabranch_hal::HostWorkKey), and runs nothing after the owner
+//! was dropped. None of it may unwind. Unwinding that happens all the same ends before it reaches NVIDIA's frames, and
+//! is not reported.
 //!
 //! # Fork and exit
 //!
 //! CUDA does not survive `fork`. In a child that was forked after [`CudaDriver::load`], contexts, streams, events and
-//! memory of the parent cannot be used, and no new ones can be made: calls answer 3 (`CUDA_ERROR_NOT_INITIALIZED`) or 4
-//! (`CUDA_ERROR_DEINITIALIZED`), and loading the driver again is an absence for the same reason. Host work that the parent
-//! had queued runs in the parent only. Fork first and load the driver in each process, or start another program with
+//! memory of the parent cannot be used, and no new ones can be made: calls return `CUDA_ERROR_NOT_INITIALIZED (3)` or
+//! `CUDA_ERROR_DEINITIALIZED (4)`, and loading the driver again is an absence for the same reason. Host work that the
+//! parent had queued runs in the parent only. Fork first and load the driver in each process, or start another program with
 //! `exec`.
 //!
-//! While a process exits, NVIDIA's library may end before the last of this crate's callers; calls then answer 4. Nothing
-//! is unloaded or destroyed by this crate at exit.
+//! While a process exits, NVIDIA's library may end before the last of this crate's callers; calls then return
+//! `CUDA_ERROR_DEINITIALIZED (4)`. Nothing is unloaded or destroyed by this crate at exit.
 
 // The modules from the lowest to the highest; each uses only those before it.
 //

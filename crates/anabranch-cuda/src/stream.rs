@@ -150,8 +150,9 @@ impl Streams for CudaDriver {
         let _bound = self.bind_for_stream(call.context, stream)?;
         let key = QUEUED.insert(call.context, stream, QueuedWork::Callback(callback))?;
         let (raw, data) = (raw_stream(stream), key.as_user_data());
-        // SAFETY: by the handle rule the stream is live; the function takes any key, at any time and from any thread. While
-        // the stream captures, the driver refuses callbacks with 900 and invalidates the capture.
+        // SAFETY: by the handle rule the stream is live; the function takes any key, at any time and from any thread.
+        // While the stream captures, the driver refuses callbacks with `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`
+        // and invalidates the capture.
         let queued = check(unsafe { self.functions.cuStreamAddCallback(raw, Some(run_callback), data, 0) });
         if queued.is_err() {
             drop(QUEUED.take(key));

@@ -1,4 +1,4 @@
-//! What a driver is told about a call in addition to its arguments.
+//! The information that a driver receives about a call in addition to its arguments.
 
 use crate::ContextHandle;
 use std::panic::Location;

@@ -121,7 +121,7 @@ pub enum StreamAttribute {
 /// Creating, ordering and synchronizing streams.
 ///
 /// Work queued on [`StreamHandle::NULL`], [`LEGACY`](StreamHandle::LEGACY) or [`PER_THREAD`](StreamHandle::PER_THREAD)
-/// goes to that stream of the call's context.
+/// is submitted to that stream of the call's context.
 pub trait Streams {
     /// Creates a stream. The priority is clamped to the range of the device.
     ///

@@ -1,4 +1,4 @@
-//! Capture: what is put into a stream becomes nodes of a graph instead of running.
+//! Capture: work submitted to a stream becomes nodes of a graph instead of running.
 
 mod event;
 mod graph;

@@ -151,7 +151,7 @@ impl MemoryObserver for Checker {
         let bytes = record.bytes;
         drop(state);
         if bytes <= WHOLLY_FILLED {
-            // SAFETY: as above; whoever frees it vouches that nobody uses it any more.
+            // SAFETY: the caller that freed it guaranteed that it is not used any more.
             unsafe { crate::memory::address(address).write_bytes(FREED_PATTERN, bytes) }
         }
     }
@@ -303,7 +303,7 @@ fn changes(bytes: &[u8], pattern: u8) -> Option<Range<usize>> {
 
 /// What was written around memory.
 fn around_changed(raw: &RawPiece, record: &Record) -> Option<(u32, MemoryFinding)> {
-    // SAFETY: what lies around memory is the checker's, so that whoever writes there is at fault.
+    // SAFETY: the checker owns the bytes around memory, so other code that writes there is at fault.
     let bytes = unsafe { raw.bytes() };
     let (begin, end) = (raw.begin(), raw.begin() + record.bytes);
     let before = bytes.get(..begin).and_then(|bytes| changes(bytes, ZONE_PATTERN));
@@ -318,7 +318,7 @@ fn around_changed(raw: &RawPiece, record: &Record) -> Option<(u32, MemoryFinding
 
 /// What was written to freed memory.
 fn freed_changed(raw: &RawPiece, record: &Record) -> Option<(u32, MemoryFinding)> {
-    // SAFETY: freed memory is the checker's, so that whoever writes there is at fault.
+    // SAFETY: the checker owns freed memory, so other code that writes there is at fault.
     let bytes = unsafe { raw.bytes() };
     let freed = bytes.get(raw.begin()..raw.begin() + record.bytes)?;
     changes(freed, FREED_PATTERN).map(|changed| finding::changed(raw.address(), record, raw.address(), changed))

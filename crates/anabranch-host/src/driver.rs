@@ -84,7 +84,7 @@ impl HostDriver {
 }
 
 impl Shared {
-    /// The primary context of a device; 101 where there is none of that number.
+    /// The primary context of a device; `CUDA_ERROR_INVALID_DEVICE (101)` where there is none of that number.
     fn primary(&self, device: u32) -> Result<&Primary> {
         self.memory.device(device)?;
         self.primaries.get(device as usize).ok_or(anabranch_hal::Failure::new(anabranch_hal::Status::INVALID_DEVICE))

@@ -1,9 +1,9 @@
 //! The engine: queues of entries, and the threads that run them.
 //!
-//! All that can be decided when an entry is put in is decided there: what an event wait binds to, which barriers of the
-//! legacy stream apply. Threads only run what is ready. The engine knows work by the trait [`Work`] only, and who checks it
-//! by the trait [`Observer`]. Its modules, lowest first: `cell queue completion legacy observer random scheduler value core
-//! worker context stream run wait`.
+//! Everything that can be decided when an entry is enqueued is decided there: what an event wait binds to, which
+//! barriers of the legacy stream apply. Threads only run what is ready. The engine knows work by the trait [`Work`]
+//! only, and who checks it by the trait [`Observer`]. Its modules, lowest first:
+//! `cell queue completion legacy observer random scheduler value core worker context stream run wait`.
 
 mod cell;
 mod completion;

@@ -36,7 +36,7 @@ pub(crate) struct PlaceRecord {
     time: Option<Arc<AtomicU64>>,
 }
 
-/// What an event captured last, for whoever waits for it.
+/// What an event captured last, for those that wait for it.
 #[derive(Debug)]
 pub(crate) enum Recorded {
     /// It was never recorded.
@@ -140,7 +140,7 @@ impl EventState {
         self.record.lock().replace(Record::Captured(record))
     }
 
-    /// When the position was reached; `None` before that. 400 where no time was taken.
+    /// When the position was reached; `None` before that. `CUDA_ERROR_INVALID_HANDLE (400)` where no time was taken.
     pub(crate) fn time(&self) -> Result<Option<u64>> {
         let record = self.record.lock();
         let Some(Record::Place(PlaceRecord { position, time: Some(time) })) = &*record else {

@@ -8,11 +8,11 @@
 //!
 //! * A [`KernelFault`](anabranch_hal::KernelFault) loses the *context*, as a fault of a kernel on hardware does: work still
 //!   queued in the context is dropped, callbacks excepted, and every later call answers the fault's status.
-//! * Any other panic in a kernel is an error of *that stream*: 719 with
-//!   [`Detail::Panic`](anabranch_hal::Detail::Panic). Later work still runs. The first such error is reported once: by the
-//!   next query of the stream, or the next synchronization of the stream or of the context, that covers the failed work.
-//!   Events do not report it, because they may be queried by others than those whom it concerns. A query that is not complete yet
-//!   answers 600 first, so that an error never reads as completion.
+//! * Any other panic in a kernel is an error of *that stream*: `CUDA_ERROR_LAUNCH_FAILED (719)` with
+//!   [`Detail::Panic`](anabranch_hal::Detail::Panic). Later work still runs. The first such error is reported once: by
+//!   the next query of the stream, or the next synchronization of the stream or of the context, that covers the failed
+//!   work. Events do not report it, because they may be queried by others than those whom it concerns. A query that is
+//!   not complete yet answers `CUDA_ERROR_NOT_READY (600)` first, so that an error never reads as completion.
 //! * A panic in a node of a graph is an error of the stream that the graph was launched into. The other nodes run; the loop
 //!   of a conditional node ends.
 //!
@@ -24,13 +24,13 @@
 //!
 //! # Portability
 //!
-//! Shared memory and registers are as large as on an H100, though nothing limits them here. The priority of a single launch
-//! is ignored, as is that of a node; that of its stream is honoured. A programmatic edge of a graph waits for all of the
-//! earlier kernel. Events of other processes, access-policy windows, modules of PTX or machine code, and graphs that are
-//! launched from the device answer 801.
+//! Shared memory and registers are as large as on an H100, though nothing limits them here. The priority of a single
+//! launch is ignored, as is that of a node; that of its stream is honoured. A programmatic edge of a graph waits for
+//! all of the earlier kernel. Events of other processes, access-policy windows, modules of PTX or machine code, and
+//! graphs that are launched from the device answer `CUDA_ERROR_NOT_SUPPORTED (801)`.
 //!
-//! What a graph records into an event counts as recorded from the launch on. A node that waits for an event does not wait for
-//! what its own graph records, nor for what was put into the launching stream behind the launch.
+//! What a graph records into an event counts as recorded from the launch on. A node that waits for an event does not
+//! wait for what its own graph records, nor for what was enqueued in the launching stream after the launch.
 //!
 //! Captures of one driver do not meet those of another in the same process, but a thread has one capture mode for all. A
 //! stream that is destroyed while it captures lives until the capture ends, as on hardware; what the default stream of a

@@ -58,7 +58,7 @@ impl HostMemory {
         })
     }
 
-    /// The device of that number; 101 where there is none.
+    /// The device of that number; `CUDA_ERROR_INVALID_DEVICE (101)` where there is none.
     pub(crate) fn device(&self, ordinal: u32) -> Result<&DeviceMemory> {
         self.devices.get(ordinal as usize).ok_or(Failure::new(Status::INVALID_DEVICE))
     }

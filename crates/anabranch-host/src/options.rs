@@ -30,8 +30,9 @@ pub struct HostOptions {
     pub seed: Option<u64>,
     /// Checks how memory is used. Freed memory is filled with a pattern and kept back for a while, so that its address
     /// does not come again at once. Work that uses memory which is not allocated where the work runs does not run: it
-    /// loses its context with 700. [`memory_report`](anabranch_hal::Memory::memory_report) reports what was found, and so
-    /// does standard error, in one line each. New memory has the bytes 0xCD, freed memory 0xDD.
+    /// loses its context with `CUDA_ERROR_ILLEGAL_ADDRESS (700)`.
+    /// [`memory_report`](anabranch_hal::Memory::memory_report) reports what was found, and so does standard error, in
+    /// one line each. New memory has the bytes 0xCD, freed memory 0xDD.
     pub check_memory: bool,
 }
 

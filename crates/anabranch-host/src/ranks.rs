@@ -5,8 +5,8 @@ anabranch_sync::ranks! { from 1000;
     PRIMARY,
     /// All captures of a driver. Nodes are added under it.
     CAPTURES,
-    /// The launches of an executable graph: their plan, and the last of them. Launches are put in, and plans made of graphs,
-    /// under it.
+    /// The launches of an executable graph: their plan, and the last of them. Launches are enqueued, and plans made of
+    /// graphs, under it.
     LAUNCHES,
     /// The contents of a graph. Those of the graphs in its nodes, which are younger, are locked under it.
     GRAPH,

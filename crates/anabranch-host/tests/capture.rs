@@ -101,7 +101,8 @@ fn the_host_may_not_ask_for_a_capturing_stream() {
             let ask = || if synchronize { status(fixture.synchronize(stream)) } else { fixture.query(stream) };
             assert_eq!(ask(), 900);
             assert_eq!(fixture.capture_status(stream), 2);
-            // Asked again it is still 900, where putting work in is 901.
+            // Asked again it is still `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, where enqueueing work is
+            // `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)`.
             assert_eq!((ask(), fixture.node(stream), fixture.try_begin(stream, mode)), (900, 901, 401));
             assert_eq!(fixture.end(stream), 901);
             fixture.assert_usable(stream);

@@ -182,7 +182,7 @@ impl Setup {
         }
     }
 
-    /// Puts all operations into their streams, which work for the first one when it is a capture's origin.
+    /// Submits all operations to their streams, which work for the first one when it is a capture's origin.
     fn run(&self, program: &Program) {
         for stream in &self.streams[1..] {
             self.fixture.fork(self.streams[0], *stream);

@@ -211,7 +211,7 @@ fn captures_that_merge_on_two_threads() {
             let right = capture(two, second, first);
             (left.join().unwrap(), right)
         });
-        // Whoever comes first invalidates both.
+        // The first of them invalidates both.
         let mut answers = [left.0, right.0];
         answers.sort_unstable();
         assert_eq!((answers, left.1, right.1), ([901, 902], 901, 901));

@@ -16,14 +16,14 @@ fn small() -> HostOptions {
     HostOptions { devices: 2, workers: Some(2), memory_bytes_per_device: 1 << 30, ..HostOptions::default() }
 }
 
-/// What a layer was told about a call: the operation, the file and line that asked for it, and the label.
+/// What a layer received about a call: the operation, the file and line that asked for it, and the label.
 type Told = (&'static str, &'static str, u32, Option<String>);
 
 fn told(call: &Call<'_>) -> Told {
     (call.operation, call.location.file(), call.location.line(), call.label.map(str::to_owned))
 }
 
-/// Counts launches, and remembers what it was told about them and about waits for streams.
+/// Counts launches, and remembers what it received about them and about waits for streams.
 #[derive(Debug)]
 struct Recording {
     driver: Arc<dyn Driver>,
@@ -180,7 +180,7 @@ fn methods_that_the_contract_has_bodies_for_reach_the_driver() {
 
     let plain = Layered(Nothing(host()));
     assert!(!plain.observes_objects());
-    // A layer below is told what the one above passes on.
+    // A layer below receives what the one above passes on.
     let below = Recording::over(host());
     let above = Layered(Nothing(below.clone()));
     assert!(above.observes_objects());

@@ -64,7 +64,7 @@ impl Fixture {
         values
     }
 
-    /// The stream's number. A lost context does not tell it.
+    /// The stream's number. A lost context does not report it.
     fn id(&self, stream: StreamHandle) -> u64 {
         unsafe { self.driver.stream_id(&self.context.into(), stream) }.unwrap()
     }

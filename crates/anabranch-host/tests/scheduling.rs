@@ -16,8 +16,8 @@ use support::{Fixture, SMALL};
 /// Kernels in a stream that is as long as this.
 const KERNELS: usize = 400;
 
-/// Has the only worker run a stream of kernels, of which each takes at least `length`, and puts one operation into another
-/// stream while the first kernel runs. Returns how many kernels had run when the operation ran.
+/// Has the only worker run a stream of kernels, of which each takes at least `length`, and enqueues one operation in
+/// another stream while the first kernel runs. Returns how many kernels had run when the operation ran.
 fn kernels_before(busy_priority: i32, priority: i32, length: Duration) -> usize {
     let fixture = Fixture::with(HostOptions { workers: Some(1), ..SMALL });
     let stream = |priority| {

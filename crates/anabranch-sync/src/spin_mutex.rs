@@ -103,7 +103,7 @@ impl<T> Deref for SpinMutexGuard<'_, T> {
 impl<T> DerefMut for SpinMutexGuard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and the guard is borrowed mutably.
+        // SAFETY: the mutex is locked while the guard is there, which is borrowed mutably, so nobody else has a reference.
         unsafe { &mut *self.mutex.value.get() }
     }
 }

@@ -1,8 +1,9 @@
 //! What it costs to await work of a CUDA device, beside blocking for it, in one run and in turns.
 //!
-//! On a current-thread executor: one empty kernel and one of 50 microseconds, launched and waited for by a future, with the
-//! usual spin and with none, told by events and by flags in memory, and by synchronizing the stream. Then a thousand tasks on two threads, each of which launches
-//! a kernel and awaits it. Medians of the turns are compared. Without a CUDA device it says so and ends.
+//! On a current-thread executor: one empty kernel and one of 50 microseconds, launched and waited for by a future, with
+//! the usual spin and with none, with completion shown by events and by flags in memory, and by synchronizing the
+//! stream. Then a thousand tasks on two threads, each of which launches a kernel and awaits it. Medians of the turns
+//! are compared. Without a CUDA device it says so and ends.
 
 use anabranch::{BackendKind, Context, Instance, Kernel, LaunchConfig, Module, Stream};
 use std::sync::Arc;
@@ -113,7 +114,7 @@ fn compare(
     ];
     for turn in 0..turns + 3 {
         for index in 0..ways.len() {
-            // Who goes first changes.
+            // The order alternates.
             let count = ways.len();
             let way = &mut ways[(index + turn) % count];
             if let Some(spin) = way.spin {

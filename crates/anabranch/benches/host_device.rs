@@ -1,10 +1,10 @@
 //! What the host device's queues cost, beside three common ways to hand work to another thread, in one run.
 //!
-//! * `enqueue`: putting an operation into a stream that is held up, so that nothing runs meanwhile.
+//! * `enqueue`: enqueueing an operation in a stream that is held up, so that nothing runs meanwhile.
 //! * `in order`: a million operations through one stream, until all are done.
 //! * `round trip`: one operation, queued, run and waited for.
-//! * `graph`: 100 empty kernels as one launch of a graph, beside as many launches: putting them into a stream that is held
-//!   up, and until all are done.
+//! * `graph`: 100 empty kernels as one launch of a graph, beside as many launches: enqueueing them in a stream that is
+//!   held up, and until all are done.
 
 #![allow(missing_docs, reason = "criterion's macro makes a public function")]
 
@@ -287,7 +287,7 @@ impl EmptyKernels {
         captured.expect("a graph")
     }
 
-    /// Time to put launches in behind something that holds them up.
+    /// Time to enqueue launches behind something that holds them up.
     fn enqueue(&self, iterations: u64, launch: impl Fn()) -> Duration {
         let mut total = Duration::ZERO;
         let mut left = iterations;

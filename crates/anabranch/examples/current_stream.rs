@@ -36,7 +36,7 @@ fn enter_and_leave(device: &Device) -> Result<(), Box<dyn Error>> {
         let _inner_is_current = inner.enter();
         println!("the sum is {}", sum(&[4, 5, 6])?);
     }
-    // The guard is gone, so that the outer stream is current again.
+    // The guard was dropped, so the outer stream is current again.
     println!("the sum is {}", sum(&[7, 8, 9])?);
 
     // Every thread has its own: there is none here.

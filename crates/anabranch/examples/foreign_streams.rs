@@ -30,7 +30,7 @@ impl OtherLibrary {
     }
 }
 
-/// The library's stream, borrowed from the library, so that it cannot be used when that is gone.
+/// The library's stream, borrowed from the library, so that it cannot be used after that was dropped.
 fn stream_of<'a>(context: &Context, library: &'a OtherLibrary) -> anabranch::Result<BorrowedStream<'a>> {
     // SAFETY: the handle is of a stream of this context, which lives as long as the library is borrowed.
     unsafe { BorrowedStream::from_raw(context, library.stream_handle()) }
@@ -46,12 +46,12 @@ fn share_a_stream(device: &Device) -> Result<(), Box<dyn Error>> {
     let library = OtherLibrary { stream: context.create_stream()? };
     library.do_something("before")?;
 
-    // Work put into the borrowed stream is in order with the library's own.
+    // Work submitted to the borrowed stream is ordered with the library's own.
     let borrowed = stream_of(&context, &library)?;
     let buffer = borrowed.upload(&[1u32, 2, 3])?;
     borrowed.launch_host_func(|| println!("this program: in between"))?;
 
-    // Work on another stream is put in order with it by an event, as between any two streams.
+    // Work in another stream is ordered with it by an event, as between any two streams.
     let own = context.create_stream()?;
     own.wait(&borrowed)?;
     println!("this program: its own stream read {:?}", own.download(&buffer)?);

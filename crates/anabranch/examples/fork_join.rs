@@ -1,4 +1,4 @@
-//! Fork and join: two streams leave the main one at an event, and it goes on when both have come to theirs.
+//! Fork and join: two streams leave the main one at an event, and it continues when both have reached theirs.
 //!
 //! ```text
 //! cargo run --example fork_join -- --device host

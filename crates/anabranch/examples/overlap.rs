@@ -17,7 +17,7 @@ const PIECES: usize = 8;
 const LENGTH: usize = 1 << 20;
 const LAUNCHES: usize = 4;
 
-/// Host and device memory of a piece. Each has its own: the library would put work on shared memory in order.
+/// Host and device memory of a piece. Each has its own: the library would order work on shared memory.
 struct Piece {
     host: PinnedBuffer<f32>,
     device: Buffer<f32>,

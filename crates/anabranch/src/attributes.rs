@@ -12,7 +12,7 @@ impl Stream {
     /// How the host waits for this stream.
     ///
     /// # Errors
-    /// 801 where the device has no such attribute.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such attribute.
     pub fn synchronization_policy(&self) -> Result<SynchronizationPolicy> {
         match self.core().attribute(StreamAttributeKind::SynchronizationPolicy)? {
             StreamAttribute::SynchronizationPolicy(policy) => Ok(policy),
@@ -23,7 +23,7 @@ impl Stream {
     /// Chooses how the host waits for this stream: spinning, yielding or sleeping.
     ///
     /// # Errors
-    /// 801 where the device has no such attribute.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such attribute.
     pub fn set_synchronization_policy(&self, policy: SynchronizationPolicy) -> Result<()> {
         self.core().set_attribute(&StreamAttribute::SynchronizationPolicy(policy))
     }
@@ -31,7 +31,7 @@ impl Stream {
     /// The memory that this stream's kernels should find in the cache.
     ///
     /// # Errors
-    /// 801 where the device has no such attribute.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such attribute.
     pub fn access_policy_window(&self) -> Result<AccessPolicyWindow> {
         match self.core().attribute(StreamAttributeKind::AccessPolicyWindow)? {
             StreamAttribute::AccessPolicyWindow(window) => Ok(window),
@@ -39,12 +39,13 @@ impl Stream {
         }
     }
 
-    /// Names memory that this stream's later kernels should find in the cache, or no longer find there when the slice
-    /// is empty. `hit_ratio`, from 0 to 1, is the share of accesses that are treated as `hit`; the others as `miss`.
-    /// It is a hint, and never changes results.
+    /// Names the memory that later kernels of this stream should find in the cache, or, with an empty slice, removes
+    /// the window. `hit_ratio`, from 0 to 1, is the share of accesses that are treated as `hit`. The other accesses are
+    /// treated as `miss`. The window is a hint and never changes results.
     ///
     /// # Errors
-    /// 801 where the device has no such attribute; 1 for a ratio or a size out of range.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such attribute; `CUDA_ERROR_INVALID_VALUE (1)` for a ratio
+    /// or a size out of range.
     pub fn set_access_policy_window<T: Pod>(
         &self,
         memory: BufferSlice<'_, T>,

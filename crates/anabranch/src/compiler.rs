@@ -22,7 +22,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A compiler of CUDA C++: NVRTC, or one of one's own. Cheap to clone.
+/// A compiler for CUDA C++: NVRTC, or your own. Cheap to clone.
 ///
 /// ```no_run
 /// use anabranch::{CompileOptions, Compiler};
@@ -44,51 +44,53 @@ use std::sync::Arc;
 ///
 /// # Finding NVRTC
 ///
-/// [`Compiler::find`] looks for NVRTC when it is called; nothing is needed to build. `ANABRANCH_NVRTC` names the library
-/// file, and then no other is tried. Otherwise the first of these that loads is used: where the operating system
-/// searches; the CUDA toolkit that `CUDA_PATH` or `CUDA_HOME` names; `/usr/local/cuda`; the Python environment that
-/// `VIRTUAL_ENV` or `CONDA_PREFIX` names, with NVIDIA's packages in it. Neither a GPU nor a driver is needed.
+/// [`Compiler::find`] searches for NVRTC when it is called; building this crate does not need it. If `ANABRANCH_NVRTC`
+/// names the library file, only that file is tried. Otherwise the first of these that loads is used: the library search
+/// path of the operating system; the CUDA toolkit that `CUDA_PATH` or `CUDA_HOME` names; `/usr/local/cuda`; the Python
+/// environment that `VIRTUAL_ENV` or `CONDA_PREFIX` names, if NVIDIA's packages are installed in it. Neither a GPU nor
+/// a driver is needed.
 ///
 /// # The cache
 ///
-/// What was compiled once is read from disk from then on, by all processes of the user. It is found by a SHA-256 over
-/// everything that the result depends on: the source and its name, the options in order, the name expressions, what is
-/// made, for which architecture, by which compiler (of NVRTC the version, and size and time of its file), and the content
-/// of the files that the source includes. Other options ask for another entry, and no entry is ever out of date.
+/// The result of a compilation is stored on disk and read from there by all later compilations of the same user. The
+/// key is a SHA-256 digest of everything that the result depends on: the source and its name, the options in order, the
+/// name expressions, the kind of output, the architecture, the compiler (for NVRTC its version, and the size and time
+/// of its file), and the content of the files that the source includes. Different options have different entries, and
+/// no entry is ever out of date.
 ///
-/// The cache lies in the directory that `ANABRANCH_CACHE` names, else in `anabranch` within `$XDG_CACHE_HOME` or the
-/// platform's own directory for caches, such as `~/.cache`. `ANABRANCH_CACHE=off` (or `0`) turns it off, as does
-/// [`CompileOptions::without_cache`]; [`CompileOptions::cache_directory`] goes before the environment. It is kept below
-/// 256 MiB, and what has not been used for longest goes first.
+/// The cache is in the directory that `ANABRANCH_CACHE` names, or else in `anabranch` within `$XDG_CACHE_HOME` or the
+/// platform's own directory for caches, such as `~/.cache`. `ANABRANCH_CACHE=off` (or `0`) disables it, as does
+/// [`CompileOptions::without_cache`]. [`CompileOptions::cache_directory`] takes precedence over the environment. The
+/// cache is kept below 256 MiB by removing the entries that have not been used for longest.
 ///
-/// The code in it is going to be run, so on Unix a directory that belongs to another user, or that others may write to,
-/// is not used. Entries are written whole or not at all, and are checked when read: a damaged one is compiled anew and
-/// replaced. No trouble with the cache ever fails a compilation.
+/// Because the cached code will be executed, on Unix a directory that belongs to another user, or that others may write
+/// to, is not used. Entries are written as a whole or not at all, and are checked when they are read: a damaged entry
+/// is compiled again and replaced. A problem with the cache never makes a compilation fail.
 ///
 /// ## Included files
 ///
-/// NVRTC does not say which files it read, so the source is searched for what it includes, and those files in turn, where
-/// NVRTC would look for them: beside the file that includes, and in the directories of
-/// [`CompileOptions::include_directory`]. The search errs on the side of too many files, as it does not follow `#if`. A
-/// file that is found nowhere is taken to be built into the compiler, or not to be needed. The cache is not used where
-/// this cannot be made sure of:
+/// NVRTC does not report which files it read. Therefore the source is searched for the files that it includes, and
+/// these files in turn, where NVRTC would look for them: next to the including file, and in the directories of
+/// [`CompileOptions::include_directory`]. The search may find too many files, because it does not evaluate `#if`. A
+/// file that is not found is assumed to be built into the compiler, or not to be needed. The cache is not used where
+/// the search cannot be complete:
 ///
 /// * for an `#include` or `__has_include` that names its file by a macro;
 /// * for `__DATE__`, `__TIME__` and `__TIMESTAMP__`, and for trigraphs;
-/// * for a [raw option](CompileOptions::option) that has to do with files: include directories, files included up
-///   front, precompiled headers, traces of the compiler's time.
+/// * for a [raw option](CompileOptions::option) that concerns files: include directories, files included up front,
+///   precompiled headers, time traces of the compiler.
 #[derive(Clone)]
 pub struct Compiler {
     driver: Arc<dyn hal::Compiler>,
 }
 
 impl Compiler {
-    /// Finds NVRTC: the file that `ANABRANCH_NVRTC` names, else the first that loads where the operating system
-    /// searches, in a CUDA toolkit, and in the Python environment that is active. Needs neither a GPU nor a driver.
+    /// Finds NVRTC: the file that `ANABRANCH_NVRTC` names, or else the first that loads from the library search path, a
+    /// CUDA toolkit, or the active Python environment. Needs neither a GPU nor a driver.
     ///
     /// # Errors
-    /// When there is none, or the library was built without the cargo feature `cuda`. The message says where it was
-    /// looked for and what would help.
+    /// If NVRTC is not found, or the library was built without the cargo feature `cuda`. The message lists the places
+    /// that were searched, and the remedy.
     pub fn find() -> Result<Self> {
         match load() {
             Ok(driver) => Ok(Self::from_driver(driver)),
@@ -96,11 +98,11 @@ impl Compiler {
         }
     }
 
-    /// A compiler of one's own.
+    /// Wraps your own compiler.
     ///
-    /// For the cache to be right, what it makes may depend on nothing but the request, its [identity] and [build], and files that are
-    /// included from beside the file that includes them or from directories given as `--include-path=…`. Otherwise use
-    /// [`CompileOptions::without_cache`].
+    /// For the cache to be correct, its output may depend only on the request, its [identity] and [build], and on files
+    /// that are included from the directory of the including file or from directories given as `--include-path=…`.
+    /// Otherwise use [`CompileOptions::without_cache`].
     ///
     /// [identity]: hal::Compiler::identity
     /// [build]: hal::Compiler::build
@@ -113,7 +115,7 @@ impl Compiler {
         self.driver.identity()
     }
 
-    /// The version's two numbers.
+    /// The major and the minor version.
     pub fn version(&self) -> (u32, u32) {
         self.driver.version()
     }
@@ -121,27 +123,29 @@ impl Compiler {
     /// The architectures that it makes code for, such as 90 for compute capability 9.0.
     ///
     /// # Errors
-    /// What the compiler says when it cannot tell.
+    /// The compiler's error if it cannot list them.
     pub fn architectures(&self) -> Result<Vec<u32>> {
         self.driver.architectures().during("asking the compiler for its architectures", || self.identity())
     }
 
-    /// Compiles, or reads from the cache what the same call made before.
+    /// Compiles, or reads the result of an identical compilation from the cache.
     ///
     /// # Errors
-    /// 300 when the source has errors, and 1 for an option that the compiler does not know: the error's
-    /// [log](Error::log) is all that the compiler said, and its message the first line that tells of an error. 1 when
-    /// machine code is asked for with no architecture. 801 when the device of [`CompileOptions::for_device`] does not
-    /// run compiled code.
+    /// `CUDA_ERROR_INVALID_SOURCE (300)` if the source has errors, and `CUDA_ERROR_INVALID_VALUE (1)` for an option
+    /// that the compiler does not know: the [log](Error::log) of the error is the complete output of the compiler, and
+    /// its message is the first line that reports an error. `CUDA_ERROR_INVALID_VALUE (1)` if machine code is requested
+    /// without an architecture. `CUDA_ERROR_NOT_SUPPORTED (801)` if the device of [`CompileOptions::for_device`] does
+    /// not run compiled code.
     pub fn compile(&self, source: &str, options: &CompileOptions) -> Result<Compiled> {
         self.compile_prepared(source, &options.prepare(&*self.driver, None)?)
     }
 
-    /// Compiles a file, which has its path for a name unless [`CompileOptions::name`] gives another. Files are included
-    /// with quotation marks from the directory of that name.
+    /// Compiles a file. Its name is its path unless [`CompileOptions::name`] sets another. Files that are included with
+    /// quotation marks are searched for in the directory of that name.
     ///
     /// # Errors
-    /// As [`compile`](Self::compile); 301 or 304 when the file cannot be read, or is not UTF-8.
+    /// Same as [`compile`](Self::compile); `CUDA_ERROR_FILE_NOT_FOUND (301)` or `CUDA_ERROR_OPERATING_SYSTEM (304)` if
+    /// the file cannot be read, or is not UTF-8.
     pub fn compile_file(&self, path: impl AsRef<Path>, options: &CompileOptions) -> Result<Compiled> {
         let path = path.as_ref();
         let prepared = options.prepare(&*self.driver, Some(path))?;
@@ -194,7 +198,7 @@ fn load() -> hal::FoundCompiler {
     })
 }
 
-/// The error for what the compiler refused. Warnings may come first in its log, and are not what is wrong.
+/// The error for source that the compiler refused. Warnings may come first in its log and are not the cause.
 fn refused(failure: Failure, name: &str) -> Error {
     let line = match failure.detail.as_deref() {
         Some(Detail::Log(log)) => first_error(log).map(str::to_owned),

@@ -15,9 +15,9 @@ use anabranch_core::completion::Completion;
 const OPERATION: &str = "awaiting completion";
 
 impl Stream {
-    /// A future that is ready when all work queued so far is complete. It reports a lost context; panics of host functions
-    /// and kernels are left for whoever asks the stream, such as a
-    /// [`checked_completion_future`](Self::checked_completion_future).
+    /// A future that is ready when all work queued so far is complete. It reports a lost context. It does not report
+    /// panics of host functions and kernels; a later call such as
+    /// [`checked_completion_future`](Self::checked_completion_future) does.
     ///
     /// ```
     /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
@@ -32,23 +32,23 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// The future's: a lost context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` at once while the stream captures, which does not
-    /// invalidate the capture.
+    /// The future returns an error if the context is lost. It returns `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` at
+    /// once if the stream is capturing, which does not invalidate the capture.
     pub fn completion_future(&self) -> Completion {
         Completion::of_stream(self.core(), false)
     }
 
-    /// As [`completion_future`](Self::completion_future), and reports a panic of a host function or kernel of the stream too,
-    /// as [`synchronize`](Self::synchronize) does: once, to whoever asks first. It is not reported here when the stream was
-    /// dropped meanwhile, and of another thread's default stream.
+    /// Like [`completion_future`](Self::completion_future), but also reports a panic of a host function or kernel of
+    /// the stream, as [`synchronize`](Self::synchronize) does: once, to the first call that asks. The panic is not
+    /// reported here if the stream was dropped in the meantime, or if the stream is another thread's default stream.
     ///
     /// # Errors
-    /// The future's: as [`completion_future`](Self::completion_future), and a panic.
+    /// The future returns the errors of [`completion_future`](Self::completion_future), and a panic.
     pub fn checked_completion_future(&self) -> Completion {
         Completion::of_stream(self.core(), true)
     }
 
-    /// [`synchronize`](Self::synchronize) for tasks: a
+    /// [`synchronize`](Self::synchronize) for tasks: returns a
     /// [`checked_completion_future`](Self::checked_completion_future).
     ///
     /// ```
@@ -63,13 +63,13 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// The future's: as [`checked_completion_future`](Self::checked_completion_future).
+    /// Same as [`checked_completion_future`](Self::checked_completion_future).
     pub fn synchronize_async(&self) -> Completion {
         self.checked_completion_future()
     }
 
-    /// Runs `body` now, which queues work, and gives its value when that work is complete. The future holds the value
-    /// meanwhile, and so what it owns.
+    /// Runs `body`, which queues work, immediately, and returns a future of its value that is ready when that work is
+    /// complete. The future holds the value until then, and so everything that the value owns.
     ///
     /// ```
     /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
@@ -82,8 +82,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// The future's: that of the body, else as [`checked_completion_future`](Self::checked_completion_future). While the
-    /// stream captures the body is not run.
+    /// The future returns the error of the body; otherwise the same as
+    /// [`checked_completion_future`](Self::checked_completion_future). If the stream is capturing, the body is not run.
     pub fn enqueue_async<T, F>(&self, body: F) -> Enqueued<T>
     where
         F: FnOnce(&Stream) -> Result<T>,
@@ -98,8 +98,9 @@ impl Stream {
         }
     }
 
-    /// Results of work on chunks of input, in order, with at most `depth` chunks (and at least one) in flight: `enqueue`
-    /// queues the work for one input and returns what stands for its result, which is given out when the work is complete.
+    /// Returns the results of work on chunks of input, in order, with at most `depth` chunks (and at least one) in
+    /// flight. `enqueue` queues the work for one input and returns the value that is its result. The pipeline returns
+    /// the value when the work is complete.
     ///
     /// ```
     /// use futures::TryStreamExt;
@@ -126,35 +127,37 @@ impl Stream {
 }
 
 impl ExecutableGraph {
-    /// [Launches](Self::launch) it in the order of `stream`, and gives a future that is ready when it is complete, a
+    /// [Launches](Self::launch) the graph in the order of `stream`, and returns a
     /// [`checked_completion_future`](Stream::checked_completion_future) of the stream.
     ///
     /// # Errors
-    /// The future's: as [`launch`](Self::launch) and [`checked_completion_future`](Stream::checked_completion_future). While
-    /// the stream captures nothing is launched.
+    /// The future returns the errors of [`launch`](Self::launch) and
+    /// [`checked_completion_future`](Stream::checked_completion_future). If the stream is capturing, nothing is
+    /// launched.
     pub fn launch_async(&self, stream: &Stream) -> Completion {
         launched(stream, || self.launch(stream))
     }
 }
 
 impl<A: KernelArguments> KernelCall<'_, A> {
-    /// [Launches](Self::launch) it in the order of `stream`, and gives a future that is ready when it is complete, a
+    /// [Launches](Self::launch) the kernel in the order of `stream`, and returns a
     /// [`checked_completion_future`](Stream::checked_completion_future) of the stream. The future borrows none of the
     /// arguments.
     ///
     /// # Safety
-    /// As for [`launch`](Self::launch). That the future is dropped changes nothing.
+    /// Same as for [`launch`](Self::launch). Dropping the future does not change that.
     ///
     /// # Errors
-    /// The future's: as [`launch`](Self::launch) and [`checked_completion_future`](Stream::checked_completion_future). While
-    /// the stream captures nothing is launched.
+    /// The future returns the errors of [`launch`](Self::launch) and
+    /// [`checked_completion_future`](Stream::checked_completion_future). If the stream is capturing, nothing is
+    /// launched.
     pub unsafe fn launch_async(self, stream: &Stream, config: &LaunchConfig) -> Completion {
         // SAFETY: the caller's promise.
         launched(stream, || unsafe { self.launch(stream, config) })
     }
 }
 
-/// A future of what `launch` queues, which is not called while the stream captures.
+/// A future of what `launch` queues. `launch` is not called if the stream is capturing.
 fn launched(stream: &Stream, launch: impl FnOnce() -> Result<()>) -> Completion {
     match stream.core().refuse_while_capturing(OPERATION).and_then(|()| launch()) {
         Ok(()) => Completion::of_stream(stream.core(), true),

@@ -10,10 +10,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A context. Cheap to clone; it lives until the last clone, and the last stream, event, buffer and module made in it,
-/// is dropped. Which context is current on a thread is never the caller's business, and never changes.
+/// A context. Cheap to clone. It lives until the last clone, and the last stream, event, buffer and module made in it,
+/// is dropped. No call depends on which context is current on the thread, and none changes it.
 ///
-/// A device has one primary context in a process: everybody who asks for it gets the same, settings included.
+/// A device has one primary context per process. All users of the process share it and its settings.
 ///
 /// Follows the Driver API's groups *Context Management* and *Primary Context Management*.
 #[derive(Clone)]
@@ -26,16 +26,17 @@ impl Device {
     /// The device's primary context, which it shares with other libraries in the process.
     ///
     /// # Errors
-    /// What the driver says when it cannot start the device, such as `CUDA_ERROR_OUT_OF_MEMORY (2)` when its memory is full.
+    /// An error of the driver if it cannot start the device, such as `CUDA_ERROR_OUT_OF_MEMORY (2)` if its memory is
+    /// full.
     pub fn context(&self) -> Result<Context> {
         Ok(Context::from_core(ContextCore::primary(self.core())?))
     }
 
-    /// A context of its own on this device. Memory and streams of one context cannot be launched into from another.
-    /// Most programs want [`context`](Self::context).
+    /// Makes a separate context on this device. A stream of one context cannot launch kernels of another context or use
+    /// its buffers, except in peer copies. Most programs want [`context`](Self::context).
     ///
     /// # Errors
-    /// As [`context`](Self::context).
+    /// Same as [`context`](Self::context).
     pub fn create_context(&self, flags: ContextFlags) -> Result<Context> {
         Ok(Context::from_core(ContextCore::create(self.core(), flags)?))
     }
@@ -56,12 +57,12 @@ impl Context {
         &self.device
     }
 
-    /// The driver's handle. It stays valid as long as this context.
+    /// The driver's handle, which is valid as long as this context.
     pub fn as_raw(&self) -> ContextHandle {
         self.core.handle()
     }
 
-    /// A number that is unique among all objects of this process, and never used again.
+    /// An id that is unique among all objects of this process and never reused.
     pub fn id(&self) -> u64 {
         self.core.id().get()
     }
@@ -69,27 +70,29 @@ impl Context {
     /// Waits for all work of all streams of the context.
     ///
     /// # Errors
-    /// An error of any of that work. `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while a stream of the context captures,
-    /// whichever thread calls this; that invalidates the capture.
+    /// An error of any of that work. During a capture in a stream of the context, on any thread:
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, which invalidates the capture.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         self.core.synchronize()
     }
 
-    /// Whether a use of memory that the user has not ordered is an error: see [`set_strict_order`](Self::set_strict_order).
+    /// Whether using memory without an order made by the program is an error: see
+    /// [`set_strict_order`](Self::set_strict_order).
     pub fn strict_order(&self) -> bool {
         self.core.is_order_strict()
     }
 
-    /// Makes work that needs an order between streams an error, in place of the library making that order.
+    /// Chooses whether work that needs an order between streams is an error. By default, the library adds the order.
     ///
-    /// Work that uses a [buffer](crate::Buffer) must come after work of other streams that used it before. Where it does not
-    /// yet, the library makes the later stream wait, and counts that ([`orders_inserted`](Self::orders_inserted)). While
-    /// strict order is on, the call that would queue such work to a stream of this context answers an error instead, which
-    /// names both streams, and queues nothing. So a program finds the places where it leaves order to the library. Memory
-    /// that is dropped is still freed behind its last use, with an order made by the library if need be.
+    /// Work that uses a [buffer](crate::Buffer) must follow work of other streams that used it earlier. Where the
+    /// program has not established this order, the library makes the later stream wait, and counts that
+    /// ([`orders_inserted`](Self::orders_inserted)). In strict order, the call that would queue such work to a stream
+    /// of this context instead queues nothing, and returns an error that names both streams. In this way, a program can
+    /// find the places where it relies on the library for the order. Memory that is dropped is still freed after its
+    /// last use, with an order added by the library if necessary.
     ///
-    /// It holds for this context and its clones, outside of captures and within, from the next call on.
+    /// It applies to this context and its clones, within and outside captures, from the next call on.
     ///
     /// ```
     /// use anabranch::Status;
@@ -112,8 +115,8 @@ impl Context {
         self.core.set_strict_order(strict);
     }
 
-    /// How many orders the library has inserted between streams for later work of this context's streams, those that have
-    /// ended included: the sum of what [`Stream::orders_inserted`](crate::Stream::orders_inserted) counts.
+    /// The number of orders that the library has inserted between streams for later work of this context's streams,
+    /// including streams that have ended. It is the sum of [`Stream::orders_inserted`](crate::Stream::orders_inserted).
     pub fn orders_inserted(&self) -> u64 {
         self.core.orders_inserted()
     }
@@ -126,11 +129,11 @@ impl Context {
         self.core.memory_info()
     }
 
-    /// Lets kernels and copies of this context access the memory of `peer`. Doing so twice is no error.
+    /// Lets kernels and copies of this context access the memory of `peer`. Calling it twice is not an error.
     ///
     /// # Errors
-    /// `CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)` when the devices cannot; `CUDA_ERROR_INVALID_DEVICE (101)` when they belong to
-    /// different drivers.
+    /// `CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)` if the devices do not support it; `CUDA_ERROR_INVALID_DEVICE (101)`
+    /// if they belong to different drivers.
     pub fn enable_peer_access(&self, peer: &Context) -> Result<()> {
         self.core.enable_peer_access(&peer.core)
     }
@@ -141,16 +144,16 @@ impl Context {
     /// No work queued in this context uses memory of `peer`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_PEER_ACCESS_NOT_ENABLED (705)` when it is not enabled.
+    /// `CUDA_ERROR_PEER_ACCESS_NOT_ENABLED (705)` if access is not enabled.
     pub unsafe fn disable_peer_access(&self, peer: &Context) -> Result<()> {
         // SAFETY: the caller's word.
         unsafe { self.core.disable_peer_access(&peer.core) }
     }
 
     /// Exchanges the calling thread's own capture mode, for all devices of this driver, until the guard is dropped. A
-    /// thread begins with [`CaptureMode::Global`]: it is refused potentially unsafe calls, such as allocating outside of
-    /// stream order, while any thread captures globally, and while it captures itself in a mode that is not relaxed. With
-    /// [`CaptureMode::Relaxed`] it is refused none. Follows `cuThreadExchangeStreamCaptureMode`.
+    /// thread begins with [`CaptureMode::Global`]. In this mode it must not make potentially unsafe calls, such as
+    /// allocating outside stream order, while any thread has a global capture, or while it has a capture itself that is
+    /// not relaxed. With [`CaptureMode::Relaxed`], no call is prohibited. Follows `cuThreadExchangeStreamCaptureMode`.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
@@ -158,21 +161,21 @@ impl Context {
         CaptureModeGuard::enter(&self.core, mode)
     }
 
-    /// How long the first poll of a future of this context spins before its task is put to sleep: 20 microseconds unless it
-    /// was [set](Self::set_completion_spin).
+    /// How long the first poll of a future of this context spins before its task sleeps. The default is 20
+    /// microseconds; see [`set_completion_spin`](Self::set_completion_spin).
     pub fn completion_spin(&self) -> Duration {
         self.core.completion_spin()
     }
 
-    /// Chooses how long the first poll of a future of this context spins before its task is put to sleep. Spinning saves short
-    /// waits a context switch, and costs the executor's thread that time; with [`Duration::ZERO`] a poll checks once. Where
-    /// recent waits for a stream took longer, a poll does not spin.
+    /// Sets how long the first poll of a future of this context spins before its task sleeps. Spinning avoids a context
+    /// switch for short waits, and occupies the executor's thread for that time. With [`Duration::ZERO`], a poll checks
+    /// once. A poll does not spin if recent waits for the stream took longer.
     pub fn set_completion_spin(&self, spin: Duration) {
         self.core.set_completion_spin(spin);
     }
 
-    /// For tests and measurements: whether the device writes a flag behind work that is awaited from now on, or an event is
-    /// recorded there. `None` leaves it to the library.
+    /// For tests and measurements: whether the device writes a flag after work that is awaited from now on, or an event
+    /// is recorded there. With `None`, the library chooses.
     #[doc(hidden)]
     pub fn set_completion_by_flags(&self, flags: Option<bool>) {
         self.core.set_completion_by_flags(flags);
@@ -184,28 +187,28 @@ impl Context {
         self.core.completion_diagnostics()
     }
 
-    /// How many bytes of pinned staging memory the context has for later transfers when they are idle: 64 MiB unless it
-    /// was [set](Self::set_staging_limit).
+    /// The number of bytes of idle pinned staging memory that the context keeps for later transfers. The default is 64
+    /// MiB; see [`set_staging_limit`](Self::set_staging_limit).
     pub fn staging_limit(&self) -> usize {
         self.core.staging_limit()
     }
 
-    /// Chooses how many bytes of pinned staging memory the context has for later transfers when they are idle. Transfers that
-    /// need more memory get it, and give it back to the driver when they are complete. Idle memory that exceeds the limit is
-    /// freed now, in the background; with 0 that is all of it.
+    /// Sets the number of bytes of idle pinned staging memory that the context keeps for later transfers. Transfers
+    /// that need more memory get it, and return it to the driver when they are complete. Idle memory that exceeds the
+    /// limit is freed now, in the background. With 0, that is all idle memory.
     pub fn set_staging_limit(&self, bytes: usize) {
         self.core.set_staging_limit(bytes);
     }
 
-    /// How many bytes of staging memory are idle at the moment.
+    /// The number of bytes of staging memory that are currently idle.
     pub fn idle_staging(&self) -> usize {
         self.core.idle_staging()
     }
 
-    /// Pins staging memory ahead of its use, for `count` transfers of up to `bytes` bytes at a time. Pinning takes long and
-    /// may block, so a program does it before its tasks run: as long as the limit is not exceeded, later transfers of that
-    /// size by [`Stream::upload_async`](crate::Stream::upload_async) and
-    /// [`Stream::download_async`](crate::Stream::download_async) pin nothing.
+    /// Pins staging memory in advance, for `count` transfers of up to `bytes` bytes at the same time. Pinning takes
+    /// long and may block, so a program should do it before its tasks run. As long as the limit is not exceeded, later
+    /// transfers of that size by [`Stream::upload_async`](crate::Stream::upload_async) and
+    /// [`Stream::download_async`](crate::Stream::download_async) do not pin memory.
     ///
     /// ```
     /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
@@ -216,7 +219,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough memory that can be pinned.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if not enough memory can be pinned.
     pub fn reserve_staging(&self, bytes: usize, count: usize) -> Result<()> {
         self.core.reserve_staging(bytes, count)
     }

@@ -1,4 +1,4 @@
-//! Devices: what there is, and what it can do.
+//! Devices and their properties.
 
 use crate::error::Result;
 use anabranch_core::device::DeviceCore;
@@ -11,7 +11,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// A device. Cheap to clone; equal when it is the same device of the same driver.
+/// A device. Cheap to clone. Two are equal if they are the same device of the same driver.
 ///
 /// Follows the Driver API's group *Device Management*.
 #[derive(Clone)]
@@ -34,27 +34,27 @@ impl Device {
         self.core.name()
     }
 
-    /// Which family of devices it belongs to.
+    /// The back end of the device.
     pub fn backend(&self) -> BackendKind {
         self.core.name().backend
     }
 
-    /// Its number within the family.
+    /// The number of the device within its back end.
     pub fn ordinal(&self) -> DeviceOrdinal {
         self.core.ordinal()
     }
 
-    /// What does not change about it: product name, memory, limits, capabilities.
+    /// The constant properties of the device: product name, memory, limits, capabilities.
     pub fn properties(&self) -> &DeviceProperties {
         self.core.properties()
     }
 
-    /// What it can do beyond the common ground.
+    /// What the device can do beyond what every device can do.
     pub fn capabilities(&self) -> Capabilities {
         self.core.properties().capabilities
     }
 
-    /// The meaningful range of stream priorities; lower numbers are more urgent.
+    /// The range of stream priorities. Lower numbers are more urgent.
     pub fn stream_priority_range(&self) -> PriorityRange {
         self.core.properties().priority_range
     }
@@ -68,37 +68,38 @@ impl Device {
     /// [`Context::enable_peer_access`](crate::Context::enable_peer_access) has been called.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_DEVICE (101)` when `peer` belongs to another driver.
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` if `peer` belongs to another driver.
     pub fn can_access_peer(&self, peer: &Device) -> Result<bool> {
         self.core.can_access_peer(&peer.core)
     }
 
-    /// A number about the memory that graphs of this device own. Follows `cuDeviceGetGraphMemAttribute`.
+    /// A number about the graph memory of this device. Follows `cuDeviceGetGraphMemAttribute`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where graphs do not allocate.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if graphs cannot allocate memory.
     pub fn graph_memory_attribute(&self, attribute: GraphMemoryAttribute) -> Result<u64> {
         self.core.graph_memory_attribute(attribute)
     }
 
-    /// Resets one of the two high-water marks to what is used or reserved now.
+    /// Resets one of the two high-water marks to the currently used or reserved amount.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for the other attributes; `CUDA_ERROR_NOT_SUPPORTED (801)` where graphs do not allocate.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for the other attributes; `CUDA_ERROR_NOT_SUPPORTED (801)` if graphs cannot
+    /// allocate memory.
     pub fn reset_graph_memory_high(&self, attribute: GraphMemoryAttribute) -> Result<()> {
         self.core.reset_graph_memory_high(attribute)
     }
 
-    /// Gives memory that graphs own and do not use back to the device. Follows `cuDeviceGraphMemTrim`.
+    /// Returns memory that graphs own and do not use to the device. Follows `cuDeviceGraphMemTrim`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where graphs do not allocate.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if graphs cannot allocate memory.
     pub fn trim_graph_memory(&self) -> Result<()> {
         self.core.trim_graph_memory()
     }
 
-    /// What was done wrong with the memory of this device, and what of it is allocated. `None` where the driver does not
-    /// check memory; host devices do when they are [told to](crate::InstanceBuilder::host_check_memory).
+    /// Findings about the use of this device's memory, and its current allocations. `None` if the driver does not check
+    /// memory. Host devices check memory if [enabled](crate::InstanceBuilder::host_check_memory).
     ///
     /// ```
     /// use anabranch::Instance;
@@ -119,7 +120,7 @@ impl Device {
         self.core.memory_report()
     }
 
-    /// The driver underneath, for what this library does not offer. Its methods are `unsafe`.
+    /// The underlying driver, for what this library does not offer. Its methods are `unsafe`.
     pub fn driver(&self) -> &Arc<dyn Driver> {
         self.core.driver()
     }

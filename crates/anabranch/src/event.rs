@@ -1,4 +1,4 @@
-//! Events: points in the work of streams; streams behind events and behind each other.
+//! Events, and waits of streams for events and for other streams.
 
 use crate::context::Context;
 use crate::error::Result;
@@ -9,11 +9,11 @@ use anabranch_core::event::EventCore;
 use anabranch_hal::{EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, InterprocessEventHandle};
 use std::fmt;
 
-/// An event captures the work of a stream at the moment it is recorded. Others wait for that work, ask whether it is
-/// done, or measure the time between two such moments.
+/// An event captures the work that is in a stream when the event is recorded. Streams and the host can wait for that
+/// work, query it, or measure the time between two records.
 ///
-/// An event that was never recorded counts as complete. A wait, query or synchronization means the last record before
-/// the call, whatever is recorded later. Dropping an event never blocks, and waits that are queued keep their meaning.
+/// An event that was never recorded is complete. A wait, a query or a synchronization refers to the last record before
+/// the call; later records do not change that. Dropping an event never blocks, and queued waits remain effective.
 ///
 /// Follows the Driver API's group *Event Management*. `cuda.core` and CuPy call it `Event`, Mojo `DeviceEvent`.
 pub struct Event {
@@ -21,19 +21,20 @@ pub struct Event {
 }
 
 impl Context {
-    /// An event that takes time when it is recorded.
+    /// Makes an event that measures time.
     ///
     /// # Errors
-    /// As [`create_event_with_flags`](Self::create_event_with_flags).
+    /// Same as [`create_event_with_flags`](Self::create_event_with_flags).
     #[track_caller]
     pub fn create_event(&self) -> Result<Event> {
         self.create_event_with_flags(EventFlags::empty())
     }
 
-    /// An event with flags.
+    /// Makes an event with flags.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know, and for an interprocess event that takes time.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know, and for an interprocess event that
+    /// measures time.
     #[track_caller]
     pub fn create_event_with_flags(&self, flags: EventFlags) -> Result<Event> {
         Ok(Event { core: EventCore::create(self.core(), flags)? })
@@ -46,68 +47,80 @@ impl Event {
         &self.core
     }
 
-    /// Opens an event that another process has exported. Until that process records it, it counts as complete.
+    /// Opens an event that another process has exported. It is complete until that process records it.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device cannot; 201 or 304 when the event was exported by this very process or
-    /// is gone.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it; `CUDA_ERROR_INVALID_CONTEXT (201)` or
+    /// `CUDA_ERROR_OPERATING_SYSTEM (304)` if this process exported the event itself, or the event no longer exists.
     #[track_caller]
     pub fn open(context: &Context, exported: &InterprocessEventHandle) -> Result<Self> {
         Ok(Self { core: EventCore::open(context.core(), exported)? })
     }
 
-    /// Captures the work of `stream` at this moment, in place of what was captured before.
+    /// Captures the work that is in `stream` now. This replaces the previous record.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` when the event and the stream are of different contexts.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event and the stream belong to different contexts.
     #[inline]
     #[track_caller]
     pub fn record(&self, stream: &Stream) -> Result<()> {
         stream.record_with_flags(self, EventRecordFlags::empty())
     }
 
-    /// Whether the work captured last is complete. A true answer is a synchronization: what the work wrote can be read.
+    /// Whether the work that was captured last is complete. If so, the call is a synchronization: the results of the
+    /// work can be read.
     ///
     /// # Errors
-    /// `CUDA_ERROR_CAPTURED_EVENT (907)` when it was last recorded in a capture, which is invalidated by that; else only an error
-    /// of earlier asynchronous work.
+    /// An error of earlier asynchronous work. If the event was last recorded in a capture:
+    /// `CUDA_ERROR_CAPTURED_EVENT (907)`, which invalidates the capture; after the capture has ended,
+    /// `CUDA_ERROR_INVALID_VALUE (1)`. If this thread's [capture mode](Context::exchange_capture_mode) prohibits
+    /// potentially unsafe calls because of a capture: `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, which invalidates
+    /// that capture.
     #[inline]
     #[track_caller]
     pub fn query(&self) -> Result<bool> {
         self.core.query()
     }
 
-    /// Blocks until the work captured last is complete. With [`EventFlags::BLOCKING_SYNC`] the thread sleeps.
+    /// Blocks until the work that was captured last is complete. With [`EventFlags::BLOCKING_SYNC`], the thread sleeps.
     ///
     /// # Errors
-    /// As [`query`](Self::query).
+    /// An error of earlier asynchronous work. If the event was last recorded in a capture:
+    /// `CUDA_ERROR_CAPTURED_EVENT (907)`, which invalidates the capture; `CUDA_ERROR_INVALID_VALUE (1)` if the capture
+    /// was already invalidated or has ended. If this thread's [capture mode](Context::exchange_capture_mode) prohibits
+    /// potentially unsafe calls because of a capture: `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, which invalidates
+    /// that capture.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         self.core.synchronize()
     }
 
-    /// Milliseconds from what `start` captured to what this event captured; negative when `start` came later.
+    /// The time in milliseconds from the record of `start` to the record of this event. It is negative if `start` was
+    /// reached later.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` when either was never recorded or takes no time, `CUDA_ERROR_NOT_READY (600)` when either
-    /// is not complete.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if either event was never recorded or does not measure time;
+    /// `CUDA_ERROR_NOT_READY (600)` if either is not complete; `CUDA_ERROR_CAPTURED_EVENT (907)` if either was last
+    /// recorded in a capture, which remains valid, or `CUDA_ERROR_INVALID_VALUE (1)` if that capture has ended.
     #[track_caller]
     pub fn elapsed_since(&self, start: &Event) -> Result<f32> {
         self.core.elapsed_since(&start.core)
     }
 
-    /// The event as another process can [open](Self::open) it. It must have been made with [`EventFlags::INTERPROCESS`].
+    /// Exports the event, so that another process can [open](Self::open) it. It must have been created with
+    /// [`EventFlags::INTERPROCESS`].
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device cannot, 1 or 400 when the event was not made for it.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it; `CUDA_ERROR_INVALID_VALUE (1)` or
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event was created without that flag.
     #[track_caller]
     pub fn export(&self) -> Result<InterprocessEventHandle> {
         self.core.export()
     }
 
-    /// A future that is ready when the work is complete that the event has captured last, whatever it captures later by
-    /// [`record`](Self::record). A graph that records the event when it is launched, and a record through the driver's
-    /// handle, count as what is waited for. An event that was never recorded is complete.
+    /// A future that is ready when the work that the event captured last is complete. A later [`record`](Self::record)
+    /// does not change which work that is. Records by launches of a graph, and records through the driver's handle, do:
+    /// then the future waits for the latest of them. An event that was never recorded is complete.
     ///
     /// ```
     /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
@@ -122,38 +135,39 @@ impl Event {
     /// ```
     ///
     /// # Errors
-    /// The future's: an error of earlier asynchronous work; `CUDA_ERROR_CAPTURED_EVENT (907)` when the event was last recorded
-    /// in a capture, which has nothing to wait for, and `CUDA_ERROR_INVALID_VALUE (1)` when that capture has ended.
+    /// The future returns an error of earlier asynchronous work; `CUDA_ERROR_CAPTURED_EVENT (907)` if the event was
+    /// last recorded in a capture that has not ended, because there is nothing to wait for;
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if that capture has ended.
     pub fn completed(&self) -> Completion {
         Completion::of_event(&self.core)
     }
 
-    /// The flags it was made with.
+    /// The flags that the event was created with.
     pub fn flags(&self) -> EventFlags {
         self.core.flags()
     }
 
-    /// The context it was made in.
+    /// The context that the event was created in.
     pub fn context(&self) -> Context {
         Context::from_core(self.core.context().clone())
     }
 
-    /// A number that is unique among all objects of this process, and never used again.
+    /// An id that is unique among all objects of this process and never reused.
     pub fn id(&self) -> u64 {
         self.core.raw().label().id().get()
     }
 
-    /// Names the event, for layers of the driver. An event keeps its first name. Whether this is it.
+    /// Names the event, for layers of the driver. Only the first name is kept. Returns whether this is the first.
     #[track_caller]
     pub fn set_name(&self, name: &str) -> bool {
         self.core.raw().label().set_name(self.core.context(), name)
     }
 
-    /// The driver's handle. It is valid as long as this event.
+    /// The driver's handle, which is valid as long as this event.
     ///
-    /// Whoever records the event by its handle, and then makes a stream of this library wait for it through this object, has
-    /// to order the memory that the stream uses: the library takes the last record that it was asked for to be the one that
-    /// is waited for, and does not make that order again.
+    /// If you record the event through its handle, and then make a stream of this library wait for it through this
+    /// object, you must order the memory that the stream uses yourself. The library assumes that the stream waits for
+    /// the last record that the library made, and adds no second wait for that.
     #[inline]
     pub fn as_raw(&self) -> EventHandle {
         self.core.raw().handle()
@@ -176,7 +190,7 @@ pub trait WaitTarget: sealed::Sealed {
     /// Makes later work of `stream` wait for this.
     ///
     /// # Errors
-    /// As [`Stream::wait_event`] or [`Stream::wait_stream`].
+    /// Same as [`Stream::wait_event`] or [`Stream::wait_stream`].
     fn wait_on(&self, stream: &Stream) -> Result<()>;
 }
 
@@ -205,41 +219,41 @@ impl WaitTarget for BorrowedStream<'_> {
 }
 
 impl Stream {
-    /// Captures this stream's work at this moment in `event`.
+    /// Captures the work that is in this stream now in `event`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` when the event is of another context.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event belongs to another context.
     #[inline]
     #[track_caller]
     pub fn record(&self, event: &Event) -> Result<()> {
         self.record_with_flags(event, EventRecordFlags::empty())
     }
 
-    /// As [`record`](Self::record), with flags.
+    /// Like [`record`](Self::record), with flags.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` when the event is of another context; `CUDA_ERROR_ILLEGAL_STATE (401)` for an external
-    /// record outside of a capture; `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event belongs to another context; `CUDA_ERROR_ILLEGAL_STATE (401)` for
+    /// an external record outside a capture; `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
     #[inline]
     #[track_caller]
     pub fn record_with_flags(&self, event: &Event, flags: EventRecordFlags) -> Result<()> {
         self.core().record(&event.core, flags)
     }
 
-    /// Makes an event and records it. The event takes time; see
+    /// Creates an event and records it. The event measures time; see
     /// [`record_event_with_flags`](Self::record_event_with_flags) for one that does not.
     ///
     /// # Errors
-    /// As [`record`](Self::record).
+    /// Same as [`record`](Self::record).
     #[track_caller]
     pub fn record_event(&self) -> Result<Event> {
         self.record_event_with_flags(EventFlags::empty())
     }
 
-    /// Makes an event with flags and records it.
+    /// Creates an event with flags and records it.
     ///
     /// # Errors
-    /// As [`Context::create_event_with_flags`] and [`record`](Self::record).
+    /// Same as [`Context::create_event_with_flags`] and [`record`](Self::record).
     #[track_caller]
     pub fn record_event_with_flags(&self, flags: EventFlags) -> Result<Event> {
         let event = Event { core: EventCore::create(self.core().context(), flags)? };
@@ -247,33 +261,37 @@ impl Stream {
         Ok(event)
     }
 
-    /// Makes later work of this stream wait for what `event` captured last before this call. The event may be of another
+    /// Makes later work of this stream wait for what `event` has captured by now. The event may belong to another
     /// context or device. The host does not wait.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_DEVICE (101)` when the event is of another driver.
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the event belongs to another driver. During a capture of this stream,
+    /// `CUDA_ERROR_STREAM_CAPTURE_ISOLATION (905)` if the event was recorded outside the capture, which invalidates the
+    /// capture, and `CUDA_ERROR_STREAM_CAPTURE_MERGE (902)` if it was recorded in another capture, which invalidates
+    /// both. `CUDA_ERROR_INVALID_VALUE (1)` if the event was last recorded in a capture that has ended, which also
+    /// invalidates a capture of this stream.
     #[inline]
     #[track_caller]
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         self.wait_event_with_flags(event, EventWaitFlags::empty())
     }
 
-    /// As [`wait_event`](Self::wait_event), with flags.
+    /// Like [`wait_event`](Self::wait_event), with flags.
     ///
     /// # Errors
-    /// `CUDA_ERROR_ILLEGAL_STATE (401)` for an external wait outside of a capture; `CUDA_ERROR_INVALID_VALUE (1)` for flags that
-    /// the driver does not know.
+    /// Same as [`wait_event`](Self::wait_event); `CUDA_ERROR_ILLEGAL_STATE (401)` for an external wait outside a
+    /// capture; `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
     #[inline]
     #[track_caller]
     pub fn wait_event_with_flags(&self, event: &Event, flags: EventWaitFlags) -> Result<()> {
         self.core().wait_event(&event.core, flags)
     }
 
-    /// Makes later work of this stream wait for the work that `other` has at this moment. The host does not wait.
+    /// Makes later work of this stream wait for the work that is in `other` now. The host does not wait.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_DEVICE (101)` when the stream is of another driver; `CUDA_ERROR_INVALID_HANDLE (400)` when it is another
-    /// thread's default stream.
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the stream belongs to another driver; `CUDA_ERROR_INVALID_HANDLE (400)` if
+    /// it is another thread's default stream.
     #[track_caller]
     pub fn wait_stream(&self, other: &Stream) -> Result<()> {
         let operation = "waiting for a stream in a stream";
@@ -283,10 +301,10 @@ impl Stream {
         wait_for_stream(self.core(), other.core())
     }
 
-    /// Makes later work of this stream wait for an event, or for another stream's work at this moment.
+    /// Makes later work of this stream wait for an event, or for the work that is in another stream now.
     ///
     /// # Errors
-    /// As [`wait_event`](Self::wait_event) or [`wait_stream`](Self::wait_stream).
+    /// Same as [`wait_event`](Self::wait_event) or [`wait_stream`](Self::wait_stream).
     #[track_caller]
     pub fn wait<T: WaitTarget + ?Sized>(&self, target: &T) -> Result<()> {
         target.wait_on(self)

@@ -1,4 +1,4 @@
-//! Graphs: work described once, and launched many times.
+//! Graphs: work that is described once and launched many times.
 
 mod conditional;
 mod describe;
@@ -27,11 +27,11 @@ use bytemuck::Pod;
 use std::fmt;
 use std::sync::Arc;
 
-/// A description of work: nodes, and edges that say which comes after which. It is captured from streams
-/// ([`Stream::capture`]) or built by hand, as here, and then made [executable](Self::instantiate).
+/// A description of work: nodes, and edges that order them. A graph is captured from streams ([`Stream::capture`]) or
+/// built by hand, as here, and then [instantiated](Self::instantiate).
 ///
-/// A graph keeps every buffer, event, module and closure that its nodes refer to. They stay until the graph, everything
-/// made from it, and the last launch of that are gone.
+/// A graph retains every buffer, event, module and closure that its nodes refer to. They are released when the graph
+/// and everything made from it are dropped, and the last launch is complete.
 ///
 /// ```
 /// use anabranch::NodeWork;
@@ -74,33 +74,33 @@ impl Graph {
         &self.object
     }
 
-    /// Takes ownership of a graph that was made elsewhere.
+    /// Takes ownership of an existing graph of the driver.
     ///
     /// # Safety
-    /// `handle` is a graph of the context's driver that nobody else uses or destroys from now on, and what its nodes refer
-    /// to lives as long as the graph, and all that is made from it, can run.
+    /// `handle` is a graph of the context's driver that nobody else uses or destroys from now on. What its nodes refer
+    /// to lives as long as the graph, and everything made from it, can run.
     pub unsafe fn from_raw(context: &Context, handle: GraphHandle) -> Self {
         let id = next_graph_id();
         Self::from_object(GraphObject::new(context.core(), handle, id, NodeTable::new(id), Retained::default()))
     }
 
-    /// The driver's handle. It is valid as long as this graph. Drivers do not synchronize graphs: whoever uses the handle
-    /// makes sure that no other thread uses the graph meanwhile.
+    /// The driver's handle, which is valid as long as this graph. Drivers do not synchronize graphs: code that calls
+    /// the driver with the handle must ensure that no other thread uses the graph at the same time.
     pub fn as_raw(&self) -> GraphHandle {
         self.object.handle()
     }
 
-    /// The context that it was made in.
+    /// The context that the graph was created in.
     pub fn context(&self) -> Context {
         Context::from_core(self.object.context().clone())
     }
 
-    /// A number that is unique among all graphs of this process, and never used again. Its [nodes](Node::graph) carry it.
+    /// An id that is unique among all graphs of this process and never reused. Its [nodes](Node::graph) contain it.
     pub fn id(&self) -> u64 {
         self.object.id()
     }
 
-    /// Names the graph, for layers of the driver. A graph keeps its first name. Whether this is it.
+    /// Names the graph, for layers of the driver. Only the first name is kept. Returns whether this is the first.
     #[track_caller]
     pub fn set_name(&self, name: &str) -> bool {
         self.object.label().set_name(self.object.context(), name)
@@ -109,9 +109,9 @@ impl Graph {
     /// Adds a node that depends on others.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when the work does not fit the device, or a node is named twice, was removed, or belongs to
-    /// another graph; `CUDA_ERROR_INVALID_HANDLE (400)` when the work is of another context; `CUDA_ERROR_NOT_SUPPORTED (801)` for a
-    /// child that allocates memory or has conditional nodes.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is not valid on the device, or a node is named twice, was removed, or
+    /// belongs to another graph; `CUDA_ERROR_INVALID_HANDLE (400)` if the work belongs to another context;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for a child that allocates memory or has conditional nodes.
     #[track_caller]
     pub fn add(&mut self, dependencies: impl Dependencies, work: NodeWork<'_>) -> Result<Node> {
         self.object.add(&dependencies.list(), &work.core)
@@ -120,10 +120,10 @@ impl Graph {
     /// Adds a kernel launch: [`NodeWork::kernel`].
     ///
     /// # Safety
-    /// As for [`NodeWork::kernel`].
+    /// Same as for [`NodeWork::kernel`].
     ///
     /// # Errors
-    /// As [`NodeWork::kernel`] and [`add`](Self::add).
+    /// Same as [`NodeWork::kernel`] and [`add`](Self::add).
     pub unsafe fn add_kernel<A: KernelArguments>(
         &mut self,
         dependencies: impl Dependencies,
@@ -135,16 +135,17 @@ impl Graph {
         self.add(dependencies, unsafe { NodeWork::kernel(kernel, config, arguments) }?)
     }
 
-    /// Adds an allocation of `length` elements, whose contents are unspecified. The memory has the same address at every
-    /// launch, and is used by nodes of this graph that come after the allocation. Unless the graph
-    /// [frees](Self::add_free) it, it stays allocated after a launch, and the graph cannot be launched again unless it was
-    /// instantiated with [`InstantiateFlags::AUTO_FREE_ON_LAUNCH`]. Follows `cuGraphAddMemAllocNode`.
+    /// Adds an allocation of `length` elements, whose contents are unspecified. The memory has the same address at
+    /// every launch. Nodes of this graph that follow the allocation can use it. Unless the graph
+    /// [frees](Self::add_free) it, the memory remains allocated after a launch, and the graph cannot be launched again
+    /// unless it was instantiated with [`InstantiateFlags::AUTO_FREE_ON_LAUNCH`]. Follows `cuGraphAddMemAllocNode`.
     ///
     /// # Safety
-    /// Nodes that read an element come after nodes that have written it.
+    /// Nodes that read an element follow nodes that have written it.
     ///
     /// # Errors
-    /// 1 for no elements; 2 when there is not enough memory; 801 where the device has no such nodes.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if `length` is 0; `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such nodes.
     pub unsafe fn add_allocation<T: Pod>(
         &mut self,
         dependencies: impl Dependencies,
@@ -154,13 +155,14 @@ impl Graph {
         unsafe { self.add_allocation_with_access(dependencies, length, &[]) }
     }
 
-    /// As [`add_allocation`](Self::add_allocation), of memory that other devices can use too.
+    /// Like [`add_allocation`](Self::add_allocation), but other devices can use the memory too.
     ///
     /// # Safety
-    /// As for [`add_allocation`](Self::add_allocation).
+    /// Same as for [`add_allocation`](Self::add_allocation).
     ///
     /// # Errors
-    /// As [`add_allocation`](Self::add_allocation); 1 or 101 for a device that there is not.
+    /// Same as [`add_allocation`](Self::add_allocation); `CUDA_ERROR_INVALID_VALUE (1)` or
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` for a device that does not exist.
     pub unsafe fn add_allocation_with_access<T: Pod>(
         &mut self,
         dependencies: impl Dependencies,
@@ -176,10 +178,11 @@ impl Graph {
     /// Adds a free of memory that this graph allocates.
     ///
     /// # Safety
-    /// No node that uses the memory runs after this one, or beside it.
+    /// No node that uses the memory runs after this one or concurrently with it.
     ///
     /// # Errors
-    /// 1 when the memory is not of this graph, is freed already, or the node does not come after the allocation.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the memory does not belong to this graph, is already freed, or the node does
+    /// not follow the allocation.
     pub unsafe fn add_free<T: Pod>(&mut self, dependencies: impl Dependencies, memory: Buffer<T>) -> Result<Node> {
         if memory.allocation().graph() != Some(self.object.id()) {
             return Err(Error::argument(
@@ -193,10 +196,11 @@ impl Graph {
         self.add(dependencies, unsafe { NodeWork::free(memory.device_pointer()) })
     }
 
-    /// Replaces what a node does by other work of the same kind. Executable graphs made before are untouched.
+    /// Replaces the work of a node by other work of the same kind. Existing executable graphs do not change.
     ///
     /// # Errors
-    /// 1 when the work is of another kind, or the node is not of this graph; else as [`add`](Self::add).
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is of another kind, or the node does not belong to this graph;
+    /// otherwise the same as [`add`](Self::add).
     pub fn set_node(&mut self, node: Node, work: NodeWork<'_>) -> Result<()> {
         self.object.set_node(node, &work.core)
     }
@@ -210,29 +214,29 @@ impl Graph {
         self.object.remove_node(node)
     }
 
-    /// Adds edges. On an error the edges before the one that it is about have been added.
+    /// Adds edges. If one is refused, the edges before it have been added.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that is there already, from a node to itself, or with data that the nodes cannot
-    /// have. A cycle is found when the graph is [instantiated](Self::instantiate).
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that already exists, an edge from a node to itself, or an edge with
+    /// data that the nodes do not support. A cycle is detected when the graph is [instantiated](Self::instantiate).
     #[track_caller]
     pub fn add_edges(&mut self, edges: &[GraphEdge]) -> Result<()> {
         self.object.add_edges(edges)
     }
 
-    /// Removes edges. On an error the edges before the one that it is about have been removed.
+    /// Removes edges. If one is refused, the edges before it have been removed.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that is not there.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that does not exist.
     #[track_caller]
     pub fn remove_edges(&mut self, edges: &[GraphEdge]) -> Result<()> {
         self.object.remove_edges(edges)
     }
 
-    /// A copy with nodes of its own, and all that this graph retains.
+    /// Makes a copy with its own nodes, which retains everything that this graph retains.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` when the graph allocates memory or has conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph allocates memory or has conditional nodes.
     #[track_caller]
     pub fn try_clone(&self) -> Result<Graph> {
         self.object.try_clone().map(Self::from_object)
@@ -241,34 +245,37 @@ impl Graph {
     /// The node of `clone`, a clone of this graph, that was copied from `node`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when there is none.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if there is none.
     #[track_caller]
     pub fn find_in_clone(&self, node: Node, clone: &Graph) -> Result<Node> {
         self.object.find_in_clone(node, &clone.object)
     }
 
-    /// Makes the graph ready to be launched. Later changes of the graph do not reach the executable.
+    /// Instantiates the graph, so that it can be launched. Later changes of the graph do not affect the executable
+    /// graph.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for a cycle, or a conditional value that no node uses; `CUDA_ERROR_NOT_SUPPORTED (801)` when
-    /// the graph allocates memory and has an executable already, or a node cannot be where it is.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for a cycle, or a conditional value that no node uses;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph allocates memory and already has an executable graph, or if a node
+    /// is not supported in its place.
     pub fn instantiate(&self) -> Result<ExecutableGraph> {
         self.instantiate_with_flags(InstantiateFlags::empty())
     }
 
-    /// As [`instantiate`](Self::instantiate), with flags.
+    /// Like [`instantiate`](Self::instantiate), with flags.
     ///
     /// # Errors
-    /// As [`instantiate`](Self::instantiate); 1 for flags that the driver does not know.
+    /// Same as [`instantiate`](Self::instantiate); `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not
+    /// know.
     pub fn instantiate_with_flags(&self, flags: InstantiateFlags) -> Result<ExecutableGraph> {
         ExecutableGraph::new(self, flags, None)
     }
 
-    /// As [`instantiate_with_flags`](Self::instantiate_with_flags), and uploads it in the order of `stream`, so that the
-    /// first launch need not.
+    /// Like [`instantiate_with_flags`](Self::instantiate_with_flags), and uploads the executable graph in the order of
+    /// `stream`, so that the first launch does not have to.
     ///
     /// # Errors
-    /// As [`instantiate_with_flags`](Self::instantiate_with_flags).
+    /// Same as [`instantiate_with_flags`](Self::instantiate_with_flags).
     pub fn instantiate_and_upload(&self, flags: InstantiateFlags, stream: &Stream) -> Result<ExecutableGraph> {
         ExecutableGraph::new(self, flags | InstantiateFlags::UPLOAD, Some(stream))
     }

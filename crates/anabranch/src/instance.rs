@@ -1,4 +1,4 @@
-//! An instance: the back ends that could be loaded, and why the others could not.
+//! Instances: the back ends that could be loaded, and the reasons why others could not.
 
 mod drivers;
 
@@ -16,21 +16,21 @@ use std::sync::Arc;
 /// The environment variable that names the device of [`Instance::default_device`].
 pub const DEVICE_VARIABLE: &str = "ANABRANCH_DEVICE";
 
-/// A back end that is not available on this machine: which, why, and what would help.
+/// A back end that is not available on this machine, with the reason and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbsentBackend {
     /// The back end.
     pub backend: BackendKind,
-    /// Why it is absent and what would help.
+    /// The reason and the remedy.
     pub absence: Absence,
 }
 
-/// The back ends of this machine and their devices. Loading never fails because something is not installed: what is
-/// missing is [data](Self::absent_backends).
+/// The back ends of this machine and their devices. Loading does not fail if a component is not installed: missing back
+/// ends are [listed](Self::absent_backends).
 ///
-/// All instances of a process share one driver of each back end, so that libraries which do not know of each other can make one
-/// each, and exchange streams, events and buffers. An instance with drivers, wrappers of drivers or options of its own is
-/// [isolated](Self::is_isolated): its devices are other devices than those of the same name of other instances.
+/// All instances of a process share one driver of each back end. Independent libraries can therefore create one each,
+/// and exchange streams, events and buffers. An instance with drivers, wrappers of drivers or options of its own is
+/// [isolated](Self::is_isolated): its devices are distinct from those with the same name in other instances.
 ///
 /// ```
 /// let instance = anabranch::Instance::new()?;
@@ -49,7 +49,7 @@ pub struct Instance {
     is_isolated: bool,
 }
 
-/// Makes a driver of a driver.
+/// Makes a driver from a driver.
 type Wrapper = Arc<dyn Fn(Arc<dyn Driver>) -> Arc<dyn Driver> + Send + Sync>;
 
 /// What an [`Instance`] loads.
@@ -77,23 +77,24 @@ impl InstanceBuilder {
         self
     }
 
-    /// Gives the instance a host back end of its own, which no other instance shares.
+    /// Gives the instance its own host back end, which no other instance shares.
     pub fn isolated(mut self) -> Self {
         self.is_isolated = true;
         self
     }
 
-    /// Adds a driver, in place of the one that would be loaded for its back end. The instance is [isolated](Self::isolated).
+    /// Adds a driver, which replaces the one that would be loaded for its back end. The instance is
+    /// [isolated](Self::isolated).
     pub fn driver(mut self, driver: Arc<dyn Driver>) -> Self {
         self.drivers.push(driver);
         self.isolated()
     }
 
-    /// Wraps each driver, those given by [`driver`](Self::driver) included. Wrappers are applied in the order in which they were
-    /// added, so that the last one is called first. The instance is [isolated](Self::isolated).
+    /// Wraps each driver, including those given by [`driver`](Self::driver). Wrappers are applied in the order in which
+    /// they were added, so the last one is called first. The instance is [isolated](Self::isolated).
     ///
-    /// A wrapper implements [`Forward`](crate::hal::Forward), which passes on every call that it does not override, and is made
-    /// a driver by [`Layered`](crate::hal::Layered).
+    /// A wrapper implements [`Forward`](crate::hal::Forward), which forwards every call that it does not override.
+    /// [`Layered`](crate::hal::Layered) makes a driver of it.
     ///
     /// ```
     /// use anabranch::hal::{Call, Driver, Forward, Launch, Layered, FunctionHandle, StreamHandle};
@@ -141,38 +142,39 @@ impl InstanceBuilder {
         self.isolated()
     }
 
-    /// The number of host devices, in place of `ANABRANCH_HOST_DEVICES` or 1. The instance is [isolated](Self::isolated).
+    /// The number of host devices, which overrides `ANABRANCH_HOST_DEVICES` and the default of 1. The instance is
+    /// [isolated](Self::isolated).
     pub fn host_devices(mut self, count: u32) -> Self {
         self.host_settings.devices = Some(count);
         self.isolated()
     }
 
-    /// The number of threads that run the host devices' work, in place of `ANABRANCH_HOST_WORKERS` or the machine's
-    /// number of processors. The instance is [isolated](Self::isolated).
+    /// The number of threads that run the host devices' work, which overrides `ANABRANCH_HOST_WORKERS` and the default,
+    /// the available parallelism of the machine, at least 2. The instance is [isolated](Self::isolated).
     pub fn host_workers(mut self, count: usize) -> Self {
         self.host_settings.workers = Some(count);
         self.isolated()
     }
 
-    /// How many operations a stream of a host device holds before queueing another one waits. The instance is
-    /// [isolated](Self::isolated).
+    /// The number of operations that a stream of a host device holds. Queueing another one blocks until there is room.
+    /// The instance is [isolated](Self::isolated).
     pub fn host_queue_limit(mut self, operations: usize) -> Self {
         self.host_settings.queue_limit = Some(operations);
         self.isolated()
     }
 
-    /// Runs the host devices' work in an order made from this number, in place of `ANABRANCH_HOST_SEED`. There are no
-    /// threads of their own then: work runs only in threads that synchronize, and one operation in each query. The instance is
-    /// [isolated](Self::isolated).
+    /// Runs the host devices' work in an order that is derived from this number, which overrides `ANABRANCH_HOST_SEED`.
+    /// The devices then have no threads of their own: work runs only in threads that synchronize, and one operation
+    /// runs in each query. The instance is [isolated](Self::isolated).
     pub fn host_seed(mut self, seed: u64) -> Self {
         self.host_settings.seed = Some(seed);
         self.isolated()
     }
 
-    /// Whether the host devices check how memory is used, in place of `ANABRANCH_HOST_CHECK_MEMORY` (0 or 1) or not at all.
-    /// Work that uses memory before it is allocated, after it is freed, or past its end then loses the context with
-    /// `CUDA_ERROR_ILLEGAL_ADDRESS (700)`, and [`Device::memory_report`] says what happened. The instance is
-    /// [isolated](Self::isolated).
+    /// Whether the host devices check how memory is used, which overrides `ANABRANCH_HOST_CHECK_MEMORY` (0 or 1). The
+    /// default is no. With the check, work that uses memory before its allocation, after its free, or past its end
+    /// loses the context with `CUDA_ERROR_ILLEGAL_ADDRESS (700)`, and [`Device::memory_report`] describes the access.
+    /// The instance is [isolated](Self::isolated).
     pub fn host_check_memory(mut self, check: bool) -> Self {
         self.host_settings.check_memory = Some(check);
         self.isolated()
@@ -181,8 +183,7 @@ impl InstanceBuilder {
     /// Loads the back ends.
     ///
     /// # Errors
-    /// When an environment variable or an option has a value that makes no sense. A back end that is not there is no
-    /// error.
+    /// If an environment variable or an option has an invalid value. A missing back end is not an error.
     pub fn build(self) -> Result<Instance> {
         trace::span!("loading the back ends");
         let mut instance = Instance { devices: Vec::new(), absent: Vec::new(), is_isolated: self.is_isolated };
@@ -234,15 +235,15 @@ fn left_out() -> Absence {
 }
 
 impl Instance {
-    /// Loads every back end that is there.
+    /// Loads every back end that is available.
     ///
     /// # Errors
-    /// As [`InstanceBuilder::build`].
+    /// Same as [`InstanceBuilder::build`].
     pub fn new() -> Result<Self> {
         Self::builder().build()
     }
 
-    /// An instance with options.
+    /// Creates an instance with options.
     pub fn builder() -> InstanceBuilder {
         InstanceBuilder {
             cuda: true,
@@ -262,8 +263,8 @@ impl Instance {
         Ok(())
     }
 
-    /// Whether it has drivers of its own: its devices, and what is made on them, cannot be used together with those of other
-    /// instances, though they have the same names.
+    /// Whether the instance has its own drivers. Its devices, and everything made on them, then cannot be used together
+    /// with those of other instances, even if they have the same names.
     pub fn is_isolated(&self) -> bool {
         self.is_isolated
     }
@@ -278,10 +279,11 @@ impl Instance {
         &self.absent
     }
 
-    /// The device of that name: `cuda:0`, `host`, `host:1`.
+    /// The device with that name: `cuda:0`, `host`, `host:1`.
     ///
     /// # Errors
-    /// 101 when the text names no device, or no device is there of that name; the message says why and what would help.
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the text does not name a device, or there is no device with that name. The
+    /// message contains the reason and the remedy.
     pub fn device(&self, name: &str) -> Result<Device> {
         let name: DeviceName = name.parse()?;
         if let Some(device) = self.devices.iter().find(|device| device.name() == name) {
@@ -304,10 +306,10 @@ impl Instance {
         Err(error.at(name.to_string()))
     }
 
-    /// The device that `ANABRANCH_DEVICE` names, else the first GPU, else the first host device.
+    /// The device that `ANABRANCH_DEVICE` names, or else the first GPU, or else the first host device.
     ///
     /// # Errors
-    /// As [`device`](Self::device); 100 when there is no device at all.
+    /// Same as [`device`](Self::device); `CUDA_ERROR_NO_DEVICE (100)` if there is no device at all.
     pub fn default_device(&self) -> Result<Device> {
         match std::env::var(DEVICE_VARIABLE) {
             Ok(name) if !name.trim().is_empty() => self.device(&name),
@@ -318,10 +320,10 @@ impl Instance {
         }
     }
 
-    /// The compiler of CUDA C++, which needs neither a GPU nor a driver.
+    /// The compiler for CUDA C++, which needs neither a GPU nor a driver.
     ///
     /// # Errors
-    /// When NVRTC is not installed; the message says where it was looked for and what would help.
+    /// If NVRTC is not installed. The message lists the places that were searched, and the remedy.
     pub fn compiler(&self) -> Result<Compiler> {
         Compiler::find()
     }

@@ -1,4 +1,4 @@
-//! Kernels, and launching them.
+//! Kernels and launches.
 
 mod arguments;
 mod call;
@@ -18,7 +18,7 @@ use anabranch_hal::{FunctionAttribute, FunctionHandle, FunctionInfo, ParameterIn
 use std::fmt;
 use std::sync::Arc;
 
-/// A kernel of a loaded module. Cheap to clone; its module stays loaded as long as it lives.
+/// A kernel of a loaded module. Cheap to clone. Its module stays loaded as long as the kernel lives.
 #[derive(Clone)]
 pub struct Kernel {
     core: Arc<KernelCore>,
@@ -39,13 +39,13 @@ impl Kernel {
         self.core.name()
     }
 
-    /// The parameters it declares, or `None` where the driver cannot say (before CUDA 12.4). Where it can, launches are
-    /// checked against them.
+    /// The declared parameters, or `None` if the driver does not report them (before CUDA 12.4). If it does, launches
+    /// are checked against them.
     pub fn parameters(&self) -> Option<&[ParameterInfo]> {
         self.core.parameters()
     }
 
-    /// Registers, memory and limits of the kernel.
+    /// The registers, memory and limits of the kernel.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
@@ -53,19 +53,19 @@ impl Kernel {
         self.core.info()
     }
 
-    /// Sets an attribute, such as how much dynamic shared memory above 48 KiB a launch may ask for.
+    /// Sets an attribute, such as the maximum dynamic shared memory of a launch above 48 KiB.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when the device cannot have so much.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the device does not support the value.
     pub fn set_attribute(&self, attribute: FunctionAttribute) -> Result<()> {
         self.core.set_attribute(attribute)
     }
 
-    /// How many blocks of that size fit on a multiprocessor at once. Times the number of multiprocessors, it is the
-    /// largest cooperative grid.
+    /// The number of blocks of that size that fit on a multiprocessor at once. Multiplied by the number of
+    /// multiprocessors, it is the size of the largest cooperative grid.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when the block has no threads.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the block has no threads.
     pub fn max_active_blocks(&self, threads_per_block: u32, dynamic_shared_bytes: usize) -> Result<u32> {
         self.core.max_active_blocks(threads_per_block, dynamic_shared_bytes)
     }
@@ -75,28 +75,29 @@ impl Kernel {
         Module::from_core(self.core.module().clone())
     }
 
-    /// A number that is unique among all objects of this process, and never used again.
+    /// An id that is unique among all objects of this process and never reused.
     pub fn id(&self) -> u64 {
         self.core.label().id().get()
     }
 
-    /// Gives the kernel a label, for layers of the driver. A kernel keeps its first. Whether this is it.
+    /// Labels the kernel, for layers of the driver. Only the first label is kept. Returns whether this is the first.
     #[track_caller]
     pub fn set_label(&self, label: &str) -> bool {
         self.core.label().set_name(self.core.context(), label)
     }
 
-    /// The driver's handle. It is valid as long as this kernel.
+    /// The driver's handle, which is valid as long as this kernel.
     pub fn as_raw(&self) -> FunctionHandle {
         self.core.handle()
     }
 }
 
 impl Module {
-    /// Finds a kernel by its name, the mangled one for C++ without `extern "C"`.
+    /// Finds a kernel by its name. For C++ without `extern "C"`, this is the mangled name.
     ///
     /// # Errors
-    /// 500 when there is none of that name; the message lists those there are, where the driver can say.
+    /// `CUDA_ERROR_NOT_FOUND (500)` if there is no kernel with that name. The message lists the existing ones if the
+    /// driver reports them.
     #[track_caller]
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
         Ok(Kernel::from_core(self.core().kernel(name)?))
@@ -106,29 +107,30 @@ impl Module {
 impl Stream {
     /// Launches a kernel in stream order, and returns at once.
     ///
-    /// The arguments are a tuple: `&buffer` or a [`BufferSlice`](crate::BufferSlice) for memory that the kernel reads,
-    /// `&mut buffer` or a [`BufferSliceMut`](crate::BufferSliceMut) for memory that it writes, and plain numbers, a
-    /// [`Scalar`] or a [`DevicePointer`](crate::DevicePointer) by value. A buffer by value is memory that the kernel writes,
-    /// one in [`Reads`](crate::Reads) memory that it reads; both are dropped, and so freed behind the launch, unless
-    /// [`launch_async`](Self::launch_async) gives them back. Number and sizes are checked, memory is ordered between
-    /// streams, and it outlives the launch. CuPy and Warp call this a kernel call, Mojo
-    /// `enqueue_function`. Follows the Driver API's group *Execution Control*.
+    /// The arguments are a tuple. Pass `&buffer` or a [`BufferSlice`](crate::BufferSlice) for memory that the kernel
+    /// reads, and `&mut buffer` or a [`BufferSliceMut`](crate::BufferSliceMut) for memory that it writes. Pass plain
+    /// numbers, a [`Scalar`] or a [`DevicePointer`](crate::DevicePointer) by value. A buffer by value is memory that
+    /// the kernel writes, or, in [`Reads`](crate::Reads), memory that it reads. Buffers by value are dropped, and so
+    /// freed after the launch, unless [`launch_async`](Self::launch_async) returns them. The number and the sizes of
+    /// the arguments are checked. The library orders the uses of the memory between streams, and keeps the memory until
+    /// the launch is complete. CuPy and Warp call this a kernel call, Mojo `enqueue_function`. Follows the Driver API's
+    /// group *Execution Control*.
     ///
-    /// This is the lower level: whether the arguments are of the types that the kernel has is up to whoever writes the
-    /// launch, at each of them. [`kernels!`](crate::kernels) declares the types once. Closures on the host device can be
-    /// launched by safe code, with [`launch_checked`](Self::launch_checked).
+    /// This is the lower level: the caller is responsible, at each launch, for arguments of the types that the kernel
+    /// has. [`kernels!`](crate::kernels) declares the types once. Safe code can launch closures on the host device with
+    /// [`launch_checked`](Self::launch_checked).
     ///
     /// # Safety
-    /// The device's code cannot be checked. The caller promises that each argument is of the type that the kernel
-    /// declares; that the kernel reads only memory given to it, and writes only memory given as mutable, within its
-    /// bounds; that memory behind raw pointers is live until the launch has run, and ordered; and that threads of the
-    /// kernel do not race.
+    /// The library cannot check the device's code. The caller promises that each argument has the type that the kernel
+    /// declares; that the kernel reads only memory that it was given, and writes only memory that it was given as
+    /// mutable, within its bounds; that memory behind raw pointers is valid until the launch has run, and ordered; and
+    /// that threads of the kernel do not race.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when the arguments, the grid, the block or the shared memory do not fit;
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` when the kernel or a buffer is of another context;
-    /// `CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE (720)` and `CUDA_ERROR_INVALID_CLUSTER_SIZE (912)` for cooperative grids and
-    /// clusters that do not fit on the device.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the arguments, the grid, the block or the shared memory are not valid for the
+    /// kernel or the device; `CUDA_ERROR_INVALID_HANDLE (400)` if the kernel or a buffer belongs to another context;
+    /// `CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE (720)` and `CUDA_ERROR_INVALID_CLUSTER_SIZE (912)` for cooperative
+    /// grids and clusters that do not fit on the device.
     #[inline]
     #[track_caller]
     pub unsafe fn launch<A: KernelArguments>(
@@ -141,10 +143,10 @@ impl Stream {
         unsafe { self.launch_with(kernel, config, &arguments) }
     }
 
-    /// As [`launch`](Self::launch), for a caller that keeps the arguments.
+    /// Like [`launch`](Self::launch), for a caller that keeps the arguments.
     ///
     /// # Safety
-    /// As `launch`.
+    /// Same as for `launch`.
     #[inline(always)]
     #[track_caller]
     pub(crate) unsafe fn launch_with<A: KernelArguments>(

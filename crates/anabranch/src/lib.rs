@@ -1,5 +1,5 @@
 //! Queues of GPU work: streams, events, graphs, stream-ordered memory and kernel launches, on NVIDIA GPUs and on a
-//! *software device* that has the same semantics with no GPU at all.
+//! *software device* that has the same semantics without a GPU.
 //!
 //! ```
 //! use anabranch::Instance;
@@ -15,24 +15,26 @@
 //! # Ok::<(), anabranch::Error>(())
 //! ```
 //!
-//! * [`Instance`], [`Device`], [`Context`]: what there is.
-//! * [`Stream`], [`Event`]: work in order, and order between streams.
-//! * [`Completion`], [`Enqueued`], [`Pipeline`]: work awaited by tasks, on any executor.
-//! * [`Upload`], [`Download`], [`Stream::copy_async`], [`Stream::launch_async`]: work that owns what it uses until it is over.
-//! * [`Stream::capture`], [`Graph`], [`ExecutableGraph`]: work described once, and launched many times.
+//! * [`Instance`], [`Device`], [`Context`]: the available devices and their state.
+//! * [`Stream`], [`Event`]: ordered work, and order between streams.
+//! * [`Completion`], [`Enqueued`], [`Pipeline`]: work that tasks await, on any executor.
+//! * [`Upload`], [`Download`], [`Stream::copy_async`], [`Stream::launch_async`]: operations that own their buffers
+//!   until they are complete.
+//! * [`Stream::capture`], [`Graph`], [`ExecutableGraph`]: work that is described once and launched many times.
 //! * [`Buffer`], [`PinnedBuffer`], [`ManagedBuffer`], [`MemoryPool`]: memory that safe code cannot free, move or race
 //!   while queued work uses it.
-//! * [`Module`], [`Kernel`], [`Compiler`], [`DualModule`]: code, for GPUs and as Rust closures.
-//! * [`kernels!`], [`KernelCall`]: the parameters of kernels, declared once, for launches that take typed arguments.
-//! * [`other_libraries`]: what Warp, `cuda.core`, CuPy, Mojo and the CUDA driver API call these things.
+//! * [`Module`], [`Kernel`], [`Compiler`], [`DualModule`]: code for GPUs, and Rust closures for the software device.
+//! * [`kernels!`], [`KernelCall`]: kernel parameters that are declared once, for launches with typed arguments.
+//! * [`other_libraries`]: the names that Warp, `cuda.core`, CuPy, Mojo and the CUDA driver API use for the same
+//!   concepts.
 //!
 //! # Cargo features
 //!
-//! `cuda` and `host`, both on unless turned off, are the back ends. `tracing` tells subscribers of the `tracing` crate,
-//! under the target `anabranch`, what the library does: what blocks or is rare as spans and events at level `DEBUG`
-//! (opening devices and contexts, synchronizing, loading modules, compiling, allocations that are not in stream order,
-//! freeing them, errors of drops), and what is queued as events at level `TRACE` (launches, copies, fills, records,
-//! waits, allocations in stream order). Without the feature there is nothing of this in the program.
+//! `cuda` and `host` are the back ends; both are on by default. `tracing` emits spans and events of the `tracing` crate
+//! under the target `anabranch`: calls that block or are rare at level `DEBUG` (opening devices and contexts,
+//! synchronizing, loading modules, compiling, allocating and freeing memory outside stream order, errors of drops), and
+//! queued work at level `TRACE` (launches, copies, fills, records, waits, allocations in stream order). Without this
+//! feature, the program contains no tracing code.
 
 pub use anabranch_hal as hal;
 pub use anabranch_hal::{
@@ -48,7 +50,7 @@ pub use anabranch_hal::{
     StreamFlags, StreamHandle, SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 
-/// What the elements of buffers and the values of [`Scalar`] implement.
+/// Implemented by the elements of buffers and the values of [`Scalar`].
 pub use bytemuck;
 
 mod attributes;
@@ -101,7 +103,7 @@ pub use module::{DualModule, Module};
 pub use owned::{Download, Upload};
 pub use stream::{BorrowedStream, CurrentStreamGuard, Signal, Stream, WaitCondition};
 
-/// The examples of the README are tested as those of the documentation are.
+/// Tests the examples of the README like those of the documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! Memory: on the device, pinned on the host, and managed by both; copies and fills in stream order.
+//! Memory: device memory, pinned memory and managed memory; copies and fills in stream order.
 
 mod buffer;
 mod copy;

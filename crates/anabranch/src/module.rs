@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Code loaded into a context: kernels and global variables. Cheap to clone. It is unloaded when the last clone and the
-/// last kernel of it are dropped, and no launch of it can still run.
+/// last kernel of it are dropped, and all its launches are complete.
 ///
 /// Follows the Driver API's group *Module Management*.
 #[derive(Clone)]
@@ -21,8 +21,8 @@ pub struct Module {
     core: Arc<ModuleCore>,
 }
 
-/// One program for either kind of device: PTX or a binary for GPUs, Rust closures for the host device, with the same
-/// kernel names and parameters.
+/// One program for both kinds of devices: PTX or a binary for GPUs, and Rust closures for the host device, with the
+/// same kernel names and parameters.
 ///
 /// ```
 /// use anabranch::{DualModule, HostFunction, LaunchConfig};
@@ -60,27 +60,27 @@ enum DeviceCode {
 }
 
 impl DualModule {
-    /// With nothing in it.
+    /// An empty module.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The code for GPUs, as PTX text.
+    /// Sets the code for GPUs, as PTX text.
     pub fn ptx(mut self, ptx: impl Into<String>) -> Self {
         self.device = Some(DeviceCode::Ptx(ptx.into()));
         self
     }
 
-    /// The code for GPUs, as a whole cubin or fatbin.
+    /// Sets the code for GPUs, as a complete cubin or fatbin.
     ///
     /// # Safety
-    /// As [`Module::load_binary`].
+    /// Same as for [`Module::load_binary`].
     pub unsafe fn binary(mut self, image: impl Into<Vec<u8>>) -> Self {
         self.device = Some(DeviceCode::Binary(image.into()));
         self
     }
 
-    /// The code for GPUs, as it comes from the compiler.
+    /// Sets the code for GPUs to the output of the compiler.
     pub fn compiled(self, compiled: &Compiled) -> Self {
         match compiled.image() {
             CompiledImage::Ptx(ptx) => self.ptx(ptx.as_str()),
@@ -101,10 +101,11 @@ impl DualModule {
         self
     }
 
-    /// Loads what fits the context's device.
+    /// Loads the code for the context's device.
     ///
     /// # Errors
-    /// 209 when there is no code for this kind of device; else as [`Module::load_ptx`] and [`Module::load_binary`].
+    /// `CUDA_ERROR_NO_BINARY_FOR_GPU (209)` if there is no code for this kind of device; otherwise the same as
+    /// [`Module::load_ptx`] and [`Module::load_binary`].
     pub fn load(&self, context: &Context) -> Result<Module> {
         let missing = |what: &str| {
             Error::argument(
@@ -121,7 +122,7 @@ impl DualModule {
         }
         match &self.device {
             Some(DeviceCode::Ptx(ptx)) => Module::load_ptx(context, ptx),
-            // SAFETY: whoever added the image promised that it is whole and well-formed.
+            // SAFETY: the caller that added the image promised that it is complete and well-formed.
             Some(DeviceCode::Binary(image)) => unsafe { Module::load_binary(context, image) },
             None => Err(missing("PTX or binary")),
         }
@@ -130,7 +131,7 @@ impl DualModule {
 
 impl Module {
     /// # Safety
-    /// A binary image is whole and well-formed.
+    /// A binary image is complete and well-formed.
     #[track_caller]
     unsafe fn load(context: &Context, image: ModuleImage<'_>) -> Result<Self> {
         // SAFETY: the caller's promise.
@@ -148,23 +149,24 @@ impl Module {
     /// Loads PTX text, which the driver assembles for the device. Loading may block until the device is idle.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_PTX (218)` when it does not assemble, with the assembler's log in [`Error::log`];
-    /// `CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)` when it is newer than the driver; `CUDA_ERROR_NOT_SUPPORTED (801)` on the host
-    /// device, which runs host functions (see [`DualModule`]).
+    /// `CUDA_ERROR_INVALID_PTX (218)` if it cannot be assembled, with the assembler's log in [`Error::log`];
+    /// `CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)` if it is newer than the driver; `CUDA_ERROR_NOT_SUPPORTED (801)` on
+    /// the host device, which runs host functions (see [`DualModule`]).
     #[track_caller]
     pub fn load_ptx(context: &Context, ptx: &str) -> Result<Self> {
         // SAFETY: it is no binary image; drivers check text.
         unsafe { Self::load(context, ModuleImage::Ptx(ptx)) }
     }
 
-    /// Loads a cubin or fatbin. That it has the size that its headers say is checked; drivers trust the rest of it.
+    /// Loads a cubin or fatbin. The library checks that the image has the size that its headers state. Drivers trust
+    /// the rest.
     ///
     /// # Safety
-    /// The image is one that NVIDIA's tools have made, unchanged. Drivers do not check what is inside of one.
+    /// NVIDIA's tools made the image, and it was not changed. Drivers do not check its contents.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_IMAGE (200)` when it is neither, or is cut short; `CUDA_ERROR_NO_BINARY_FOR_GPU (209)` when it has no
-    /// code for the device; `CUDA_ERROR_NOT_SUPPORTED (801)` on the host device.
+    /// `CUDA_ERROR_INVALID_IMAGE (200)` if it is neither, or is truncated; `CUDA_ERROR_NO_BINARY_FOR_GPU (209)` if it
+    /// contains no code for the device; `CUDA_ERROR_NOT_SUPPORTED (801)` on the host device.
     #[track_caller]
     pub unsafe fn load_binary(context: &Context, image: &[u8]) -> Result<Self> {
         // SAFETY: the caller's promise.
@@ -174,11 +176,11 @@ impl Module {
     /// Loads PTX (`.ptx`) or a binary (any other extension) from a file.
     ///
     /// # Safety
-    /// As [`load_binary`](Self::load_binary), unless the file is PTX.
+    /// Same as for [`load_binary`](Self::load_binary), unless the file is PTX.
     ///
     /// # Errors
-    /// `CUDA_ERROR_FILE_NOT_FOUND (301)` when the file cannot be read; else as [`load_ptx`](Self::load_ptx) and
-    /// [`load_binary`](Self::load_binary).
+    /// `CUDA_ERROR_FILE_NOT_FOUND (301)` if the file cannot be read; otherwise the same as [`load_ptx`](Self::load_ptx)
+    /// and [`load_binary`](Self::load_binary).
     #[track_caller]
     pub unsafe fn load_file(context: &Context, path: impl AsRef<Path>) -> Result<Self> {
         let (operation, path) = ("reading a module", path.as_ref());
@@ -193,10 +195,10 @@ impl Module {
         Self::load_ptx(context, &text)
     }
 
-    /// Loads what the compiler made.
+    /// Loads the output of the compiler.
     ///
     /// # Errors
-    /// As [`load_ptx`](Self::load_ptx) and [`load_binary`](Self::load_binary).
+    /// Same as [`load_ptx`](Self::load_ptx) and [`load_binary`](Self::load_binary).
     #[track_caller]
     pub fn load_compiled(context: &Context, compiled: &Compiled) -> Result<Self> {
         match compiled.image() {
@@ -219,25 +221,27 @@ impl Module {
     /// The names of the module's kernels.
     ///
     /// # Errors
-    /// 801 where the driver cannot say.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver does not report it.
     pub fn kernel_names(&self) -> Result<Vec<String>> {
         self.core.kernel_names()
     }
 
-    /// Address and size in bytes of a global variable, constant memory included. Using the address in a driver's call of
-    /// one's own is ordered by the caller.
+    /// The address and size in bytes of a global variable, including constant memory. If you pass the address to the
+    /// driver yourself, you must order that use yourself.
     ///
     /// # Errors
-    /// 500 when there is none of that name.
+    /// `CUDA_ERROR_NOT_FOUND (500)` if there is no variable with that name.
     pub fn global(&self, name: &str) -> Result<(DevicePointer, usize)> {
         self.core.global(name)
     }
 
-    /// Sets a global variable, constant memory included, to `values` in the order of `stream`, and returns when that is
-    /// done. Launches on this stream see it; others are ordered behind it by the caller, with an event.
+    /// Sets a global variable, including constant memory, to `values` in the order of `stream`, and returns when that
+    /// is complete. Later launches in this stream read the new values. Launches in other streams must be ordered after
+    /// it by the caller, with an event.
     ///
     /// # Errors
-    /// 500 when there is none of that name; 1 when its size is another; 400 when the stream is of another context.
+    /// `CUDA_ERROR_NOT_FOUND (500)` if there is no variable with that name; `CUDA_ERROR_INVALID_VALUE (1)` if its size
+    /// differs; `CUDA_ERROR_INVALID_HANDLE (400)` if the stream belongs to another context.
     pub fn set_global<T: Pod>(&self, stream: &Stream, name: &str, values: &[T]) -> Result<()> {
         let operation = "setting a global variable";
         let (address, bytes) = self.global(name)?;
@@ -260,23 +264,23 @@ impl Module {
         })
     }
 
-    /// The context that it is loaded into.
+    /// The context that the module was loaded into.
     pub fn context(&self) -> Context {
         Context::from_core(self.core.context().clone())
     }
 
-    /// A number that is unique among all objects of this process, and never used again.
+    /// An id that is unique among all objects of this process and never reused.
     pub fn id(&self) -> u64 {
         self.core.label().id().get()
     }
 
-    /// Names the module, for layers of the driver. A module keeps its first name. Whether this is it.
+    /// Names the module, for layers of the driver. Only the first name is kept. Returns whether this is the first.
     #[track_caller]
     pub fn set_name(&self, name: &str) -> bool {
         self.core.label().set_name(self.core.context(), name)
     }
 
-    /// The driver's handle. It is valid as long as this module.
+    /// The driver's handle, which is valid as long as this module.
     pub fn as_raw(&self) -> ModuleHandle {
         self.core.handle()
     }

@@ -1,4 +1,5 @@
-//! What Warp, `cuda.core`, CuPy, Mojo, other Rust crates and the CUDA driver API call the things of this library.
+//! The names that Warp, `cuda.core`, CuPy, Mojo, other Rust crates and the CUDA driver API use for the concepts of this
+//! library.
 //!
 //! # Warp: `warp.Stream`
 //!

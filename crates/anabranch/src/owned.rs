@@ -1,4 +1,4 @@
-//! Operations that own what they use until it is no longer used, as futures.
+//! Operations that own their buffers until they are complete, as futures.
 
 mod transfer;
 
@@ -13,13 +13,14 @@ use anabranch_core::submission::refuse_captured_memory;
 use bytemuck::Pod;
 
 impl Stream {
-    /// Allocates in the order of this stream, and copies `source` there: [`upload`](Self::upload) for tasks. The future
-    /// gives the buffer when the copy is complete.
+    /// Allocates memory in the order of this stream and copies `source` to it: [`upload`](Self::upload) for tasks. The
+    /// future returns the buffer when the copy is complete.
     ///
-    /// The elements are copied to pinned staging memory before this returns, so `source` is not needed any longer, and the
-    /// copy from there is queued. Nothing waits for the device. The context keeps staging memory for use again; where it has
-    /// none of that size, pinning some takes long and may block: see
-    /// [`Context::reserve_staging`](crate::Context::reserve_staging). Dropping the future frees the buffer in stream order.
+    /// The elements are copied to pinned staging memory before this returns, so `source` is no longer needed, and the
+    /// copy from there is queued. Nothing waits for the device. The context keeps staging memory for reuse. If it has
+    /// none of that size, pinning takes long and may block: see
+    /// [`Context::reserve_staging`](crate::Context::reserve_staging). Dropping the future frees the buffer in stream
+    /// order.
     ///
     /// ```
     /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
@@ -32,19 +33,20 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// The future's: 2 when there is not enough memory, on the device or that can be pinned; 900 while the stream captures;
-    /// else as [`checked_completion_future`](Self::checked_completion_future).
+    /// The future returns `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough device memory, or not enough memory can
+    /// be pinned; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing; otherwise the same as
+    /// [`checked_completion_future`](Self::checked_completion_future).
     pub fn upload_async<T: Pod>(&self, source: impl AsRef<[T]>) -> Upload<T> {
         Upload::queue(self, source.as_ref())
     }
 
-    /// Copies to a new vector: [`download`](Self::download) for tasks. The future gives the vector when the copy is
+    /// Copies to a new vector: [`download`](Self::download) for tasks. The future returns the vector when the copy is
     /// complete.
     ///
-    /// The copy is queued before this returns, by way of pinned staging memory as in [`upload_async`](Self::upload_async), so
-    /// the source can be written or dropped at once: that comes behind the copy. The task that is given the vector copies
-    /// the elements there from the staging memory; who wants to spare that has a
-    /// [`PinnedBuffer`](crate::PinnedBuffer), [`copy_async`](Self::copy_async), and
+    /// The copy is queued before this returns, through pinned staging memory as in
+    /// [`upload_async`](Self::upload_async). The source can therefore be written or dropped at once, which is ordered
+    /// after the copy. The task that receives the vector copies the elements to it from the staging memory. To avoid
+    /// that copy, use a [`PinnedBuffer`](crate::PinnedBuffer), [`copy_async`](Self::copy_async), and
     /// [`as_slice_async`](crate::PinnedBuffer::as_slice_async).
     ///
     /// ```
@@ -60,18 +62,20 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// The future's: 2 when there is not enough memory that can be pinned; 400 when the source is of another context; 900
-    /// while the stream captures; else as [`checked_completion_future`](Self::checked_completion_future).
+    /// The future returns `CUDA_ERROR_OUT_OF_MEMORY (2)` if not enough memory can be pinned;
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the source belongs to another context;
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing; otherwise the same as
+    /// [`checked_completion_future`](Self::checked_completion_future).
     pub fn download_async<'b, T: Pod>(&self, source: impl Into<BufferSlice<'b, T>>) -> Download<T> {
         Download::queue(self, source.into())
     }
 
-    /// Copies one buffer to another of the same length, and gives both back when the copy is complete. Each may be a
+    /// Copies one buffer to another of the same length, and returns both when the copy is complete. Each may be a
     /// [`Buffer`](crate::Buffer), a [`PinnedBuffer`](crate::PinnedBuffer) or a [`ManagedBuffer`](crate::ManagedBuffer).
-    /// Nothing waits, not even where [`copy`](Self::copy) would because both are pinned: then a thread of the driver's
-    /// copies, in stream order.
+    /// This never blocks, not even where [`copy`](Self::copy) would because both are pinned: then a thread of the
+    /// driver copies in stream order.
     ///
-    /// Dropping the future drops both buffers, which are freed behind the copy. If the copy is refused they are dropped
+    /// Dropping the future drops both buffers, which are freed after the copy. If the copy is refused, they are dropped
     /// too.
     ///
     /// ```
@@ -87,7 +91,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// The future's: as [`copy`](Self::copy) and [`enqueue_async`](Self::enqueue_async).
+    /// The future returns the errors of [`copy`](Self::copy) and [`enqueue_async`](Self::enqueue_async).
     pub fn copy_async<D, S>(&self, destination: D, source: S) -> Enqueued<(D, S)>
     where
         D: OwnedBuffer,
@@ -108,11 +112,11 @@ impl Stream {
         })
     }
 
-    /// Sets every element of the buffer to `value`, and gives it back when that is complete. Dropping the future drops the
-    /// buffer, which is freed behind the fill; so does an error.
+    /// Sets every element of the buffer to `value`, and returns the buffer when the fill is complete. Dropping the
+    /// future drops the buffer, which is freed after the fill. An error drops it too.
     ///
     /// # Errors
-    /// The future's: as [`fill`](Self::fill) and [`enqueue_async`](Self::enqueue_async).
+    /// The future returns the errors of [`fill`](Self::fill) and [`enqueue_async`](Self::enqueue_async).
     pub fn fill_async<B>(&self, buffer: B, value: B::Element) -> Enqueued<B>
     where
         B: OwnedBuffer<Element: FillElement>,
@@ -125,11 +129,11 @@ impl Stream {
         })
     }
 
-    /// [Launches](Self::launch) a kernel, and gives the arguments back when it is complete. Buffers among them by value are
-    /// memory that the kernel writes; those that it only reads are given as [`Reads`](crate::Reads). Arguments that borrow stay borrowed
-    /// until the future is dropped.
+    /// [Launches](Self::launch) a kernel, and returns the arguments when the launch is complete. Buffers by value are
+    /// memory that the kernel writes. Pass those that it only reads as [`Reads`](crate::Reads). Borrowed arguments stay
+    /// borrowed until the future is dropped.
     ///
-    /// Dropping the future drops the arguments, whose buffers are freed behind the launch; so does an error.
+    /// Dropping the future drops the arguments, whose buffers are freed after the launch. An error drops them too.
     ///
     /// ```
     /// use anabranch::{DualModule, HostFunction, LaunchConfig, Reads};
@@ -153,10 +157,10 @@ impl Stream {
     /// ```
     ///
     /// # Safety
-    /// As [`launch`](Self::launch).
+    /// Same as for [`launch`](Self::launch).
     ///
     /// # Errors
-    /// The future's: as [`launch`](Self::launch) and [`enqueue_async`](Self::enqueue_async).
+    /// The future returns the errors of [`launch`](Self::launch) and [`enqueue_async`](Self::enqueue_async).
     pub unsafe fn launch_async<A: KernelArguments>(
         &self,
         kernel: &Kernel,

@@ -1,10 +1,10 @@
-//! The locks of this crate, in the order in which a thread may take them. All come before those of the core.
+//! The locks of this crate, in the order in which a thread may take them. All have lower ranks than those of the core.
 
 use anabranch_sync::ranks;
 
 ranks! { from 10;
     /// The drivers that all instances share, while one is loaded.
     DRIVERS,
-    /// The streams entered in a scope. Nothing is locked meanwhile.
+    /// The streams entered in a scope. No other lock is taken while it is held.
     ENTERED_STREAMS,
 }

@@ -18,11 +18,11 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 
-/// A stream: work put into it runs in order; work of different streams may overlap.
+/// A stream. Work in one stream runs in order; work in different streams may overlap.
 ///
-/// Streams are made by a [`Context`]. Share one between threads or tasks with a reference or an [`Arc`]. Dropping a
-/// stream never blocks: work that is queued still runs. Two streams are equal when they are the same stream of the
-/// driver, whichever way they were obtained.
+/// A [`Context`] creates streams. To share a stream between threads or tasks, use a reference or an [`Arc`]. Dropping a
+/// stream never blocks: queued work still runs. Two streams are equal if they are the same stream of the driver,
+/// however they were obtained.
 ///
 /// Follows the Driver API's group *Stream Management*. Warp, `cuda.core` and CuPy call it `Stream`, Mojo
 /// `DeviceStream`.
@@ -41,17 +41,18 @@ pub struct Stream {
 }
 
 impl Context {
-    /// A non-blocking stream of the default priority: it neither waits for the legacy default stream nor is waited for
-    /// by it.
+    /// Creates a non-blocking stream of the default priority. It and the legacy default stream do not wait for each
+    /// other.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` when the device has no room for one.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if the device does not support it create another stream.
     #[track_caller]
     pub fn create_stream(&self) -> Result<Stream> {
         self.create_stream_with_priority(StreamFlags::NON_BLOCKING, 0)
     }
 
-    /// A stream of the default priority; blocking towards the legacy default stream unless the flags say otherwise.
+    /// Creates a stream of the default priority. It is a blocking stream unless the flags include
+    /// [`StreamFlags::NON_BLOCKING`].
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
@@ -60,8 +61,8 @@ impl Context {
         self.create_stream_with_priority(flags, 0)
     }
 
-    /// A stream with a priority. Lower is more urgent; a priority outside of the device's
-    /// [range](Device::stream_priority_range) is clamped, and [`Stream::priority`] returns the effective one.
+    /// Creates a stream with a priority. Lower is more urgent. A priority outside the device's
+    /// [range](Device::stream_priority_range) is clamped, and [`Stream::priority`] returns the clamped value.
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
@@ -70,17 +71,18 @@ impl Context {
         Ok(Stream::from_open(StreamCore::create(self.core(), flags, priority)?))
     }
 
-    /// The legacy default stream, which waits for all blocking streams of the context, and all of them for it.
+    /// The legacy default stream, a barrier for all blocking streams of the context: it waits for their earlier work,
+    /// and their later work waits for it.
     ///
     /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` while a blocking stream of the context captures, which invalidates the
-    /// capture.
+    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` if a blocking stream of the context is capturing, which invalidates
+    /// the capture.
     #[track_caller]
     pub fn legacy_stream(&self) -> Result<Stream> {
         Stream::open(self, StreamHandle::LEGACY, Ownership::Foreign)
     }
 
-    /// The calling thread's default stream of this context. Using it from another thread is an error,
+    /// The calling thread's default stream of this context. Using it on another thread returns
     /// `CUDA_ERROR_INVALID_HANDLE (400)`.
     ///
     /// # Errors
@@ -101,7 +103,7 @@ impl Stream {
         Ok(Self::from_open(StreamCore::open(context.core(), handle, ownership)?))
     }
 
-    /// Another object of the same stream, which does not end before this one is dropped.
+    /// Another object for the same stream, which does not end before this object is dropped.
     fn same(&self) -> Self {
         Self { open: self.open.clone() }
     }
@@ -111,7 +113,7 @@ impl Stream {
         Arc::downgrade(&self.open)
     }
 
-    /// Another object of the same stream, which does not end before this one is dropped. `None`: it has ended.
+    /// Another object for the same stream, which does not end before this object is dropped, or `None` if it has ended.
     fn upgrade(open: &Weak<OpenStream>) -> Option<Self> {
         open.upgrade().map(|open| Self { open })
     }
@@ -121,34 +123,34 @@ impl Stream {
         self.open.core()
     }
 
-    /// Takes ownership of a stream that was made elsewhere.
+    /// Takes ownership of an existing stream of the driver.
     ///
     /// # Safety
     /// `handle` is a live stream of `context`, of the same driver, and nobody else uses or destroys it from now on.
     ///
     /// # Errors
-    /// When the driver does not know the handle.
+    /// If the driver does not know the handle.
     pub unsafe fn from_raw(context: &Context, handle: StreamHandle) -> Result<Self> {
         Self::open(context, handle, Ownership::Owned)
     }
 
-    /// Gives the stream's handle up without destroying it. Buffers that the stream has used stay safe to use and to
-    /// drop.
+    /// Returns the stream's handle without destroying the stream. Buffers that the stream has used can still be used
+    /// and dropped safely.
     #[must_use = "the handle is the caller's to destroy"]
     pub fn into_raw(self) -> StreamHandle {
         self.core().release()
     }
 
-    /// The driver's handle. It is valid as long as this stream.
+    /// The driver's handle, which is valid as long as this stream.
     ///
-    /// Another library that is given it may capture the stream, so that calls which must not be captured ask the driver from
-    /// now on.
+    /// Another library that receives the handle may capture the stream. Therefore calls that must not be captured query
+    /// the driver from now on.
     #[inline]
     pub fn as_raw(&self) -> StreamHandle {
         self.core().expose_raw()
     }
 
-    /// A second handle of this stream that cannot outlive it.
+    /// A second handle for this stream, which cannot outlive it.
     pub fn to_borrowed(&self) -> BorrowedStream<'_> {
         BorrowedStream::of(self)
     }
@@ -157,37 +159,44 @@ impl Stream {
     ///
     /// # Errors
     /// An error of any of that work: a lost context, or a panic of a host function or kernel, which is reported once.
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, which invalidates the capture.
+    ///
+    /// During a capture of this stream, on any thread and in every capture mode:
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, which invalidates the capture. The same error, with the same
+    /// effect, if this thread's [capture mode](Context::exchange_capture_mode) prohibits potentially unsafe calls
+    /// because of a capture in another stream. For the legacy default stream during a capture of a blocking stream of
+    /// the context: `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)`, which invalidates that capture.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         self.core().synchronize()
     }
 
-    /// Whether all work queued so far is complete. A true answer is a synchronization: what the work wrote can be read. The
-    /// library does not remember it; after a [`synchronize`](Self::synchronize) other streams need not wait any more.
+    /// Whether all work queued so far is complete. If so, the call is a synchronization: the results of the work can be
+    /// read. The library does not use the result to omit later waits of other streams for that work. After
+    /// [`synchronize`](Self::synchronize), it does.
     ///
     /// # Errors
-    /// As [`synchronize`](Self::synchronize), the invalidated capture included.
+    /// Same as [`synchronize`](Self::synchronize), including during a capture.
     #[inline]
     #[track_caller]
     pub fn query(&self) -> Result<bool> {
         self.core().query()
     }
 
-    /// As [`query`](Self::query), by the name that Warp (`is_complete`) and CuPy (`done`) give it.
+    /// Same as [`query`](Self::query). Warp uses this name, and CuPy `done`.
     ///
     /// # Errors
-    /// As [`synchronize`](Self::synchronize), the invalidated capture included.
+    /// Same as [`synchronize`](Self::synchronize), including during a capture.
     #[track_caller]
     pub fn is_complete(&self) -> Result<bool> {
         self.core().query()
     }
 
-    /// Waits for the stream's work, destroys the stream, and returns any error of either. The stream is destroyed also
-    /// when the waiting failed. A stream that is current in a running [`with_current`](Self::with_current) is destroyed when that returns.
+    /// Waits for the stream's work, destroys the stream, and returns an error of either. The stream is destroyed even
+    /// if waiting failed. If the stream is current in a running [`with_current`](Self::with_current), it is destroyed
+    /// when that returns.
     ///
     /// # Errors
-    /// That of the waiting, else that of the destroying.
+    /// An error of waiting, otherwise an error of destroying.
     #[track_caller]
     pub fn shutdown(self) -> Result<()> {
         match Arc::try_unwrap(self.open) {
@@ -196,26 +205,26 @@ impl Stream {
         }
     }
 
-    /// The flags that it was made with.
+    /// The flags that the stream was created with.
     ///
     /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, which invalidates the capture; else only an
-    /// error of earlier asynchronous work.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture;
+    /// otherwise only an error of earlier asynchronous work.
     #[track_caller]
     pub fn flags(&self) -> Result<StreamFlags> {
         self.core().flags()
     }
 
-    /// Whether it is a non-blocking stream, which has no order with the legacy default stream.
+    /// Whether this is a non-blocking stream, which is not ordered with the legacy default stream.
     ///
     /// # Errors
-    /// As [`flags`](Self::flags).
+    /// Same as [`flags`](Self::flags).
     #[track_caller]
     pub fn is_non_blocking(&self) -> Result<bool> {
         Ok(self.flags()?.contains(StreamFlags::NON_BLOCKING))
     }
 
-    /// The effective priority, after clamping. Lower is more urgent.
+    /// The priority after clamping. Lower is more urgent.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
@@ -224,9 +233,10 @@ impl Stream {
         self.core().priority()
     }
 
-    /// How many orders the library has inserted so that later work of this stream comes after work of other streams: each
-    /// is an event recorded on the other stream and a wait for it here, or, in a capture, edges. What the user waits for is
-    /// not counted, and not made again. All handles of the stream that live at the same time count together.
+    /// The number of orders that the library has inserted so that later work of this stream follows work of other
+    /// streams. Each is an event recorded in the other stream and a wait for it here, or, in a capture, edges. Waits
+    /// that the program adds are not counted, and the library does not repeat them. All handles of the stream that live
+    /// at the same time share one count.
     ///
     /// ```
     /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
@@ -245,7 +255,7 @@ impl Stream {
         self.core().shared().orders_inserted()
     }
 
-    /// A number of the driver that is unique in this process, and never used again.
+    /// The driver's id of the stream, which is unique in this process and never reused.
     pub fn id(&self) -> u64 {
         self.core().id()
     }
@@ -260,13 +270,14 @@ impl Stream {
         Context::from_core(self.core().context().clone())
     }
 
-    /// Names the stream, for errors and for layers of the driver. A stream keeps its first name. Whether this is it.
+    /// Names the stream, for errors and for layers of the driver. Only the first name is kept. Returns whether this is
+    /// the first.
     #[track_caller]
     pub fn set_name(&self, name: &str) -> bool {
         self.core().label().set_name(self.core().context(), name)
     }
 
-    /// The name, if it was given one.
+    /// The name, if one was set.
     pub fn name(&self) -> Option<&str> {
         self.core().label().name()
     }

@@ -134,7 +134,7 @@ fn buffers_that_move_between_streams_bring_their_edges() {
     let (mut a, mut b) = (stream.upload(&[0u32]).unwrap(), stream.upload(&[0u32]).unwrap());
     let mut c = stream.upload(&[0u32]).unwrap();
     stream.synchronize().unwrap();
-    // The second stream takes part from the beginning; what comes after what is said by the buffers alone.
+    // The second stream joins the capture at the beginning; from then on only the buffers order the work.
     let graph = stream
         .capture(CaptureMode::Relaxed, |scope| {
             scope.fork(&other)?;
@@ -353,11 +353,11 @@ fn a_threads_mode_is_given_back() {
         })
         .unwrap();
     assert_eq!(graph.nodes().unwrap().len(), 0);
-    let spoiled = stream.capture(CaptureMode::Global, |_| {
+    let invalidated = stream.capture(CaptureMode::Global, |_| {
         assert!(context.allocate_pinned::<u8>(1).is_err());
         Ok(())
     });
-    assert_eq!(spoiled.unwrap_err().status(), Status::STREAM_CAPTURE_INVALIDATED);
+    assert_eq!(invalidated.unwrap_err().status(), Status::STREAM_CAPTURE_INVALIDATED);
     is_usable(&stream);
 }
 

@@ -116,7 +116,7 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(directory).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// What the fake compiler was told, as it wrote it.
+/// The request that the fake compiler received, as it wrote it.
 fn told(compiled: &Compiled) -> &str {
     compiled.ptx().unwrap()
 }

@@ -165,7 +165,7 @@ fn safety_19_dropping_at_every_stage_gives_up_nothing_but_the_waiting() {
     assert!(poll(&mut waiting, &waker).is_pending());
     drop(waiting);
     drop(waker);
-    assert_eq!(Arc::strong_count(&woken), 1, "the waker is gone with the future");
+    assert_eq!(Arc::strong_count(&woken), 1, "the waker is dropped with the future");
     let mut others: Vec<_> = (0..100).map(|_| stream.checked_completion_future()).collect();
     assert!(others.iter_mut().all(|future| poll(future, Waker::noop()).is_pending()));
     others.truncate(3);
@@ -213,7 +213,7 @@ fn about_to_be_lost() -> (Context, Stream, impl FnOnce()) {
     (context, held, lose)
 }
 
-/// A flag in memory does not tell it.
+/// A flag in memory does not show it.
 #[test]
 fn safety_13_who_looks_on_learns_that_the_context_is_lost() {
     let (context, stream, lose) = about_to_be_lost();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[test]
-fn safety_11_a_panic_is_carried_to_whoever_waits_and_later_work_runs() {
+fn safety_11_a_panic_is_reported_by_the_next_wait_and_later_work_runs() {
     let context = host();
     let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
     let ran = Arc::new(AtomicU32::new(0));

@@ -115,12 +115,12 @@ struct Model {
     /// Of each stream that there ever was, what its next operation comes after. Its own entry counts its operations.
     clocks: Vec<Clock>,
     ended: Vec<bool>,
-    /// Whether anything was put into each since the host waited for it last.
+    /// Whether anything was submitted to each since the host waited for it last.
     busy: Vec<bool>,
-    /// How many marks each has: with none since, an earlier use of a stream that used a word alone stands for a later one,
-    /// which decides in which order streams are followed.
+    /// How many marks each has: with none since, an earlier use of a stream that used a word alone already orders a
+    /// later one, which decides in which order streams are followed.
     marks: Vec<usize>,
-    /// Which stream stands at each place.
+    /// Which stream is at each place.
     streams: [usize; STREAMS],
     events: [Option<(usize, Clock)>; EVENTS],
     words: Vec<Uses>,
@@ -191,21 +191,21 @@ impl Model {
         uses.into_iter().for_each(|last| self.follow(stream, last));
     }
 
-    /// Whether an earlier use stands for a later one.
-    fn stands(&mut self, last: Use, word: usize, write: bool) -> bool {
+    /// Whether an earlier use already orders a later one.
+    fn is_already_ordered(&mut self, last: Use, word: usize, write: bool) -> bool {
         let Uses { writer, readers, .. } = &mut self.words[word];
         let mut all: Vec<&mut Use> = readers.iter_mut().chain(writer).collect();
         let latest = all.iter().map(|known| known.2).max();
-        let stands = all.iter().all(|known| known.0 == last.0) && latest == Some(last.2);
-        if stands && !write {
+        let is_ordered = all.iter().all(|known| known.0 == last.0) && latest == Some(last.2);
+        if is_ordered && !write {
             // The latest of them is this one then.
             all.iter_mut().filter(|known| known.2 == last.2).for_each(|known| known.1 = last.1);
         }
-        stands && (!write || self.words[word].writer.is_some_and(|writer| writer.2 == last.2))
+        is_ordered && (!write || self.words[word].writer.is_some_and(|writer| writer.2 == last.2))
     }
 
     fn has_read(&mut self, last: Use, word: usize) {
-        if self.stands(last, word, false) {
+        if self.is_already_ordered(last, word, false) {
             return;
         }
         let readers = &mut self.words[word].readers;
@@ -216,7 +216,7 @@ impl Model {
     }
 
     fn has_written(&mut self, last: Use, word: usize) {
-        if self.stands(last, word, true) {
+        if self.is_already_ordered(last, word, true) {
             let uses = &mut self.words[word];
             uses.writer = Some(last);
             uses.readers.iter_mut().for_each(|reader| reader.1 = last.1);

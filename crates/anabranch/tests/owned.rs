@@ -72,7 +72,7 @@ fn every_kind_of_memory_is_downloaded_without_a_wait() {
     let mut managed = context.allocate_managed::<u16>(500).unwrap();
     managed.as_mut_slice().unwrap().fill(3);
     let signal = hold(&context, &stream);
-    // Whoever waited here would wait for ever: the stream is let go only afterwards.
+    // A wait here would never return: the stream is released only afterwards.
     let downloads = [stream.download_async(&device), stream.download_async(&pinned), stream.download_async(&managed)];
     drop((device, managed));
     signal.set(1);
@@ -229,7 +229,7 @@ fn owned_operations_are_refused_while_the_stream_captures_and_the_capture_goes_o
         .unwrap();
     assert_eq!(graph.nodes().unwrap().len(), 1);
     block_on(graph.instantiate().unwrap().launch_async(&stream)).unwrap();
-    // On other streams they go on, and spoil no capture though they pin memory.
+    // In other streams they continue, and do not invalidate a capture although they pin memory.
     let other = context.create_stream().unwrap();
     let buffer = other.upload(&[7u8; 300_000]).unwrap();
     let graph = stream

@@ -134,14 +134,14 @@ fn safety_18_dropping_never_waits() {
     unsafe { stream.launch(&kernel, &LaunchConfig::new(1, 1), (&mut device,)) }.unwrap();
     let event = stream.record_event().unwrap();
     other.wait_event(&event).unwrap();
-    // Whoever waited here would wait for ever: the stream is let go only afterwards.
+    // A wait here would never return: the stream is released only afterwards.
     drop((device, plain, pinned, managed, gate, event, kernel, stream));
     assert!(!other.query().unwrap());
     signal.set(1);
     other.synchronize().unwrap();
 }
 
-/// Freeing such memory would block for the work that goes on. It is not freed then, and not lost either.
+/// Freeing such memory would block for work in progress. It is not freed then, and not leaked either.
 #[test]
 fn safety_18_memory_that_cannot_be_freed_yet_is_used_again() {
     let context = host();
@@ -184,14 +184,14 @@ fn safety_18_dropping_what_the_default_stream_of_another_thread_uses_never_waits
         stream.copy(&mut pinned, &own).unwrap();
         let (dropped, wait) = std::sync::mpsc::channel::<()>();
         sender.send(((device, plain, pinned, own), signal, dropped)).unwrap();
-        // The stream goes on while others hold what it captured for them.
+        // The stream continues while others hold what it captured for them.
         stream.fill(&mut kept, 2).unwrap();
         wait.recv().unwrap();
         stream.fill(kept.slice_mut(..1).unwrap(), 3).unwrap();
         stream.download(&kept).unwrap()
     });
     let (memory, signal, dropped) = receiver.recv().unwrap();
-    // Whoever waited here would wait for ever: the stream is let go only afterwards.
+    // A wait here would never return: the stream is released only afterwards.
     drop(memory);
     let reused = home.allocate_zeroed::<u8>(1 << 12).unwrap();
     dropped.send(()).unwrap();
@@ -210,14 +210,14 @@ fn safety_26_an_error_of_a_drop_goes_to_the_hook_and_nowhere_else() {
     let (lost, stream, buffer) = lost(&context);
     drop((buffer, stream, lost));
     flush_deferred_drops();
-    // Calls that have nothing to do with it are not told.
+    // Unrelated calls do not report it.
     let unrelated = context.create_stream().unwrap();
     let memory = unrelated.upload(&[1u8, 2, 3]).unwrap();
     assert_eq!(unrelated.download(&memory).unwrap(), [1, 2, 3]);
     context.synchronize().unwrap();
     reset_drop_error_hook();
     let told = told.lock().unwrap();
-    let freeing = told.iter().find(|error| error.status() == Status::LAUNCH_FAILED).expect("the hook is told");
+    let freeing = told.iter().find(|error| error.status() == Status::LAUNCH_FAILED).expect("the hook is called");
     assert_eq!(freeing.kind(), ErrorKind::Asynchronous);
 }
 
@@ -253,12 +253,12 @@ fn safety_29_a_handle_that_comes_again_is_another_stream() {
         assert!(ids.insert(stream.id()), "an id came again");
         later.push(stream);
     }
-    // One with the handle of the stream that is gone, if there is one, is not taken for it.
+    // A stream with the handle of the dropped stream, if there is one, is not mistaken for it.
     let same = later.iter().position(|stream| stream.as_raw() == handle).unwrap_or(0);
     let reader = later.swap_remove(same);
     let mut copy = reader.allocate_zeroed::<u32>(4).unwrap();
     reader.copy(&mut copy, &memory).unwrap();
-    assert!(!reader.query().unwrap(), "the reader does not wait for the writer that is gone");
+    assert!(!reader.query().unwrap(), "the reader does not wait for the writer that was dropped");
     signal.set(1);
     assert_eq!(reader.download(&copy).unwrap(), [7; 4]);
 }

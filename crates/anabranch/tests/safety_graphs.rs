@@ -73,7 +73,7 @@ fn safety_3_a_function_that_runs_once_is_not_captured() {
             Ok(())
         })
         .unwrap();
-    assert!(graph.nodes().unwrap().is_empty(), "and the capture goes on");
+    assert!(graph.nodes().unwrap().is_empty(), "and the capture remains valid");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn safety_5_a_scope_is_refused_while_the_stream_captures() {
             Ok(())
         })
         .unwrap();
-    assert!(graph.nodes().unwrap().is_empty(), "and the capture goes on");
+    assert!(graph.nodes().unwrap().is_empty(), "and the capture remains valid");
     assert_usable(&stream);
 }
 
@@ -268,7 +268,7 @@ fn safety_23_pinned_memory_of_a_graph_is_reached_between_launches_only() {
 }
 
 #[test]
-fn safety_30_a_failed_capture_hinders_nobody() {
+fn safety_30_a_failed_capture_affects_no_other() {
     let context = host();
     let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
     for _ in 0..3 {
@@ -312,7 +312,8 @@ fn a_launch_and_another_thread_s_use_of_the_memory_take_turns() {
     }
 }
 
-/// Whoever waits for a copy of a graph's memory keeps nobody from using such memory, who may be the one that ends the waiting.
+/// A thread that waits for a copy of a graph's memory does not keep others from using such memory: one of them may end
+/// the wait.
 #[test]
 fn who_waits_for_memory_of_a_graph_holds_nobody_up() {
     let context = host();
@@ -374,7 +375,7 @@ fn safety_7_captures_that_threads_begin_on_one_stream_in_turns_keep_what_they_us
     stream.synchronize().unwrap();
 }
 
-/// The stream that waits takes part in the capture from then on, and is known to.
+/// The stream that waits joins the capture, and the library knows its membership.
 #[test]
 fn safety_7_a_stream_that_waits_for_an_event_while_it_is_captured_has_its_work_kept() {
     let context = checked_host();

@@ -159,7 +159,7 @@ fn launches_and_captures_that_use_the_same_pinned_memory_do_not_wait_for_each_ot
                 });
             }
             for _ in 0..100 {
-                // Spoiled where a launch is drawn in.
+                // Invalidated if a launch joins the capture.
                 drop(stream.capture(CaptureMode::Relaxed, |scope| scope.copy(&mut pinned, &source)));
             }
         });

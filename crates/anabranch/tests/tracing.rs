@@ -1,4 +1,4 @@
-//! What the library tells subscribers of the `tracing` crate.
+//! What the library reports to subscribers of the `tracing` crate.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
@@ -12,7 +12,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Writes down what it is told, one line each, and what is open at the time.
+/// Writes down what is reported, one line each, and which spans are open at the time.
 #[derive(Clone, Default)]
 struct Listener {
     lines: Arc<Mutex<Vec<String>>>,
@@ -112,7 +112,7 @@ fn waiting_is_a_span_and_queueing_an_event() {
 }
 
 #[test]
-fn an_absent_back_end_is_told() {
+fn an_absent_back_end_is_reported() {
     let listener = Listener::default();
     tracing::subscriber::with_default(listener.clone(), || {
         let _ = anabranch::Instance::builder().cuda(false).build().unwrap();

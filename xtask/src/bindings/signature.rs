@@ -78,7 +78,7 @@ impl Aliases {
         Self(named.collect())
     }
 
-    /// The signature with every alias replaced by what it stands for; parameter names do not take part.
+    /// The signature with every alias replaced by what it stands for; parameter names are ignored.
     pub(crate) fn expand(&self, signature: &Signature) -> Vec<String> {
         let kinds = signature.parameters.iter().map(|(_, kind)| kind).chain([&signature.output]);
         kinds.map(|kind| self.expand_tokens(kind.clone())).collect()

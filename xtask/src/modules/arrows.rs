@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_that_point_up_are_told() {
+    fn arrows_that_point_up_are_reported() {
         assert!(found("anabranch-host", &["anabranch-hal"]).is_empty());
         let [problem] = &*found("anabranch-hal", &["anabranch", "anabranch-sync"]) else { panic!("one was expected") };
         assert!(problem.starts_with("anabranch-hal uses anabranch,"), "{problem}");

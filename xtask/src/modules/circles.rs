@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn circles_have_no_edge_in_common() {
-        // Both go through ab; when that goes there is none.
+        // Both go through ab; without it there is none.
         assert_eq!(found(&["ab", "bc", "ca", "bd", "de", "ea"]), ["abc"]);
     }
 

@@ -42,7 +42,7 @@ fn runs_after_earlier_work(environment: &Environment) -> Verdict {
     equal("what has run", log.numbers(), vec![1])
 }
 
-/// A host function that signals its start and runs until it is told to end.
+/// A host function that signals its start and runs until it is notified to end.
 struct Running {
     started: Receiver<()>,
     end: Sender<()>,

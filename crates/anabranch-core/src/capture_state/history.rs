@@ -1,10 +1,10 @@
 //! The access history of memory within a capture.
 //!
-//! Each use is remembered with its stream, the number of the operation in its stream, and the nodes that it made. A later use on
-//! another stream gets edges from these, unless its stream is known to come after them already: streams have clocks of how far
-//! they have followed each other, by waits of the user's and by edges made here. The driver is asked for the nodes only where
-//! several streams are members, because it takes time; the nodes of what one stream has captured before are the last that it has
-//! made when the second joins.
+//! Each use is noted with its stream, the number of the operation in its stream, and the nodes that it made. A later
+//! use in another stream gets edges from these nodes, unless its stream is already known to follow them: streams have
+//! clocks of how far they have followed each other, by waits of the program and by edges made here. Querying the driver
+//! for the nodes takes time, so this is done only where several streams are members. The nodes that represent
+//! everything that one stream captured before are the last nodes that it had made when the second stream joined.
 
 use anabranch_hal::{Access, GraphNodeHandle};
 use smallvec::SmallVec;
@@ -45,7 +45,7 @@ impl CapturedClock {
 
 type Nodes = SmallVec<[GraphNodeHandle; 1]>;
 
-/// What streams have done with memory within a capture.
+/// The uses of memory by streams within a capture.
 #[derive(Default)]
 pub(crate) struct CapturedHistory {
     memory: BTreeMap<u64, Uses>,
@@ -54,12 +54,12 @@ pub(crate) struct CapturedHistory {
     pending: Vec<(u64, u64, Access)>,
 }
 
-/// What a stream was found not to come after, and is made to.
+/// The order that a stream lacks, and that will be added.
 #[derive(Default)]
 pub struct MissingOrder {
     /// The nodes.
     pub nodes: Vec<GraphNodeHandle>,
-    /// Of how many streams the nodes are.
+    /// The number of streams that the nodes belong to.
     pub streams: u64,
 }
 
@@ -76,14 +76,14 @@ struct Uses {
 struct LastUse {
     stream: u64,
     number: u64,
-    /// `None`: the driver was not asked.
+    /// `None`: the driver was not queried.
     nodes: Option<Nodes>,
-    /// What the use itself came after.
+    /// What the use itself followed.
     clock: CapturedClock,
 }
 
 impl Uses {
-    /// What a use must come after.
+    /// The uses that a use must follow.
     fn before(&self, access: Access) -> impl Iterator<Item = &LastUse> {
         let readers = match access {
             Access::Read => &[][..],
@@ -95,7 +95,7 @@ impl Uses {
 }
 
 impl CapturedHistory {
-    /// The nodes that a use on `stream` must come after and does not yet. They count as followed from now on.
+    /// The nodes that a use on `stream` must follow and does not yet. From now on they count as followed.
     pub(crate) fn follow(&mut self, address: u64, stream: u64, access: Access) -> MissingOrder {
         self.pending.push((address, stream, access));
         let Some(uses) = self.memory.get(&address) else { return MissingOrder::default() };
@@ -107,7 +107,7 @@ impl CapturedHistory {
         missing
     }
 
-    /// As [`follow`](Self::follow), for all memory at once.
+    /// Like [`follow`](Self::follow), for all memory at once.
     pub(crate) fn follow_all(&mut self, stream: u64) -> MissingOrder {
         let clock = self.clocks.entry(stream).or_default();
         let mut missing = MissingOrder::default();
@@ -117,13 +117,13 @@ impl CapturedHistory {
         missing
     }
 
-    /// A stream that a use on `stream` must come after and does not yet.
+    /// A stream that a use on `stream` must follow and does not yet.
     pub(crate) fn unordered(&self, address: u64, stream: u64, access: Access) -> Option<u64> {
         let uses = self.memory.get(&address)?;
         self.first_unordered(stream, uses.before(access))
     }
 
-    /// As [`unordered`](Self::unordered), for all memory at once.
+    /// Like [`unordered`](Self::unordered), for all memory at once.
     pub(crate) fn any_unordered(&self, stream: u64) -> Option<u64> {
         self.first_unordered(stream, self.memory.values().flat_map(|uses| uses.before(Access::Write)))
     }
@@ -134,7 +134,7 @@ impl CapturedHistory {
         uses.find(|last| last.stream != stream && !is_followed(last)).map(|last| last.stream)
     }
 
-    /// The stream's pending uses are captured, as these nodes. `None`: the driver was not asked.
+    /// The stream's pending uses were captured as these nodes. `None`: the driver was not queried.
     pub(crate) fn settle(&mut self, stream: u64, nodes: Option<&[GraphNodeHandle]>) {
         let clock = self.clocks.entry(stream).or_default();
         let number = clock.get(stream) + 1;
@@ -156,7 +156,7 @@ impl CapturedHistory {
         });
     }
 
-    /// Uses of a stream whose nodes are not known are before these.
+    /// Uses of a stream whose nodes are not known precede these nodes.
     pub(crate) fn resolve(&mut self, stream: u64, nodes: &[GraphNodeHandle]) {
         let uses = self.memory.values_mut().flat_map(|uses| uses.readers.iter_mut().chain(&mut uses.writer));
         for last in uses.filter(|last| last.stream == stream && last.nodes.is_none()) {
@@ -169,7 +169,7 @@ impl CapturedHistory {
         self.clocks.get(&stream).cloned().unwrap_or_default()
     }
 
-    /// The stream now comes after all that `clock` does.
+    /// The stream now follows everything that `clock` does.
     pub(crate) fn merge(&mut self, stream: u64, clock: &CapturedClock) {
         self.clocks.entry(stream).or_default().merge(clock);
     }
@@ -180,7 +180,7 @@ impl CapturedHistory {
         uses.readers.last().or(uses.writer.as_ref()).map(|last| last.stream)
     }
 
-    /// Memory is gone.
+    /// Forgets memory that no longer exists.
     pub(crate) fn forget(&mut self, address: u64) {
         self.memory.remove(&address);
         self.pending.retain(|&(other, _, _)| other != address);

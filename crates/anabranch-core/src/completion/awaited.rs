@@ -37,14 +37,14 @@ impl Default for StreamCompletion {
 
 impl Extension for StreamCompletion {}
 
-/// How it is told that a point is reached.
+/// How it becomes known that a point is reached.
 enum Notice {
     Event(PooledEvent),
     /// The flag has the point's value, or a greater one.
     Flag(FlagAddress),
 }
 
-/// A point on a stream's timeline that somebody waits for.
+/// A point on a stream's timeline that a future waits for.
 pub struct AwaitedPoint {
     notice: Notice,
     stream: Arc<StreamCore>,
@@ -52,10 +52,11 @@ pub struct AwaitedPoint {
 }
 
 impl AwaitedPoint {
-    /// Puts a point behind the stream's work up to now.
+    /// Adds a point after the work that is in the stream now.
     ///
     /// # Errors
-    /// 900 while the stream captures, which goes on; else what the driver says.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which does not invalidate the capture;
+    /// otherwise any error that the driver returns.
     pub fn put(stream: &Arc<StreamCore>, operation: &'static str) -> Result<Self> {
         // No capture begins from here on: one that captured the write of a flag would write it at each launch of its graph.
         let _submitting = stream.shared().membership().submitting();
@@ -87,11 +88,11 @@ impl AwaitedPoint {
         }
         let result = match &self.notice {
             Notice::Event(event) => event.check().map(|result| result.map_err(|error| error.at(self.stream.place()))),
-            // That the context is lost the flag does not tell; the reactor asks for it.
+            // A flag does not show that the context is lost; the reactor queries that.
             Notice::Flag(flag) => (flag.get() >= self.value).then_some(Ok(())),
         };
         if let Some(Ok(())) = result {
-            // What the work wrote can be read by whoever learns here that it is complete.
+            // A thread that finds here that the work is complete can read what it wrote.
             timeline.completed(self.value);
         }
         result
@@ -101,7 +102,7 @@ impl AwaitedPoint {
         self.stream.extension()
     }
 
-    /// Whether the reactor waits for an earlier point of the stream that is not known to be reached.
+    /// Whether the reactor already waits for an earlier point of the stream that is not known to be reached.
     fn is_behind_others(&self) -> bool {
         let registered = self.completion().registered.load(Ordering::Relaxed);
         registered < self.value && registered > self.stream.shared().timeline().reached()
@@ -135,7 +136,7 @@ impl Awaited {
         !matches!(self, Self::Point(AwaitedPoint { notice: Notice::Flag(_), .. }))
     }
 
-    /// Whether a check does not pay, because earlier work of the stream is awaited already.
+    /// Whether a check is not worthwhile, because earlier work of the stream is already awaited.
     pub fn is_behind_others(&self) -> bool {
         match self {
             Self::Point(point) => point.is_behind_others(),
@@ -150,7 +151,7 @@ impl Awaited {
         }
     }
 
-    /// The task was woken early and has checked itself; the wait was over then, or not.
+    /// Called by a task that was woken early and has checked itself: the wait was over then, or not.
     pub fn checked_again(&self, was_over: bool, waited: Duration) {
         self.history().checked_again(self.completion().spin(), was_over, waited);
     }

@@ -1,4 +1,4 @@
-//! What an event captured at one record, for futures that mean that record whatever the event captures later.
+//! One record of an event, for futures that wait for that record whatever the event captures later.
 
 use super::awaited::Awaited;
 use super::events::PooledEvent;
@@ -25,13 +25,13 @@ pub struct AwaitedRecord {
     point: Option<TimelinePoint>,
 }
 
-/// Who tells whether the record is complete.
+/// What shows whether the record is complete.
 enum Source {
     /// The event, which has captured nothing else since.
     Event(Arc<RawEvent>),
-    /// Another event, because that one has.
+    /// Another event, because the original was recorded again.
     Copy(PooledEvent),
-    /// Nobody need be asked any more.
+    /// Nothing needs to be queried any more.
     Over(Result<()>),
 }
 
@@ -61,7 +61,7 @@ impl AwaitedRecord {
         &self.context
     }
 
-    /// How long was lately waited for it.
+    /// Recent waiting times.
     pub fn history(&self) -> &WaitHistory {
         &self.history
     }
@@ -75,7 +75,7 @@ impl AwaitedRecord {
         result
     }
 
-    /// Stops using the event, which is about to capture something else.
+    /// Stops using the event, which is about to be recorded again.
     fn detach(&self) -> Result<()> {
         let mut source = self.source.lock();
         let Source::Event(event) = &*source else { return Ok(()) };
@@ -117,16 +117,17 @@ impl AwaitedRecords {
 }
 
 impl Completion {
-    /// A future of what a sync event has captured. It captures nothing else as long as somebody holds it.
+    /// A future of what a sync event has captured. The event is not recorded again while the future holds it.
     pub fn of_sync_event(event: SyncEvent) -> Self {
         let (event, point) = event.into_parts();
         Self::new(Ok(Awaited::Record(AwaitedRecord::new(event, Some(point)))), None)
     }
 
-    /// A future of the work that an event has captured last, whatever it captures later.
+    /// A future of the work that an event captured last, whatever it captures later.
     ///
     /// # Errors
-    /// The future's: 907 when the event was last recorded in a capture, which has nothing to wait for.
+    /// The future returns `CUDA_ERROR_CAPTURED_EVENT (907)` if the event was last recorded in a capture that has not
+    /// ended, because there is nothing to wait for.
     pub fn of_event(event: &EventCore) -> Self {
         if event.capture().is_some() {
             let error =

@@ -1,4 +1,4 @@
-//! What a context has for its futures.
+//! What a context stores for its futures.
 
 use super::OPERATION;
 use super::awaited::Awaited;
@@ -19,20 +19,20 @@ use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 
-/// How it is told that a point is reached.
+/// How it becomes known that a point is reached.
 const UNDECIDED: u8 = 0;
 const BY_EVENTS: u8 = 1;
 const BY_FLAGS: u8 = 2;
 
-/// What a context has for its futures.
+/// What a context stores for its futures.
 pub struct ContextCompletion {
     spin: AtomicU64,
     notice: AtomicU8,
     flags: Arc<FlagPool>,
-    /// What distinguishes the task that made a first poll last.
+    /// Identifies the task that made the latest first poll.
     last_task: AtomicUsize,
     events: EventPool,
-    /// An event that is never recorded. Asking it tells whether the context is lost.
+    /// An event that is never recorded. Querying it shows whether the context is lost.
     pulse: OnceLock<EventHandle>,
     reactor: Mutex<Option<Arc<Registry<Awaited>>>>,
     counters: Arc<Counters>,
@@ -68,7 +68,8 @@ impl ContextCompletion {
         Duration::from_nanos(self.spin.load(Ordering::Relaxed))
     }
 
-    /// Whether this task made the last first poll too. While tasks take turns, one that spins keeps another from running.
+    /// Whether this task also made the previous first poll. While tasks take turns, one that spins keeps another from
+    /// running.
     pub fn is_same_task(&self, waker: &Waker) -> bool {
         let task = waker.data().addr();
         let last = self.last_task.load(Ordering::Relaxed);
@@ -83,7 +84,7 @@ impl ContextCompletion {
         &self.flags
     }
 
-    /// Whether points are told of by flags in memory, and not by events.
+    /// Whether flags in memory, instead of events, show that points are reached.
     #[inline(always)]
     pub fn uses_flags(&self, context: &ContextCore) -> bool {
         match self.notice.load(Ordering::Relaxed) {
@@ -99,12 +100,12 @@ impl ContextCompletion {
         flags
     }
 
-    /// There is no memory for flags.
+    /// Called if there is no memory for flags.
     pub fn give_up_flags(&self) {
         self.notice.store(BY_EVENTS, Ordering::Relaxed);
     }
 
-    /// The reactor, started if this is its first use. `None`: there is no thread to be had.
+    /// The reactor, which is started at its first use. `None`: no thread can be started.
     pub fn reactor(&self, context: &ContextCore) -> Option<Arc<Registry<Awaited>>> {
         let mut reactor = self.reactor.lock();
         if reactor.is_none() {
@@ -113,7 +114,7 @@ impl ContextCompletion {
         reactor.clone()
     }
 
-    /// An error that everything in the context answers, because it is lost.
+    /// The error that every call on the context returns if the context is lost.
     ///
     /// # Errors
     /// That error.
@@ -144,7 +145,7 @@ impl ContextCompletion {
 impl Extension for ContextCompletion {
     fn close(&mut self, context: &ClosingContext<'_>) {
         let call = Call::new(context.handle, "closing a context");
-        // On a lost context, the only one where the calls fail, all this goes with the context.
+        // The calls fail only on a lost context, and then all this is freed with the context.
         for event in self.events.take_all().into_iter().chain(self.pulse.take()) {
             // SAFETY: the events were the context's own, and nobody is left to use them.
             let _ = unsafe { context.driver.event_destroy(&call, event) };
@@ -171,13 +172,13 @@ impl ContextCore {
         self.extension::<ContextCompletion>().spin()
     }
 
-    /// Chooses how long the first poll of a future spins.
+    /// Sets how long the first poll of a future spins.
     pub fn set_completion_spin(&self, spin: Duration) {
         self.extension::<ContextCompletion>().spin.store(nanoseconds(spin), Ordering::Relaxed);
     }
 
-    /// For tests and measurements: whether the device writes a flag behind work that is awaited from now on, or an event is
-    /// recorded there. `None` leaves it to the library.
+    /// For tests and measurements: whether the device writes a flag after work that is awaited from now on, or an event
+    /// is recorded there. With `None`, the library chooses.
     pub fn set_completion_by_flags(&self, flags: Option<bool>) {
         let notice = flags.map_or(UNDECIDED, |flags| if flags { BY_FLAGS } else { BY_EVENTS });
         self.extension::<ContextCompletion>().notice.store(notice, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What tests and measurements ask of the reactor.
+//! Counters of the reactor, for tests and measurements.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,7 +34,7 @@ impl CompletionDiagnostics {
         Self { counters: counters.clone() }
     }
 
-    /// How often the reactor has asked the driver.
+    /// How often the reactor has queried the driver.
     pub fn checks(&self) -> u64 {
         self.counters.checks.load(Ordering::Relaxed)
     }

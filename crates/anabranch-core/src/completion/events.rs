@@ -1,4 +1,4 @@
-//! The events that futures ask, used again and again.
+//! The events that futures query, which are reused.
 
 use super::OPERATION;
 use super::context_part::ContextCompletion;
@@ -35,8 +35,8 @@ impl EventPool {
     }
 }
 
-/// An event of the pool, in use. It takes no time. Dropping it calls no driver; what it captured is forgotten when it is
-/// recorded again.
+/// An event of the pool, in use. It measures no time. Dropping it does not call the driver; what it captured is
+/// forgotten when it is recorded again.
 pub(crate) struct PooledEvent {
     context: Arc<ContextCore>,
     handle: EventHandle,
@@ -52,10 +52,10 @@ impl PooledEvent {
         Self { context: context.clone(), handle }
     }
 
-    /// Any event of the pool, or a new one.
+    /// Takes an event of the pool, or a new one.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     pub(crate) fn take(context: &Arc<ContextCore>) -> Result<Self> {
         let operation = "creating an event";
         let idle = Self::pool(context).idle.lock().pop();
@@ -71,7 +71,7 @@ impl PooledEvent {
     /// Records it in a stream of its context.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     pub(crate) fn record(&self, stream: &Arc<StreamCore>, operation: &'static str) -> Result<()> {
         // SAFETY: the event is live until `self` is dropped; the caller has the stream open.
         Submission::put_at(stream, operation, Location::caller(), |call, handle| unsafe {

@@ -1,4 +1,4 @@
-//! Flags: numbers in pinned memory, by which a device tells how far its streams have come.
+//! Flags: numbers in pinned memory in which a device notes how far its streams have come.
 
 use super::context_part::ContextCompletion;
 use crate::capture_mode::with_relaxed_capture_mode;
@@ -46,7 +46,7 @@ impl FlagAddress {
         unsafe { AtomicU64::from_ptr(self.0 as *mut u64) }
     }
 
-    /// What the device wrote last. What it wrote elsewhere before can be read after this.
+    /// The value that the device wrote last. What it wrote elsewhere before can be read after this.
     #[inline(always)]
     pub(crate) fn get(&self) -> u64 {
         self.atomic().load(Ordering::Acquire)
@@ -56,13 +56,13 @@ impl FlagAddress {
 /// The flag of one stream.
 pub(crate) struct Flag {
     address: FlagAddress,
-    /// The last value that was queued to be written.
+    /// The last value whose write was queued.
     last: u64,
     pool: Arc<FlagPool>,
 }
 
 impl Flag {
-    /// A flag, at 0. `None`: there is no pinned memory to be had.
+    /// Takes a flag with value 0. `None`: no memory can be pinned.
     pub(crate) fn take(context: &ContextCore) -> Option<Self> {
         let pool = context.extension::<ContextCompletion>().flags().clone();
         let mut inner = pool.inner.lock();
@@ -82,11 +82,11 @@ impl Flag {
         self.address
     }
 
-    /// Makes the device write a value of the stream's timeline when it has come so far. Values are written in ascending order,
-    /// by this stream only.
+    /// Makes the device write a value of the stream's timeline when it has come so far. Values are written in ascending
+    /// order, by this stream only.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     pub(crate) fn write(&mut self, stream: &Arc<StreamCore>, value: u64, operation: &'static str) -> Result<()> {
         let address = DevicePointer(self.address.0 as u64);
         let location = std::panic::Location::caller();
@@ -107,7 +107,7 @@ impl Drop for Flag {
 }
 
 impl Inner {
-    /// Takes flags back into use that no device will write any more.
+    /// Makes flags available again that no device will write any more.
     fn take_back(&mut self) {
         let Self { idle, retired, .. } = self;
         retired.retain(|&(address, last)| {

@@ -1,4 +1,4 @@
-//! The future of work being complete.
+//! The future that waits for work.
 
 use super::awaited::{Awaited, AwaitedPoint};
 use super::outstanding::Outstanding;
@@ -18,26 +18,25 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
-/// A future that is ready when work that was queued before it was made is complete. See
-/// `Stream::completion_future`, `Event::completed` and
-/// `ExecutableGraph::launch_async`.
+/// A future that is ready when all work that was queued before the future was made is complete. See
+/// `Stream::completion_future`, `Event::completed` and `ExecutableGraph::launch_async`.
 ///
-/// What it waits for is fixed when it is made, and not when it is first polled. It can be sent to other threads and polled
-/// by any executor; polling it again when it was ready gives the same result again. Dropping it gives up the waiting and
-/// nothing else: the work runs on. Whoever has to learn of an error that came up in making it learns it by awaiting.
+/// What the future waits for is determined when it is made, not when it is first polled. The future can be sent to
+/// other threads and polled by any executor. Polling it again after it was ready returns the same result. Dropping it
+/// stops only the waiting: the work continues. If making the future failed, it returns that error when it is awaited.
 #[must_use = "a future says nothing unless it is awaited"]
 pub struct Completion {
     stage: Stage,
-    /// The stream whose host work is asked for panics at the end.
+    /// The stream whose host work is checked for panics at the end.
     checked: Option<Arc<StreamCore>>,
-    /// Whether the result was given out.
+    /// Whether the result was returned.
     told: bool,
 }
 
 enum Stage {
     /// Not polled yet.
     Fresh(Awaited),
-    /// The reactor looks after it.
+    /// Registered with the reactor.
     Waiting {
         waiter: Arc<Waiter<Awaited>>,
         reactor: Arc<Registry<Awaited>>,
@@ -53,19 +52,19 @@ impl Completion {
         }
     }
 
-    /// A future of all work that was put into a stream up to now. `reports_panics`: whether it also reports a panic of a closure
-    /// of the stream.
+    /// A future of all work that is in a stream now. `reports_panics`: whether it also reports a panic of a closure of
+    /// the stream.
     pub fn of_stream(stream: &Arc<StreamCore>, reports_panics: bool) -> Self {
         let awaited = AwaitedPoint::put(stream, super::OPERATION).map(Awaited::Point);
         Self::new(awaited, reports_panics.then(|| stream.clone()))
     }
 
-    /// One that has failed already.
+    /// A future that has already failed.
     pub fn failed(error: Error) -> Self {
         Self::new(Err(error), None)
     }
 
-    /// Gives the waiting up. Returns what was waited for, unless that is known already to be over.
+    /// Stops waiting. Returns what was waited for, unless that is already known to be over.
     pub fn abandon(&mut self) -> Option<Outstanding> {
         match std::mem::replace(&mut self.stage, Stage::Over(Ok(()))) {
             Stage::Fresh(awaited) => Some(Outstanding::Unasked(awaited)),
@@ -92,7 +91,7 @@ impl Completion {
         Poll::Ready(result)
     }
 
-    /// Looks, for as long as it pays, and then lets the reactor look.
+    /// Checks for as long as that pays, and then registers with the reactor.
     fn poll_fresh(&mut self, waker: &Waker) -> Poll<Result<()>> {
         let Stage::Fresh(awaited) = &self.stage else { return Poll::Pending };
         let since = Instant::now();
@@ -128,7 +127,7 @@ fn without_captures<R>(awaited: &Awaited, check: impl FnOnce() -> R) -> R {
     if awaited.asks_driver() { with_relaxed_capture_mode(awaited.context().driver(), check) } else { check() }
 }
 
-/// Checks until the point is reached, for as long as it pays: once while tasks take turns.
+/// Checks until the point is reached, for as long as that pays, or once if tasks take turns.
 fn check(awaited: &Awaited, since: Instant, alone: bool) -> Option<Result<()>> {
     let result = match awaited.check() {
         Some(result) => {
@@ -144,10 +143,10 @@ fn check(awaited: &Awaited, since: Instant, alone: bool) -> Option<Result<()>> {
     result
 }
 
-/// How often a look that goes on for long asks whether the context is lost, which a flag does not tell.
+/// How often a long check queries whether the context is lost, which a flag does not show.
 const CHECK: Duration = Duration::from_micros(200);
 
-/// Asks until the point is reached, or this has lasted as long as `spin`.
+/// Checks until the point is reached, or for as long as `spin`.
 fn spin_check(awaited: &Awaited, since: Instant, spin: Duration) -> Option<Result<()>> {
     if spin.is_zero() {
         return None;
@@ -171,7 +170,7 @@ fn spin_check(awaited: &Awaited, since: Instant, spin: Duration) -> Option<Resul
     }
 }
 
-/// As [`look_on`], in a task that the reactor has woken early to do so. Without a result the reactor looks again.
+/// Like [`spin_check`], in a task that the reactor has woken early. Without a result, the reactor checks again.
 fn check_again(waiter: &Waiter<Awaited>) {
     if waiter.status() != WaiterStatus::Checking || host_work::is_inside() {
         return;
@@ -185,14 +184,14 @@ fn check_again(waiter: &Waiter<Awaited>) {
     }
 }
 
-/// Drops a waker, which may be the last to refer to a task and all that it holds.
+/// Drops a waker, which may be the last reference to a task and everything that it holds.
 fn drop_waker(waker: Option<Waker>) {
     if let Some(waker) = waker {
         reaper::now_or_later(move || drop(waker));
     }
 }
 
-/// Nobody waits any more.
+/// Gives up a waiter, because nobody waits any more.
 fn give_up(waiter: &Waiter<Awaited>, reactor: &Registry<Awaited>) {
     let (registered, waker) = waiter.give_up();
     if registered {
@@ -224,7 +223,7 @@ impl Future for Completion {
 }
 
 impl FusedFuture for Completion {
-    /// Whether it was ready, so that polling it says nothing new.
+    /// Whether it was ready, so that polling it returns nothing new.
     fn is_terminated(&self) -> bool {
         self.told
     }

@@ -185,7 +185,7 @@ fn loom_who_gives_up_while_it_completes_leaves_nothing_behind() {
 }
 
 #[test]
-fn loom_a_sleeping_reactor_is_woken_by_whoever_comes() {
+fn loom_a_sleeping_reactor_is_woken_by_a_registration() {
     check(3, || {
         let (registry, reached) = (Arc::new(Registry::new()), Arc::new(AtomicBool::new(true)));
         let running = reactor(&registry);

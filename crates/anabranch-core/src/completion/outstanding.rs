@@ -1,11 +1,11 @@
-//! What a future waited for, for somebody who needs to know when it is complete though the future is gone.
+//! What a dropped future waited for, for code that must know when the work is complete.
 
 use super::awaited::Awaited;
 use super::waiter::{Awaitable, Waiter};
 use crate::error::Result;
 use std::sync::Arc;
 
-/// Work that nobody awaits any more.
+/// Work that no future awaits any more.
 pub enum Outstanding {
     /// Of a future that was never polled.
     Unasked(Awaited),
@@ -38,7 +38,7 @@ impl Outstanding {
 
     fn check(&self) -> Option<Result<()>> {
         let point = self.point();
-        // Not every point tells itself that the context is lost.
+        // Not every point shows that the context is lost.
         point.check().or_else(|| point.check_context().err().map(Err))
     }
 }

@@ -3,18 +3,19 @@
 use super::registry::Sleep;
 use std::time::{Duration, Instant};
 
-/// For as long as this after the last event the reactor checks without a pause.
+/// For this long after the last event, the reactor checks without a pause.
 const BUSY: Duration = Duration::from_micros(20);
-/// For as long as this it yields to other threads between checks. One of them may be what it waits for.
+/// For this long, it yields to other threads between checks. One of them may be what it waits for.
 const YIELDING: Duration = Duration::from_micros(150);
-/// Then it sleeps, each time for this part of what was waited so far, so that it comes late by that part at most.
+/// Afterwards it sleeps, each time for this fraction of the time waited so far, so that it is late by at most that
+/// fraction.
 const PART: u32 = 8;
 const SHORTEST: Duration = Duration::from_micros(20);
 const LONGEST: Duration = Duration::from_millis(1);
-/// A task that was woken is likely to wait again soon. For as long as this the reactor stays awake with nothing to wait for.
+/// A task that was woken is likely to wait again soon. For this long, the reactor stays awake with nothing to wait for.
 const LINGERING: Duration = Duration::from_micros(50);
 
-/// While tasks take turns in submitting and awaiting work, this long between checks: polling the driver contends with
+/// While tasks take turns in submitting and awaiting work, the time between checks: polling the driver contends with
 /// submission.
 const GAP: Duration = Duration::from_micros(10);
 
@@ -41,8 +42,8 @@ impl Pace {
         self.last = Instant::now();
     }
 
-    /// How long to sleep before the next check, when something is awaited or nothing is. Short waits are too short to sleep:
-    /// then this itself lets a moment pass.
+    /// How long to sleep before the next check, depending on whether anything is awaited. For waits that are too short
+    /// to sleep, this itself lets a moment pass.
     pub(crate) fn sleep(&self, is_awaited: bool) -> Sleep {
         let waited = self.last.elapsed();
         if !is_awaited && waited >= LINGERING {

@@ -1,5 +1,5 @@
-//! The thread that waits for what futures wait for. There is one of a context, from the first future that has to wait
-//! to the end of the context.
+//! The thread that waits for what futures wait for. Each context has one, from the first future that has to wait to the
+//! end of the context.
 
 use super::diagnostics::Counters;
 use super::pace::{self, Pace};
@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind};
 use anabranch_hal::{CaptureMode, Driver, Status};
 use std::sync::Arc;
 
-/// Starts the thread. `None`: there is no thread to be had.
+/// Starts the thread. `None`: no thread can be started.
 pub(crate) fn start<P: Awaitable>(driver: Arc<dyn Driver>, counters: Arc<Counters>) -> Option<Arc<Registry<P>>> {
     let registry = Arc::new(Registry::new());
     let shared = registry.clone();
@@ -59,11 +59,11 @@ pub(crate) fn run<P: Awaitable>(registry: &Registry<P>, counters: &Counters) {
             pace::yield_driver();
         }
     }
-    // Whoever waits keeps the context, so nobody does.
+    // A waiter keeps the context alive, so there is none.
     queues.fail(&closed());
 }
 
-/// The error of a wait in a context that is no more.
+/// The error of a wait in a context that no longer exists.
 pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Driver, Status::CONTEXT_IS_DESTROYED, "awaiting completion")
 }

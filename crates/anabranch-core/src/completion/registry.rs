@@ -1,4 +1,4 @@
-//! Where futures hand their waiter to the reactor, and where the reactor sleeps while there is none.
+//! Where futures pass their waiters to the reactor, and where the reactor sleeps while there are none.
 
 use super::wait_queues::WaitQueues;
 use super::waiter::{Awaitable, Waiter};
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 pub struct Registry<P> {
     inbox: Mutex<Inbox<P>>,
-    /// Whether there is something new in the inbox, so that a reactor that is awake need not lock it to see that there is
-    /// not. Changed under the lock.
+    /// Whether the inbox contains anything new, so that a reactor that is awake can check this without the lock.
+    /// Changed under the lock.
     news: AtomicBool,
     arrived: Condvar,
-    /// Interests that were given up while they were registered, and that the reactor has not let go yet. Below 0 for a
-    /// moment when the reactor was the quicker one.
+    /// Waiters that were given up while they were registered, and that the reactor has not released yet. Briefly
+    /// negative if the reactor was quicker.
     given_up: AtomicIsize,
 }
 
@@ -26,7 +26,7 @@ struct Inbox<P> {
     closed: bool,
 }
 
-/// How long the reactor is willing to sleep when nothing has come.
+/// How long the reactor may sleep if nothing has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sleep {
     /// Not at all.
@@ -56,7 +56,7 @@ impl<P: Awaitable> Registry<P> {
         }
     }
 
-    /// Lets the reactor look after an waiter. `false`: the registry is closed.
+    /// Registers a waiter with the reactor. `false`: the registry is closed.
     pub fn register(&self, waiter: &Arc<Waiter<P>>) -> bool {
         let mut inbox = self.inbox.lock();
         if inbox.closed {
@@ -88,7 +88,7 @@ impl<P: Awaitable> Registry<P> {
         self.arrived.notify_one();
     }
 
-    /// Takes what has come, after a sleep if nothing has.
+    /// Takes what has arrived, after a sleep if nothing has.
     pub fn collect(&self, queues: &mut WaitQueues<P>, sleep: Sleep) -> Arrivals {
         if sleep == Sleep::No && !self.news.load(Ordering::Acquire) {
             return Arrivals::None;
@@ -119,7 +119,7 @@ impl<P: Awaitable> Registry<P> {
         Arrivals::Some
     }
 
-    /// Lets go of waiters that were given up, when they are so many that it is worth looking for them.
+    /// Releases waiters that were given up, if there are enough of them to be worth the search.
     pub fn sweep(&self, queues: &mut WaitQueues<P>) {
         let given_up = self.given_up.load(Ordering::Relaxed);
         if given_up > 0 && given_up.saturating_mul(2) >= queues.len() as isize {

@@ -3,31 +3,32 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long a first poll spins, unless the context is told otherwise.
+/// How long a first poll spins by default.
 pub(crate) const DEFAULT: Duration = Duration::from_micros(20);
 
-/// How long was lately waited for a stream.
+/// Recent waiting times of a stream.
 pub struct WaitHistory {
     /// In nanoseconds, with a quarter of it the latest wait.
     average: AtomicU64,
-    /// How many waits are not predicted any more, because one prediction was wrong.
+    /// How many waits are not predicted, because a prediction was wrong.
     distrust: AtomicU32,
-    /// Without spinning: how long in nanoseconds before the end of a wait its task is woken, so that it runs just after.
+    /// Without spinning: how long, in nanoseconds, before the end of a wait its task is woken, so that it runs just
+    /// after the end.
     lead: AtomicU64,
 }
 
-/// Roughly what it takes to wake a thread, in nanoseconds; and how the lead changes after a task that ran before the end of
-/// its wait, or after it.
+/// Roughly the time, in nanoseconds, that it takes to wake a thread; and how the lead changes after a task ran before
+/// or after the end of its wait.
 const FIRST_LEAD: u64 = 6_000;
 const LATER: u64 = 500;
 const SOONER: u64 = 50;
 
-/// Waits that are noted as long as this were at least so long.
+/// Waits that are noted with this time took at least as long.
 fn longest(spin: Duration) -> Duration {
     if spin.is_zero() { DEFAULT * 8 } else { spin * 8 }
 }
 
-/// How many waits are not predicted after a prediction that was wrong.
+/// How many waits are not predicted after a wrong prediction.
 const DISTRUST: u32 = 16;
 
 impl Default for WaitHistory {
@@ -42,9 +43,9 @@ impl WaitHistory {
         Duration::from_nanos(self.average.load(Ordering::Relaxed)) <= within
     }
 
-    /// How long into a wait, which is too long to spin from its beginning, its task is woken to check itself. If the task may
-    /// spin, it is woken so that the time at which such waits are usually over is within that time; else so that it runs just
-    /// after.
+    /// When, during a wait that is too long to spin from its beginning, its task is woken to check itself. If the task
+    /// may spin, it is woken so that the usual end of such waits falls within the spinning time; otherwise so that it
+    /// runs just after the end.
     pub fn check_again_after(&self, spin: Duration) -> Option<Duration> {
         if self.distrust.load(Ordering::Relaxed) > 0 {
             return None;
@@ -61,7 +62,7 @@ impl WaitHistory {
         Some(average.saturating_sub(lead))
     }
 
-    /// A task that was woken early has checked itself, for so long, and the wait was over or not.
+    /// A task that was woken early has checked itself for that long, and the wait was over or not.
     pub fn checked_again(&self, spin: Duration, was_over: bool, waited: Duration) {
         match (spin.is_zero(), was_over) {
             // When it was over is not known.
@@ -75,7 +76,7 @@ impl WaitHistory {
         }
     }
 
-    /// Notes a wait, as no longer than eight times the time to spin, so that a long one is soon forgotten.
+    /// Notes a wait, as no longer than eight times the spinning time, so that a long one is soon forgotten.
     pub fn note(&self, waited: Duration, spin: Duration) {
         let nanoseconds = u64::try_from(waited.min(longest(spin)).as_nanos()).unwrap_or(u64::MAX);
         let distrust = self.distrust.load(Ordering::Relaxed);

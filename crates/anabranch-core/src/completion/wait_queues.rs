@@ -7,17 +7,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 
-/// Of each queue only the front is asked for: what is behind it cannot be reached before.
+/// Only the front of each queue is checked: what is behind it cannot be reached earlier.
 pub struct WaitQueues<P> {
     queues: HashMap<usize, VecDeque<Arc<Waiter<P>>>>,
-    /// What came in, on its way from the inbox, so that its lock is held no longer than it must.
+    /// What has arrived from the inbox, whose lock is thus held only briefly.
     incoming: Vec<Arc<Waiter<P>>>,
-    /// Empty queues, whose memory is used again.
+    /// Empty queues, whose memory is reused.
     spare: Vec<VecDeque<Arc<Waiter<P>>>>,
     len: usize,
     /// Whether several tasks take turns in awaiting work.
     shared: bool,
-    /// Interests let go since they were last counted that had been given up.
+    /// Released waiters, since the last count, that had been given up.
     released: usize,
     checks: u64,
 }
@@ -49,7 +49,7 @@ impl<P: Awaitable> WaitQueues<P> {
         self.shared
     }
 
-    /// How often points were asked since this was last called.
+    /// The number of checks since this was last called.
     pub fn take_checks(&mut self) -> u64 {
         std::mem::take(&mut self.checks)
     }
@@ -58,13 +58,13 @@ impl<P: Awaitable> WaitQueues<P> {
         std::mem::take(&mut self.released)
     }
 
-    /// Takes all of `waiters`, and leaves an empty vector that has memory.
+    /// Takes all of `waiters`, and leaves an empty vector with its memory.
     pub fn take_in(&mut self, waiters: &mut Vec<Arc<Waiter<P>>>) {
         self.len += waiters.len();
         std::mem::swap(&mut self.incoming, waiters);
     }
 
-    /// Puts what came in where it belongs.
+    /// Puts what has arrived into the queues.
     fn sort_in(&mut self) {
         let Self { queues, incoming, spare, shared, .. } = self;
         for waiter in incoming.drain(..) {
@@ -78,7 +78,7 @@ impl<P: Awaitable> WaitQueues<P> {
         }
     }
 
-    /// Asks the front of every queue, and wakes who waits for what is reached. Whether anything was.
+    /// Checks the front of every queue, and wakes the tasks whose points are reached. Returns whether any was.
     pub fn check(&mut self) -> bool {
         self.sort_in();
         let before = self.len;
@@ -90,7 +90,7 @@ impl<P: Awaitable> WaitQueues<P> {
             while let Some(front) = queue.front() {
                 let result = match front.status() {
                     WaiterStatus::Over | WaiterStatus::GivenUp => None,
-                    // Nobody else waits, and two who look would only hinder each other.
+                    // Nobody else waits, and two threads that check would only contend.
                     WaiterStatus::Checking if before == 1 => return true,
                     WaiterStatus::Checking | WaiterStatus::Awaited if front_is_last => return true,
                     WaiterStatus::Checking | WaiterStatus::Awaited => {
@@ -128,8 +128,8 @@ impl<P: Awaitable> WaitQueues<P> {
         self.len < before
     }
 
-    /// Wakes the task of the only waiter there is early, if that pays. Where there are others, looking on would keep their
-    /// tasks from running.
+    /// Wakes the task of the only waiter early, if that pays. If there are other waiters, checking in the task would
+    /// keep their tasks from running.
     pub fn wake_early(&mut self) {
         if self.len != 1 {
             return;
@@ -142,7 +142,7 @@ impl<P: Awaitable> WaitQueues<P> {
         }
     }
 
-    /// Asks whether the context can still do anything, and if not, wakes everybody with its error.
+    /// Checks whether the context is lost, and if so, wakes all tasks with its error.
     pub fn check_context(&mut self) {
         let Some(waiter) = self.queues.values().find_map(VecDeque::front) else { return };
         self.checks += 1;
@@ -151,7 +151,7 @@ impl<P: Awaitable> WaitQueues<P> {
         }
     }
 
-    /// Wakes everybody with an error.
+    /// Wakes all tasks with an error.
     pub fn fail(&mut self, error: &Error) {
         self.sort_in();
         for waiter in std::mem::take(&mut self.queues).into_values().flatten() {
@@ -160,7 +160,7 @@ impl<P: Awaitable> WaitQueues<P> {
         self.len = 0;
     }
 
-    /// Lets go of all that nobody waits for.
+    /// Releases all waiters that were given up.
     pub fn sweep(&mut self) {
         self.sort_in();
         self.queues.retain(|_, queue| {
@@ -180,8 +180,8 @@ impl<P: Awaitable> WaitQueues<P> {
     }
 }
 
-/// Asks what is behind the front, which is reached, further and further ahead: a point that is reached tells so for all
-/// before it. Whether the next one is.
+/// Checks points behind the front, which is reached, further and further ahead: a point that is reached shows that all
+/// earlier ones are. Returns whether the next one is.
 fn check_ahead<P: Awaitable>(queue: &VecDeque<Arc<Waiter<P>>>, checks: &mut u64) -> bool {
     let mut ahead = 1;
     while let Some(waiter) = queue.get(ahead) {
@@ -194,7 +194,7 @@ fn check_ahead<P: Awaitable>(queue: &VecDeque<Arc<Waiter<P>>>, checks: &mut u64)
     true
 }
 
-/// Leaves a result, and wakes whoever waits for it. Counts 1 if nobody did.
+/// Stores a result, and wakes the task that waits for it. Returns 1 if no task did, to be counted.
 fn settle<P: Awaitable>(waiter: &Waiter<P>, result: Result<()>) -> usize {
     match waiter.finish(result) {
         Finished::Wake(waker) => wake(waker),
@@ -204,7 +204,7 @@ fn settle<P: Awaitable>(waiter: &Waiter<P>, result: Result<()>) -> usize {
     0
 }
 
-/// Wakes a task. What its executor does wrong does not end the reactor.
+/// Wakes a task. A panic of its executor does not end the reactor.
 fn wake(waker: Waker) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
         // It may unwind again when it is dropped.

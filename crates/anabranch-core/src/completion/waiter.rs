@@ -1,4 +1,4 @@
-//! A future's waiter: where its waker is stored, and the result left.
+//! The waiter of a future: its waker, and the result.
 
 use crate::error::Result;
 use crate::ranks;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// Something that will be complete at some time, and can be asked without blocking.
+/// Something that will be complete at some time, and can be checked without blocking.
 pub trait Awaitable: Send + Sync + 'static {
     /// The wait queue. Points of one queue are reached in the order of their values.
     fn queue(&self) -> usize;
@@ -16,13 +16,13 @@ pub trait Awaitable: Send + Sync + 'static {
     /// The value in the queue.
     fn value(&self) -> u64;
 
-    /// Whether it is reached: `None` while it is not, an error when it never will be, or was not as it should.
+    /// Whether it is reached: `None` if not yet, and an error if it never will be, or if it was reached with an error.
     fn check(&self) -> Option<Result<()>>;
 
     /// An error that keeps every point from being reached.
     fn check_context(&self) -> Result<()>;
 
-    /// Notes how long was waited for it.
+    /// Notes how long a future waited for it.
     fn waited(&self, time: Duration);
 
     /// How long after the first poll it pays to wake the task early, so that it spins when the point is reached.
@@ -33,14 +33,14 @@ pub trait Awaitable: Send + Sync + 'static {
 pub struct Waiter<P> {
     point: P,
     since: Instant,
-    /// Whether its task is the only one that awaits work lately.
+    /// Whether only this task has recently awaited work.
     alone: bool,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
     state: State,
-    /// A task is woken early once at most.
+    /// A task is woken early at most once.
     woken_early: bool,
 }
 
@@ -52,7 +52,7 @@ enum State {
     GivenUp,
 }
 
-/// What the reactor is to do about a waiter.
+/// What the reactor must do with a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaiterStatus {
     /// Check whether the point is reached.
@@ -65,14 +65,14 @@ pub enum WaiterStatus {
     GivenUp,
 }
 
-/// What is to be done for whoever waited.
+/// What must be done for the task that waited.
 #[derive(Debug)]
 pub enum Finished {
     /// Wake the task.
     Wake(Waker),
     /// Nothing: the task is awake, or has the result.
     Nothing,
-    /// Count it: nobody waited any more.
+    /// Count it: no task waited any more.
     GivenUp,
 }
 
@@ -105,8 +105,8 @@ impl<P: Awaitable> Waiter<P> {
         }
     }
 
-    /// The result, or, from now on, `waker` in place of the one before. That one is returned. Neither is it dropped under
-    /// the lock, nor the new one cloned.
+    /// The result, or, from now on, `waker` in place of the previous one, which is returned. The previous one is not
+    /// dropped under the lock, nor is the new one cloned there.
     pub fn poll(&self, waker: &Waker) -> (Poll<Result<()>>, Option<Waker>) {
         match &self.inner.lock().state {
             State::Over(result) => return (Poll::Ready(result.clone()), None),
@@ -128,7 +128,7 @@ impl<P: Awaitable> Waiter<P> {
         }
     }
 
-    /// The waker of a task that is to check itself from now on, once.
+    /// Returns the waker of a task that is to check itself from now on. This happens at most once.
     pub fn wake_early(&self) -> Option<Waker> {
         let mut inner = self.inner.lock();
         if !self.alone || inner.woken_early {
@@ -146,7 +146,7 @@ impl<P: Awaitable> Waiter<P> {
         }
     }
 
-    /// Leaves the result, unless there is one, and says what is to be done for whoever waited.
+    /// Stores the result, unless there is one, and returns what must be done for the task that waited.
     pub fn finish(&self, result: Result<()>) -> Finished {
         let mut inner = self.inner.lock();
         let finished = match replace(&mut inner.state, State::Over(result)) {
@@ -166,7 +166,7 @@ impl<P: Awaitable> Waiter<P> {
         finished
     }
 
-    /// Leaves the result that the task has found itself, unless the reactor was quicker.
+    /// Stores the result that the task has found itself, unless the reactor was quicker.
     pub fn found(&self, result: Result<()>) {
         let mut inner = self.inner.lock();
         if let State::Checking = inner.state {
@@ -174,8 +174,7 @@ impl<P: Awaitable> Waiter<P> {
         }
     }
 
-    /// Nobody waits any more. The waker, if there is one, is returned; the first value says whether the reactor still has to
-    /// release this.
+    /// Gives up waiting. Returns whether the reactor still has to release this waiter, and the waker, if there is one.
     pub fn give_up(&self) -> (bool, Option<Waker>) {
         let mut inner = self.inner.lock();
         match replace(&mut inner.state, State::GivenUp) {

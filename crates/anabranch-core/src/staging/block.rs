@@ -13,15 +13,16 @@ use std::sync::Arc;
 
 const FLAGS: PinnedFlags = PinnedFlags::PORTABLE.union(PinnedFlags::DEVICE_MAP);
 
-/// Pinned memory of which the holder is the only user. Dropping it frees it, behind whatever the context still does, which
-/// is right at any time; whoever knows that no work uses it any more, or when, gives it back for others.
+/// Pinned memory that only the holder uses. Dropping it frees it after all current work of the context, which is always
+/// correct. If it is known that no work uses it any more, or when that will be, the block can be returned for reuse
+/// instead.
 pub struct StagingBlock {
     context: Arc<ContextCore>,
     raw: Option<RawBlock>,
 }
 
 impl StagingBlock {
-    /// A block for at least so many bytes, which are initialised: one that is idle, or a new one.
+    /// Takes a block for at least so many bytes, which are initialised: an idle one, or a new one.
     pub fn take(context: &Arc<ContextCore>, bytes: usize) -> Result<Self> {
         let cache = context.staging();
         let capacity = cache.capacity(bytes);
@@ -38,7 +39,7 @@ impl StagingBlock {
     /// The address of `length` elements of a size and alignment in bytes.
     ///
     /// # Errors
-    /// 1 when it is not so aligned, or has no room for so many.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the block is not sufficiently aligned or large.
     pub fn pointer(&self, length: usize, size: usize, align: usize) -> Result<*mut u8> {
         let fits = |raw: &&RawBlock| length.checked_mul(size).is_some_and(|bytes| bytes <= raw.capacity);
         let pointer = self.raw.as_ref().filter(fits).map(RawBlock::pointer);
@@ -50,14 +51,14 @@ impl StagingBlock {
         })
     }
 
-    /// Lets others have the block. No work uses it any more.
+    /// Returns the block for reuse. No work uses it any more.
     pub fn give_back(mut self) {
         if let Some(raw) = self.raw.take() {
             self.context.store_staging(raw);
         }
     }
 
-    /// Lets others have the block when work that may use it is complete.
+    /// Returns the block for reuse when work that may use it is complete.
     pub fn give_back_after(self, work: Outstanding) {
         let mut block = Some(self);
         reaper::attempt(work.queue(), move || {
@@ -101,7 +102,7 @@ fn allocate(context: &Arc<ContextCore>, capacity: usize) -> Result<RawBlock> {
     Ok(RawBlock { address: pointer as usize, capacity })
 }
 
-/// Frees blocks behind whatever the context still does, which may use them.
+/// Frees blocks after all current work of the context, which may use them.
 pub(super) fn free(context: &Arc<ContextCore>, blocks: impl IntoIterator<Item = RawBlock>) {
     for block in blocks {
         let shared = context.clone();

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A capture, as its member streams know it.
+/// A capture, as its member streams use it.
 pub trait Capture: Any + Send + Sync {
-    /// A member stream is dropped, or its handle is given up.
+    /// Called when a member stream is dropped, or its handle is returned to the caller.
     fn stream_ends(&self, stream: &StreamCore, ownership: Ownership);
 
-    /// Memory that the graph of that id allocates is dropped, whose allocation was captured in `home`.
+    /// Called when memory is dropped that the graph of that id allocates, and whose allocation was captured in `home`.
     fn release_graph_memory(&self, graph: u64, address: DevicePointer, home: &StreamCore);
 }
 
@@ -34,16 +34,16 @@ pub struct Membership {
     /// Whether captured work has used memory whose nodes are not known yet.
     pending: AtomicBool,
     capture: Mutex<Option<Arc<dyn Capture>>>,
-    /// Shared while work is submitted, exclusive while the stream joins or leaves a capture: what is captured is known to be,
-    /// what is not is ordered behind other work, and neither turns into the other.
+    /// Shared while work is submitted, exclusive while the stream joins or leaves a capture. Work is therefore either
+    /// captured and known to be, or not captured and ordered after other work.
     changing: RwLock<()>,
 }
 
 /// Held while work is submitted to a stream.
 pub type Submitting<'a> = RwLockReadGuard<'a, ()>;
 
-/// How long a stream that is to join or leave a capture waits for work that others are submitting, who may be waiting
-/// themselves.
+/// How long a stream that is about to join or leave a capture waits for submissions of other threads, which may be
+/// blocked themselves.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Membership {
@@ -74,7 +74,7 @@ impl Membership {
         self.joined.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A number that does not change while the stream is no member of a capture. `None`: it is one.
+    /// A number that does not change while the stream is not a member of a capture. `None`: it is a member.
     #[inline(always)]
     pub fn outside(&self) -> Option<u64> {
         let joined = self.joined.load(Ordering::Acquire);
@@ -109,7 +109,7 @@ impl Membership {
         is_same(self.capture.lock().as_ref(), capture)
     }
 
-    /// Ends the membership, unless the stream has joined another capture meanwhile.
+    /// Ends the membership, unless the stream has joined another capture in the meantime.
     pub fn clear(&self, capture: &dyn Capture) {
         let mut slot = self.capture.lock();
         if is_same(slot.as_ref(), capture) {
@@ -121,15 +121,16 @@ impl Membership {
         }
     }
 
-    /// Held while work is submitted. A submission may consist of others, which do not wait for a capture that waits for it.
+    /// Held while work is submitted. A submission may contain others, which do not wait for a capture that waits for
+    /// it.
     #[inline(always)]
     #[track_caller]
     pub fn submitting(&self) -> Submitting<'_> {
         self.changing.read_recursive()
     }
 
-    /// Held while the stream joins or leaves a capture. `None`: somebody has been submitting work for so long that they may
-    /// be waiting.
+    /// Held while the stream joins or leaves a capture. `None`: another thread has been submitting work for so long
+    /// that it may be blocked.
     pub fn change(&self) -> Option<RwLockWriteGuard<'_, ()>> {
         self.changing.try_write_for(PATIENCE)
     }

@@ -23,20 +23,21 @@ pub(super) struct StreamRegistry {
     ended: Arc<EndedStreams>,
 }
 
-/// Events behind the work of streams that have ended. It outlives the context's object, because the context cannot be closed
-/// before.
+/// Events after the work of streams that have ended. It outlives the context's object, because the context cannot be
+/// closed earlier.
 struct EndedStreams(Mutex<Ended>);
 
 #[derive(Default)]
 struct Ended {
-    /// The first was recorded first.
+    /// In the order in which they were recorded.
     events: VecDeque<EventHandle>,
-    /// When there are more, all are looked at.
+    /// If there are more than this, all are checked.
     sweep_at: usize,
 }
 
 impl EndedStreams {
-    /// Whether all of that work is complete. Events that are reached are destroyed, up to the first that is not.
+    /// Whether all of that work is complete. Events that are reached are destroyed, up to the first that is not
+    /// reached.
     fn are_complete(&self, driver: &dyn Driver, context: ContextHandle) -> bool {
         let call = Call::new(context, "waiting for the work of ended streams");
         let mut ended = self.0.lock();
@@ -49,7 +50,7 @@ impl EndedStreams {
         true
     }
 
-    /// Adds an event, and looks for those that are reached: at the front, and at all where they have become very many.
+    /// Adds an event, and checks which are reached: at the front, and all of them if there are very many.
     fn push(&self, driver: &dyn Driver, context: ContextHandle, event: EventHandle) {
         self.are_complete(driver, context);
         let mut ended = self.0.lock();
@@ -62,16 +63,16 @@ impl EndedStreams {
     }
 }
 
-/// Whether an event of the list is not reached. One that is reached is destroyed, and leaves the list.
+/// Whether an event of the list is not reached. An event that is reached is destroyed and leaves the list.
 fn is_pending(driver: &dyn Driver, call: &Call<'_>, event: EventHandle) -> bool {
     // A capture beside this is not invalidated by it.
     with_relaxed_capture_mode(driver, || {
-        // SAFETY: the event is the list's, which is locked, and its context is open.
         let is_pending =
+            // SAFETY: the list owns the event and is locked, and the event's context is open.
             unsafe { driver.event_query(call, event) }.is_err_and(|failure| failure.status == Status::NOT_READY);
         if !is_pending {
-            // SAFETY: as above; the caller takes the event out of the list. Where this fails the context is lost, and the
-            // event goes with it.
+            // SAFETY: the list owns the event, and the caller removes it from the list, so this is its last use. If the
+            // call fails, the context is lost, and closing it destroys the event.
             let _ = unsafe { driver.event_destroy(call, event) };
         }
         is_pending
@@ -91,7 +92,7 @@ impl Default for StreamRegistry {
 impl Extension for StreamRegistry {}
 
 impl StreamRegistry {
-    /// A number for a stream among those of its context, from 0.
+    /// The number of a new stream among those of its context, from 0.
     pub(super) fn next_sequence(&self) -> u64 {
         self.created.fetch_add(1, Ordering::Relaxed)
     }
@@ -104,7 +105,7 @@ impl StreamRegistry {
         streams.push(Arc::downgrade(stream));
     }
 
-    /// The stream that a handle means on this thread.
+    /// The stream that a handle identifies on this thread.
     pub(super) fn find(&self, handle: StreamHandle) -> Option<Arc<StreamCore>> {
         let streams: Vec<_> = self.streams.lock().iter().filter_map(Weak::upgrade).collect();
         streams.into_iter().find(|stream| stream.is_known_by(handle))
@@ -121,31 +122,31 @@ impl StreamRegistry {
         self.streams.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// A stream has ended with work that is complete when the event is reached, which is destroyed then.
+    /// A stream has ended. Its work is complete when the event is reached, which is then destroyed.
     pub(super) fn stream_ended(&self, context: &ContextCore, event: EventHandle) {
         self.ended.push(context.driver(), context.handle(), event);
     }
 }
 
 impl ContextCore {
-    /// The streams that anything still refers to.
+    /// The streams that still have references.
     pub fn streams(&self) -> Vec<Arc<StreamCore>> {
         self.extension::<StreamRegistry>().all()
     }
 
-    /// Whether no stream that is known here has work at the moment, those that have ended included.
+    /// Whether no known stream has work now, including streams that have ended.
     pub fn is_idle(&self) -> bool {
         let registry = self.extension::<StreamRegistry>();
         registry.ended.are_complete(self.driver(), self.handle())
             && registry.all().iter().all(|stream| stream.is_idle())
     }
 
-    /// Held while the context is idle, so that a call may wait for all its work. `None`: it is not idle.
+    /// Held while the context is idle, so that a call may wait for all its work. `None`: the context is not idle.
     pub fn try_keep_idle(&self) -> Option<RwLockWriteGuard<'_, ()>> {
         self.try_block_host_bound().filter(|_| self.is_idle())
     }
 
-    /// Events that are reached when the work that all streams have at this moment is complete.
+    /// Events that are reached when all work that is in the streams now is complete.
     pub fn sync_events(&self) -> Vec<SyncEvent> {
         let events = self.streams().into_iter().filter_map(|stream| stream.sync_event().ok().flatten());
         events.collect()
@@ -154,7 +155,8 @@ impl ContextCore {
     /// Waits for all work of all streams of the context.
     ///
     /// # Errors
-    /// An error of any of that work.
+    /// An error of any of that work. During a capture in a stream of the context:
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, which invalidates the capture.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         let operation = "synchronizing a context";
@@ -167,7 +169,7 @@ impl ContextCore {
         self.panics().report_any(operation, || self.place())
     }
 
-    /// Lets the context, once nobody has an object of it, be closed when the work of its ended streams is complete.
+    /// Closes the context, after its last object was dropped, when the work of its ended streams is complete.
     pub(super) fn close_behind_streams(&self) {
         let ended = self.extension::<StreamRegistry>().ended.clone();
         let (driver, handle) = (self.shared_driver().clone(), self.handle());

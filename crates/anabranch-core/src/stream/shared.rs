@@ -6,12 +6,12 @@ use crate::timeline::Timeline;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What belongs to a stream of a driver, whichever object stands for it.
+/// What belongs to a stream of a driver, and is shared by all objects of that stream.
 pub struct StreamShared {
     timeline: Arc<Timeline>,
     membership: Membership,
     panics: Arc<PanicReports>,
-    /// Whether another library may capture the stream, so that the driver has to be asked.
+    /// Whether another library may capture the stream, so that the driver has to be queried.
     may_be_captured: AtomicBool,
     /// Whether the stream's handle was given out.
     exposed: AtomicBool,
@@ -47,7 +47,7 @@ impl StreamShared {
         &self.membership
     }
 
-    /// Where panics of its closures go.
+    /// Where panics of its closures are reported.
     pub fn panics(&self) -> &Arc<PanicReports> {
         &self.panics
     }
@@ -58,7 +58,8 @@ impl StreamShared {
         self.may_be_captured.load(Ordering::Relaxed)
     }
 
-    /// The stream waits for what another library has perhaps captured, and so perhaps captures now too.
+    /// Called when the stream waits for work that another library may have captured. The stream may then be capturing
+    /// too.
     pub fn suspect_capture(&self) {
         self.may_be_captured.store(true, Ordering::Relaxed);
     }
@@ -74,8 +75,8 @@ impl StreamShared {
         self.may_be_captured() || self.exposed.load(Ordering::Relaxed)
     }
 
-    /// Notes that work was submitted. It is called after the driver was, so that whoever waits for the stream meanwhile either
-    /// waits for that work too, or finds this noted afterwards.
+    /// Notes that work was submitted. It is called after the driver was, so that a thread that waits for the stream at
+    /// the same time either waits for that work too, or finds this noted afterwards.
     #[inline(always)]
     pub fn note_work(&self) {
         if !self.has_work.load(Ordering::Relaxed) {
@@ -83,7 +84,7 @@ impl StreamShared {
         }
     }
 
-    /// Forgets that there is work, for somebody who waits for it next. Whether there was.
+    /// Forgets that there is work, for a caller that waits for it next. Returns whether there was any.
     pub fn take_work(&self) -> bool {
         self.has_work.swap(false, Ordering::Relaxed)
     }

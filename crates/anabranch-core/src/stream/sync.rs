@@ -1,4 +1,5 @@
-//! A stream's sync event: how others wait for the work that a stream has at a moment, also after the stream has ended.
+//! A stream's sync event: how others wait for the work that is in a stream at a given time, even after the stream has
+//! ended.
 
 use super::registry::StreamRegistry;
 use super::{Ownership, StreamCore};
@@ -12,10 +13,11 @@ use crate::trace;
 use anabranch_hal::{DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, StreamHandle};
 use std::sync::Arc;
 
-/// How others wait for all the work that a stream has at the moment.
+/// How others wait for all work that is in a stream now.
 pub(super) enum SyncState {
-    /// By recording an event at that moment. The event is made when it is first needed, and recorded again each time unless
-    /// somebody holds it. While the stream captures, it stays where the stream joined: captured work does not run.
+    /// By recording an event now. The event is made at its first use, and recorded again each time unless it is still
+    /// held elsewhere. While the stream is capturing, the event stays at the point where the stream joined, because
+    /// captured work does not run.
     Live(Option<SyncEvent>),
     /// By the event that was recorded when the stream ended, if there was anything to wait for.
     Ended(Option<SyncEvent>),
@@ -69,17 +71,17 @@ impl SyncEvent {
     /// Blocks until the work is complete.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     pub fn synchronize(&self) -> Result<()> {
         self.event.synchronize()?;
         self.point.reached();
         Ok(())
     }
 
-    /// Adds an event behind the work of `stream` with that timeline value, unless those that there are cover it.
+    /// Adds an event after the work of `stream` with that timeline value, unless the existing events cover it.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     pub fn add_to(events: &mut Vec<Self>, stream: &StreamCore, value: u64) -> Result<()> {
         if !events.iter().any(|event| event.point.covers(stream.shared.timeline(), value)) {
             events.extend(stream.sync_event()?);
@@ -89,13 +91,13 @@ impl SyncEvent {
 }
 
 impl StreamCore {
-    /// Whether this thread can record how far the stream's work has come, and not a capture's.
+    /// Whether this thread can record how far the stream's work has come, outside captures.
     fn can_record(&self) -> bool {
         self.is_on_own_thread() && !self.is_capturing()
     }
 
-    /// Records the stream's work at this moment in the slot's event. A new one is made if there is none, or if somebody
-    /// holds it, who means what it captured before.
+    /// Records the work that is in the stream now in the slot's event. A new event is made if there is none, or if the
+    /// existing one is held elsewhere, for what it captured before.
     fn record_into<'a>(&self, slot: &'a mut Option<SyncEvent>) -> Result<&'a SyncEvent> {
         let timeline = self.shared.timeline();
         let free = slot.take_if(|sync| Arc::strong_count(&sync.event) == 1);
@@ -132,11 +134,11 @@ impl StreamCore {
             .during(operation, || self.place())
     }
 
-    /// Another thread cannot record on this thread's default stream, so this is done after each use of tracked memory, and
-    /// after each submission that others may have to wait for.
+    /// Another thread cannot record in this thread's default stream, so this is done after each use of tracked memory,
+    /// and after each submission that others may have to wait for.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     #[cold]
     pub fn record_sync_now(&self) -> Result<()> {
         match &mut *self.sync.lock() {
@@ -145,11 +147,11 @@ impl StreamCore {
         }
     }
 
-    /// Makes later work of this stream wait for the work that `earlier` has at this moment, captured work excepted. `false`:
-    /// there is nothing to wait for.
+    /// Makes later work of this stream wait for the work that is in `earlier` now, except captured work. `false`: there
+    /// is nothing to wait for.
     ///
     /// # Errors
-    /// What the driver says; 800 inside of a host function.
+    /// Any error that the driver returns; `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function.
     pub fn follow(&self, earlier: &StreamCore) -> Result<bool> {
         if self.is_same(earlier) {
             return Ok(false);
@@ -178,17 +180,17 @@ impl StreamCore {
         }
     }
 
-    /// Whether later work of this stream comes after work of `earlier` with that timeline value, or need not because that is
-    /// complete.
+    /// Whether later work of this stream follows work of `earlier` with that timeline value, or need not because that
+    /// work is complete.
     pub fn is_after(&self, earlier: &StreamCore, value: u64) -> bool {
         self.is_same(earlier) || self.shared.timeline().is_after(earlier.shared.timeline(), value)
     }
 
-    /// An event that is reached when the work that the stream has at this moment is complete, or `None` when there is none. Of
+    /// An event that is reached when the work that is in the stream now is complete, or `None` if there is no work. For
     /// another thread's default stream, that is the work that was recorded there.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     pub fn sync_event(&self) -> Result<Option<SyncEvent>> {
         let mut sync = self.sync.lock();
         if let SyncState::Live(event) = &mut *sync
@@ -199,7 +201,7 @@ impl StreamCore {
         Ok(sync.event().cloned())
     }
 
-    /// Whether the stream has no work at the moment.
+    /// Whether the stream has no work now.
     pub(super) fn is_idle(&self) -> bool {
         if !self.shared.has_work() {
             return true;
@@ -212,8 +214,8 @@ impl StreamCore {
         self.sync_event().ok().flatten().is_none_or(|event| event.is_over())
     }
 
-    /// Frees memory in this stream's order, behind the events, or returns `None` when the stream has ended, captures, or is
-    /// another thread's.
+    /// Frees memory in this stream's order, after the events, or returns `None` if the stream has ended, is capturing,
+    /// or belongs to another thread.
     pub fn free_behind(&self, events: &[SyncEvent], address: DevicePointer) -> Option<Result<()>> {
         let sync = self.sync.lock();
         if !sync.is_live() || !self.can_record() {
@@ -239,17 +241,18 @@ impl StreamCore {
         Some(freed)
     }
 
-    /// Calls `action` with the handle while the stream cannot end. `None`: it has ended, or is another thread's default stream.
+    /// Calls `action` with the handle. The stream cannot end in the meantime. `None`: it has ended, or is another
+    /// thread's default stream.
     pub fn while_live<R>(&self, action: impl FnOnce(StreamHandle) -> R) -> Option<R> {
         let sync = self.sync.lock();
         (sync.is_live() && self.is_on_own_thread()).then(|| action(self.handle))
     }
 
-    /// Lets the stream join a capture by `join`, a call of the driver, after which `joined` makes it a member. Others wait for
-    /// the work before.
+    /// Makes the stream join a capture by `join`, a call of the driver, after which `joined` makes it a member. Other
+    /// streams wait for the work before.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     pub fn join_with(&self, join: impl FnOnce() -> Result<()>, joined: impl FnOnce()) -> Result<()> {
         let mut sync = self.sync.lock();
         let SyncState::Live(event) = &mut *sync else { return Ok(()) };
@@ -265,7 +268,7 @@ impl StreamCore {
     /// Records an event that is not the stream's own, unless the stream has ended.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     pub fn record_other(&self, event: &RawEvent) -> Result<bool> {
         self.while_live(|_| self.record_sync(event)).map_or(Ok(false), |recorded| recorded.map(|()| true))
     }
@@ -275,7 +278,7 @@ impl StreamCore {
         self.sync.lock().is_live()
     }
 
-    /// Ends the stream: destroys it if it is owned. Work that is queued still runs, and whoever has to wait for it still can.
+    /// Ends the stream, and destroys it if it is owned. Queued work still runs, and others can still wait for it.
     pub(super) fn end(&self) -> Result<()> {
         // Before the lock, because what the capture retains may be released, and be this stream's to free.
         let capture = self.shared.membership().get().filter(|_| self.is_capturing());
@@ -303,8 +306,8 @@ impl StreamCore {
             .during(operation, || self.place())
     }
 
-    /// Lets the context know when the work of this stream is complete, which ends before. The event that it is told cannot be
-    /// an owned one, because that would keep the context open.
+    /// Notifies the context when the work of this stream, which ends now, is complete. The event for this cannot be an
+    /// owned one, because that would keep the context open.
     fn note_pending_end(&self, captured: bool, pending: &RawEvent) {
         let operation = "ending a stream";
         let event = if captured || !self.is_on_own_thread() {
@@ -325,7 +328,7 @@ impl StreamCore {
         }
     }
 
-    /// Gives the handle up without destroying the stream.
+    /// Returns the handle without destroying the stream.
     pub fn release(&self) -> StreamHandle {
         if let Some(capture) = self.shared.membership().get().filter(|_| self.is_capturing()) {
             capture.stream_ends(self, Ownership::Owned);
@@ -339,10 +342,10 @@ impl StreamCore {
         self.handle
     }
 
-    /// Waits for the stream's work and ends the stream, unless somebody else has it open.
+    /// Waits for the stream's work and ends the stream, unless another object has it open.
     ///
     /// # Errors
-    /// That of the waiting, else that of the destroying.
+    /// An error of waiting, otherwise an error of destroying.
     #[track_caller]
     pub fn shut_down(self: &Arc<Self>) -> Result<()> {
         trace::span!("shutting a stream down", stream = self.id, device = %self.context.device());

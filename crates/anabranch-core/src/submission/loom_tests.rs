@@ -1,6 +1,7 @@
-//! Submissions to several streams under loom: every interleaving of a few threads. The submissions, streams, timelines and
-//! access histories are the real ones. The driver is a model, which knows of all work what it comes after. So a use that is
-//! wrongly found to be ordered already shows as work that does not come after earlier work on the same memory.
+//! Submissions to several streams under loom: every interleaving of a few threads. The submissions, streams, timelines
+//! and access histories are the real ones. The driver is a model, which knows what each piece of work follows. A use
+//! that is wrongly found to be already ordered therefore shows as work that does not follow earlier work on the same
+//! memory.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const STREAMS: usize = 3;
 
-/// How much work of each stream comes before something.
+/// How much work of each stream precedes something.
 type Reach = [usize; STREAMS];
 
 fn extend(reach: &mut Reach, by: &Reach) {
@@ -30,20 +31,20 @@ fn extend(reach: &mut Reach, by: &Reach) {
     }
 }
 
-/// A driver whose calls on one stream come one after the other, and that promises nothing more about threads: what it shares
-/// between streams is in locks that loom does not see.
+/// A driver whose calls on one stream come one after the other. It guarantees nothing more about threads: what it
+/// shares between streams is in locks that loom does not see.
 #[derive(Debug)]
 struct Model {
-    /// What the next work of each stream comes after.
+    /// What the next work of each stream follows.
     streams: [Mutex<Reach>; STREAMS],
     created: AtomicUsize,
-    /// What the last record of each event comes after.
+    /// What the last record of each event follows.
     events: std::sync::Mutex<Vec<Reach>>,
     /// What the host has waited for.
     complete: std::sync::Mutex<Reach>,
 }
 
-/// Stream handles begin behind the special ones.
+/// Stream handles begin after the special ones.
 const FIRST_HANDLE: usize = 0x100;
 
 impl Model {
@@ -183,8 +184,8 @@ impl Forward for Model {
         Ok(())
     }
 
-    /// Asked at the end of a stream only, when nothing depends on the answer. No lock of loom's is taken, because the reaper's
-    /// thread, which is outside of the model, may ask too.
+    /// Called only at the end of a stream, when nothing depends on the answer. It takes no lock of loom, because the
+    /// reaper's thread, which is outside the model, may call it too.
     // SAFETY: as above.
     unsafe fn event_query(&self, _: &Call<'_>, _: EventHandle) -> Result<()> {
         Ok(())
@@ -201,12 +202,12 @@ impl Forward for Model {
 /// Work that was queued.
 struct Work {
     stream: usize,
-    /// What it comes after; of its own stream, with itself.
+    /// What it follows, including itself in its own stream.
     reach: Reach,
 }
 
 impl Work {
-    /// Whether it comes after `earlier`, or was queued when the host knew that to be complete.
+    /// Whether it follows `earlier`, or was queued when the host knew `earlier` to be complete.
     fn is_behind(&self, earlier: &Self) -> bool {
         self.reach[earlier.stream] >= earlier.reach[earlier.stream]
     }
@@ -242,7 +243,7 @@ impl World {
         submission.submit(&accesses, |_, handle| Ok(self.model.0.work(handle))).unwrap()
     }
 
-    /// Lets a stream wait for what another one has at the moment, whatever memory that uses.
+    /// Makes a stream wait for the work that is in another one now, whatever memory that uses.
     fn follow(&self, stream: usize, earlier: usize) {
         assert!(self.stream(stream).follow(self.stream(earlier)).unwrap());
     }
@@ -253,8 +254,8 @@ impl World {
         thread::spawn(move || action(&world))
     }
 
-    /// Submits work that writes the memory, when all threads have ended, and which must come after all `earlier` work.
-    /// Returns whether that was found to be ordered already.
+    /// Submits work that writes the memory, after all threads have ended, and that must follow all `earlier` work.
+    /// Returns whether it was found to be already ordered.
     fn require_behind(&self, stream: usize, earlier: &[&Work]) -> bool {
         let before = self.stream(stream).shared().orders_inserted();
         let work = self.submit(stream, Access::Write);
@@ -265,8 +266,8 @@ impl World {
     }
 }
 
-/// Tries all interleavings of `body`, which returns whether the last use was found to be ordered already. Some of them must
-/// find that, and some must not.
+/// Tries all interleavings of `body`, which returns whether the last use was found to be already ordered. Some of them
+/// must find that, and some must not.
 fn check(bound: usize, body: impl Fn(&Arc<World>) -> bool + Send + Sync + 'static) {
     let outcomes = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
     let counted = outcomes.clone();

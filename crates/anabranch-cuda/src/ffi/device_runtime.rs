@@ -19,7 +19,7 @@ pub(crate) fn find_device_runtime() -> Result<PathBuf, String> {
 fn find_with(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<PathBuf, String> {
     let named = |name: &str| variable(name).filter(|file| !file.is_empty()).map(PathBuf::from);
     if let Some(file) = named(DEVICE_RUNTIME_VARIABLE) {
-        // Alone: whoever names a file wants that file.
+        // Alone: a user who names a file wants that file.
         return if file.is_file() {
             Ok(file)
         } else {

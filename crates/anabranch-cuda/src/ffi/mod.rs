@@ -11,10 +11,11 @@
 //! let status: CUresult = unsafe { cuda.cuInit(0) }?;
 //! ```
 //!
-//! The field of the same name tells beforehand whether the function is there: `cuda.cuFuncGetParamInfo.is_some()`.
+//! The field of the same name shows beforehand whether the function exists: `cuda.cuFuncGetParamInfo.is_some()`.
 //!
-//! The `_types` and `_functions` files are generated; `xtask/src/cuda_symbols.rs` lists what goes into them. The calling
-//! convention is written as `"C"`. NVIDIA's headers say `__stdcall` on Windows, which is the same on every 64-bit target.
+//! The `_types` and `_functions` files are generated; `xtask/src/cuda_symbols.rs` lists their contents. The calling
+//! convention is written as `"C"`. NVIDIA's headers say `__stdcall` on Windows, which is the same on every 64-bit
+//! target.
 
 #[allow(non_snake_case, reason = "generated, with the names that NVIDIA's documentation uses")]
 mod cuda_functions;

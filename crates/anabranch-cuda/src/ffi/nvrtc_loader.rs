@@ -60,7 +60,7 @@ fn load_builtins(nvrtc: &Loaded<NvrtcFunctions>) {
 /// Where NVRTC may be, best first, in an environment with these variables.
 fn candidates(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     if let Some(file) = variable(NVRTC_VARIABLE).filter(|file| !file.is_empty()) {
-        // Alone: whoever names a file wants that file, and to know if it does not load.
+        // Alone: a user who names a file wants that file, and an error if it does not load.
         return vec![PathBuf::from(file)];
     }
     let names = file_names();

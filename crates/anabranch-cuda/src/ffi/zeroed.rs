@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 pub(crate) unsafe trait Zeroed: Copy {
     /// The value whose bytes are all zero, padding and reserved fields included.
     fn zeroed() -> Self {
-        // SAFETY: whoever implements the trait promises that these bytes are a valid value.
+        // SAFETY: the implementation of the trait promises that these bytes are a valid value.
         unsafe { MaybeUninit::zeroed().assume_init() }
     }
 }

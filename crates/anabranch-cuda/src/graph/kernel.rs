@@ -33,7 +33,7 @@ pub(super) fn describe(context: ContextHandle, node: &KernelNode) -> RawKernel {
         blockDimY: block_y,
         blockDimZ: block_z,
         sharedMemBytes: node.dynamic_shared_bytes,
-        // Without arguments the driver is told that there are none, so that it refuses a kernel that has parameters.
+        // Without arguments the driver is given an empty list, so that it refuses a kernel that has parameters.
         kernelParams: if arguments.is_empty() { ptr::null_mut() } else { arguments.as_mut_ptr() },
         // The function says which context it is of, and null would mean the current one.
         ctx: raw_context(context),

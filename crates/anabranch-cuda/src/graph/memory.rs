@@ -52,7 +52,8 @@ pub(super) fn access(driver: &CudaDriver, node: &AllocationNode) -> Result<Vec<C
     node.access.iter().map(|&device| Ok(pool::access(device_of(driver, device)?, true))).collect()
 }
 
-/// A device that a node names. 1, as the driver answers, when there is none of that number.
+/// A device that a node names. `CUDA_ERROR_INVALID_VALUE (1)`, as the driver returns, if there is none of that
+/// number.
 fn device_of(driver: &CudaDriver, device: DeviceOrdinal) -> Result<CUdevice> {
     driver.raw_device(device).map_err(|_| Failure::new(Status::INVALID_VALUE))
 }

@@ -1,8 +1,8 @@
 //! The owner of queued closures.
 //!
-//! A closure goes in on the thread that queues it and comes out on the driver's. To keep that cheap, nothing is allocated
-//! once there have been as many closures at the same time: each part of the registry is a list of slots that are used
-//! again. The part is chosen by the stream, so that threads meet there only if they queue in the same one.
+//! A closure is stored by the thread that queues it and taken by the driver's thread. To keep that cheap, nothing is
+//! allocated once there have been as many closures at the same time: each part of the registry is a list of slots that
+//! are used again. The part is chosen by the stream, so that threads meet there only if they queue in the same one.
 
 use super::contain;
 use crate::ranks::QUEUED_HOST_WORK;
@@ -139,7 +139,8 @@ impl QueuedHostWork {
         }
     }
 
-    /// Keeps a closure until it is taken. 2 if there is no room for another; then the closure is dropped.
+    /// Keeps a closure until it is taken. `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is no room for another; then the
+    /// closure is dropped.
     #[inline]
     pub(crate) fn insert(
         &self,
@@ -177,9 +178,9 @@ impl QueuedHostWork {
         }
     }
 
-    /// The context is no more: its host functions are dropped, and its callbacks, which are always run, are run with 709,
-    /// those of a stream in the order in which they were queued. What was queued after `before` is for another context,
-    /// to which the driver has given the same handle.
+    /// The context is no more: its host functions are dropped, and its callbacks, which are always run, are run with
+    /// `CUDA_ERROR_CONTEXT_IS_DESTROYED (709)`, those of a stream in the order in which they were queued. What was
+    /// queued after `before` is for another context, to which the driver has given the same handle.
     #[cold]
     pub(crate) fn context_is_gone(&self, context: ContextHandle, before: &QueuedSoFar) {
         for work in self.take_all(|part, number, of, _| of == context && number <= before.0[part]) {

@@ -50,7 +50,7 @@ pub(super) fn of_ptx(text: &str) -> Result<Image> {
     if text.contains('\0') {
         return refused("the PTX has a zero byte, at which the driver would stop reading");
     }
-    // The driver tells binaries by their first bytes, and would believe the sizes in their headers.
+    // The driver recognises binaries by their first bytes, and trusts the sizes in their headers.
     if elf::begins(text.as_bytes()) {
         return refused("the PTX is not text: it begins as machine code does");
     }

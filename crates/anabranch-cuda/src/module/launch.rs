@@ -76,7 +76,7 @@ unsafe fn queue_with_attributes(
 /// The arguments as the driver takes them: it reads the values that they point to, and writes nothing.
 #[inline]
 fn parameters(arguments: &[*const c_void]) -> *mut *mut c_void {
-    // Without arguments the driver is told that there are none, so that it refuses a kernel that has parameters.
+    // Without arguments the driver is given an empty list, so that it refuses a kernel that has parameters.
     if arguments.is_empty() { ptr::null_mut() } else { arguments.as_ptr().cast_mut().cast() }
 }
 

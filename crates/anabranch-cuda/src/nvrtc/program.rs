@@ -126,8 +126,8 @@ fn without_terminator(text: &[u8]) -> &[u8] {
 
 impl Drop for Program<'_> {
     fn drop(&mut self) {
-        // SAFETY: the program is live, and this is the last use of it.
-        // There is nothing to do about a failure, and nobody to tell.
+        // SAFETY: the program is live, and this is the last use of it. A failure can be neither handled nor reported
+        // here.
         let _ = unsafe { self.functions.nvrtcDestroyProgram(&mut self.raw) };
     }
 }

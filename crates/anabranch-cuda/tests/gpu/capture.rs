@@ -1,4 +1,4 @@
-//! Capture: what is put into a stream becomes a graph, and runs when that is launched.
+//! Capture: work submitted to a stream becomes a graph, and runs when that is launched.
 
 use crate::kernels::{PLAIN, PTX, add};
 use crate::support::Gpu;

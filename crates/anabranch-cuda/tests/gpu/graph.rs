@@ -88,7 +88,7 @@ fn a_kernel_node_is_read_back_changed_and_switched_off() {
         let prioritized = gpu
             .graph_instantiate(&gpu.context.into(), graph, InstantiateFlags::USE_NODE_PRIORITY, None)
             .expect("it is sound");
-        // The driver does not tell of this flag.
+        // The driver does not report this flag.
         gpu.executable_flags(&gpu.context.into(), prioritized).expect("the driver can say");
         assert_eq!(value(prioritized), 11);
         gpu.destroy(graph, &[executable, prioritized]);
@@ -174,7 +174,7 @@ fn host_work_runs_at_every_launch_and_can_be_replaced() {
         );
         gpu.run(executable);
         gpu.run(later);
-        assert_eq!(counts(), [3, 2, 1], "work whose owner is gone does not run");
+        assert_eq!(counts(), [3, 2, 1], "work whose owner was dropped does not run");
         for executable in [executable, later] {
             gpu.executable_destroy(&gpu.context.into(), executable).expect("it is ours");
         }

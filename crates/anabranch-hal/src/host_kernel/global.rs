@@ -99,7 +99,7 @@ pub struct GlobalSlice<'a, T> {
 }
 
 // SAFETY: safe methods access the memory only atomically, and the callers of the unsafe ones guarantee exclusive
-// access. Whoever created the slice guaranteed that the memory remains valid for `'a`.
+// access. The creator of the slice guaranteed that the memory remains valid for `'a`.
 unsafe impl<T: DeviceElement> Send for GlobalSlice<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: DeviceElement> Sync for GlobalSlice<'_, T> {}

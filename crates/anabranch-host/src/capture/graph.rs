@@ -35,7 +35,7 @@ impl CaptureGraph {
         self.graph.handle()
     }
 
-    /// 1 when one of the nodes is not of the graph.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when one of the nodes does not belong to the graph.
     ///
     /// # Safety
     /// The handle rule.

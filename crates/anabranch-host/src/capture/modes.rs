@@ -1,8 +1,8 @@
 //! Which calls captures prohibit, and to which threads.
 //!
-//! Which captures concern a thread depends on its own mode: those that it began itself and not in relaxed mode, and those
-//! that any thread began in global mode. A prohibited call fails, and invalidates the captures that prohibit it. A capture that is
-//! invalidated goes on to prohibit until it is ended.
+//! Which captures concern a thread depends on its own mode: those that it began itself and not in relaxed mode, and
+//! those that any thread began in global mode. A prohibited call fails, and invalidates the captures that prohibit it.
+//! A capture that is invalidated continues to prohibit calls until it is ended.
 
 use super::registry::{CaptureRegistry, Captures};
 use super::session::Session;

@@ -1,4 +1,4 @@
-//! What a call puts into a capturing stream.
+//! The nodes that a call adds in a capturing stream.
 
 use super::registry::{CaptureRegistry, Captures};
 use super::session::Session;
@@ -14,8 +14,10 @@ pub(crate) struct Recording<'a> {
 }
 
 impl CaptureRegistry {
-    /// To be asked before anything is put into a stream: where it captures, work becomes nodes. 901 when the capture is
-    /// invalidated; 906, which invalidates, on the legacy stream while a blocking stream captures.
+    /// Called before anything is enqueued: if the stream is capturing, work becomes nodes.
+    /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` when the capture is invalidated;
+    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)`, which invalidates, on the legacy stream while a blocking stream
+    /// captures.
     #[inline]
     pub(crate) fn recording<'a>(&'a self, stream: &'a Arc<StreamState>) -> Result<Option<Recording<'a>>> {
         if stream.meets_capture() { self.recording_of_member(stream) } else { Ok(None) }
@@ -44,7 +46,7 @@ impl<'a> Recording<'a> {
         self.captures.session_of(self.stream).ok_or(Failure::new(Status::ILLEGAL_STATE))
     }
 
-    /// Adds a node that depends on what the stream has captured so far. Where that fails the capture goes on.
+    /// Adds a node that depends on what the stream has captured so far. If that fails, the capture remains valid.
     ///
     /// # Safety
     /// The handle rule, for the node's parameters too; what the node does at each launch is sound.

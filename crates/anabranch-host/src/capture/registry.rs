@@ -219,7 +219,7 @@ impl CaptureRegistry {
         drop(over);
     }
 
-    /// The stream's handle is gone. The capture that began in it is over; one that it has joined is left to its origin.
+    /// The stream was destroyed. A capture that began in it is over; one that it has joined is left to its origin.
     pub(crate) fn stream_gone(&self, stream: &StreamState) {
         self.abandon_those(|session| session.origin == stream.id);
     }

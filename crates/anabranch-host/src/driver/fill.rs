@@ -7,7 +7,7 @@ use crate::memory::{Fill, check_fill};
 use anabranch_hal::{DevicePointer, Failure, FillNode, FillPattern, NodeParameters, Result, Status};
 use std::sync::Arc;
 
-/// Enqueues a fill. 1 where it is outside of memory or not aligned to the pattern.
+/// Enqueues a fill. `CUDA_ERROR_INVALID_VALUE (1)` where it is outside of memory or not aligned to the pattern.
 ///
 /// # Safety
 /// The range stays valid until the fill has run.

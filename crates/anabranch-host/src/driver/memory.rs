@@ -130,7 +130,7 @@ impl Memory for HostDriver {
                 access: Vec::new(),
                 address: DevicePointer::NULL,
             };
-            // SAFETY: an allocation names nothing that could be gone.
+            // SAFETY: an allocation refers to nothing that could have been destroyed.
             let added = unsafe { recording.add(NodeParameters::Allocate(node)) }?;
             return added.address.ok_or(Failure::new(Status::UNKNOWN));
         }
@@ -166,7 +166,7 @@ impl Memory for HostDriver {
             Some(MemoryKind::Managed) => return Err(Failure::new(Status::NOT_SUPPORTED)),
             Some(MemoryKind::Graph) => {
                 let block = self.shared.memory.graphs.block(address.0).filter(|block| block.free());
-                // Its graph may be gone, and work that is queued may use it.
+                // Its graph may have been destroyed, and queued work may use it.
                 let block = block.ok_or(Failure::new(Status::INVALID_VALUE))?;
                 stream.enqueue(work(FreeGraphBlock { memory: Arc::clone(&self.shared.memory), block }));
                 return stream.core.check();

@@ -39,6 +39,6 @@ pub(super) fn per_thread_stream(shared: &Shared, context: &ContextState) -> Resu
             streams.push((Arc::clone(&stream), Arc::downgrade(&shared.captures)));
             stream
         })
-        // The thread is ending, and its streams are gone already.
+        // The thread is ending, and its streams were already destroyed.
         .map_err(|_| Failure::new(Status::DEINITIALIZED))
 }

@@ -105,7 +105,7 @@ impl Streams for HostDriver {
         // SAFETY: the handle rule.
         let core = Arc::clone(&unsafe { StreamState::of(stream) }?.core);
         let removed = self.streams.remove(stream.as_raw()).ok_or(Failure::new(Status::INVALID_HANDLE))?;
-        // Whoever runs the stream's work, or waits for it, holds a reference of its own.
+        // A thread that runs the stream's work, or waits for it, holds its own reference.
         drop(removed);
         core.check()
     }

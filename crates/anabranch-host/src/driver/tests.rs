@@ -1,7 +1,10 @@
 //! Workers that cannot be started, and chains of any length: what tests through the contract cannot bring about.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![allow(clippy::undocumented_unsafe_blocks, reason = "handles are destroyed with the driver only")]
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "streams are destroyed after their last use here, everything else with the driver"
+)]
 
 use super::HostDriver;
 use crate::engine;

@@ -5,11 +5,11 @@
 //!
 //! # Why waits never form a cycle
 //!
-//! An operation on the legacy stream, numbered *n*, reads how far each blocking stream is filled, and publishes *n* only
-//! afterwards; one thread at a time does this. A blocking stream reads what is published before it takes a place for its
-//! entry. So an entry that *n* waits for was put in by a thread that had read the published number before *n* was
-//! published, and waits for numbers below *n* only. By induction over *n* every wait leads to entries that are older in one
-//! common order.
+//! An operation on the legacy stream, numbered *n*, reads how far each blocking stream is filled, and publishes *n*
+//! only afterwards; one thread at a time does this. A blocking stream reads what is published before it takes a place
+//! for its entry. So an entry that *n* waits for was enqueued by a thread that had read the published number before *n*
+//! was published, and waits for numbers below *n* only. By induction over *n* every wait leads to entries that are
+//! older in one common order.
 
 use crate::ranks;
 use anabranch_sync::modelled::{AtomicU64, Mutex};
@@ -24,7 +24,7 @@ pub(crate) struct LegacyOrder {
 
 /// A blocking stream, as the legacy stream sees it.
 pub(crate) trait BlockingStream {
-    /// How many entries were put in.
+    /// How many entries were enqueued.
     fn enqueued(&self) -> u64;
 
     /// Whether the entry of that number is complete.
@@ -39,7 +39,8 @@ impl LegacyOrder {
         Self { published: AtomicU64::new(0), turn: Mutex::new(ranks::LEGACY, ()) }
     }
 
-    /// Puts an operation into the legacy stream by `put`, which returns its number, behind waits for the blocking streams.
+    /// Enqueues an operation in the legacy stream by `put`, which returns its number, after waits for the blocking
+    /// streams.
     pub(crate) fn put_legacy(&self, wait_for_streams: impl FnOnce(), put: impl FnOnce() -> u64) -> u64 {
         let _turn = self.turn.lock();
         wait_for_streams();

@@ -1,4 +1,4 @@
-//! What the engine says of work to whoever checks how memory is used.
+//! What the engine reports about work to a checker of memory.
 
 use anabranch_hal::KernelFault;
 use smallvec::SmallVec;

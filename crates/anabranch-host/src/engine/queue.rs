@@ -1,6 +1,6 @@
 //! The queue of one stream, and who may run it.
 //!
-//! Many threads put entries in, and one thread at a time takes them out: the one that holds the [`Claim`].
+//! Many threads enqueue entries, and one thread at a time takes them out: the one that holds the [`Claim`].
 //!
 //! # Protocol
 //!
@@ -11,17 +11,18 @@
 //! * *running*: one thread has claimed it;
 //! * *parked*: its first entry waits for something, which will unpark it.
 //!
-//! Whoever makes a queue ready hands a *token* for it to the scheduler. A token is a hint: a thread that synchronizes may
-//! claim the queue before the worker that finds the token. There is at most one token a queue, so that hints that came
-//! too late do not pile up.
+//! The thread that makes a queue ready gives a *token* for it to the scheduler. A token is a hint: a thread that
+//! synchronizes may claim the queue before the worker that finds the token. There is at most one token a queue, so that
+//! hints that came too late do not pile up.
 //!
-//! A thread that puts an entry in takes the next place by one compare-and-swap of the word, which also makes an idle queue
-//! ready, and then fills the place. A queue becomes idle by a compare-and-swap too, which fails when a place was taken
-//! meanwhile. So no entry is left behind, and neither side needs a fence.
+//! A thread that enqueues an entry takes the next place by one compare-and-swap of the word, which also makes an idle
+//! queue ready, and then fills the place. A queue becomes idle by a compare-and-swap too, which fails when a place was
+//! taken meanwhile. So no entry is left behind, and neither side needs a fence.
 //!
-//! Places are in blocks, which form a list. Whoever takes the last place of a block appends the next block before it fills
-//! its place; threads that come meanwhile wait for it. A block is given up when all its places were emptied, and every
-//! place is filled as the last thing that its thread does to the block, so nobody uses a block that was given up.
+//! Places are in blocks, which form a list. The thread that takes the last place of a block appends the next block
+//! before it fills its place; threads that come meanwhile wait for it. A block is given up when all its places were
+//! emptied, and every place is filled as the last thing that its thread does to the block, so nobody uses a block that
+//! was given up.
 
 use super::cell::Cell;
 use crate::ranks;
@@ -110,13 +111,13 @@ struct Head<E> {
 pub(crate) struct Queue<E, P> {
     tail: Padded<Tail<E>>,
     head: Padded<Cell<Head<E>>>,
-    /// An empty block, for whoever needs one next.
+    /// An empty block, for the next thread that needs one.
     spare: AtomicPtr<Block<E>>,
     parked: Mutex<Option<P>>,
 }
 
-// SAFETY: entries are moved from the threads that put them in to the one that takes them out, and `P` is cloned for others
-// under a lock. The head is used by one thread at a time, which the protocol of the word sees to.
+// SAFETY: entries are moved from the threads that enqueue them to the one that takes them out, and `P` is cloned for
+// others under a lock. The head is used by one thread at a time, which the protocol of the word sees to.
 unsafe impl<E: Send, P: Send> Send for Queue<E, P> {}
 // SAFETY: as above.
 unsafe impl<E: Send, P: Send> Sync for Queue<E, P> {}
@@ -128,7 +129,7 @@ pub(crate) struct Claim<'a, E, P> {
     satisfied: bool,
 }
 
-/// What became of an entry that was put in.
+/// The result of enqueueing an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pushed {
     /// The number of the entry.
@@ -173,8 +174,8 @@ impl<E, P: Clone> Queue<E, P> {
             }
             let idle = word & PHASE == IDLE;
             let next = if idle { (word + ONE) & !PHASE | READY | TOKEN } else { word + ONE };
-            // Release passes on to the thread with the claim what this thread did before. Acquire makes the entries follow
-            // what the threads did that put earlier ones in.
+            // Release passes on to the thread with the claim what this thread did before. Acquire makes the entries
+            // follow what the threads did that enqueued earlier ones.
             match self.tail.word.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {}
                 Err(now) => {
@@ -210,15 +211,15 @@ impl<E, P: Clone> Queue<E, P> {
         self.tail.word.fetch_add(ONE, Ordering::Release);
     }
 
-    /// How many entries were ever put in. Whoever reads a number here also sees all that was decided before the entries up
-    /// to that number were put in.
+    /// How many entries were ever enqueued. A thread that reads a number here also sees all that was decided before the
+    /// entries up to that number were enqueued.
     #[inline]
     pub(crate) fn enqueued(&self) -> u64 {
         self.enqueued_count()
     }
 
-    /// As [`enqueued`](Self::enqueued), and in one order with all that is put in: what is not counted is put in by calls
-    /// that see what this thread did before.
+    /// As [`enqueued`](Self::enqueued), and in one order with everything that is enqueued: what is not counted is
+    /// enqueued by calls that see what this thread did before.
     #[inline]
     pub(crate) fn enqueued_in_order(&self) -> u64 {
         entries_before(self.tail.word.fetch_add(0, Ordering::AcqRel) >> SHIFT)
@@ -407,7 +408,7 @@ impl<E> Head<E> {
     /// The next place, once it is filled.
     #[inline]
     fn slot(&self) -> Option<&Slot<E>> {
-        // SAFETY: the block is given up by the thread with the claim only, when it goes on to the next one.
+        // SAFETY: the block is given up by the thread with the claim only, when it continues with the next one.
         let slot = unsafe { &*self.block }.slots.get((self.place % LAP) as usize)?;
         (slot.filled.load(Ordering::Acquire) == self.place + 1).then_some(slot)
     }
@@ -418,10 +419,10 @@ impl<E, P> Queue<E, P> {
         entries_before(self.tail.word.load(Ordering::Acquire) >> SHIFT)
     }
 
-    /// Goes on to the next block, when all places of one were emptied.
+    /// Continues with the next block, when all places of one were emptied.
     #[cold]
     fn give_up_block(&self, head: &mut Head<E>) {
-        // SAFETY: as in `Head::slot`. Whoever filled the last place has appended the next block before.
+        // SAFETY: as in `Head::slot`. The thread that filled the last place has appended the next block before.
         let next = unsafe { &*head.block }.next.swap(ptr::null_mut(), Ordering::Acquire);
         let empty = std::mem::replace(&mut head.block, next);
         head.place += 1;
@@ -436,7 +437,7 @@ impl<E, P> Queue<E, P> {
 impl<E, P> Drop for Queue<E, P> {
     fn drop(&mut self) {
         let mut claim = Claim { queue: &*self, satisfied: false };
-        // Nobody puts entries in any more, so all places that were taken are filled.
+        // Nobody enqueues entries any more, so all places that were taken are filled.
         while claim.take().is_some() {}
         let last = claim.with_head(|head| head.block);
         for block in [last, self.spare.load(Ordering::Relaxed)] {

@@ -47,7 +47,7 @@ impl Engine {
         loop {
             let Some(entry) = claim.take() else {
                 blocked = None;
-                // Not behind single entries, which the thread that puts them in may want to run itself.
+                // Not behind single entries, which the thread that enqueues them may want to run itself.
                 let several = sequence >= lingered + SEVERAL;
                 lingered = sequence;
                 if pace == Pace::Worker && several && self.linger(&mut claim) {
@@ -107,7 +107,7 @@ impl Engine {
     /// make the stream ready, and give it to the scheduler, for every single entry.
     fn linger(&self, claim: &mut Claim<'_>) -> bool {
         for _ in 0..LINGER {
-            // Seldom, because each look slows down the thread that puts entries in.
+            // Seldom, because each look slows down the thread that enqueues entries.
             for _ in 0..PAUSES {
                 std::hint::spin_loop();
             }

@@ -83,7 +83,8 @@ impl StreamState {
         stream
     }
 
-    /// Whether a capture must be looked for before anything is put in. It is a hint, to be confirmed under the captures' lock.
+    /// Whether a capture must be looked for before anything is enqueued. It is a hint, to be confirmed under the
+    /// captures' lock.
     #[inline]
     pub(crate) fn meets_capture(&self) -> bool {
         self.captures.load(Ordering::Acquire) != 0
@@ -136,7 +137,7 @@ impl StreamState {
         self.core.wait_strategy_of(self.policy())
     }
 
-    /// Puts work in, behind what it must wait for, however full the stream is. Returns its place.
+    /// Enqueues work after what it must wait for, however full the stream is. Returns its place.
     #[inline]
     pub(crate) fn put(self: &Arc<Self>, entry: Entry) -> u64 {
         match self.role {
@@ -152,7 +153,7 @@ impl StreamState {
     }
 
     /// The stream's end as an operation sees it that leaves no entry of its own, such as the record of an event. What
-    /// the operation must wait for goes into the queue.
+    /// the operation must wait for is enqueued.
     #[inline]
     pub(crate) fn mark(self: &Arc<Self>) -> u64 {
         match self.role {
@@ -214,17 +215,18 @@ impl StreamState {
         self.queue.enqueued().saturating_sub(completed)
     }
 
-    /// Whether all that was put in is complete.
+    /// Whether everything that was enqueued is complete.
     pub(crate) fn is_idle(&self) -> bool {
         self.backlog() == 0
     }
 
-    /// The number of the last entry put in so far.
+    /// The number of the last entry enqueued so far.
     pub(crate) fn end(&self) -> u64 {
         self.queue.enqueued()
     }
 
-    /// As [`end`](Self::end), in one order with all that is put into the stream, for who waits for it.
+    /// As [`end`](Self::end), in one order with everything that is enqueued in the stream, for a thread that waits for
+    /// it.
     pub(crate) fn end_in_order(&self) -> u64 {
         self.queue.enqueued_in_order()
     }

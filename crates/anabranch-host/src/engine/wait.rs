@@ -32,7 +32,7 @@ enum Help {
 }
 
 impl StreamState {
-    /// Puts work in, and returns its place. Where the stream is full, half of it is run or waited for.
+    /// Enqueues work, and returns its place. Where the stream is full, half of it is run or waited for.
     #[inline]
     pub(crate) fn enqueue(self: &Arc<Self>, entry: Entry) -> u64 {
         let sequence = self.put(entry);
@@ -40,7 +40,7 @@ impl StreamState {
         sequence
     }
 
-    /// Runs or waits for half of what the stream may hold, where an entry was put in that fills it.
+    /// Runs or waits for half of what the stream may hold, if an entry was enqueued that fills it.
     #[inline]
     pub(crate) fn drain_if_full(self: &Arc<Self>, sequence: u64) {
         let limit = self.core.engine.queue_limit;

@@ -97,7 +97,7 @@ impl Worker<'_> {
         while begin.elapsed() < SEARCH {
             for _ in 0..16 {
                 if self.engine.scheduler.has_work() {
-                    // A thread that waits for what it has just put in runs it itself in this time.
+                    // A thread that waits for what it has just enqueued runs it itself in this time.
                     (0..DELAY).for_each(|_| std::hint::spin_loop());
                     return;
                 }

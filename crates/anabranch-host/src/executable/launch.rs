@@ -62,7 +62,7 @@ impl ExecutableState {
             Some(last) => last.sequence = sequence,
             None => launches.last = Some(Position { stream: Arc::clone(stream), sequence }),
         }
-        // Only now, so that whoever waits for these records comes behind the launch.
+        // Only now, so that waits for these records follow the launch.
         for recorder in &self.run.recorders {
             let step = launches.plan.steps.get(recorder.node as usize);
             if let Some(Action::EventRecord(event)) = step.map(|step| &*step.action) {

@@ -1,9 +1,9 @@
 //! One launch of a graph, while it runs.
 //!
-//! Each node counts its direct predecessors that are not complete. Whoever completes the last of them makes the node ready,
-//! and goes on with one of the nodes that it has made ready; the others are queued. The scheduler has at most one *token* for
-//! them at a time: a thread that takes the token hands out another while nodes are left. A node that has to wait for an event
-//! or a value blocks no thread: it is queued again when the wait is over.
+//! Each node counts its direct predecessors that are not complete. The thread that completes the last of them makes the
+//! node ready, and continues with one of the nodes that it has made ready; the others are queued. The scheduler has at
+//! most one *token* for them at a time: a thread that takes the token hands out another while nodes are left. A node
+//! that has to wait for an event or a value blocks no thread: it is queued again when the wait is over.
 //!
 //! The launching stream is parked until the last node is done. An executable graph has one launch running at a time, so
 //! one of these serves all its launches.
@@ -46,7 +46,7 @@ struct State {
     parked: bool,
 }
 
-/// A node that records an event: a stream of its own, with one entry for each launch that nobody puts in.
+/// A node that records an event: a stream of its own, with one entry for each launch, which is not enqueued.
 #[derive(Debug)]
 pub(super) struct Recorder {
     pub(super) node: u32,
@@ -271,7 +271,7 @@ impl Run {
         next
     }
 
-    /// Subtracts the nodes that a thread has completed. Whoever subtracts the last ones finishes the launch.
+    /// Subtracts the nodes that a thread has completed. The thread that subtracts the last ones finishes the launch.
     fn subtract(&self, done: usize) {
         if done > 0 && self.remaining.fetch_sub(done, Ordering::AcqRel) == done {
             self.finish();

@@ -89,7 +89,8 @@ impl Run {
     fn wait_event(self: &Arc<Self>, current: &Current, event: &EventState, node: u32) -> bool {
         let Recorded::At(position) = event.recorded() else { return true };
         let sequence = position.sequence;
-        // Its own records, and what was put in behind the launch, cannot be waited for. Its own earlier records are done.
+        // Its own records, and what was enqueued after the launch, cannot be waited for. Its own earlier records are
+        // done.
         let behind = Arc::ptr_eq(&position.stream, &current.stream) && sequence >= current.sequence;
         if behind || self.records(&position) {
             return true;
@@ -119,7 +120,7 @@ impl Run {
                     }
                 }
                 ValueStep::Write { address, value } => {
-                    // SAFETY: whoever launched the graph vouched for the address; its alignment was checked.
+                    // SAFETY: the caller that launched the graph guaranteed the address; its alignment was checked.
                     unsafe { write_value(address, value) }
                     engine.values.written();
                 }
@@ -189,7 +190,7 @@ fn copy_rows(copy: &Copy3d) {
             let [x, y, z] = place.origin;
             place.address.wrapping_add(((z * place.height + y) * place.pitch + x) as u64)
         };
-        // SAFETY: whoever launched the graph vouched for both volumes, and the row lies in them, as was checked.
+        // SAFETY: the caller that launched the graph guaranteed both volumes, and the row lies in them, as was checked.
         unsafe { run_copy(first(&copy.destination), first(&copy.source), copy.extent[0]) }
     } else {
         // SAFETY: as above.
@@ -200,7 +201,8 @@ fn copy_rows(copy: &Copy3d) {
 fn fill_rows(fill: &FillNode) {
     for row in 0..fill.height {
         let begin = fill.address.0.wrapping_add((row * fill.pitch) as u64);
-        // SAFETY: whoever launched the graph vouched for the memory; that every row lies in it and is aligned was checked.
+        // SAFETY: the caller that launched the graph guaranteed the memory; that every row lies in it and is aligned
+        // was checked.
         unsafe { run_fill(begin, fill.pattern, fill.width) }
     }
 }

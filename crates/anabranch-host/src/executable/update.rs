@@ -134,7 +134,7 @@ impl ExecutableState {
         Ok(())
     }
 
-    /// The index of a node of the graph that this was made from. 1 when there is none.
+    /// The index of a node of the graph that this was made from. `CUDA_ERROR_INVALID_VALUE (1)` when there is none.
     ///
     /// # Safety
     /// The handle rule.

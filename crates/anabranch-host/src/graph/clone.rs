@@ -36,7 +36,8 @@ impl GraphState {
         copy
     }
 
-    /// A clone as callers ask for one. 801 when it owns memory or graphs, or is one of a conditional node's.
+    /// A clone as callers ask for one. `CUDA_ERROR_NOT_SUPPORTED (801)` when it owns memory or graphs, or is one of a
+    /// conditional node's.
     pub(crate) fn clone_graph(&self) -> Result<Arc<Self>> {
         if self.place == Place::Body || self.lock().owns_something() {
             return Err(Failure::new(Status::NOT_SUPPORTED));
@@ -44,7 +45,8 @@ impl GraphState {
         Ok(self.copy(Place::Alone))
     }
 
-    /// The node that was copied from the one with this number and id. 1 when there is none.
+    /// The node that was copied from the one with this number and id. `CUDA_ERROR_INVALID_VALUE (1)` when there is
+    /// none.
     pub(crate) fn find_copy(&self, number: u64, id: u64) -> Result<GraphNodeHandle> {
         let contents = self.lock();
         let node = contents.nodes.get(&number).filter(|node| node.source == id);

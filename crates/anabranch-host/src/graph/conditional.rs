@@ -27,7 +27,8 @@ impl GraphState {
 }
 
 impl Contents {
-    /// Notes that a new node asks for a value. 1 when it is not one of the graph, or another node asks for it.
+    /// Notes that a new node asks for a value. `CUDA_ERROR_INVALID_VALUE (1)` when it is not one of the graph, or
+    /// another node asks for it.
     pub(super) fn use_conditional(&mut self, handle: ConditionalHandle) -> Result<()> {
         let value = self.conditionals.iter_mut().find(|value| value.handle == handle && !value.used);
         let value = value.ok_or_else(|| {

@@ -116,7 +116,7 @@ impl GraphState {
             return Err(invalid("a node has at most 255 value operations"));
         }
         let steps = parameters.iter().map(|operation| match *operation {
-            // SAFETY: whoever launches the graph vouches for the address; its alignment is checked.
+            // SAFETY: the caller that launches the graph guarantees the address; its alignment is checked.
             ValueOperation::Wait { address, value, flags } => unsafe {
                 value_condition(&self.memory.table, address, value, flags).map(ValueStep::Wait)
             },

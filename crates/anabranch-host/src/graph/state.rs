@@ -116,7 +116,7 @@ impl GraphState {
         self.contents.lock()
     }
 
-    /// The number of a node. 1 when it is one of another graph, or was removed.
+    /// The number of a node. `CUDA_ERROR_INVALID_VALUE (1)` when it is one of another graph, or was removed.
     ///
     /// # Safety
     /// The handle rule.
@@ -144,7 +144,7 @@ impl Contents {
         Node::new(NodeState::new(graph, number), 0, Arc::new(action))
     }
 
-    /// A node by number; 1 when it was removed.
+    /// A node by number; `CUDA_ERROR_INVALID_VALUE (1)` when it was removed.
     pub(crate) fn node(&self, number: u64) -> Result<&Node> {
         self.nodes.get(&number).ok_or(Failure::new(Status::INVALID_VALUE))
     }

@@ -47,7 +47,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Zeroed memory; 2 when there is not enough.
+    /// Zeroed memory; `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough.
     pub(crate) fn allocate(account: &Arc<Account>, bytes: usize) -> Result<Self> {
         let out_of_memory = || Failure::new(Status::OUT_OF_MEMORY);
         if !account.take(bytes as u64) {

@@ -5,12 +5,14 @@ use crate::engine::{Operation, Use};
 use anabranch_hal::{Copy3d, CopyPlace, Failure, Result, Status};
 use std::ptr;
 
-/// What both ends of a copy are, from and to; 1 where they cannot be what they are said to be. No extent is 0.
+/// What both ends of a copy are, from and to; `CUDA_ERROR_INVALID_VALUE (1)` where they cannot be what they are said to
+/// be. No extent is 0.
 pub(crate) fn check_copy_3d(table: &AllocationTable, copy: &Copy3d) -> Result<(Lookup, Lookup)> {
     Ok((place(table, &copy.source, copy.extent)?, place(table, &copy.destination, copy.extent)?))
 }
 
-/// What one end of the copy is; 1 where its pitch or height do not fit, or it is outside of memory.
+/// What one end of the copy is; `CUDA_ERROR_INVALID_VALUE (1)` where its pitch or height do not fit, or it is outside
+/// of memory.
 fn place(table: &AllocationTable, place: &CopyPlace, extent: [usize; 3]) -> Result<Lookup> {
     let bad = || Failure::new(Status::INVALID_VALUE);
     let [x, y, z] = place.origin;

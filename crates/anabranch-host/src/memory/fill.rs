@@ -10,7 +10,7 @@ pub(crate) fn fill_operation(address: u64, bytes: usize) -> Operation {
     Operation::new("a fill", [Use::device(address, bytes as u64)])
 }
 
-/// 1 where a fill of so many bytes is outside of memory or not aligned to the pattern.
+/// `CUDA_ERROR_INVALID_VALUE (1)` where a fill of so many bytes is outside of memory or not aligned to the pattern.
 pub(crate) fn check_fill(table: &AllocationTable, begin: u64, pattern: FillPattern, bytes: usize) -> Result<()> {
     let inside = matches!(table.find(begin, bytes), Lookup::Inside(_));
     let aligned = begin.is_multiple_of(pattern.width() as u64);

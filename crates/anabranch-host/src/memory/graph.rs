@@ -2,7 +2,8 @@
 //!
 //! A block's address is chosen when its node is added, and stays. Whether it is allocated is decided where launches and
 //! frees are enqueued, and not where they run, as the hardware's answers show. From its first launch on the block
-//! counts against the device's memory, until the last graph with it is gone, or it is trimmed away while it is free.
+//! counts against the device's memory, until the last graph with it is destroyed, or it is trimmed away while it is
+//! free.
 
 use super::HostMemory;
 use super::block::{Account, Block};
@@ -179,7 +180,7 @@ impl GraphBlock {
         self.state.lock().live
     }
 
-    /// Sees to it that it counts against the device's memory; 2 when there is not enough.
+    /// Sees to it that it counts against the device's memory; `CUDA_ERROR_OUT_OF_MEMORY (2)` when there is not enough.
     pub(crate) fn map(&self) -> Result<()> {
         let Some(memory) = self.memory.upgrade() else { return Ok(()) };
         let device = memory.device(self.device)?;

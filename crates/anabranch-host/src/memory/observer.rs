@@ -1,4 +1,4 @@
-//! What is said of memory to whoever checks how it is used.
+//! What is reported about memory to a checker of its use.
 
 use super::block::Block;
 use super::piece::RawPiece;

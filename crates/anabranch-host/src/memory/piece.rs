@@ -69,8 +69,8 @@ impl RawPiece {
 
 impl Drop for RawPiece {
     fn drop(&mut self) {
-        // SAFETY: the memory is from `alloc_zeroed` with this layout, and is given back once. That nobody uses it any more
-        // is the promise of whoever freed it.
+        // SAFETY: the memory is from `alloc_zeroed` with this layout, and is given back once. That nobody uses it any
+        // more is the promise of the caller that freed it.
         unsafe { dealloc(self.base.as_ptr(), self.layout) }
     }
 }

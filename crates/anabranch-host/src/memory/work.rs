@@ -1,7 +1,7 @@
 //! Queue entries that work on memory.
 //!
-//! Whoever enqueues it vouches that the memory is valid until it has run. The SAFETY comments below rest on that, and on the
-//! checks that were made then.
+//! The caller that enqueues it guarantees that the memory is valid until it has run. The SAFETY comments below rest on
+//! that, and on the checks that were made then.
 
 use super::HostMemory;
 use super::block::{Block, StagedBytes};
@@ -30,7 +30,7 @@ pub(crate) struct Copy {
 
 impl Work for Copy {
     fn run(&mut self, _: &Turn<'_>) -> Outcome {
-        // SAFETY: whoever enqueued the copy vouched for both ranges.
+        // SAFETY: the caller that enqueued the copy guaranteed both ranges.
         unsafe { run_copy(self.destination, self.source, self.bytes) }
         Outcome::Done
     }
@@ -52,7 +52,8 @@ pub(crate) struct SmallCopy {
 
 impl Work for SmallCopy {
     fn run(&mut self, _: &Turn<'_>) -> Outcome {
-        // SAFETY: whoever enqueued the copy vouched for the destination; the source is its own, and at least as long.
+        // SAFETY: the caller that enqueued the copy guaranteed the destination; the source is its own, and at least as
+        // long.
         unsafe { run_copy(self.destination, self.source.as_ptr() as u64, usize::from(self.length)) }
         Outcome::Done
     }
@@ -72,7 +73,7 @@ pub(crate) struct StagedCopy {
 impl Work for StagedCopy {
     fn run(&mut self, _: &Turn<'_>) -> Outcome {
         let source = self.source.data();
-        // SAFETY: whoever enqueued the copy vouched for the destination; the source is its own.
+        // SAFETY: the caller that enqueued the copy guaranteed the destination; the source is its own.
         unsafe { run_copy(self.destination, source.as_ptr() as u64, source.len()) }
         Outcome::Done
     }
@@ -88,7 +89,7 @@ pub(crate) struct VolumeCopy(pub(crate) Copy3d);
 
 impl Work for VolumeCopy {
     fn run(&mut self, _: &Turn<'_>) -> Outcome {
-        // SAFETY: whoever enqueued the copy vouched for both volumes; it was checked then.
+        // SAFETY: the caller that enqueued the copy guaranteed both volumes; it was checked then.
         unsafe { run_copy_3d(&self.0) }
         Outcome::Done
     }
@@ -108,7 +109,7 @@ pub(crate) struct Fill {
 
 impl Work for Fill {
     fn run(&mut self, _: &Turn<'_>) -> Outcome {
-        // SAFETY: whoever enqueued the fill vouched for the range; that the address is aligned was checked then.
+        // SAFETY: the caller that enqueued the fill guaranteed the range; that the address is aligned was checked then.
         unsafe { run_fill(self.address, self.pattern, self.count) }
         Outcome::Done
     }
@@ -127,7 +128,7 @@ pub(crate) struct ValueWrite {
 
 impl Work for ValueWrite {
     fn run(&mut self, turn: &Turn<'_>) -> Outcome {
-        // SAFETY: whoever enqueued the write vouched for the address; its alignment was checked then.
+        // SAFETY: the caller that enqueued the write guaranteed the address; its alignment was checked then.
         unsafe { write_value(self.address, self.value) }
         turn.engine.values.written();
         Outcome::Done

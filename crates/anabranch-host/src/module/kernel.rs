@@ -41,8 +41,8 @@ impl KernelReference {
     }
 
     pub(crate) fn get(&self) -> &FunctionState {
-        // SAFETY: whoever made the reference vouched that the kernel outlives it. A module's kernels are destroyed only
-        // when it is unloaded, or with its context, whose work is completed first.
+        // SAFETY: the maker of the reference guaranteed that the kernel outlives it. A module's kernels are destroyed
+        // only when it is unloaded, or with its context, whose work is completed first.
         unsafe { self.0.as_ref() }
     }
 }
@@ -159,8 +159,8 @@ impl KernelWork {
     pub(crate) fn run_blocks(&self, stage: &HostBody, blocks: Range<u64>) -> Result<(), KernelError> {
         with_shared_memory(self.shared_bytes, |shared| {
             let body = AssertUnwindSafe(|| {
-                // SAFETY: whoever enqueued the launch vouched that every range is live, initialised memory until it has
-                // run, which nobody reaches through references.
+                // SAFETY: the caller that enqueued the launch guaranteed that every range is live, initialised memory
+                // until it has run, which nobody reaches through references.
                 let arguments = unsafe {
                     let kernel = self.kernel.get();
                     let sizes = kernel.function.parameter_sizes();

@@ -1,7 +1,7 @@
 //! Launches that have run, kept for the launches to come.
 //!
-//! What one thread allocates and another frees goes through the slowest ways of an allocator, which for a small launch is
-//! most of its cost. So the thread that runs a stream gives launches back to it, many at a time.
+//! Memory that one thread allocates and another frees takes the slowest paths of an allocator, which for a small launch
+//! is most of its cost. So the thread that runs a stream gives launches back to it, many at a time.
 
 use super::kernel::KernelWork;
 use crate::engine::StreamState;

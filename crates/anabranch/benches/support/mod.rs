@@ -50,7 +50,7 @@ pub(crate) fn compare(
         time(&mut ours);
     }
     for turn in 0..turns {
-        // Who goes first changes, since whoever goes second finds the caches warmer.
+        // The order alternates, because the second one finds the caches warmer.
         if turn % 2 == 0 {
             bare_times.push(time(&mut bare));
             our_times.push(time(&mut ours));

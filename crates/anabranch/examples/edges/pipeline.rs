@@ -147,7 +147,7 @@ impl Pipeline {
         }
         self.peaks_known.record(main)?;
         let choose_scale = kernels.choose_scale(&mut *scale, &*peaks, peaks.len() as u32);
-        // SAFETY: `choose_scale` writes one number, reads as many as it is told, and uses no other memory.
+        // SAFETY: `choose_scale` writes one number, reads as many as its argument says, and uses no other memory.
         unsafe { choose_scale.launch(main, &LaunchConfig::new(1, 256))? };
         self.scale_known.record(main)?;
 

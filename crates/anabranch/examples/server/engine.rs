@@ -80,7 +80,7 @@ impl Engine {
         // SAFETY: `gradient` reads all of `blurred`, writes as many elements of `edges`, and one of `peak`.
         unsafe { gradient.launch(stream, &pixels)? };
         let choose_scale = kernels.choose_scale(&mut scale, &peak, 1);
-        // SAFETY: `choose_scale` writes one number, reads as many as it is told, and uses no other memory.
+        // SAFETY: `choose_scale` writes one number, reads as many as its argument says, and uses no other memory.
         unsafe { choose_scale.launch(stream, &LaunchConfig::new(1, 256))? };
         let stretch = kernels.stretch(&mut stretched, &edges, &scale, count);
         // SAFETY: `stretch` uses `count` elements of `stretched` and `edges`, which is all that they have, and one of
@@ -152,7 +152,7 @@ impl Drop for Lane {
             return;
         }
         self.engine.runtime.spawn(async move {
-            // Whoever gave the work up does not want to know what became of it.
+            // The client that gave the work up is not interested in its result.
             let _ = stream.checked_completion_future().await;
             engine.idle().push(stream);
             drop(permit);

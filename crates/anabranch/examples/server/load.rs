@@ -213,7 +213,7 @@ fn check(kind: Kind, picture: &Picture, answer: &Answer) -> Result<Option<Reason
         Answer::Failed { reason, message } => (*reason, message),
     };
     let is_expected = match (kind, reason) {
-        // Anybody may be in the context that somebody else loses, or in a queue behind others who stand still.
+        // Anybody may be in the context that somebody else loses, or in a queue behind others that are stalled.
         (_, Reason::DeviceLost | Reason::TimedOut) => kind != Kind::Senseless,
         (Kind::Cancelled, Reason::Cancelled) | (Kind::Senseless, Reason::BadRequest) => true,
         (Kind::Panicking, Reason::WorkFailed) => message.contains("injected"),

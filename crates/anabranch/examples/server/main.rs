@@ -1,9 +1,10 @@
 //! A server that finds the edges in pictures, and a load that it must bear.
 //!
-//! Each request has a stream to itself while it is worked on: it uploads, launches, downloads, and awaits that on whichever
-//! thread of tokio is free. A client that goes away, or a deadline that passes, drops the request's future, and that is all
-//! there is to giving it up: memory and stream are given back behind the work. A request whose work fails is answered with
-//! the reason; one that loses the context costs others that are in it, and the next one gets a new context.
+//! Each request has a stream to itself while it is worked on: it uploads, launches, downloads, and awaits that on
+//! whichever thread of tokio is free. A client that disconnects, or a deadline that passes, drops the request's future,
+//! and that is all there is to giving it up: memory and stream are given back behind the work. A request whose work
+//! fails is answered with the reason; one that loses the context costs others that are in it, and the next one gets a
+//! new context.
 //!
 //! ```text
 //! cargo run --release --example server -- load --device host

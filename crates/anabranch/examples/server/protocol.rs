@@ -22,7 +22,7 @@ pub(crate) enum Request {
 pub(crate) enum Injection {
     /// A host function panics in the midst of its work.
     Panic,
-    /// Its work stands still for so many milliseconds.
+    /// Its work is stalled for so many milliseconds.
     Stall(u64),
     /// A kernel traps, which loses the context, and the requests of others that are in it. On the host device only.
     Fault,

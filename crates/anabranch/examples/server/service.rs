@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// What the server is told.
+/// The settings of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// How many requests are worked on at a time.
@@ -52,7 +52,7 @@ impl Service {
         &self.statistics
     }
 
-    /// Serves whoever connects, until the service is closed.
+    /// Serves all connections until the service is closed.
     pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) -> io::Result<()> {
         loop {
             let stream = tokio::select! {
@@ -62,7 +62,7 @@ impl Service {
             stream.set_nodelay(true)?;
             let service = self.clone();
             self.connections.spawn(async move {
-                // A connection that breaks has nobody to be told.
+                // If a connection breaks, there is nobody to report to.
                 let _ = service.attend(protocol::connection(stream)).await;
             });
         }
@@ -107,7 +107,7 @@ impl Service {
                     next = connection.next() => match next.transpose()?.map(|frame| protocol::decode(&frame)) {
                         Some(Ok(Request::Cancel)) => failed(Reason::Cancelled, "as the client wished"),
                         Some(_) => failed(Reason::BadRequest, "one request at a time"),
-                        // The client has gone, and is not answered.
+                        // The client has disconnected, and gets no answer.
                         None => return Ok(()),
                     },
                 },

@@ -16,14 +16,14 @@ fn condition_of(slice: &BufferSlice<'_, u32>) -> Result<Condition> {
     if slice.is_empty() {
         return Err(Error::argument(Status::INVALID_VALUE, "capturing a condition", "the condition is empty"));
     }
-    // The graph is told of it later, when others may have borrowed it.
+    // The graph is notified later, when others may have borrowed it.
     slice.allocation().retained_by_graph();
     Ok(Condition { memory: slice.allocation().clone(), address: slice.device_pointer() })
 }
 
 impl CaptureScope<'_> {
-    /// Captures a part that runs only if the first element of `condition` is not 0 when it is reached. Work of the part goes
-    /// to the scope that `body` is given, which is of a stream of its own.
+    /// Captures a part that runs only if the first element of `condition` is not 0 when the part is reached. Submit the
+    /// work of the part to the scope that `body` receives, which has a stream of its own.
     ///
     /// ```
     /// use anabranch::CaptureMode;
@@ -42,13 +42,13 @@ impl CaptureScope<'_> {
     /// # Ok::<(), anabranch::Error>(())
     /// ```
     ///
-    /// The part may hold kernels, copies, fills, other graphs, and conditions of its own. Warp calls it `capture_if`. Follows the
-    /// Programming Guide's section on conditional graph nodes. On CUDA it needs CUDA 12.4, and the library
-    /// `libcudadevrt.a` of the CUDA toolkit at run time.
+    /// The part may contain kernels, copies, fills, other graphs, and conditions of its own. Warp calls it
+    /// `capture_if`. Follows the Programming Guide's section on conditional graph nodes. On CUDA it needs CUDA 12.4,
+    /// and the library `libcudadevrt.a` of the CUDA toolkit at run time.
     ///
     /// # Errors
-    /// The body's error; `CUDA_ERROR_INVALID_VALUE (1)` when `condition` is empty; `CUDA_ERROR_NOT_SUPPORTED (801)` or
-    /// `CUDA_ERROR_FILE_NOT_FOUND (301)` where the device has no conditional nodes, or the library is not found.
+    /// The body's error; `CUDA_ERROR_INVALID_VALUE (1)` if `condition` is empty; `CUDA_ERROR_NOT_SUPPORTED (801)` if
+    /// the device has no conditional nodes; `CUDA_ERROR_FILE_NOT_FOUND (301)` if the library is not found.
     #[track_caller]
     pub fn capture_if<'c, F>(&self, condition: impl Into<BufferSlice<'c, u32>>, body: F) -> Result<()>
     where
@@ -58,10 +58,11 @@ impl CaptureScope<'_> {
         self.capture_condition(&condition_of(&condition.into())?, ConditionalKind::If, &mut [&mut body])
     }
 
-    /// As [`capture_if`](Self::capture_if), with a second part that runs if the condition is 0. On CUDA it needs CUDA 12.8.
+    /// Like [`capture_if`](Self::capture_if), with a second part that runs if the condition is 0. On CUDA it needs CUDA
+    /// 12.8.
     ///
     /// # Errors
-    /// As [`capture_if`](Self::capture_if).
+    /// Same as [`capture_if`](Self::capture_if).
     #[track_caller]
     pub fn capture_if_else<'c, F, G>(
         &self,
@@ -78,8 +79,9 @@ impl CaptureScope<'_> {
         self.capture_condition(&condition, ConditionalKind::If, &mut [&mut body, &mut otherwise])
     }
 
-    /// As [`capture_if`](Self::capture_if), with a part that runs again and again while the condition is not 0. The
-    /// condition is read before each run, and `body` is given it to change. Warp calls it `capture_while`.
+    /// Like [`capture_if`](Self::capture_if), with a part that runs repeatedly while the condition is not 0. The
+    /// condition is read before each run. `body` receives it and can submit work that changes it. Warp calls it
+    /// `capture_while`.
     ///
     /// ```
     /// use anabranch::{CaptureMode, HostFunction, HostModule, LaunchConfig, Module};
@@ -106,7 +108,7 @@ impl CaptureScope<'_> {
     /// ```
     ///
     /// # Errors
-    /// As [`capture_if`](Self::capture_if).
+    /// Same as [`capture_if`](Self::capture_if).
     #[track_caller]
     pub fn capture_while<'c, F>(&self, condition: impl Into<BufferSliceMut<'c, u32>>, body: F) -> Result<()>
     where
@@ -118,11 +120,11 @@ impl CaptureScope<'_> {
         self.capture_condition(&condition, ConditionalKind::While, &mut [&mut body])
     }
 
-    /// As [`capture_if`](Self::capture_if), with several parts, of which that runs whose number, from 0, is the first
-    /// element of `value`, or none. On CUDA it needs CUDA 12.8.
+    /// Like [`capture_if`](Self::capture_if), with several parts. The part whose index is the first element of `value`
+    /// runs, or none if there is no such part. On CUDA it needs CUDA 12.8.
     ///
     /// # Errors
-    /// As [`capture_if`](Self::capture_if); 1 when there are no parts.
+    /// Same as [`capture_if`](Self::capture_if); `CUDA_ERROR_INVALID_VALUE (1)` if there are no parts.
     #[track_caller]
     pub fn capture_switch<'c>(&self, value: impl Into<BufferSlice<'c, u32>>, bodies: &mut [Body<'_>]) -> Result<()> {
         self.capture_condition(&condition_of(&value.into())?, ConditionalKind::Switch, bodies)
@@ -136,7 +138,7 @@ impl CaptureScope<'_> {
         self.core().capture_condition(condition, kind, parts)
     }
 
-    /// Captures a part on a stream of its own, because this one captures what is around.
+    /// Captures a part on a stream of its own, because this stream captures the surrounding work.
     fn capture_part(&self, capture: &Arc<CaptureState>, body: Body<'_>) -> Result<Part> {
         let stream = self.context().create_stream()?;
         stream.core().begin_capture(self.mode(), Whole::Capture(capture.clone()))?;
@@ -144,7 +146,7 @@ impl CaptureScope<'_> {
     }
 }
 
-/// A closure that is called once, where several are wanted that can be called more often.
+/// Makes a closure that is called once fit where a closure is expected that can be called repeatedly.
 fn once<F>(body: F) -> impl for<'scope> FnMut(&CaptureScope<'scope>) -> Result<()>
 where
     F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,

@@ -1,4 +1,4 @@
-//! Captures that end on every way out.
+//! Captures that end however the closure is left.
 
 use crate::error::Result;
 use crate::graph::{ExecutableGraph, Graph};
@@ -10,13 +10,13 @@ use anabranch_hal::{CaptureMode, InstantiateFlags};
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-/// A stream while it captures, inside of [`Stream::capture`]. It can be used like the [`Stream`]. It cannot leave the
-/// closure or its thread.
+/// A capturing stream inside [`Stream::capture`]. It can be used like the [`Stream`]. It cannot leave the closure or
+/// its thread.
 #[derive(Debug)]
 pub struct CaptureScope<'scope> {
     stream: &'scope Stream,
     mode: CaptureMode,
-    /// Invariant, and of one thread.
+    /// Invariant, and bound to one thread.
     scope: PhantomData<(&'scope mut &'scope (), *const ())>,
 }
 
@@ -43,19 +43,20 @@ impl<'scope> CaptureScope<'scope> {
         self.mode
     }
 
-    /// Makes another stream join the capture: its later work comes after what is captured here so far. The same as
-    /// `other.wait_stream(scope)`.
+    /// Makes another stream join the capture: its later work depends on what this stream has captured so far. The same
+    /// as `other.wait_stream(scope)`.
     ///
     /// # Errors
-    /// As [`Stream::wait_stream`].
+    /// Same as [`Stream::wait_stream`].
     pub fn fork(&self, other: &Stream) -> Result<()> {
         other.wait_stream(self.stream)
     }
 
-    /// Lets later work here come after what `other` has captured so far. The same as `scope.wait_stream(other)`.
+    /// Makes later work of this stream depend on what `other` has captured so far. The same as
+    /// `scope.wait_stream(other)`.
     ///
     /// # Errors
-    /// As [`Stream::wait_stream`].
+    /// Same as [`Stream::wait_stream`].
     pub fn join(&self, other: &Stream) -> Result<()> {
         self.stream.wait_stream(other)
     }
@@ -72,12 +73,12 @@ impl Drop for EndOnDrop<'_> {
 }
 
 impl Stream {
-    /// Captures what `body` puts into this stream, and into streams that are made to wait for it, into a graph. Nothing of
-    /// it runs. The capture is ended on every way out, a panic included, and the streams are usable afterwards in every
-    /// case.
+    /// Captures the work that `body` submits to this stream, and to streams that are made to wait for it, into a graph.
+    /// None of it runs. The capture ends however `body` is left, including by a panic, and the streams can be used
+    /// afterwards in every case.
     ///
-    /// The graph retains what was captured: buffers, modules, events, closures. Buffers allocated inside belong to the graph:
-    /// launches allocate them, and free them where they are dropped inside of the closure.
+    /// The graph retains what was captured: buffers, modules, events and closures. Buffers that are allocated in the
+    /// closure belong to the graph: a launch allocates them, and frees those that were dropped in the closure.
     ///
     /// ```
     /// use anabranch::CaptureMode;
@@ -104,7 +105,8 @@ impl Stream {
     /// Follows `cuStreamBeginCapture` and `cuStreamEndCapture`. Warp calls it `ScopedCapture`.
     ///
     /// # Errors
-    /// The body's error, else as [`begin_capture`](Self::begin_capture) and [`end_capture`](Self::end_capture).
+    /// The body's error; otherwise the same as [`begin_capture`](Self::begin_capture) and
+    /// [`end_capture`](Self::end_capture).
     #[track_caller]
     pub fn capture<F>(&self, mode: CaptureMode, body: F) -> Result<Graph>
     where
@@ -114,13 +116,13 @@ impl Stream {
         self.run_body(mode, body)
     }
 
-    /// As [`capture`](Self::capture), into a graph that exists, below the given nodes of it. When the capture fails to end,
-    /// the graph is empty afterwards: drivers destroy it then. When only the body fails, the graph has what was captured
-    /// until then. Follows `cuStreamBeginCaptureToGraph`.
+    /// Like [`capture`](Self::capture), but captures into an existing graph. The first node depends on the given nodes.
+    /// If ending the capture fails, the graph is empty afterwards, because drivers destroy it in that case. If only the
+    /// body fails, the graph contains what was captured before the failure. Follows `cuStreamBeginCaptureToGraph`.
     ///
     /// # Errors
-    /// As [`capture`](Self::capture); `CUDA_ERROR_INVALID_VALUE (1)` when a node is not of the graph;
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the driver is too old.
+    /// Same as [`capture`](Self::capture); `CUDA_ERROR_INVALID_VALUE (1)` if a node does not belong to the graph;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver is too old.
     #[track_caller]
     pub fn capture_into<F>(
         &self,
@@ -165,7 +167,7 @@ impl Stream {
     /// [Captures](Self::capture) and [instantiates](Graph::instantiate).
     ///
     /// # Errors
-    /// As [`capture`](Self::capture) and [`Graph::instantiate`].
+    /// Same as [`capture`](Self::capture) and [`Graph::instantiate`].
     #[track_caller]
     pub fn capture_executable<F>(&self, mode: CaptureMode, body: F) -> Result<ExecutableGraph>
     where
@@ -174,11 +176,11 @@ impl Stream {
         self.capture_executable_with_flags(mode, InstantiateFlags::empty(), body)
     }
 
-    /// As [`capture_executable`](Self::capture_executable), with flags. With [`InstantiateFlags::UPLOAD`] it is uploaded in
-    /// the order of this stream.
+    /// Like [`capture_executable`](Self::capture_executable), with flags. With [`InstantiateFlags::UPLOAD`], the
+    /// executable graph is uploaded in the order of this stream.
     ///
     /// # Errors
-    /// As [`capture`](Self::capture) and [`Graph::instantiate_with_flags`].
+    /// Same as [`capture`](Self::capture) and [`Graph::instantiate_with_flags`].
     #[track_caller]
     pub fn capture_executable_with_flags<F>(
         &self,

@@ -5,10 +5,10 @@ use anabranch_hal::{OutputKind, Status};
 use std::fmt;
 use std::str::FromStr;
 
-/// An architecture of NVIDIA's GPUs: 90 for compute capability 9.0, 90a with the features of that one alone.
+/// An architecture of NVIDIA's GPUs: 90 for compute capability 9.0, or 90a with the architecture-specific features.
 ///
-/// Whether it is the virtual architecture `compute_90` or the real one `sm_90` follows from what is made: PTX or machine
-/// code.
+/// The output kind determines whether it is the virtual architecture `compute_90` (PTX) or the real one `sm_90`
+/// (machine code).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Architecture {
     number: u32,
@@ -34,7 +34,8 @@ impl Architecture {
         Self { features: Features::Family, ..self }
     }
 
-    /// With the features of this architecture alone, as in `90a`. Such code runs on no other, not on newer ones either.
+    /// With the features of this architecture alone, as in `90a`. Such code runs on no other architecture, not even a
+    /// newer one.
     #[must_use]
     pub const fn with_specific_features(self) -> Self {
         Self { features: Features::Specific, ..self }
@@ -68,7 +69,7 @@ impl fmt::Display for Architecture {
 impl FromStr for Architecture {
     type Err = Error;
 
-    /// Reads `90`, `90a` and `100f`, and the same behind `sm_` or `compute_`.
+    /// Parses `90`, `90a` and `100f`, optionally after `sm_` or `compute_`.
     fn from_str(text: &str) -> Result<Self> {
         let trimmed = text.trim();
         let name = trimmed.strip_prefix("sm_").or(trimmed.strip_prefix("compute_")).unwrap_or(trimmed);

@@ -1,4 +1,4 @@
-//! What was compiled, kept on disk.
+//! The cache of compiled code on disk.
 
 mod entry;
 
@@ -12,13 +12,13 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// How many bytes the entries have in all, at most.
+/// The maximum size of all entries in bytes.
 const MOST_BYTES: u64 = 256 << 20;
 
 const SUFFIX: &str = ".kernel";
 const TEMPORARY_PREFIX: &str = ".anabranch-";
 
-/// Temporary files that are older were left behind by a process that ended while it wrote.
+/// Older temporary files were left by a process that ended while writing.
 const OLDEST_TEMPORARY: Duration = Duration::from_secs(60 * 60);
 
 /// A directory of entries, one for each [`Fingerprint`]. Other processes use it at the same time: entries are replaced
@@ -30,7 +30,7 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    /// The cache in a directory, or `None` where it cannot be used.
+    /// Opens the cache in a directory, or returns `None` if it cannot be used.
     pub(super) fn open(directory: &Path) -> Option<Self> {
         match cache_directory::secure(directory) {
             Ok(()) => Some(Self { directory: directory.to_owned(), most_bytes: MOST_BYTES }),
@@ -41,7 +41,7 @@ impl Cache {
         }
     }
 
-    /// The entry of that key, or `None` where there is none that is whole.
+    /// The entry with that key, or `None` if there is no intact one.
     pub(super) fn read(&self, key: &Fingerprint) -> Option<CompileOutput> {
         let path = self.path(key);
         let bytes = match self.read_file(&path) {
@@ -94,8 +94,8 @@ impl Cache {
         Ok(())
     }
 
-    /// Removes the oldest entries until the rest is small enough. Others may be doing the same, so that a file that is
-    /// gone is no surprise.
+    /// Removes the oldest entries until the rest is small enough. Other processes may do the same at the same time, so
+    /// a missing file is not an error.
     fn prune(&self) {
         let Ok(directory) = std::fs::read_dir(&self.directory) else { return };
         let now = SystemTime::now();
@@ -132,12 +132,12 @@ impl Cache {
     }
 }
 
-/// Whether a file of that name is an entry. The directory may be one that has other files too.
+/// Whether a file of that name is an entry. The directory may also contain other files.
 fn is_entry(name: &str) -> bool {
     name.strip_suffix(SUFFIX).is_some_and(|key| key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// Tells of trouble with the cache where somebody listens. It is not worth failing for.
+/// Logs a problem with the cache. No such problem makes a compilation fail.
 #[cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "used when the feature is on"))]
 fn note(what: &str, path: &Path, why: &dyn fmt::Display) {
     trace::rare!(path = %path.display(), %why, "{what}");

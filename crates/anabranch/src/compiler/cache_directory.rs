@@ -1,14 +1,14 @@
-//! Where the cache lies, and whether the place can be trusted.
+//! The location of the cache, and whether it can be trusted.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The environment variable that names the directory of the cache, or says `off`.
+/// The environment variable that names the directory of the cache, or is `off`.
 const CACHE_VARIABLE: &str = "ANABRANCH_CACHE";
 
-/// The directory that the environment says, or `None` if it says none or to do without.
+/// The directory that the environment determines, or `None` if it determines none or disables the cache.
 pub(super) fn from_environment() -> Option<PathBuf> {
     choose(&|name| std::env::var_os(name), std::env::home_dir())
 }
@@ -31,10 +31,10 @@ fn choose(variable: &dyn Fn(&str) -> Option<OsString>, home: Option<PathBuf>) ->
     caches.map(|caches| caches.join("anabranch"))
 }
 
-/// Makes the directory if it is not there, for its owner only, and checks that nobody else can write to it.
+/// Makes the directory, for its owner only, if it does not exist, and checks that nobody else can write to it.
 ///
 /// # Errors
-/// Why it cannot be used.
+/// The reason why it cannot be used.
 pub(super) fn secure(directory: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true);

@@ -1,4 +1,4 @@
-//! What came of compiling.
+//! The result of a compilation.
 
 use anabranch_hal::{CompileOutput, CompileRequest, ModuleImage, OutputKind};
 
@@ -12,7 +12,7 @@ pub enum CompiledImage {
 }
 
 impl CompiledImage {
-    /// The image as the driver contract has it.
+    /// The image in the form that the driver contract takes.
     pub fn as_module_image(&self) -> ModuleImage<'_> {
         match self {
             Self::Ptx(text) => ModuleImage::Ptx(text),
@@ -21,7 +21,7 @@ impl CompiledImage {
     }
 }
 
-/// What came of compiling: the code, the compiler's remarks, and the mangled names that were asked for.
+/// The result of a compilation: the code, the compiler's log, and the mangled names that were requested.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     image: CompiledImage,
@@ -31,7 +31,7 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// What came of a request, or `None` where PTX was asked for and is no text.
+    /// The result of a request, or `None` if PTX was requested and the output is not text.
     pub(super) fn new(request: &CompileRequest<'_>, output: CompileOutput, from_cache: bool) -> Option<Self> {
         let CompileOutput { image, log, lowered_names } = output;
         let image = match request.output {
@@ -68,13 +68,13 @@ impl Compiled {
         }
     }
 
-    /// Warnings and remarks. Those of the first time, if it came from the cache.
+    /// Warnings and remarks of the compiler. If the result came from the cache, those of the original compilation.
     pub fn log(&self) -> &str {
         &self.log
     }
 
-    /// The mangled name of an expression that was given to
-    /// [`CompileOptions::name_expression`](super::CompileOptions::name_expression), in the same words.
+    /// The mangled name of an expression, written exactly as it was given to
+    /// [`CompileOptions::name_expression`](super::CompileOptions::name_expression).
     pub fn kernel_name(&self, expression: &str) -> Option<&str> {
         self.kernel_names.iter().find(|(given, _)| given == expression).map(|(_, name)| name.as_str())
     }
@@ -84,7 +84,7 @@ impl Compiled {
         self.kernel_names.iter().map(|(expression, name)| (expression.as_str(), name.as_str()))
     }
 
-    /// Whether it came from the cache.
+    /// Whether the result came from the cache.
     pub fn from_cache(&self) -> bool {
         self.from_cache
     }

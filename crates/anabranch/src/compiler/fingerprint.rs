@@ -1,4 +1,4 @@
-//! The key of what was compiled: a digest of all that the result depends on.
+//! The key of a compilation: a digest of everything that its result depends on.
 
 use super::included_files::IncludedFiles;
 use anabranch_hal::{CompileRequest, OutputKind};
@@ -17,8 +17,8 @@ const FORMAT: &str = "anabranch compiler cache, format 1";
 pub(super) struct Fingerprint(Sha256Digest);
 
 impl Fingerprint {
-    /// The fingerprint of a request to a compiler, or `None` where the request does not tell all that the result depends
-    /// on.
+    /// The fingerprint of a request to a compiler, or `None` if the request does not determine everything that the
+    /// result depends on.
     pub(super) fn of(identity: &str, request: &CompileRequest<'_>, include_directories: &[PathBuf]) -> Option<Self> {
         let CompileRequest { source, name, options, name_expressions, output } = request;
         let files = IncludedFiles::of(name, source, include_directories)?;

@@ -1,8 +1,8 @@
 //! The files that a source includes.
 //!
-//! What is searched for is the text `include` and not a directive, and `#if` and comments are not followed: it finds all
-//! files that a compiler may read, and some that it does not. It has no state that could get out of step with the
-//! language, as that of a lexer could.
+//! The search looks for the text `include` instead of directives, and ignores `#if` and comments. It therefore finds
+//! all files that a compiler may read, and some that it does not read. It has no state that could get out of step with
+//! the language, unlike a lexer.
 
 use super::fingerprint::Sha256Digest;
 use sha2::{Digest, Sha256};
@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What there may be of included files. Reading more would take as long as compiling.
+/// Limits of the included files. Reading more would take as long as compiling.
 const MOST_FILES: usize = 4096;
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -21,14 +21,15 @@ pub(super) struct IncludedFiles {
 }
 
 impl IncludedFiles {
-    /// The files that the source of that name may include, or `None` where that cannot be told from its text.
+    /// The files that the source of that name may include, or `None` if the text does not determine them.
     pub(super) fn of(name: &str, source: &str, directories: &[PathBuf]) -> Option<Self> {
         let mut found = Self::default();
         let (mut seen, mut bytes_read) = (HashSet::new(), 0);
         let mut to_search = vec![(directory_of(Path::new(name)), References::of(source.as_bytes())?)];
         while let Some((beside, References(references))) = to_search.pop() {
             for reference in references {
-                // In all the directories and not in the first that has it: a compiler asked for the next one goes on.
+                // In all the directories and not only in the first that contains it: `#include_next` continues the
+                // search.
                 for directory in std::iter::once(&beside).chain(directories) {
                     let path = directory.join(&reference);
                     if !seen.insert(path.clone()) {
@@ -80,7 +81,7 @@ impl References {
     /// Text that makes the result depend on the time, or that can hide a directive.
     const OPAQUE: [&str; 5] = ["__DATE__", "__TIME__", "__TIMESTAMP__", "??=", "??/"];
 
-    /// The names in a text, or `None` where there may be others that its text does not tell.
+    /// The names in a text, or `None` if there may be others that the text does not contain literally.
     fn of(text: &[u8]) -> Option<Self> {
         const WORD: &[u8] = b"include";
         let text = &spliced(text);
@@ -110,7 +111,7 @@ impl References {
     }
 }
 
-/// Whether what comes before the word makes it a directive; `None` if there is a comment between, which may hide that.
+/// Whether the text before the word makes it a directive; `None` if there is a comment in between, which may hide that.
 fn is_directive(before: &[u8]) -> Option<bool> {
     let before = without_trailing_space(before);
     if before.ends_with(b"*/") { None } else { Some(before.ends_with(b"#") || before.ends_with(b"%:")) }

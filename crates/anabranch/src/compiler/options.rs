@@ -7,11 +7,11 @@ use crate::error::{Error, Result};
 use anabranch_hal::{CompileRequest, Compiler, OutputKind, Status};
 use std::path::{Path, PathBuf};
 
-/// The name of a source that was given none.
+/// The name of a source without a name.
 const DEFAULT_NAME: &str = "kernel.cu";
 
-/// How to compile. By default: PTX, for the compiler's own default architecture, with none of the options below, through
-/// the cache.
+/// How to compile. The defaults are: PTX, the compiler's default architecture, none of the options below, and the cache
+/// enabled.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct CompileOptions {
@@ -36,7 +36,7 @@ enum Target {
     Device { name: String, compute_capability: (u32, u32) },
 }
 
-/// An option of which there can be several, and whose order matters.
+/// An option that can be given repeatedly, and whose order matters.
 #[derive(Clone, Debug)]
 enum Addition {
     Define(String),
@@ -75,8 +75,8 @@ impl CompileOptions {
         Self::default()
     }
 
-    /// The name that the source has in messages, `kernel.cu` by default. As if the source were a file of that name, its
-    /// directory is where files are included from with quotation marks.
+    /// The name of the source in messages, by default `kernel.cu`. Files that are included with quotation marks are
+    /// searched for in the directory of this name.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -89,21 +89,21 @@ impl CompileOptions {
         self
     }
 
-    /// A directory to include files from, after those given before it. The files are read each time, so that the cache
-    /// notices when one changes.
+    /// A directory to include files from, after those given earlier. The files are read each time, so the cache notices
+    /// when one changes.
     pub fn include_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.additions.push(Addition::IncludeDirectory(path.into()));
         self
     }
 
-    /// What to compile for. PTX runs on GPUs of this architecture and on newer ones; machine code on those of them only
-    /// that have the same major compute capability.
+    /// The architecture to compile for. PTX runs on GPUs of this architecture and on newer ones. Machine code runs only
+    /// on those of them with the same major compute capability.
     pub fn architecture(mut self, architecture: Architecture) -> Self {
         self.target = Target::Architecture(architecture);
         self
     }
 
-    /// Compiles for the architecture of a device. PTX for a device that is newer than the compiler is made for the newest
+    /// Compiles for the architecture of a device. If the device is newer than the compiler, PTX is made for the newest
     /// architecture that the compiler knows and that is not newer than the device.
     pub fn for_device(mut self, device: &Device) -> Self {
         let compute_capability = device.properties().compute_capability;
@@ -135,20 +135,20 @@ impl CompileOptions {
         self
     }
 
-    /// The number of registers of a thread, at most.
+    /// The maximum number of registers per thread.
     pub fn max_registers(mut self, registers: u32) -> Self {
         self.max_registers = Some(registers);
         self
     }
 
-    /// An option of the compiler's own, as it is. What was made with one that has to do with files is not cached.
+    /// Passes an option to the compiler unchanged. Results with an option that concerns files are not cached.
     pub fn option(mut self, option: impl Into<String>) -> Self {
         self.additions.push(Addition::Raw(option.into()));
         self
     }
 
-    /// A C++ name, such as `scale<float>`, whose mangled name is wanted. Naming an instance of a template also makes it
-    /// part of the code.
+    /// A C++ name, such as `scale<float>`, whose mangled name is requested. Naming an instance of a template also makes
+    /// it part of the code.
     pub fn name_expression(mut self, expression: impl Into<String>) -> Self {
         let expression = expression.into();
         if !self.name_expressions.contains(&expression) {
@@ -157,7 +157,7 @@ impl CompileOptions {
         self
     }
 
-    /// What to make: PTX, unless told otherwise. Machine code needs an architecture.
+    /// The kind of output, by default PTX. Machine code needs an architecture.
     pub fn output(mut self, output: OutputKind) -> Self {
         self.output = output;
         self
@@ -169,14 +169,14 @@ impl CompileOptions {
         self
     }
 
-    /// Keeps what is compiled in this directory, whatever the environment says. The directory is made if it is not there;
-    /// on Unix it is not used if it belongs to another user or others may write to it.
+    /// Keeps the cache in this directory, whatever the environment says. The directory is made if it does not exist. On
+    /// Unix it is not used if it belongs to another user or others may write to it.
     pub fn cache_directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.cache = CacheChoice::Directory(path.into());
         self
     }
 
-    /// The options in the compiler's words. `path` is that of the source, if it is a file.
+    /// The options in the form that the compiler takes. `path` is the path of the source, if it is a file.
     pub(super) fn prepare(&self, compiler: &dyn Compiler, path: Option<&Path>) -> Result<Prepared> {
         let name = match (&self.name, path) {
             (Some(name), _) => name.clone(),
@@ -226,7 +226,7 @@ impl CompileOptions {
             }
             Target::Device { compute_capability: (major, minor), .. } => {
                 let known = match self.output {
-                    // A compiler that cannot tell is left to say what it does not know.
+                    // If the compiler cannot list its architectures, it reports an unknown one itself.
                     OutputKind::Ptx => compiler.architectures().unwrap_or_default(),
                     OutputKind::Binary => Vec::new(),
                 };
@@ -264,8 +264,8 @@ fn text_of(path: &Path) -> Result<&str> {
     })
 }
 
-/// Whether an option may make the compiler read or write files of which the cache would know nothing. Rather too often
-/// than not often enough.
+/// Whether an option may make the compiler read or write files that the cache does not know. In doubt the answer is
+/// yes.
 fn concerns_files(option: &str) -> bool {
     let option = option.trim_start();
     // Definitions hold any text.
@@ -281,14 +281,14 @@ fn is_architecture(option: &str) -> bool {
     option.starts_with("-arch") || option.starts_with("--gpu-architecture")
 }
 
-/// Options in the compiler's words.
+/// Options in the form that the compiler takes.
 pub(super) struct Prepared {
     pub(super) name: String,
     pub(super) options: Vec<String>,
     pub(super) name_expressions: Vec<String>,
     pub(super) output: OutputKind,
     pub(super) include_directories: Vec<PathBuf>,
-    /// Where to keep what is made, or `None` for nowhere.
+    /// Where to keep the result, or `None` to keep it nowhere.
     pub(super) cache_directory: Option<PathBuf>,
 }
 

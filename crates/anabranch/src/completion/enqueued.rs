@@ -1,4 +1,4 @@
-//! The future of work that has a value.
+//! The future of work with a value.
 
 use crate::error::{Error, Result};
 use anabranch_core::completion::Completion;
@@ -9,11 +9,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll, ready};
 
-/// A future that gives a value when the work is complete that was queued with it. See
+/// A future that returns a value when the work that was queued with it is complete. See
 /// [`Stream::enqueue_async`](crate::Stream::enqueue_async).
 ///
-/// It is as [`Completion`] is, but has its value only once: polled again, it answers the error that it ended with, or else
-/// 401. Dropping it drops the value, and so does an error; buffers are freed in stream order.
+/// It behaves like [`Completion`], but returns its value only once. Polled again, it returns the error that it ended
+/// with, or otherwise `CUDA_ERROR_ILLEGAL_STATE (401)`. Dropping the future drops the value, and so does an error.
+/// Buffers are freed in stream order.
 #[must_use = "a future says nothing unless it is awaited"]
 pub struct Enqueued<T> {
     completion: Completion,
@@ -29,7 +30,7 @@ impl<T> Enqueued<T> {
         Self { completion, value, terminated: false }
     }
 
-    /// Whether it is known already that there will be no value.
+    /// Whether it is already known that there will be no value.
     pub(super) fn has_failed(&self) -> bool {
         self.value.is_none()
     }

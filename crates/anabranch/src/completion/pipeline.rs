@@ -1,4 +1,4 @@
-//! Chunks of work in flight, a few at a time.
+//! Chunks of work, of which a limited number is in flight.
 
 use super::enqueued::Enqueued;
 use crate::error::Result;
@@ -15,9 +15,9 @@ use std::task::{Context as TaskContext, Poll, ready};
 /// The results of chunks of work, in order, as an asynchronous stream (of the crate `futures-core`). See
 /// [`Stream::pipeline`].
 ///
-/// No more chunks than the depth are in flight or wait to be taken: the next input is taken when a result was. Work is
-/// queued only by polling. It ends after the first error, behind the results of the chunks before. Dropping it drops the
-/// results that were not taken; work that is in flight runs on.
+/// At most `depth` chunks are in flight or waiting to be taken: the next input is taken after a result was taken. Work
+/// is queued only by polling. The pipeline ends after the first error, which follows the results of the earlier chunks.
+/// Dropping the pipeline drops the results that were not taken. Work in flight continues.
 #[must_use = "a pipeline does nothing unless it is polled"]
 pub struct Pipeline<S, I: Iterator, F, T> {
     stream: S,
@@ -37,8 +37,8 @@ where
     I: Iterator,
     F: FnMut(&Stream, I::Item) -> Result<T>,
 {
-    /// As [`Stream::pipeline`], for whoever has the stream in an [`Arc`](std::sync::Arc), so that the pipeline can be given
-    /// to a task that is spawned.
+    /// Like [`Stream::pipeline`], for a stream in an [`Arc`](std::sync::Arc), so that the pipeline can be moved to a
+    /// spawned task.
     pub fn new(stream: S, depth: usize, inputs: impl IntoIterator<IntoIter = I>, enqueue: F) -> Self {
         let depth = depth.max(1);
         let flying = VecDeque::with_capacity(depth.min(64));
@@ -92,7 +92,7 @@ where
     I: Iterator,
     F: FnMut(&Stream, I::Item) -> Result<T>,
 {
-    /// Whether it has ended by an error. That its inputs are at an end it learns only by polling.
+    /// Whether the pipeline has ended with an error. The end of the inputs is noticed only by polling.
     fn is_terminated(&self) -> bool {
         self.failed && self.flying.is_empty()
     }

@@ -9,10 +9,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// The value that decides what one conditional node of a graph runs. Kernels of the graph set it: in device code with
-/// `cudaGraphSetConditional(handle, value)`, in a host kernel with
-/// [`HostArguments::set_conditional`](anabranch_hal::HostArguments::set_conditional), given
-/// [`argument`](Self::argument) as an argument of 64 bits.
+/// The value that determines what a conditional node of a graph runs. Kernels of the graph set it: device code calls
+/// `cudaGraphSetConditional(handle, value)`, and a host kernel calls
+/// [`HostArguments::set_conditional`](anabranch_hal::HostArguments::set_conditional). Both receive
+/// [`argument`](Self::argument) as a 64-bit argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conditional {
     pub(crate) handle: ConditionalHandle,
@@ -25,14 +25,14 @@ impl Conditional {
         Scalar(self.handle.0)
     }
 
-    /// The driver's handle. It is valid as long as the graph.
+    /// The driver's handle, which is valid as long as the graph.
     pub fn as_raw(self) -> ConditionalHandle {
         self.handle
     }
 }
 
-/// A graph inside of a conditional node, to be filled while the graph around it is borrowed. It can be used like a
-/// [`Graph`], but not be cloned, instantiated or made a child.
+/// A graph inside a conditional node, which can be filled while the surrounding graph is borrowed. It can be used like
+/// a [`Graph`], but cannot be cloned, instantiated or made a child.
 pub struct BodyGraph<'a> {
     graph: Graph,
     around: PhantomData<&'a mut Graph>,
@@ -59,27 +59,27 @@ impl fmt::Debug for BodyGraph<'_> {
 }
 
 impl Graph {
-    /// Makes a value for one conditional node of this graph. With a default, every launch begins with it; without one, the
-    /// value is unspecified until a kernel sets it. Follows `cuGraphConditionalHandleCreate`.
+    /// Makes a value for one conditional node of this graph. With a default, the value is set to it at every launch.
+    /// Without one, the value is unspecified until a kernel sets it. Follows `cuGraphConditionalHandleCreate`.
     ///
     /// # Errors
-    /// 801 where the device has no conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes.
     pub fn create_conditional(&mut self, default: Option<u32>) -> Result<Conditional> {
         let handle = self.object.create_conditional(default)?;
         Ok(Conditional { handle, graph: self.object.id() })
     }
 
-    /// Adds a conditional node. [`body`](Self::body) gives its graphs, which are empty at first.
+    /// Adds a conditional node. [`body`](Self::body) returns its bodies, which are empty at first.
     ///
     /// * [`ConditionalKind::If`]: 1 body, which runs if the value is not 0, or 2, of which the second runs if it is 0.
-    /// * [`ConditionalKind::While`]: 1 body, which runs again and again while the value is not 0.
-    /// * [`ConditionalKind::Switch`]: the body whose number is the value runs, if there is one.
+    /// * [`ConditionalKind::While`]: 1 body, which runs repeatedly while the value is not 0.
+    /// * [`ConditionalKind::Switch`]: the body whose index is the value runs, if there is one.
     ///
     /// Each conditional value belongs to one node.
     ///
     /// # Errors
-    /// 1 for another number of bodies, and a value of another graph or another node; 801 where the device has no such
-    /// nodes.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the kind does not support that number of bodies, or the value belongs to
+    /// another graph or another node; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such nodes.
     pub fn add_conditional(
         &mut self,
         dependencies: impl Dependencies,
@@ -99,10 +99,11 @@ impl Graph {
         self.object.add_conditional(&dependencies.list(), conditional.handle, kind, bodies)
     }
 
-    /// One of the graphs of a conditional node, from 0, to be filled or looked at.
+    /// One of the bodies of a conditional node, counted from 0, to be filled or inspected.
     ///
     /// # Errors
-    /// 1 when the node has no such graph. Those of captured conditional nodes cannot be reached this way.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the node has no such body. Bodies of captured conditional nodes cannot be
+    /// accessed this way.
     pub fn body(&mut self, node: Node, index: usize) -> Result<BodyGraph<'_>> {
         let body = self.object.body(node, index)?;
         Ok(BodyGraph { graph: Graph::from_object(body), around: PhantomData })

@@ -1,4 +1,4 @@
-//! A graph as data: what its nodes are and do, for people and programs to look at.
+//! A graph as data, for people and programs to inspect.
 
 use super::Graph;
 use crate::error::Result;
@@ -23,15 +23,15 @@ pub struct GraphDescription {
 /// A node as data.
 #[derive(Clone, Debug, Serialize)]
 pub struct NodeDescription {
-    /// Its number among the nodes of its graph.
+    /// The number of the node in its graph.
     pub number: u64,
     /// Its kind, such as `kernel`.
     pub kind: String,
-    /// The kernel's name, or what the node does in a word or two.
+    /// The name of the kernel, or a short description of the work.
     pub label: String,
-    /// Its parameters by name.
+    /// The parameters by name.
     pub parameters: BTreeMap<&'static str, String>,
-    /// The graphs inside of a child or conditional node.
+    /// The graphs inside a child or conditional node.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub graphs: Vec<GraphDescription>,
 }
@@ -43,13 +43,13 @@ pub struct EdgeDescription {
     pub from: u64,
     /// The number of the node that depends on it.
     pub to: u64,
-    /// `programmatic` where the edge is no full dependency.
+    /// `programmatic` if the edge is not a full dependency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
 }
 
 impl Graph {
-    /// The graph as data: kinds, kernel names and parameters of all nodes, the graphs inside of nodes included.
+    /// The graph as data: kinds, kernel names and parameters of all nodes, including the graphs inside nodes.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
@@ -89,7 +89,7 @@ impl Describer<'_> {
         self.context.call("describing a graph")
     }
 
-    /// A graph inside of a node. What the driver does not say is left out.
+    /// A graph inside a node. Parameters that the driver does not report are left out.
     fn graph(&self, graph: GraphHandle) -> GraphDescription {
         // SAFETY: the graph belongs to a node of a graph that is live and locked.
         let (nodes, edges) = unsafe {

@@ -10,11 +10,13 @@ use anabranch_hal::{ExecutableGraphHandle, GraphUpdateResult, InstantiateFlags};
 use std::fmt;
 use std::sync::Arc;
 
-/// A graph made ready to be launched, any number of times, on any stream of its driver. It runs one launch at a time: each
-/// follows the earlier work of its stream, and all earlier launches of the same executable. Any thread may launch and
-/// change it. Dropping it while a launch is queued or runs is fine, and never waits.
+/// A graph that was instantiated and can be launched any number of times, in any stream of its driver. It runs one
+/// launch at a time: each launch follows the earlier work of its stream and all earlier launches of the same executable
+/// graph. Any thread may launch and change it. Dropping it while a launch is queued or running is allowed and never
+/// waits.
 ///
-/// A launch is ordered behind the earlier uses of the buffers in it, and later uses behind it, as for any other work.
+/// As for all other work, a launch is ordered after earlier uses of its buffers, and later uses are ordered after the
+/// launch.
 ///
 /// Follows the Driver API's group *Graph Management* (`CUgraphExec`).
 pub struct ExecutableGraph {
@@ -26,7 +28,7 @@ pub struct ExecutableGraph {
 pub struct UpdateError(RefusedUpdate);
 
 impl UpdateError {
-    /// The error: `CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)` when the graphs do not fit.
+    /// The error: `CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)` if the update is not possible.
     pub fn error(&self) -> &Error {
         &self.0.error
     }
@@ -36,7 +38,7 @@ impl UpdateError {
         self.0.result
     }
 
-    /// The node, of the graph that the update came from, that it is about, where there is one.
+    /// The node that the error refers to, if any. It belongs to the graph that the update came from.
     pub fn node(&self) -> Option<Node> {
         self.0.node
     }
@@ -67,67 +69,71 @@ impl ExecutableGraph {
         Ok(Self { core: ExecutableCore::instantiate(graph.object(), flags, upload)? })
     }
 
-    /// Launches it in the order of `stream`, and returns at once.
+    /// Launches the graph in the order of `stream`, and returns at once.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when memory that the graph allocated in its last launch is still allocated;
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if memory that the graph allocated in its last launch is still allocated;
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` while the host accesses pinned or managed memory of the graph;
-    /// `CUDA_ERROR_INVALID_DEVICE (101)` when the stream is of another driver; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the
-    /// stream captures, which invalidates the capture: [`NodeWork::child`] puts a graph into another.
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the stream belongs to another driver;
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture. To make
+    /// a graph part of another one, use [`NodeWork::child`].
     #[inline]
     #[track_caller]
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         self.core.launch(stream.core())
     }
 
-    /// Makes resources ready in the order of `stream`, so that the next launch need not.
+    /// Prepares a launch in the order of `stream`, so that the next launch does not have to.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_DEVICE (101)` when the stream is of another driver.
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the stream belongs to another driver;
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
     #[track_caller]
     pub fn upload(&self, stream: &Stream) -> Result<()> {
         self.core.upload(stream.core())
     }
 
-    /// Takes over what all nodes do from a graph of the same structure, from the next launch on.
+    /// Replaces the work of all nodes by that of a graph with the same structure, from the next launch on.
     ///
     /// # Errors
-    /// `CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)` when the structure differs or a node cannot be changed so, with the reason and
-    /// the node.
+    /// `CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)` if the structure differs or a node cannot be changed in this way,
+    /// with the reason and the node.
     #[track_caller]
     pub fn update(&self, graph: &Graph) -> Result<(), UpdateError> {
         self.core.update(graph.object()).map_err(UpdateError)
     }
 
-    /// Replaces what a node does by other work of the same kind, from the next launch on. The node is that of the graph
-    /// that this was made from, which is not changed.
+    /// Replaces the work of a node by other work of the same kind, from the next launch on. The node is a node of the
+    /// graph that this executable graph was made from. That graph does not change.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when the work is of another kind or differs too much, or the node is not of that graph.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is of another kind or differs too much, or the node does not belong
+    /// to that graph.
     #[track_caller]
     pub fn set_node(&self, node: Node, work: NodeWork<'_>) -> Result<()> {
         self.core.set_node(node, &work.core)
     }
 
-    /// Lets a kernel, copy or fill do nothing, or do its work again, from the next launch on.
+    /// Disables or enables a kernel, copy or fill node, from the next launch on. A disabled node does nothing.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for other kinds of node, and when the node is not of the graph that this was made from.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for other kinds of nodes, and if the node does not belong to the graph that this
+    /// executable graph was made from.
     #[track_caller]
     pub fn set_node_enabled(&self, node: Node, enabled: bool) -> Result<()> {
         self.core.set_node_enabled(node, enabled)
     }
 
-    /// Whether a kernel, copy or fill does its work.
+    /// Whether a kernel, copy or fill node is enabled.
     ///
     /// # Errors
-    /// As [`set_node_enabled`](Self::set_node_enabled).
+    /// Same as [`set_node_enabled`](Self::set_node_enabled).
     #[track_caller]
     pub fn is_node_enabled(&self, node: Node) -> Result<bool> {
         self.core.is_node_enabled(node)
     }
 
-    /// The flags that it was made with.
+    /// The flags that it was instantiated with.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
@@ -136,18 +142,19 @@ impl ExecutableGraph {
         self.core.flags()
     }
 
-    /// A number that is unique among all objects of this process, and never used again.
+    /// An id that is unique among all objects of this process and never reused.
     pub fn id(&self) -> u64 {
         self.core.label().id().get()
     }
 
-    /// Names the executable, for layers of the driver. It keeps its first name. Whether this is it.
+    /// Names the executable graph, for layers of the driver. Only the first name is kept. Returns whether this is the
+    /// first.
     #[track_caller]
     pub fn set_name(&self, name: &str) -> bool {
         self.core.label().set_name(self.core.context(), name)
     }
 
-    /// The [number](Graph::id) of the graph that it was made from, which its nodes carry.
+    /// The [id](Graph::id) of the graph that it was made from, which its nodes contain.
     pub fn graph_id(&self) -> u64 {
         self.core.source().id()
     }
@@ -157,8 +164,9 @@ impl ExecutableGraph {
         Context::from_core(self.core.context().clone())
     }
 
-    /// The driver's handle. It is valid as long as this executable. Drivers do not synchronize executable graphs: whoever
-    /// uses the handle makes sure that no other thread uses this meanwhile.
+    /// The driver's handle, which is valid as long as this executable graph. Drivers do not synchronize executable
+    /// graphs: code that calls the driver with the handle must ensure that no other thread uses this one at the same
+    /// time.
     pub fn as_raw(&self) -> ExecutableGraphHandle {
         self.core.handle()
     }

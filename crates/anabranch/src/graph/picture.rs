@@ -1,4 +1,4 @@
-//! A graph as text for other programs to draw: DOT, Mermaid and JSON.
+//! A graph as text that other programs draw: DOT, Mermaid and JSON.
 
 use super::{Graph, GraphDescription, NodeDescription};
 use crate::error::{Error, ErrorKind, Result};
@@ -14,7 +14,7 @@ impl Graph {
         Ok(self.describe()?.to_dot())
     }
 
-    /// The graph in the language of Mermaid, which many pages of documentation draw.
+    /// The graph in the language of Mermaid, which many documentation tools draw.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
@@ -32,7 +32,7 @@ impl Graph {
 }
 
 impl GraphDescription {
-    /// The same without parameters, such as addresses, which differ from run to run.
+    /// The same without parameters such as addresses, which differ between runs.
     #[must_use]
     pub fn without_parameters(mut self) -> Self {
         for node in &mut self.nodes {

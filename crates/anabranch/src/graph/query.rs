@@ -1,4 +1,4 @@
-//! What a graph consists of: its nodes, edges, kinds and parameters.
+//! The contents of a graph: nodes, edges, kinds and parameters.
 
 use super::Graph;
 use crate::error::Result;
@@ -16,7 +16,7 @@ impl Graph {
         self.object.nodes()
     }
 
-    /// The nodes that depend on none.
+    /// The nodes without dependencies.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
@@ -37,7 +37,7 @@ impl Graph {
     /// The nodes that a node depends on, with the data of the edges.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when the node is not of this graph.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the node does not belong to this graph.
     #[track_caller]
     pub fn dependencies_of(&self, node: Node) -> Result<Vec<(Node, EdgeData)>> {
         self.object.require(node, "listing a node's dependencies")?;
@@ -48,7 +48,7 @@ impl Graph {
     /// The nodes that depend on a node, with the data of the edges.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when the node is not of this graph.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the node does not belong to this graph.
     #[track_caller]
     pub fn dependents_of(&self, node: Node) -> Result<Vec<(Node, EdgeData)>> {
         self.object.require(node, "listing a node's dependents")?;
@@ -59,17 +59,18 @@ impl Graph {
     /// The kind of a node.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when the node is not of this graph.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the node does not belong to this graph.
     #[track_caller]
     pub fn node_kind(&self, node: Node) -> Result<GraphNodeKind> {
         self.object.node_kind(node)
     }
 
-    /// What the driver says of a node's parameters. Handles in it are borrowed: they are valid as long as the graph.
+    /// The parameters of a node as the driver reports them. Handles in them are borrowed: they are valid as long as the
+    /// graph.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when the node is not of this graph; `CUDA_ERROR_NOT_SUPPORTED (801)` where the driver cannot
-    /// say.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the node does not belong to this graph; `CUDA_ERROR_NOT_SUPPORTED (801)` if
+    /// the driver does not report it.
     #[track_caller]
     pub fn node_parameters(&self, node: Node) -> Result<NodeParameters> {
         self.object.node_parameters(node)

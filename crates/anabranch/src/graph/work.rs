@@ -1,4 +1,4 @@
-//! What a node does, checked and with all that it refers to.
+//! The work of a node, checked and with everything that it refers to.
 
 use super::{Conditional, Graph};
 use crate::error::{Error, Result};
@@ -19,12 +19,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// What a node does. It is made once, and then [added](Graph::add) to a graph, or [put](Graph::set_node) in place of what a
-/// node did, in a graph or in an [executable one](crate::ExecutableGraph::set_node).
+/// The work of a node. It is made once and then [added](Graph::add) to a graph. It can also [replace](Graph::set_node)
+/// the work of a node in a graph or in an [executable graph](crate::ExecutableGraph::set_node).
 ///
-/// The graph retains what the work refers to, buffers included, for as long as a launch of it can run, and the work does so until
-/// then. From now on the host can access pinned and managed memory of it only between launches. Nodes of one graph that use the
-/// same memory are ordered by edges, which are the caller's to add: without one, which comes first is unspecified.
+/// The graph retains what the work refers to, including buffers, as long as a launch of it can run. The `NodeWork`
+/// itself retains it until then. From now on, the host can access pinned and managed memory of the work only between
+/// launches. Nodes of one graph that use the same memory must be ordered by edges, which the caller adds. Without an
+/// edge, their order is unspecified.
 pub struct NodeWork<'a> {
     pub(super) core: NodeWorkCore,
     lifetime: PhantomData<&'a Graph>,
@@ -43,7 +44,7 @@ impl NodeWork<'_> {
         Self::of(self.core.with_memory(memory, access))
     }
 
-    /// Nothing. Nodes can depend on it, and it on nodes.
+    /// No work. An empty node can have dependencies, and other nodes can depend on it.
     pub fn empty() -> Self {
         Self::new(NodeParameters::Empty)
     }
@@ -51,10 +52,10 @@ impl NodeWork<'_> {
     /// A kernel launch. Follows `cuGraphAddKernelNode`.
     ///
     /// # Safety
-    /// As for [`Stream::launch`](crate::Stream::launch), at every launch of every graph that the node gets into.
+    /// Same as for [`Stream::launch`](crate::Stream::launch), at every launch of every graph that contains the node.
     ///
     /// # Errors
-    /// 1 when the arguments do not fit the kernel's parameters.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the arguments do not match the parameters of the kernel.
     pub unsafe fn kernel<A: KernelArguments>(kernel: &Kernel, config: &LaunchConfig, arguments: A) -> Result<Self> {
         arguments.with(|arguments| {
             kernel.core().check(arguments.sizes)?;
@@ -85,7 +86,7 @@ impl NodeWork<'_> {
     /// A copy between device, pinned and managed memory, in any combination. Follows `cuGraphAddMemcpyNode`.
     ///
     /// # Errors
-    /// 1 when the lengths differ, or there is nothing to copy.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ, or there is nothing to copy.
     pub fn copy<'d, 's, T: Pod>(
         destination: impl Into<BufferSliceMut<'d, T>>,
         source: impl Into<BufferSlice<'s, T>>,
@@ -116,7 +117,7 @@ impl NodeWork<'_> {
     /// A copy of a region of rows and slices.
     ///
     /// # Errors
-    /// 1 when the region is not within either volume, or there is nothing to copy.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the region is not within either volume, or there is nothing to copy.
     pub fn copy_region<T: Pod>(destination: VolumeMut<'_, T>, source: Volume<'_, T>, region: &Region) -> Result<Self> {
         let copy = region_copy(&destination, &source, region)?.ok_or_else(nothing_to_do)?;
         Ok(Self::new(NodeParameters::Copy(copy))
@@ -124,10 +125,10 @@ impl NodeWork<'_> {
             .with_memory(destination.allocation(), Access::Write))
     }
 
-    /// Sets every element to `value`. Follows `cuGraphAddMemsetNode`, which has elements of up to 32 bits.
+    /// Sets every element to `value`. Follows `cuGraphAddMemsetNode`, which supports elements of up to 32 bits.
     ///
     /// # Errors
-    /// 1 for elements of 64 bits whose halves differ, or when there is nothing to fill.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for 64-bit elements whose halves differ, or if there is nothing to fill.
     pub fn fill<'d, T: FillElement>(destination: impl Into<BufferSliceMut<'d, T>>, value: T) -> Result<Self> {
         let destination = destination.into();
         let (pattern, width) = match value.pattern() {
@@ -149,7 +150,7 @@ impl NodeWork<'_> {
     /// Sets every byte to zero.
     ///
     /// # Errors
-    /// 1 when there is nothing to fill.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if there is nothing to fill.
     pub fn fill_zero<'d, T: Pod>(destination: impl Into<BufferSliceMut<'d, T>>) -> Result<Self> {
         let destination = destination.into();
         Self::fill_pattern(&destination, FillPattern::U8(0), destination.byte_len())
@@ -164,18 +165,18 @@ impl NodeWork<'_> {
     }
 
     /// A host function, which runs at every launch. The rules of
-    /// [`Stream::launch_host_func`](crate::Stream::launch_host_func) hold for each run. Follows `cuGraphAddHostNode`.
+    /// [`Stream::launch_host_func`](crate::Stream::launch_host_func) apply to each run. Follows `cuGraphAddHostNode`.
     pub fn host_func(function: impl Fn() + Send + Sync + 'static) -> Self {
         Self::of(NodeWorkCore::host_function(RepeatableHostWork::new(function)))
     }
 
-    /// Records an event, for those outside of the graph, when the nodes before are done.
+    /// Records an event when the earlier nodes are complete, for work outside the graph.
     pub fn event_record(event: &Event) -> Self {
         event.core().share();
         Self::event(NodeParameters::EventRecord(event.as_raw()), event)
     }
 
-    /// Waits for what an event captured last when the node begins.
+    /// Waits for what an event has captured by the time the node begins.
     pub fn event_wait(event: &Event) -> Self {
         Self::event(NodeParameters::EventWait(event.as_raw()), event)
     }
@@ -208,11 +209,12 @@ impl NodeWork<'_> {
         .with_memory(signal.allocation(), Access::Read)
     }
 
-    /// Sets the value of a conditional node of the same graph to what `value` holds when the node runs: its first element,
-    /// at every launch. On CUDA, setting the value needs the library `libcudadevrt.a` of the CUDA toolkit at run time.
+    /// Sets the value of a conditional node of the same graph, at every launch, to the first element of `value` at the
+    /// time the node runs. On CUDA, this needs the library `libcudadevrt.a` of the CUDA toolkit at run time.
     ///
     /// # Errors
-    /// 1 when `value` is empty; 801 or 301 where the device has no conditional nodes, or the library is not found.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if `value` is empty; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no
+    /// conditional nodes; `CUDA_ERROR_FILE_NOT_FOUND (301)` if the library is not found.
     pub fn set_conditional<'v>(conditional: Conditional, value: impl Into<BufferSlice<'v, u32>>) -> Result<Self> {
         let value = value.into();
         if value.is_empty() {
@@ -235,39 +237,39 @@ impl NodeWork<'_> {
     /// A free of memory that a graph allocated, by its address. Prefer [`Graph::add_free`].
     ///
     /// # Safety
-    /// The memory was allocated by an allocation node, at every launch before this node runs, and nothing uses it
+    /// At every launch, an allocation node has allocated the memory before this node runs, and nothing uses it
     /// afterwards.
     pub unsafe fn free(address: DevicePointer) -> Self {
         Self::new(NodeParameters::Free(address))
     }
 
-    /// Anything that the driver takes, with nothing retained for it.
+    /// Any parameters that the driver supports. Nothing is retained for them.
     ///
     /// # Safety
-    /// Whatever the parameters refer to lives as long as the graph, and all that is made from it, can run; what the node
-    /// does is sound at every launch.
+    /// Everything that the parameters refer to lives as long as the graph, and everything made from it, can run. The
+    /// work of the node is sound at every launch.
     pub unsafe fn from_parameters(parameters: NodeParameters) -> Self {
         Self::new(parameters)
     }
 }
 
 impl<'a> NodeWork<'a> {
-    /// Another graph, which is copied with all that it retains. Later changes of it do not reach the copy. Follows
-    /// `cuGraphAddChildGraphNode`.
+    /// Another graph, which is copied with everything that it retains. Later changes of it do not affect the copy.
+    /// Follows `cuGraphAddChildGraphNode`.
     pub fn child(graph: &'a Graph) -> Self {
         Self::of(NodeWorkCore::child(graph.object()))
     }
 }
 
 impl<A: KernelArguments> KernelCall<'_, A> {
-    /// The launch as the work of a graph's node, for [`Graph::add`](crate::Graph::add) and for changing what a node does.
+    /// The launch as the work of a node, for [`Graph::add`](crate::Graph::add) and for replacing the work of a node.
     ///
     /// # Safety
-    /// What is said [above](Self#what-the-caller-of-a-launch-promises), at every launch of every graph that the node gets
-    /// into.
+    /// The promises [above](Self#what-the-caller-of-a-launch-promises), at every launch of every graph that contains
+    /// the node.
     ///
     /// # Errors
-    /// As [`NodeWork::kernel`].
+    /// Same as [`NodeWork::kernel`].
     pub unsafe fn into_node<'n>(self, config: &LaunchConfig) -> Result<NodeWork<'n>> {
         let (kernel, arguments) = self.into_parts();
         // SAFETY: the caller's promise; the arguments are those that were declared.

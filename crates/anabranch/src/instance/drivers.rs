@@ -4,7 +4,7 @@ use crate::error::Result;
 use anabranch_hal::{Absence, Driver};
 use std::sync::Arc;
 
-/// What a host back end is set up with, in place of what the environment says.
+/// The settings of a host back end, which override the environment.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(not(feature = "host"), allow(dead_code, reason = "nobody reads them"))]
 pub(super) struct HostSettings {
@@ -37,7 +37,7 @@ pub(super) fn cuda() -> Result<Arc<dyn Driver>, Absence> {
     Err(not_built("cuda"))
 }
 
-/// A host back end of its own, or the one that all instances share which find the same in the environment.
+/// A separate host back end, or the one that is shared by all instances with the same environment.
 #[cfg(feature = "host")]
 pub(super) fn host(settings: &HostSettings, is_isolated: bool) -> Result<Result<Arc<dyn Driver>, Absence>> {
     use crate::error::Error;

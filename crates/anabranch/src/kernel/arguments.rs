@@ -33,7 +33,7 @@ use sealed::{ArgumentMemory, Sealed};
 
 /// One argument of a launch: memory, or a plain value.
 pub trait KernelArgument: Sealed {
-    /// What the kernel is given: a plain value of the parameter's size.
+    /// What the kernel receives: a plain value of the size of the parameter.
     #[doc(hidden)]
     type Value: NoUninit;
 
@@ -42,7 +42,7 @@ pub trait KernelArgument: Sealed {
     fn value(&self) -> Self::Value;
 }
 
-/// A plain structure, or any other plain type, as an argument by value.
+/// A plain structure, or a value of any other plain type, as an argument by value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scalar<T>(pub T);
 

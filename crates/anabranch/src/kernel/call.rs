@@ -1,25 +1,24 @@
-//! A kernel with the arguments that it is to be launched with.
+//! A kernel together with the arguments of a launch.
 
 use super::{Kernel, KernelArguments, LaunchConfig};
 use crate::error::Result;
 use crate::stream::Stream;
 use std::fmt;
 
-/// A kernel with its arguments, as a launcher that [`kernels!`](crate::kernels) made returns it. Nothing is queued until it is
-/// launched.
+/// A kernel with its arguments, returned by a launcher that [`kernels!`](crate::kernels) made. Nothing is queued until
+/// it is launched.
 ///
 /// # What the caller of a launch promises
 ///
-/// The launcher has seen to it that the arguments are as many as were declared, of the declared types, and marked as read
-/// or written as declared; loading has compared the declaration with the module's code, as far as the driver can say. What
-/// is left for the caller of the `unsafe` methods to promise, unless the kernel is one that
-/// [`launch_checked`](Self::launch_checked) takes:
+/// The launcher has checked that the arguments have the declared number and types, and are marked as read or written as
+/// declared. Loading has compared the declaration with the module's code, as far as the driver reports it. The caller
+/// of the `unsafe` methods must promise the rest, unless [`launch_checked`](Self::launch_checked) accepts the kernel:
 ///
-/// * The declaration is true: each parameter of the kernel is of the declared type, and memory behind a parameter declared
-///   as `&[T]` is only read. It is a promise about the code, and once made holds for every launch.
-/// * The kernel stays within its arguments: it reads and writes no element beyond a buffer's length, which the code is
-///   told, if at all, by another argument, and no other memory, unless that is live and ordered until the launch has run.
-/// * Its threads do not race with this configuration.
+/// * The declaration is true: each parameter of the kernel has the declared type, and memory behind a parameter
+///   declared as `&[T]` is only read. This is a promise about the code, and is the same for every launch.
+/// * The kernel accesses only its arguments: no element past the end of a buffer, whose length it knows only if another
+///   argument contains it, and no other memory, unless that is valid and ordered until the launch has run.
+/// * Its threads do not race in this configuration.
 #[must_use = "a call is not launched until one of its methods does it"]
 pub struct KernelCall<'a, A: KernelArguments> {
     kernel: &'a Kernel,
@@ -46,10 +45,10 @@ impl<'a, A: KernelArguments> KernelCall<'a, A> {
     /// Launches the kernel in the order of `stream`, and returns at once, as [`Stream::launch`] does.
     ///
     /// # Safety
-    /// What is said [above](Self#what-the-caller-of-a-launch-promises).
+    /// The promises [above](Self#what-the-caller-of-a-launch-promises).
     ///
     /// # Errors
-    /// As [`Stream::launch`].
+    /// Same as [`Stream::launch`].
     #[inline]
     #[track_caller]
     pub unsafe fn launch(self, stream: &Stream, config: &LaunchConfig) -> Result<()> {

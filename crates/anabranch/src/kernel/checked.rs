@@ -1,4 +1,4 @@
-//! Launches that safe code can make: of Rust closures, on the host device.
+//! Launches by safe code: of Rust closures, on the host device.
 
 use super::{Kernel, KernelArguments, KernelCall, LaunchConfig};
 use crate::error::{Error, Result};
@@ -6,13 +6,13 @@ use crate::stream::Stream;
 use anabranch_hal::Status;
 
 impl Stream {
-    /// As [`launch`](Self::launch), of a kernel that can do no harm whatever its arguments are: a Rust closure on the host
-    /// device ([`Module::load_host`](crate::Module::load_host), [`DualModule`](crate::DualModule)).
+    /// Like [`launch`](Self::launch), for a kernel that is sound with any arguments: a Rust closure on the host device
+    /// ([`Module::load_host`](crate::Module::load_host), [`DualModule`](crate::DualModule)).
     ///
-    /// Such a kernel reaches the memory of its arguments through [`GlobalSlice`](crate::GlobalSlice), which looks at bounds,
-    /// at alignment and at whether the launch lends the memory for writing, and whose accesses are in one piece. A mistake
-    /// ends in an error of the stream, or loses the context as on a GPU; a race, in unspecified values. What a closure does
-    /// in `unsafe` code of its own is [its duty](crate::HostFunction::new) for every launch.
+    /// Such a kernel accesses the memory of its arguments through [`GlobalSlice`](crate::GlobalSlice), which checks
+    /// bounds, alignment and whether the launch lends the memory for writing. Its accesses are atomic. A mistake ends
+    /// in an error of the stream, or loses the context as on a GPU. A race results in unspecified values. If a closure
+    /// contains `unsafe` code, that code must be [sound](crate::HostFunction::new) for every launch.
     ///
     /// ```
     /// use anabranch::{DualModule, HostFunction, LaunchConfig, Status};
@@ -30,8 +30,9 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// 801 where the kernel cannot be checked: code for a GPU, and kernels of a module with global variables. 900 while the
-    /// stream captures: the order of a graph's nodes can be changed later. Else as [`launch`](Self::launch).
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the kernel cannot be checked: code for a GPU, and kernels of a module with
+    /// global variables. `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, because the order of
+    /// a graph's nodes can be changed later. Otherwise the same as [`launch`](Self::launch).
     #[track_caller]
     pub fn launch_checked<A: KernelArguments>(
         &self,
@@ -59,11 +60,11 @@ impl Stream {
 }
 
 impl<A: KernelArguments> KernelCall<'_, A> {
-    /// As [`launch`](Self::launch), of a kernel that can do no harm, a Rust closure on the host device. See
-    /// [`Stream::launch_checked`].
+    /// Like [`launch`](Self::launch), for a kernel that is sound with any arguments, a Rust closure on the host device.
+    /// See [`Stream::launch_checked`].
     ///
     /// # Errors
-    /// As [`Stream::launch_checked`].
+    /// Same as [`Stream::launch_checked`].
     #[track_caller]
     pub fn launch_checked(self, stream: &Stream, config: &LaunchConfig) -> Result<()> {
         let (kernel, arguments) = self.into_parts();

@@ -1,8 +1,8 @@
-//! How a kernel is launched: grid, block, cluster, shared memory, attributes.
+//! The configuration of a launch: grid, block, cluster, shared memory, attributes.
 
 use anabranch_core::work::LaunchShape;
 
-/// An extent in x, y and z: a number, two, or three.
+/// An extent in x, y and z, made from one, two or three numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dimensions(pub [u32; 3]);
 
@@ -30,7 +30,7 @@ impl From<[u32; 3]> for Dimensions {
     }
 }
 
-/// How a kernel is launched.
+/// The configuration of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct LaunchConfig {
@@ -52,33 +52,33 @@ impl LaunchConfig {
         }
     }
 
-    /// One thread for each of `count` elements, in blocks of 256, and at least one block. The last block may have
-    /// threads to spare; the kernel compares with the count.
+    /// One thread for each of `count` elements, in blocks of 256 threads, and at least one block. The last block may
+    /// have surplus threads, so the kernel must compare with the count.
     pub fn for_elements(count: u32) -> Self {
         Self::new(count.div_ceil(256).max(1), 256)
     }
 
-    /// Blocks in clusters of that extent. Needs `Capabilities::CLUSTER_LAUNCH`.
+    /// Groups blocks in clusters of that extent. Needs `Capabilities::CLUSTER_LAUNCH`.
     pub fn cluster(mut self, cluster: impl Into<Dimensions>) -> Self {
         self.shape.cluster = Some(cluster.into().0);
         self
     }
 
-    /// Dynamic shared memory of each block, in bytes. Above 48 KiB the kernel has to be
-    /// [told first](crate::FunctionAttribute::MaxDynamicSharedBytes).
+    /// Sets the dynamic shared memory of each block, in bytes. More than 48 KiB must first be allowed by an
+    /// [attribute](crate::FunctionAttribute::MaxDynamicSharedBytes) of the kernel.
     pub fn dynamic_shared_bytes(mut self, bytes: u32) -> Self {
         self.shape.dynamic_shared_bytes = bytes;
         self
     }
 
-    /// All blocks run at the same time, so that they can wait for each other. Needs
+    /// Makes all blocks run at the same time, so that they can wait for each other. Needs
     /// `Capabilities::COOPERATIVE_LAUNCH`.
     pub fn cooperative(mut self) -> Self {
         self.shape.cooperative = true;
         self
     }
 
-    /// A priority for this launch, in place of the stream's. Lower is more urgent.
+    /// A priority for this launch, which overrides that of the stream. Lower is more urgent.
     pub fn priority(mut self, priority: i32) -> Self {
         self.shape.priority = Some(priority);
         self

@@ -1,4 +1,4 @@
-//! Kernels whose parameters are declared.
+//! Kernels with declared parameters.
 
 use super::Kernel;
 use crate::error::{Error, Result};
@@ -6,9 +6,9 @@ use crate::module::Module;
 use anabranch_hal::Status;
 use bytemuck::NoUninit;
 
-/// Declares the parameters of a module's kernels, and makes launchers that take arguments of those types.
+/// Declares the parameters of a module's kernels, and generates launchers that take arguments of those types.
 ///
-/// A declaration is a structure whose functions are kernels. A parameter is one of these:
+/// A declaration is a structure whose functions are kernels. The possible parameters are:
 ///
 /// | declared | the kernel's parameter | the launcher takes |
 /// |---|---|---|
@@ -16,30 +16,31 @@ use bytemuck::NoUninit;
 /// | `x: &[T]` | a pointer to memory that the kernel only reads | what becomes a [`BufferSlice<T>`](crate::BufferSlice): `&buffer` of any kind, or a part of one |
 /// | `n: T` | a number, or a plain `#[repr(C)]` structure, by value | a `T` and nothing that would be converted to it; `T` is [`NoUninit`](crate::bytemuck::NoUninit) |
 ///
-/// An address that is not a buffer's is a [`DevicePointer`](crate::DevicePointer) by value. There are up to sixteen
-/// parameters. Kernels are looked for by the names of the functions, or by what `#[name = "…"]` says. Other attributes,
-/// documentation and visibility go to what is made: of the structure
+/// An address that does not belong to a buffer is a [`DevicePointer`](crate::DevicePointer) by value. There are up to
+/// sixteen parameters. Kernels are found by the names of the functions, or by the names in `#[name = "…"]`. Other
+/// attributes, documentation and visibility apply to the generated items. The structure has:
 ///
-/// * `load(&Module) -> Result<Self>`, which finds the kernels and compares them with the declaration. Its errors: 500 where
-///   the module has no kernel of a name, 1 where one has parameters of another number or of other sizes. They say what is
-///   declared and what the module has. Drivers before CUDA 12.4 cannot say what parameters a kernel has, and then only its
-///   name is compared. Types beyond their sizes are compared by nobody.
-/// * `host_function(name, closure) -> HostFunction`, the closure as the kernel of that name in a module for the host
-///   device, with the sizes of the declared parameters. Where no kernel of that name is declared it has no parameters, and
-///   `load` says which name is missing.
+/// * `load(&Module) -> Result<Self>`, which finds the kernels and compares them with the declaration. It returns
+///   `CUDA_ERROR_NOT_FOUND (500)` if the module has no kernel of a name, and `CUDA_ERROR_INVALID_VALUE (1)` if a kernel
+///   has a different number of parameters or different sizes. The message describes the declaration and the module.
+///   Drivers before CUDA 12.4 do not report the parameters of a kernel; then only its name is compared. Of the types,
+///   only the sizes can be compared.
+/// * `host_function(name, closure) -> HostFunction`, which makes the closure the kernel of that name in a module for
+///   the host device, with the sizes of the declared parameters. If no kernel of that name is declared, the host
+///   function has no parameters, and `load` reports which name is missing.
 /// * for each function a method of that name, the launcher, which takes the arguments and returns a
-///   [`KernelCall`](crate::KernelCall). `load` and `host_function` are no names for one: declare such a kernel by another
-///   name, and give its own with `#[name = "…"]`.
-/// * for each function a field of that name too, the [`Kernel`](crate::Kernel), for its attributes and its occupancy.
+///   [`KernelCall`](crate::KernelCall). Functions cannot be named `load` or `host_function`: declare such a kernel
+///   under another name, and set its own with `#[name = "…"]`.
+/// * for each function also a field of that name, the [`Kernel`](crate::Kernel), for its attributes and its occupancy.
 ///
-/// It is `Clone` and `Debug`.
+/// The structure implements `Clone` and `Debug`.
 ///
 /// # Safety
 ///
-/// Declaring, loading and giving the arguments are safe. Launching is `unsafe`, because no one can compare the declaration
-/// with what the code does. [What the caller promises](crate::KernelCall#what-the-caller-of-a-launch-promises) is, in short,
-/// that the declaration is true, that the kernel stays within the buffers that it is given, and that its threads do not
-/// race. Closures on the host device are looked at while they run, and
+/// Declaring, loading and passing the arguments is safe. Launching is `unsafe`, because the declaration cannot be
+/// compared with what the code does. [The caller promises](crate::KernelCall#what-the-caller-of-a-launch-promises), in
+/// short, that the declaration is true, that the kernel accesses only the buffers that it receives, and that its
+/// threads do not race. Closures on the host device are checked while they run, and
 /// [`launch_checked`](crate::KernelCall::launch_checked) launches them safely.
 ///
 /// # Examples
@@ -95,7 +96,8 @@ use bytemuck::NoUninit;
 /// # Ok::<(), anabranch::Error>(())
 /// ```
 ///
-/// What does not fit does not compile, such as a buffer that is to be written and is only lent for reading:
+/// Arguments that do not match the declaration do not compile, such as a shared reference to a buffer that the kernel
+/// writes:
 ///
 /// ```compile_fail,E0277
 /// # anabranch::kernels! { struct Vectors { fn fill(data: &mut [f32], value: f32, n: u32); } }
@@ -104,7 +106,7 @@ use bytemuck::NoUninit;
 /// # }
 /// ```
 ///
-/// A launch of a declared kernel can be awaited, and be a node of a graph:
+/// A launch of a declared kernel can be awaited, and can be a node of a graph:
 ///
 /// ```
 /// # use anabranch::{DualModule, Instance, LaunchConfig};
@@ -160,7 +162,8 @@ macro_rules! kernels {
             /// Finds the kernels in `module`, and compares their parameters with the declared ones.
             ///
             /// # Errors
-            /// 500 when the module has no kernel of a name; 1 when one has parameters of another number or of other sizes.
+            /// `CUDA_ERROR_NOT_FOUND (500)` if the module has no kernel of a name; `CUDA_ERROR_INVALID_VALUE (1)` if a
+            /// kernel has a different number of parameters or different sizes.
             $visibility fn load(module: &$crate::Module) -> $crate::Result<Self> {
                 let _ = module;
                 $crate::Result::Ok(Self {
@@ -173,7 +176,8 @@ macro_rules! kernels {
                 })
             }
 
-            /// A closure as the kernel `name` of a module for the host device, with the sizes of the declared parameters.
+            /// Makes a closure the kernel `name` of a module for the host device, with the sizes of the declared
+            /// parameters.
             #[allow(dead_code, reason = "not every program has kernels for the host device")]
             $visibility fn host_function(
                 name: &str,
@@ -203,7 +207,7 @@ macro_rules! kernels {
     };
 }
 
-/// What [`kernels!`](crate::kernels) is made of.
+/// The implementation of [`kernels!`](crate::kernels).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kernels {
@@ -298,13 +302,14 @@ macro_rules! __kernels {
 }
 
 impl Kernel {
-    /// The size of a parameter by value. The compiler's complaint about one that is not plain points here at its type.
+    /// The size of a parameter by value. For a type that is not plain, the compiler's error message refers to this
+    /// function.
     #[doc(hidden)]
     pub const fn __size_by_value<T: NoUninit>() -> usize {
         size_of::<T>()
     }
 
-    /// Finds a declared kernel: `name` in the module, with parameters of these sizes, which `declaration` writes out.
+    /// Finds a declared kernel: `name` in the module, with parameters of these sizes. `declaration` is its text.
     #[doc(hidden)]
     pub fn __declared(module: &Module, name: &str, sizes: &[usize], declaration: &str) -> Result<Self> {
         let operation = "loading declared kernels";

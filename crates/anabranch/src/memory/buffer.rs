@@ -12,12 +12,13 @@ use std::sync::Arc;
 
 /// Device memory for elements of `T`, a plain number or a plain structure of them.
 ///
-/// Work on any stream of its context may use it, and the library orders these uses: nothing is done while it stays on
-/// one stream; where it moves to another, one event is recorded and waited for, unless the user made that order by an event, a
-/// wait for the stream, or a wait of the host. Dropping it never waits: it is freed behind its last use on every stream.
+/// Work in any stream of its context may use a buffer, and the library orders these uses. As long as the buffer stays
+/// in one stream, this costs nothing. When another stream uses it, the library records an event and makes that stream
+/// wait for it, unless the program has already ordered the streams by an event, a wait for the stream, or a wait of the
+/// host. Dropping a buffer never waits: the memory is freed after its last use in every stream.
 ///
-/// How often that happened is told by [`Stream::orders_inserted`] and [`Context::orders_inserted`]; whoever wants to make
-/// every order by hand has the library refuse in its place with [`Context::set_strict_order`].
+/// [`Stream::orders_inserted`] and [`Context::orders_inserted`] count how often the library added such an order. With
+/// [`Context::set_strict_order`], the library instead refuses work for which it would have to add one.
 ///
 /// ```
 /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
@@ -54,11 +55,11 @@ impl<T: Pod> Buffer<T> {
 }
 
 impl Stream {
-    /// Allocates in the order of this stream, from the device's default pool, and fills with zeros. The buffer can be
-    /// used at once, on this stream or another.
+    /// Allocates from the device's default pool in the order of this stream, and fills the memory with zeros. The
+    /// buffer can be used at once, in this stream or another.
     ///
     /// # Errors
-    /// 2 when there is not enough memory.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
     #[track_caller]
     pub fn allocate_zeroed<T: Pod>(&self, length: usize) -> Result<Buffer<T>> {
         let mut buffer = Buffer::stream_ordered(self, length, None)?;
@@ -66,10 +67,10 @@ impl Stream {
         Ok(buffer)
     }
 
-    /// As [`allocate_zeroed`](Self::allocate_zeroed), from another pool.
+    /// Like [`allocate_zeroed`](Self::allocate_zeroed), but from another pool.
     ///
     /// # Errors
-    /// 2 when there is not enough memory, in the pool or on the device.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory, in the pool or on the device.
     #[track_caller]
     pub fn allocate_zeroed_from<T: Pod>(&self, pool: &MemoryPool, length: usize) -> Result<Buffer<T>> {
         let mut buffer = Buffer::stream_ordered(self, length, Some(pool))?;
@@ -77,34 +78,34 @@ impl Stream {
         Ok(buffer)
     }
 
-    /// As [`allocate_zeroed`](Self::allocate_zeroed), without filling.
+    /// Like [`allocate_zeroed`](Self::allocate_zeroed), but without filling.
     ///
     /// # Safety
-    /// Work that reads an element comes after work that has written it.
+    /// Work that reads an element follows work that has written it.
     ///
     /// # Errors
-    /// 2 when there is not enough memory.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
     #[track_caller]
     pub unsafe fn allocate_uninitialized<T: Pod>(&self, length: usize) -> Result<Buffer<T>> {
         Buffer::stream_ordered(self, length, None)
     }
 
-    /// As [`allocate_zeroed_from`](Self::allocate_zeroed_from), without filling.
+    /// Like [`allocate_zeroed_from`](Self::allocate_zeroed_from), but without filling.
     ///
     /// # Safety
-    /// Work that reads an element comes after work that has written it.
+    /// Work that reads an element follows work that has written it.
     ///
     /// # Errors
-    /// 2 when there is not enough memory, in the pool or on the device.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory, in the pool or on the device.
     #[track_caller]
     pub unsafe fn allocate_uninitialized_from<T: Pod>(&self, pool: &MemoryPool, length: usize) -> Result<Buffer<T>> {
         Buffer::stream_ordered(self, length, Some(pool))
     }
 
-    /// Allocates, and copies `source` there. Returns when `source` may be changed again.
+    /// Allocates memory and copies `source` to it. Returns when `source` can be changed again.
     ///
     /// # Errors
-    /// 2 when there is not enough memory.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
     #[track_caller]
     pub fn upload<T: Pod>(&self, source: &[T]) -> Result<Buffer<T>> {
         self.core().refuse_while_capturing("uploading")?;
@@ -116,7 +117,7 @@ impl Stream {
     /// Copies to a new vector. Returns when the copy is complete.
     ///
     /// # Errors
-    /// An error of work that the copy comes after.
+    /// An error of earlier work that the copy depends on.
     #[track_caller]
     pub fn download<'b, T: Pod>(&self, source: impl Into<BufferSlice<'b, T>>) -> Result<Vec<T>> {
         let source = source.into();
@@ -127,12 +128,12 @@ impl Stream {
 }
 
 impl Context {
-    /// Allocates device memory outside of any stream's order, filled with zeros on `stream`. Prefer
-    /// [`Stream::allocate_zeroed`]; this is for devices without memory pools, and for memory to share with code that
-    /// needs it to come from the driver's plain allocator.
+    /// Allocates device memory outside stream order, and fills it with zeros in `stream`. Prefer
+    /// [`Stream::allocate_zeroed`]. This method is for devices without memory pools, and for memory that is shared with
+    /// code that requires the driver's plain allocator.
     ///
     /// # Errors
-    /// 2 when there is not enough memory.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
     #[track_caller]
     pub fn allocate_zeroed<T: Pod>(&self, stream: &Stream, length: usize) -> Result<Buffer<T>> {
         let bytes = byte_size(length, size_of::<T>(), "allocating")?;

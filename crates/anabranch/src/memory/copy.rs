@@ -21,12 +21,13 @@ pub(crate) fn require_equal_lengths(destination: usize, source: usize) -> Result
 }
 
 impl Stream {
-    /// Copies in stream order, and returns at once: between device memory, pinned memory and managed memory, in any
-    /// combination, except that the host waits when both are pinned. Between devices or contexts, see
-    /// [`copy_peer`](Self::copy_peer).
+    /// Copies in stream order between device memory, pinned memory and managed memory, in any combination, and returns
+    /// at once. The exception is a copy between two pinned buffers, which blocks. For copies between devices or
+    /// contexts, see [`copy_peer`](Self::copy_peer).
     ///
     /// # Errors
-    /// 1 when the lengths differ; 400 when a buffer is of another context.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ; `CUDA_ERROR_INVALID_HANDLE (400)` if a buffer belongs to
+    /// another context.
     #[track_caller]
     pub fn copy<'d, 's, T: Pod>(
         &self,
@@ -54,12 +55,13 @@ impl Stream {
     }
 
     /// Copies device memory of one context to device memory of another, in stream order, and returns at once. The
-    /// stream is of either context. Faster after [`Context::enable_peer_access`](crate::Context::enable_peer_access),
-    /// and possible without.
+    /// stream belongs to either context. [`Context::enable_peer_access`](crate::Context::enable_peer_access) makes it
+    /// faster, but is not required.
     ///
     /// # Errors
-    /// 1 when the lengths differ; 400 when the stream is of neither context; 101 when the devices belong to different
-    /// back ends; 900 while the stream captures, which spoils the capture.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ; `CUDA_ERROR_INVALID_HANDLE (400)` if the stream belongs to
+    /// neither context; `CUDA_ERROR_INVALID_DEVICE (101)` if the devices belong to different back ends;
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
     #[track_caller]
     pub fn copy_peer<'d, 's, T: Pod>(
         &self,
@@ -75,13 +77,14 @@ impl Stream {
         unsafe { self.core().copy_peer(destination.end(), source.end(), source.byte_len()) }
     }
 
-    /// Copies from plain host memory, in stream order. Returns when `source` may be changed again, which is when the
-    /// copy is complete. For a copy that does not wait, use a [`PinnedBuffer`](crate::PinnedBuffer) or a
+    /// Copies from plain host memory in stream order. Returns when the copy is complete, so that `source` can be
+    /// changed again. For a copy that does not block, use a [`PinnedBuffer`](crate::PinnedBuffer) or a
     /// [scope](Self::sync_scope).
     ///
     /// # Errors
-    /// 1 when the lengths differ; 400 when the buffer is of another context; 900 while the stream, or what uses the buffer,
-    /// captures.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ; `CUDA_ERROR_INVALID_HANDLE (400)` if the buffer belongs to
+    /// another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, or a capture uses the
+    /// buffer.
     #[track_caller]
     pub fn copy_from_host<'d, T: Pod>(
         &self,
@@ -91,11 +94,12 @@ impl Stream {
         self.sync_scope(|scope| scope.copy_from_host(destination, source))
     }
 
-    /// Copies to plain host memory, in stream order. Returns when the copy is complete.
+    /// Copies to plain host memory in stream order. Returns when the copy is complete.
     ///
     /// # Errors
-    /// 1 when the lengths differ; 400 when the buffer is of another context; 900 while the stream, or what uses the buffer,
-    /// captures; an error of work that the copy comes after.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ; `CUDA_ERROR_INVALID_HANDLE (400)` if the buffer belongs to
+    /// another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, or a capture uses the
+    /// buffer; an error of earlier work that the copy depends on.
     #[track_caller]
     pub fn copy_to_host<'s, T: Pod>(&self, destination: &mut [T], source: impl Into<BufferSlice<'s, T>>) -> Result<()> {
         self.sync_scope(|scope| scope.copy_to_host(destination, source))
@@ -107,7 +111,7 @@ impl Stream {
     /// `source` is neither freed nor changed until the copy has run.
     ///
     /// # Errors
-    /// As [`copy_from_host`](Self::copy_from_host).
+    /// Same as [`copy_from_host`](Self::copy_from_host).
     #[track_caller]
     pub unsafe fn copy_from_host_unchecked<'d, T: Pod>(
         &self,
@@ -129,7 +133,7 @@ impl Stream {
     /// `destination` is neither freed nor used until the copy has run.
     ///
     /// # Errors
-    /// As [`copy_to_host`](Self::copy_to_host).
+    /// Same as [`copy_to_host`](Self::copy_to_host).
     #[track_caller]
     pub unsafe fn copy_to_host_unchecked<'s, T: Pod>(
         &self,
@@ -145,13 +149,14 @@ impl Stream {
         unsafe { self.core().copy_to_host(destination.as_mut_ptr().cast(), source.end(), source.byte_len()) }
     }
 
-    /// Copies `bytes` bytes between two addresses in stream order, with no order kept by the library.
+    /// Copies `bytes` bytes between two addresses in stream order. The library does not order the copy with other uses
+    /// of the memory.
     ///
     /// # Safety
-    /// Both ranges are valid until the copy has run, and what uses them is ordered by the caller.
+    /// Both ranges are valid until the copy has run. The caller orders it with other uses of the memory.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Any error that the driver returns.
     #[track_caller]
     pub unsafe fn copy_raw(&self, destination: DevicePointer, source: DevicePointer, bytes: usize) -> Result<()> {
         // SAFETY: the caller's word.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const OPERATION: &str = "copying a region";
 
-/// A buffer seen as rows and slices. All extents are in elements, rows and slices.
+/// A buffer viewed as slices of rows. All extents are in elements, rows and slices.
 ///
 /// ```text
 /// element (x, y, z) is at (z * rows + y) * row_length + x
@@ -24,7 +24,7 @@ pub struct Volume<'a, T> {
     rows: usize,
 }
 
-/// A buffer seen as rows and slices, to be written.
+/// A buffer viewed as slices of rows, for writing.
 #[derive(Debug)]
 pub struct VolumeMut<'a, T> {
     memory: BufferSliceMut<'a, T>,
@@ -32,14 +32,14 @@ pub struct VolumeMut<'a, T> {
     rows: usize,
 }
 
-/// A region to copy: where it starts in either volume, and how large it is, in elements, rows and slices.
+/// A region to copy: its origin in each volume, and its extent, in elements, rows and slices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Region {
-    /// Where it starts in the source: x, y, z.
+    /// The origin in the source: x, y, z.
     pub source_origin: [usize; 3],
-    /// Where it starts in the destination: x, y, z.
+    /// The origin in the destination: x, y, z.
     pub destination_origin: [usize; 3],
-    /// How large it is. A two-dimensional region has a depth of 1.
+    /// The extent. A two-dimensional region has a depth of 1.
     pub extent: [usize; 3],
 }
 
@@ -152,8 +152,8 @@ impl<T: Pod> VolumeMut<'_, T> {
 }
 
 impl Stream {
-    /// Copies a region of rows and slices in stream order, and returns at once: between device, pinned and managed
-    /// memory. Follows `cuMemcpy3DAsync`; with a depth of 1 it is what `cuMemcpy2DAsync` does.
+    /// Copies a region of rows and slices between device, pinned and managed memory in stream order, and returns at
+    /// once. Follows `cuMemcpy3DAsync`; with a depth of 1 it corresponds to `cuMemcpy2DAsync`.
     ///
     /// ```
     /// use anabranch::{Region, Volume, VolumeMut};
@@ -168,7 +168,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// 1 when the region is not within either volume; 400 when a buffer is of another context.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the region is not within either volume; `CUDA_ERROR_INVALID_HANDLE (400)` if a
+    /// buffer belongs to another context.
     #[track_caller]
     pub fn copy_region<T: Pod>(
         &self,
@@ -193,12 +194,12 @@ impl Stream {
         Ok(())
     }
 
-    /// Copies a region from plain host memory, seen as slices of `rows` rows of `row_length` elements. Returns when the
-    /// copy is complete.
+    /// Copies a region from plain host memory, viewed as slices of `rows` rows of `row_length` elements. Returns when
+    /// the copy is complete.
     ///
     /// # Errors
-    /// As [`copy_region`](Self::copy_region); `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream, or what uses the
-    /// buffer, captures.
+    /// Same as [`copy_region`](Self::copy_region); `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is
+    /// capturing, or a capture uses the buffer.
     #[track_caller]
     pub fn copy_region_from_host<T: Pod>(
         &self,
@@ -218,12 +219,12 @@ impl Stream {
         unsafe { self.copy_region_and_wait(MemoryAccess::write(destination.memory.allocation()), &copy) }
     }
 
-    /// Copies a region to plain host memory, seen as slices of `rows` rows of `row_length` elements. Returns when the
+    /// Copies a region to plain host memory, viewed as slices of `rows` rows of `row_length` elements. Returns when the
     /// copy is complete.
     ///
     /// # Errors
-    /// As [`copy_region`](Self::copy_region); `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream, or what uses the
-    /// buffer, captures.
+    /// Same as [`copy_region`](Self::copy_region); `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is
+    /// capturing, or a capture uses the buffer.
     #[track_caller]
     pub fn copy_region_to_host<T: Pod>(
         &self,

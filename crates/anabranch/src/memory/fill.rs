@@ -11,7 +11,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// An element that memory can be filled with: of 8, 16, 32 or 64 bits.
+/// An element type that memory can be filled with, of 8, 16, 32 or 64 bits.
 pub trait FillElement: Pod + sealed::Sealed {
     /// The element's bits.
     #[doc(hidden)]
@@ -41,7 +41,7 @@ impl Stream {
     /// Sets every element to `value`, in stream order, and returns at once.
     ///
     /// # Errors
-    /// 400 when the buffer is of another context.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the buffer belongs to another context.
     #[track_caller]
     pub fn fill<'d, T: FillElement>(&self, destination: impl Into<BufferSliceMut<'d, T>>, value: T) -> Result<()> {
         let destination = destination.into();
@@ -51,7 +51,7 @@ impl Stream {
     /// Sets every byte to zero, in stream order, and returns at once.
     ///
     /// # Errors
-    /// 400 when the buffer is of another context.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the buffer belongs to another context.
     #[track_caller]
     pub fn fill_zero<'d, T: Pod>(&self, destination: impl Into<BufferSliceMut<'d, T>>) -> Result<()> {
         let destination = destination.into();
@@ -73,13 +73,14 @@ impl Stream {
         unsafe { self.core().fill(&accesses, destination.device_pointer(), pattern, count) }
     }
 
-    /// Fills `count` elements of the pattern's width at `address`, in stream order, with no order kept by the library.
+    /// Fills `count` elements of the pattern's width at `address` in stream order. The library does not order the fill
+    /// with other uses of the memory.
     ///
     /// # Safety
-    /// The range is valid until the fill has run, and what uses it is ordered by the caller.
+    /// The range is valid until the fill has run. The caller orders it with other uses of the memory.
     ///
     /// # Errors
-    /// 1 when the range is not within an allocation, or not aligned to the pattern's width.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the range is not within an allocation, or not aligned to the pattern's width.
     #[track_caller]
     pub unsafe fn fill_raw(&self, address: DevicePointer, pattern: FillPattern, count: usize) -> Result<()> {
         // SAFETY: the caller's word.

@@ -1,4 +1,4 @@
-//! Host access to pinned and managed memory for tasks, which must not wait as threads do.
+//! Host access to pinned and managed memory for tasks, which must not block.
 
 use super::{ManagedBuffer, PinnedBuffer};
 use crate::error::{Error, Result};
@@ -8,8 +8,8 @@ use anabranch_core::memory::Allocation;
 use anabranch_hal::{Access, Status};
 use bytemuck::Pod;
 
-/// Is ready when the host may access the memory, and asking for a reference does not wait any more. The caller borrows the memory
-/// so that no conflicting use is added meanwhile.
+/// Completes when the host may access the memory, so that requesting a reference does not block. The caller borrows the
+/// memory, so that no conflicting use is added in the meantime.
 async fn host_may(memory: &Allocation, access: Access) -> Result<()> {
     if host_work::is_inside() {
         return Err(
@@ -27,8 +27,8 @@ async fn host_may(memory: &Allocation, access: Access) -> Result<()> {
 macro_rules! asynchronous_access {
     ($buffer:ident, $allocate:ident $(, $more:literal)?) => {
         impl<T: Pod> $buffer<T> {
-            /// [`as_slice`](Self::as_slice) for tasks: the future gives the elements, to read, when the last queued work
-            /// that writes them is complete.
+            /// [`as_slice`](Self::as_slice) for tasks: the future returns the elements, for reading, when the last
+            /// queued work that writes them is complete.
             $(#[doc = $more])?
             ///
             /// ```
@@ -50,12 +50,12 @@ macro_rules! asynchronous_access {
                 self.as_slice()
             }
 
-            /// [`as_mut_slice`](Self::as_mut_slice) for tasks: the future gives the elements, to write, when all queued work
-            /// that uses them is complete.
+            /// [`as_mut_slice`](Self::as_mut_slice) for tasks: the future returns the elements, for writing, when all
+            /// queued work that uses them is complete.
             $(#[doc = $more])?
             ///
             /// # Errors
-            /// As [`as_mut_slice`](Self::as_mut_slice).
+            /// Same as [`as_mut_slice`](Self::as_mut_slice).
             pub async fn as_mut_slice_async(&mut self) -> Result<&mut [T]> {
                 host_may(self.allocation(), Access::Write).await?;
                 self.as_mut_slice()

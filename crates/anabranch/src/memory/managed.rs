@@ -10,10 +10,10 @@ use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Memory that host and device access under one address, and that moves between them by itself.
+/// Memory that the host and the device access at the same address, and that the driver moves between them.
 ///
-/// Like [`PinnedBuffer`](crate::PinnedBuffer) it knows the work that uses it, and host access waits for that work. On a
-/// device without `Capabilities::CONCURRENT_MANAGED_ACCESS`, host access waits for all work of the context.
+/// Like [`PinnedBuffer`](crate::PinnedBuffer), it tracks the work that uses it, and host access waits for that work. On
+/// a device without `Capabilities::CONCURRENT_MANAGED_ACCESS`, host access waits for all work of the context.
 pub struct ManagedBuffer<T> {
     memory: Arc<Allocation>,
     length: usize,
@@ -26,7 +26,8 @@ impl Context {
     /// Allocates managed memory, filled with zeros.
     ///
     /// # Errors
-    /// 801 where the device has none; 2 when there is not enough.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no managed memory; `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is
+    /// not enough memory.
     #[track_caller]
     pub fn allocate_managed<T: Pod>(&self, length: usize) -> Result<ManagedBuffer<T>> {
         let bytes = byte_size(length, size_of::<T>(), "allocating managed memory")?;
@@ -57,10 +58,11 @@ impl<T: Pod> ManagedBuffer<T> {
         self.memory.history().synchronize(access)
     }
 
-    /// The elements, to read. Waits until the last queued work that writes them is complete.
+    /// The elements, for reading. Blocks until the last queued work that writes them is complete.
     ///
     /// # Errors
-    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph writes the memory; see [`read`](Self::read).
+    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph writes the memory: see
+    /// [`read`](Self::read).
     pub fn as_slice(&self) -> Result<&[T]> {
         self.memory.host_access().require_no_graph(Access::Read)?;
         self.wait(Access::Read)?;
@@ -69,10 +71,11 @@ impl<T: Pod> ManagedBuffer<T> {
         Ok(unsafe { std::slice::from_raw_parts(self.pointer(), self.length) })
     }
 
-    /// The elements, to write. Waits until all queued work that uses them is complete.
+    /// The elements, for writing. Blocks until all queued work that uses them is complete.
     ///
     /// # Errors
-    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph uses the memory; see [`write`](Self::write).
+    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph uses the memory: see
+    /// [`write`](Self::write).
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         self.memory.host_access().require_no_graph(Access::Write)?;
         self.wait(Access::Write)?;
@@ -81,11 +84,11 @@ impl<T: Pod> ManagedBuffer<T> {
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer(), self.length) })
     }
 
-    /// Calls `reader` with the elements, after waiting for work that writes them. Launches of graphs that write them are
-    /// refused meanwhile, so that this is possible while a graph retains the memory.
+    /// Waits for work that writes the elements, then calls `reader` with them. Launches of graphs that write the memory
+    /// are refused in the meantime, so this also works while a graph retains the memory.
     ///
     /// # Errors
-    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside of a [`write`](Self::write).
+    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside [`write`](Self::write).
     pub fn read<R>(&self, reader: impl FnOnce(&[T]) -> R) -> Result<R> {
         let _guard = self.memory.host_access().enter(Access::Read, "reading memory from the host")?;
         self.wait(Access::Read)?;
@@ -94,11 +97,11 @@ impl<T: Pod> ManagedBuffer<T> {
         Ok(reader(unsafe { std::slice::from_raw_parts(self.pointer(), self.length) }))
     }
 
-    /// Calls `writer` with the elements, after waiting for work that uses them. Launches of graphs that use them are
-    /// refused meanwhile, so that this is possible while a graph retains the memory.
+    /// Waits for work that uses the elements, then calls `writer` with them. Launches of graphs that use the memory are
+    /// refused in the meantime, so this also works while a graph retains the memory.
     ///
     /// # Errors
-    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside of a [`read`](Self::read).
+    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside [`read`](Self::read).
     pub fn write<R>(&mut self, writer: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         let _guard = self.memory.host_access().enter(Access::Write, "writing memory from the host")?;
         self.wait(Access::Write)?;
@@ -109,12 +112,13 @@ impl<T: Pod> ManagedBuffer<T> {
 }
 
 impl Stream {
-    /// Moves managed memory to this stream's device, or to the host, in stream order, ahead of its use there. A hint:
-    /// it never changes results.
+    /// Moves managed memory to this stream's device, or to the host, in stream order, ahead of its use there. This is a
+    /// hint and never changes results.
     ///
     /// # Errors
-    /// 801 where the device cannot; 400 when the memory is of another context; 900 while the stream captures, which spoils
-    /// the capture.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it; `CUDA_ERROR_INVALID_HANDLE (400)` if the
+    /// memory belongs to another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing,
+    /// which invalidates the capture.
     #[track_caller]
     pub fn prefetch<T: Pod>(&self, memory: &ManagedBuffer<T>, to_host: bool) -> Result<()> {
         let core = self.core();

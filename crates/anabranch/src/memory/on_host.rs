@@ -1,6 +1,6 @@
-//! Copies between two pieces of pinned memory, by a thread of the driver's.
+//! Copies between two pieces of pinned memory, by a thread of the driver.
 //!
-//! A driver that is asked for such a copy makes the caller wait for it, which a task must not.
+//! The driver's own copy between them blocks the caller, which a task must not do.
 
 use super::{BufferSlice, BufferSliceMut};
 use crate::error::Result;
@@ -8,10 +8,10 @@ use crate::stream::Stream;
 use anabranch_core::memory::MemoryAccess;
 use bytemuck::Pod;
 
-/// An address for a closure that is sent elsewhere.
+/// An address for a closure that runs on another thread.
 struct Address(*mut u8);
 
-// SAFETY: it is an address and nothing else; whoever follows it argues there.
+// SAFETY: it is only an address; each access through it has its own argument.
 unsafe impl Send for Address {}
 
 impl Address {
@@ -32,8 +32,8 @@ pub(crate) fn copy<T: Pod>(stream: &Stream, to: BufferSliceMut<'_, T>, from: Buf
 /// Copies pinned memory to host memory in stream order.
 ///
 /// # Safety
-/// From now until the copy has run, `to` is valid for writes of as many bytes as `from` has, and nobody else uses it, except
-/// for work that is ordered before or behind.
+/// From now until the copy has run, `to` is valid for writes of as many bytes as `from` has, and nobody else uses it,
+/// except for work that is ordered before or after the copy.
 #[track_caller]
 pub(crate) unsafe fn copy_from<T: Pod>(stream: &Stream, to: *mut u8, from: BufferSlice<'_, T>) -> Result<()> {
     // SAFETY: the caller's word.
@@ -41,7 +41,7 @@ pub(crate) unsafe fn copy_from<T: Pod>(stream: &Stream, to: *mut u8, from: Buffe
 }
 
 /// # Safety
-/// As for [`copy_from`], and the source is one of the accesses.
+/// Same as for [`copy_from`], and the source is one of the accesses.
 #[track_caller]
 unsafe fn queue<T: Pod>(
     stream: &Stream,

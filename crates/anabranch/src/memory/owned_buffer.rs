@@ -7,16 +7,16 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A buffer of whichever kind, as operations take it that own what they use until they are over: a
-/// [`Buffer`], a [`PinnedBuffer`] or a [`ManagedBuffer`].
+/// Any kind of buffer, for operations that own their buffers until they are complete: a [`Buffer`], a [`PinnedBuffer`]
+/// or a [`ManagedBuffer`].
 pub trait OwnedBuffer: sealed::Sealed {
-    /// What it consists of.
+    /// The type of the elements.
     type Element: Pod;
 
-    /// All of it, for work that reads.
+    /// The whole buffer, for work that reads.
     fn whole(&self) -> BufferSlice<'_, Self::Element>;
 
-    /// All of it, for work that writes.
+    /// The whole buffer, for work that writes.
     fn whole_mut(&mut self) -> BufferSliceMut<'_, Self::Element>;
 }
 
@@ -40,7 +40,7 @@ macro_rules! owned_buffers {
 
 owned_buffers! { Buffer PinnedBuffer ManagedBuffer }
 
-/// A buffer given to a kernel by value that the kernel only reads, so that launches on other streams may read it at the same
-/// time. A buffer by value without this is memory that the kernel writes.
+/// A buffer passed to a kernel by value that the kernel only reads, so that launches in other streams may read it at
+/// the same time. Without this, a buffer by value is memory that the kernel writes.
 #[derive(Debug)]
 pub struct Reads<B>(pub B);

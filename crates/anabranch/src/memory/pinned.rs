@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Host memory that devices access directly, so that copies between it and a device are fully asynchronous.
 ///
-/// It knows the work that uses it: reading it from the host waits for the last work that writes it, and writing it
+/// It tracks the work that uses it: reading it from the host waits for the last work that writes it, and writing it
 /// waits for all work that uses it. Dropping it never waits.
 ///
 /// ```
@@ -35,17 +35,18 @@ impl Context {
     /// Allocates pinned host memory, filled with zeros. Every context of the driver can access it.
     ///
     /// # Errors
-    /// 2 when there is not enough memory that can be pinned.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if not enough memory can be pinned.
     #[track_caller]
     pub fn allocate_pinned<T: Pod>(&self, length: usize) -> Result<PinnedBuffer<T>> {
         self.allocate_pinned_with_flags(length, PinnedFlags::empty())
     }
 
-    /// As [`allocate_pinned`](Self::allocate_pinned), with flags beside `PORTABLE` and `DEVICE_MAP`, which are always
-    /// set.
+    /// Like [`allocate_pinned`](Self::allocate_pinned), with flags in addition to `PORTABLE` and `DEVICE_MAP`, which
+    /// are always set.
     ///
     /// # Errors
-    /// 2 when there is not enough memory that can be pinned; 1 for flags that the driver does not know.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if not enough memory can be pinned; `CUDA_ERROR_INVALID_VALUE (1)` for flags that
+    /// the driver does not know.
     #[track_caller]
     pub fn allocate_pinned_with_flags<T: Pod>(&self, length: usize, flags: PinnedFlags) -> Result<PinnedBuffer<T>> {
         let bytes = byte_size(length, size_of::<T>(), "allocating pinned memory")?;
@@ -68,10 +69,11 @@ impl<T: Pod> PinnedBuffer<T> {
         self.memory.address().0 as usize as *mut T
     }
 
-    /// The elements, to read. Waits until the last queued work that writes them is complete.
+    /// The elements, for reading. Blocks until the last queued work that writes them is complete.
     ///
     /// # Errors
-    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph writes the memory; see [`read`](Self::read).
+    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph writes the memory: see
+    /// [`read`](Self::read).
     pub fn as_slice(&self) -> Result<&[T]> {
         self.memory.host_access().require_no_graph(Access::Read)?;
         self.memory.history().synchronize(Access::Read)?;
@@ -80,10 +82,11 @@ impl<T: Pod> PinnedBuffer<T> {
         Ok(unsafe { std::slice::from_raw_parts(self.pointer(), self.length) })
     }
 
-    /// The elements, to write. Waits until all queued work that uses them is complete.
+    /// The elements, for writing. Blocks until all queued work that uses them is complete.
     ///
     /// # Errors
-    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph uses the memory; see [`write`](Self::write).
+    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph uses the memory: see
+    /// [`write`](Self::write).
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         self.memory.host_access().require_no_graph(Access::Write)?;
         self.memory.history().synchronize(Access::Write)?;
@@ -92,11 +95,11 @@ impl<T: Pod> PinnedBuffer<T> {
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer(), self.length) })
     }
 
-    /// Calls `reader` with the elements, after waiting for work that writes them. Launches of graphs that write them are
-    /// refused meanwhile, so that this is possible while a graph retains the memory.
+    /// Waits for work that writes the elements, then calls `reader` with them. Launches of graphs that write the memory
+    /// are refused in the meantime, so this also works while a graph retains the memory.
     ///
     /// # Errors
-    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside of a [`write`](Self::write).
+    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside [`write`](Self::write).
     pub fn read<R>(&self, reader: impl FnOnce(&[T]) -> R) -> Result<R> {
         let _guard = self.memory.host_access().enter(Access::Read, "reading memory from the host")?;
         self.memory.history().synchronize(Access::Read)?;
@@ -105,11 +108,11 @@ impl<T: Pod> PinnedBuffer<T> {
         Ok(reader(unsafe { std::slice::from_raw_parts(self.pointer(), self.length) }))
     }
 
-    /// Calls `writer` with the elements, after waiting for work that uses them. Launches of graphs that use them are
-    /// refused meanwhile, so that this is possible while a graph retains the memory.
+    /// Waits for work that uses the elements, then calls `writer` with them. Launches of graphs that use the memory are
+    /// refused in the meantime, so this also works while a graph retains the memory.
     ///
     /// # Errors
-    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside of a [`read`](Self::read).
+    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside [`read`](Self::read).
     pub fn write<R>(&mut self, writer: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         let _guard = self.memory.host_access().enter(Access::Write, "writing memory from the host")?;
         self.memory.history().synchronize(Access::Write)?;
@@ -118,7 +121,7 @@ impl<T: Pod> PinnedBuffer<T> {
         Ok(writer(unsafe { std::slice::from_raw_parts_mut(self.pointer(), self.length) }))
     }
 
-    /// Whether [`as_mut_slice`](Self::as_mut_slice) would return without waiting.
+    /// Whether [`as_mut_slice`](Self::as_mut_slice) would return without blocking.
     ///
     /// # Errors
     /// An error of the work that uses the memory.

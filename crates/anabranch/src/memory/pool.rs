@@ -9,10 +9,10 @@ use anabranch_core::reaper;
 use anabranch_hal::{MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions};
 use std::fmt;
 
-/// A pool that stream-ordered allocation takes memory from. Freed memory stays in the pool for the next allocation, and
-/// goes back to the device when the pool holds more than its release threshold at a synchronization, or is trimmed.
+/// A pool of memory for stream-ordered allocations. Freed memory stays in the pool for later allocations. It returns to
+/// the device when the pool is trimmed, or at a synchronization if the pool holds more than its release threshold.
 ///
-/// Dropping a pool leaves its buffers valid. Follows the Driver API's group *Stream Ordered Memory Allocator*.
+/// Buffers remain valid when their pool is dropped. Follows the Driver API's group *Stream Ordered Memory Allocator*.
 pub struct MemoryPool {
     device: Device,
     handle: MemoryPoolHandle,
@@ -23,7 +23,7 @@ impl Device {
     /// The memory pool that stream-ordered allocation uses by default.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no pools.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no pools.
     pub fn default_memory_pool(&self) -> Result<MemoryPool> {
         let handle = self
             .driver()
@@ -35,7 +35,7 @@ impl Device {
     /// Makes a memory pool.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` where the device has no pools.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no pools.
     pub fn create_memory_pool(&self, options: &MemoryPoolOptions) -> Result<MemoryPool> {
         let handle = self
             .driver()
@@ -46,7 +46,7 @@ impl Device {
 }
 
 impl MemoryPool {
-    /// Refuses a pool of another driver than the stream's.
+    /// Refuses a pool that belongs to another driver than the stream.
     pub(super) fn require_reach(&self, stream: &Stream) -> Result<()> {
         let device = stream.core().context().device();
         if self.device.core().same_driver(device) {
@@ -55,8 +55,7 @@ impl MemoryPool {
         Err(device.refuse_other_driver(self.device.core(), "allocating from a memory pool"))
     }
 
-    /// Gives memory back to the device, until the pool reserves no more than `keep_bytes` or as little as its
-    /// allocations allow.
+    /// Returns memory to the device until the pool reserves at most `keep_bytes`, or no more than its allocations need.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
@@ -66,67 +65,68 @@ impl MemoryPool {
             .during("trimming a memory pool", || self.device.to_string())
     }
 
-    /// Bytes that the pool keeps when it could give memory back. 0 at first.
+    /// The number of bytes that the pool keeps instead of returning them to the device. Initially 0.
     ///
     /// # Errors
-    /// Only what the driver says.
+    /// Any error that the driver returns.
     pub fn release_threshold(&self) -> Result<u64> {
         self.attribute(MemoryPoolAttribute::ReleaseThreshold)
     }
 
-    /// Sets the [release threshold](Self::release_threshold). `u64::MAX` keeps all.
+    /// Sets the [release threshold](Self::release_threshold). With `u64::MAX`, the pool keeps all memory.
     ///
     /// # Errors
-    /// Only what the driver says.
+    /// Any error that the driver returns.
     pub fn set_release_threshold(&self, bytes: u64) -> Result<()> {
         self.set_attribute(MemoryPoolAttribute::ReleaseThreshold, bytes)
     }
 
-    /// Bytes in use by allocations at the moment.
+    /// The number of bytes that allocations use now.
     ///
     /// # Errors
-    /// Only what the driver says.
+    /// Any error that the driver returns.
     pub fn used_bytes(&self) -> Result<u64> {
         self.attribute(MemoryPoolAttribute::UsedCurrent)
     }
 
-    /// The most bytes ever in use.
+    /// The maximum number of bytes that allocations have used.
     ///
     /// # Errors
-    /// Only what the driver says.
+    /// Any error that the driver returns.
     pub fn used_bytes_high(&self) -> Result<u64> {
         self.attribute(MemoryPoolAttribute::UsedHigh)
     }
 
-    /// Bytes reserved from the device at the moment.
+    /// The number of bytes that the pool reserves now.
     ///
     /// # Errors
-    /// Only what the driver says.
+    /// Any error that the driver returns.
     pub fn reserved_bytes(&self) -> Result<u64> {
         self.attribute(MemoryPoolAttribute::ReservedCurrent)
     }
 
-    /// The most bytes ever reserved.
+    /// The maximum number of bytes that the pool has reserved.
     ///
     /// # Errors
-    /// Only what the driver says.
+    /// Any error that the driver returns.
     pub fn reserved_bytes_high(&self) -> Result<u64> {
         self.attribute(MemoryPoolAttribute::ReservedHigh)
     }
 
-    /// Starts the two highest numbers anew from what they are now.
+    /// Resets both high-water marks to the current values.
     ///
     /// # Errors
-    /// Only what the driver says.
+    /// Any error that the driver returns.
     pub fn reset_high_watermarks(&self) -> Result<()> {
         self.set_attribute(MemoryPoolAttribute::UsedHigh, 0)?;
         self.set_attribute(MemoryPoolAttribute::ReservedHigh, 0)
     }
 
-    /// Lets the device `peer` use memory of this pool, or no longer.
+    /// Allows or forbids the device `peer` to access memory of this pool.
     ///
     /// # Errors
-    /// 217 or 1 when `peer` cannot reach this device's memory.
+    /// `CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)` or `CUDA_ERROR_INVALID_VALUE (1)` if `peer` cannot access this
+    /// device's memory.
     pub fn set_peer_access(&self, peer: &Device, allowed: bool) -> Result<()> {
         let operation = "setting peer access of a memory pool";
         if !self.device.core().same_driver(peer.core()) {
@@ -137,20 +137,20 @@ impl MemoryPool {
             .during(operation, || self.device.to_string())
     }
 
-    /// Reads one of the pool's numbers.
+    /// Reads an attribute of the pool.
     ///
     /// # Errors
-    /// Only what the driver says.
+    /// Any error that the driver returns.
     pub fn attribute(&self, attribute: MemoryPoolAttribute) -> Result<u64> {
         // SAFETY: the pool is live while it is borrowed.
         unsafe { self.device.driver().memory_pool_attribute(self.handle, attribute) }
             .during("reading a memory pool's attribute", || self.device.to_string())
     }
 
-    /// Sets one of the pool's numbers.
+    /// Sets an attribute of the pool.
     ///
     /// # Errors
-    /// 1 when it cannot be set, or not to that.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the attribute cannot be set, or not to that value.
     pub fn set_attribute(&self, attribute: MemoryPoolAttribute, value: u64) -> Result<()> {
         // SAFETY: the pool is live while it is borrowed.
         unsafe { self.device.driver().memory_pool_set_attribute(self.handle, attribute, value) }
@@ -162,7 +162,7 @@ impl MemoryPool {
         &self.device
     }
 
-    /// The driver's handle. It is valid as long as this pool.
+    /// The driver's handle, which is valid as long as this pool.
     pub fn as_raw(&self) -> MemoryPoolHandle {
         self.handle
     }

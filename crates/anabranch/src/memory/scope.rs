@@ -1,4 +1,4 @@
-//! Scopes: work that borrows host memory, and is waited for on every way out.
+//! Scopes: work that borrows host memory, and is waited for however the scope is left.
 
 use super::{BufferSlice, BufferSliceMut, staged};
 use crate::error::{Error, Result};
@@ -12,23 +12,23 @@ use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::thread::ThreadId;
 
-/// Where work that borrows host memory can be queued. See [`Stream::sync_scope`].
+/// Queues work that borrows host memory. See [`Stream::sync_scope`].
 #[derive(Debug)]
 pub struct StreamScope<'scope, 'env: 'scope> {
     stream: &'scope Stream,
     entered: &'scope Entered<'env>,
-    /// Where the scope waits at its end.
+    /// The thread that waits at the end of the scope.
     thread: ThreadId,
     /// Invariant in both, as in [`std::thread::scope`].
     scope: PhantomData<&'scope mut &'scope ()>,
     environment: PhantomData<&'env mut &'env ()>,
 }
 
-/// Waits for the stream when it is dropped, a panic of the scope's body included.
+/// Waits for the stream when it is dropped, also if the body of the scope panics.
 struct WaitOnDrop<'a>(&'a Stream);
 
 impl WaitOnDrop<'_> {
-    /// Waits for the stream, and says what came of its work.
+    /// Waits for the stream, and returns an error of its work.
     fn finish(self) -> Result<()> {
         let waited = self.0.synchronize();
         let finished = match &waited {
@@ -43,7 +43,7 @@ impl WaitOnDrop<'_> {
     }
 }
 
-/// The streams that were entered in a scope beside its own. They are waited for when it is dropped.
+/// The streams that were entered in a scope in addition to its own. Dropping this waits for them.
 #[derive(Debug)]
 struct Entered<'env> {
     streams: Mutex<Vec<&'env Stream>>,
@@ -78,8 +78,8 @@ impl Drop for WaitOnDrop<'_> {
 }
 
 impl Stream {
-    /// Runs `body`, in which copies may borrow plain host memory, and waits for this stream on every way out, a panic
-    /// included, before the borrows end. Other streams are [entered](StreamScope::on) in it.
+    /// Runs `body`, in which copies may borrow plain host memory. Before the borrows end, the scope waits for this
+    /// stream, however `body` is left, including by a panic. Other streams can be [entered](StreamScope::on).
     ///
     /// ```
     /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
@@ -94,8 +94,9 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// The body's error, else an error of the stream's work. 800 inside of a host function, where waiting is not
-    /// permitted; 900 while the stream captures: captured work would use the borrowed memory later than the borrow.
+    /// The body's error, otherwise an error of the stream's work. `CUDA_ERROR_NOT_PERMITTED (800)` inside a host
+    /// function, where waiting is not permitted; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is
+    /// capturing, because captured work would use the borrowed memory after the borrow has ended.
     #[track_caller]
     pub fn sync_scope<'env, F, R>(&self, body: F) -> Result<R>
     where
@@ -142,14 +143,15 @@ fn wait_whatever_happens(stream: &Stream) {
     }
 }
 
-/// Calls `queue`, which queues work that must not be captured, unless the stream captures. It does not join a capture meanwhile.
+/// Calls `queue`, which queues work that must not be captured, unless the stream is capturing. The stream does not join
+/// a capture in the meantime.
 pub(crate) fn uncaptured<R>(stream: &Stream, operation: &'static str, queue: impl FnOnce() -> Result<R>) -> Result<R> {
     let _submitting = stream.core().shared().membership().submitting();
     stream.core().refuse_while_capturing(operation)?;
     queue()
 }
 
-/// A stream that was entered in a scope, which waits for it too. See [`StreamScope::on`].
+/// A stream that was entered in a scope, which also waits for it. See [`StreamScope::on`].
 #[derive(Clone, Copy, Debug)]
 pub struct ScopedStream<'scope, 'env: 'scope> {
     stream: &'scope Stream,
@@ -159,9 +161,9 @@ pub struct ScopedStream<'scope, 'env: 'scope> {
 }
 
 impl<'scope, 'env> StreamScope<'scope, 'env> {
-    /// Enters another stream: the scope waits for it too on every way out, for each of its streams even if one fails, and
-    /// copies there may borrow host memory as well. It may be of another context, device or driver. Entering a stream again
-    /// is fine.
+    /// Enters another stream. The scope also waits for this stream, however the scope is left, and even if another
+    /// stream fails. Copies in this stream may borrow host memory as well. The stream may belong to another context,
+    /// device or driver. A stream may be entered repeatedly.
     ///
     /// ```
     /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
@@ -177,8 +179,9 @@ impl<'scope, 'env> StreamScope<'scope, 'env> {
     /// ```
     ///
     /// # Errors
-    /// 900 while the stream captures, 800 inside of a host function, and 400 for the default stream of a thread other than
-    /// the scope's; the stream is not entered then.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, `CUDA_ERROR_NOT_PERMITTED (800)`
+    /// inside a host function, and `CUDA_ERROR_INVALID_HANDLE (400)` for the default stream of a thread other than the
+    /// scope's. In these cases the stream is not entered.
     pub fn on(&self, stream: &'env Stream) -> Result<ScopedStream<'scope, 'env>> {
         let operation = "entering a stream in a scope";
         stream.core().refuse_while_capturing(operation)?;
@@ -196,7 +199,7 @@ impl<'scope, 'env> StreamScope<'scope, 'env> {
     }
 }
 
-/// What can be queued on any stream of a scope. Each is borrowed until the scope has waited for it.
+/// The operations that can be queued in any stream of a scope. The scope waits for them before the borrows end.
 macro_rules! scoped_work {
     ($scoped:ident) => {
         impl<'scope, 'env> $scoped<'scope, 'env> {
@@ -205,10 +208,11 @@ macro_rules! scoped_work {
                 self.stream
             }
 
-            /// Copies from host memory that the scope borrows, in stream order, without waiting for the copy.
+            /// Copies from host memory in stream order, without waiting for the copy. The scope borrows the memory.
             ///
             /// # Errors
-            /// As [`Stream::copy_from_host`]; 900 when the stream captures meanwhile, or a capture uses the buffer.
+            /// Same as [`Stream::copy_from_host`]; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream has
+            /// begun to capture, or a capture uses the buffer.
             #[track_caller]
             pub fn copy_from_host<'d, T: Pod>(
                 &self,
@@ -226,10 +230,11 @@ macro_rules! scoped_work {
                 })
             }
 
-            /// Copies to host memory that the scope borrows, in stream order, without waiting for the copy.
+            /// Copies to host memory in stream order, without waiting for the copy. The scope borrows the memory.
             ///
             /// # Errors
-            /// As [`Stream::copy_to_host`]; 900 when the stream captures meanwhile, or a capture uses the buffer.
+            /// Same as [`Stream::copy_to_host`]; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream has begun
+            /// to capture, or a capture uses the buffer.
             #[track_caller]
             pub fn copy_to_host<'s, T: Pod>(
                 &self,

@@ -52,16 +52,16 @@ impl<'a, T: Pod> BufferSlice<'a, T> {
         self.length * size_of::<T>()
     }
 
-    /// The address of the first element. Using it in a driver's call of one's own opts out of the order that this
-    /// library keeps between streams.
+    /// The address of the first element. If you pass it to the driver yourself, the library does not order that use
+    /// between streams.
     pub fn device_pointer(&self) -> DevicePointer {
         self.memory.address().byte_add(self.offset)
     }
 
-    /// A part of this part, in elements.
+    /// A part of this slice, in elements.
     ///
     /// # Errors
-    /// 1 when the range reaches beyond the end.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the range extends past the end.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self> {
         let start = match range.start_bound() {
             Bound::Included(&start) => start,
@@ -88,7 +88,7 @@ impl<'a, T: Pod> BufferSlice<'a, T> {
         self.memory
     }
 
-    /// The part as an end of a copy.
+    /// The slice as one end of a copy.
     #[inline(always)]
     pub(crate) fn end(&self) -> CopyEnd<'a> {
         CopyEnd { memory: self.memory, address: self.device_pointer() }
@@ -116,35 +116,35 @@ impl<'a, T: Pod> BufferSliceMut<'a, T> {
         self.slice.byte_len()
     }
 
-    /// The address of the first element, as [`BufferSlice::device_pointer`].
+    /// The address of the first element; see [`BufferSlice::device_pointer`].
     pub fn device_pointer(&self) -> DevicePointer {
         self.slice.device_pointer()
     }
 
-    /// A part of this part, in elements.
+    /// A part of this slice, in elements.
     ///
     /// # Errors
-    /// 1 when the range reaches beyond the end.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the range extends past the end.
     pub fn slice(self, range: impl RangeBounds<usize>) -> Result<Self> {
         Ok(Self { slice: self.slice.slice(range)?, exclusive: PhantomData })
     }
 
-    /// Two parts: the elements before `index`, and the rest. The order between streams is kept for buffers as wholes:
-    /// work on two parts in two streams takes turns. Parts that are to overlap belong in buffers of their own.
+    /// Splits the slice in two: the elements before `index`, and the rest. The library orders uses of whole buffers:
+    /// work on two parts in two streams does not overlap. Use separate buffers for parts whose work should overlap.
     ///
     /// # Errors
-    /// 1 when there are fewer than `index` elements.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if there are fewer than `index` elements.
     pub fn split_at(self, index: usize) -> Result<(Self, Self)> {
         let (head, tail) = (self.slice.slice(..index)?, self.slice.slice(index..)?);
         Ok((Self { slice: head, exclusive: PhantomData }, Self { slice: tail, exclusive: PhantomData }))
     }
 
-    /// The same part again, for a shorter time.
+    /// The same slice, borrowed for a shorter time.
     pub fn reborrow(&mut self) -> BufferSliceMut<'_, T> {
         BufferSliceMut { slice: self.slice, exclusive: PhantomData }
     }
 
-    /// The same part, for reading.
+    /// The same slice, for reading.
     pub fn as_slice(&self) -> BufferSlice<'_, T> {
         self.slice
     }
@@ -154,7 +154,7 @@ impl<'a, T: Pod> BufferSliceMut<'a, T> {
         self.slice.memory
     }
 
-    /// The part as an end of a copy.
+    /// The slice as one end of a copy.
     #[inline(always)]
     pub(crate) fn end(&self) -> CopyEnd<'a> {
         self.slice.end()
@@ -179,7 +179,7 @@ impl<T> fmt::Debug for BufferSliceMut<'_, T> {
     }
 }
 
-/// What all three kinds of buffer offer alike: they are owners of an [`Allocation`] in a field `memory`, with a `length`.
+/// Methods of all three kinds of buffers: types with an [`Allocation`] in a field `memory`, and a `length`.
 macro_rules! buffer_methods {
     ($buffer:ident) => {
         impl<T: bytemuck::Pod> $buffer<T> {
@@ -198,8 +198,8 @@ macro_rules! buffer_methods {
                 self.length * size_of::<T>()
             }
 
-            /// The address of the first element. Using it in a driver's call of one's own opts out of the order that this
-            /// library keeps between streams.
+            /// The address of the first element. If you pass it to the driver yourself, the library does not order that
+            /// use between streams.
             pub fn device_pointer(&self) -> anabranch_hal::DevicePointer {
                 self.memory.address()
             }
@@ -209,12 +209,13 @@ macro_rules! buffer_methods {
                 &self.memory
             }
 
-            /// A number that is unique among all objects of this process, and never used again.
+            /// An id that is unique among all objects of this process and never reused.
             pub fn id(&self) -> u64 {
                 self.memory.label().id().get()
             }
 
-            /// Names the memory, for layers of the driver. It keeps its first name. Whether this is it.
+            /// Names the memory, for layers of the driver. Only the first name is kept. Returns whether this is the
+            /// first.
             #[track_caller]
             pub fn set_name(&self, name: &str) -> bool {
                 self.memory.label().set_name(self.memory.context(), name)
@@ -225,10 +226,10 @@ macro_rules! buffer_methods {
                 crate::context::Context::from_core(self.memory.context().clone())
             }
 
-            /// A part of it, in elements, for work that reads.
+            /// A part of the buffer, in elements, for work that reads.
             ///
             /// # Errors
-            /// 1 when the range reaches beyond the end.
+            /// `CUDA_ERROR_INVALID_VALUE (1)` if the range extends past the end.
             pub fn slice(
                 &self,
                 range: impl std::ops::RangeBounds<usize>,
@@ -236,11 +237,11 @@ macro_rules! buffer_methods {
                 crate::memory::BufferSlice::from(self).slice(range)
             }
 
-            /// A part of it, in elements, for work that writes. The order between streams is kept for buffers as wholes:
-            /// work on two parts in two streams takes turns. Parts that are to overlap belong in buffers of their own.
+            /// A part of the buffer, in elements, for work that writes. The library orders uses of whole buffers: work
+            /// on two parts in two streams does not overlap. Use separate buffers for parts whose work should overlap.
             ///
             /// # Errors
-            /// 1 when the range reaches beyond the end.
+            /// `CUDA_ERROR_INVALID_VALUE (1)` if the range extends past the end.
             pub fn slice_mut(
                 &mut self,
                 range: impl std::ops::RangeBounds<usize>,

@@ -1,7 +1,8 @@
 //! Copies between plain host memory and memory that a graph retains, through pinned memory.
 //!
-//! A driver that copies from or to plain memory may wait for the copy. A submission that uses memory which a graph retains
-//! excludes others while it calls the driver, and must not wait there: what it waits for may need one of them.
+//! A driver that copies from or to plain memory may block until the copy is complete. A submission that uses memory of
+//! a graph excludes others while it calls the driver, and must not block there: it might wait for work that needs one
+//! of them.
 
 use super::{BufferSlice, BufferSliceMut, require_equal_lengths};
 use crate::error::Result;
@@ -61,7 +62,7 @@ pub(super) fn copy_to_host<T: Pod>(stream: &Stream, destination: &mut [T], sourc
     Ok(())
 }
 
-/// Waits for the stream's work. A panic of earlier work is left for whoever asks the stream.
+/// Waits for the stream's work. A panic of earlier work is left for later calls on the stream to report.
 fn wait(stream: &Stream) -> Result<()> {
     stream.core().sync_event()?.as_ref().map_or(Ok(()), SyncEvent::synchronize)
 }

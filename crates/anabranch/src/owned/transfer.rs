@@ -1,4 +1,4 @@
-//! Transfers from and to plain memory by way of staging memory.
+//! Transfers from and to plain memory through staging memory.
 
 use crate::error::{Error, Result};
 use crate::memory::{Buffer, BufferSlice, copy_from_on_host, uncaptured};
@@ -21,7 +21,7 @@ const OPERATION: &str = "transferring";
 /// Staging memory, and the work that uses it.
 struct Transfer {
     completion: Completion,
-    /// `None` where nothing is transferred, or no more.
+    /// `None` if nothing is transferred, or the block was returned.
     block: Option<StagingBlock>,
     terminated: bool,
 }
@@ -39,7 +39,7 @@ impl Transfer {
         Self { completion: Completion::failed(error), block: None, terminated: false }
     }
 
-    /// Gives, when the work is complete, what `finish` makes of the block, if there is one.
+    /// When the work is complete, returns what `finish` makes of the block, if there is one.
     fn poll<R>(
         &mut self,
         task: &mut TaskContext<'_>,
@@ -68,14 +68,14 @@ impl Drop for Transfer {
     }
 }
 
-/// The result was given out before.
+/// The result was already returned.
 #[cold]
 fn given_out() -> Error {
     Error::argument(Status::ILLEGAL_STATE, OPERATION, "the result was given out before")
         .with_hint("do not poll a future again when it was ready")
 }
 
-/// A block for so many elements, and where they are in it, or none where there is nothing to transfer.
+/// A block for that many elements, and the address of the elements in it, or `None` if there is nothing to transfer.
 fn stage<T: Pod>(stream: &Stream, length: usize) -> Result<Option<(StagingBlock, *mut T)>> {
     let bytes = byte_size(length, size_of::<T>(), OPERATION)?;
     if bytes == 0 {
@@ -91,10 +91,11 @@ fn stage<T: Pod>(stream: &Stream, length: usize) -> Result<Option<(StagingBlock,
     }
 }
 
-/// A future that gives a buffer when what was uploaded is there. See [`Stream::upload_async`](crate::Stream::upload_async).
+/// A future that returns a buffer when the upload is complete. See
+/// [`Stream::upload_async`](crate::Stream::upload_async).
 ///
-/// It is as [`Completion`] is, but has its buffer only once: polled again, it answers the error that it ended with, or else
-/// 401. Dropping it frees the buffer behind the copy.
+/// It behaves like [`Completion`], but returns its buffer only once. Polled again, it returns the error that it ended
+/// with, or otherwise `CUDA_ERROR_ILLEGAL_STATE (401)`. Dropping the future frees the buffer after the copy.
 #[must_use = "a future says nothing unless it is awaited"]
 pub struct Upload<T> {
     transfer: Transfer,
@@ -149,14 +150,14 @@ impl<T> fmt::Debug for Upload<T> {
     }
 }
 
-/// A future that gives the elements of a buffer. See [`Stream::download_async`](crate::Stream::download_async).
+/// A future that returns the elements of a buffer. See [`Stream::download_async`](crate::Stream::download_async).
 ///
-/// It is as [`Completion`] is, but has its vector only once: polled again, it answers the error that it ended with, or else
-/// 401.
+/// It behaves like [`Completion`], but returns its vector only once. Polled again, it returns the error that it ended
+/// with, or otherwise `CUDA_ERROR_ILLEGAL_STATE (401)`.
 #[must_use = "a future says nothing unless it is awaited"]
 pub struct Download<T> {
     transfer: Transfer,
-    /// How many elements there are, until they were given out.
+    /// The number of elements, until they are returned.
     length: Option<usize>,
     element: PhantomData<fn() -> T>,
 }

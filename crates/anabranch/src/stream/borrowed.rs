@@ -1,4 +1,4 @@
-//! Streams that somebody else owns.
+//! Streams with another owner.
 
 use super::{Ownership, Stream};
 use crate::context::Context;
@@ -8,15 +8,15 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-/// A stream that somebody else owns: CuPy, PyTorch, cudarc, or a [`Stream`] of this library. It can be used like a
-/// [`Stream`], cannot outlive what it borrows from, and destroys nothing when it is dropped.
+/// A stream that another library owns, such as CuPy, PyTorch or cudarc, or that another [`Stream`] of this library
+/// owns. It can be used like a [`Stream`], cannot outlive its owner, and destroys nothing when it is dropped.
 pub struct BorrowedStream<'a> {
     stream: Stream,
     lifetime: PhantomData<&'a ()>,
 }
 
 impl<'a> BorrowedStream<'a> {
-    /// Wraps the handle of a stream that somebody else owns.
+    /// Wraps the handle of a stream that another library owns.
     ///
     /// ```
     /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
@@ -31,11 +31,12 @@ impl<'a> BorrowedStream<'a> {
     /// ```
     ///
     /// # Safety
-    /// For as long as `'a`, `handle` is a live stream of `context`, of the same driver. Whoever leaks a
-    /// [guard](Stream::enter) of this stream keeps it live for as long as the thread looks for its current stream.
+    /// For as long as `'a`, `handle` is a live stream of `context`, of the same driver. If a [guard](Stream::enter) of
+    /// this stream is leaked, the caller keeps the stream live for as long as the thread uses its current stream.
     ///
     /// # Errors
-    /// When the driver does not know the handle; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, unless this library knows it already.
+    /// If the driver does not know the handle; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is
+    /// capturing, unless this library already knows the stream.
     pub unsafe fn from_raw(context: &Context, handle: StreamHandle) -> Result<Self> {
         Ok(Self { stream: Stream::open(context, handle, Ownership::Foreign)?, lifetime: PhantomData })
     }

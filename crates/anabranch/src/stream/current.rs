@@ -11,7 +11,7 @@ thread_local! {
     static NEXT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Makes the stream before it current again when it is dropped. See [`Stream::enter`].
+/// Makes the previous stream current again when it is dropped. See [`Stream::enter`].
 #[must_use = "the stream is current until the guard is dropped"]
 #[derive(Debug)]
 pub struct CurrentStreamGuard<'a> {
@@ -32,9 +32,9 @@ impl Drop for CurrentStreamGuard<'_> {
 }
 
 impl Stream {
-    /// Makes this the thread's current stream until the guard is dropped. Nests. It is what `with stream:` is in CuPy
-    /// and `ScopedStream` in Warp. No call of this library uses the current stream unasked; it is there for code
-    /// layered above that wants a default.
+    /// Makes this the thread's current stream until the guard is dropped. Calls can be nested. This corresponds to
+    /// `with stream:` in CuPy and `ScopedStream` in Warp. No other call of this library uses the current stream. It is
+    /// for code on top of this library that needs a default.
     ///
     /// ```
     /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;

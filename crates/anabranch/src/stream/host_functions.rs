@@ -6,18 +6,20 @@ use anabranch_core::host_work::RepeatableHostWork;
 use anabranch_hal::Status;
 
 impl Stream {
-    /// Runs `function` on a thread of the driver's after all work queued so far, and before all work queued later. Its
-    /// start has the effect of having synchronized everything before it in this stream.
+    /// Runs `function` on a thread of the driver after all work queued so far, and before all work queued later. When
+    /// it starts, all earlier work in this stream is complete, and its results can be read.
     ///
-    /// The function must not use this library, nor wait for work that is not certain to run without it; calls it makes
-    /// answer `CUDA_ERROR_NOT_PERMITTED (800)`. Dropping objects of this library inside of it is fine. When the context is in error it is dropped
-    /// without being run. If it panics, the next [`synchronize`](Self::synchronize) or [`query`](Self::query) of this
-    /// stream, or the next synchronization of its context, reports the panic once; later work runs all the same.
+    /// The function must not call this library: calls in it return `CUDA_ERROR_NOT_PERMITTED (800)`. It must not wait
+    /// for work that may be unable to run until the function has returned. Dropping objects of this library in it is
+    /// allowed. If the context is in error, the function is dropped without being run. If it panics, the next
+    /// [`synchronize`](Self::synchronize) or [`query`](Self::query) of this stream, or the next synchronization of its
+    /// context, reports the panic once. Later work still runs.
     ///
     /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, because a graph runs its host functions at every launch; see
-    /// [`launch_repeatable_host_func`](Self::launch_repeatable_host_func). Else only an error of earlier asynchronous
-    /// work.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, because a graph runs its host
+    /// functions at every launch. This does not invalidate the capture. Use
+    /// [`launch_repeatable_host_func`](Self::launch_repeatable_host_func) instead. Otherwise only an error of earlier
+    /// asynchronous work.
     #[track_caller]
     pub fn launch_host_func<F>(&self, function: F) -> Result<()>
     where
@@ -26,8 +28,9 @@ impl Stream {
         self.core().launch_host_function(function)
     }
 
-    /// As [`launch_host_func`](Self::launch_host_func), for a function that can run any number of times. While the stream
-    /// captures it becomes a node, which runs it at every launch of the graph; the graph retains it.
+    /// Like [`launch_host_func`](Self::launch_host_func), for a function that can run any number of times. If the
+    /// stream is capturing, the function becomes a node, which runs it at every launch of the graph. The graph retains
+    /// the function.
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
@@ -40,13 +43,13 @@ impl Stream {
         self.core().launch_repeatable_host_function(&work)
     }
 
-    /// Runs `callback` as [`launch_host_func`](Self::launch_host_func) does, but also when the context is in error, and
-    /// tells it the status. It runs exactly once. It cannot be captured into a graph. The driver's documentation calls
-    /// this the older way, and recommends host functions where the status is not needed.
+    /// Runs `callback` as [`launch_host_func`](Self::launch_host_func) does, but also if the context is in error, and
+    /// passes the status to it. It runs exactly once. It cannot be captured. The CUDA documentation recommends host
+    /// functions where the status is not needed.
     ///
     /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, which invalidates the capture; else only an
-    /// error of earlier asynchronous work.
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture;
+    /// otherwise only an error of earlier asynchronous work.
     #[track_caller]
     pub fn add_callback<F>(&self, callback: F) -> Result<()>
     where

@@ -1,4 +1,4 @@
-//! Waiting for, and writing, a value in memory, in stream order.
+//! Value waits and value writes, in stream order.
 
 use super::Stream;
 use crate::context::Context;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The condition of a value wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WaitCondition {
-    /// `(signed)(*address - value) >= 0`: at least `value`, cyclic.
+    /// `(signed)(*address - value) >= 0`: at least `value`, with wrap-around.
     GreaterOrEqual,
     /// `*address == value`.
     Equal,
@@ -33,11 +33,11 @@ impl WaitCondition {
     }
 }
 
-/// A number of 64 bits that the host and streams can read, write and wait for, starting at 0.
+/// A 64-bit number that the host and streams can read, write and wait for. Initially 0.
 ///
-/// A stream that waits for a signal waits until somebody sets it: the order is invisible to the scheduler, so that it
-/// can deadlock where an event would not. Where an [`Event`](crate::Event) says the same thing, use an event. Set a signal
-/// before you drop it: a stream that still waits for it then waits for ever.
+/// A stream that waits for a signal is delayed until the host or another stream sets it. The scheduler cannot see this
+/// dependency, so it can deadlock where an event would not. Use an [`Event`](crate::Event) where it expresses the same
+/// dependency. Set a signal before you drop it: a stream that still waits for it waits forever.
 ///
 /// ```
 /// use anabranch::WaitCondition;
@@ -60,7 +60,7 @@ impl Signal {
         self.atomic().store(value, Ordering::SeqCst);
     }
 
-    /// The value as the host sees it.
+    /// The value as the host sees it now.
     pub fn get(&self) -> u64 {
         self.atomic().load(Ordering::SeqCst)
     }
@@ -87,10 +87,10 @@ impl fmt::Debug for Signal {
 }
 
 impl Context {
-    /// A [`Signal`], at 0.
+    /// Creates a [`Signal`] with value 0.
     ///
     /// # Errors
-    /// 2 when there is no pinned memory left.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if not enough memory can be pinned.
     pub fn create_signal(&self) -> Result<Signal> {
         let flags = PinnedFlags::PORTABLE | PinnedFlags::DEVICE_MAP;
         let signal = Signal { memory: Arc::new(Allocation::pinned(self.core(), size_of::<u64>(), flags)?) };
@@ -103,7 +103,8 @@ impl Stream {
     /// Makes later work of this stream wait until the signal's value satisfies the condition.
     ///
     /// # Errors
-    /// 801 where the device has no waits on 64-bit values; 400 when the signal is of another context.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it wait for 64-bit values;
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the signal belongs to another context.
     #[track_caller]
     pub fn wait_signal(&self, signal: &Signal, condition: WaitCondition, value: u64) -> Result<()> {
         let (address, value) = (signal.pointer(), Value::U64(value));
@@ -122,7 +123,8 @@ impl Stream {
     /// Sets the signal's value in stream order: after all work queued so far.
     ///
     /// # Errors
-    /// 801 where the device has no writes of 64-bit values; 400 when the signal is of another context.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it write 64-bit values;
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the signal belongs to another context.
     #[track_caller]
     pub fn write_signal(&self, signal: &Signal, value: u64) -> Result<()> {
         let (address, value) = (signal.pointer(), Value::U64(value));
@@ -145,7 +147,7 @@ impl Stream {
     /// The address is valid for the device until the wait has run.
     ///
     /// # Errors
-    /// 1 when the address is not aligned to 4 bytes or the flags make no sense.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the address is not aligned to 4 bytes, or the flags are invalid.
     #[track_caller]
     pub unsafe fn wait_value_32(&self, address: DevicePointer, value: u32, flags: WaitValueFlags) -> Result<()> {
         // SAFETY: the address is the caller's word.
@@ -158,7 +160,8 @@ impl Stream {
     /// The address is valid for the device until the wait has run.
     ///
     /// # Errors
-    /// 1 when the address is not aligned to 8 bytes or the flags make no sense; 801 where the device has it not.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the address is not aligned to 8 bytes, or the flags are invalid;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it.
     #[track_caller]
     pub unsafe fn wait_value_64(&self, address: DevicePointer, value: u64, flags: WaitValueFlags) -> Result<()> {
         // SAFETY: the address is the caller's word.
@@ -171,7 +174,7 @@ impl Stream {
     /// The address is valid for the device until the write has run.
     ///
     /// # Errors
-    /// 1 when the address is not aligned to 4 bytes or the flags make no sense.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the address is not aligned to 4 bytes, or the flags are invalid.
     #[track_caller]
     pub unsafe fn write_value_32(&self, address: DevicePointer, value: u32, flags: WriteValueFlags) -> Result<()> {
         // SAFETY: the address is the caller's word.
@@ -184,7 +187,8 @@ impl Stream {
     /// The address is valid for the device until the write has run.
     ///
     /// # Errors
-    /// 1 when the address is not aligned to 8 bytes or the flags make no sense; 801 where the device has it not.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the address is not aligned to 8 bytes, or the flags are invalid;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it.
     #[track_caller]
     pub unsafe fn write_value_64(&self, address: DevicePointer, value: u64, flags: WriteValueFlags) -> Result<()> {
         // SAFETY: the address is the caller's word.

@@ -1,4 +1,4 @@
-//! A callback runs later, and borrows nothing that may be gone by then.
+//! A callback runs later, and borrows nothing that may be dropped by then.
 
 use anabranch::{Result, Stream};
 

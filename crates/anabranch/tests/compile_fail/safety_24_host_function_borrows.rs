@@ -1,4 +1,4 @@
-//! A host function runs later, and borrows nothing that may be gone by then.
+//! A host function runs later, and borrows nothing that may be dropped by then.
 
 use anabranch::{Result, Stream};
 

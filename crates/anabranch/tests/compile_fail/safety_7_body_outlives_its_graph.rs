@@ -1,4 +1,4 @@
-//! The graph inside of a conditional node is gone with the graph around it.
+//! The graph inside a conditional node is destroyed with the graph around it.
 
 use anabranch::{BodyGraph, ConditionalKind, Context, Result};
 

@@ -49,7 +49,7 @@ fn it_asks_nothing_while_nobody_waits() {
 }
 
 #[test]
-fn captures_of_other_threads_are_not_spoiled() {
+fn captures_of_other_threads_are_not_invalidated() {
     let context = host();
     let (stream, capturing) = (context.create_stream().unwrap(), context.create_stream().unwrap());
     let signal = hold(&context, &stream);

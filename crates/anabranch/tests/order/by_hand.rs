@@ -156,7 +156,7 @@ fn an_event_recorded_while_another_library_captures_is_no_order() {
     copy_waits(&consumer, &word, 1, &signal);
 }
 
-/// An event that a graph records has been recorded by whoever launches the graph, wherever it was recorded before.
+/// An event that a graph records is recorded by the launch of the graph, wherever it was recorded before.
 fn launched_elsewhere_is_no_order(make: impl FnOnce(&anabranch::Stream, &anabranch::Event) -> Graph) {
     let context = host();
     let [producer, other, consumer] = streams(&context);

@@ -42,7 +42,7 @@ fn two_handles_of_one_stream_need_no_order_and_count_together() {
     let borrowed = stream.to_borrowed();
     borrowed.fill(&mut memory, 4).unwrap();
     assert_eq!(stream.orders_inserted(), 0);
-    // What was used through handles that are gone is followed too.
+    // Uses through handles that were dropped are followed too.
     drop((again, borrowed));
     let mut copy = other.allocate_zeroed::<u32>(1).unwrap();
     other.copy(&mut copy, &memory).unwrap();

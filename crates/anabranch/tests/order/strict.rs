@@ -195,7 +195,7 @@ fn uses_within_a_capture_are_refused() {
             scope.fork(&other)?;
             other.copy(&mut middle, &source)?;
             expect_refusal(scope.copy(&mut result, &middle), "copying", scope, &other);
-            // One that is not in the capture yet is not drawn in.
+            // A stream that is not a member of the capture yet does not join it.
             expect_refusal(third.fill(&mut middle, 1), "filling", &third, &other);
             assert!(!third.is_capturing()?);
             scope.join(&other)?;

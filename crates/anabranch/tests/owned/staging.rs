@@ -9,7 +9,7 @@ const BLOCK: usize = 4096;
 enum Stage {
     NotPolled,
     Waiting,
-    /// Its work is complete, but it was not told.
+    /// Its work is complete, but it was not notified.
     Complete,
 }
 
@@ -151,7 +151,7 @@ fn a_context_ends_though_it_keeps_staging_memory() {
     signal.set(1);
     block_on(waiting).unwrap();
     drop(signal);
-    // The thread runs until the last user of the context is gone.
+    // The thread runs until the last user of the context is dropped.
     until("the context's end", || !diagnostics.is_running());
 }
 

@@ -427,7 +427,7 @@ impl World<'_> {
         for index in 0..half() {
             words[index] = combined(words[index], words[half() + index], words[half() + index], value);
         }
-        // After a panic the buffer is gone with the closure, while the kernel that uses it is queued.
+        // After a panic the buffer is dropped with the closure, while the kernel that uses it is queued.
         assert_eq!(future.is_err(), panics);
         if let Ok(future) = future {
             self.meet(stream, future.map_ok(move |buffer| vec![Given::Buffer(number, buffer)]), fate);

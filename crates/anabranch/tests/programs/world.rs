@@ -23,7 +23,7 @@ pub(crate) fn panic_on_purpose() -> ! {
     std::panic::resume_unwind(Box::new(ON_PURPOSE))
 }
 
-/// What stands in a piece of memory, by its number.
+/// The contents of a piece of memory, by its number.
 pub(crate) type Number = usize;
 pub(crate) type Words = [u32; LENGTH];
 
@@ -266,7 +266,7 @@ impl<'e> World<'e> {
         self.gates.drain(..).for_each(|signal| signal.set(1));
     }
 
-    /// Compares a buffer with what should stand there.
+    /// Compares a buffer with its expected contents.
     pub(crate) fn read(&mut self, stream: &StreamSlot, buffer: usize) {
         self.let_go();
         let buffer = self.buffer(stream, buffer);
@@ -274,7 +274,7 @@ impl<'e> World<'e> {
         self.compare(stream, slot.buffer.as_ref().unwrap(), slot.number);
     }
 
-    /// Compares memory with what should stand there.
+    /// Compares memory with its expected contents.
     pub(crate) fn compare(&self, stream: &StreamSlot, memory: &Buffer<u32>, number: Number) {
         let found = loop {
             if let Some(found) = stream.unless_panicked(stream.stream.download(memory)) {
@@ -284,7 +284,7 @@ impl<'e> World<'e> {
         assert_eq!(found, self.memories[number], "in a buffer");
     }
 
-    /// Compares a pinned buffer with what should stand there.
+    /// Compares a pinned buffer with its expected contents.
     pub(crate) fn read_pinned(&mut self, device: usize, pinned: usize) {
         self.let_go();
         let slot = &self.places[device].pinned[pinned % PINNED];

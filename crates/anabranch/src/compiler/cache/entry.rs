@@ -1,10 +1,10 @@
-//! The form of an entry: a header that says what it is and what its content's digest is, and the content.
+//! The format of an entry: a header with the key and the digest of the content, and the content.
 
 use super::super::fingerprint::{Fingerprint, Sha256Digest};
 use anabranch_hal::CompileOutput;
 use sha2::{Digest, Sha256};
 
-/// Changes with the form.
+/// Changes with the format.
 const MAGIC: &[u8; 16] = b"anabranch-kernel";
 const VERSION: u32 = 1;
 
