@@ -308,6 +308,8 @@ impl EventCore {
     }
 }
 
+const RECORDING: &str = "recording an event";
+
 impl StreamCore {
     /// Captures the work that is in the stream now in an event.
     ///
@@ -317,10 +319,9 @@ impl StreamCore {
     #[inline]
     #[track_caller]
     pub fn record(self: &Arc<Self>, event: &EventCore, flags: EventRecordFlags) -> Result<()> {
-        let (operation, location) = ("recording an event", Location::caller());
+        let (operation, location) = (RECORDING, Location::caller());
         trace::queued!(stream = self.id(), event = ?event.raw.handle(), "{operation}");
-        let context = self.context();
-        context.require_same_driver(event.context(), operation)?;
+        self.context().require_same_driver(event.context(), operation)?;
         if host_work::is_inside() {
             return Err(Error::driver(operation, Status::NOT_PERMITTED.into()).at(self.place()).called_at(location));
         }
@@ -331,38 +332,68 @@ impl StreamCore {
         if !external && event.has_observer.load(Ordering::Acquire) {
             event.before_record()?;
         }
-        let outside = membership.outside();
+        let observed = membership.observe();
+        let value = self.put_record(event, flags, location, &mut record)?;
+        match observed {
+            Some((_, is_captured)) if membership.observe() == observed => {
+                self.note_record(event, flags, &mut record, value, is_captured);
+                Ok(())
+            }
+            _ => self.record_again(event, flags, location, &mut record),
+        }
+    }
+
+    #[inline(always)]
+    fn put_record(
+        self: &Arc<Self>,
+        event: &EventCore,
+        flags: EventRecordFlags,
+        location: &'static Location<'static>,
+        record: &mut Record,
+    ) -> Result<u64> {
         let value = record.begin(self);
-        self.put(operation, location, |call, stream| {
+        self.put(RECORDING, location, |call, stream| {
             // SAFETY: the caller has the stream open, and the event is live while it is borrowed.
-            unsafe { context.driver().event_record(call, event.raw.handle(), stream, flags) }
+            unsafe { self.context().driver().event_record(call, event.raw.handle(), stream, flags) }
         })?;
-        // If a capture began on another thread in the meantime, it is not known whether it began before the record.
-        let is_outside = outside.is_some() && membership.outside() == outside;
-        if is_outside && !external && !event.is_shared() {
+        Ok(value)
+    }
+
+    #[inline(always)]
+    fn note_record(
+        &self,
+        event: &EventCore,
+        flags: EventRecordFlags,
+        record: &mut Record,
+        value: u64,
+        is_captured: bool,
+    ) {
+        let external = flags.contains(EventRecordFlags::EXTERNAL);
+        if !is_captured && !external && !event.is_shared() {
             record.recorded(self, value);
         }
         // Before another thread can make its stream wait for the event, which then joins the capture.
-        let is_captured = match outside {
-            Some(_) if !is_outside => self.was_captured(event),
-            _ => self.is_capturing(),
-        };
         if is_captured || event.is_captured() || external {
             self.note_captured_record(event, flags);
         }
-        Ok(())
     }
 
-    /// Whether the record of an event was captured. Called if a capture began in the stream at the same time.
+    /// Another thread began or ended a capture meanwhile, and it is not known whether the record was captured. It is made again
+    /// while nobody can.
     #[cold]
     #[inline(never)]
-    fn was_captured(&self, event: &EventCore) -> bool {
-        // Whether the stream is a member is known after this.
-        drop(self.shared().membership().submitting());
-        let context = self.context();
-        // SAFETY: the event is live while it is borrowed.
-        let asked = unsafe { context.driver().event_query(&context.call("querying an event"), event.raw.handle()) };
-        self.is_capturing() && matches!(asked, Err(failure) if failure.status == Status::CAPTURED_EVENT)
+    fn record_again(
+        self: &Arc<Self>,
+        event: &EventCore,
+        flags: EventRecordFlags,
+        location: &'static Location<'static>,
+        record: &mut Record,
+    ) -> Result<()> {
+        let _submitting = self.shared().membership().submitting();
+        let is_captured = self.is_capturing();
+        let value = self.put_record(event, flags, location, record)?;
+        self.note_record(event, flags, record, value, is_captured);
+        Ok(())
     }
 
     /// Notes a captured record, or a record of an event that was captured before.

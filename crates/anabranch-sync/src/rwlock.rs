@@ -74,6 +74,12 @@ impl<T: ?Sized> RwLock<T> {
         RwLockWriteGuard { raw: self.raw.write(), token: self.position.enter() }
     }
 
+    /// Whether somebody has locked it for writing at this moment.
+    #[inline]
+    pub fn is_locked_exclusive(&self) -> bool {
+        self.raw.is_locked_exclusive()
+    }
+
     /// Locks it for writing unless somebody holds it. It does not wait, so that it may be taken in any order.
     #[inline]
     #[track_caller]

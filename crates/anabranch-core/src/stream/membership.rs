@@ -74,11 +74,12 @@ impl Membership {
         self.joined.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A number that does not change while the stream is not a member of a capture. `None`: it is a member.
+    /// What stays the same until the stream joins or leaves a capture, or tries to: how often it has joined one, and whether it
+    /// is a member. `None`: it is joining or leaving one at this moment.
     #[inline(always)]
-    pub fn outside(&self) -> Option<u64> {
+    pub fn observe(&self) -> Option<(u64, bool)> {
         let joined = self.joined.load(Ordering::Acquire);
-        (!self.is_active()).then_some(joined)
+        (!self.changing.is_locked_exclusive()).then_some((joined, self.is_active()))
     }
 
     /// Whether captured work has used memory whose nodes are not known yet.
