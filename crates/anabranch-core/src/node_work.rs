@@ -25,8 +25,21 @@ pub struct NodeWork {
 }
 
 impl NodeWork {
-    /// Work that refers to nothing.
-    pub fn new(parameters: NodeParameters) -> Self {
+    /// No work.
+    pub fn empty() -> Self {
+        Self::of(NodeParameters::Empty)
+    }
+
+    /// Work of these parameters.
+    ///
+    /// # Safety
+    /// The work is sound at every launch. Everything that the parameters refer to is given to the result, to be retained, or
+    /// lives as long as the graph and everything made from it can run.
+    pub unsafe fn new(parameters: NodeParameters) -> Self {
+        Self::of(parameters)
+    }
+
+    fn of(parameters: NodeParameters) -> Self {
         Self {
             parameters,
             memory: SmallVec::new(),
@@ -55,13 +68,13 @@ impl NodeWork {
     /// Runs a host function.
     pub fn host_function(work: Arc<RepeatableHostWork>) -> Self {
         let parameters = NodeParameters::Host(work.key());
-        Self { host_work: Some(work), ..Self::new(parameters) }
+        Self { host_work: Some(work), ..Self::of(parameters) }
     }
 
     /// Runs another graph, which is copied.
     pub fn child(graph: &Arc<GraphObject>) -> Self {
         let parameters = NodeParameters::Child(graph.handle());
-        Self { child: Some(graph.clone()), ..Self::new(parameters) }.in_context(graph.context())
+        Self { child: Some(graph.clone()), ..Self::of(parameters) }.in_context(graph.context())
     }
 
     /// Must be used in this context.

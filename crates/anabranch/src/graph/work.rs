@@ -36,8 +36,11 @@ impl NodeWork<'_> {
         Self { core, lifetime: PhantomData }
     }
 
-    fn new(parameters: NodeParameters) -> Self {
-        Self::of(NodeWorkCore::new(parameters))
+    /// # Safety
+    /// Same as for [`NodeWorkCore::new`].
+    unsafe fn new(parameters: NodeParameters) -> Self {
+        // SAFETY: by the contract of this function.
+        Self::of(unsafe { NodeWorkCore::new(parameters) })
     }
 
     fn with_memory(self, memory: &Arc<Allocation>, access: Access) -> Self {
@@ -46,7 +49,7 @@ impl NodeWork<'_> {
 
     /// No work. An empty node can have dependencies, and other nodes can depend on it.
     pub fn empty() -> Self {
-        Self::new(NodeParameters::Empty)
+        Self::of(NodeWorkCore::empty())
     }
 
     /// A kernel launch. Follows `cuGraphAddKernelNode`.
@@ -75,7 +78,8 @@ impl NodeWork<'_> {
                 arguments: arguments.values.iter().zip(arguments.sizes).map(bytes).collect(),
                 ranges: arguments.ranges.to_vec(),
             });
-            let mut work = NodeWorkCore::new(parameters);
+            // SAFETY: that the launch is sound is the caller's word. The work retains the memory and the module.
+            let mut work = unsafe { NodeWorkCore::new(parameters) };
             for access in arguments.accesses {
                 work = work.with_memory(access.memory, access.access);
             }
@@ -109,7 +113,8 @@ impl NodeWork<'_> {
             destination: place(destination.allocation(), destination.device_pointer()),
             extent: [bytes, 1, 1],
         };
-        Ok(Self::new(NodeParameters::Copy(copy))
+        // SAFETY: the copy is within its source and destination, which the work retains.
+        Ok(unsafe { Self::new(NodeParameters::Copy(copy)) }
             .with_memory(source.allocation(), Access::Read)
             .with_memory(destination.allocation(), Access::Write))
     }
@@ -120,7 +125,8 @@ impl NodeWork<'_> {
     /// `CUDA_ERROR_INVALID_VALUE (1)` if the region is not within either volume, or there is nothing to copy.
     pub fn copy_region<T: Pod>(destination: VolumeMut<'_, T>, source: Volume<'_, T>, region: &Region) -> Result<Self> {
         let copy = region_copy(&destination, &source, region)?.ok_or_else(nothing_to_do)?;
-        Ok(Self::new(NodeParameters::Copy(copy))
+        // SAFETY: the copy is within its source and destination, which the work retains.
+        Ok(unsafe { Self::new(NodeParameters::Copy(copy)) }
             .with_memory(source.allocation(), Access::Read)
             .with_memory(destination.allocation(), Access::Write))
     }
@@ -161,7 +167,8 @@ impl NodeWork<'_> {
             return Err(nothing_to_do());
         }
         let fill = FillNode { address: destination.device_pointer(), pitch: 0, pattern, width, height: 1 };
-        Ok(Self::new(NodeParameters::Fill(fill)).with_memory(destination.allocation(), Access::Write))
+        // SAFETY: the fill is within its destination, which the work retains.
+        Ok(unsafe { Self::new(NodeParameters::Fill(fill)) }.with_memory(destination.allocation(), Access::Write))
     }
 
     /// A host function, which runs at every launch. The rules of
@@ -183,30 +190,28 @@ impl NodeWork<'_> {
 
     fn event(parameters: NodeParameters, event: &Event) -> Self {
         let core = event.core();
-        Self::of(NodeWorkCore::new(parameters).with_object(core.raw().clone()).in_context(core.context()))
+        // SAFETY: the parameters name the event, which the work retains.
+        let work = unsafe { NodeWorkCore::new(parameters) };
+        Self::of(work.with_object(core.raw().clone()).in_context(core.context()))
     }
 
     /// Waits until a signal's value satisfies the condition.
     pub fn wait_signal(signal: &Signal, condition: WaitCondition, value: u64) -> Self {
         let (address, flags) = (signal.allocation().address(), condition.flags());
         // A wait changes nothing, and a write is unordered by its nature.
-        Self::new(NodeParameters::ValueOperations(vec![ValueOperation::Wait {
-            address,
-            value: Value::U64(value),
-            flags,
-        }]))
-        .with_memory(signal.allocation(), Access::Read)
+        let operation = ValueOperation::Wait { address, value: Value::U64(value), flags };
+        // SAFETY: the address is that of the signal's memory, which the work retains.
+        unsafe { Self::new(NodeParameters::ValueOperations(vec![operation])) }
+            .with_memory(signal.allocation(), Access::Read)
     }
 
     /// Sets a signal's value.
     pub fn write_signal(signal: &Signal, value: u64) -> Self {
         let (address, flags) = (signal.allocation().address(), WriteValueFlags::empty());
-        Self::new(NodeParameters::ValueOperations(vec![ValueOperation::Write {
-            address,
-            value: Value::U64(value),
-            flags,
-        }]))
-        .with_memory(signal.allocation(), Access::Read)
+        let operation = ValueOperation::Write { address, value: Value::U64(value), flags };
+        // SAFETY: the address is that of the signal's memory, which the work retains.
+        unsafe { Self::new(NodeParameters::ValueOperations(vec![operation])) }
+            .with_memory(signal.allocation(), Access::Read)
     }
 
     /// Sets the value of a conditional node of the same graph, at every launch, to the first element of `value` at the
@@ -222,7 +227,9 @@ impl NodeWork<'_> {
         }
         let context = value.allocation().context();
         let kernel = setting_kernel(context, conditional.handle, value.device_pointer())?;
-        let work = NodeWorkCore::new(NodeParameters::Kernel(kernel)).with_memory(value.allocation(), Access::Read);
+        // SAFETY: the kernel reads one element of the memory, which the work retains. It stays loaded as long as the context.
+        let work = unsafe { NodeWorkCore::new(NodeParameters::Kernel(kernel)) };
+        let work = work.with_memory(value.allocation(), Access::Read);
         Ok(Self::of(work.in_context(context).setting_conditional_of(conditional.graph)))
     }
 
@@ -231,7 +238,8 @@ impl NodeWork<'_> {
     /// # Safety
     /// The addresses are valid for the device at every launch.
     pub unsafe fn value_operations(operations: impl Into<Vec<ValueOperation>>) -> Self {
-        Self::new(NodeParameters::ValueOperations(operations.into()))
+        // SAFETY: the addresses are the caller's word.
+        unsafe { Self::new(NodeParameters::ValueOperations(operations.into())) }
     }
 
     /// A free of memory that a graph allocated, by its address. Prefer [`Graph::add_free`].
@@ -240,7 +248,8 @@ impl NodeWork<'_> {
     /// At every launch, an allocation node has allocated the memory before this node runs, and nothing uses it
     /// afterwards.
     pub unsafe fn free(address: DevicePointer) -> Self {
-        Self::new(NodeParameters::Free(address))
+        // SAFETY: that the free is sound is the caller's word.
+        unsafe { Self::new(NodeParameters::Free(address)) }
     }
 
     /// Any parameters that the driver supports. Nothing is retained for them.
@@ -249,7 +258,8 @@ impl NodeWork<'_> {
     /// Everything that the parameters refer to lives as long as the graph, and everything made from it, can run. The
     /// work of the node is sound at every launch.
     pub unsafe fn from_parameters(parameters: NodeParameters) -> Self {
-        Self::new(parameters)
+        // SAFETY: this is the caller's word.
+        unsafe { Self::new(parameters) }
     }
 }
 
