@@ -17,6 +17,7 @@ Examples:
   anabranch conformance                          check the default device
   anabranch conformance --device host            check the software device
   anabranch conformance --filter event           only the cases about events
+  anabranch conformance --count-calls            the same over a layer, which counts calls of the driver
 
 Environment:
   ANABRANCH_DEVICE         the device that is used where none is named, such as cuda:0 or host
@@ -57,6 +58,11 @@ pub(crate) struct ConformanceOptions {
     /// Prints one JSON object in each line, for programs.
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Runs the cases over a layer between the library and the driver which counts calls, and prints the counts at the
+    /// end. The cases must have the same results. Calls of cases that run in a process of their own are not counted.
+    #[arg(long, conflicts_with = "list")]
+    pub(crate) count_calls: bool,
 
     /// Prints the names of the cases, and runs none.
     #[arg(long)]

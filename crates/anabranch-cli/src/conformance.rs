@@ -5,7 +5,7 @@ use crate::isolation::{self, Answer};
 use crate::output::{self, Failure};
 use crate::progress::Progress;
 use anabranch::{Device, Instance};
-use anabranch_conformance::{Case, Outcome, Runner, Summary, all};
+use anabranch_conformance::{CallCounts, Case, Outcome, Runner, Summary, all};
 use serde_json::json;
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
@@ -27,6 +27,10 @@ pub(crate) fn run(options: &ConformanceOptions) -> Result<ExitCode, Failure> {
     if std::env::var_os(HOST_DEVICES_VARIABLE).is_none() {
         instance = instance.host_devices(2);
     }
+    let calls = options.count_calls.then(CallCounts::default);
+    if let Some(layer) = calls.clone() {
+        instance = instance.wrap(move |driver| layer.wrap(driver));
+    }
     let instance = instance.build()?;
     let device = match &options.device {
         Some(name) => instance.device(name)?,
@@ -37,7 +41,8 @@ pub(crate) fn run(options: &ConformanceOptions) -> Result<ExitCode, Failure> {
         return run_here(&mut runner, &cases);
     }
     let name = device.to_string();
-    let isolation = move |case: &Case| isolation::run(&device, case);
+    let count_calls = options.count_calls;
+    let isolation = move |case: &Case| isolation::run(&device, case, count_calls);
     let progress = Progress::new(cases.len());
     let mut summary = Summary::default();
     for case in &cases {
@@ -50,9 +55,16 @@ pub(crate) fn run(options: &ConformanceOptions) -> Result<ExitCode, Failure> {
     drop(progress);
     if options.json {
         let Summary { passed, failed, skipped } = summary;
-        output::json_line(&json!({ "device": name, "passed": passed, "failed": failed, "skipped": skipped }))?;
+        let mut line = json!({ "device": name, "passed": passed, "failed": failed, "skipped": skipped });
+        if let Some(calls) = &calls {
+            line["calls"] = json!(calls.groups());
+        }
+        output::json_line(&line)?;
     } else {
         output::line(&summary)?;
+        for (group, methods) in calls.iter().flat_map(CallCounts::groups) {
+            methods.iter().try_for_each(|(method, calls)| output::line(&format!("{calls:>9}  {group}::{method}")))?;
+        }
     }
     Ok(if summary.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -41,11 +41,12 @@ impl From<Answer> for Outcome {
     }
 }
 
-/// Runs the case in a process of its own.
-pub(crate) fn run(device: &Device, case: &Case) -> Outcome {
+/// Runs the case in a process of its own, over the layer that counts calls if `count_calls` says so.
+pub(crate) fn run(device: &Device, case: &Case, count_calls: bool) -> Outcome {
     let started = std::env::current_exe().and_then(|program| {
         Command::new(program)
             .args(["conformance", "--device", &device.to_string(), "--exact", case.name, "--in-this-process"])
+            .args(count_calls.then_some("--count-calls"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -90,6 +90,20 @@ fn json_has_one_object_a_case_and_the_summary_last() {
 }
 
 #[test]
+fn calls_of_the_driver_are_counted() {
+    let arguments = ["conformance", "--device", "host", "--count-calls", "--filter", "event.query_pending"];
+    let output = output(&arguments);
+    assert!(output.status.success());
+    let lines = text(&output.stdout);
+    let queries =
+        lines.lines().find(|line| line.ends_with("  Events::event_query")).expect("the case queries an event");
+    assert!(queries.split_whitespace().next().unwrap().parse::<u64>().unwrap() > 0);
+    let output = anabranch(&[&arguments[..], &["--json"]].concat()).output().unwrap();
+    let summary: Value = serde_json::from_str(text(&output.stdout).lines().last().unwrap()).unwrap();
+    assert!(summary["calls"]["Events"]["event_query"].as_u64().unwrap() > 0);
+}
+
+#[test]
 fn the_list_names_every_case_once_and_runs_none() {
     let output = output(&["conformance", "--list", "--json"]);
     assert!(output.status.success());

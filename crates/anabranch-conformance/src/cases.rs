@@ -52,6 +52,7 @@ mod graph_tools;
 mod graph_update;
 mod host_function;
 mod host_function_panic;
+mod host_function_waiting;
 mod host_kernel;
 mod launch;
 mod launch_refused;
@@ -94,6 +95,7 @@ pub fn all() -> Vec<Case> {
         destroy::CASES,
         host_function::CASES,
         host_function_panic::CASES,
+        host_function_waiting::CASES,
         callback::CASES,
         value::CASES,
         value_arguments::CASES,

@@ -4,6 +4,7 @@
 //! software device differs, the software device is wrong. If a device does not provide what a case needs, the case is
 //! reported as skipped, with the reason.
 
+mod call_counts;
 mod case;
 mod cases;
 mod environment;
@@ -12,6 +13,7 @@ mod kernels;
 mod report;
 mod runner;
 
+pub use call_counts::CallCounts;
 pub use case::{Case, Failed, Need, Outcome, Verdict};
 pub use cases::all;
 pub use environment::Environment;

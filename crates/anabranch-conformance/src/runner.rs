@@ -3,7 +3,7 @@
 use crate::case::{Case, Outcome};
 use crate::environment::Environment;
 use crate::report::CaseReport;
-use anabranch::{BackendKind, Device, Result};
+use anabranch::{Capabilities, Device, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -37,7 +37,9 @@ impl Runner {
         let start = Instant::now();
         let outcome = match self.environment.lacks(case) {
             Some(reason) => Outcome::Skipped(reason),
-            None if case.loses_context && self.device.backend() != BackendKind::Host => isolation(case),
+            None if case.loses_context && !self.device.capabilities().contains(Capabilities::CONTEXT_RECOVERY) => {
+                isolation(case)
+            }
             None => self.run_here(case),
         };
         CaseReport::new(case.name, case.rule, outcome, start.elapsed())

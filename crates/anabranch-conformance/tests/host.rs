@@ -1,8 +1,9 @@
 //! Runs all cases on the software device.
 
 use anabranch::{Instance, InstanceBuilder, flush_deferred_drops};
-use anabranch_conformance::{Case, CaseReport, Isolation, Outcome, Runner, Summary, all};
+use anabranch_conformance::{CallCounts, Case, CaseReport, Isolation, Outcome, Runner, Summary, all};
 use std::collections::{BTreeSet, HashSet};
+use std::sync::OnceLock;
 
 /// The families of rules, and the number of rules in each.
 const RULES: [(char, u32); 8] = [('D', 4), ('E', 8), ('S', 6), ('H', 4), ('M', 5), ('C', 12), ('G', 8), ('X', 4)];
@@ -20,7 +21,7 @@ fn group(case: &Case) -> &'static str {
 
 #[test]
 fn the_software_device_behaves_like_hardware() {
-    let reports = ask(Instance::builder());
+    let reports = plain();
     let attended =
         |report: &&CaseReport| report.reason.as_ref().is_some_and(|reason| reason.contains("BACKGROUND_PROGRESS"));
     assert_eq!(reports.iter().filter(attended).count(), 0, "this device has its own threads");
@@ -34,12 +35,53 @@ fn the_deterministic_software_device_behaves_like_hardware() {
     }
 }
 
+/// The groups of calls of the driver contract.
+const GROUPS: [&str; 11] = [
+    "Captures",
+    "Contexts",
+    "Devices",
+    "Driver",
+    "Events",
+    "ExecutableGraphs",
+    "Graphs",
+    "Memory",
+    "Modules",
+    "Objects",
+    "Streams",
+];
+
+#[test]
+fn a_layer_over_the_driver_changes_no_verdict_and_sees_every_group_of_calls() {
+    let counts = CallCounts::default();
+    let layer = counts.clone();
+    let layered = ask(Instance::builder().wrap(move |driver| layer.wrap(driver)));
+    let verdicts = |reports: &[CaseReport]| {
+        reports.iter().map(|report| (report.name, report.outcome, report.reason.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(verdicts(&layered), verdicts(plain()));
+    if filter().is_empty() {
+        let groups: Vec<&str> = counts.groups().into_keys().collect();
+        assert_eq!(groups, GROUPS);
+    }
+}
+
+/// What the software device answers without options.
+fn plain() -> &'static [CaseReport] {
+    static PLAIN: OnceLock<Vec<CaseReport>> = OnceLock::new();
+    PLAIN.get_or_init(|| ask(Instance::builder()))
+}
+
+/// What the names of the cases must contain.
+fn filter() -> String {
+    std::env::var("ANABRANCH_CASES").unwrap_or_default()
+}
+
 fn ask(builder: InstanceBuilder) -> Vec<CaseReport> {
     let instance = builder.cuda(false).host_devices(2).build().expect("the host devices start");
     let [device, peer] = instance.devices() else { panic!("there are two devices") };
     let mut runner = Runner::new(device, Some(peer)).expect("the host device can be used");
     let isolation: &Isolation = &|_| Outcome::Failed("the host device needs no isolation".to_owned());
-    let only = std::env::var("ANABRANCH_CASES").unwrap_or_default();
+    let only = filter();
     let (mut summary, mut reports) = (Summary::default(), Vec::new());
     for case in all().iter().filter(|case| case.name.contains(&only)) {
         let report = runner.run(case, isolation);

@@ -39,6 +39,8 @@ bitflags! {
         const CONCURRENT_BLOCKING_CALLS = 1 << 15;
         /// Having a stream write a value to memory costs no more than recording an event, and the host sees it sooner.
         const FAST_VALUE_WRITES = 1 << 16;
+        /// A process whose context is lost can open the device again.
+        const CONTEXT_RECOVERY = 1 << 17;
     }
 }
 

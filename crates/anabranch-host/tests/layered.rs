@@ -30,18 +30,23 @@ struct Recording {
     launches: AtomicUsize,
     calls: Mutex<Vec<Told>>,
     objects: Mutex<Vec<(ObjectHandle, ObjectId)>>,
+    methods: Mutex<Vec<(&'static str, &'static str)>>,
 }
 
 impl Recording {
     fn over(driver: Arc<dyn Driver>) -> Arc<Layered<Self>> {
         let (launches, calls, objects) = (AtomicUsize::new(0), Mutex::default(), Mutex::default());
-        Arc::new(Layered(Self { driver, launches, calls, objects }))
+        Arc::new(Layered(Self { driver, launches, calls, objects, methods: Mutex::default() }))
     }
 }
 
 impl Forward for Recording {
     fn inner(&self) -> &dyn Driver {
         &*self.driver
+    }
+
+    fn called(&self, group: &'static str, method: &'static str) {
+        self.methods.lock().unwrap().push((group, method));
     }
 
     unsafe fn launch(
@@ -152,6 +157,25 @@ fn a_layer_sees_its_calls_and_all_work_is_done() {
     assert_eq!(numbers, [8; 32]);
     unsafe { driver.free(&call, memory) }.unwrap();
     unsafe { driver.stream_destroy(&call, stream) }.unwrap();
+}
+
+#[test]
+fn a_layer_is_told_of_every_call_once_whether_it_writes_it_or_not() {
+    let layer = Recording::over(host());
+    let context = layer.primary_context_retain(DeviceOrdinal(0)).unwrap();
+    let call = Call::new(context, "testing");
+    let stream = unsafe { layer.stream_create(&call, StreamFlags::NON_BLOCKING, 0) }.unwrap();
+    unsafe { layer.stream_synchronize(&call, stream) }.unwrap();
+    assert!(layer.memory_report(DeviceOrdinal(0)).is_none());
+    unsafe { layer.stream_destroy(&call, stream) }.unwrap();
+    let expected = [
+        ("Contexts", "primary_context_retain"),
+        ("Streams", "stream_create"),
+        ("Streams", "stream_synchronize"),
+        ("Memory", "memory_report"),
+        ("Streams", "stream_destroy"),
+    ];
+    assert_eq!(*layer.0.methods.lock().unwrap(), expected);
 }
 
 #[test]

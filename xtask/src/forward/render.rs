@@ -23,7 +23,13 @@ pub(crate) fn file(groups: &[Group]) -> String {
          /// Every method of the driver contract is here, under its name, and forwards to [`inner`](Self::inner).\n\
          pub trait Forward: fmt::Debug + Send + Sync {\n\
          /// The driver to forward to. It is the same one for as long as this lives.\n\
-         fn inner(&self) -> &dyn Driver;\n",
+         fn inner(&self) -> &dyn Driver;\n\n\
+         /// Called before every method that [`Layered`] calls, whether it is written or forwarded: with the trait of the\n\
+         /// contract, such as `Streams`, and the method, such as `stream_create`. Does nothing unless it is written.\n\
+         #[inline(always)]\n\
+         fn called(&self, group: &'static str, method: &'static str) {\n\
+         let _ = (group, method);\n\
+         }\n",
     );
     for group in groups {
         for method in &group.methods {
@@ -39,9 +45,11 @@ pub(crate) fn file(groups: &[Group]) -> String {
             }
             // What lints have to say was said where the trait declares the method; conditions hold here too.
             text.push_str(&method.head(|attribute| attribute.path().is_ident("cfg")));
+            let before = format!("self.0.called({:?}, {:?});", group.name, method.name());
             body(
                 &mut text,
                 method,
+                &before,
                 "self.0",
                 "the caller keeps what the trait asks for, and `Forward` asks for no more",
             );
@@ -57,16 +65,16 @@ fn forwarding_method(text: &mut String, group: &str, method: &Method) {
         text.push_str("///\n/// # Safety\n/// As the method of the same name.\n");
     }
     text.push_str(&method.head(|_| true));
-    body(text, method, "self.inner()", "the caller keeps what the method of the same name asks for");
+    body(text, method, "", "self.inner()", "the caller keeps what the method of the same name asks for");
 }
 
-/// A body that calls the method of the same name of `target`.
-fn body(text: &mut String, method: &Method, target: &str, argument: &str) {
+/// A body that does what `before` says, and calls the method of the same name of `target`.
+fn body(text: &mut String, method: &Method, before: &str, target: &str, argument: &str) {
     let call = format!("{target}.{}({})", method.name(), method.arguments.join(", "));
     let _ = if method.is_unsafe() {
-        writeln!(text, " {{\n// SAFETY: {argument}.\nunsafe {{ {call} }}\n}}")
+        writeln!(text, " {{\n{before}\n// SAFETY: {argument}.\nunsafe {{ {call} }}\n}}")
     } else {
-        writeln!(text, " {{\n{call}\n}}")
+        writeln!(text, " {{\n{before}\n{call}\n}}")
     };
 }
 

@@ -23,6 +23,13 @@ pub trait Forward: fmt::Debug + Send + Sync {
     /// The driver to forward to. It is the same one for as long as this lives.
     fn inner(&self) -> &dyn Driver;
 
+    /// Called before every method that [`Layered`] calls, whether it is written or forwarded: with the trait of the
+    /// contract, such as `Streams`, and the method, such as `stream_create`. Does nothing unless it is written.
+    #[inline(always)]
+    fn called(&self, group: &'static str, method: &'static str) {
+        let _ = (group, method);
+    }
+
     /// Forwards [`Devices::device_count`].
     fn device_count(&self) -> Result<u32> {
         self.inner().device_count()
@@ -1092,48 +1099,58 @@ pub trait Forward: fmt::Debug + Send + Sync {
 
 impl<L: Forward> Devices for Layered<L> {
     fn device_count(&self) -> Result<u32> {
+        self.0.called("Devices", "device_count");
         self.0.device_count()
     }
 
     fn device_properties(&self, device: DeviceOrdinal) -> Result<DeviceProperties> {
+        self.0.called("Devices", "device_properties");
         self.0.device_properties(device)
     }
 
     fn device_can_access_peer(&self, device: DeviceOrdinal, peer: DeviceOrdinal) -> Result<bool> {
+        self.0.called("Devices", "device_can_access_peer");
         self.0.device_can_access_peer(device, peer)
     }
 }
 
 impl<L: Forward> Contexts for Layered<L> {
     fn primary_context_retain(&self, device: DeviceOrdinal) -> Result<ContextHandle> {
+        self.0.called("Contexts", "primary_context_retain");
         self.0.primary_context_retain(device)
     }
 
     unsafe fn primary_context_release(&self, device: DeviceOrdinal) -> Result<()> {
+        self.0.called("Contexts", "primary_context_release");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.primary_context_release(device) }
     }
 
     fn context_create(&self, device: DeviceOrdinal, flags: ContextFlags) -> Result<ContextHandle> {
+        self.0.called("Contexts", "context_create");
         self.0.context_create(device, flags)
     }
 
     unsafe fn context_destroy(&self, call: &Call<'_>) -> Result<()> {
+        self.0.called("Contexts", "context_destroy");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.context_destroy(call) }
     }
 
     unsafe fn context_synchronize(&self, call: &Call<'_>) -> Result<()> {
+        self.0.called("Contexts", "context_synchronize");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.context_synchronize(call) }
     }
 
     unsafe fn context_enable_peer_access(&self, call: &Call<'_>, peer: ContextHandle) -> Result<()> {
+        self.0.called("Contexts", "context_enable_peer_access");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.context_enable_peer_access(call, peer) }
     }
 
     unsafe fn context_disable_peer_access(&self, call: &Call<'_>, peer: ContextHandle) -> Result<()> {
+        self.0.called("Contexts", "context_disable_peer_access");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.context_disable_peer_access(call, peer) }
     }
@@ -1141,26 +1158,31 @@ impl<L: Forward> Contexts for Layered<L> {
 
 impl<L: Forward> Streams for Layered<L> {
     unsafe fn stream_create(&self, call: &Call<'_>, flags: StreamFlags, priority: i32) -> Result<StreamHandle> {
+        self.0.called("Streams", "stream_create");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_create(call, flags, priority) }
     }
 
     unsafe fn stream_destroy(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
+        self.0.called("Streams", "stream_destroy");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_destroy(call, stream) }
     }
 
     unsafe fn stream_query(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
+        self.0.called("Streams", "stream_query");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_query(call, stream) }
     }
 
     unsafe fn stream_synchronize(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
+        self.0.called("Streams", "stream_synchronize");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_synchronize(call, stream) }
     }
 
     unsafe fn stream_take_failure(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
+        self.0.called("Streams", "stream_take_failure");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_take_failure(call, stream) }
     }
@@ -1172,26 +1194,31 @@ impl<L: Forward> Streams for Layered<L> {
         event: EventHandle,
         flags: EventWaitFlags,
     ) -> Result<()> {
+        self.0.called("Streams", "stream_wait_event");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_wait_event(call, stream, event, flags) }
     }
 
     unsafe fn stream_flags(&self, call: &Call<'_>, stream: StreamHandle) -> Result<StreamFlags> {
+        self.0.called("Streams", "stream_flags");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_flags(call, stream) }
     }
 
     unsafe fn stream_priority(&self, call: &Call<'_>, stream: StreamHandle) -> Result<i32> {
+        self.0.called("Streams", "stream_priority");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_priority(call, stream) }
     }
 
     unsafe fn stream_id(&self, call: &Call<'_>, stream: StreamHandle) -> Result<u64> {
+        self.0.called("Streams", "stream_id");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_id(call, stream) }
     }
 
     unsafe fn stream_context(&self, call: &Call<'_>, stream: StreamHandle) -> Result<ContextHandle> {
+        self.0.called("Streams", "stream_context");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_context(call, stream) }
     }
@@ -1202,6 +1229,7 @@ impl<L: Forward> Streams for Layered<L> {
         stream: StreamHandle,
         kind: StreamAttributeKind,
     ) -> Result<StreamAttribute> {
+        self.0.called("Streams", "stream_attribute");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_attribute(call, stream, kind) }
     }
@@ -1212,16 +1240,19 @@ impl<L: Forward> Streams for Layered<L> {
         stream: StreamHandle,
         attribute: &StreamAttribute,
     ) -> Result<()> {
+        self.0.called("Streams", "stream_set_attribute");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_set_attribute(call, stream, attribute) }
     }
 
     unsafe fn stream_launch_host_function(&self, call: &Call<'_>, stream: StreamHandle, work: HostWork) -> Result<()> {
+        self.0.called("Streams", "stream_launch_host_function");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_launch_host_function(call, stream, work) }
     }
 
     unsafe fn stream_add_callback(&self, call: &Call<'_>, stream: StreamHandle, callback: Callback) -> Result<()> {
+        self.0.called("Streams", "stream_add_callback");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_add_callback(call, stream, callback) }
     }
@@ -1234,6 +1265,7 @@ impl<L: Forward> Streams for Layered<L> {
         value: Value,
         flags: WaitValueFlags,
     ) -> Result<()> {
+        self.0.called("Streams", "stream_wait_value");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_wait_value(call, stream, address, value, flags) }
     }
@@ -1246,6 +1278,7 @@ impl<L: Forward> Streams for Layered<L> {
         value: Value,
         flags: WriteValueFlags,
     ) -> Result<()> {
+        self.0.called("Streams", "stream_write_value");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_write_value(call, stream, address, value, flags) }
     }
@@ -1253,6 +1286,7 @@ impl<L: Forward> Streams for Layered<L> {
 
 impl<L: Forward> Captures for Layered<L> {
     unsafe fn stream_begin_capture(&self, call: &Call<'_>, stream: StreamHandle, mode: CaptureMode) -> Result<()> {
+        self.0.called("Captures", "stream_begin_capture");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_begin_capture(call, stream, mode) }
     }
@@ -1265,16 +1299,19 @@ impl<L: Forward> Captures for Layered<L> {
         dependencies: &[Dependency],
         mode: CaptureMode,
     ) -> Result<()> {
+        self.0.called("Captures", "stream_begin_capture_to_graph");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_begin_capture_to_graph(call, stream, graph, dependencies, mode) }
     }
 
     unsafe fn stream_end_capture(&self, call: &Call<'_>, stream: StreamHandle) -> Result<GraphHandle> {
+        self.0.called("Captures", "stream_end_capture");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_end_capture(call, stream) }
     }
 
     unsafe fn stream_capture_status(&self, call: &Call<'_>, stream: StreamHandle) -> Result<CaptureStatus> {
+        self.0.called("Captures", "stream_capture_status");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_capture_status(call, stream) }
     }
@@ -1285,6 +1322,7 @@ impl<L: Forward> Captures for Layered<L> {
         stream: StreamHandle,
         with_edge_data: bool,
     ) -> Result<CaptureInfo> {
+        self.0.called("Captures", "stream_capture_info");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_capture_info(call, stream, with_edge_data) }
     }
@@ -1296,22 +1334,26 @@ impl<L: Forward> Captures for Layered<L> {
         dependencies: &[Dependency],
         update: DependencyUpdate,
     ) -> Result<()> {
+        self.0.called("Captures", "stream_update_capture_dependencies");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.stream_update_capture_dependencies(call, stream, dependencies, update) }
     }
 
     fn thread_exchange_capture_mode(&self, mode: CaptureMode) -> Result<CaptureMode> {
+        self.0.called("Captures", "thread_exchange_capture_mode");
         self.0.thread_exchange_capture_mode(mode)
     }
 }
 
 impl<L: Forward> Events for Layered<L> {
     unsafe fn event_create(&self, call: &Call<'_>, flags: EventFlags) -> Result<EventHandle> {
+        self.0.called("Events", "event_create");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.event_create(call, flags) }
     }
 
     unsafe fn event_destroy(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
+        self.0.called("Events", "event_destroy");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.event_destroy(call, event) }
     }
@@ -1323,31 +1365,37 @@ impl<L: Forward> Events for Layered<L> {
         stream: StreamHandle,
         flags: EventRecordFlags,
     ) -> Result<()> {
+        self.0.called("Events", "event_record");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.event_record(call, event, stream, flags) }
     }
 
     unsafe fn event_query(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
+        self.0.called("Events", "event_query");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.event_query(call, event) }
     }
 
     unsafe fn event_synchronize(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
+        self.0.called("Events", "event_synchronize");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.event_synchronize(call, event) }
     }
 
     unsafe fn event_elapsed(&self, call: &Call<'_>, start: EventHandle, end: EventHandle) -> Result<f32> {
+        self.0.called("Events", "event_elapsed");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.event_elapsed(call, start, end) }
     }
 
     unsafe fn event_export(&self, call: &Call<'_>, event: EventHandle) -> Result<InterprocessEventHandle> {
+        self.0.called("Events", "event_export");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.event_export(call, event) }
     }
 
     unsafe fn event_open(&self, call: &Call<'_>, exported: &InterprocessEventHandle) -> Result<EventHandle> {
+        self.0.called("Events", "event_open");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.event_open(call, exported) }
     }
@@ -1355,16 +1403,19 @@ impl<L: Forward> Events for Layered<L> {
 
 impl<L: Forward> Memory for Layered<L> {
     unsafe fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo> {
+        self.0.called("Memory", "memory_info");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.memory_info(call) }
     }
 
     unsafe fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
+        self.0.called("Memory", "allocate");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.allocate(call, bytes) }
     }
 
     unsafe fn free(&self, call: &Call<'_>, address: DevicePointer) -> Result<()> {
+        self.0.called("Memory", "free");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.free(call, address) }
     }
@@ -1376,26 +1427,31 @@ impl<L: Forward> Memory for Layered<L> {
         pool: Option<MemoryPoolHandle>,
         stream: StreamHandle,
     ) -> Result<DevicePointer> {
+        self.0.called("Memory", "allocate_async");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.allocate_async(call, bytes, pool, stream) }
     }
 
     unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: StreamHandle) -> Result<()> {
+        self.0.called("Memory", "free_async");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.free_async(call, address, stream) }
     }
 
     unsafe fn allocate_pinned(&self, call: &Call<'_>, bytes: usize, flags: PinnedFlags) -> Result<*mut u8> {
+        self.0.called("Memory", "allocate_pinned");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.allocate_pinned(call, bytes, flags) }
     }
 
     unsafe fn free_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()> {
+        self.0.called("Memory", "free_pinned");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.free_pinned(call, address) }
     }
 
     unsafe fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
+        self.0.called("Memory", "allocate_managed");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.allocate_managed(call, bytes) }
     }
@@ -1408,6 +1464,7 @@ impl<L: Forward> Memory for Layered<L> {
         device: Option<DeviceOrdinal>,
         stream: StreamHandle,
     ) -> Result<()> {
+        self.0.called("Memory", "prefetch_async");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.prefetch_async(call, address, bytes, device, stream) }
     }
@@ -1421,11 +1478,13 @@ impl<L: Forward> Memory for Layered<L> {
         bytes: usize,
         stream: StreamHandle,
     ) -> Result<()> {
+        self.0.called("Memory", "copy_async");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.copy_async(call, kind, destination, source, bytes, stream) }
     }
 
     unsafe fn copy(&self, call: &Call<'_>, kind: CopyKind, destination: u64, source: u64, bytes: usize) -> Result<()> {
+        self.0.called("Memory", "copy");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.copy(call, kind, destination, source, bytes) }
     }
@@ -1440,11 +1499,13 @@ impl<L: Forward> Memory for Layered<L> {
         bytes: usize,
         stream: StreamHandle,
     ) -> Result<()> {
+        self.0.called("Memory", "copy_peer_async");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.copy_peer_async(call, destination, destination_context, source, source_context, bytes, stream) }
     }
 
     unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: StreamHandle) -> Result<()> {
+        self.0.called("Memory", "copy_3d_async");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.copy_3d_async(call, copy, stream) }
     }
@@ -1457,29 +1518,35 @@ impl<L: Forward> Memory for Layered<L> {
         count: usize,
         stream: StreamHandle,
     ) -> Result<()> {
+        self.0.called("Memory", "fill_async");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.fill_async(call, address, pattern, count, stream) }
     }
 
     fn default_memory_pool(&self, device: DeviceOrdinal) -> Result<MemoryPoolHandle> {
+        self.0.called("Memory", "default_memory_pool");
         self.0.default_memory_pool(device)
     }
 
     fn memory_pool_create(&self, device: DeviceOrdinal, options: &MemoryPoolOptions) -> Result<MemoryPoolHandle> {
+        self.0.called("Memory", "memory_pool_create");
         self.0.memory_pool_create(device, options)
     }
 
     unsafe fn memory_pool_destroy(&self, pool: MemoryPoolHandle) -> Result<()> {
+        self.0.called("Memory", "memory_pool_destroy");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.memory_pool_destroy(pool) }
     }
 
     unsafe fn memory_pool_trim(&self, pool: MemoryPoolHandle, keep_bytes: usize) -> Result<()> {
+        self.0.called("Memory", "memory_pool_trim");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.memory_pool_trim(pool, keep_bytes) }
     }
 
     unsafe fn memory_pool_attribute(&self, pool: MemoryPoolHandle, attribute: MemoryPoolAttribute) -> Result<u64> {
+        self.0.called("Memory", "memory_pool_attribute");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.memory_pool_attribute(pool, attribute) }
     }
@@ -1490,42 +1557,50 @@ impl<L: Forward> Memory for Layered<L> {
         attribute: MemoryPoolAttribute,
         value: u64,
     ) -> Result<()> {
+        self.0.called("Memory", "memory_pool_set_attribute");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.memory_pool_set_attribute(pool, attribute, value) }
     }
 
     unsafe fn memory_pool_set_access(&self, pool: MemoryPoolHandle, peer: DeviceOrdinal, allowed: bool) -> Result<()> {
+        self.0.called("Memory", "memory_pool_set_access");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.memory_pool_set_access(pool, peer, allowed) }
     }
 
     fn memory_report(&self, device: DeviceOrdinal) -> Option<MemoryReport> {
+        self.0.called("Memory", "memory_report");
         self.0.memory_report(device)
     }
 }
 
 impl<L: Forward> Modules for Layered<L> {
     unsafe fn module_load(&self, call: &Call<'_>, image: ModuleImage<'_>) -> Result<ModuleHandle> {
+        self.0.called("Modules", "module_load");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.module_load(call, image) }
     }
 
     unsafe fn module_load_with_device_runtime(&self, call: &Call<'_>, image: ModuleImage<'_>) -> Result<ModuleHandle> {
+        self.0.called("Modules", "module_load_with_device_runtime");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.module_load_with_device_runtime(call, image) }
     }
 
     unsafe fn module_unload(&self, call: &Call<'_>, module: ModuleHandle) -> Result<()> {
+        self.0.called("Modules", "module_unload");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.module_unload(call, module) }
     }
 
     unsafe fn module_function(&self, call: &Call<'_>, module: ModuleHandle, name: &str) -> Result<FunctionHandle> {
+        self.0.called("Modules", "module_function");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.module_function(call, module, name) }
     }
 
     unsafe fn module_function_names(&self, call: &Call<'_>, module: ModuleHandle) -> Result<Vec<String>> {
+        self.0.called("Modules", "module_function_names");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.module_function_names(call, module) }
     }
@@ -1536,16 +1611,19 @@ impl<L: Forward> Modules for Layered<L> {
         module: ModuleHandle,
         name: &str,
     ) -> Result<(DevicePointer, usize)> {
+        self.0.called("Modules", "module_global");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.module_global(call, module, name) }
     }
 
     unsafe fn function_name(&self, call: &Call<'_>, function: FunctionHandle) -> Result<String> {
+        self.0.called("Modules", "function_name");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.function_name(call, function) }
     }
 
     unsafe fn function_info(&self, call: &Call<'_>, function: FunctionHandle) -> Result<FunctionInfo> {
+        self.0.called("Modules", "function_info");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.function_info(call, function) }
     }
@@ -1556,6 +1634,7 @@ impl<L: Forward> Modules for Layered<L> {
         function: FunctionHandle,
         attribute: FunctionAttribute,
     ) -> Result<()> {
+        self.0.called("Modules", "function_set_attribute");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.function_set_attribute(call, function, attribute) }
     }
@@ -1567,6 +1646,7 @@ impl<L: Forward> Modules for Layered<L> {
         threads_per_block: u32,
         dynamic_shared_bytes: usize,
     ) -> Result<u32> {
+        self.0.called("Modules", "function_max_active_blocks");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.function_max_active_blocks(call, function, threads_per_block, dynamic_shared_bytes) }
     }
@@ -1578,6 +1658,7 @@ impl<L: Forward> Modules for Layered<L> {
         function: FunctionHandle,
         launch: &Launch<'_>,
     ) -> Result<()> {
+        self.0.called("Modules", "launch");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.launch(call, stream, function, launch) }
     }
@@ -1591,16 +1672,19 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         flags: InstantiateFlags,
         upload: Option<StreamHandle>,
     ) -> Result<ExecutableGraphHandle> {
+        self.0.called("ExecutableGraphs", "graph_instantiate");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_instantiate(call, graph, flags, upload) }
     }
 
     unsafe fn executable_destroy(&self, call: &Call<'_>, executable: ExecutableGraphHandle) -> Result<()> {
+        self.0.called("ExecutableGraphs", "executable_destroy");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.executable_destroy(call, executable) }
     }
 
     unsafe fn executable_flags(&self, call: &Call<'_>, executable: ExecutableGraphHandle) -> Result<InstantiateFlags> {
+        self.0.called("ExecutableGraphs", "executable_flags");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.executable_flags(call, executable) }
     }
@@ -1611,6 +1695,7 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         executable: ExecutableGraphHandle,
         stream: StreamHandle,
     ) -> Result<()> {
+        self.0.called("ExecutableGraphs", "executable_upload");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.executable_upload(call, executable, stream) }
     }
@@ -1621,6 +1706,7 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         executable: ExecutableGraphHandle,
         stream: StreamHandle,
     ) -> Result<()> {
+        self.0.called("ExecutableGraphs", "executable_launch");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.executable_launch(call, executable, stream) }
     }
@@ -1631,6 +1717,7 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         executable: ExecutableGraphHandle,
         graph: GraphHandle,
     ) -> Result<()> {
+        self.0.called("ExecutableGraphs", "executable_update");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.executable_update(call, executable, graph) }
     }
@@ -1642,6 +1729,7 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         node: GraphNodeHandle,
         parameters: &NodeParameters,
     ) -> Result<()> {
+        self.0.called("ExecutableGraphs", "executable_set_node_parameters");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.executable_set_node_parameters(call, executable, node, parameters) }
     }
@@ -1653,6 +1741,7 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         node: GraphNodeHandle,
         enabled: bool,
     ) -> Result<()> {
+        self.0.called("ExecutableGraphs", "executable_set_node_enabled");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.executable_set_node_enabled(call, executable, node, enabled) }
     }
@@ -1663,6 +1752,7 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         executable: ExecutableGraphHandle,
         node: GraphNodeHandle,
     ) -> Result<bool> {
+        self.0.called("ExecutableGraphs", "executable_node_enabled");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.executable_node_enabled(call, executable, node) }
     }
@@ -1670,16 +1760,19 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
 
 impl<L: Forward> Graphs for Layered<L> {
     unsafe fn graph_create(&self, call: &Call<'_>) -> Result<GraphHandle> {
+        self.0.called("Graphs", "graph_create");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_create(call) }
     }
 
     unsafe fn graph_destroy(&self, call: &Call<'_>, graph: GraphHandle) -> Result<()> {
+        self.0.called("Graphs", "graph_destroy");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_destroy(call, graph) }
     }
 
     unsafe fn graph_clone(&self, call: &Call<'_>, graph: GraphHandle) -> Result<GraphHandle> {
+        self.0.called("Graphs", "graph_clone");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_clone(call, graph) }
     }
@@ -1690,6 +1783,7 @@ impl<L: Forward> Graphs for Layered<L> {
         original: GraphNodeHandle,
         clone: GraphHandle,
     ) -> Result<GraphNodeHandle> {
+        self.0.called("Graphs", "graph_find_in_clone");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_find_in_clone(call, original, clone) }
     }
@@ -1701,21 +1795,25 @@ impl<L: Forward> Graphs for Layered<L> {
         dependencies: &[Dependency],
         parameters: &NodeParameters,
     ) -> Result<AddedNode> {
+        self.0.called("Graphs", "graph_add_node");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_add_node(call, graph, dependencies, parameters) }
     }
 
     unsafe fn graph_destroy_node(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<()> {
+        self.0.called("Graphs", "graph_destroy_node");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_destroy_node(call, node) }
     }
 
     unsafe fn graph_node_kind(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<GraphNodeKind> {
+        self.0.called("Graphs", "graph_node_kind");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_node_kind(call, node) }
     }
 
     unsafe fn graph_node_parameters(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<NodeParameters> {
+        self.0.called("Graphs", "graph_node_parameters");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_node_parameters(call, node) }
     }
@@ -1726,31 +1824,37 @@ impl<L: Forward> Graphs for Layered<L> {
         node: GraphNodeHandle,
         parameters: &NodeParameters,
     ) -> Result<()> {
+        self.0.called("Graphs", "graph_node_set_parameters");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_node_set_parameters(call, node, parameters) }
     }
 
     unsafe fn graph_nodes(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
+        self.0.called("Graphs", "graph_nodes");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_nodes(call, graph) }
     }
 
     unsafe fn graph_root_nodes(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
+        self.0.called("Graphs", "graph_root_nodes");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_root_nodes(call, graph) }
     }
 
     unsafe fn graph_edges(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<Edge>> {
+        self.0.called("Graphs", "graph_edges");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_edges(call, graph) }
     }
 
     unsafe fn graph_add_edges(&self, call: &Call<'_>, graph: GraphHandle, edges: &[Edge]) -> Result<()> {
+        self.0.called("Graphs", "graph_add_edges");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_add_edges(call, graph, edges) }
     }
 
     unsafe fn graph_remove_edges(&self, call: &Call<'_>, graph: GraphHandle, edges: &[Edge]) -> Result<()> {
+        self.0.called("Graphs", "graph_remove_edges");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_remove_edges(call, graph, edges) }
     }
@@ -1761,43 +1865,52 @@ impl<L: Forward> Graphs for Layered<L> {
         graph: GraphHandle,
         default: Option<u32>,
     ) -> Result<ConditionalHandle> {
+        self.0.called("Graphs", "graph_conditional_create");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_conditional_create(call, graph, default) }
     }
 
     fn graph_memory_attribute(&self, device: DeviceOrdinal, attribute: GraphMemoryAttribute) -> Result<u64> {
+        self.0.called("Graphs", "graph_memory_attribute");
         self.0.graph_memory_attribute(device, attribute)
     }
 
     fn graph_memory_reset(&self, device: DeviceOrdinal, attribute: GraphMemoryAttribute) -> Result<()> {
+        self.0.called("Graphs", "graph_memory_reset");
         self.0.graph_memory_reset(device, attribute)
     }
 
     fn graph_memory_trim(&self, device: DeviceOrdinal) -> Result<()> {
+        self.0.called("Graphs", "graph_memory_trim");
         self.0.graph_memory_trim(device)
     }
 }
 
 impl<L: Forward> Objects for Layered<L> {
     fn observes_objects(&self) -> bool {
+        self.0.called("Objects", "observes_objects");
         self.0.observes_objects()
     }
 
     fn object_created(&self, call: &Call<'_>, object: ObjectHandle, id: ObjectId) {
+        self.0.called("Objects", "object_created");
         self.0.object_created(call, object, id)
     }
 
     fn object_named(&self, call: &Call<'_>, id: ObjectId, name: &str) {
+        self.0.called("Objects", "object_named");
         self.0.object_named(call, id, name)
     }
 }
 
 impl<L: Forward> Driver for Layered<L> {
     fn kind(&self) -> BackendKind {
+        self.0.called("Driver", "kind");
         self.0.kind()
     }
 
     fn version(&self) -> DriverVersion {
+        self.0.called("Driver", "version");
         self.0.version()
     }
 }

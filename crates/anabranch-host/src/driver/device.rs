@@ -24,7 +24,8 @@ const CAPABILITIES: Capabilities = Capabilities::MEMORY_POOLS
     .union(Capabilities::CONCURRENT_BLOCKING_CALLS)
     .union(Capabilities::HOST_FUNCTIONS)
     .union(Capabilities::UNIFIED_ADDRESSING)
-    .union(Capabilities::PARAMETER_INFO);
+    .union(Capabilities::PARAMETER_INFO)
+    .union(Capabilities::CONTEXT_RECOVERY);
 
 /// The primary context of a device, while it is retained.
 #[derive(Debug)]

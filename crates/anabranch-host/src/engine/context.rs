@@ -6,11 +6,15 @@ use crate::error::StreamFailure;
 use crate::ranks;
 use anabranch_hal::{ContextFlags, ContextHandle, Detail, Failure, KernelFault, Result, SynchronizationPolicy};
 use anabranch_sync::{Mutex, RwLock};
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// Of streams that are no more, how many failures are kept.
+const MOST_ADOPTED: usize = 64;
 
 /// How a thread waits while others do the work (a hint).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +45,8 @@ pub(crate) struct Context<S> {
     registry: RwLock<Vec<Weak<S>>>,
     /// How many in the registry are no more.
     gone: AtomicUsize,
-    /// An unreported failure of a stream that is no more.
-    adopted: Mutex<Option<StreamFailure>>,
+    /// Unreported failures of streams that are no more, the first of them first.
+    adopted: Mutex<VecDeque<StreamFailure>>,
 }
 
 impl<S> Context<S> {
@@ -59,7 +63,7 @@ impl<S> Context<S> {
             legacy: OnceLock::new(),
             registry: RwLock::new(ranks::STREAMS, Vec::new()),
             gone: AtomicUsize::new(0),
-            adopted: Mutex::new(ranks::FAILURE, None),
+            adopted: Mutex::new(ranks::FAILURE, VecDeque::new()),
         })
     }
 
@@ -136,17 +140,21 @@ impl<S> Context<S> {
         registry.push(Arc::downgrade(stream));
     }
 
-    /// A stream is no more. A failure of it that was not reported is kept for the next synchronization of the context.
+    /// A stream is no more. A failure of it that was not reported is kept for a synchronization of the context.
     pub(super) fn stream_gone(&self, failure: Option<StreamFailure>) {
         self.gone.fetch_add(1, Ordering::Relaxed);
         if let Some(failure) = failure {
-            self.adopted.lock().get_or_insert(failure);
+            let mut adopted = self.adopted.lock();
+            // Of more that nobody asks for, the first are enough.
+            if adopted.len() < MOST_ADOPTED {
+                adopted.push_back(failure);
+            }
         }
     }
 
-    /// The unreported failure of a stream that is no more.
+    /// An unreported failure of a stream that is no more.
     pub(crate) fn take_failure(&self) -> Result<()> {
-        let failure = self.adopted.lock().take();
+        let failure = self.adopted.lock().pop_front();
         failure.map_or(Ok(()), |failure| Err(failure.into()))
     }
 

@@ -1,0 +1,92 @@
+//! What is freed in the background: how much is asked for it, and that nobody waits for it, nor it for anybody.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod common;
+#[path = "reaper/held_up.rs"]
+mod held_up;
+#[path = "reaper/layer.rs"]
+mod layer;
+
+use anabranch::{Stream, flush_deferred_drops};
+use common::until;
+use layer::Layer;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::task::Waker;
+use std::time::Duration;
+
+/// A host function that waits for a thread of the test.
+struct Waiting {
+    release: Sender<()>,
+    released: Receiver<bool>,
+}
+
+impl Waiting {
+    /// How long it waits. Whoever waits for it longer would wait for ever.
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    /// Puts one into a stream. It runs when this returns.
+    fn launch(stream: &Stream) -> Self {
+        let (release, wait) = channel();
+        let (tell, released) = channel();
+        let (began, begun) = channel();
+        stream
+            .launch_host_func(move || {
+                began.send(()).unwrap();
+                tell.send(wait.recv_timeout(Self::LIMIT) != Err(RecvTimeoutError::Timeout)).unwrap();
+            })
+            .unwrap();
+        begun.recv().unwrap();
+        Self { release, released }
+    }
+
+    /// Lets it end. Fails if it has given up before, because somebody has waited for it.
+    fn release(self) {
+        // It may have given up.
+        let _ = self.release.send(());
+        assert!(self.released.recv().unwrap(), "somebody has waited for the host function");
+    }
+}
+
+/// How many downloads are cancelled.
+const JOBS: u64 = 20_000;
+
+/// Cancels downloads behind a host function, and hands other things to the reaper meanwhile. One of `poll_every` was polled.
+fn cancelled_downloads_cost_little(poll_every: u64) {
+    let layer = Layer::default();
+    let context = layer.context();
+    let stream = context.create_stream().unwrap();
+    let source = stream.upload(&[1u8; 64]).unwrap();
+    let waiting = Waiting::launch(&stream);
+    for job in 0..JOBS {
+        let mut download = pin!(stream.download_async(&source));
+        if job.is_multiple_of(poll_every) {
+            assert!(download.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop())).is_pending());
+        }
+        if job.is_multiple_of(16) {
+            drop(context.allocate_pinned::<u8>(64).unwrap());
+        }
+    }
+    flush_deferred_drops();
+    let calls = layer.calls_of_the_reaper();
+    assert!(calls > 0, "nothing was left to the reaper");
+    assert!(calls < JOBS, "{calls} calls while {JOBS} jobs wait for one stream");
+    assert_eq!(layer.blocks_freed(), 0);
+    waiting.release();
+    stream.synchronize().unwrap();
+    drop((source, stream, context));
+    until("the end of all memory", || layer.all_is_freed());
+    assert!(layer.blocks_freed() > JOBS);
+}
+
+#[test]
+fn cancelled_downloads_that_were_never_polled_are_not_looked_at_each() {
+    cancelled_downloads_cost_little(u64::MAX);
+}
+
+#[test]
+fn cancelled_downloads_that_were_polled_are_not_looked_at_each() {
+    cancelled_downloads_cost_little(1);
+}
