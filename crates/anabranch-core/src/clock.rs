@@ -21,11 +21,34 @@ pub struct Clock {
 }
 
 struct Table {
-    /// The key of the timeline in each slot, or 0.
-    keys: [u64; SLOTS],
-    values: [u64; SLOTS],
-    /// The slots that were followed last, most recent first.
-    recent: SmallVec<[u8; MOST_CARRIED]>,
+    /// The key of the timeline in each slot, or 0, with its value.
+    slots: [(u64, u64); SLOTS],
+    recent: Recent,
+}
+
+/// The slots that were followed last, most recent first.
+struct Recent {
+    slots: [u8; MOST_CARRIED],
+    len: usize,
+}
+
+impl Recent {
+    fn new() -> Self {
+        Self { slots: [0; MOST_CARRIED], len: 0 }
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.slots[..self.len]
+    }
+
+    /// Adds a slot, unless there are as many as are carried.
+    #[inline]
+    fn push(&mut self, slot: usize) {
+        if let Some(place) = self.slots.get_mut(self.len) {
+            *place = slot as u8;
+            self.len += 1;
+        }
+    }
 }
 
 /// What a timeline had followed before a point: timelines by key, with values.
@@ -53,14 +76,13 @@ fn slot(key: u64) -> usize {
 
 impl Table {
     fn new() -> Box<Self> {
-        Box::new(Self { keys: [0; SLOTS], values: [0; SLOTS], recent: SmallVec::new() })
+        Box::new(Self { slots: [(0, 0); SLOTS], recent: Recent::new() })
     }
 
     #[inline]
     fn follow(&mut self, key: u64, value: u64) {
-        let slot = slot(key);
-        self.values[slot] = if self.keys[slot] == key { self.values[slot].max(value) } else { value };
-        self.keys[slot] = key;
+        let slot = &mut self.slots[slot(key)];
+        *slot = (key, if slot.0 == key { slot.1.max(value) } else { value });
     }
 }
 
@@ -69,7 +91,7 @@ impl Clock {
     #[inline]
     pub fn get(&self, key: u64) -> u64 {
         match &self.table {
-            Some(table) if table.keys[slot(key)] == key => table.values[slot(key)],
+            Some(table) if table.slots[slot(key)].0 == key => table.slots[slot(key)].1,
             _ => 0,
         }
     }
@@ -78,23 +100,21 @@ impl Clock {
     /// the timeline of this clock.
     pub fn follow(&mut self, own: u64, key: u64, value: u64, followed: &Followed) {
         let table = self.table.get_or_insert_with(Table::new);
-        let mut recent = SmallVec::<[u8; MOST_CARRIED]>::new();
+        let mut recent = Recent::new();
         let mut taken = 1u64 << slot(key);
         table.follow(key, value);
-        recent.push(slot(key) as u8);
+        recent.push(slot(key));
         for &(key, value) in followed.entries.iter().filter(|(key, _)| *key != own) {
             let bit = 1 << slot(key);
             // Of two timelines in one slot, the one that comes first was followed later.
             if taken & bit == 0 {
                 taken |= bit;
                 table.follow(key, value);
-                if recent.len() < MOST_CARRIED {
-                    recent.push(slot(key) as u8);
-                }
+                recent.push(slot(key));
             }
         }
-        let room = MOST_CARRIED - recent.len();
-        recent.extend(table.recent.iter().copied().filter(|&slot| taken & (1 << slot) == 0).take(room));
+        let before = table.recent.as_slice().iter().map(|&slot| usize::from(slot));
+        before.filter(|slot| taken & (1 << slot) == 0).for_each(|slot| recent.push(slot));
         table.recent = recent;
     }
 
@@ -102,8 +122,8 @@ impl Clock {
     pub fn copy_to(&self, followed: &mut Followed) {
         followed.entries.clear();
         if let Some(table) = &self.table {
-            let entry = |&slot: &u8| (table.keys[usize::from(slot)], table.values[usize::from(slot)]);
-            followed.entries.extend(table.recent.iter().map(entry));
+            let entry = |&slot: &u8| table.slots[usize::from(slot) % SLOTS];
+            followed.entries.extend(table.recent.as_slice().iter().map(entry));
         }
     }
 }
