@@ -15,7 +15,6 @@ use crate::extensions::{Extension, Extensions};
 use crate::host_work;
 use crate::label::Label;
 use crate::ranks;
-use crate::timeline::TimelinePoint;
 use crate::trace;
 use anabranch_hal::{
     Call, CaptureStatus, ObjectHandle, Status, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle,
@@ -300,8 +299,10 @@ impl StreamCore {
     pub fn synchronize(&self) -> Result<()> {
         let (operation, location) = ("synchronizing", Location::caller());
         trace::span!("synchronizing a stream", stream = self.id, device = %self.context.device());
-        let point = TimelinePoint::advance(self.shared.timeline());
+        let timeline = self.shared.timeline();
         let had_work = self.shared.take_work();
+        // A point, unless the host has waited for all there is to wait for.
+        let value = (had_work || timeline.value() != timeline.reached()).then(|| timeline.advance());
         let waited = self
             // SAFETY: the caller has the stream open.
             .ask(operation, location, |call, handle| unsafe { self.context.driver().stream_synchronize(call, handle) });
@@ -309,7 +310,9 @@ impl StreamCore {
             self.shared.note_work();
         }
         waited?;
-        point.reached();
+        if let Some(value) = value {
+            timeline.completed(value);
+        }
         self.shared.panics().report_stream(self.id, operation, || self.place())
     }
 

@@ -10,7 +10,6 @@ use anabranch::hal::{EventHandle, FunctionHandle, StreamHandle};
 use anabranch::{BackendKind, Context, EventFlags, Instance, LaunchConfig, Module, Stream};
 use std::ffi::{c_int, c_uint, c_void};
 use std::hint::{black_box, spin_loop};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::compare;
 
@@ -265,29 +264,31 @@ fn measure_objects(context: &Context, stream: &Stream, bare: &Bare, turns: u32) 
         turns,
         settle,
         || {
-            let ran = AtomicBool::new(false);
-            // SAFETY: the stream is live, and the flag is read until the function has run.
-            black_box(unsafe { (bare.host_function)(raw, set_flag, (&raw const ran).cast_mut().cast()) });
-            while !ran.load(Ordering::Acquire) {
-                spin_loop();
-            }
+            RAN.store(false, Ordering::Relaxed);
+            // SAFETY: the stream is live, and the function needs no data.
+            black_box(unsafe { (bare.host_function)(raw, set_ran, std::ptr::null_mut()) });
+            wait_until_ran();
         },
         || {
-            let ran = Arc::new(AtomicBool::new(false));
-            let setter = ran.clone();
-            let queued = stream.launch_host_func(move || setter.store(true, Ordering::Release)).is_ok();
-            while queued && !ran.load(Ordering::Acquire) {
-                spin_loop();
+            RAN.store(false, Ordering::Relaxed);
+            if black_box(stream.launch_host_func(|| RAN.store(true, Ordering::Release))).is_ok() {
+                wait_until_ran();
             }
         },
     );
     Ok(())
 }
 
-/// Sets the flag that it is given.
-unsafe extern "C" fn set_flag(flag: *mut c_void) {
-    // SAFETY: the caller passes a pointer to a flag that it waits for.
-    unsafe { &*flag.cast::<AtomicBool>() }.store(true, Ordering::Release);
+static RAN: AtomicBool = AtomicBool::new(false);
+
+unsafe extern "C" fn set_ran(_: *mut c_void) {
+    RAN.store(true, Ordering::Release);
+}
+
+fn wait_until_ran() {
+    while !RAN.load(Ordering::Acquire) {
+        spin_loop();
+    }
 }
 
 fn handle(stream: &Stream) -> usize {

@@ -86,7 +86,7 @@ impl StreamShared {
 
     /// Forgets that there is work, for a caller that waits for it next. Returns whether there was any.
     pub fn take_work(&self) -> bool {
-        self.has_work.swap(false, Ordering::Relaxed)
+        self.has_work() && self.has_work.swap(false, Ordering::Relaxed)
     }
 
     /// Whether there may be work that is not complete.
