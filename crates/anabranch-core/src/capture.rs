@@ -1,6 +1,6 @@
 //! Captures: beginning, ending and querying them.
 
-use crate::capture_state::{CaptureState, Whole, capture_of, refuse_busy};
+use crate::capture_state::{CaptureState, OpenCondition, Whole, capture_of, refuse_busy};
 use crate::conditional_part::{CapturedCondition, Condition, Part};
 use crate::conditional_setter::setting_kernel;
 use crate::context::other_context;
@@ -15,7 +15,7 @@ use anabranch_hal::{
     AddedNode, CaptureMode, CaptureStatus, ConditionalHandle, ConditionalKind, ConditionalNode, Dependency,
     DependencyUpdate, EdgeData, GraphHandle, GraphNodeHandle, Launch, NodeParameters, Status,
 };
-use anabranch_sync::RwLockWriteGuard;
+use anabranch_sync::modelled::RwLockWriteGuard;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -161,6 +161,7 @@ impl StreamCore {
                 return ended.map(|graph| Part {
                     graph: GraphObject::new(context, graph, id, NodeTable::new(id), Retained::default()),
                     conditions: Vec::new(),
+                    part_of: None,
                 });
             };
             let finished = capture.finish();
@@ -235,30 +236,37 @@ impl StreamCore {
             .during(operation, || self.place())
     }
 
-    /// The capture that a condition is about to be captured in.
+    /// Opens a condition in the capture that the stream is a member of.
     ///
     /// # Errors
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the stream is not capturing, or in strict order.
-    pub fn begin_condition(&self, condition: &Condition) -> Result<Arc<CaptureState>> {
+    pub fn begin_condition(&self, condition: &Condition) -> Result<OpenCondition> {
         let capture = capture_of(self).ok_or_else(|| self.not_capturing())?;
         condition.memory.require_context(self, CONDITION)?;
         capture.check_order_of_all(self, CONDITION)?;
-        Ok(capture)
+        Ok(capture.open_condition())
     }
 
-    /// Captures a conditional node that runs the parts depending on a number.
+    /// Captures a conditional node that runs the parts depending on a number, after the parts were captured.
     ///
     /// # Errors
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the capture, or that of a part, was ended while the parts were captured;
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes; `CUDA_ERROR_FILE_NOT_FOUND (301)` if
     /// the device runtime is not found.
     #[track_caller]
     pub fn capture_condition(
         self: &Arc<Self>,
+        open: &OpenCondition,
         condition: &Condition,
         kind: ConditionalKind,
         parts: Vec<Part>,
     ) -> Result<()> {
-        let capture = capture_of(self).ok_or_else(|| self.not_capturing())?;
+        let capture = open.capture();
+        // A part is known, and may use memory, only where it was captured.
+        let is_same = capture_of(self).is_some_and(|now| Arc::ptr_eq(&now, capture));
+        if !is_same || parts.iter().any(|part| part.part_of != Some(capture.graph())) {
+            return Err(self.not_capturing());
+        }
         // What runs inside cannot wait for single streams of the capture: it comes after all of them.
         capture.order_behind_all(self)?;
         let submission = Submission::begin(self, CONDITION)?;

@@ -48,9 +48,36 @@ pub enum Whole {
     Body(Arc<GraphObject>),
 }
 
+/// A conditional node that is being captured. Memory of the graph that is dropped in the meantime is freed behind the node,
+/// because its parts may use the memory.
+pub struct OpenCondition {
+    capture: Arc<CaptureState>,
+}
+
+impl OpenCondition {
+    /// The capture that the node is captured in.
+    pub fn capture(&self) -> &Arc<CaptureState> {
+        &self.capture
+    }
+}
+
+impl Drop for OpenCondition {
+    fn drop(&mut self) {
+        let released = {
+            let mut inner = self.capture.inner.lock();
+            inner.conditions_open -= 1;
+            if inner.conditions_open == 0 { std::mem::take(&mut inner.released) } else { Vec::new() }
+        };
+        for (address, home) in released {
+            self.capture.free_graph_memory(address, &home);
+        }
+    }
+}
+
 /// What remains of a capture that has ended.
 pub struct FinishedCapture {
     graph: u64,
+    part_of: Option<u64>,
     into: Option<Arc<GraphObject>>,
     nodes: NodeTable,
     retained: Retained,
@@ -67,6 +94,10 @@ struct Inner {
     conditions: Vec<CapturedCondition>,
     /// Uses of memory in conditional parts that were captured since the last [`CaptureState::adopt`].
     inside: Vec<(u64, Access)>,
+    /// How many conditional nodes are being captured.
+    conditions_open: usize,
+    /// Memory of the graph that was dropped in the meantime, with the streams that it is freed in.
+    released: Vec<(DevicePointer, Arc<StreamCore>)>,
 }
 
 impl Inner {
@@ -104,6 +135,8 @@ impl CaptureState {
             nodes: NodeTable::new(graph),
             conditions: Vec::new(),
             inside: Vec::new(),
+            conditions_open: 0,
+            released: Vec::new(),
         };
         Arc::new(Self {
             graph,
@@ -388,6 +421,12 @@ impl CaptureState {
         self.inner.lock().history.merge(stream.id(), clock);
     }
 
+    /// A conditional node is about to be captured.
+    pub fn open_condition(self: &Arc<Self>) -> OpenCondition {
+        self.inner.lock().conditions_open += 1;
+        OpenCondition { capture: self.clone() }
+    }
+
     /// Notes a placeholder of a conditional node.
     pub fn add_condition(&self, condition: CapturedCondition) {
         self.inner.lock().conditions.push(condition);
@@ -430,7 +469,33 @@ impl CaptureState {
         if let Whole::Capture(outer) = &self.whole {
             outer.inner.lock().inside.extend(history.accesses());
         }
-        FinishedCapture { graph: self.graph, into: self.into.clone(), nodes, retained, conditions }
+        let part_of = match &self.whole {
+            Whole::Capture(outer) => Some(outer.graph),
+            Whole::Itself | Whole::Body(_) => None,
+        };
+        FinishedCapture { graph: self.graph, part_of, into: self.into.clone(), nodes, retained, conditions }
+    }
+
+    /// Frees memory of the graph at each launch, after all that has used it.
+    fn free_graph_memory(&self, address: DevicePointer, home: &StreamCore) {
+        // Another thread may be ending the capture, after which the free would run outside of it, beside launches of the graph.
+        let membership = home.shared().membership();
+        let _submitting = membership.submitting();
+        if !membership.is_of(self) {
+            return;
+        }
+        // Where an edge or the free cannot be had, the memory stays allocated after a launch, as if it were still used.
+        if self.order(address, home, Access::Write, None).is_ok() {
+            let operation = "freeing memory of a graph";
+            let context = home.context();
+            let freed = home.while_live(|handle| {
+                // SAFETY: the stream does not end meanwhile; all captured uses of the memory are before this.
+                unsafe { context.driver().free_async(&context.call(operation), address, handle) }
+                    .during(operation, || home.place())
+            });
+            drop_error::report(freed.unwrap_or(Ok(())));
+        }
+        self.inner.lock().history.forget(address.0);
     }
 }
 
@@ -458,28 +523,18 @@ impl Capture for CaptureState {
     }
 
     /// Within the capture that allocated the memory, it is freed at each launch. Afterwards it remains the graph's.
-    fn release_graph_memory(&self, graph: u64, address: DevicePointer, home: &StreamCore) {
+    fn release_graph_memory(&self, graph: u64, address: DevicePointer, home: &Arc<StreamCore>) {
         if self.graph != graph {
             return;
         }
-        // Another thread may be ending the capture, after which the free would run outside of it, beside launches of the graph.
-        let membership = home.shared().membership();
-        let _submitting = membership.submitting();
-        if !membership.is_of(self) {
-            return;
+        {
+            let mut inner = self.inner.lock();
+            if inner.conditions_open > 0 {
+                inner.released.push((address, home.clone()));
+                return;
+            }
         }
-        // Where an edge or the free cannot be had, the memory stays allocated after a launch, as if it were still used.
-        if self.order(address, home, Access::Write, None).is_ok() {
-            let operation = "freeing memory of a graph";
-            let context = home.context();
-            let freed = home.while_live(|handle| {
-                // SAFETY: the stream does not end meanwhile; all captured uses of the memory are before this.
-                unsafe { context.driver().free_async(&context.call(operation), address, handle) }
-                    .during(operation, || home.place())
-            });
-            drop_error::report(freed.unwrap_or(Ok(())));
-        }
-        self.inner.lock().history.forget(address.0);
+        self.free_graph_memory(address, home);
     }
 }
 
@@ -500,7 +555,7 @@ impl FinishedCapture {
             }
             None => GraphObject::new(context, handle, self.graph, self.nodes, self.retained),
         };
-        Part { graph, conditions: self.conditions }
+        Part { graph, conditions: self.conditions, part_of: self.part_of }
     }
 }
 

@@ -7,7 +7,7 @@ mod common;
 use anabranch::{
     Buffer, CaptureMode, Context, GraphNodeKind, HostFunction, HostModule, Kernel, LaunchConfig, Module, Status, Stream,
 };
-use common::host;
+use common::{checked_host, host};
 
 /// Adds the second number to the first.
 fn add(context: &Context) -> Kernel {
@@ -153,4 +153,46 @@ fn an_empty_condition_is_refused() {
     let empty = stream.allocate_zeroed::<u32>(0).unwrap();
     let result = stream.capture(CaptureMode::Global, |scope| scope.capture_if(&empty, |_| Ok(())));
     assert_eq!(result.unwrap_err().status(), Status::INVALID_VALUE);
+}
+
+#[test]
+fn memory_of_the_capture_that_is_dropped_in_a_part_is_freed_behind_the_part() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let (wanted, mut result) = (number(&stream, 1), number(&stream, 1));
+    let executable = stream
+        .capture_executable(CaptureMode::Global, |scope| {
+            let memory = scope.allocate_zeroed::<u32>(1)?;
+            scope.capture_if(&wanted, |part| {
+                let memory = memory;
+                part.copy(&mut result, &memory)
+            })
+        })
+        .unwrap();
+    for _ in 0..2 {
+        stream.fill(&mut result, 1u32).unwrap();
+        executable.launch(&stream).unwrap();
+        assert_eq!(read(&stream, &result), 0);
+    }
+    assert_eq!(context.device().memory_report().unwrap().findings, []);
+}
+
+#[test]
+fn a_part_belongs_to_no_capture_that_is_begun_inside_of_it() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let (wanted, mut result) = (number(&stream, 1), number(&stream, 1));
+    let captured = stream.capture(CaptureMode::Relaxed, |scope| {
+        let memory = scope.allocate_zeroed::<u32>(1)?;
+        scope.capture_if(&wanted, |part| {
+            part.copy(&mut result, &memory)?;
+            drop(stream.end_capture());
+            stream.begin_capture(CaptureMode::Relaxed)
+        })
+    });
+    assert_eq!(captured.unwrap_err().status(), Status::ILLEGAL_STATE);
+    assert!(!stream.is_capturing().unwrap());
+    stream.fill(&mut result, 2u32).unwrap();
+    assert_eq!(read(&stream, &result), 2);
+    assert_eq!(context.device().memory_report().unwrap().findings, []);
 }

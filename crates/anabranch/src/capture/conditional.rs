@@ -132,10 +132,11 @@ impl CaptureScope<'_> {
 
     #[track_caller]
     fn capture_condition(&self, condition: &Condition, kind: ConditionalKind, bodies: &mut [Body<'_>]) -> Result<()> {
-        let capture = self.core().begin_condition(condition)?;
+        let open = self.core().begin_condition(condition)?;
         // Captured on their own at first: hardware does not survive a capture into a conditional node that fails.
-        let parts = bodies.iter_mut().map(|body| self.capture_part(&capture, *body)).collect::<Result<Vec<_>>>()?;
-        self.core().capture_condition(condition, kind, parts)
+        let parts =
+            bodies.iter_mut().map(|body| self.capture_part(open.capture(), *body)).collect::<Result<Vec<_>>>()?;
+        self.core().capture_condition(&open, condition, kind, parts)
     }
 
     /// Captures a part on a stream of its own, because this stream captures the surrounding work.
