@@ -1,5 +1,8 @@
 //! Events: recording, waiting and querying.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use crate::capture_state::{CaptureState, CapturedClock, capture_of};
 use crate::context::ContextCore;
 use crate::error::{Error, Result, ResultExt};
@@ -11,10 +14,10 @@ use crate::submission::Submission;
 use crate::timeline::TimelinePoint;
 use crate::trace;
 use anabranch_hal::{EventFlags, EventRecordFlags, EventWaitFlags, InterprocessEventHandle, Status};
-use anabranch_sync::{Mutex, SpinMutex, SpinMutexGuard};
+use anabranch_sync::modelled::{AtomicBool, Mutex, SpinMutex, SpinMutexGuard};
 use std::any::Any;
 use std::panic::Location;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 
 /// An event.

@@ -15,7 +15,7 @@
 //! number of arguments, and for bindings for other languages.
 
 #[cfg(all(test, loom))]
-mod loom_tests;
+pub(crate) mod loom_tests;
 
 use crate::capture_state::{CaptureState, capture_of, capture_of_memory};
 use crate::error::{Error, Result};

@@ -2,7 +2,7 @@
 
 #[cfg(not(loom))]
 mod primitives {
-    pub use crate::{Condvar, Mutex, MutexGuard, SpinMutex, SpinMutexGuard};
+    pub use crate::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, SpinMutex, SpinMutexGuard};
     pub use std::sync::atomic::{
         AtomicBool, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
@@ -11,10 +11,10 @@ mod primitives {
 #[cfg(loom)]
 mod primitives {
     use crate::Rank;
-    pub use loom::sync::MutexGuard;
     pub use loom::sync::atomic::{
         AtomicBool, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
+    pub use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
     use std::sync::PoisonError;
     use std::time::Duration;
 
@@ -43,6 +43,11 @@ mod primitives {
             self.0.try_lock().ok()
         }
 
+        /// The value, which nobody else can lock meanwhile.
+        pub fn get_mut(&mut self) -> &mut T {
+            self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+        }
+
         /// The value.
         pub fn into_inner(self) -> T {
             self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
@@ -53,6 +58,33 @@ mod primitives {
     pub type SpinMutex<T> = Mutex<T>;
     /// Its guard.
     pub type SpinMutexGuard<'a, T> = MutexGuard<'a, T>;
+
+    /// loom's reader-writer lock with the interface of [`crate::RwLock`], as far as protocols need it.
+    #[derive(Debug)]
+    pub struct RwLock<T>(loom::sync::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        /// A lock, whose rank and order are not looked at.
+        pub fn with_order(_: Rank, _: u64, value: T) -> Self {
+            Self(loom::sync::RwLock::new(value))
+        }
+
+        /// Locks it for reading. A model does not do so twice in one thread.
+        pub fn read_recursive(&self) -> RwLockReadGuard<'_, T> {
+            self.0.read().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// Whether somebody has locked it for writing at this moment.
+        pub fn is_locked_exclusive(&self) -> bool {
+            self.0.try_read().is_err()
+        }
+
+        /// Locks it for writing. The model has no time, and so waits for as long as it takes.
+        #[allow(clippy::unnecessary_wraps, reason = "the interface of the other lock, which gives up")]
+        pub fn try_write_for(&self, _: Duration) -> Option<RwLockWriteGuard<'_, T>> {
+            Some(self.0.write().unwrap_or_else(PoisonError::into_inner))
+        }
+    }
 
     /// loom's condition variable with the interface of [`crate::Condvar`].
     #[derive(Debug)]

@@ -4,6 +4,7 @@ use crate::Rank;
 use crate::held::{Position, Token};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 /// A reader-writer lock of `parking_lot` with a [`Rank`]. A panic while it is held does not poison it.
@@ -74,10 +75,12 @@ impl<T: ?Sized> RwLock<T> {
         RwLockWriteGuard { raw: self.raw.write(), token: self.position.enter() }
     }
 
-    /// Whether somebody has locked it for writing at this moment.
+    /// Whether somebody has locked it for writing at this moment. If not, what was written under the lock before is seen.
     #[inline]
     pub fn is_locked_exclusive(&self) -> bool {
-        self.raw.is_locked_exclusive()
+        let is_locked = self.raw.is_locked_exclusive();
+        fence(Ordering::Acquire);
+        is_locked
     }
 
     /// Locks it for writing unless somebody holds it. It does not wait, so that it may be taken in any order.

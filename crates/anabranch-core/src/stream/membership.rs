@@ -1,12 +1,15 @@
 //! Whether a stream is a member of a capture.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 use super::{Ownership, StreamCore};
 use crate::ranks;
 use anabranch_hal::DevicePointer;
-use anabranch_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use anabranch_sync::modelled::{AtomicBool, AtomicU64, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A capture, as its member streams use it.
@@ -15,11 +18,12 @@ pub trait Capture: Any + Send + Sync {
     fn stream_ends(&self, stream: &StreamCore, ownership: Ownership);
 
     /// Called when memory is dropped that the graph of that id allocates, and whose allocation was captured in `home`.
-    fn release_graph_memory(&self, graph: u64, address: DevicePointer, home: &StreamCore);
+    fn release_graph_memory(&self, graph: u64, address: DevicePointer, home: &Arc<StreamCore>);
 }
 
 /// How many streams of the process are members of captures.
-static MEMBERS: AtomicU64 = AtomicU64::new(0);
+// Not one that loom models: it is a hint, and outlives a run of a model.
+static MEMBERS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 /// Whether any stream of the process is a member of a capture.
 pub fn is_any_capturing() -> bool {

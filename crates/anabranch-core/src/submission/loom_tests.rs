@@ -9,6 +9,7 @@ use super::Submission;
 use crate::context::ContextCore;
 use crate::device::DeviceCore;
 use crate::memory::{Allocation, MemoryAccess, Origin};
+use crate::reaper;
 use crate::stream::{OpenStream, StreamCore};
 use anabranch_hal::{
     Access, BackendKind, Call, Capabilities, CaptureMode, ContextFlags, ContextHandle, DeviceOrdinal, DevicePointer,
@@ -38,8 +39,8 @@ struct Model {
     /// What the next work of each stream follows.
     streams: [Mutex<Reach>; STREAMS],
     created: AtomicUsize,
-    /// What the last record of each event follows.
-    events: std::sync::Mutex<Vec<Reach>>,
+    /// What the last record of each event follows, in locks that loom sees: it tries records beside waits.
+    events: std::sync::Mutex<Vec<Arc<Mutex<Reach>>>>,
     /// What the host has waited for.
     complete: std::sync::Mutex<Reach>,
 }
@@ -59,6 +60,10 @@ impl Model {
 
     fn update<R>(&self, stream: StreamHandle, update: impl FnOnce(&mut Reach) -> R) -> R {
         update(&mut self.streams[number(stream)].lock().unwrap())
+    }
+
+    fn event(&self, event: EventHandle) -> Arc<Mutex<Reach>> {
+        self.events.lock().unwrap()[event.as_raw() - 1].clone()
     }
 
     /// Queues work.
@@ -155,7 +160,7 @@ impl Forward for Model {
         event: EventHandle,
         _: EventWaitFlags,
     ) -> Result<()> {
-        let recorded = self.events.lock().unwrap()[event.as_raw() - 1];
+        let recorded = *self.event(event).lock().unwrap();
         self.update(stream, |reach| extend(reach, &recorded));
         Ok(())
     }
@@ -163,7 +168,7 @@ impl Forward for Model {
     // SAFETY: as above.
     unsafe fn event_create(&self, _: &Call<'_>, _: EventFlags) -> Result<EventHandle> {
         let mut events = self.events.lock().unwrap();
-        events.push([0; STREAMS]);
+        events.push(Arc::new(Mutex::new([0; STREAMS])));
         Ok(EventHandle::from_raw(events.len()))
     }
 
@@ -180,27 +185,33 @@ impl Forward for Model {
         stream: StreamHandle,
         _: EventRecordFlags,
     ) -> Result<()> {
-        self.update(stream, |reach| self.events.lock().unwrap()[event.as_raw() - 1] = *reach);
+        let event = self.event(event);
+        self.update(stream, |reach| *event.lock().unwrap() = *reach);
         Ok(())
     }
 
-    /// Called only at the end of a stream, when nothing depends on the answer. It takes no lock of loom, because the
-    /// reaper's thread, which is outside the model, may call it too.
+    /// All work is complete at this moment. The reaper's thread, which is outside the model, takes no lock of loom; it
+    /// calls this only at the end of a stream, when nothing depends on the answer.
     // SAFETY: as above.
-    unsafe fn event_query(&self, _: &Call<'_>, _: EventHandle) -> Result<()> {
+    unsafe fn event_query(&self, _: &Call<'_>, event: EventHandle) -> Result<()> {
+        if reaper::is_here() {
+            return Ok(());
+        }
+        let recorded = *self.event(event).lock().unwrap();
+        extend(&mut self.complete.lock().unwrap(), &recorded);
         Ok(())
     }
 
     // SAFETY: as above.
     unsafe fn event_synchronize(&self, _: &Call<'_>, event: EventHandle) -> Result<()> {
-        let recorded = self.events.lock().unwrap()[event.as_raw() - 1];
+        let recorded = *self.event(event).lock().unwrap();
         extend(&mut self.complete.lock().unwrap(), &recorded);
         Ok(())
     }
 }
 
 /// Work that was queued.
-struct Work {
+pub(crate) struct Work {
     stream: usize,
     /// What it follows, including itself in its own stream.
     reach: Reach,
@@ -214,14 +225,14 @@ impl Work {
 }
 
 /// Three streams and a piece of memory that they use.
-struct World {
+pub(crate) struct World {
     model: Arc<Layered<Model>>,
     streams: [OpenStream; STREAMS],
     memory: Arc<Allocation>,
 }
 
 impl World {
-    fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         let model = Arc::new(Layered(Model::new()));
         let driver: Arc<dyn Driver> = model.clone();
         let device = DeviceCore::enumerate(&driver).unwrap().remove(0);
@@ -232,31 +243,34 @@ impl World {
         Arc::new(Self { model, streams, memory })
     }
 
-    fn stream(&self, number: usize) -> &Arc<StreamCore> {
+    pub(crate) fn stream(&self, number: usize) -> &Arc<StreamCore> {
         self.streams[number].core()
     }
 
     /// Submits work that uses the memory.
-    fn submit(&self, stream: usize, access: Access) -> Work {
+    pub(crate) fn submit(&self, stream: usize, access: Access) -> Work {
         let submission = Submission::begin(self.stream(stream), "testing").unwrap();
         let accesses = [MemoryAccess { memory: &self.memory, access }];
         submission.submit(&accesses, |_, handle| Ok(self.model.0.work(handle))).unwrap()
     }
 
     /// Makes a stream wait for the work that is in another one now, whatever memory that uses.
-    fn follow(&self, stream: usize, earlier: usize) {
+    pub(crate) fn follow(&self, stream: usize, earlier: usize) {
         assert!(self.stream(stream).follow(self.stream(earlier)).unwrap());
     }
 
     /// Does something in another thread.
-    fn spawn<R: 'static>(self: &Arc<Self>, action: impl FnOnce(&Self) -> R + 'static) -> thread::JoinHandle<R> {
+    pub(crate) fn spawn<R: 'static>(
+        self: &Arc<Self>,
+        action: impl FnOnce(&Self) -> R + 'static,
+    ) -> thread::JoinHandle<R> {
         let world = self.clone();
         thread::spawn(move || action(&world))
     }
 
     /// Submits work that writes the memory, after all threads have ended, and that must follow all `earlier` work.
     /// Returns whether it was found to be already ordered.
-    fn require_behind(&self, stream: usize, earlier: &[&Work]) -> bool {
+    pub(crate) fn require_behind(&self, stream: usize, earlier: &[&Work]) -> bool {
         let before = self.stream(stream).shared().orders_inserted();
         let work = self.submit(stream, Access::Write);
         for earlier in earlier {
@@ -268,7 +282,7 @@ impl World {
 
 /// Tries all interleavings of `body`, which returns whether the last use was found to be already ordered. Some of them
 /// must find that, and some must not.
-fn check(bound: usize, body: impl Fn(&Arc<World>) -> bool + Send + Sync + 'static) {
+pub(crate) fn check(bound: usize, body: impl Fn(&Arc<World>) -> bool + Send + Sync + 'static) {
     let outcomes = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
     let counted = outcomes.clone();
     let mut builder = loom::model::Builder::new();
