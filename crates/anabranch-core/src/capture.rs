@@ -1,6 +1,6 @@
 //! Captures: beginning, ending and querying them.
 
-use crate::capture_state::{CaptureState, OpenCondition, Whole, capture_of, refuse_busy};
+use crate::capture_state::{CaptureEnd, CaptureState, OpenCondition, Whole, capture_of, refuse_busy};
 use crate::conditional_part::{CapturedCondition, Condition, Part};
 use crate::conditional_setter::setting_kernel;
 use crate::context::other_context;
@@ -50,11 +50,11 @@ impl StreamCore {
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` for the legacy default stream; `CUDA_ERROR_ILLEGAL_STATE (401)` if
     /// the stream is already capturing, or if another thread has been submitting work to it for more than a second.
     #[track_caller]
-    pub fn begin_capture(&self, mode: CaptureMode, whole: Whole) -> Result<()> {
+    pub fn begin_capture(&self, mode: CaptureMode, whole: Whole, end: CaptureEnd) -> Result<Arc<CaptureState>> {
         let operation = "beginning a capture";
         let handle = self.handle(operation)?;
         let (driver, call) = (self.context().driver(), self.context().call(operation));
-        self.begin(&CaptureState::new(self, None, whole), || {
+        self.begin(CaptureState::new(self, None, whole, end), || {
             // SAFETY: the caller has the stream open.
             unsafe { driver.stream_begin_capture(&call, handle, mode) }.during(operation, || self.place())
         })
@@ -72,7 +72,8 @@ impl StreamCore {
         object: &Arc<GraphObject>,
         dependencies: &[(Node, EdgeData)],
         mode: CaptureMode,
-    ) -> Result<()> {
+        end: CaptureEnd,
+    ) -> Result<Arc<CaptureState>> {
         let operation = "beginning a capture to a graph";
         let handle = self.handle(operation)?;
         if !object.context().is_same(self.context()) {
@@ -81,22 +82,23 @@ impl StreamCore {
         let (driver, call) = (self.context().driver(), self.context().call(operation));
         let guard = object.lock();
         let dependencies = guard.dependencies(dependencies, operation)?;
-        self.begin(&CaptureState::new(self, Some(object), Whole::Itself), || {
+        self.begin(CaptureState::new(self, Some(object), Whole::Itself, end), || {
             // SAFETY: the caller has the stream open. The capture retains the graph, which nobody else uses.
             unsafe { driver.stream_begin_capture_to_graph(&call, handle, object.handle(), &dependencies, mode) }
                 .during(operation, || self.place())
         })
     }
 
-    fn begin(&self, capture: &Arc<CaptureState>, begin: impl FnOnce() -> Result<()>) -> Result<()> {
-        capture.join(self, || {
+    fn begin(&self, capture: Arc<CaptureState>, begin: impl FnOnce() -> Result<()>) -> Result<Arc<CaptureState>> {
+        let joined = capture.join(self, || {
             // A capture that another thread is ending may have ended for the driver already, which would let a new one begin here
             // while the stream is still a member of the old one.
             if self.is_capturing() {
                 return Err(Error::driver("beginning a capture", Status::ILLEGAL_STATE.into()).at(self.place()));
             }
             begin()
-        })
+        });
+        joined.map(|()| capture)
     }
 
     /// Excludes all submissions to members of the capture that this stream is a member of.
@@ -120,17 +122,18 @@ impl StreamCore {
         Ok(Stopped { capture, members: stopped })
     }
 
-    /// Ends the capture, and returns the graph with placeholders for conditional nodes.
+    /// Ends the capture, and returns the graph with placeholders for conditional nodes. `of`: the capture that a closure is to
+    /// end, which nobody else can.
     ///
     /// # Errors
     /// `CUDA_ERROR_STREAM_CAPTURE_UNJOINED (904)` if a member was not joined to the origin;
     /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` if the capture is invalidated;
     /// `CUDA_ERROR_STREAM_CAPTURE_UNMATCHED (903)` if it began in another stream, where it must then be ended;
     /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD (908)` if it began on another thread; `CUDA_ERROR_ILLEGAL_STATE (401)`
-    /// if the stream is not capturing, or if another thread has been submitting work to a stream of the capture for
-    /// more than a second.
+    /// if the stream is not capturing, if the capture ends with a closure, or if another thread has been submitting work
+    /// to a stream of the capture for more than a second.
     #[track_caller]
-    pub fn end_capture(&self) -> Result<Part> {
+    pub fn end_capture(&self, of: Option<&Arc<CaptureState>>) -> Result<Part> {
         let operation = "ending a capture";
         let handle = self.handle(operation)?;
         let context = self.context();
@@ -149,6 +152,14 @@ impl StreamCore {
             if !is_same {
                 continue;
             }
+            match (of, &now) {
+                (None, Some(now)) if now.ends_with_closure() => return Err(self.ends_with_closure(operation)),
+                // The stream has ended, which abandons its capture.
+                (Some(of), now) if !now.as_ref().is_some_and(|now| Arc::ptr_eq(of, now)) => {
+                    return Err(self.not_capturing(operation));
+                }
+                _ => {}
+            }
             let call = context.call(operation);
             let ended =
                 // SAFETY: the caller has the stream open, and no thread submits work to its capture, which is stopped.
@@ -161,7 +172,6 @@ impl StreamCore {
                 return ended.map(|graph| Part {
                     graph: GraphObject::new(context, graph, id, NodeTable::new(id), Retained::default()),
                     conditions: Vec::new(),
-                    part_of: None,
                 });
             };
             let finished = capture.finish();
@@ -241,7 +251,7 @@ impl StreamCore {
     /// # Errors
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the stream is not capturing, or in strict order.
     pub fn begin_condition(&self, condition: &Condition) -> Result<OpenCondition> {
-        let capture = capture_of(self).ok_or_else(|| self.not_capturing())?;
+        let capture = capture_of(self).ok_or_else(|| self.not_capturing(CONDITION))?;
         condition.memory.require_context(self, CONDITION)?;
         capture.check_order_of_all(self, CONDITION)?;
         Ok(capture.open_condition())
@@ -250,8 +260,7 @@ impl StreamCore {
     /// Captures a conditional node that runs the parts depending on a number, after the parts were captured.
     ///
     /// # Errors
-    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the capture, or that of a part, was ended while the parts were captured;
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes; `CUDA_ERROR_FILE_NOT_FOUND (301)` if
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the capture was abandoned while the parts were captured; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes; `CUDA_ERROR_FILE_NOT_FOUND (301)` if
     /// the device runtime is not found.
     #[track_caller]
     pub fn capture_condition(
@@ -262,10 +271,8 @@ impl StreamCore {
         parts: Vec<Part>,
     ) -> Result<()> {
         let capture = open.capture();
-        // A part is known, and may use memory, only where it was captured.
-        let is_same = capture_of(self).is_some_and(|now| Arc::ptr_eq(&now, capture));
-        if !is_same || parts.iter().any(|part| part.part_of != Some(capture.graph())) {
-            return Err(self.not_capturing());
+        if !capture_of(self).is_some_and(|now| Arc::ptr_eq(&now, capture)) {
+            return Err(self.not_capturing(CONDITION));
         }
         // What runs inside cannot wait for single streams of the capture: it comes after all of them.
         capture.order_behind_all(self)?;
@@ -309,7 +316,7 @@ impl StreamCore {
         let (driver, call) = (self.context().driver(), self.context().call(CONDITION));
         let stream = self.handle(CONDITION)?;
         let info = self.raw_capture_info(CONDITION, true)?;
-        let graph = info.graph.ok_or_else(|| self.not_capturing())?;
+        let graph = info.graph.ok_or_else(|| self.not_capturing(CONDITION))?;
         let data = info.edge_data.unwrap_or_default().into_iter().chain(std::iter::repeat(EdgeData::default()));
         let dependencies: Vec<_> =
             info.dependencies.into_iter().zip(data).map(|(node, data)| Dependency { node, data }).collect();
@@ -356,12 +363,19 @@ impl StreamCore {
                 let message = "the capture is invalidated";
                 Err(Error::argument(Status::STREAM_CAPTURE_INVALIDATED, CONDITION, message).at(self.place()))
             }
-            _ => Err(self.not_capturing()),
+            _ => Err(self.not_capturing(CONDITION)),
         }
     }
 
     #[cold]
-    fn not_capturing(&self) -> Error {
-        Error::argument(Status::ILLEGAL_STATE, CONDITION, "the stream does not capture any more").at(self.place())
+    fn not_capturing(&self, operation: &'static str) -> Error {
+        Error::argument(Status::ILLEGAL_STATE, operation, "the stream does not capture any more").at(self.place())
+    }
+
+    #[cold]
+    fn ends_with_closure(&self, operation: &'static str) -> Error {
+        Error::argument(Status::ILLEGAL_STATE, operation, "the capture ends with the closure that captures")
+            .with_hint("return from the closure, or begin the capture with begin_capture")
+            .at(self.place())
     }
 }

@@ -23,6 +23,7 @@ use anabranch_sync::Mutex;
 use history::CapturedHistory;
 use smallvec::SmallVec;
 use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 /// A capture that was begun through this library.
@@ -33,9 +34,19 @@ pub struct CaptureState {
     origin: u64,
     /// What this capture is a part of.
     whole: Whole,
+    ends_with_closure: AtomicBool,
     /// The existing graph that is captured into, if any.
     into: Option<Arc<GraphObject>>,
     inner: Mutex<Inner>,
+}
+
+/// Who ends a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaptureEnd {
+    /// A call that ends the capture of a stream.
+    Call,
+    /// The closure that captures, which lends out what belongs to this very capture.
+    Closure,
 }
 
 /// What a capture is a part of.
@@ -77,7 +88,6 @@ impl Drop for OpenCondition {
 /// What remains of a capture that has ended.
 pub struct FinishedCapture {
     graph: u64,
-    part_of: Option<u64>,
     into: Option<Arc<GraphObject>>,
     nodes: NodeTable,
     retained: Retained,
@@ -125,7 +135,7 @@ pub fn capture_of_memory(memory: &Allocation) -> Option<Arc<CaptureState>> {
 
 impl CaptureState {
     /// A capture that is about to begin on a stream.
-    pub fn new(origin: &StreamCore, into: Option<&Arc<GraphObject>>, whole: Whole) -> Arc<Self> {
+    pub fn new(origin: &StreamCore, into: Option<&Arc<GraphObject>>, whole: Whole, end: CaptureEnd) -> Arc<Self> {
         let graph = into.map_or_else(next_graph_id, |into| into.id());
         let inner = Inner {
             has_ended: false,
@@ -142,6 +152,7 @@ impl CaptureState {
             graph,
             origin: origin.id(),
             whole,
+            ends_with_closure: AtomicBool::new(end == CaptureEnd::Closure),
             into: into.cloned(),
             inner: Mutex::new(ranks::CAPTURE, inner),
         })
@@ -166,6 +177,21 @@ impl CaptureState {
     /// The id of the graph that is being captured.
     pub fn graph(&self) -> u64 {
         self.graph
+    }
+
+    /// Whether nobody but the closure that captures can end the capture.
+    pub fn ends_with_closure(&self) -> bool {
+        self.ends_with_closure.load(Ordering::Relaxed)
+    }
+
+    /// The closure that captured is over, and has not ended the capture.
+    pub fn end_by_call(&self) {
+        self.ends_with_closure.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the capture has ended.
+    pub fn has_ended(&self) -> bool {
+        self.inner.lock().has_ended
     }
 
     /// Whether the capture began on the stream.
@@ -469,11 +495,7 @@ impl CaptureState {
         if let Whole::Capture(outer) = &self.whole {
             outer.inner.lock().inside.extend(history.accesses());
         }
-        let part_of = match &self.whole {
-            Whole::Capture(outer) => Some(outer.graph),
-            Whole::Itself | Whole::Body(_) => None,
-        };
-        FinishedCapture { graph: self.graph, part_of, into: self.into.clone(), nodes, retained, conditions }
+        FinishedCapture { graph: self.graph, into: self.into.clone(), nodes, retained, conditions }
     }
 
     /// Frees memory of the graph at each launch, after all that has used it.
@@ -555,7 +577,7 @@ impl FinishedCapture {
             }
             None => GraphObject::new(context, handle, self.graph, self.nodes, self.retained),
         };
-        Part { graph, conditions: self.conditions, part_of: self.part_of }
+        Part { graph, conditions: self.conditions }
     }
 }
 

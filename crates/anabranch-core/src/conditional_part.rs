@@ -25,8 +25,6 @@ pub struct Part {
     pub graph: Arc<GraphObject>,
     /// The conditional nodes.
     pub conditions: Vec<CapturedCondition>,
-    /// The id of the graph that is being captured around it, if it is a part of another capture.
-    pub part_of: Option<u64>,
 }
 
 /// The number in device memory that determines what a conditional node runs.

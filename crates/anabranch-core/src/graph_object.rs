@@ -99,6 +99,15 @@ impl GraphObject {
         Ok(Self::new(context, handle, id, NodeTable::new(id), Retained::default()))
     }
 
+    /// An empty graph. If the driver cannot create one, its handle is null, which every call refuses.
+    #[track_caller]
+    pub fn create_or_null(context: &Arc<ContextCore>) -> Arc<Self> {
+        Self::create(context).unwrap_or_else(|_| {
+            let id = next_graph_id();
+            Self::new(context, GraphHandle::from_raw(0), id, NodeTable::new(id), Retained::default())
+        })
+    }
+
     /// The context.
     pub fn context(&self) -> &Arc<ContextCore> {
         &self.context

@@ -3,13 +3,13 @@
 mod conditional;
 mod scope;
 
-pub use scope::CaptureScope;
+pub use scope::{CaptureScope, CaptureTarget};
 
 use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::stream::Stream;
 use anabranch_core::capture::CaptureInfo;
-use anabranch_core::capture_state::Whole;
+use anabranch_core::capture_state::{CaptureEnd, Whole};
 use anabranch_core::node::Dependencies;
 use anabranch_hal::{CaptureMode, CaptureStatus, DependencyUpdate};
 
@@ -29,7 +29,7 @@ impl Stream {
     /// such as a copy from pageable memory that waits.
     #[track_caller]
     pub fn begin_capture(&self, mode: CaptureMode) -> Result<()> {
-        self.core().begin_capture(mode, Whole::Itself)
+        self.core().begin_capture(mode, Whole::Itself, CaptureEnd::Call).map(drop)
     }
 
     /// Like [`begin_capture`](Self::begin_capture), but captures into an existing graph. The first node depends on the
@@ -46,8 +46,8 @@ impl Stream {
         dependencies: impl Dependencies,
         mode: CaptureMode,
     ) -> Result<(), (Error, Graph)> {
-        match self.core().begin_capture_to(graph.object(), &dependencies.list(), mode) {
-            Ok(()) => Ok(()),
+        match self.core().begin_capture_to(graph.object(), &dependencies.list(), mode, CaptureEnd::Call) {
+            Ok(_) => Ok(()),
             Err(error) => Err((error, graph)),
         }
     }
@@ -60,11 +60,11 @@ impl Stream {
     /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` if a prohibited call has invalidated the capture;
     /// `CUDA_ERROR_STREAM_CAPTURE_UNMATCHED (903)` if the capture began in another stream, where it must then be ended;
     /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD (908)` if it began on another thread; `CUDA_ERROR_ILLEGAL_STATE (401)`
-    /// if the stream is not capturing, or if another thread has been submitting work to a stream of the capture for
-    /// more than a second.
+    /// if the stream is not capturing, if the capture ends with the closure of [`capture`](Self::capture), or if another
+    /// thread has been submitting work to a stream of the capture for more than a second.
     #[track_caller]
     pub fn end_capture(&self) -> Result<Graph> {
-        Ok(Graph::from_object(self.core().end_capture()?.graph))
+        Ok(Graph::from_object(self.core().end_capture(None)?.graph))
     }
 
     /// Whether the stream is capturing, and whether the capture is still valid.

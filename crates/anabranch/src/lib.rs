@@ -83,7 +83,7 @@ pub use anabranch_core::error::{Error, ErrorKind, Result};
 pub use anabranch_core::graph::GraphEdge;
 pub use anabranch_core::node::{Dependencies, Node};
 pub use anabranch_core::reaper::flush_deferred_drops;
-pub use capture::CaptureScope;
+pub use capture::{CaptureScope, CaptureTarget};
 pub use compiler::{Architecture, CompileOptions, Compiled, CompiledImage, Compiler};
 pub use completion::{Enqueued, Pipeline};
 pub use context::Context;

@@ -348,7 +348,7 @@ fn who_waits_for_memory_of_a_graph_holds_nobody_up() {
 
 /// One of them has the stream, and its graph keeps what is captured, also where the next begins before the end is known here.
 #[test]
-fn safety_7_captures_that_threads_begin_on_one_stream_in_turns_keep_what_they_use() {
+fn safety_33_captures_that_threads_begin_on_one_stream_in_turns_keep_what_they_use() {
     let context = checked_host();
     let stream = context.create_stream().unwrap();
     let capture = || {

@@ -1,6 +1,6 @@
 //! Conditional nodes.
 
-use super::graph_tools::{Refusal, add, chain, digit, graph_of, launch, note, run, word};
+use super::graph_tools::{Refusal, add, chain_by, digit, graph_of, launch, note, run, word};
 use super::order_tools::Log;
 use crate::case::{Case, Need, Verdict, equal, refused};
 use crate::environment::Environment;
@@ -172,7 +172,7 @@ fn conditional_body_captured(environment: &Environment) -> Verdict {
         let (stream, mut word) = word(environment)?;
         let (add, config) = (environment.kernel("add")?, super::graph_tools::one());
         let (mut graph, node) = always(environment)?;
-        stream.capture_into(&mut *graph.body(node, 0)?, (), mode, |scope| {
+        stream.capture_into(&mut graph.body(node, 0)?, (), mode, |scope| {
             // SAFETY: `add` accesses only the number that its first argument points to.
             unsafe { scope.launch(&add, &config, (&mut word, 10u32, 1u32)) }?;
             // SAFETY: as above.
@@ -193,7 +193,8 @@ fn conditional_body_in_order(environment: &Environment) -> Verdict {
     let value = graph.create_conditional(Some(1))?;
     let node = graph.add_conditional(first, value, ConditionalKind::If, 1)?;
     let works = (1..=5).map(|number| digit(environment, &mut word, number)).collect::<Result<Vec<_>>>()?;
-    chain(&mut *graph.body(node, 0)?, works)?;
+    let mut body = graph.body(node, 0)?;
+    chain_by(|after, work| body.add(after, work), works)?;
     graph.add(node, note(&log, 2))?;
     run(&graph, &stream)?;
     equal("the body's order", stream.download(&word)?, vec![12_345])?;

@@ -71,12 +71,17 @@ pub(super) fn note(log: &Log, number: u32) -> NodeWork<'static> {
 
 /// Adds nodes in a chain.
 pub(super) fn chain(graph: &mut Graph, works: impl IntoIterator<Item = NodeWork<'static>>) -> Result<Vec<Node>> {
+    chain_by(|after, work| graph.add(after, work), works)
+}
+
+/// Like [`chain`], with a function that adds a node after others.
+pub(super) fn chain_by(
+    mut add: impl FnMut(&[Node], NodeWork<'static>) -> Result<Node>,
+    works: impl IntoIterator<Item = NodeWork<'static>>,
+) -> Result<Vec<Node>> {
     let mut nodes: Vec<Node> = Vec::new();
     for work in works {
-        let node = match nodes.last() {
-            Some(&last) => graph.add(last, work)?,
-            None => graph.add((), work)?,
-        };
+        let node = add(nodes.last().map(std::slice::from_ref).unwrap_or_default(), work)?;
         nodes.push(node);
     }
     Ok(nodes)

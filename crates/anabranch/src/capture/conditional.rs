@@ -3,7 +3,7 @@
 use super::CaptureScope;
 use crate::error::{Error, Result};
 use crate::memory::{BufferSlice, BufferSliceMut};
-use anabranch_core::capture_state::{CaptureState, Whole};
+use anabranch_core::capture_state::{CaptureEnd, CaptureState, Whole};
 use anabranch_core::conditional_part::{Condition, Part};
 use anabranch_hal::{ConditionalKind, Status};
 use std::sync::Arc;
@@ -142,8 +142,8 @@ impl CaptureScope<'_> {
     /// Captures a part on a stream of its own, because this stream captures the surrounding work.
     fn capture_part(&self, capture: &Arc<CaptureState>, body: Body<'_>) -> Result<Part> {
         let stream = self.context().create_stream()?;
-        stream.core().begin_capture(self.mode(), Whole::Capture(capture.clone()))?;
-        stream.run_body_as_part(self.mode(), |part| body(part))
+        let part = stream.core().begin_capture(self.mode(), Whole::Capture(capture.clone()), CaptureEnd::Closure)?;
+        stream.run_body_as_part(part, self.mode(), |part| body(part))
     }
 }
 

@@ -1,14 +1,16 @@
 //! Captures that end however the closure is left.
 
 use crate::error::Result;
-use crate::graph::{ExecutableGraph, Graph};
+use crate::graph::{BodyGraph, ExecutableGraph, Graph};
 use crate::stream::Stream;
-use anabranch_core::capture_state::Whole;
+use anabranch_core::capture_state::{CaptureEnd, CaptureState, Whole};
 use anabranch_core::conditional_part::Part;
+use anabranch_core::graph_object::GraphObject;
 use anabranch_core::node::Dependencies;
 use anabranch_hal::{CaptureMode, InstantiateFlags};
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::sync::Arc;
 
 /// A capturing stream inside [`Stream::capture`]. It can be used like the [`Stream`]. It cannot leave the closure or
 /// its thread.
@@ -62,13 +64,81 @@ impl<'scope> CaptureScope<'scope> {
     }
 }
 
-/// Ends the capture when the closure panics.
-struct EndOnDrop<'a>(&'a Stream);
+/// Ends a capture when its closure returns or panics.
+struct ClosureCapture<'a> {
+    stream: &'a Stream,
+    capture: Option<Arc<CaptureState>>,
+}
 
-impl Drop for EndOnDrop<'_> {
+impl ClosureCapture<'_> {
+    fn end(&mut self) -> Result<Part> {
+        let capture = self.capture.take();
+        let ended = self.stream.core().end_capture(capture.as_ref());
+        if let (Err(_), Some(capture)) = (&ended, capture) {
+            // If another thread submits work to the capture without end, the capture stays open.
+            capture.end_by_call();
+        }
+        ended
+    }
+}
+
+impl Drop for ClosureCapture<'_> {
     fn drop(&mut self) {
-        // Whatever comes of it, the stream is usable again; a graph is dropped.
-        let _ = self.0.end_capture();
+        if self.capture.is_some() {
+            // Whatever comes of it, the stream is usable again; a graph is dropped.
+            let _ = self.end();
+        }
+    }
+}
+
+/// What [`Stream::capture_into`] captures into: a [`Graph`] or a [`BodyGraph`].
+pub trait CaptureTarget: sealed::Target {}
+
+impl CaptureTarget for Graph {}
+impl CaptureTarget for BodyGraph<'_> {}
+
+mod sealed {
+    use super::{Arc, BodyGraph, Graph, GraphObject};
+
+    pub trait Target {
+        fn object(&self) -> &Arc<GraphObject>;
+
+        /// The graph, unless it is a body.
+        fn as_graph(&mut self) -> Option<&mut Graph>;
+    }
+
+    impl Target for Graph {
+        fn object(&self) -> &Arc<GraphObject> {
+            self.object()
+        }
+
+        fn as_graph(&mut self) -> Option<&mut Graph> {
+            Some(self)
+        }
+    }
+
+    impl Target for BodyGraph<'_> {
+        fn object(&self) -> &Arc<GraphObject> {
+            Graph::object(self)
+        }
+
+        fn as_graph(&mut self) -> Option<&mut Graph> {
+            None
+        }
+    }
+}
+
+/// Leaves the graph to a capture into it that could not be ended, because a graph has one owner.
+struct OwnGraph<'a> {
+    graph: &'a mut Graph,
+    capture: Arc<CaptureState>,
+}
+
+impl Drop for OwnGraph<'_> {
+    fn drop(&mut self) {
+        if !self.capture.has_ended() {
+            *self.graph = Graph::from_object(GraphObject::create_or_null(self.graph.object().context()));
+        }
     }
 }
 
@@ -112,8 +182,8 @@ impl Stream {
     where
         F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
     {
-        self.begin_capture(mode)?;
-        self.run_body(mode, body)
+        let capture = self.core().begin_capture(mode, Whole::Itself, CaptureEnd::Closure)?;
+        self.run_body(capture, mode, body)
     }
 
     /// Like [`capture`](Self::capture), but captures into an existing graph. The first node depends on the given nodes.
@@ -124,42 +194,45 @@ impl Stream {
     /// Same as [`capture`](Self::capture); `CUDA_ERROR_INVALID_VALUE (1)` if a node does not belong to the graph;
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver is too old.
     #[track_caller]
-    pub fn capture_into<F>(
+    pub fn capture_into<G, F>(
         &self,
-        graph: &mut Graph,
+        graph: &mut G,
         dependencies: impl Dependencies,
         mode: CaptureMode,
         body: F,
     ) -> Result<()>
     where
+        G: CaptureTarget,
         F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
     {
         let dependencies = dependencies.list();
-        if graph.object().is_body() {
+        let Some(graph) = graph.as_graph() else {
             // Hardware destroys the body if the capture fails, and then crashes over the graph around.
-            self.core().begin_capture(mode, Whole::Body(graph.object().clone()))?;
-            return self.run_body_as_part(mode, body)?.copy_into(graph.object(), &dependencies);
-        }
-        self.core().begin_capture_to(graph.object(), &dependencies, mode)?;
-        self.run_body(mode, body).map(drop)
+            let object = graph.object();
+            let whole = Whole::Body(object.clone());
+            let capture = self.core().begin_capture(mode, whole, CaptureEnd::Closure)?;
+            return self.run_body_as_part(capture, mode, body)?.copy_into(object, &dependencies);
+        };
+        let capture = self.core().begin_capture_to(graph.object(), &dependencies, mode, CaptureEnd::Closure)?;
+        let _own = OwnGraph { graph, capture: capture.clone() };
+        self.run_body(capture, mode, body).map(drop)
     }
 
     /// Runs the body of a capture that has begun, and ends it.
-    fn run_body<F>(&self, mode: CaptureMode, body: F) -> Result<Graph>
+    fn run_body<F>(&self, capture: Arc<CaptureState>, mode: CaptureMode, body: F) -> Result<Graph>
     where
         F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
     {
-        self.run_body_as_part(mode, body).map(|part| Graph::from_object(part.graph))
+        self.run_body_as_part(capture, mode, body).map(|part| Graph::from_object(part.graph))
     }
 
-    pub(super) fn run_body_as_part<F>(&self, mode: CaptureMode, body: F) -> Result<Part>
+    pub(super) fn run_body_as_part<F>(&self, capture: Arc<CaptureState>, mode: CaptureMode, body: F) -> Result<Part>
     where
         F: for<'scope> FnOnce(&CaptureScope<'scope>) -> Result<()>,
     {
-        let end = EndOnDrop(self);
+        let mut capture = ClosureCapture { stream: self, capture: Some(capture) };
         let result = body(&CaptureScope::new(self, mode));
-        std::mem::forget(end);
-        let ended = self.core().end_capture();
+        let ended = capture.end();
         // The body's error says more than what the capture made of it.
         result.and(ended)
     }
