@@ -241,9 +241,17 @@ impl StreamCore {
         };
         let dependencies = dependencies.iter().map(find).collect::<Result<Vec<_>>>()?;
         let (driver, call) = (self.context().driver(), self.context().call(operation));
-        // SAFETY: the caller has the stream open; the nodes are of the graph being captured, from which none can be removed.
-        unsafe { driver.stream_update_capture_dependencies(&call, handle, &dependencies, update) }
-            .during(operation, || self.place())
+        let replace = || {
+            // SAFETY: the caller has the stream open; the nodes are of the graph being captured, from which none can be
+            // removed.
+            unsafe { driver.stream_update_capture_dependencies(&call, handle, &dependencies, update) }
+                .during(operation, || self.place())
+        };
+        let Some(capture) = &capture else { return replace() };
+        // With other data, an edge may let a node begin before the one that it depends on has ended.
+        let full = dependencies.iter().filter(|dependency| dependency.data == EdgeData::default());
+        let nodes: Vec<_> = full.map(|dependency| dependency.node).collect();
+        capture.update_dependencies(self, &nodes, update, replace)
     }
 
     /// Opens a condition in the capture that the stream is a member of.

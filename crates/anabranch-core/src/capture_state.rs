@@ -9,7 +9,7 @@ use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::graph_object::{GraphObject, next_graph_id};
-use crate::memory::Allocation;
+use crate::memory::{Allocation, Origin};
 use crate::node::{Node, NodeTable};
 use crate::ranks;
 use crate::raw_event::RawEvent;
@@ -108,11 +108,14 @@ struct Inner {
     conditions_open: usize,
     /// Memory of the graph that was dropped in the meantime, with the streams that it is freed in.
     released: Vec<(DevicePointer, Arc<StreamCore>)>,
+    /// Whether the program has replaced what a stream's next node depends on.
+    has_restarts: bool,
 }
 
 impl Inner {
-    fn has_several_members(&self) -> bool {
-        self.members.len() > 1
+    /// Whether the nodes of uses must be known, because not all work is in one chain.
+    fn has_branches(&self) -> bool {
+        self.members.len() > 1 || self.has_restarts
     }
 }
 
@@ -147,6 +150,7 @@ impl CaptureState {
             inside: Vec::new(),
             conditions_open: 0,
             released: Vec::new(),
+            has_restarts: false,
         };
         Arc::new(Self {
             graph,
@@ -204,13 +208,18 @@ impl CaptureState {
         !matches!(self.whole, Whole::Itself)
     }
 
-    /// Whether memory of the graph of that id can be used here.
-    pub fn owns(&self, graph: u64) -> bool {
-        self.graph == graph
-            || match &self.whole {
-                Whole::Itself => false,
-                Whole::Capture(outer) => outer.owns(graph),
-                Whole::Body(body) => body.owns(graph),
+    /// Whether memory that a graph allocates can be used here.
+    pub fn owns(&self, memory: &Allocation) -> bool {
+        let is_here = match memory.origin() {
+            Origin::Graph(graph) => self.graph == *graph,
+            Origin::Captured { capture, .. } => capture.as_ptr().addr() == std::ptr::from_ref(self).addr(),
+            _ => return false,
+        };
+        is_here
+            || match (&self.whole, memory.origin()) {
+                (Whole::Capture(outer), _) => outer.owns(memory),
+                (Whole::Body(body), Origin::Graph(graph)) => body.owns(*graph),
+                _ => false,
             }
     }
 
@@ -417,7 +426,7 @@ impl CaptureState {
     pub fn settle(&self, stream: &StreamCore) {
         stream.shared().membership().set_pending(false);
         let mut inner = self.inner.lock();
-        if !inner.has_several_members() {
+        if !inner.has_branches() {
             return inner.history.settle(stream.id(), None);
         }
         drop(inner);
@@ -426,10 +435,32 @@ impl CaptureState {
         }
     }
 
+    /// The program updates the nodes that the stream's next node depends on, by `update`, a call of the driver.
+    ///
+    /// # Errors
+    /// Any error that the driver returns.
+    pub fn update_dependencies(
+        &self,
+        stream: &StreamCore,
+        nodes: &[GraphNodeHandle],
+        kind: DependencyUpdate,
+        update: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        self.resolve(stream);
+        update()?;
+        let mut inner = self.inner.lock();
+        if kind == DependencyUpdate::Set {
+            inner.has_restarts = true;
+            inner.history.restart(stream.id());
+        }
+        inner.history.follow_nodes(stream.id(), nodes);
+        Ok(())
+    }
+
     /// Called when another stream is about to join: from then on, the nodes of what this stream has captured alone must
     /// be known.
     fn resolve(&self, stream: &StreamCore) {
-        if !self.inner.lock().has_several_members()
+        if !self.inner.lock().has_branches()
             && let Some(nodes) = dependencies(stream)
         {
             self.inner.lock().history.resolve(stream.id(), &nodes);
@@ -544,11 +575,8 @@ impl Capture for CaptureState {
         }
     }
 
-    /// Within the capture that allocated the memory, it is freed at each launch. Afterwards it remains the graph's.
-    fn release_graph_memory(&self, graph: u64, address: DevicePointer, home: &Arc<StreamCore>) {
-        if self.graph != graph {
-            return;
-        }
+    /// Before the end of the capture, the memory is freed at each launch. Afterwards it remains the graph's.
+    fn release_memory(&self, address: DevicePointer, home: &Arc<StreamCore>) {
         {
             let mut inner = self.inner.lock();
             if inner.conditions_open > 0 {

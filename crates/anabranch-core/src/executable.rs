@@ -274,15 +274,7 @@ impl ExecutableCore {
         if work.context.as_ref().is_some_and(|other| !other.is_same(&self.context)) {
             return Err(other_context(operation, "work", source.place()));
         }
-        if work.memory.iter().any(|memory| !memory.memory().is_reached_from(&self.context)) {
-            return Err(other_context(operation, "memory", source.place()));
-        }
-        if let Some(graph) =
-            work.memory.iter().find_map(|memory| memory.memory().graph().filter(|&graph| !source.owns(graph)))
-        {
-            let message = format!("the memory belongs to graph {graph}");
-            return Err(Error::argument(Status::INVALID_VALUE, operation, message).at(source.place()));
-        }
+        work.memory.iter().try_for_each(|memory| source.require_reach(memory.memory(), operation))?;
         if work.child.as_ref().is_some_and(|child| child.shares_lock(source)) {
             return Err(own_child(operation));
         }

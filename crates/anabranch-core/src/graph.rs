@@ -140,8 +140,7 @@ impl GraphObject {
         let added = self.add_raw(&guard, operation, &dependencies, &parameters)?;
         let node = guard.enter(added.node);
         let address = added.address.unwrap_or(DevicePointer::NULL);
-        let origin = Origin::Graph { graph: self.id(), stream: None };
-        Ok((node, Allocation::new(self.context(), address, bytes, origin)))
+        Ok((node, Allocation::new(self.context(), address, bytes, Origin::Graph(self.id()))))
     }
 
     /// Makes a value for a conditional node.

@@ -8,7 +8,7 @@ use crate::context::{ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::label::Label;
-use crate::memory::Allocation;
+use crate::memory::{Allocation, Origin};
 use crate::node::{Node, NodeTable};
 use crate::ranks;
 use crate::reaper;
@@ -143,6 +143,20 @@ impl GraphObject {
         self.id == id || self.around.contains(&id)
     }
 
+    /// Refuses memory that a node of this graph, which is added or changed by hand, cannot use.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for memory of another graph, or of a capture; `CUDA_ERROR_INVALID_HANDLE (400)` for
+    /// memory of another context.
+    pub fn require_reach(&self, memory: &Allocation, operation: &'static str) -> Result<()> {
+        match memory.origin() {
+            Origin::Graph(graph) if self.owns(*graph) => Ok(()),
+            Origin::Graph(_) | Origin::Captured { .. } => Err(memory.refuse_graph_memory(self.place())),
+            _ if !memory.is_reached_from(&self.context) => Err(other_context(operation, "memory", self.place())),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether both are the same graph, or bodies in it.
     pub fn shares_lock(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.tree, &other.tree)
@@ -273,17 +287,12 @@ impl GraphGuard<'_> {
     /// Retains memory that a node is about to use.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for memory of another graph; `CUDA_ERROR_INVALID_HANDLE (400)` for memory of
-    /// another context.
+    /// Same as [`GraphObject::require_reach`].
     pub fn retain_memory(&mut self, memory: &Arc<Allocation>, access: Access, operation: &'static str) -> Result<()> {
-        let object = self.object;
-        if let Some(graph) = memory.graph() {
-            return if object.owns(graph) { Ok(()) } else { Err(memory.refuse_graph_memory(object.place())) };
+        self.object.require_reach(memory, operation)?;
+        if memory.graph().is_none() {
+            self.tree.retained.add_memory(memory, access);
         }
-        if !memory.is_reached_from(&object.context) {
-            return Err(other_context(operation, "memory", object.place()));
-        }
-        self.tree.retained.add_memory(memory, access);
         Ok(())
     }
 }

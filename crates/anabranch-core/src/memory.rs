@@ -50,13 +50,17 @@ pub enum Origin {
     Managed,
     /// Pinned host memory.
     Pinned(PinnedFlags),
-    /// From the graph of that id, whose launches allocate it. It was captured in that stream, or the node was added by
-    /// hand.
-    Graph {
+    /// From the graph of that id, to which the node was added by hand, and whose launches allocate it.
+    Graph(u64),
+    /// From a graph, as before, but the allocation was captured. Only work of the same capture uses it, because that work is
+    /// known to follow the allocation.
+    Captured {
         /// The graph.
         graph: u64,
+        /// The capture.
+        capture: Weak<dyn Capture>,
         /// The stream.
-        stream: Option<Arc<StreamCore>>,
+        stream: Arc<StreamCore>,
     },
 }
 
@@ -110,7 +114,11 @@ impl Allocation {
             context: context.clone(),
             address,
             bytes,
-            state: AtomicU8::new(if matches!(origin, Origin::Graph { .. }) { CAPTURED } else { 0 }),
+            state: AtomicU8::new(if matches!(origin, Origin::Graph(_) | Origin::Captured { .. }) {
+                CAPTURED
+            } else {
+                0
+            }),
             captured_in: Mutex::new(ranks::CAPTURED_IN, None),
             origin,
             history,
@@ -233,7 +241,7 @@ impl Allocation {
     /// The id of the graph that allocates it, if one does.
     pub fn graph(&self) -> Option<u64> {
         match self.origin {
-            Origin::Graph { graph, .. } => Some(graph),
+            Origin::Graph(graph) | Origin::Captured { graph, .. } => Some(graph),
             _ => None,
         }
     }
@@ -290,7 +298,11 @@ impl Allocation {
     /// The error of memory that belongs to another graph.
     #[cold]
     pub fn refuse_graph_memory(&self, place: String) -> Error {
-        Error::argument(Status::INVALID_VALUE, "using memory of a graph", "only the graph that allocates it can use it")
+        let message = match self.origin {
+            Origin::Captured { .. } => "only the capture that allocates it can use it",
+            _ => "only the graph that allocates it can use it",
+        };
+        Error::argument(Status::INVALID_VALUE, "using memory of a graph", message)
             .with_hint("copy it, inside of the capture, to a buffer that was allocated before")
             .at(place)
     }
@@ -326,13 +338,15 @@ impl Drop for Allocation {
         if self.address.is_null() {
             return;
         }
-        if let Origin::Graph { graph, stream } = &self.origin {
-            if let Some(home) = stream
-                && let Some(capture) = home.shared().membership().get()
-            {
-                capture.release_graph_memory(*graph, self.address, home);
+        match &self.origin {
+            Origin::Captured { capture, stream, .. } => {
+                if let Some(capture) = capture.upgrade() {
+                    capture.release_memory(self.address, stream);
+                }
+                return;
             }
-            return;
+            Origin::Graph(_) => return,
+            _ => {}
         }
         let history = std::mem::take(&mut self.history);
         let origin = std::mem::replace(&mut self.origin, Origin::Plain);
@@ -356,7 +370,7 @@ fn free(
 ) -> Result<()> {
     let kind = match origin {
         Origin::StreamOrdered(home) => return free_in_stream_order(context, address, home, history),
-        Origin::Plain | Origin::Graph { .. } => BlockKind::Plain,
+        Origin::Plain | Origin::Graph(_) | Origin::Captured { .. } => BlockKind::Plain,
         Origin::Managed => BlockKind::Managed,
         Origin::Pinned(flags) => BlockKind::pinned(*flags),
     };

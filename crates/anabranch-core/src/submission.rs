@@ -310,10 +310,10 @@ impl<'a> Submission<'a> {
             }
         }
         match (self.capture(), memory.origin()) {
-            (Some(capture), Origin::Graph { graph, .. }) if capture.owns(*graph) => {
+            (Some(capture), Origin::Graph(_) | Origin::Captured { .. }) if capture.owns(memory) => {
                 capture.use_unretained(memory, stream, access, operation)
             }
-            (_, Origin::Graph { .. }) => Err(memory.refuse_graph_memory(stream.place())),
+            (_, Origin::Graph(_) | Origin::Captured { .. }) => Err(memory.refuse_graph_memory(stream.place())),
             (Some(capture), _) => capture.use_memory(memory, stream, access, operation),
             (None, _) if memory.history().is_ordered(stream, access, self.value) => Ok(()),
             (None, _) => memory.history().order(stream, access, operation),

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::host_work::{self, RepeatableHostWork};
 use crate::memory::{Allocation, MemoryAccess, Origin};
 use crate::module::KernelCore;
-use crate::stream::StreamCore;
+use crate::stream::{Capture, StreamCore};
 use crate::submission::Submission;
 use crate::trace;
 use anabranch_hal::{
@@ -210,7 +210,9 @@ impl StreamCore {
             submission.finish(std::iter::empty())?;
             return Ok(allocation);
         };
-        let origin = Origin::Graph { graph: capture.graph(), stream: Some(self.clone()) };
+        let graph = capture.graph();
+        let capture: Arc<dyn Capture> = capture;
+        let origin = Origin::Captured { graph, capture: Arc::downgrade(&capture), stream: self.clone() };
         let allocation = Arc::new(Allocation::new(context, address, bytes, origin));
         let accesses = [MemoryAccess::write(&allocation)];
         submission.order(accesses.iter().copied())?;

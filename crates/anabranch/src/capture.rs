@@ -107,8 +107,8 @@ impl Stream {
     }
 
     /// Adds to, or replaces, the nodes that the next node of this stream will depend on. Replaced nodes need not be
-    /// joined to the origin before the capture ends. Earlier uses of memory in this stream are ordered before its later
-    /// work only as far as the new dependencies order them. Follows `cuStreamUpdateCaptureDependencies`.
+    /// joined to the origin before the capture ends. If later work of this stream uses memory that the replaced nodes
+    /// use, the library makes it depend on them. Follows `cuStreamUpdateCaptureDependencies`.
     ///
     /// # Errors
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the stream is not capturing; `CUDA_ERROR_INVALID_VALUE (1)` if a node does

@@ -4,8 +4,51 @@
 
 mod common;
 
-use anabranch::{CaptureMode, Status};
+use anabranch::{
+    Buffer, CaptureMode, Context, DependencyUpdate, Graph, GraphNodeKind, InstantiateFlags, Node, NodeWork, Status,
+    Stream,
+};
 use common::checked_host;
+
+fn no_findings(context: &Context) {
+    context.synchronize().unwrap();
+    assert_eq!(context.device().memory_report().unwrap().findings, []);
+}
+
+/// The only node of a kind.
+fn only(graph: &Graph, kind: GraphNodeKind) -> Node {
+    let nodes = graph.nodes().unwrap();
+    let found: Vec<_> = nodes.into_iter().filter(|&node| graph.node_kind(node).unwrap() == kind).collect();
+    assert_eq!(found.len(), 1, "{kind:?} in {}", graph.to_mermaid().unwrap());
+    found[0]
+}
+
+/// Whether a node depends on another, also by way of others.
+fn is_behind(graph: &Graph, later: Node, earlier: Node) -> bool {
+    let edges = graph.edges().unwrap();
+    let mut reached = vec![earlier];
+    let mut next = 0;
+    while let Some(&node) = reached.get(next) {
+        next += 1;
+        for edge in edges.iter().filter(|edge| edge.from == node) {
+            if !reached.contains(&edge.to) {
+                reached.push(edge.to);
+            }
+        }
+    }
+    reached.contains(&later)
+}
+
+/// Captures memory that outlives its capture.
+fn capture_memory(stream: &Stream, graph: &mut Graph) -> Buffer<u32> {
+    let mut memory = None;
+    let capture = stream.capture_into(graph, (), CaptureMode::Relaxed, |scope| {
+        memory = Some(scope.allocate_zeroed(4)?);
+        Ok(())
+    });
+    capture.unwrap();
+    memory.unwrap()
+}
 
 #[test]
 fn safety_32_nobody_but_the_closure_ends_its_capture() {
@@ -29,4 +72,87 @@ fn safety_32_nobody_but_the_closure_ends_its_capture() {
     executable.launch(&stream).unwrap();
     assert_eq!(stream.download(&buffer).unwrap(), [3; 4]);
     assert_eq!(context.device().memory_report().unwrap().findings, []);
+}
+
+#[test]
+fn safety_42_replaced_dependencies_do_not_undo_the_order_of_memory() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let mut copied = stream.upload(&[1u32; 4]).unwrap();
+    let graph = stream
+        .capture(CaptureMode::Relaxed, |scope| {
+            let memory = scope.allocate_zeroed::<u32>(4)?;
+            scope.update_capture_dependencies((), DependencyUpdate::Set)?;
+            scope.copy(&mut copied, &memory)?;
+            scope.update_capture_dependencies((), DependencyUpdate::Set)
+        })
+        .unwrap();
+    let [allocated, filled, copied_node, freed] =
+        [GraphNodeKind::ALLOCATE, GraphNodeKind::FILL, GraphNodeKind::COPY, GraphNodeKind::FREE]
+            .map(|kind| only(&graph, kind));
+    assert!(is_behind(&graph, filled, allocated));
+    assert!(is_behind(&graph, copied_node, filled));
+    assert!(is_behind(&graph, freed, copied_node));
+    let executable = graph.instantiate().unwrap();
+    for _ in 0..2 {
+        executable.launch(&stream).unwrap();
+        assert_eq!(stream.download(&copied).unwrap(), [0; 4]);
+    }
+    no_findings(&context);
+}
+
+#[test]
+fn safety_42_buffers_too_stay_ordered_when_dependencies_are_replaced() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let mut buffer = stream.upload(&[0u32; 4]).unwrap();
+    let mut copied = stream.upload(&[0u32; 4]).unwrap();
+    let graph = stream
+        .capture(CaptureMode::Relaxed, |scope| {
+            scope.fill(&mut buffer, 7u32)?;
+            scope.update_capture_dependencies((), DependencyUpdate::Set)?;
+            scope.copy(&mut copied, &buffer)
+        })
+        .unwrap();
+    assert!(is_behind(&graph, only(&graph, GraphNodeKind::COPY), only(&graph, GraphNodeKind::FILL)));
+    graph.instantiate().unwrap().launch(&stream).unwrap();
+    assert_eq!(stream.download(&copied).unwrap(), [7; 4]);
+}
+
+#[test]
+fn safety_42_captured_memory_is_used_by_its_own_capture_only() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let mut other = stream.upload(&[1u32; 4]).unwrap();
+    let mut graph = context.create_graph().unwrap();
+    let mut memory = capture_memory(&stream, &mut graph);
+    let again = stream.capture_into(&mut graph, (), CaptureMode::Relaxed, |scope| scope.copy(&mut other, &memory));
+    assert_eq!(again.unwrap_err().status(), Status::INVALID_VALUE);
+    let by_hand = graph.add((), NodeWork::copy(&mut other, &memory).unwrap());
+    assert_eq!(by_hand.unwrap_err().status(), Status::INVALID_VALUE);
+    let node = graph.add((), NodeWork::fill(&mut other, 3u32).unwrap()).unwrap();
+    let changed = graph.set_node(node, NodeWork::fill(&mut memory, 4u32).unwrap());
+    assert_eq!(changed.unwrap_err().status(), Status::INVALID_VALUE);
+    let executable = graph.instantiate_with_flags(InstantiateFlags::AUTO_FREE_ON_LAUNCH).unwrap();
+    let changed = executable.set_node(node, NodeWork::fill(&mut memory, 4u32).unwrap());
+    assert_eq!(changed.unwrap_err().status(), Status::INVALID_VALUE);
+    executable.launch(&stream).unwrap();
+    assert_eq!(stream.download(&other).unwrap(), [3; 4]);
+    no_findings(&context);
+}
+
+#[test]
+fn safety_42_another_capture_does_not_free_captured_memory() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let mut graph = context.create_graph().unwrap();
+    let memory = capture_memory(&stream, &mut graph);
+    stream
+        .capture_into(&mut graph, (), CaptureMode::Relaxed, |_| {
+            drop(memory);
+            Ok(())
+        })
+        .unwrap();
+    let kinds: Vec<_> = graph.nodes().unwrap().into_iter().map(|node| graph.node_kind(node).unwrap()).collect();
+    assert_eq!(kinds, [GraphNodeKind::ALLOCATE, GraphNodeKind::FILL]);
 }

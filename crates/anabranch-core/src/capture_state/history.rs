@@ -5,6 +5,9 @@
 //! clocks of how far they have followed each other, by waits of the program and by edges made here. Querying the driver
 //! for the nodes takes time, so this is done only where several streams are members. The nodes that represent
 //! everything that one stream captured before are the last nodes that it had made when the second stream joined.
+//!
+//! A stream follows itself, unless the program replaces the nodes that its next node depends on. It counts as another
+//! stream from then on: the history is one of *lanes*, of which a stream has one at a time.
 
 use anabranch_hal::{Access, GraphNodeHandle};
 use smallvec::SmallVec;
@@ -49,7 +52,12 @@ type Nodes = SmallVec<[GraphNodeHandle; 1]>;
 #[derive(Default)]
 pub(crate) struct CapturedHistory {
     memory: BTreeMap<u64, Uses>,
+    /// By lanes.
     clocks: BTreeMap<u64, CapturedClock>,
+    /// The lanes of streams whose dependencies were replaced. The first lane of a stream has the id of the stream.
+    lanes: BTreeMap<u64, u64>,
+    /// How many lanes have ids that are not ids of streams.
+    later_lanes: u64,
     /// Uses whose nodes are about to be made: address, stream and access.
     pending: Vec<(u64, u64, Access)>,
 }
@@ -71,10 +79,11 @@ struct Uses {
     readers: SmallVec<[LastUse; 2]>,
 }
 
-/// A stream's last use.
+/// A lane's last use.
 #[derive(Clone)]
 struct LastUse {
     stream: u64,
+    lane: u64,
     number: u64,
     /// `None`: the driver was not queried.
     nodes: Option<Nodes>,
@@ -95,24 +104,47 @@ impl Uses {
 }
 
 impl CapturedHistory {
+    fn lane(&self, stream: u64) -> u64 {
+        self.lanes.get(&stream).copied().unwrap_or(stream)
+    }
+
+    /// From now on, the stream follows nothing that it has captured before.
+    pub(crate) fn restart(&mut self, stream: u64) {
+        self.later_lanes += 1;
+        self.lanes.insert(stream, u64::MAX - self.later_lanes);
+    }
+
+    /// The stream now follows these nodes, and with them the uses whose last nodes they are.
+    pub(crate) fn follow_nodes(&mut self, stream: u64, nodes: &[GraphNodeHandle]) {
+        let mut followed = CapturedClock::default();
+        for last in self.memory.values().flat_map(|uses| uses.before(Access::Write)) {
+            if last.nodes.as_ref().is_some_and(|own| own.iter().all(|node| nodes.contains(node))) {
+                followed.merge(&last.clock);
+            }
+        }
+        self.merge(stream, &followed);
+    }
+
     /// The nodes that a use on `stream` must follow and does not yet. From now on they count as followed.
     pub(crate) fn follow(&mut self, address: u64, stream: u64, access: Access) -> MissingOrder {
         self.pending.push((address, stream, access));
+        let lane = self.lane(stream);
         let Some(uses) = self.memory.get(&address) else { return MissingOrder::default() };
-        let clock = self.clocks.entry(stream).or_default();
+        let clock = self.clocks.entry(lane).or_default();
         let mut missing = MissingOrder::default();
         for last in uses.before(access) {
-            follow_one(clock, stream, last, &mut missing);
+            follow_one(clock, lane, last, &mut missing);
         }
         missing
     }
 
     /// Like [`follow`](Self::follow), for all memory at once.
     pub(crate) fn follow_all(&mut self, stream: u64) -> MissingOrder {
-        let clock = self.clocks.entry(stream).or_default();
+        let lane = self.lane(stream);
+        let clock = self.clocks.entry(lane).or_default();
         let mut missing = MissingOrder::default();
         for last in self.memory.values().flat_map(|uses| uses.before(Access::Write)) {
-            follow_one(clock, stream, last, &mut missing);
+            follow_one(clock, lane, last, &mut missing);
         }
         missing
     }
@@ -129,17 +161,19 @@ impl CapturedHistory {
     }
 
     fn first_unordered<'a>(&self, stream: u64, mut uses: impl Iterator<Item = &'a LastUse>) -> Option<u64> {
-        let clock = self.clocks.get(&stream);
-        let is_followed = |last: &LastUse| clock.is_some_and(|clock| clock.get(last.stream) >= last.number);
-        uses.find(|last| last.stream != stream && !is_followed(last)).map(|last| last.stream)
+        let lane = self.lane(stream);
+        let clock = self.clocks.get(&lane);
+        let is_followed = |last: &LastUse| clock.is_some_and(|clock| clock.get(last.lane) >= last.number);
+        uses.find(|last| last.lane != lane && !is_followed(last)).map(|last| last.stream)
     }
 
     /// The stream's pending uses were captured as these nodes. `None`: the driver was not queried.
     pub(crate) fn settle(&mut self, stream: u64, nodes: Option<&[GraphNodeHandle]>) {
-        let clock = self.clocks.entry(stream).or_default();
-        let number = clock.get(stream) + 1;
-        clock.advance(stream, number);
-        let last = LastUse { stream, number, nodes: nodes.map(SmallVec::from_slice), clock: clock.clone() };
+        let lane = self.lane(stream);
+        let clock = self.clocks.entry(lane).or_default();
+        let number = clock.get(lane) + 1;
+        clock.advance(lane, number);
+        let last = LastUse { stream, lane, number, nodes: nodes.map(SmallVec::from_slice), clock: clock.clone() };
         self.pending.retain(|&(address, other, access)| {
             if other != stream {
                 return true;
@@ -148,7 +182,7 @@ impl CapturedHistory {
             match access {
                 Access::Write => *uses = Uses { writer: Some(last.clone()), readers: SmallVec::new() },
                 Access::Read => {
-                    uses.readers.retain(|reader| reader.stream != stream);
+                    uses.readers.retain(|reader| reader.lane != lane);
                     uses.readers.push(last.clone());
                 }
             }
@@ -166,12 +200,12 @@ impl CapturedHistory {
 
     /// How far a stream has followed others.
     pub(crate) fn clock(&self, stream: u64) -> CapturedClock {
-        self.clocks.get(&stream).cloned().unwrap_or_default()
+        self.clocks.get(&self.lane(stream)).cloned().unwrap_or_default()
     }
 
     /// The stream now follows everything that `clock` does.
     pub(crate) fn merge(&mut self, stream: u64, clock: &CapturedClock) {
-        self.clocks.entry(stream).or_default().merge(clock);
+        self.clocks.entry(self.lane(stream)).or_default().merge(clock);
     }
 
     /// The stream that used the memory last.
@@ -194,8 +228,8 @@ impl CapturedHistory {
     }
 }
 
-fn follow_one(clock: &mut CapturedClock, stream: u64, last: &LastUse, missing: &mut MissingOrder) {
-    if last.stream == stream || clock.get(last.stream) >= last.number {
+fn follow_one(clock: &mut CapturedClock, lane: u64, last: &LastUse, missing: &mut MissingOrder) {
+    if last.lane == lane || clock.get(last.lane) >= last.number {
         return;
     }
     let nodes = &mut missing.nodes;
@@ -241,6 +275,20 @@ mod tests {
         assert_eq!(use_on(&mut history, 2, 200, Access::Read, 21), [11], "which came after the record");
         history.merge(3, &history.clock(2));
         assert_eq!(use_on(&mut history, 3, 200, Access::Read, 30), [0; 0], "by way of another stream");
+    }
+
+    #[test]
+    fn a_stream_whose_dependencies_are_replaced_follows_what_the_new_ones_do() {
+        let mut history = CapturedHistory::default();
+        use_on(&mut history, 1, 100, Access::Write, 10);
+        use_on(&mut history, 1, 200, Access::Write, 11);
+        history.restart(1);
+        assert_eq!(use_on(&mut history, 1, 100, Access::Write, 12), [10], "not its own work any more");
+        history.restart(1);
+        history.follow_nodes(1, &[node(12)]);
+        assert_eq!(use_on(&mut history, 1, 100, Access::Read, 13), [0; 0], "which the new ones are");
+        assert_eq!(use_on(&mut history, 1, 200, Access::Read, 14), [11]);
+        assert_eq!(history.last_stream(200), Some(1));
     }
 
     #[test]

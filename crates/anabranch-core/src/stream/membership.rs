@@ -17,8 +17,8 @@ pub trait Capture: Any + Send + Sync {
     /// Called when a member stream is dropped, or its handle is returned to the caller.
     fn stream_ends(&self, stream: &StreamCore, ownership: Ownership);
 
-    /// Called when memory is dropped that the graph of that id allocates, and whose allocation was captured in `home`.
-    fn release_graph_memory(&self, graph: u64, address: DevicePointer, home: &Arc<StreamCore>);
+    /// Called when memory is dropped whose allocation was captured here, in `home`.
+    fn release_memory(&self, address: DevicePointer, home: &Arc<StreamCore>);
 }
 
 /// How many streams of the process are members of captures.

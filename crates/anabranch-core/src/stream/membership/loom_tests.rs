@@ -16,7 +16,7 @@ struct NoCapture;
 impl Capture for NoCapture {
     fn stream_ends(&self, _: &StreamCore, _: Ownership) {}
 
-    fn release_graph_memory(&self, _: u64, _: DevicePointer, _: &Arc<StreamCore>) {}
+    fn release_memory(&self, _: DevicePointer, _: &Arc<StreamCore>) {}
 }
 
 struct World {
