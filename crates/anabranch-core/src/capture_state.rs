@@ -23,6 +23,7 @@ use anabranch_sync::Mutex;
 use history::CapturedHistory;
 use smallvec::SmallVec;
 use std::any::Any;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -92,6 +93,7 @@ pub struct FinishedCapture {
     nodes: NodeTable,
     retained: Retained,
     conditions: Vec<CapturedCondition>,
+    allocated: Vec<Range<u64>>,
 }
 
 struct Inner {
@@ -110,6 +112,8 @@ struct Inner {
     released: Vec<(DevicePointer, Arc<StreamCore>)>,
     /// Whether the program has replaced what a stream's next node depends on.
     has_restarts: bool,
+    /// The memory whose allocation was captured.
+    allocated: Vec<Range<u64>>,
 }
 
 impl Inner {
@@ -151,6 +155,7 @@ impl CaptureState {
             conditions_open: 0,
             released: Vec::new(),
             has_restarts: false,
+            allocated: Vec::new(),
         };
         Arc::new(Self {
             graph,
@@ -484,6 +489,11 @@ impl CaptureState {
         OpenCondition { capture: self.clone() }
     }
 
+    /// Notes memory whose allocation was captured.
+    pub fn has_allocated(&self, address: DevicePointer, bytes: usize) {
+        self.inner.lock().allocated.push(address.0..address.0 + bytes as u64);
+    }
+
     /// Notes a placeholder of a conditional node.
     pub fn add_condition(&self, condition: CapturedCondition) {
         self.inner.lock().conditions.push(condition);
@@ -509,7 +519,7 @@ impl CaptureState {
 
     /// Ends the memberships of all streams, and returns what the graph has to retain.
     pub fn finish(&self) -> FinishedCapture {
-        let (members, history, retained, nodes, conditions) = {
+        let (members, history, retained, nodes, conditions, allocated) = {
             let mut inner = self.inner.lock();
             inner.has_ended = true;
             (
@@ -518,6 +528,7 @@ impl CaptureState {
                 std::mem::take(&mut inner.retained),
                 std::mem::replace(&mut inner.nodes, NodeTable::new(self.graph)),
                 std::mem::take(&mut inner.conditions),
+                std::mem::take(&mut inner.allocated),
             )
         };
         for stream in members.iter().filter_map(Weak::upgrade) {
@@ -526,7 +537,7 @@ impl CaptureState {
         if let Whole::Capture(outer) = &self.whole {
             outer.inner.lock().inside.extend(history.accesses());
         }
-        FinishedCapture { graph: self.graph, into: self.into.clone(), nodes, retained, conditions }
+        FinishedCapture { graph: self.graph, into: self.into.clone(), nodes, retained, conditions, allocated }
     }
 
     /// Frees memory of the graph at each launch, after all that has used it.
@@ -605,6 +616,7 @@ impl FinishedCapture {
             }
             None => GraphObject::new(context, handle, self.graph, self.nodes, self.retained),
         };
+        graph.lock().has_captured(self.allocated);
         Part { graph, conditions: self.conditions }
     }
 }

@@ -266,7 +266,7 @@ impl ExecutableCore {
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is of another kind or differs too much, or the node does not belong
-    /// to the graph that this executable graph was made from.
+    /// to the graph that this executable graph was made from, or fills memory whose allocation was captured.
     #[track_caller]
     pub fn set_node(&self, node: Node, work: &NodeWork) -> Result<()> {
         let operation = "changing a node of an executable graph";
@@ -281,6 +281,7 @@ impl ExecutableCore {
         let mut state = self.state.lock();
         let (guard, child) = source.lock_with(work.child.as_deref());
         let handle = guard.node(node, operation)?;
+        guard.refuse_initializer(handle, operation)?;
         let mut retained = Retained::default();
         for memory in work.memory.iter().filter(|memory| memory.memory().graph().is_none()) {
             retained.add_memory(memory.memory(), memory.access());
@@ -303,14 +304,15 @@ impl ExecutableCore {
     /// Disables or enables a kernel, copy or fill node, from the next launch on. A disabled node does nothing.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for other kinds of nodes, and if the node does not belong to the graph that this
-    /// executable graph was made from.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for other kinds of nodes, for nodes that fill memory whose allocation was captured,
+    /// and if the node does not belong to the graph that this executable graph was made from.
     #[track_caller]
     pub fn set_node_enabled(&self, node: Node, enabled: bool) -> Result<()> {
         let operation = "enabling a node of an executable graph";
         let _lock = self.state.lock();
         let source = self.source.lock();
         let handle = source.node(node, operation)?;
+        source.refuse_initializer(handle, operation)?;
         // SAFETY: the executable and its source are live and locked.
         self.driver_call(operation, |driver, call| unsafe {
             driver.executable_set_node_enabled(call, self.handle, handle, enabled)

@@ -59,13 +59,14 @@ impl GraphObject {
     /// Replaces the work of a node by other work of the same kind.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is of another kind, or the node does not belong to this graph;
-    /// otherwise the same as [`add`](Self::add).
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is of another kind, the node does not belong to this graph, or it fills
+    /// memory whose allocation was captured; otherwise the same as [`add`](Self::add).
     #[track_caller]
     pub fn set_node(&self, node: Node, work: &NodeWork) -> Result<()> {
         let operation = "changing a node of a graph";
         let (guard, _child) = self.prepare(work, operation)?;
         let handle = guard.node(node, operation)?;
+        guard.refuse_initializer(handle, operation)?;
         // SAFETY: the node is of this graph, which is locked, and a child too; what the work refers to is retained.
         self.driver_call(&guard, operation, |driver, call, _| unsafe {
             driver.graph_node_set_parameters(call, handle, &work.parameters)

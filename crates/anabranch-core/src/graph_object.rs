@@ -13,10 +13,11 @@ use crate::node::{Node, NodeTable};
 use crate::ranks;
 use crate::reaper;
 use crate::retained::Retained;
-use anabranch_hal::{Access, Dependency, EdgeData, GraphHandle, GraphNodeHandle, ObjectHandle, Status};
+use anabranch_hal::{Access, Dependency, EdgeData, GraphHandle, GraphNodeHandle, NodeParameters, ObjectHandle, Status};
 use anabranch_sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -48,6 +49,8 @@ struct TreeState {
     retained: Retained,
     /// By the id of the graph or body.
     graphs: HashMap<u64, Nodes>,
+    /// The memory of the graph whose allocation was captured.
+    captured: Vec<Range<u64>>,
 }
 
 /// The nodes of a graph or body.
@@ -74,7 +77,7 @@ impl GraphObject {
         retained: Retained,
     ) -> Arc<Self> {
         let graphs = HashMap::from([(id, Nodes { table: nodes, bodies: HashMap::new() })]);
-        let state = Mutex::with_order(ranks::GRAPH, id, TreeState { retained, graphs });
+        let state = Mutex::with_order(ranks::GRAPH, id, TreeState { retained, graphs, captured: Vec::new() });
         Arc::new(Self {
             context: context.clone(),
             handle: AtomicUsize::new(handle.as_raw()),
@@ -193,6 +196,7 @@ impl GraphObject {
             nodes.table.clear();
             nodes.bodies.clear();
         }
+        guard.tree.captured.clear();
         let before = std::mem::take(&mut guard.tree.retained);
         let call = self.context.call("creating a graph");
         // SAFETY: the context is live as long as its core. A null handle is refused by every call.
@@ -272,6 +276,37 @@ impl GraphGuard<'_> {
             tree: object.tree.clone(),
             label: Label::new(&object.context, ObjectHandle::Graph(handle)),
         }))
+    }
+
+    /// Notes memory whose allocation was captured.
+    pub fn has_captured(&mut self, memory: Vec<Range<u64>>) {
+        self.tree.captured.extend(memory);
+    }
+
+    /// Refuses a node that fills memory whose allocation was captured. Other nodes read that memory, and may only read what
+    /// was written.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)`.
+    pub fn refuse_initializer(&self, node: GraphNodeHandle, operation: &'static str) -> Result<()> {
+        if self.tree.captured.is_empty() {
+            return Ok(());
+        }
+        let context = &self.object.context;
+        // SAFETY: the node is of this graph, which is locked.
+        let parameters = unsafe { context.driver().graph_node_parameters(&context.call(operation), node) };
+        let filled = match parameters.during(operation, || self.object.place()) {
+            Ok(NodeParameters::Fill(fill)) => fill.address.0,
+            // Some kinds of nodes cannot be read, and none of those fills.
+            _ => return Ok(()),
+        };
+        if self.tree.captured.iter().any(|memory| memory.contains(&filled)) {
+            let message = "the node fills memory that the graph allocates, and other nodes read";
+            return Err(Error::argument(Status::INVALID_VALUE, operation, message)
+                .with_hint("capture the graph again to fill the memory in another way")
+                .at(self.object.place()));
+        }
+        Ok(())
     }
 
     /// What the graph and its bodies retain.

@@ -211,6 +211,7 @@ impl StreamCore {
             return Ok(allocation);
         };
         let graph = capture.graph();
+        capture.has_allocated(address, bytes);
         let capture: Arc<dyn Capture> = capture;
         let origin = Origin::Captured { graph, capture: Arc::downgrade(&capture), stream: self.clone() };
         let allocation = Arc::new(Allocation::new(context, address, bytes, origin));

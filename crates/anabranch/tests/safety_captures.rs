@@ -156,3 +156,34 @@ fn safety_42_another_capture_does_not_free_captured_memory() {
     let kinds: Vec<_> = graph.nodes().unwrap().into_iter().map(|node| graph.node_kind(node).unwrap()).collect();
     assert_eq!(kinds, [GraphNodeKind::ALLOCATE, GraphNodeKind::FILL]);
 }
+
+#[test]
+fn safety_43_the_fill_of_captured_memory_stays() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let (mut copied, mut other) = (stream.upload(&[1u32; 4]).unwrap(), stream.upload(&[1u32; 4]).unwrap());
+    let mut graph = stream
+        .capture(CaptureMode::Relaxed, |scope| {
+            let memory = scope.allocate_zeroed::<u32>(4)?;
+            scope.copy(&mut copied, &memory)
+        })
+        .unwrap();
+    let fill = only(&graph, GraphNodeKind::FILL);
+    let refused = graph.set_node(fill, NodeWork::fill(&mut other, 3u32).unwrap()).unwrap_err();
+    assert_eq!(refused.status(), Status::INVALID_VALUE);
+    assert!(refused.to_string().contains("fills memory that the graph allocates"), "{refused}");
+    assert_eq!(graph.remove_node(fill).unwrap_err().status(), Status::NOT_SUPPORTED);
+    let edges = graph.edges().unwrap();
+    assert_eq!(graph.remove_edges(&edges).unwrap_err().status(), Status::NOT_SUPPORTED);
+    let executable = graph.instantiate().unwrap();
+    let refused = executable.set_node(fill, NodeWork::fill(&mut other, 3u32).unwrap()).unwrap_err();
+    assert_eq!(refused.status(), Status::INVALID_VALUE);
+    assert_eq!(executable.set_node_enabled(fill, false).unwrap_err().status(), Status::INVALID_VALUE);
+    executable.set_node_enabled(only(&graph, GraphNodeKind::COPY), false).unwrap();
+    executable.launch(&stream).unwrap();
+    assert_eq!(stream.download(&copied).unwrap(), [1; 4]);
+    executable.set_node_enabled(only(&graph, GraphNodeKind::COPY), true).unwrap();
+    executable.launch(&stream).unwrap();
+    assert_eq!((stream.download(&copied).unwrap(), stream.download(&other).unwrap()), (vec![0; 4], vec![1; 4]));
+    no_findings(&context);
+}

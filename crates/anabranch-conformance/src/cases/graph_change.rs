@@ -5,7 +5,9 @@ use super::order_tools::Log;
 use crate::case::{Case, Verdict, equal, refused};
 use crate::environment::Environment;
 use crate::gate::Gate;
-use anabranch::{ConditionalKind, FunctionHandle, Graph, KernelNode, NodeParameters, NodeWork, Status};
+use anabranch::{
+    ConditionalKind, EdgeData, FunctionHandle, Graph, GraphEdge, KernelNode, NodeParameters, NodeWork, Status,
+};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("graph.set_node", "G3", set_node),
@@ -13,6 +15,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.set_node_refused", "G3", set_node_refused),
     Case::new("graph.remove_node", "G1", remove_node),
     Case::new("graph.remove_node_that_owns_something", "G1", remove_node_that_owns_something),
+    Case::new("graph.remove_from_a_graph_that_allocates", "G1", remove_from_a_graph_that_allocates),
     Case::new("graph.remove_node_of_a_launch_in_flight", "G5", remove_node_of_a_launch_in_flight),
     Case::new("graph.clone_has_nodes_of_its_own", "G1", clone_has_nodes_of_its_own),
     Case::new("graph.clone_lives_on_its_own", "G1", clone_lives_on_its_own),
@@ -116,6 +119,24 @@ fn remove_node_that_owns_something(environment: &Environment) -> Verdict {
         refused(&format!("node {}", node.number()), graph.remove_node(node), Status::NOT_SUPPORTED)?;
     }
     equal("nodes", graph.nodes()?.len(), 4)?;
+    equal("edges", graph.edges()?.len(), 1)
+}
+
+/// Nothing can be removed, not even nodes and edges that have nothing to do with the memory.
+fn remove_from_a_graph_that_allocates(environment: &Environment) -> Verdict {
+    let (_, mut word) = word(environment)?;
+    let mut graph = environment.context().create_graph()?;
+    let first = graph.add((), digit(environment, &mut word, 1)?)?;
+    let second = graph.add(first, digit(environment, &mut word, 2)?)?;
+    // SAFETY: nothing uses the memory.
+    let (allocated, _memory) = unsafe { graph.add_allocation::<u32>((), 1) }?;
+    refused("removing a node", graph.remove_node(second), Status::NOT_SUPPORTED)?;
+    for (what, from, to) in [("an edge", first, second), ("an absent edge", allocated, second)] {
+        let edge = GraphEdge { from, to, data: EdgeData::default() };
+        refused(what, graph.remove_edges(&[edge]), Status::NOT_SUPPORTED)?;
+    }
+    refused("no edge", graph.remove_edges(&[]), Status::NOT_SUPPORTED)?;
+    equal("nodes", graph.nodes()?.len(), 3)?;
     equal("edges", graph.edges()?.len(), 1)
 }
 

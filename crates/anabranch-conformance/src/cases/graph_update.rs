@@ -2,14 +2,14 @@
 
 use super::graph_tools::{chain, digit, graph_of, launch, note, raw_digit, single_row, word};
 use super::order_tools::Log;
-use crate::case::{Case, Failed, Verdict, equal};
+use crate::case::{Case, Failed, Need, Verdict, equal};
 use crate::environment::Environment;
 use crate::gate::Gate;
 use crate::kernels;
 use anabranch::hal::{Copy3d, Value};
 use anabranch::{
-    Buffer, ContextFlags, EdgeData, ExecutableGraph, FillNode, FillPattern, Graph, GraphEdge, GraphUpdateResult,
-    KernelNode, Node, NodeParameters, NodeWork, Status, ValueOperation, WriteValueFlags,
+    Buffer, Capabilities, CaptureMode, ContextFlags, EdgeData, ExecutableGraph, FillNode, FillPattern, Graph,
+    GraphEdge, GraphUpdateResult, KernelNode, Node, NodeParameters, NodeWork, Status, ValueOperation, WriteValueFlags,
 };
 
 pub(super) const CASES: &[Case] = &[
@@ -17,6 +17,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.update_from_its_own_graph", "G3", update_from_its_own_graph),
     Case::new("graph.update_of_every_kind", "G3", update_of_every_kind),
     Case::new("graph.update_of_what_owns_something", "G3", update_of_what_owns_something),
+    Case::new("graph.update_of_memory_of_another_graph", "G3", update_of_memory_of_another_graph)
+        .needs(&[Need::Capability(Capabilities::MEMORY_POOLS)]),
     Case::new("graph.update_of_nodes", "G3", update_of_nodes),
     Case::new("graph.update_of_edges", "G3", update_of_edges),
     Case::new("graph.update_of_a_kind", "G3", update_of_a_kind),
@@ -126,6 +128,23 @@ fn update_of_what_owns_something(environment: &Environment) -> Verdict {
     let executable = graph.instantiate()?;
     executable.update(&graph)?;
     Ok(launch(&executable, &stream)?)
+}
+
+fn update_of_memory_of_another_graph(environment: &Environment) -> Verdict {
+    let (stream, mut result) = word(environment)?;
+    let mut capture = |value: u32| {
+        stream.capture(CaptureMode::Relaxed, |scope| {
+            let mut memory = scope.allocate_zeroed::<u32>(1)?;
+            scope.fill(&mut memory, value)?;
+            scope.copy(&mut result, &memory)
+        })
+    };
+    let (first, second) = (capture(1)?, capture(2)?);
+    let executable = first.instantiate()?;
+    update_refused("the graph of other memory", &executable, &second, GraphUpdateResult::ERROR)?;
+    drop(second);
+    launch(&executable, &stream)?;
+    equal("what was copied", stream.download(&result)?, vec![1])
 }
 
 fn empties(environment: &Environment, count: usize) -> anabranch::Result<Graph> {

@@ -35,9 +35,9 @@ fn replaceable(old: &Action, new: &Action) -> std::result::Result<(), GraphUpdat
         (Action::Values(old), Action::Values(new)) => {
             old.parameters.iter().map(operation).eq(new.parameters.iter().map(operation))
         }
-        (Action::Allocate(old), Action::Allocate(new)) => {
-            let (old, new) = (&old.parameters, &new.parameters);
-            (old.device, old.bytes) == (new.device, new.bytes)
+        // Memory of another graph has another address, or may be in use by that graph's launches.
+        (Action::Allocate(old), Action::Allocate(new)) if !Arc::ptr_eq(&old.block, &new.block) => {
+            return Err(GraphUpdateResult::ERROR);
         }
         (Action::Conditional(old), Action::Conditional(new)) => {
             old.kind == new.kind && old.bodies.len() == new.bodies.len()

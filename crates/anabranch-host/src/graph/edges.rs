@@ -133,7 +133,7 @@ impl GraphState {
     /// The handle rule.
     pub(crate) unsafe fn remove_edges(&self, edges: &[Edge]) -> Result<()> {
         let mut contents = self.lock();
-        if !edges.is_empty() && contents.has_memory_nodes {
+        if contents.has_memory_nodes {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
         for edge in edges {

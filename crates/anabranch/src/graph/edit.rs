@@ -112,8 +112,8 @@ macro_rules! edit {
             /// Replaces the work of a node by other work of the same kind. Existing executable graphs do not change.
             ///
             /// # Errors
-            /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is of another kind, or the node does not belong to this graph;
-            /// otherwise the same as [`add`](Self::add).
+            /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is of another kind, the node does not belong to this graph, or it
+            /// fills memory whose allocation was captured; otherwise the same as [`add`](Self::add).
             pub fn set_node(&mut self, node: Node, work: NodeWork<'_>) -> Result<()> {
                 self.object().set_node(node, &work.core)
             }

@@ -108,7 +108,7 @@ impl ExecutableGraph {
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is of another kind or differs too much, or the node does not belong
-    /// to that graph.
+    /// to that graph or fills memory whose allocation was captured.
     #[track_caller]
     pub fn set_node(&self, node: Node, work: NodeWork<'_>) -> Result<()> {
         self.core.set_node(node, &work.core)
@@ -117,8 +117,8 @@ impl ExecutableGraph {
     /// Disables or enables a kernel, copy or fill node, from the next launch on. A disabled node does nothing.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for other kinds of nodes, and if the node does not belong to the graph that this
-    /// executable graph was made from.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for other kinds of nodes, for nodes that fill memory whose allocation was captured,
+    /// and if the node does not belong to the graph that this executable graph was made from.
     #[track_caller]
     pub fn set_node_enabled(&self, node: Node, enabled: bool) -> Result<()> {
         self.core.set_node_enabled(node, enabled)
