@@ -260,12 +260,16 @@ impl GraphObject {
     /// The node of `clone` that was copied from `node`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if there is none.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if there is none; `CUDA_ERROR_INVALID_HANDLE (400)` if the other graph belongs to
+    /// another context.
     #[track_caller]
     pub fn find_in_clone(&self, node: Node, clone: &Self) -> Result<Node> {
         let operation = "looking for a node in a clone";
         if self.shares_lock(clone) {
             return Err(Error::argument(Status::INVALID_VALUE, operation, "the graph is not a clone of itself"));
+        }
+        if !self.context().is_same(clone.context()) {
+            return Err(other_context(operation, "clone", self.place()));
         }
         let (guard, other) = self.lock_with(Some(clone));
         let original = guard.node(node, operation)?;

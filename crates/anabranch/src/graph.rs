@@ -114,7 +114,8 @@ impl Graph {
     /// The node of `clone`, a clone of this graph, that was copied from `node`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if there is none.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if there is none; `CUDA_ERROR_INVALID_HANDLE (400)` if the other graph belongs to
+    /// another context.
     #[track_caller]
     pub fn find_in_clone(&self, node: Node, clone: &Graph) -> Result<Node> {
         self.object.find_in_clone(node, &clone.object)
