@@ -5,8 +5,8 @@
 mod common;
 
 use anabranch::{
-    Buffer, CaptureMode, Context, DevicePointer, DualModule, HostArguments, HostFunction, Kernel, LaunchConfig, Status,
-    Stream, flush_deferred_drops, reset_drop_error_hook, set_drop_error_hook,
+    Buffer, CaptureMode, Context, DevicePointer, DualModule, HostArguments, HostFunction, Kernel, LaunchConfig,
+    NodeWork, Status, Stream, flush_deferred_drops, reset_drop_error_hook, set_drop_error_hook,
 };
 use common::{hold, host};
 use std::sync::{Arc, Mutex};
@@ -131,18 +131,54 @@ fn safety_1_what_cannot_be_checked_is_refused() {
 }
 
 #[test]
-fn a_capture_takes_no_checked_launches_and_none_does_it_harm() {
+fn checked_launches_are_captured() {
     let context = host();
-    let stream = context.create_stream().unwrap();
-    let set = kernel(&context, 1, |arguments| arguments.slice::<u32>(0).set(0, 1));
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let double = kernel(&context, 1, |arguments| _ = arguments.slice::<u32>(0).fetch_update(0, |value| value * 2));
     let mut data = stream.upload(&[0u32]).unwrap();
     let graph = stream.capture(CaptureMode::ThreadLocal, |scope| {
-        let refused = scope.launch_checked(&set, &LaunchConfig::new(1, 1), (&mut data,));
-        assert_eq!(refused.unwrap_err().status(), Status::STREAM_CAPTURE_UNSUPPORTED);
-        scope.fill(&mut data, 2)
+        scope.fill(&mut data, 2)?;
+        scope.launch_checked(&double, &LaunchConfig::new(1, 1), (&mut data,))?;
+        // The memory draws the other stream into the capture.
+        other.launch_checked(&double, &LaunchConfig::new(1, 1), (&mut data,))?;
+        scope.join(&other)
     });
-    graph.unwrap().instantiate().unwrap().launch(&stream).unwrap();
-    assert_eq!(stream.download(&data).unwrap(), [2]);
+    let executable = graph.unwrap().instantiate().unwrap();
+    drop(double);
+    for _ in 0..2 {
+        executable.launch(&stream).unwrap();
+        assert_eq!(stream.download(&data).unwrap(), [8]);
+    }
+}
+
+#[test]
+fn safety_44_nodes_that_use_one_buffer_at_the_same_time_leave_unspecified_values() {
+    const ELEMENTS: usize = 1 << 12;
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let rewrite = kernel(&context, 1, |arguments| {
+        let data = arguments.slice::<u32>(0);
+        (0..data.len()).for_each(|index| data.set(index, data.get(index)));
+    });
+    let mut data = stream.upload(&[1u32; ELEMENTS]).unwrap();
+    let others = stream.upload(&[2u32; ELEMENTS]).unwrap();
+    let mut graph = stream
+        .capture(CaptureMode::Relaxed, |scope| {
+            scope.launch_checked(&rewrite, &LaunchConfig::new(1, 1), (&mut data,))?;
+            scope.launch_checked(&rewrite, &LaunchConfig::new(1, 1), (&mut data,))
+        })
+        .unwrap();
+    graph.remove_edges(&graph.edges().unwrap()).unwrap();
+    for value in [3u32, 4] {
+        graph.add((), NodeWork::fill(&mut data, value).unwrap()).unwrap();
+        graph.add((), NodeWork::copy(&mut data, &others).unwrap()).unwrap();
+    }
+    let executable = graph.instantiate().unwrap();
+    for _ in 0..20 {
+        executable.launch(&stream).unwrap();
+    }
+    let found = stream.download(&data).unwrap();
+    assert!(found.iter().all(|value| (1..=4).contains(value)), "{found:x?}");
 }
 
 #[test]

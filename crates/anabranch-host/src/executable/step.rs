@@ -6,7 +6,7 @@ use crate::engine::{Engine, Moment, Operation, Turn, Waiter, write_value};
 use crate::event::{EventState, Recorded};
 use crate::graph::{Action, ValueStep};
 use crate::memory::{
-    FreedBy, copy_3d_operation, fill_operation, run_copy, run_copy_3d, run_fill, value_write_operation,
+    FreedBy, copy_3d_operation, copy_racing, fill_operation, fill_racing, run_copy_3d, value_write_operation,
 };
 use crate::module::{KernelError, KernelWork, run_kernel};
 use anabranch_hal::{ConditionalKind, Copy3d, FillNode};
@@ -191,10 +191,10 @@ fn copy_rows(copy: &Copy3d) {
             place.address.wrapping_add(((z * place.height + y) * place.pitch + x) as u64)
         };
         // SAFETY: the caller that launched the graph guaranteed both volumes, and the row lies in them, as was checked.
-        unsafe { run_copy(first(&copy.destination), first(&copy.source), copy.extent[0]) }
+        unsafe { copy_racing(first(&copy.destination), first(&copy.source), copy.extent[0]) }
     } else {
         // SAFETY: as above.
-        unsafe { run_copy_3d(copy) }
+        unsafe { run_copy_3d(copy, copy_racing) }
     }
 }
 
@@ -203,6 +203,6 @@ fn fill_rows(fill: &FillNode) {
         let begin = fill.address.0.wrapping_add((row * fill.pitch) as u64);
         // SAFETY: the caller that launched the graph guaranteed the memory; that every row lies in it and is aligned
         // was checked.
-        unsafe { run_fill(begin, fill.pattern, fill.width) }
+        unsafe { fill_racing(begin, fill.pattern, fill.width) }
     }
 }

@@ -68,11 +68,11 @@ pub(crate) unsafe fn run_copy(destination: u64, source: u64, bytes: usize) {
     unsafe { ptr::copy(source.cast_const(), destination, bytes) }
 }
 
-/// Copies rows and slices.
+/// Copies rows and slices, each row by `run_copy`.
 ///
 /// # Safety
-/// Both volumes are valid, and the copy was checked by [`check_copy_3d`].
-pub(crate) unsafe fn run_copy_3d(copy: &Copy3d) {
+/// Both volumes are valid, as `run_copy` needs it, and the copy was checked by [`check_copy_3d`].
+pub(crate) unsafe fn run_copy_3d(copy: &Copy3d, run_copy: unsafe fn(u64, u64, usize)) {
     let [width, rows, slices] = copy.extent;
     for slice in 0..slices {
         for row in 0..rows {

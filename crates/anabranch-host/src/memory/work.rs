@@ -90,7 +90,7 @@ pub(crate) struct VolumeCopy(pub(crate) Copy3d);
 impl Work for VolumeCopy {
     fn run(&mut self, _: &Turn<'_>) -> Outcome {
         // SAFETY: the caller that enqueued the copy guaranteed both volumes; it was checked then.
-        unsafe { run_copy_3d(&self.0) }
+        unsafe { run_copy_3d(&self.0, run_copy) }
         Outcome::Done
     }
 

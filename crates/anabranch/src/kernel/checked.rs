@@ -31,8 +31,7 @@ impl Stream {
     ///
     /// # Errors
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the kernel cannot be checked: code for a GPU, and kernels of a module with
-    /// global variables. `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, because the order of
-    /// a graph's nodes can be changed later. Otherwise the same as [`launch`](Self::launch).
+    /// global variables. Otherwise the same as [`launch`](Self::launch).
     #[track_caller]
     pub fn launch_checked<A: KernelArguments>(
         &self,
@@ -50,11 +49,10 @@ impl Stream {
             .with_hint("launch it with `launch`, which is unsafe, and see there what to promise")
             .at(self.core().place()));
         }
-        self.core().refuse_while_capturing(operation)?;
-        // SAFETY: the kernel is a closure, and the arguments are of the library's own types: their memory is live, in order
-        // with all other work, and borrowed exclusively where it is lent for writing. The closure's safe code reaches
-        // nothing else, and that through slices which check element type, bounds and access, and cannot race in Rust's
-        // sense; its unsafe code holds for every launch, by the contract of `HostFunction::new`.
+        // SAFETY: the kernel is a closure, and the arguments are of the library's own types: their memory is live whenever the
+        // kernel runs, and references of the host to it exclude that. The closure's safe code reaches nothing else, and that
+        // through slices which check element type, bounds and access, and which access memory atomically, as other nodes of
+        // a graph do. Its unsafe code holds for every launch, by the contract of `HostFunction::new`.
         unsafe { self.launch(kernel, config, arguments) }
     }
 }
