@@ -1,11 +1,9 @@
 //! Copies of rows and slices: two- and three-dimensional regions.
 
-use super::scope::uncaptured;
 use super::{BufferSlice, BufferSliceMut};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 use anabranch_core::memory::{Allocation, MemoryAccess};
-use anabranch_core::submission::refuse_captured_memory;
 use anabranch_hal::{Copy3d, CopyPlace, Status};
 use bytemuck::Pod;
 use std::sync::Arc;
@@ -249,12 +247,9 @@ impl Stream {
     /// Both regions are valid until this returns.
     #[track_caller]
     unsafe fn copy_region_and_wait(&self, access: MemoryAccess<'_>, copy: &Copy3d) -> Result<()> {
-        self.sync_scope(|_| {
-            uncaptured(self, OPERATION, || {
-                refuse_captured_memory(access.memory, self.core(), OPERATION)?;
-                // SAFETY: the caller's word; the scope waits before this returns.
-                unsafe { self.core().copy_3d(&[access], copy) }
-            })
+        self.sync_scope(|scope| {
+            // SAFETY: the caller's word; the scope waits before this returns.
+            scope.borrow(OPERATION, access.memory, || unsafe { self.core().copy_3d(&[access], copy) })
         })
     }
 }
