@@ -4,7 +4,7 @@
 
 mod common;
 
-use anabranch::{CaptureMode, ErrorKind, Region, Status, StreamFlags, Volume, WaitCondition};
+use anabranch::{CaptureMode, ErrorKind, Region, Status, StreamFlags, Volume, VolumeMut, WaitCondition};
 use common::{assert_ends, hold, host};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -259,6 +259,28 @@ fn safety_5_memory_of_a_capture_draws_no_scope_into_it() {
     assert_eq!(destination, [1; 4]);
     graph.instantiate().unwrap().launch(&stream).unwrap();
     assert_eq!(stream.download(&buffer).unwrap(), [3; 4]);
+}
+
+#[test]
+fn safety_50_a_copy_of_a_region_that_is_refused_draws_its_stream_into_no_capture() {
+    let context = host();
+    let (stream, capturing) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let mut memory = stream.upload(&[1u8; 4]).unwrap();
+    let region = Region { extent: [2, 2, 1], ..Region::default() };
+    let graph = capturing
+        .capture(CaptureMode::Relaxed, |captured| {
+            captured.fill(&mut memory, 3)?;
+            let to_host = stream.copy_region_to_host(&mut [0; 4], 2, 2, Volume::new(&memory, 2, 2), &region);
+            let from_host = stream.copy_region_from_host(VolumeMut::new(&mut memory, 2, 2), &[2; 4], 2, 2, &region);
+            for refused in [to_host, from_host] {
+                assert_eq!(refused.unwrap_err().status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+            }
+            assert!(!stream.is_capturing()?);
+            stream.synchronize()
+        })
+        .unwrap();
+    assert_eq!(graph.nodes().unwrap().len(), 1);
+    assert_eq!(stream.download(&memory).unwrap(), [1; 4]);
 }
 
 const MODES: [CaptureMode; 3] = [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];

@@ -1,6 +1,6 @@
 //! Copies of rows and slices: two- and three-dimensional regions.
 
-use super::{BufferSlice, BufferSliceMut};
+use super::{BufferSlice, BufferSliceMut, on_host, staged};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 use anabranch_core::memory::{Allocation, MemoryAccess};
@@ -123,8 +123,9 @@ impl Region {
     }
 }
 
-fn host_end<T>(memory: &[T], row_length: usize, rows: usize) -> End {
-    End { address: memory.as_ptr() as usize as u64, host: true, length: memory.len(), row_length, rows }
+fn host_end<T>(memory: *const [T], row_length: usize, rows: usize) -> End {
+    let address = memory.cast::<T>().expose_provenance() as u64;
+    End { address, host: true, length: memory.len(), row_length, rows }
 }
 
 impl<T: Pod> Volume<'_, T> {
@@ -183,6 +184,16 @@ impl Stream {
         }
         let copy = copy_of::<T>(&destination.end(), &source.end(), region)?;
         let (read, written) = (source.memory.allocation(), destination.memory.allocation());
+        if read.is_pinned()
+            && written.is_pinned()
+            && (read.is_retained() || written.is_retained())
+            && !core.is_capturing()
+        {
+            // The driver would wait for the copy, and others of the graph's memory with it.
+            let accesses = [MemoryAccess::read(read), MemoryAccess::write(written)];
+            // SAFETY: the region is within both buffers, and the destination is borrowed exclusively.
+            return unsafe { on_host::copy_region(self, &accesses, copy) };
+        }
         // SAFETY: the region is within both buffers.
         unsafe { core.copy_3d(&[MemoryAccess::read(read), MemoryAccess::write(written)], &copy) }?;
         if read.is_pinned() && written.is_pinned() && !core.is_capturing() {
@@ -237,7 +248,7 @@ impl Stream {
         if region.is_empty::<T>() {
             return Ok(());
         }
-        let copy = copy_of::<T>(&host_end(destination, row_length, rows), &source.end(), region)?;
+        let copy = copy_of::<T>(&host_end(&raw mut *destination, row_length, rows), &source.end(), region)?;
         // SAFETY: the region is within the buffer, and within the destination, which is borrowed exclusively until the copy is
         // complete.
         unsafe { self.copy_region_and_wait(MemoryAccess::read(source.memory.allocation()), &copy) }
@@ -248,8 +259,14 @@ impl Stream {
     #[track_caller]
     unsafe fn copy_region_and_wait(&self, access: MemoryAccess<'_>, copy: &Copy3d) -> Result<()> {
         self.sync_scope(|scope| {
-            // SAFETY: the caller's word; the scope waits before this returns.
-            scope.borrow(OPERATION, access.memory, || unsafe { self.core().copy_3d(&[access], copy) })
+            scope.borrow(OPERATION, access.memory, || {
+                if access.memory.is_retained() {
+                    // SAFETY: the caller's word; the scope waits before this returns.
+                    return unsafe { staged::copy_region(self, access, copy) };
+                }
+                // SAFETY: as above.
+                unsafe { self.core().copy_3d(&[access], copy) }
+            })
         })
     }
 }
