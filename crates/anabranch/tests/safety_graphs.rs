@@ -7,9 +7,9 @@ mod common;
 
 use anabranch::{
     CaptureMode, CaptureStatus, Context, DualModule, ExecutableGraph, Graph, HostFunction, LaunchConfig, NodeWork,
-    Status, Stream, flush_deferred_drops,
+    Region, Status, Stream, Volume, VolumeMut, flush_deferred_drops,
 };
-use common::{checked_host, hold, host};
+use common::{assert_ends, checked_host, hold, host};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
@@ -344,6 +344,52 @@ fn who_waits_for_memory_of_a_graph_holds_nobody_up() {
         assert_eq!(waiting.join().unwrap(), (vec![4, 5, 6], vec![7, 8, 9]));
     });
     assert_eq!(other.download(&elsewhere).unwrap(), [999; 3]);
+}
+
+#[test]
+fn safety_46_who_waits_for_a_region_of_memory_of_a_graph_holds_nobody_up() {
+    assert_ends(|| {
+        let context = host();
+        let (held, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+        let mut device = held.upload(&[1u32, 2, 3, 4]).unwrap();
+        let mut pinned = context.allocate_pinned::<u32>(4).unwrap();
+        let mut target = context.allocate_pinned::<u32>(4).unwrap();
+        let mut elsewhere = other.upload(&[0u32; 3]).unwrap();
+        let mut graph = context.create_graph().unwrap();
+        for work in [
+            NodeWork::fill(&mut device, 5u32).unwrap(),
+            NodeWork::fill(&mut pinned, 5u32).unwrap(),
+            NodeWork::fill(&mut elsewhere, 5u32).unwrap(),
+        ] {
+            graph.add((), work).unwrap();
+        }
+        // The second column of two rows.
+        let column = Region { source_origin: [1, 0, 0], extent: [1, 2, 1], ..Region::default() };
+        let gate = hold(&context, &held);
+        let (about_to_wait, waits) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                about_to_wait.send(()).unwrap();
+                let (mut from_device, mut from_pinned) = ([0u32; 2], [0u32; 2]);
+                let whole = Region { extent: [2, 2, 1], ..Region::default() };
+                held.copy_region_from_host(VolumeMut::new(&mut pinned, 2, 2), &[6, 7, 8, 9], 2, 2, &whole)?;
+                held.copy_region(VolumeMut::new(&mut target, 1, 2), Volume::new(&pinned, 2, 2), &column)?;
+                held.copy_region_from_host(VolumeMut::new(&mut device, 2, 2), &[3, 4, 5, 6], 2, 2, &whole)?;
+                held.copy_region_to_host(&mut from_device, 1, 2, Volume::new(&device, 2, 2), &column)?;
+                held.copy_region_to_host(&mut from_pinned, 1, 2, Volume::new(&pinned, 2, 2), &column)?;
+                Ok::<_, anabranch::Error>((from_device, from_pinned))
+            });
+            waits.recv().unwrap();
+            for value in 0..200 {
+                other.fill(&mut elsewhere, value).unwrap();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            gate.set(1);
+            assert_eq!(waiting.join().unwrap().unwrap(), ([4, 6], [7, 9]));
+        });
+        assert_eq!(target.as_slice().unwrap(), [7, 9, 0, 0]);
+        assert_eq!(other.download(&elsewhere).unwrap(), [199; 3]);
+    });
 }
 
 /// One of them has the stream, and its graph keeps what is captured, also where the next begins before the end is known here.

@@ -8,10 +8,8 @@ use anabranch::{
     CaptureMode, Context, DependencyUpdate, DualModule, HostFunction, Kernel, LaunchConfig, NodeWork, Status, Stream,
     flush_deferred_drops,
 };
-use common::{checked_host, hold, host};
+use common::{assert_ends, checked_host, hold, host};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
 
 /// A kernel of one parameter for memory.
 fn kernel(context: &Context) -> Kernel {
@@ -83,19 +81,6 @@ fn safety_7_a_stream_drawn_in_by_an_event_that_another_thread_records_is_known_t
             }
         }
     });
-}
-
-/// Fails where `body` does not end.
-fn assert_ends(body: impl FnOnce() + Send + 'static) {
-    let (over, wait) = channel();
-    let thread = std::thread::spawn(move || {
-        body();
-        over.send(()).unwrap();
-    });
-    match wait.recv_timeout(Duration::from_secs(60)) {
-        Ok(()) | Err(RecvTimeoutError::Disconnected) => thread.join().unwrap(),
-        Err(RecvTimeoutError::Timeout) => panic!("it hangs"),
-    }
 }
 
 #[test]

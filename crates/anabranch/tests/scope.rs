@@ -4,8 +4,8 @@
 
 mod common;
 
-use anabranch::{CaptureMode, ErrorKind, Status, WaitCondition};
-use common::{hold, host};
+use anabranch::{CaptureMode, ErrorKind, Region, Status, StreamFlags, Volume, VolumeMut, WaitCondition};
+use common::{assert_ends, hold, host};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -259,6 +259,109 @@ fn safety_5_memory_of_a_capture_draws_no_scope_into_it() {
     assert_eq!(destination, [1; 4]);
     graph.instantiate().unwrap().launch(&stream).unwrap();
     assert_eq!(stream.download(&buffer).unwrap(), [3; 4]);
+}
+
+#[test]
+fn safety_50_a_copy_of_a_region_that_is_refused_draws_its_stream_into_no_capture() {
+    let context = host();
+    let (stream, capturing) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let mut memory = stream.upload(&[1u8; 4]).unwrap();
+    let region = Region { extent: [2, 2, 1], ..Region::default() };
+    let graph = capturing
+        .capture(CaptureMode::Relaxed, |captured| {
+            captured.fill(&mut memory, 3)?;
+            let to_host = stream.copy_region_to_host(&mut [0; 4], 2, 2, Volume::new(&memory, 2, 2), &region);
+            let from_host = stream.copy_region_from_host(VolumeMut::new(&mut memory, 2, 2), &[2; 4], 2, 2, &region);
+            for refused in [to_host, from_host] {
+                assert_eq!(refused.unwrap_err().status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+            }
+            assert!(!stream.is_capturing()?);
+            stream.synchronize()
+        })
+        .unwrap();
+    assert_eq!(graph.nodes().unwrap().len(), 1);
+    assert_eq!(stream.download(&memory).unwrap(), [1; 4]);
+}
+
+const MODES: [CaptureMode; 3] = [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
+
+#[test]
+fn safety_51_a_scope_ends_beside_a_capture_that_was_begun_inside() {
+    assert_ends(|| {
+        let context = host();
+        let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+        let memory = stream.upload(&vec![9u8; 1 << 20]).unwrap();
+        for (mode, origin) in MODES.iter().flat_map(|mode| [(mode, &stream), (mode, &other)]) {
+            let mut destination = vec![0u8; 1 << 20];
+            stream
+                .sync_scope(|scope| {
+                    scope.copy_to_host(&mut destination, &memory)?;
+                    origin.begin_capture(*mode)
+                })
+                .unwrap();
+            assert!(destination.iter().all(|&byte| byte == 9));
+            origin.launch_repeatable_host_func(|| {}).unwrap();
+            assert_eq!(origin.end_capture().unwrap().nodes().unwrap().len(), 1);
+        }
+    });
+}
+
+#[test]
+fn safety_51_a_scope_waits_for_what_borrows_memory_whatever_is_captured_afterwards() {
+    assert_ends(|| {
+        let context = host();
+        let (legacy, held) = (context.legacy_stream().unwrap(), context.create_stream().unwrap());
+        let blocking = context.create_stream_with_flags(StreamFlags::empty()).unwrap();
+        let mut memory = held.upload(&vec![1u8; 1 << 20]).unwrap();
+        let source = vec![9u8; 1 << 20];
+        for stream in [&legacy, &blocking] {
+            held.synchronize().unwrap();
+            let gate = hold(&context, &held);
+            held.fill(&mut memory, 2).unwrap();
+            let opener = std::thread::spawn(move || {
+                (0..10_000).for_each(|_| std::thread::yield_now());
+                gate.set(1);
+            });
+            let ended = stream.sync_scope(|scope| {
+                // It comes after the fill.
+                scope.copy_from_host(&mut memory, &source)?;
+                blocking.begin_capture(CaptureMode::Relaxed)?;
+                assert!(scope.copy_from_host(&mut memory, &source).is_err());
+                Ok(())
+            });
+            // Who waits for the legacy stream invalidates the capture of a blocking one.
+            let expected = if stream == &legacy { Some(Status::STREAM_CAPTURE_IMPLICIT) } else { None };
+            assert_eq!(ended.err().map(|error| error.status()), expected);
+            assert_eq!(blocking.end_capture().is_err(), expected.is_some());
+            assert!(stream.query().unwrap(), "the copy is still running after the scope");
+            assert_eq!(stream.download(&memory).unwrap(), source);
+            opener.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn safety_51_copies_from_and_to_plain_memory_end_while_another_stream_captures() {
+    assert_ends(|| {
+        let context = host();
+        let (stream, capturing) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+        let mut memory = stream.upload(&[0u8; 4]).unwrap();
+        for (mode, value) in MODES.into_iter().zip(1..) {
+            let graph = capturing
+                .capture(mode, |_| {
+                    stream.copy_from_host(&mut memory, &[value; 4])?;
+                    assert_eq!(stream.download(&memory)?, [value; 4]);
+                    let mut part = [0u8; 2];
+                    stream.sync_scope(|scope| scope.copy_to_host(&mut part, memory.slice(..2)?))?;
+                    let region = Region { extent: [2, 1, 1], ..Region::default() };
+                    stream.copy_region_to_host(&mut part, 2, 1, Volume::new(&memory, 2, 2), &region)?;
+                    assert_eq!(part, [value; 2]);
+                    Ok(())
+                })
+                .unwrap();
+            assert!(graph.nodes().unwrap().is_empty());
+        }
+    });
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::reaper;
 use crate::timeline::TimelinePoint;
 use crate::trace;
 use anabranch_hal::{DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, StreamHandle};
+use std::fmt;
 use std::sync::Arc;
 
 /// How others wait for all work that is in a stream now.
@@ -68,12 +69,15 @@ impl SyncEvent {
         (self.point.value() != 0 && self.point.timeline().is_reached(self.point.value())) || self.event.is_over()
     }
 
-    /// Blocks until the work is complete.
+    /// Blocks until the work is complete. No capture can depend on it, so none is affected.
     ///
     /// # Errors
     /// Any error that the driver returns.
     pub fn synchronize(&self) -> Result<()> {
-        self.event.synchronize()?;
+        if self.point.value() != 0 && self.point.timeline().is_reached(self.point.value()) {
+            return Ok(());
+        }
+        with_relaxed_capture_mode(self.event.context().driver(), || self.event.synchronize())?;
         self.point.reached();
         Ok(())
     }
@@ -87,6 +91,12 @@ impl SyncEvent {
             events.extend(stream.sync_event()?);
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for SyncEvent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "SyncEvent({:?})", self.event.handle())
     }
 }
 

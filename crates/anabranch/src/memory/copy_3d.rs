@@ -1,11 +1,9 @@
 //! Copies of rows and slices: two- and three-dimensional regions.
 
-use super::scope::uncaptured;
-use super::{BufferSlice, BufferSliceMut};
+use super::{BufferSlice, BufferSliceMut, on_host, staged};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 use anabranch_core::memory::{Allocation, MemoryAccess};
-use anabranch_core::submission::refuse_captured_memory;
 use anabranch_hal::{Copy3d, CopyPlace, Status};
 use bytemuck::Pod;
 use std::sync::Arc;
@@ -125,8 +123,9 @@ impl Region {
     }
 }
 
-fn host_end<T>(memory: &[T], row_length: usize, rows: usize) -> End {
-    End { address: memory.as_ptr() as usize as u64, host: true, length: memory.len(), row_length, rows }
+fn host_end<T>(memory: *const [T], row_length: usize, rows: usize) -> End {
+    let address = memory.cast::<T>().expose_provenance() as u64;
+    End { address, host: true, length: memory.len(), row_length, rows }
 }
 
 impl<T: Pod> Volume<'_, T> {
@@ -185,6 +184,16 @@ impl Stream {
         }
         let copy = copy_of::<T>(&destination.end(), &source.end(), region)?;
         let (read, written) = (source.memory.allocation(), destination.memory.allocation());
+        if read.is_pinned()
+            && written.is_pinned()
+            && (read.is_retained() || written.is_retained())
+            && !core.is_capturing()
+        {
+            // The driver would wait for the copy, and others of the graph's memory with it.
+            let accesses = [MemoryAccess::read(read), MemoryAccess::write(written)];
+            // SAFETY: the region is within both buffers, and the destination is borrowed exclusively.
+            return unsafe { on_host::copy_region(self, &accesses, copy) };
+        }
         // SAFETY: the region is within both buffers.
         unsafe { core.copy_3d(&[MemoryAccess::read(read), MemoryAccess::write(written)], &copy) }?;
         if read.is_pinned() && written.is_pinned() && !core.is_capturing() {
@@ -239,7 +248,7 @@ impl Stream {
         if region.is_empty::<T>() {
             return Ok(());
         }
-        let copy = copy_of::<T>(&host_end(destination, row_length, rows), &source.end(), region)?;
+        let copy = copy_of::<T>(&host_end(&raw mut *destination, row_length, rows), &source.end(), region)?;
         // SAFETY: the region is within the buffer, and within the destination, which is borrowed exclusively until the copy is
         // complete.
         unsafe { self.copy_region_and_wait(MemoryAccess::read(source.memory.allocation()), &copy) }
@@ -249,10 +258,13 @@ impl Stream {
     /// Both regions are valid until this returns.
     #[track_caller]
     unsafe fn copy_region_and_wait(&self, access: MemoryAccess<'_>, copy: &Copy3d) -> Result<()> {
-        self.sync_scope(|_| {
-            uncaptured(self, OPERATION, || {
-                refuse_captured_memory(access.memory, self.core(), OPERATION)?;
-                // SAFETY: the caller's word; the scope waits before this returns.
+        self.sync_scope(|scope| {
+            scope.borrow(OPERATION, access.memory, || {
+                if access.memory.is_retained() {
+                    // SAFETY: the caller's word; the scope waits before this returns.
+                    return unsafe { staged::copy_region(self, access, copy) };
+                }
+                // SAFETY: as above.
                 unsafe { self.core().copy_3d(&[access], copy) }
             })
         })

@@ -1,32 +1,26 @@
-//! Copies between two pieces of pinned memory, by a thread of the driver.
+//! Copies between two pieces of host memory, by a thread of the driver.
 //!
-//! The driver's own copy between them blocks the caller, which a task must not do.
+//! The driver's own copy between them blocks the caller, which a task must not do, and neither must a submission that
+//! excludes others.
 
 use super::{BufferSlice, BufferSliceMut};
 use crate::error::Result;
 use crate::stream::Stream;
 use anabranch_core::memory::MemoryAccess;
+use anabranch_hal::{Copy3d, CopyPlace};
 use bytemuck::Pod;
 
-/// An address for a closure that runs on another thread.
-struct Address(*mut u8);
-
-// SAFETY: it is only an address; each access through it has its own argument.
-unsafe impl Send for Address {}
-
-impl Address {
-    fn get(&self) -> *mut u8 {
-        self.0
-    }
+/// Memory as a single row.
+pub(super) fn row(address: u64, bytes: usize) -> CopyPlace {
+    CopyPlace { address, host: true, pitch: bytes, height: 1, origin: [0; 3] }
 }
 
 /// Copies pinned memory to pinned memory in stream order. The lengths are equal.
 #[track_caller]
 pub(crate) fn copy<T: Pod>(stream: &Stream, to: BufferSliceMut<'_, T>, from: BufferSlice<'_, T>) -> Result<()> {
     let accesses = [MemoryAccess::read(from.allocation()), MemoryAccess::write(to.allocation())];
-    let address = to.device_pointer().0 as usize as *mut u8;
-    // SAFETY: the destination is one of the accesses, and as long as the source.
-    unsafe { queue(stream, &accesses, address, &from) }
+    // SAFETY: both ends are within the accesses, and one of them is borrowed exclusively.
+    unsafe { copy_range(stream, &accesses, to.device_pointer().0, from.device_pointer().0, from.byte_len()) }
 }
 
 /// Copies pinned memory to host memory in stream order.
@@ -36,28 +30,49 @@ pub(crate) fn copy<T: Pod>(stream: &Stream, to: BufferSliceMut<'_, T>, from: Buf
 /// except for work that is ordered before or after the copy.
 #[track_caller]
 pub(crate) unsafe fn copy_from<T: Pod>(stream: &Stream, to: *mut u8, from: BufferSlice<'_, T>) -> Result<()> {
-    // SAFETY: the caller's word.
-    unsafe { queue(stream, &[MemoryAccess::read(from.allocation())], to, &from) }
+    let accesses = [MemoryAccess::read(from.allocation())];
+    // SAFETY: the source is the access; the destination is the caller's word.
+    unsafe { copy_range(stream, &accesses, to.expose_provenance() as u64, from.device_pointer().0, from.byte_len()) }
 }
 
 /// # Safety
-/// Same as for [`copy_from`], and the source is one of the accesses.
+/// As for [`copy_region`].
 #[track_caller]
-unsafe fn queue<T: Pod>(
-    stream: &Stream,
-    accesses: &[MemoryAccess<'_>],
-    to: *mut u8,
-    from: &BufferSlice<'_, T>,
-) -> Result<()> {
-    let bytes = from.byte_len();
+unsafe fn copy_range(stream: &Stream, accesses: &[MemoryAccess<'_>], to: u64, from: u64, bytes: usize) -> Result<()> {
     if bytes == 0 {
         return accesses.iter().try_for_each(|access| access.memory.require_context(stream.core(), "copying"));
     }
-    let (to, from) = (Address(to), Address(from.device_pointer().0 as usize as *mut u8));
-    stream.core().host_function_using(accesses, move || {
-        // SAFETY: the source is within pinned memory, which the host can access; it is freed behind its uses, and not written
-        // before them, of which this is one. The destination is the caller's word. They are not the same memory: one is
-        // borrowed exclusively, or staging memory.
-        unsafe { std::ptr::copy_nonoverlapping(from.get(), to.get(), bytes) };
-    })
+    let copy = Copy3d { source: row(from, bytes), destination: row(to, bytes), extent: [bytes, 1, 1] };
+    // SAFETY: the caller's word.
+    unsafe { copy_region(stream, accesses, copy) }
+}
+
+/// Copies a region of host memory in stream order.
+///
+/// # Safety
+/// From now until the copy has run, both regions are valid. They do not overlap, nobody writes the source, and nobody else
+/// uses the destination, except for work that is ordered before or after the copy. This holds for pinned memory that is
+/// among the accesses.
+#[track_caller]
+pub(super) unsafe fn copy_region(stream: &Stream, accesses: &[MemoryAccess<'_>], copy: Copy3d) -> Result<()> {
+    // SAFETY: the caller's word; pinned memory is freed behind its uses, of which this is one.
+    stream.core().host_function_using(accesses, move || unsafe { copy_rows(&copy) })
+}
+
+/// Copies a region of host memory now.
+///
+/// # Safety
+/// Both regions are valid and do not overlap, and nobody else uses them, except for reading the source.
+pub(super) unsafe fn copy_rows(copy: &Copy3d) {
+    let [width, rows, slices] = copy.extent;
+    let begin = |place: &CopyPlace, y: usize, z: usize| {
+        let [x, first_row, first_slice] = place.origin;
+        let offset = ((first_slice + z) * place.height + first_row + y) * place.pitch + x;
+        std::ptr::with_exposed_provenance_mut::<u8>(place.address as usize + offset)
+    };
+    for (z, y) in (0..slices).flat_map(|z| (0..rows).map(move |y| (z, y))) {
+        let (from, to) = (begin(&copy.source, y, z), begin(&copy.destination, y, z));
+        // SAFETY: the row is within both regions, which are the caller's word.
+        unsafe { to.copy_from_nonoverlapping(from, width) };
+    }
 }

@@ -4,13 +4,18 @@ use super::{BufferSlice, BufferSliceMut, staged};
 use crate::error::{Error, Result};
 use crate::ranks;
 use crate::stream::Stream;
+use anabranch_core::capture_mode::with_relaxed_capture_mode;
 use anabranch_core::host_work;
+use anabranch_core::memory::Allocation;
+use anabranch_core::stream::SyncEvent;
 use anabranch_core::submission::refuse_captured_memory;
 use anabranch_hal::Status;
 use anabranch_sync::Mutex;
 use bytemuck::Pod;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::thread::ThreadId;
+use std::time::Duration;
 
 /// Queues work that borrows host memory. See [`Stream::sync_scope`].
 #[derive(Debug)]
@@ -24,62 +29,121 @@ pub struct StreamScope<'scope, 'env: 'scope> {
     environment: PhantomData<&'env mut &'env ()>,
 }
 
-/// Waits for the stream when it is dropped, also if the body of the scope panics.
-struct WaitOnDrop<'a>(&'a Stream);
-
-impl WaitOnDrop<'_> {
-    /// Waits for the stream, and returns an error of its work.
-    fn finish(self) -> Result<()> {
-        let waited = self.0.synchronize();
-        let finished = match &waited {
-            Ok(()) => true,
-            // A panic is reported after all work is complete; on a lost context nothing runs any more.
-            Err(error) => error.is_asynchronous(),
-        };
-        if finished {
-            std::mem::forget(self);
-        }
-        waited
-    }
-}
-
-/// The streams that were entered in a scope in addition to its own. Dropping this waits for them.
+/// What a scope waits for.
 #[derive(Debug)]
 struct Entered<'env> {
-    streams: Mutex<Vec<&'env Stream>>,
+    state: Mutex<EnteredState<'env>>,
+}
+
+#[derive(Debug, Default)]
+struct EnteredState<'env> {
+    /// The streams that were entered in addition to the scope's own.
+    streams: Vec<&'env Stream>,
+    /// For each stream, an event behind its last work that borrows memory. A capture that is begun later, in this stream
+    /// or another, does not keep the scope from waiting for it.
+    borrowers: Vec<SyncEvent>,
 }
 
 impl Default for Entered<'_> {
     fn default() -> Self {
-        Self { streams: Mutex::new(ranks::ENTERED_STREAMS, Vec::new()) }
+        Self { state: Mutex::new(ranks::ENTERED_STREAMS, EnteredState::default()) }
     }
 }
 
 impl Entered<'_> {
+    /// Queues work of a stream that must not be captured, because it borrows memory until the end of the scope.
+    #[track_caller]
+    fn borrow<R>(
+        &self,
+        stream: &Stream,
+        operation: &'static str,
+        memory: &Allocation,
+        queue: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        let core = stream.core();
+        let mut behind = None;
+        let queued = uncaptured(stream, operation, || {
+            refuse_captured_memory(memory, core, operation)?;
+            let queued = queue();
+            match core.sync_event() {
+                Ok(event) => behind = event,
+                // In the default stream of a thread, work may have been queued although an error was returned.
+                Err(_) if queued.is_ok() || core.is_per_thread() => wait_at_once(stream),
+                Err(_) => {}
+            }
+            queued
+        });
+        if let Some(behind) = behind {
+            let mut state = self.state.lock();
+            // Another thread may have noted a later one of the stream.
+            let is_before = |known: &SyncEvent| {
+                Arc::ptr_eq(known.point().timeline(), behind.point().timeline())
+                    && known.point().value() <= behind.point().value()
+            };
+            state.borrowers.retain(|known| !is_before(known));
+            state.borrowers.push(behind);
+        }
+        queued
+    }
+
     /// Waits for all streams, and returns the first error.
-    fn finish(&self) -> Result<()> {
-        let streams = std::mem::take(&mut *self.streams.lock());
-        // All are to be waited for on the way out, whatever comes of one of them.
-        let waits: Vec<_> = streams.into_iter().map(WaitOnDrop).collect();
-        waits.into_iter().map(WaitOnDrop::finish).fold(Ok(()), Result::and)
+    fn wait(&self, own: &Stream) -> Result<()> {
+        let EnteredState { streams, borrowers } = std::mem::take(&mut *self.state.lock());
+        let streams = std::iter::once(own).chain(streams);
+        let waited = streams.map(wait_beside_captures).fold(Ok(()), Result::and);
+        // Whatever came of that, nothing uses borrowed memory after this. An error means that the context is lost, in which
+        // nothing new runs.
+        borrowers.iter().for_each(|event| _ = event.synchronize());
+        waited
     }
 }
 
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        let _ = self.finish();
+/// Waits at the end of a scope, also if its body panics.
+struct WaitOnDrop<'a, 'env> {
+    stream: &'a Stream,
+    entered: &'a Entered<'env>,
+}
+
+impl WaitOnDrop<'_, '_> {
+    fn finish(self) -> Result<()> {
+        let waited = self.entered.wait(self.stream);
+        std::mem::forget(self);
+        waited
     }
 }
 
-impl Drop for WaitOnDrop<'_> {
+impl Drop for WaitOnDrop<'_, '_> {
     fn drop(&mut self) {
-        wait_whatever_happens(self.0);
+        let _ = self.entered.wait(self.stream);
+    }
+}
+
+/// Waits for the stream's work, except captured work. No capture can depend on that, so none is affected.
+fn wait_beside_captures(stream: &Stream) -> Result<()> {
+    let core = stream.core();
+    if core.is_capturing() {
+        return core.sync_event()?.as_ref().map_or(Ok(()), SyncEvent::synchronize);
+    }
+    with_relaxed_capture_mode(core.context().driver(), || core.synchronize())
+}
+
+/// Returns when no work that is in the stream now uses borrowed memory any more. For where no event can be recorded.
+#[cold]
+fn wait_at_once(stream: &Stream) {
+    let core = stream.core();
+    let (driver, call) = (core.context().driver(), core.context().call("waiting for work that borrows memory"));
+    // SAFETY: the stream is open while it is borrowed, and this thread has just queued work in it.
+    let wait = || with_relaxed_capture_mode(driver, || unsafe { driver.stream_synchronize(&call, core.raw()) });
+    // In the legacy stream beside a capture that another thread has just begun: until that has ended.
+    while wait().is_err_and(|failure| failure.status == Status::STREAM_CAPTURE_IMPLICIT) {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
 impl Stream {
     /// Runs `body`, in which copies may borrow plain host memory. Before the borrows end, the scope waits for this
-    /// stream, however `body` is left, including by a panic. Other streams can be [entered](StreamScope::on).
+    /// stream, however `body` is left, including by a panic. Other streams can be [entered](StreamScope::on). The wait
+    /// affects no capture: if this stream begins to capture in `body`, the scope waits for the work before the capture.
     ///
     /// ```
     /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
@@ -109,7 +173,7 @@ impl Stream {
         }
         self.core().refuse_while_capturing(operation)?;
         let entered = Entered::default();
-        let wait = WaitOnDrop(self);
+        let wait = WaitOnDrop { stream: self, entered: &entered };
         let scope = StreamScope {
             stream: self,
             entered: &entered,
@@ -119,27 +183,8 @@ impl Stream {
         };
         let result = body(&scope);
         let waited = wait.finish();
-        let others = entered.finish();
         let value = result?;
-        waited.and(others).map(|()| value)
-    }
-}
-
-/// Returns only when no work of the stream uses borrowed memory any more.
-fn wait_whatever_happens(stream: &Stream) {
-    let core = stream.core();
-    let (driver, call) = (core.context().driver(), core.context().call("waiting at the end of a scope"));
-    loop {
-        // SAFETY: the stream is open while it is borrowed. The scope was entered on this thread, so that a per-thread
-        // stream is this thread's.
-        let result = unsafe { driver.stream_synchronize(&call, core.raw()) };
-        match result {
-            Ok(()) => return,
-            Err(failure) if failure.status.is_sticky() => return,
-            // Somebody else has made the stream wait for something, such as the end of a capture. To return would be to
-            // let the device write memory that is no longer borrowed.
-            Err(_) => std::thread::sleep(std::time::Duration::from_millis(1)),
-        }
+        waited.map(|()| value)
     }
 }
 
@@ -155,6 +200,7 @@ pub(crate) fn uncaptured<R>(stream: &Stream, operation: &'static str, queue: imp
 #[derive(Clone, Copy, Debug)]
 pub struct ScopedStream<'scope, 'env: 'scope> {
     stream: &'scope Stream,
+    entered: &'scope Entered<'env>,
     /// Invariant in both, as the scope is.
     scope: PhantomData<&'scope mut &'scope ()>,
     environment: PhantomData<&'env mut &'env ()>,
@@ -191,11 +237,12 @@ impl<'scope, 'env> StreamScope<'scope, 'env> {
                 .with_hint("enter a scope of its own on this thread")
                 .at(stream.core().place()));
         }
-        let mut streams = self.entered.streams.lock();
-        if stream != self.stream && !streams.contains(&stream) {
-            streams.push(stream);
+        let mut state = self.entered.state.lock();
+        if stream != self.stream && !state.streams.contains(&stream) {
+            state.streams.push(stream);
         }
-        Ok(ScopedStream { stream, scope: PhantomData, environment: PhantomData })
+        drop(state);
+        Ok(ScopedStream { stream, entered: self.entered, scope: PhantomData, environment: PhantomData })
     }
 }
 
@@ -220,10 +267,10 @@ macro_rules! scoped_work {
                 source: &'env [T],
             ) -> Result<()> {
                 let destination = destination.into();
-                uncaptured(self.stream, "copying", || {
-                    refuse_captured_memory(destination.allocation(), self.stream.core(), "copying")?;
+                self.entered.borrow(self.stream, "copying", destination.allocation(), || {
                     if destination.allocation().is_retained() {
-                        return staged::copy_from_host(self.stream, destination, source);
+                        // SAFETY: as below.
+                        return unsafe { staged::copy_from_host(self.stream, destination, source) };
                     }
                     // SAFETY: the source is borrowed for the environment's life, and the scope waits before that ends.
                     unsafe { self.stream.copy_from_host_unchecked(destination, source) }
@@ -242,10 +289,10 @@ macro_rules! scoped_work {
                 source: impl Into<BufferSlice<'s, T>>,
             ) -> Result<()> {
                 let source = source.into();
-                uncaptured(self.stream, "copying", || {
-                    refuse_captured_memory(source.allocation(), self.stream.core(), "copying")?;
+                self.entered.borrow(self.stream, "copying", source.allocation(), || {
                     if source.allocation().is_retained() {
-                        return staged::copy_to_host(self.stream, destination, source);
+                        // SAFETY: as below.
+                        return unsafe { staged::copy_to_host(self.stream, destination, source) };
                     }
                     // SAFETY: the destination is borrowed exclusively for the environment's life, and the scope waits
                     // before that ends.
@@ -254,6 +301,20 @@ macro_rules! scoped_work {
             }
         }
     };
+}
+
+impl StreamScope<'_, '_> {
+    /// Queues work that must not be captured, because it uses `memory` and borrows host memory, and behind which the
+    /// scope waits.
+    #[track_caller]
+    pub(super) fn borrow(
+        &self,
+        operation: &'static str,
+        memory: &Allocation,
+        queue: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        self.entered.borrow(self.stream, operation, memory, queue)
+    }
 }
 
 scoped_work!(StreamScope);

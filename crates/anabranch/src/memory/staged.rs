@@ -4,65 +4,93 @@
 //! a graph excludes others while it calls the driver, and must not block there: it might wait for work that needs one
 //! of them.
 
-use super::{BufferSlice, BufferSliceMut, require_equal_lengths};
+use super::{BufferSlice, BufferSliceMut, on_host, require_equal_lengths};
 use crate::error::Result;
 use crate::stream::Stream;
+use anabranch_core::memory::MemoryAccess;
 use anabranch_core::staging::StagingBlock;
 use anabranch_core::stream::SyncEvent;
+use anabranch_hal::{Access, Copy3d, CopyPlace};
 use bytemuck::Pod;
 
-/// Copies, and waits for the copy.
-pub(super) fn copy_from_host<T: Pod>(stream: &Stream, destination: BufferSliceMut<'_, T>, source: &[T]) -> Result<()> {
+/// Copies from host memory. It may return before the copy is complete.
+///
+/// # Safety
+/// The source is neither freed nor changed until the copy has run.
+pub(super) unsafe fn copy_from_host<T: Pod>(
+    stream: &Stream,
+    destination: BufferSliceMut<'_, T>,
+    source: &[T],
+) -> Result<()> {
     require_equal_lengths(destination.len(), source.len())?;
-    if destination.byte_len() == 0 {
-        return Ok(());
-    }
-    if destination.allocation().is_pinned() {
-        let mut staging = stream.context().allocate_pinned::<T>(source.len())?;
-        staging.write(|elements| elements.copy_from_slice(source))?;
-        stream.copy(destination, &staging)?;
-        return wait(stream);
-    }
-    let block = StagingBlock::take(stream.core().context(), destination.byte_len())?;
-    let pointer = block.pointer(source.len(), size_of::<T>(), align_of::<T>())?.cast::<T>();
-    // SAFETY: the block has room for so many elements, and is used by nobody else.
-    unsafe { pointer.copy_from_nonoverlapping(source.as_ptr(), source.len()) };
-    // SAFETY: the elements were just written.
-    let staged = unsafe { std::slice::from_raw_parts(pointer, source.len()) };
-    // SAFETY: the block is freed, or used by somebody else, only when the copy is over.
-    unsafe { stream.copy_from_host_unchecked(destination, staged) }?;
-    wait(stream)?;
-    block.give_back();
-    Ok(())
+    let (from, to) = (source.as_ptr().expose_provenance() as u64, destination.device_pointer().0);
+    // SAFETY: the destination is within its memory, and as long as the source; the rest is the caller's word.
+    unsafe { copy_row(stream, MemoryAccess::write(destination.allocation()), to, from, destination.byte_len()) }
 }
 
-/// Copies, and waits for the copy.
-pub(super) fn copy_to_host<T: Pod>(stream: &Stream, destination: &mut [T], source: BufferSlice<'_, T>) -> Result<()> {
+/// Copies to host memory. It may return before the copy is complete.
+///
+/// # Safety
+/// The destination is neither freed nor used until the copy has run.
+pub(super) unsafe fn copy_to_host<T: Pod>(
+    stream: &Stream,
+    destination: &mut [T],
+    source: BufferSlice<'_, T>,
+) -> Result<()> {
     require_equal_lengths(destination.len(), source.len())?;
-    if source.byte_len() == 0 {
-        return Ok(());
-    }
-    if source.allocation().is_pinned() {
-        let mut staging = stream.context().allocate_pinned::<T>(source.len())?;
-        stream.copy(&mut staging, source)?;
-        return staging.read(|elements| destination.copy_from_slice(elements));
-    }
-    let block = StagingBlock::take(stream.core().context(), source.byte_len())?;
-    let pointer = block.pointer(source.len(), size_of::<T>(), align_of::<T>())?.cast::<T>();
-    {
-        // SAFETY: blocks are initialised, this one has room for so many elements, and nobody else uses it.
-        let staged = unsafe { std::slice::from_raw_parts_mut(pointer, source.len()) };
-        // SAFETY: the block is freed, or used by somebody else, only when the copy is over.
-        unsafe { stream.copy_to_host_unchecked(staged, source) }?;
-    }
-    wait(stream)?;
-    // SAFETY: the copy that has written the elements is complete, and nobody else uses the block.
-    destination.copy_from_slice(unsafe { std::slice::from_raw_parts(pointer, source.len()) });
-    block.give_back();
-    Ok(())
+    let (from, to) = (source.device_pointer().0, destination.as_mut_ptr().expose_provenance() as u64);
+    // SAFETY: the source is within its memory, and as long as the destination; the rest is the caller's word.
+    unsafe { copy_row(stream, MemoryAccess::read(source.allocation()), to, from, source.byte_len()) }
 }
 
-/// Waits for the stream's work. A panic of earlier work is left for later calls on the stream to report.
-fn wait(stream: &Stream) -> Result<()> {
-    stream.core().sync_event()?.as_ref().map_or(Ok(()), SyncEvent::synchronize)
+/// # Safety
+/// As for [`copy_region`].
+unsafe fn copy_row(stream: &Stream, access: MemoryAccess<'_>, to: u64, from: u64, bytes: usize) -> Result<()> {
+    if bytes == 0 {
+        return access.memory.require_context(stream.core(), "copying");
+    }
+    let (mut source, mut destination) = (on_host::row(from, bytes), on_host::row(to, bytes));
+    match access.access {
+        Access::Read => source.host = access.memory.is_pinned(),
+        Access::Write => destination.host = access.memory.is_pinned(),
+    }
+    // SAFETY: the caller's word.
+    unsafe { copy_region(stream, access, &Copy3d { source, destination, extent: [bytes, 1, 1] }) }
+}
+
+/// Copies a region between memory, which is read or written, and plain host memory. It may return before the copy is
+/// complete.
+///
+/// # Safety
+/// The one region is within the memory. The other is valid until the copy has run, and until then nobody else uses it,
+/// except for reading the source.
+pub(super) unsafe fn copy_region(stream: &Stream, access: MemoryAccess<'_>, copy: &Copy3d) -> Result<()> {
+    if access.memory.is_pinned() {
+        // SAFETY: the caller's word. Plain memory is no pinned memory, so they do not overlap.
+        return unsafe { on_host::copy_region(stream, &[access], *copy) };
+    }
+    let [width, rows, slices] = copy.extent;
+    let block = StagingBlock::take(stream.core().context(), width * rows * slices)?;
+    let address = block.pointer(width * rows * slices, 1, 1)?.expose_provenance() as u64;
+    // The region alone.
+    let staged = CopyPlace { pitch: width, height: rows, ..on_host::row(address, width) };
+    let (to_staged, from_staged) = (Copy3d { destination: staged, ..*copy }, Copy3d { source: staged, ..*copy });
+    if access.access == Access::Write {
+        // SAFETY: the source is the caller's word; the block has room for the region, and is used by nobody else.
+        unsafe { on_host::copy_rows(&to_staged) };
+        // SAFETY: the destination is within the memory. The block is freed, or used by somebody else, only when the copy is
+        // over.
+        unsafe { stream.core().copy_3d(&[access], &from_staged) }?;
+    } else {
+        // SAFETY: as above, for the source.
+        unsafe { stream.core().copy_3d(&[access], &to_staged) }?;
+    }
+    // A panic of earlier work is left for later calls on the stream to report.
+    stream.core().sync_event()?.as_ref().map_or(Ok(()), SyncEvent::synchronize)?;
+    if access.access == Access::Read {
+        // SAFETY: the copy to the block is complete; the destination is the caller's word.
+        unsafe { on_host::copy_rows(&from_staged) };
+    }
+    block.give_back();
+    Ok(())
 }

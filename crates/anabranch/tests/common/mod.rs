@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use anabranch::{Context, Instance, Signal, Stream, WaitCondition};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// The host device, with workers of its own, so that tests do not wait for each other.
@@ -37,4 +38,18 @@ pub(crate) fn until(what: &str, condition: impl Fn() -> bool) {
         std::thread::sleep(Duration::from_millis(1));
     }
     panic!("{what} did not come about");
+}
+
+/// Fails where `body` does not end.
+#[allow(dead_code, reason = "not every test file looks for hangs")]
+pub(crate) fn assert_ends(body: impl FnOnce() + Send + 'static) {
+    let (over, wait) = channel();
+    let thread = std::thread::spawn(move || {
+        body();
+        over.send(()).unwrap();
+    });
+    match wait.recv_timeout(Duration::from_secs(60)) {
+        Ok(()) | Err(RecvTimeoutError::Disconnected) => thread.join().unwrap(),
+        Err(RecvTimeoutError::Timeout) => panic!("it hangs"),
+    }
 }
