@@ -285,13 +285,15 @@ impl Drop for GraphObject {
         if self.is_body() || handle.is_null() {
             return;
         }
-        let context = self.context.clone();
+        let (context, tree) = (self.context.clone(), self.tree.clone());
         reaper::now_or_later(move || {
             let operation = "destroying a graph";
             // SAFETY: the handle was owned by the value being dropped, and whatever uses the graph or its nodes holds a
             // reference to that.
             let result = unsafe { context.driver().graph_destroy(&context.call(operation), handle) };
             drop_error::report(result.during(operation, || context.place()));
+            // What the nodes refer to is released after them.
+            drop(tree);
         });
     }
 }

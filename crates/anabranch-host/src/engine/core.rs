@@ -5,6 +5,7 @@ use super::queue::Padded;
 use super::random::Random;
 use super::scheduler::{Scheduler, WorkerAction};
 use super::value::ValueWaits;
+use crate::error::enter_work;
 use crate::options::HostOptions;
 use crate::ranks;
 use anabranch_hal::InsideWork;
@@ -142,7 +143,7 @@ impl Engine {
     /// Runs host work, during which a worker counts as blocked.
     pub(crate) fn run_host_work(&self, work: impl FnOnce()) {
         let _absence = is_worker().then(|| BlockedWorker::new(self));
-        let _scope = InsideWork::enter();
+        let _scope = enter_work();
         work();
     }
 
