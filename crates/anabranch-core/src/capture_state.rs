@@ -8,7 +8,7 @@ use crate::conditional_part::{CapturedCondition, Part};
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
-use crate::graph_object::{GraphObject, next_graph_id};
+use crate::graph_object::{GraphObject, MOST_LEVELS, next_graph_id, too_deep};
 use crate::memory::Allocation;
 use crate::node::{Node, NodeTable};
 use crate::ranks;
@@ -82,6 +82,7 @@ pub struct FinishedCapture {
     nodes: NodeTable,
     retained: Retained,
     conditions: Vec<CapturedCondition>,
+    levels: usize,
 }
 
 struct Inner {
@@ -94,6 +95,8 @@ struct Inner {
     conditions: Vec<CapturedCondition>,
     /// Uses of memory in conditional parts that were captured since the last [`CaptureState::adopt`].
     inside: Vec<(u64, Access)>,
+    /// How many levels of graphs in nodes were captured, those around this one included.
+    levels: usize,
     /// How many conditional nodes are being captured.
     conditions_open: usize,
     /// Memory of the graph that was dropped in the meantime, with the streams that it is freed in.
@@ -135,6 +138,7 @@ impl CaptureState {
             nodes: NodeTable::new(graph),
             conditions: Vec::new(),
             inside: Vec::new(),
+            levels: 0,
             conditions_open: 0,
             released: Vec::new(),
         };
@@ -421,10 +425,32 @@ impl CaptureState {
         self.inner.lock().history.merge(stream.id(), clock);
     }
 
+    /// How many graphs the one that is being captured is in.
+    fn level(&self) -> usize {
+        let (mut level, mut capture) = (0, self);
+        loop {
+            match &capture.whole {
+                Whole::Itself => return level,
+                Whole::Capture(outer) => (level, capture) = (level + 1, outer),
+                Whole::Body(body) => return level + body.level(),
+            }
+        }
+    }
+
     /// A conditional node is about to be captured.
-    pub fn open_condition(self: &Arc<Self>) -> OpenCondition {
-        self.inner.lock().conditions_open += 1;
-        OpenCondition { capture: self.clone() }
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if there are too many levels of graphs.
+    pub fn open_condition(self: &Arc<Self>, operation: &'static str) -> Result<OpenCondition> {
+        let levels = self.level() + 1;
+        if levels > MOST_LEVELS {
+            return Err(too_deep(operation));
+        }
+        let mut inner = self.inner.lock();
+        inner.levels = inner.levels.max(levels);
+        inner.conditions_open += 1;
+        drop(inner);
+        Ok(OpenCondition { capture: self.clone() })
     }
 
     /// Notes a placeholder of a conditional node.
@@ -452,7 +478,7 @@ impl CaptureState {
 
     /// Ends the memberships of all streams, and returns what the graph has to retain.
     pub fn finish(&self) -> FinishedCapture {
-        let (members, history, retained, nodes, conditions) = {
+        let (members, history, retained, nodes, conditions, levels) = {
             let mut inner = self.inner.lock();
             inner.has_ended = true;
             (
@@ -461,19 +487,22 @@ impl CaptureState {
                 std::mem::take(&mut inner.retained),
                 std::mem::replace(&mut inner.nodes, NodeTable::new(self.graph)),
                 std::mem::take(&mut inner.conditions),
+                inner.levels,
             )
         };
         for stream in members.iter().filter_map(Weak::upgrade) {
             stream.membership().clear(self);
         }
         if let Whole::Capture(outer) = &self.whole {
-            outer.inner.lock().inside.extend(history.accesses());
+            let mut outer = outer.inner.lock();
+            outer.inside.extend(history.accesses());
+            outer.levels = outer.levels.max(levels);
         }
         let part_of = match &self.whole {
             Whole::Capture(outer) => Some(outer.graph),
             Whole::Itself | Whole::Body(_) => None,
         };
-        FinishedCapture { graph: self.graph, part_of, into: self.into.clone(), nodes, retained, conditions }
+        FinishedCapture { graph: self.graph, part_of, into: self.into.clone(), nodes, retained, conditions, levels }
     }
 
     /// Frees memory of the graph at each launch, after all that has used it.
@@ -555,7 +584,9 @@ impl FinishedCapture {
             }
             None => GraphObject::new(context, handle, self.graph, self.nodes, self.retained),
         };
-        Part { graph, conditions: self.conditions, part_of: self.part_of }
+        // Of a part, these are counted from the graph around it, which has them too.
+        graph.lock().note_levels(self.levels);
+        Part { graph, conditions: self.conditions, part_of: self.part_of, levels: self.levels }
     }
 }
 

@@ -111,7 +111,8 @@ impl Graph {
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is not valid on the device, or a node is named twice, was removed, or
     /// belongs to another graph; `CUDA_ERROR_INVALID_HANDLE (400)` if the work belongs to another context;
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for a child that allocates memory or has conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for a child that allocates memory or has conditional nodes, and if children and
+    /// bodies of conditional nodes would be nested more than 64 levels deep.
     #[track_caller]
     pub fn add(&mut self, dependencies: impl Dependencies, work: NodeWork<'_>) -> Result<Node> {
         self.object.add(&dependencies.list(), &work.core)

@@ -17,6 +17,9 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+/// How many entries a stream holds at most, whatever the options say.
+const MOST_QUEUED: usize = 1 << 30;
+
 thread_local! {
     static IS_WORKER: Cell<bool> = const { Cell::new(false) };
 }
@@ -65,7 +68,7 @@ impl Engine {
             this: Weak::clone(this),
             scheduler: Padded(Scheduler::new(workers)),
             values: ValueWaits::new(observer.clone()),
-            queue_limit: options.queue_limit.max(2) as u64,
+            queue_limit: options.queue_limit.clamp(2, MOST_QUEUED) as u64,
             observer,
             epoch: Instant::now(),
             random: options.seed.map(|seed| Mutex::new(ranks::RANDOM, Random::new(seed))),

@@ -78,8 +78,9 @@ impl Graph {
     /// Each conditional value belongs to one node.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the kind does not support that number of bodies, or the value belongs to
-    /// another graph or another node; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such nodes.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the kind does not support that number of bodies, there are more than 4096, or
+    /// the value belongs to another graph or another node; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such
+    /// nodes, or if children and bodies of conditional nodes would be nested more than 64 levels deep.
     pub fn add_conditional(
         &mut self,
         dependencies: impl Dependencies,
