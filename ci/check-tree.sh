@@ -24,6 +24,12 @@ if git grep -nIE '/(home|root|Users)/[A-Za-z0-9_-]+' -- ':!*.lock' ':!ci/check-t
     complain "paths of a machine"
 fi
 
+# Code of the program is called by one function, which stops its unwinding.
+if git grep -n 'catch_unwind' -- 'crates/*/src/*.rs' ':!crates/anabranch-hal/src' ':!crates/anabranch-sync/src' \
+    ':!crates/anabranch-conformance/src'; then
+    complain "use anabranch_hal::contain"
+fi
+
 # CONTRIBUTING.md describes every step of .ci/run, in the same order.
 steps=$(sed -nE 's/^step "(.*)"$/\1/p' .ci/run)
 described=$(sed -nE '/^\| step \|/,/^$/s/^\| ([^|`-]+) \|.*/\1/p' CONTRIBUTING.md | tail -n +2)

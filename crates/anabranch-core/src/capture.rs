@@ -5,7 +5,7 @@ use crate::conditional_part::{CapturedCondition, Condition, Part};
 use crate::conditional_setter::setting_kernel;
 use crate::context::other_context;
 use crate::error::{Error, Result, ResultExt};
-use crate::graph_object::{GraphObject, next_graph_id};
+use crate::graph_object::{GraphObject, MOST_BODIES, next_graph_id, too_many_bodies};
 use crate::memory::MemoryAccess;
 use crate::node::{Node, NodeTable};
 use crate::retained::Retained;
@@ -172,6 +172,7 @@ impl StreamCore {
                 return ended.map(|graph| Part {
                     graph: GraphObject::new(context, graph, id, NodeTable::new(id), Retained::default()),
                     conditions: Vec::new(),
+                    levels: 0,
                 });
             };
             let finished = capture.finish();
@@ -257,18 +258,21 @@ impl StreamCore {
     /// Opens a condition in the capture that the stream is a member of.
     ///
     /// # Errors
-    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the stream is not capturing, or in strict order.
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the stream is not capturing, or in strict order;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for more than [`MOST_LEVELS`](crate::graph_object::MOST_LEVELS) levels of graphs.
     pub fn begin_condition(&self, condition: &Condition) -> Result<OpenCondition> {
         let capture = capture_of(self).ok_or_else(|| self.not_capturing(CONDITION))?;
         condition.memory.require_context(self, CONDITION)?;
         capture.check_order_of_all(self, CONDITION)?;
-        Ok(capture.open_condition())
+        capture.open_condition(CONDITION).map_err(|error| error.at(self.place()))
     }
 
     /// Captures a conditional node that runs the parts depending on a number, after the parts were captured.
     ///
     /// # Errors
-    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the capture was abandoned while the parts were captured; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes; `CUDA_ERROR_FILE_NOT_FOUND (301)` if
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the capture was abandoned while the parts were captured;
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for more than [`MOST_BODIES`](crate::graph_object::MOST_BODIES) parts;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes; `CUDA_ERROR_FILE_NOT_FOUND (301)` if
     /// the device runtime is not found.
     #[track_caller]
     pub fn capture_condition(
@@ -278,6 +282,9 @@ impl StreamCore {
         kind: ConditionalKind,
         parts: Vec<Part>,
     ) -> Result<()> {
+        if parts.len() > MOST_BODIES {
+            return Err(too_many_bodies(CONDITION).at(self.place()));
+        }
         let capture = open.capture();
         if !capture_of(self).is_some_and(|now| Arc::ptr_eq(&now, capture)) {
             return Err(self.not_capturing(CONDITION));

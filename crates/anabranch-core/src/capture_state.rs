@@ -8,7 +8,7 @@ use crate::conditional_part::{CapturedCondition, Part};
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
-use crate::graph_object::{GraphObject, next_graph_id};
+use crate::graph_object::{GraphObject, MOST_LEVELS, next_graph_id, too_deep};
 use crate::memory::{Allocation, Origin};
 use crate::node::{Node, NodeTable};
 use crate::ranks;
@@ -94,6 +94,7 @@ pub struct FinishedCapture {
     retained: Retained,
     conditions: Vec<CapturedCondition>,
     allocated: Vec<Range<u64>>,
+    levels: usize,
 }
 
 struct Inner {
@@ -106,6 +107,8 @@ struct Inner {
     conditions: Vec<CapturedCondition>,
     /// Uses of memory in conditional parts that were captured since the last [`CaptureState::adopt`].
     inside: Vec<(u64, Access)>,
+    /// How many levels of graphs in nodes were captured, those around this one included.
+    levels: usize,
     /// How many conditional nodes are being captured.
     conditions_open: usize,
     /// Memory of the graph that was dropped in the meantime, with the streams that it is freed in.
@@ -152,6 +155,7 @@ impl CaptureState {
             nodes: NodeTable::new(graph),
             conditions: Vec::new(),
             inside: Vec::new(),
+            levels: 0,
             conditions_open: 0,
             released: Vec::new(),
             has_restarts: false,
@@ -483,10 +487,32 @@ impl CaptureState {
         self.inner.lock().history.merge(stream.id(), clock);
     }
 
+    /// How many graphs the one that is being captured is in.
+    fn level(&self) -> usize {
+        let (mut level, mut capture) = (0, self);
+        loop {
+            match &capture.whole {
+                Whole::Itself => return level,
+                Whole::Capture(outer) => (level, capture) = (level + 1, outer),
+                Whole::Body(body) => return level + body.level(),
+            }
+        }
+    }
+
     /// A conditional node is about to be captured.
-    pub fn open_condition(self: &Arc<Self>) -> OpenCondition {
-        self.inner.lock().conditions_open += 1;
-        OpenCondition { capture: self.clone() }
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if there are too many levels of graphs.
+    pub fn open_condition(self: &Arc<Self>, operation: &'static str) -> Result<OpenCondition> {
+        let levels = self.level() + 1;
+        if levels > MOST_LEVELS {
+            return Err(too_deep(operation));
+        }
+        let mut inner = self.inner.lock();
+        inner.levels = inner.levels.max(levels);
+        inner.conditions_open += 1;
+        drop(inner);
+        Ok(OpenCondition { capture: self.clone() })
     }
 
     /// Notes memory whose allocation was captured.
@@ -519,7 +545,7 @@ impl CaptureState {
 
     /// Ends the memberships of all streams, and returns what the graph has to retain.
     pub fn finish(&self) -> FinishedCapture {
-        let (members, history, retained, nodes, conditions, allocated) = {
+        let (members, history, retained, nodes, conditions, allocated, levels) = {
             let mut inner = self.inner.lock();
             inner.has_ended = true;
             (
@@ -529,15 +555,19 @@ impl CaptureState {
                 std::mem::replace(&mut inner.nodes, NodeTable::new(self.graph)),
                 std::mem::take(&mut inner.conditions),
                 std::mem::take(&mut inner.allocated),
+                inner.levels,
             )
         };
         for stream in members.iter().filter_map(Weak::upgrade) {
             stream.membership().clear(self);
         }
         if let Whole::Capture(outer) = &self.whole {
-            outer.inner.lock().inside.extend(history.accesses());
+            let mut outer = outer.inner.lock();
+            outer.inside.extend(history.accesses());
+            outer.levels = outer.levels.max(levels);
         }
-        FinishedCapture { graph: self.graph, into: self.into.clone(), nodes, retained, conditions, allocated }
+        let into = self.into.clone();
+        FinishedCapture { graph: self.graph, into, nodes, retained, conditions, allocated, levels }
     }
 
     /// Frees memory of the graph at each launch, after all that has used it.
@@ -616,8 +646,12 @@ impl FinishedCapture {
             }
             None => GraphObject::new(context, handle, self.graph, self.nodes, self.retained),
         };
-        graph.lock().has_captured(self.allocated);
-        Part { graph, conditions: self.conditions }
+        let mut guard = graph.lock();
+        guard.has_captured(self.allocated);
+        // Of a part, these are counted from the graph around it, which has them too.
+        guard.note_levels(self.levels);
+        drop(guard);
+        Part { graph, conditions: self.conditions, levels: self.levels }
     }
 }
 

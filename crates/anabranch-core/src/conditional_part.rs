@@ -25,6 +25,8 @@ pub struct Part {
     pub graph: Arc<GraphObject>,
     /// The conditional nodes.
     pub conditions: Vec<CapturedCondition>,
+    /// How many levels of graphs in nodes there are, those around this one included.
+    pub levels: usize,
 }
 
 /// The number in device memory that determines what a conditional node runs.
@@ -87,6 +89,7 @@ impl Part {
     pub fn copy_into(&self, graph: &GraphObject, dependencies: &[(Node, EdgeData)]) -> Result<()> {
         let (mut guard, own) = graph.lock_with(Some(&self.graph));
         let below = guard.dependencies(dependencies, OPERATION)?;
+        guard.note_levels(self.levels);
         if let Some(own) = &own {
             guard.retained_mut().merge(own.retained());
         }

@@ -1,8 +1,8 @@
 //! Errors that a drop cannot return.
 
 use crate::error::{Error, Result};
-use crate::panics::contain_quietly;
 use crate::ranks;
+use crate::reaper;
 use crate::trace;
 use anabranch_hal::Status;
 use anabranch_sync::RwLock;
@@ -16,8 +16,9 @@ static HOOK: RwLock<Option<Hook>> = RwLock::new(ranks::DROP_ERROR_HOOK, None);
 /// later, unrelated call. Without a hook they are written to standard error, one line each, except those that only
 /// repeat that a context is lost, or that the driver is shutting down with the process.
 ///
-/// The hook is called on the thread of the drop, which may be a thread of the library. A panic of the hook does not
-/// propagate.
+/// The hook is called on a thread of the library, with no lock of the library held, so that it may use the library. By
+/// the time that [`flush_deferred_drops`](reaper::flush_deferred_drops) returns, it was called for all drops before.
+/// While it blocks, memory that is freed in the background is not freed. A panic of the hook does not propagate.
 pub fn set_drop_error_hook(hook: impl Fn(&Error) + Send + Sync + 'static) {
     let before = HOOK.write().replace(Arc::new(hook));
     // Outside of the lock: dropping the hook before may set a hook.
@@ -30,13 +31,13 @@ pub fn reset_drop_error_hook() {
     drop(before);
 }
 
-/// Reports the result to the hook if it is an error.
+/// Reports the result to the hook if it is an error. It may be called with locks held: the hook is called elsewhere.
 pub fn report(result: Result<()>) {
     let Err(error) = result else { return };
     trace::rare!(%error, "an error while something was dropped");
     let hook = HOOK.read().clone();
     match hook {
-        Some(hook) => _ = contain_quietly(|| hook(&error)),
+        Some(hook) => reaper::elsewhere(move || hook(&error)),
         None if error.is_sticky() || error.status() == Status::DEINITIALIZED => {}
         None => eprintln!("anabranch: {error}"),
     }

@@ -2,7 +2,7 @@
 
 use crate::context::other_context;
 use crate::error::{Error, Result, ResultExt};
-use crate::graph_object::{GraphGuard, GraphObject, next_graph_id};
+use crate::graph_object::{GraphGuard, GraphObject, MOST_BODIES, next_graph_id, too_many_bodies};
 use crate::memory::{Allocation, Origin};
 use crate::node::{Node, NodeTable};
 use crate::node_work::NodeWork;
@@ -46,7 +46,8 @@ impl GraphObject {
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is not valid on the device, or a node is named twice, was removed, or
     /// belongs to another graph; `CUDA_ERROR_INVALID_HANDLE (400)` if the work belongs to another context;
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for a child that allocates memory or has conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for a child that allocates memory or has conditional nodes, and for more than
+    /// [`MOST_LEVELS`](crate::graph_object::MOST_LEVELS) levels of graphs.
     #[track_caller]
     pub fn add(&self, dependencies: &[(Node, EdgeData)], work: &NodeWork) -> Result<Node> {
         let operation = "adding a node to a graph";
@@ -92,6 +93,9 @@ impl GraphObject {
             return Err(own_child(operation));
         }
         let (mut guard, child) = self.lock_with(work.child.as_deref());
+        if let Some(child) = &child {
+            guard.add_levels(1 + child.levels_below(), operation)?;
+        }
         for memory in &work.memory {
             guard.retain_memory(memory.memory(), memory.access(), operation)?;
         }
@@ -161,7 +165,8 @@ impl GraphObject {
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` if the kind does not support that number of bodies, or the value belongs to
-    /// another node; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such nodes.
+    /// another node; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such nodes, or for more than
+    /// [`MOST_LEVELS`](crate::graph_object::MOST_LEVELS) levels of graphs.
     #[track_caller]
     pub fn add_conditional(
         &self,
@@ -171,8 +176,12 @@ impl GraphObject {
         bodies: u32,
     ) -> Result<Node> {
         let operation = "adding a conditional node to a graph";
+        if bodies as usize > MOST_BODIES {
+            return Err(too_many_bodies(operation).at(self.place()));
+        }
         let mut guard = self.lock();
         let dependencies = guard.dependencies(dependencies, operation)?;
+        guard.add_levels(1, operation)?;
         let parameters =
             NodeParameters::Conditional(ConditionalNode { handle, kind, body_count: bodies, bodies: Vec::new() });
         let added = self.add_raw(&guard, operation, &dependencies, &parameters)?;
@@ -254,7 +263,11 @@ impl GraphObject {
         let mut retained = Retained::default();
         retained.merge(guard.retained());
         let id = next_graph_id();
-        Ok(Self::new(self.context(), handle, id, NodeTable::new(id), retained))
+        let clone = Self::new(self.context(), handle, id, NodeTable::new(id), retained);
+        let levels = guard.levels_below();
+        drop(guard);
+        clone.lock().add_levels(levels, "cloning a graph")?;
+        Ok(clone)
     }
 
     /// The node of `clone` that was copied from `node`.

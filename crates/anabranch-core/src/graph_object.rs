@@ -27,6 +27,29 @@ pub fn next_graph_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
+/// How many levels of graphs in nodes there are in a graph at most, children and bodies of conditional nodes alike.
+/// Drivers, and this library, go through them level by level on the stack.
+pub const MOST_LEVELS: usize = 64;
+
+/// How many bodies a conditional node has at most.
+pub const MOST_BODIES: usize = 4096;
+
+/// The error of a graph with too many levels.
+#[cold]
+pub fn too_deep(operation: &'static str) -> Error {
+    let message = format!("graphs would be nested more than {MOST_LEVELS} levels deep");
+    Error::argument(Status::NOT_SUPPORTED, operation, message)
+        .with_hint("add the nodes of inner graphs to the outer ones, or launch several graphs one after the other")
+}
+
+/// The error of a conditional node with too many bodies.
+#[cold]
+pub fn too_many_bodies(operation: &'static str) -> Error {
+    let message = format!("a conditional node has at most {MOST_BODIES} bodies");
+    Error::argument(Status::INVALID_VALUE, operation, message)
+        .with_hint("choose among bodies that have conditional nodes themselves")
+}
+
 /// A graph of the driver, or a body of a conditional node of one.
 pub struct GraphObject {
     context: Arc<ContextCore>,
@@ -51,6 +74,8 @@ struct TreeState {
     graphs: HashMap<u64, Nodes>,
     /// The memory of the graph whose allocation was captured.
     captured: Vec<Range<u64>>,
+    /// How many levels there are below the graph itself.
+    levels: usize,
 }
 
 /// The nodes of a graph or body.
@@ -77,7 +102,8 @@ impl GraphObject {
         retained: Retained,
     ) -> Arc<Self> {
         let graphs = HashMap::from([(id, Nodes { table: nodes, bodies: HashMap::new() })]);
-        let state = Mutex::with_order(ranks::GRAPH, id, TreeState { retained, graphs, captured: Vec::new() });
+        let state = TreeState { retained, graphs, captured: Vec::new(), levels: 0 };
+        let state = Mutex::with_order(ranks::GRAPH, id, state);
         Arc::new(Self {
             context: context.clone(),
             handle: AtomicUsize::new(handle.as_raw()),
@@ -139,6 +165,11 @@ impl GraphObject {
     /// Whether it belongs to a conditional node.
     pub fn is_body(&self) -> bool {
         !self.around.is_empty()
+    }
+
+    /// How many graphs it is in.
+    pub fn level(&self) -> usize {
+        self.around.len()
     }
 
     /// Whether memory of the graph of that id can be used here.
@@ -222,6 +253,29 @@ impl GraphGuard<'_> {
     /// The driver's handle of a node, if it belongs to this graph.
     pub fn find(&self, node: Node) -> Option<GraphNodeHandle> {
         self.tree.graphs.get(&self.object.id)?.table.find(node)
+    }
+
+    /// How many levels of graphs there are in its nodes, or more if nodes were removed.
+    pub fn levels_below(&self) -> usize {
+        self.tree.levels.saturating_sub(self.object.level())
+    }
+
+    /// Notes that there are so many levels of graphs in a node.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if they are too many.
+    pub fn add_levels(&mut self, levels: usize, operation: &'static str) -> Result<()> {
+        let levels = self.object.level() + levels;
+        if levels > MOST_LEVELS {
+            return Err(too_deep(operation).at(self.object.place()));
+        }
+        self.tree.levels = self.tree.levels.max(levels);
+        Ok(())
+    }
+
+    /// Notes that there are so many levels of graphs below the outermost graph.
+    pub fn note_levels(&mut self, levels: usize) {
+        self.tree.levels = self.tree.levels.max(levels);
     }
 
     /// Forgets a node that was removed.
@@ -338,13 +392,15 @@ impl Drop for GraphObject {
         if self.is_body() || handle.is_null() {
             return;
         }
-        let context = self.context.clone();
+        let (context, tree) = (self.context.clone(), self.tree.clone());
         reaper::now_or_later(move || {
             let operation = "destroying a graph";
             // SAFETY: the handle was owned by the value being dropped, and whatever uses the graph or its nodes holds a
             // reference to that.
             let result = unsafe { context.driver().graph_destroy(&context.call(operation), handle) };
             drop_error::report(result.during(operation, || context.place()));
+            // What the nodes refer to is released after them.
+            drop(tree);
         });
     }
 }

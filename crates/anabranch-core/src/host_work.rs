@@ -2,12 +2,12 @@
 
 use crate::drop_error;
 use crate::error::Error;
-use crate::panics::{PanicReports, contain, panic_failure};
+use crate::panics::{PanicReports, panic_failure};
 use crate::ranks;
-use anabranch_hal::{Callback, HostWork, HostWorkKey, InsideWork, RepeatableWork, Status};
+use crate::reaper;
+use anabranch_hal::{Callback, HostWork, HostWorkKey, InsideWork, RepeatableWork, Status, Thrown, contain};
 use anabranch_sync::Mutex;
 use smallvec::SmallVec;
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -17,15 +17,26 @@ pub fn is_inside() -> bool {
     InsideWork::is_entered()
 }
 
-/// A closure that is called at most once. Whether it was called or not, it is dropped as inside a host function, and
-/// its panics are noted.
-struct Guarded<F> {
+/// Drops something of the program's as inside a host function, on the reaper's thread: whoever gives it up may hold
+/// locks, or be in the middle of a change. `note` receives what is thrown if the drop unwinds.
+pub fn drop_elsewhere(value: impl Send + 'static, note: impl FnOnce(&Thrown) + Send + 'static) {
+    reaper::elsewhere(move || {
+        let _inside = InsideWork::enter();
+        if let Err(thrown) = contain(|| drop(value)) {
+            note(&thrown);
+        }
+    });
+}
+
+/// A closure that is called at most once. Its panics are noted. If it is never called, it is
+/// [dropped elsewhere](drop_elsewhere).
+struct Guarded<F: Send + 'static> {
     closure: Option<F>,
     stream: u64,
     panics: Arc<PanicReports>,
 }
 
-impl<F> Guarded<F> {
+impl<F: Send + 'static> Guarded<F> {
     fn new(closure: F, stream: u64, panics: &Arc<PanicReports>) -> Self {
         Self { closure: Some(closure), stream, panics: panics.clone() }
     }
@@ -34,15 +45,25 @@ impl<F> Guarded<F> {
     fn call(&mut self, run: impl FnOnce(F)) {
         if let Some(closure) = self.closure.take() {
             let _inside = InsideWork::enter();
-            contain(|| run(closure), |payload| self.panics.note(&[self.stream], payload));
+            if let Err(thrown) = contain(|| run(closure)) {
+                self.panics.note(&[self.stream], &thrown);
+            }
         }
+    }
+
+    #[cold]
+    fn give_up(&self, closure: F) {
+        let (stream, panics) = (self.stream, self.panics.clone());
+        drop_elsewhere(closure, move |thrown| panics.note(&[stream], thrown));
     }
 }
 
-impl<F> Drop for Guarded<F> {
+impl<F: Send + 'static> Drop for Guarded<F> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.call(drop);
+        if let Some(closure) = self.closure.take() {
+            self.give_up(closure);
+        }
     }
 }
 
@@ -79,36 +100,39 @@ const MOST_STREAMS: usize = 16;
 impl Launches {
     /// Notes a panic with the context of the last launch.
     #[cold]
-    fn note(&self, payload: &(dyn Any + Send)) {
+    fn note(&self, thrown: &Thrown) {
         let launches = self.0.lock();
         let Some(last) = launches.last() else {
-            let error = Error::driver("dropping a host function", panic_failure(payload));
+            let error = Error::driver("dropping a host function", panic_failure(thrown));
             drop(launches);
             return drop_error::report(Err(error));
         };
         let same = launches.iter().filter(|launch| Arc::ptr_eq(&launch.panics, &last.panics));
         let streams: SmallVec<[u64; 4]> = same.map(|launch| launch.stream).collect();
-        last.panics.note(&streams, payload);
+        last.panics.note(&streams, thrown);
     }
 }
 
-/// The closure of repeatable work, which is dropped as inside a host function.
-struct Repeatable<F> {
+/// The closure of repeatable work, which is [dropped elsewhere](drop_elsewhere).
+struct Repeatable<F: Send + 'static> {
     closure: Option<F>,
     launches: Arc<Launches>,
 }
 
-impl<F> Repeatable<F> {
-    fn contain(&self, run: impl FnOnce()) {
+impl<F: Fn() + Send + 'static> Repeatable<F> {
+    fn run(&self) {
+        let Some(closure) = &self.closure else { return };
         let _inside = InsideWork::enter();
-        contain(run, |payload| self.launches.note(payload));
+        if let Err(thrown) = contain(closure) {
+            self.launches.note(&thrown);
+        }
     }
 }
 
-impl<F> Drop for Repeatable<F> {
+impl<F: Send + 'static> Drop for Repeatable<F> {
     fn drop(&mut self) {
-        let closure = self.closure.take();
-        self.contain(|| drop(closure));
+        let (closure, launches) = (self.closure.take(), self.launches.clone());
+        drop_elsewhere(closure, move |thrown| launches.note(thrown));
     }
 }
 
@@ -117,11 +141,7 @@ impl RepeatableHostWork {
     pub fn new(closure: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         let launches = Arc::new(Launches(Mutex::new(ranks::HOST_WORK_STREAMS, SmallVec::new())));
         let repeatable = Repeatable { closure: Some(closure), launches: launches.clone() };
-        let work = RepeatableWork::new(move || {
-            if let Some(closure) = &repeatable.closure {
-                repeatable.contain(closure);
-            }
-        });
+        let work = RepeatableWork::new(move || repeatable.run());
         Arc::new(Self { work, launches })
     }
 

@@ -3,12 +3,14 @@
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt, list};
+use crate::host_work::drop_elsewhere;
 use crate::idle_memory::attempt_when_idle;
 use crate::label::Label;
+use crate::panics::panic_failure;
 use crate::trace;
 use anabranch_hal::{
-    Call, DevicePointer, Driver, FunctionAttribute, FunctionHandle, FunctionInfo, ModuleHandle, ModuleImage,
-    ObjectHandle, ParameterInfo, Status,
+    Call, DevicePointer, Driver, FunctionAttribute, FunctionHandle, FunctionInfo, HostModule, ModuleHandle,
+    ModuleImage, ObjectHandle, ParameterInfo, Status,
 };
 use std::sync::Arc;
 
@@ -18,6 +20,8 @@ pub struct ModuleCore {
     handle: ModuleHandle,
     /// The reason why launches of its kernels cannot be checked, if they cannot.
     unchecked: Option<&'static str>,
+    /// The closures, if the kernels are closures. The driver has references to them too, and must not drop the last.
+    closures: Option<HostModule>,
     label: Label,
 }
 
@@ -55,7 +59,11 @@ impl ModuleCore {
             _ => Some("it is code for a GPU, whose memory accesses are not checked"),
         };
         let label = Label::new(context, ObjectHandle::Module(handle));
-        Ok(Arc::new(Self { context: context.clone(), handle, unchecked, label }))
+        let closures = match image {
+            ModuleImage::Host(module) => Some(module.clone()),
+            _ => None,
+        };
+        Ok(Arc::new(Self { context: context.clone(), handle, unchecked, closures, label }))
     }
 
     /// The context.
@@ -149,7 +157,7 @@ impl ModuleCore {
 
 impl Drop for ModuleCore {
     fn drop(&mut self) {
-        let (context, handle) = (self.context.clone(), self.handle);
+        let (context, handle, closures) = (self.context.clone(), self.handle, self.closures.take());
         // Launches keep no account of the module, so that they cost nothing more. Unloading waits for them.
         attempt_when_idle(&self.context, move || {
             let operation = "unloading a module";
@@ -158,6 +166,11 @@ impl Drop for ModuleCore {
             // complete.
             let result = unsafe { context.driver().module_unload(&context.call(operation), handle) };
             drop_error::report(result.during(operation, || context.place()));
+            if let Some(closures) = closures {
+                drop_elsewhere(closures, |thrown| {
+                    drop_error::report(Err(Error::driver("dropping a kernel", panic_failure(thrown))));
+                });
+            }
         });
     }
 }

@@ -2,51 +2,26 @@
 //!
 //! A panic ends where the closure was called. It is noted with the context and the streams whose work it was. The next
 //! call that synchronizes with one of these streams, or with the context, reports it once. Everything that calls or
-//! drops a closure of the program uses [`contain`].
+//! drops a closure of the program uses [`contain`](anabranch_hal::contain). What is dropped at a place that may hold
+//! locks, or be in the middle of a change, is dropped on the reaper's thread (`host_work.rs`).
 
 use crate::error::{Error, Result};
 use crate::ranks;
-use anabranch_hal::{Detail, Failure, Status};
-use anabranch_sync::Mutex;
+use anabranch_hal::{Detail, Failure, Status, Thrown, contain};
+use anabranch_sync::{Mutex, Rank, require_none_held};
 use smallvec::SmallVec;
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Calls a closure of the program. If it unwinds, the unwinding ends here, and `tell` receives the payload.
-pub fn contain<R>(run: impl FnOnce() -> R, tell: impl FnOnce(&(dyn Any + Send))) -> Option<R> {
-    // The caller cannot observe state that the closure has left inconsistent: it gives the closure away.
-    match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(value) => Some(value),
-        Err(payload) => {
-            // What is thrown may unwind again when it is dropped. What that throws is leaked.
-            if let Err(second) = catch_unwind(AssertUnwindSafe(|| {
-                tell(&*payload);
-                drop(payload);
-            })) {
-                std::mem::forget(second);
-            }
-            None
-        }
-    }
-}
-
-/// Calls a closure of the program where a panic cannot be reported. The panic itself has been printed.
+/// Calls code of the program, with no lock held, where a panic cannot be reported. The panic itself has been printed.
+#[track_caller]
 pub fn contain_quietly<R>(run: impl FnOnce() -> R) -> Option<R> {
-    contain(run, |_| ())
-}
-
-fn panic_message(payload: &(dyn Any + Send)) -> String {
-    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
-        (Some(text), _) => (*text).to_owned(),
-        (None, Some(text)) => text.clone(),
-        (None, None) => "with a value that is not text".to_owned(),
-    }
+    require_none_held(Rank::LOWEST);
+    contain(run).ok()
 }
 
 /// The failure that represents a panic.
-pub fn panic_failure(payload: &(dyn Any + Send)) -> Failure {
-    Failure::with_detail(Status::LAUNCH_FAILED, Detail::Panic(panic_message(payload)))
+pub fn panic_failure(thrown: &Thrown) -> Failure {
+    Failure::with_detail(Status::LAUNCH_FAILED, Detail::Panic(thrown.message()))
 }
 
 /// The panics of a context that were not reported yet.
@@ -73,8 +48,8 @@ impl Default for PanicReports {
 impl PanicReports {
     /// Notes a panic of work of these streams. For each set of streams, the first panic is kept until it is reported.
     #[cold]
-    pub fn note(&self, streams: &[u64], payload: &(dyn Any + Send)) {
-        let message = panic_message(payload);
+    pub fn note(&self, streams: &[u64], thrown: &Thrown) {
+        let message = thrown.message();
         let mut reports = self.reports.lock();
         if reports.len() < MOST && !reports.iter().any(|report| report.streams[..] == *streams) {
             reports.push(Report { streams: SmallVec::from_slice(streams), message });
@@ -126,9 +101,10 @@ impl PanicReports {
 #[cfg(test)]
 mod tests {
     use super::{PanicReports, contain};
+    use std::panic::resume_unwind;
 
     fn note(reports: &PanicReports, streams: &[u64], text: &'static str) {
-        reports.note(streams, &text);
+        reports.note(streams, &contain(|| resume_unwind(Box::new(text))).unwrap_err());
     }
 
     #[test]
@@ -144,18 +120,5 @@ mod tests {
         assert!(reports.report_stream(1, "testing", String::new).is_ok());
         assert!(reports.report_any("testing", String::new).unwrap_err().to_string().contains("second"));
         assert!(reports.report_any("testing", String::new).is_ok());
-    }
-
-    #[test]
-    fn what_is_thrown_may_unwind_when_it_is_dropped() {
-        struct Unwinds;
-        impl Drop for Unwinds {
-            fn drop(&mut self) {
-                std::panic::resume_unwind(Box::new("again"));
-            }
-        }
-        let mut told = 0;
-        assert!(contain(|| std::panic::resume_unwind(Box::new(Unwinds)), |_| told += 1).is_none());
-        assert_eq!((told, contain(|| 7, |_| ())), (1, Some(7)));
     }
 }

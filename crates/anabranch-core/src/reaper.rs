@@ -6,13 +6,15 @@
 //!
 //! Jobs wait in queues, of which only the first job is attempted. Jobs that wait for the same thing share a queue, so
 //! that very many of them cost no more than one.
+//!
+//! It also runs code of the program that must not run under a lock of the library: the drop of closures that were
+//! retained, and the hook for errors of drops.
 
-use crate::host_work;
 use crate::panics::contain_quietly;
 use crate::ranks;
-use anabranch_hal::{CaptureMode, Driver};
+use anabranch_hal::{CaptureMode, Driver, InsideWork, contain};
 use anabranch_sync::Mutex;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -33,6 +35,8 @@ type Job = Box<dyn FnMut() -> Attempt + Send>;
 
 enum Message {
     Now(Box<dyn FnOnce() + Send>),
+    /// Code of the program, which runs on no other thread.
+    Elsewhere(Box<dyn FnOnce() + Send>),
     Job(u64, Job),
     Relax(Arc<dyn Driver>),
     Flush(Sender<()>),
@@ -48,17 +52,25 @@ static REAPER: Mutex<Reaper> = Mutex::new(ranks::REAPER, Reaper { sender: None, 
 
 thread_local! {
     static IS_REAPER: Cell<bool> = const { Cell::new(false) };
+    /// What the reaper's thread has sent to itself. It is handled before anything else is received.
+    static OWN: RefCell<VecDeque<Message>> = const { RefCell::new(VecDeque::new()) };
 }
 
 /// Runs `action` here, or on the reaper's thread if this is inside a host function.
 #[inline]
 pub fn now_or_later(action: impl FnOnce() + Send + 'static) {
-    if host_work::is_inside() { later(action) } else { action() }
+    if InsideWork::is_entered() { later(action) } else { action() }
 }
 
 /// Runs `action`, which does not block, on the reaper's thread.
 pub fn later(action: impl FnOnce() + Send + 'static) {
     send(Message::Now(Box::new(action)));
+}
+
+/// Runs code of the program on the reaper's thread, where no lock is held and nothing is in the middle of a change. If it
+/// unwinds, that ends there.
+pub fn elsewhere(code: impl FnOnce() + Send + 'static) {
+    send(Message::Elsewhere(Box::new(code)));
 }
 
 /// Attempts `job` on the reaper's thread until it is done. `queue`: the number of what it waits for, such as a timeline's.
@@ -78,11 +90,11 @@ pub fn is_here() -> bool {
 
 /// Waits until all deferred drops are done, except those that must wait for more work to complete.
 ///
-/// A background thread frees buffers of kinds whose freeing blocks, and unloads modules and closes contexts. Call this
-/// function before measuring free memory. It is not needed for correctness.
+/// A background thread frees buffers of kinds whose freeing blocks, unloads modules, closes contexts, and drops closures
+/// that the library has retained. Call this function before measuring free memory. It is not needed for correctness.
 pub fn flush_deferred_drops() {
     // What is dropped on the reaper's thread may call this too, which cannot wait for itself.
-    if host_work::is_inside() || is_here() {
+    if InsideWork::is_entered() || is_here() {
         return;
     }
     let (done, wait) = channel();
@@ -94,6 +106,9 @@ pub fn flush_deferred_drops() {
 }
 
 fn send(message: Message) {
+    if is_here() {
+        return OWN.with(|own| own.borrow_mut().push_back(message));
+    }
     let backlog = {
         let mut reaper = REAPER.lock();
         if reaper.sender.is_none() {
@@ -113,7 +128,7 @@ fn send(message: Message) {
         }
     };
     // There is no thread to be had at the moment: what can be done is done here, and the rest at a later call.
-    let left = if host_work::is_inside() { backlog } else { attend_here(backlog) };
+    let left = if InsideWork::is_entered() { backlog } else { attend_here(backlog) };
     REAPER.lock().unattended.extend(left);
 }
 
@@ -122,13 +137,13 @@ fn attend_here(messages: Vec<Message>) -> Vec<Message> {
     let mut left = Vec::new();
     for message in messages {
         match message {
-            Message::Now(action) => _ = contain_quietly(action),
-            Message::Job(queue, mut job) => match contain_quietly(&mut job) {
-                Some(Attempt::Pending) => left.push(Message::Job(queue, job)),
-                Some(Attempt::PendingIn(queue)) => left.push(Message::Job(queue, job)),
-                Some(Attempt::Done) | None => {}
+            Message::Now(action) => _ = contain(action),
+            Message::Job(queue, mut job) => match contain(&mut job) {
+                Ok(Attempt::Pending) => left.push(Message::Job(queue, job)),
+                Ok(Attempt::PendingIn(queue)) => left.push(Message::Job(queue, job)),
+                Ok(Attempt::Done) | Err(_) => {}
             },
-            Message::Relax(_) => left.push(message),
+            Message::Elsewhere(_) | Message::Relax(_) => left.push(message),
             Message::Flush(done) => _ = done.send(()),
         }
     }
@@ -185,6 +200,39 @@ fn attempt_queue(queue: &mut VecDeque<Job>, moved: &mut Vec<(u64, Job)>) -> bool
     progress
 }
 
+/// Handles a message on the reaper's thread.
+fn handle(message: Message, waiting: &mut Queues) {
+    match message {
+        Message::Now(action) | Message::Elsewhere(action) => _ = contain_quietly(action),
+        Message::Job(queue, mut job) => match waiting.queues.get_mut(&queue) {
+            // The first of its queue waits, so this one does too.
+            Some(jobs) => jobs.push_back(job),
+            None => match contain_quietly(&mut job) {
+                Some(Attempt::Pending) => waiting.push(queue, job),
+                Some(Attempt::PendingIn(other)) => waiting.push(other, job),
+                Some(Attempt::Done) | None => {}
+            },
+        },
+        Message::Flush(done) => {
+            // What was sent before, and what that has caused.
+            while handle_own(waiting) || waiting.attempt_all() {}
+            let _ = done.send(());
+        }
+        // A driver too old to capture has no captures to invalidate.
+        Message::Relax(driver) => _ = driver.thread_exchange_capture_mode(CaptureMode::Relaxed),
+    }
+}
+
+/// Handles what the reaper's thread has sent to itself. Returns whether there was anything.
+fn handle_own(waiting: &mut Queues) -> bool {
+    let mut any = false;
+    while let Some(message) = OWN.with(|own| own.borrow_mut().pop_front()) {
+        any = true;
+        handle(message, waiting);
+    }
+    any
+}
+
 fn run(receiver: &Receiver<Message>) {
     IS_REAPER.set(true);
     const SHORTEST: Duration = Duration::from_micros(100);
@@ -199,28 +247,15 @@ fn run(receiver: &Receiver<Message>) {
             receiver.recv_timeout(next.saturating_duration_since(Instant::now()))
         };
         match message {
-            Ok(Message::Now(action)) => _ = contain_quietly(action),
-            Ok(Message::Job(queue, mut job)) => match waiting.queues.get_mut(&queue) {
-                // The first of its queue waits, so this one does too.
-                Some(jobs) => jobs.push_back(job),
-                None => match contain_quietly(&mut job) {
-                    Some(Attempt::Pending) => waiting.push(queue, job),
-                    Some(Attempt::PendingIn(other)) => waiting.push(other, job),
-                    Some(Attempt::Done) | None => {}
-                },
-            },
-            Ok(Message::Flush(done)) => {
-                while waiting.attempt_all() {}
-                let _ = done.send(());
-            }
-            // A driver too old to capture has no captures to invalidate.
-            Ok(Message::Relax(driver)) => _ = driver.thread_exchange_capture_mode(CaptureMode::Relaxed),
+            Ok(message) => handle(message, &mut waiting),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+        handle_own(&mut waiting);
         // Also while messages keep coming.
         if Instant::now() >= next {
             pause = if waiting.attempt_all() { SHORTEST } else { (pause * 2).min(LONGEST) };
+            handle_own(&mut waiting);
             next = Instant::now() + pause;
         }
     }

@@ -17,10 +17,9 @@ pub(crate) use registry::{QueuedHostWork, QueuedWork};
 
 use crate::error::status;
 use crate::ffi::cuda_types::{CUDA_HOST_NODE_PARAMS, CUresult, CUstream};
-use anabranch_hal::{ContextHandle, Failure, HostWorkKey, Result, Status};
+use anabranch_hal::{ContextHandle, Failure, HostWorkKey, Result, Status, contain};
 use registry::WorkKey;
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 /// The closures queued in this process. There is one of these, as there is one driver library, because work that was
@@ -58,7 +57,7 @@ pub(crate) unsafe extern "C" fn run_callback(_stream: CUstream, code: CUresult, 
 
 fn run(key: WorkKey, status: Status) {
     if let Some(work) = QUEUED.take(key) {
-        contain(|| match work {
+        let _ = contain(|| match work {
             QueuedWork::HostFunction(function) => function.run(),
             QueuedWork::Callback(callback) => callback(status),
         });
@@ -69,7 +68,7 @@ fn run(key: WorkKey, status: Status) {
 /// recognised by it.
 #[inline(never)]
 unsafe extern "C" fn run_repeatable(data: *mut c_void) {
-    contain(|| HostWorkKey::from_raw(data.addr() as u64).run());
+    let _ = contain(|| HostWorkKey::from_raw(data.addr() as u64).run());
 }
 
 /// The driver's description of a host node that runs the work of a key.
@@ -83,13 +82,6 @@ pub(crate) fn read(description: &CUDA_HOST_NODE_PARAMS) -> Option<HostWorkKey> {
     let ours = run_repeatable as unsafe extern "C" fn(*mut c_void);
     let function = description.fn_.filter(|&function| ptr::fn_addr_eq(function, ours));
     function.map(|_| HostWorkKey::from_raw(description.userData.addr() as u64))
-}
-
-/// Runs or drops something of the user's. If it unwinds, what was thrown is leaked, because it might unwind when dropped.
-fn contain(run: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
-        std::mem::forget(payload);
-    }
 }
 
 #[cfg(test)]

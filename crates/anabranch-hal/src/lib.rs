@@ -42,6 +42,7 @@ mod memory;
 mod memory_report;
 mod module;
 mod object;
+mod panic;
 mod status;
 mod stream;
 
@@ -77,6 +78,7 @@ pub use memory::{
 pub use memory_report::{AllocationKind, LiveAllocation, MemoryFinding, MemoryFindingKind, MemoryReport};
 pub use module::{FunctionAttribute, FunctionInfo, ModuleImage, Modules, ParameterInfo};
 pub use object::{ObjectHandle, ObjectId, Objects};
+pub use panic::{Thrown, contain};
 pub use status::Status;
 pub use stream::{
     AccessPolicyWindow, AccessProperty, StreamAttribute, StreamAttributeKind, StreamFlags, Streams,

@@ -1,13 +1,21 @@
 //! Errors of queued work, and of calls from inside of it.
 
+use crate::ranks;
 use anabranch_hal::{Detail, Failure, InsideWork, Result, Status};
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use anabranch_sync::require_none_held;
 
 /// Refuses driver calls from host work and kernels, as the hardware's driver does.
 #[inline]
 pub(crate) fn permitted() -> Result<()> {
     if InsideWork::is_entered() { Err(Failure::new(Status::NOT_PERMITTED)) } else { Ok(()) }
+}
+
+/// Marks the thread as inside of work until the result is dropped. No lock of this crate is held meanwhile.
+#[inline]
+#[track_caller]
+pub(crate) fn enter_work() -> InsideWork {
+    require_none_held(ranks::PRIMARY);
+    InsideWork::enter()
 }
 
 /// A panic of a kernel.
@@ -22,21 +30,4 @@ impl From<StreamFailure> for Failure {
     fn from(failure: StreamFailure) -> Self {
         Self::with_detail(Status::LAUNCH_FAILED, Detail::Panic(failure.message))
     }
-}
-
-/// The message of a panic.
-#[cold]
-pub(crate) fn panic_message(payload: Box<dyn Any + Send>) -> String {
-    let message = if let Some(text) = payload.downcast_ref::<&'static str>() {
-        (*text).to_owned()
-    } else if let Some(text) = payload.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        "a value that is no text".to_owned()
-    };
-    // A payload may be anything, even something that panics when it is dropped. What that panic says is left out.
-    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        std::mem::forget(second);
-    }
-    message
 }

@@ -13,5 +13,7 @@ pub(crate) const MAX_GRID_DIMENSIONS: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
 pub(crate) const MAX_SHARED_BYTES: u32 = 48 << 10;
 /// Shared memory of a block in bytes, when the kernel has asked for more.
 pub(crate) const MAX_SHARED_BYTES_OPTIN: u32 = 227 << 10;
+/// All parameters of a kernel in bytes.
+pub(crate) const MAX_PARAMETER_BYTES: usize = 32_764;
 /// Streams' priorities.
 pub(crate) const PRIORITY_RANGE: PriorityRange = PriorityRange { least: 0, greatest: GREATEST_PRIORITY };

@@ -12,8 +12,9 @@ pub(crate) use kernel::{KernelError, KernelWork, run_kernel};
 
 use crate::engine::ContextCore;
 use crate::handles::handle;
+use crate::limits::{MAX_PARAMETER_BYTES, MAX_SHARED_BYTES};
 use crate::memory::HostMemory;
-use anabranch_hal::{HostModule, ModuleHandle, Result};
+use anabranch_hal::{Failure, HostFunction, HostModule, ModuleHandle, Result, Status};
 use globals::Globals;
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ handle!(ModuleState, ModuleHandle, INVALID_HANDLE);
 impl ModuleState {
     /// Loads a module into a context.
     pub(crate) fn load(core: &Arc<ContextCore>, memory: &Arc<HostMemory>, module: &HostModule) -> Result<Arc<Self>> {
+        module.functions().iter().try_for_each(check)?;
         let globals = Globals::allocate(core, memory, module.globals())?;
         let functions =
             module.functions().iter().map(|function| FunctionState::new(core, function, &globals)).collect();
@@ -39,4 +41,23 @@ impl ModuleState {
     pub(crate) fn function(&self, name: &str) -> Option<&Arc<FunctionState>> {
         self.functions.iter().find(|function| function.function.name() == name)
     }
+}
+
+/// Refuses a kernel that no device could have, as an assembler does.
+fn check(function: &HostFunction) -> Result<()> {
+    let refuse = |what: String| Err(Failure::argument(Status::INVALID_IMAGE, what));
+    let (name, shared) = (function.name(), function.static_shared_bytes());
+    if shared > MAX_SHARED_BYTES {
+        return refuse(format!(
+            "the kernel `{name}` declares {shared} bytes of static shared memory, and a block can have \
+             {MAX_SHARED_BYTES}; use dynamic shared memory for more"
+        ));
+    }
+    let bytes = function.parameter_sizes().iter().try_fold(0usize, |sum, &size| sum.checked_add(size));
+    if bytes.is_none_or(|bytes| bytes > MAX_PARAMETER_BYTES) {
+        return refuse(format!(
+            "the kernel `{name}` declares more than {MAX_PARAMETER_BYTES} bytes of parameters; pass a buffer instead"
+        ));
+    }
+    Ok(())
 }

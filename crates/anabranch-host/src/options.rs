@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZero;
+use std::ops::RangeInclusive;
 
 /// Memory of a device where the machine does not say how much it has.
 const FALLBACK_MEMORY: u64 = 16 << 30;
@@ -50,6 +51,11 @@ impl Default for HostOptions {
 }
 
 impl HostOptions {
+    /// How many devices there can be.
+    pub const DEVICES: RangeInclusive<u32> = 1..=1024;
+    /// How many workers there can be.
+    pub const WORKERS: RangeInclusive<usize> = 1..=4096;
+
     /// The defaults, changed by the environment variables `ANABRANCH_HOST_DEVICES`, `ANABRANCH_HOST_WORKERS`,
     /// `ANABRANCH_HOST_SEED` and `ANABRANCH_HOST_CHECK_MEMORY` where they are set.
     pub fn from_environment() -> Result<Self, InvalidVariable> {
@@ -59,10 +65,10 @@ impl HostOptions {
     /// As [`from_environment`](Self::from_environment), with another source of variables.
     fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, InvalidVariable> {
         let mut options = Self::default();
-        if let Some(devices) = number(&variable, "ANABRANCH_HOST_DEVICES", 1..=1024)? {
+        if let Some(devices) = number(&variable, "ANABRANCH_HOST_DEVICES", wide(Self::DEVICES))? {
             options.devices = devices as u32;
         }
-        if let Some(workers) = number(&variable, "ANABRANCH_HOST_WORKERS", 1..=4096)? {
+        if let Some(workers) = number(&variable, "ANABRANCH_HOST_WORKERS", wide(Self::WORKERS))? {
             options.workers = Some(workers as usize);
         }
         options.seed = number(&variable, "ANABRANCH_HOST_SEED", 0..=u64::MAX)?;
@@ -77,10 +83,16 @@ impl HostOptions {
     }
 }
 
+/// A range of larger integers.
+fn wide<T: Copy + TryInto<u64>>(range: RangeInclusive<T>) -> RangeInclusive<u64> {
+    let wide = |number: T| number.try_into().unwrap_or(u64::MAX);
+    wide(*range.start())..=wide(*range.end())
+}
+
 fn number(
     variable: &impl Fn(&str) -> Option<String>,
     name: &'static str,
-    range: std::ops::RangeInclusive<u64>,
+    range: RangeInclusive<u64>,
 ) -> Result<Option<u64>, InvalidVariable> {
     let Some(value) = variable(name) else { return Ok(None) };
     match value.trim().parse::<u64>() {

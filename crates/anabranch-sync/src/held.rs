@@ -75,6 +75,19 @@ mod checked {
         }
     }
 
+    /// Panics if the thread holds a lock of that rank or a higher one.
+    #[track_caller]
+    pub fn require_none_held(from: Rank) {
+        let held = HELD.try_with(|held| {
+            let held = held.borrow();
+            let entry = held.entries.iter().find(|entry| entry.position.rank.number >= from.number)?;
+            Some((entry.position.rank.name, entry.place))
+        });
+        if let Ok(Some((name, place))) = held {
+            panic!("code of the program runs while the thread holds {name}, which was taken at {place}");
+        }
+    }
+
     /// A lock is held. It stays with the thread that took the lock.
     pub(crate) struct Token {
         ticket: Option<u64>,
@@ -113,6 +126,11 @@ mod checked {
     }
 
     pub(crate) struct Token;
+
+    /// Does nothing in this build.
+    #[inline(always)]
+    pub fn require_none_held(_: Rank) {}
 }
 
+pub use checked::require_none_held;
 pub(crate) use checked::{Position, Token};

@@ -5,6 +5,8 @@
 //! lock, and panics with the places of both locks where a thread takes them in the wrong order. Other builds do not even
 //! store the rank.
 //!
+//! No lock is held while code of the program runs, such as a waker. [`require_none_held`] checks that, in the same builds.
+//!
 //! A crate declares the ranks of its locks in one file with [`ranks!`], from the lowest to the highest. That file is the
 //! documentation of their order.
 //!
@@ -20,6 +22,7 @@ mod rwlock;
 mod spin_mutex;
 
 pub use condvar::Condvar;
+pub use held::require_none_held;
 pub use mutex::{Mutex, MutexGuard};
 pub use rank::Rank;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};

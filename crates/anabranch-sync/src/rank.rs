@@ -8,6 +8,9 @@ pub struct Rank {
 }
 
 impl Rank {
+    /// The rank below all others.
+    pub const LOWEST: Self = Self::new(0, "the lowest rank");
+
     /// A rank of a number, which is compared, and a name, which is shown.
     pub const fn new(number: u32, name: &'static str) -> Self {
         Self { number, name }

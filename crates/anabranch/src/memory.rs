@@ -24,6 +24,7 @@ pub use pool::MemoryPool;
 pub use scope::{ScopedStream, StreamScope};
 pub use slice::{BufferSlice, BufferSliceMut};
 
+pub(crate) use buffer::zeroed_vector;
 pub(crate) use copy::require_equal_lengths;
 pub(crate) use copy_3d::region_copy;
 pub(crate) use on_host::{copy as copy_on_host, copy_from as copy_from_on_host};

@@ -8,6 +8,7 @@ use super::waiter::{Awaitable, Waiter, WaiterStatus};
 use crate::capture_mode::with_relaxed_capture_mode;
 use crate::error::{Error, Result};
 use crate::host_work;
+use crate::panics::contain_quietly;
 use crate::reaper;
 use crate::stream::StreamCore;
 use futures_core::FusedFuture;
@@ -184,10 +185,11 @@ fn check_again(waiter: &Waiter<Awaited>) {
     }
 }
 
-/// Drops a waker, which may be the last reference to a task and everything that it holds.
+/// Drops a waker, which may be the last reference to a task and everything that it holds. What comes after this is done
+/// even if that unwinds.
 fn drop_waker(waker: Option<Waker>) {
     if let Some(waker) = waker {
-        reaper::now_or_later(move || drop(waker));
+        reaper::now_or_later(move || _ = contain_quietly(|| drop(waker)));
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::waiter::{Awaitable, Finished, Waiter, WaiterStatus};
 use crate::error::{Error, Result};
+use crate::panics::contain_quietly;
 use std::collections::{HashMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -206,8 +206,5 @@ fn settle<P: Awaitable>(waiter: &Waiter<P>, result: Result<()>) -> usize {
 
 /// Wakes a task. A panic of its executor does not end the reactor.
 fn wake(waker: Waker) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        // It may unwind again when it is dropped.
-        std::mem::forget(payload);
-    }
+    contain_quietly(|| waker.wake());
 }

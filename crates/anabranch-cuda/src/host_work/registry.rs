@@ -4,9 +4,8 @@
 //! allocated once there have been as many closures at the same time: each part of the registry is a list of slots that
 //! are used again. The part is chosen by the stream, so that threads meet there only if they queue in the same one.
 
-use super::contain;
 use crate::ranks::QUEUED_HOST_WORK;
-use anabranch_hal::{Callback, ContextHandle, Failure, HostWork, Status, StreamHandle};
+use anabranch_hal::{Callback, ContextHandle, Failure, HostWork, Status, StreamHandle, contain};
 use anabranch_sync::Mutex;
 use std::ffi::c_void;
 use std::{mem, ptr};
@@ -174,7 +173,7 @@ impl QueuedHostWork {
     #[cold]
     pub(crate) fn context_in_error(&self, context: ContextHandle) {
         for work in self.take_all(|_, _, of, work| of == context && matches!(work, QueuedWork::HostFunction(_))) {
-            contain(|| drop(work));
+            let _ = contain(|| drop(work));
         }
     }
 
@@ -184,7 +183,7 @@ impl QueuedHostWork {
     #[cold]
     pub(crate) fn context_is_gone(&self, context: ContextHandle, before: &QueuedSoFar) {
         for work in self.take_all(|part, number, of, _| of == context && number <= before.0[part]) {
-            contain(|| match work {
+            let _ = contain(|| match work {
                 QueuedWork::Callback(callback) => callback(Status::CONTEXT_IS_DESTROYED),
                 QueuedWork::HostFunction(function) => drop(function),
             });

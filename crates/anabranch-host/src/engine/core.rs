@@ -5,6 +5,7 @@ use super::queue::Padded;
 use super::random::Random;
 use super::scheduler::{Scheduler, WorkerAction};
 use super::value::ValueWaits;
+use crate::error::enter_work;
 use crate::options::HostOptions;
 use crate::ranks;
 use anabranch_hal::InsideWork;
@@ -15,6 +16,9 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
+
+/// How many entries a stream holds at most, whatever the options say.
+const MOST_QUEUED: usize = 1 << 30;
 
 thread_local! {
     static IS_WORKER: Cell<bool> = const { Cell::new(false) };
@@ -64,7 +68,7 @@ impl Engine {
             this: Weak::clone(this),
             scheduler: Padded(Scheduler::new(workers)),
             values: ValueWaits::new(observer.clone()),
-            queue_limit: options.queue_limit.max(2) as u64,
+            queue_limit: options.queue_limit.clamp(2, MOST_QUEUED) as u64,
             observer,
             epoch: Instant::now(),
             random: options.seed.map(|seed| Mutex::new(ranks::RANDOM, Random::new(seed))),
@@ -142,7 +146,7 @@ impl Engine {
     /// Runs host work, during which a worker counts as blocked.
     pub(crate) fn run_host_work(&self, work: impl FnOnce()) {
         let _absence = is_worker().then(|| BlockedWorker::new(self));
-        let _scope = InsideWork::enter();
+        let _scope = enter_work();
         work();
     }
 

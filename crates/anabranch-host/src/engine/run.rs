@@ -4,7 +4,8 @@ use super::core::{BlockedWorker, Engine, Pace, Task};
 use super::observer::{Moment, Operation};
 use super::stream::{Claim, Entry, JointWork, Outcome, ParkedOn, Position, StreamState, Turn, ValueWait, Waiter};
 use super::value::ValueCondition;
-use anabranch_hal::{InsideWork, Status};
+use crate::error::enter_work;
+use anabranch_hal::Status;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -70,7 +71,7 @@ impl Engine {
             let turn = Turn { engine: self, stream, sequence: sequence + 1 };
             match entry {
                 Entry::HostFunction(work) if !stream.core.is_lost() => {
-                    let _scope = InsideWork::enter();
+                    let _scope = enter_work();
                     work.run();
                 }
                 entry => {
@@ -204,7 +205,7 @@ impl Engine {
             _ => {}
         }
         // Closures that are not run are dropped under the same rules.
-        let _scope = InsideWork::enter();
+        let _scope = enter_work();
         if let Entry::Callback(callback) = entry {
             callback(turn.stream.core.check().err().map_or(Status::SUCCESS, |failure| failure.status));
         }

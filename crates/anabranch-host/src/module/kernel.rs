@@ -4,14 +4,12 @@ use super::function::FunctionState;
 use super::share::Share;
 use super::spares::Spares;
 use crate::engine::{Engine, Operation, Outcome, StreamState, Turn, Use, Work};
-use crate::error::panic_message;
-use anabranch_hal::{Block, ConditionalValues, HostArguments, HostBody, InsideWork, KernelFault, UsedRange};
+use crate::error::enter_work;
+use anabranch_hal::{Block, ConditionalValues, HostArguments, HostBody, KernelFault, Thrown, UsedRange, contain};
 use smallvec::SmallVec;
-use std::any::Any;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -71,10 +69,10 @@ pub(crate) enum KernelError {
 }
 
 impl KernelError {
-    fn from_payload(payload: Box<dyn Any + Send>) -> Self {
-        match payload.downcast::<KernelFault>() {
-            Ok(fault) => Self::Fault(*fault),
-            Err(payload) => Self::Panic(panic_message(payload)),
+    fn of(thrown: &Thrown) -> Self {
+        match thrown.payload().downcast_ref::<KernelFault>() {
+            Some(fault) => Self::Fault(fault.clone()),
+            None => Self::Panic(thrown.message()),
         }
     }
 
@@ -158,7 +156,7 @@ impl KernelWork {
     /// Runs some blocks of a stage on this thread.
     pub(crate) fn run_blocks(&self, stage: &HostBody, blocks: Range<u64>) -> Result<(), KernelError> {
         with_shared_memory(self.shared_bytes, |shared| {
-            let body = AssertUnwindSafe(|| {
+            let body = || {
                 // SAFETY: the caller that enqueued the launch guaranteed that every range is live, initialised memory
                 // until it has run, which nobody reaches through references.
                 let arguments = unsafe {
@@ -175,8 +173,8 @@ impl KernelWork {
                     stage(&mut Block::new(index, self.block, self.grid, shared), &arguments);
                     index = self.next_block_index(index);
                 }
-            });
-            catch_unwind(body).map_err(KernelError::from_payload)
+            };
+            contain(body).map_err(|thrown| KernelError::of(&thrown))
         })
     }
 }
@@ -202,7 +200,7 @@ impl Work for KernelEntry {
 
 /// Runs a kernel to its end, with the help of workers where that pays.
 pub(crate) fn run_kernel(engine: &Engine, work: &Arc<KernelWork>, level: usize) -> Result<(), KernelError> {
-    let _scope = InsideWork::enter();
+    let _scope = enter_work();
     let (blocks, threads) = (work.block_count(), work.threads_per_block());
     // Small launches are many, and to divide takes longer than all the rest of running one.
     let large = engine.workers() > 0 && blocks.saturating_mul(threads) >= WORTH_SHARING;
@@ -253,6 +251,6 @@ fn with_shared_memory<R>(bytes: usize, body: impl FnOnce(&mut [u8]) -> R) -> R {
 
 /// Runs a share of a kernel, and marks the thread as inside of it.
 pub(super) fn run_share(work: &KernelWork, stage: &HostBody, blocks: Range<u64>) -> Result<(), KernelError> {
-    let _scope = InsideWork::enter();
+    let _scope = enter_work();
     work.run_blocks(stage, blocks)
 }

@@ -48,7 +48,8 @@ impl CaptureScope<'_> {
     ///
     /// # Errors
     /// The body's error; `CUDA_ERROR_INVALID_VALUE (1)` if `condition` is empty; `CUDA_ERROR_NOT_SUPPORTED (801)` if
-    /// the device has no conditional nodes; `CUDA_ERROR_FILE_NOT_FOUND (301)` if the library is not found.
+    /// the device has no conditional nodes, or if parts would be nested more than 64 levels deep;
+    /// `CUDA_ERROR_FILE_NOT_FOUND (301)` if the library is not found.
     #[track_caller]
     pub fn capture_if<'c, F>(&self, condition: impl Into<BufferSlice<'c, u32>>, body: F) -> Result<()>
     where
@@ -124,7 +125,7 @@ impl CaptureScope<'_> {
     /// runs, or none if there is no such part. On CUDA it needs CUDA 12.8.
     ///
     /// # Errors
-    /// Same as [`capture_if`](Self::capture_if); `CUDA_ERROR_INVALID_VALUE (1)` if there are no parts.
+    /// Same as [`capture_if`](Self::capture_if); `CUDA_ERROR_INVALID_VALUE (1)` if there are no parts, or more than 4096.
     #[track_caller]
     pub fn capture_switch<'c>(&self, value: impl Into<BufferSlice<'c, u32>>, bodies: &mut [Body<'_>]) -> Result<()> {
         self.capture_condition(&condition_of(&value.into())?, ConditionalKind::Switch, bodies)

@@ -20,7 +20,8 @@ macro_rules! edit {
             /// # Errors
             /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is not valid on the device, or a node is named twice, was removed, or
             /// belongs to another graph; `CUDA_ERROR_INVALID_HANDLE (400)` if the work belongs to another context;
-            /// `CUDA_ERROR_NOT_SUPPORTED (801)` for a child that allocates memory or has conditional nodes.
+            /// `CUDA_ERROR_NOT_SUPPORTED (801)` for a child that allocates memory or has conditional nodes, and if children
+            /// and bodies of conditional nodes would be nested more than 64 levels deep.
             #[track_caller]
             pub fn add(&mut self, dependencies: impl Dependencies, work: NodeWork<'_>) -> Result<Node> {
                 self.object().add(&dependencies.list(), &work.core)
@@ -165,8 +166,9 @@ macro_rules! edit {
             /// Each conditional value belongs to one node.
             ///
             /// # Errors
-            /// `CUDA_ERROR_INVALID_VALUE (1)` if the kind does not support that number of bodies, or the value belongs to
-            /// another graph or another node; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such nodes.
+            /// `CUDA_ERROR_INVALID_VALUE (1)` if the kind does not support that number of bodies, there are more than 4096,
+            /// or the value belongs to another graph or another node; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has
+            /// no such nodes, or if children and bodies of conditional nodes would be nested more than 64 levels deep.
             pub fn add_conditional(
                 &mut self,
                 dependencies: impl Dependencies,

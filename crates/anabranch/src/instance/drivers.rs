@@ -55,8 +55,14 @@ pub(super) fn host(settings: &HostSettings, is_isolated: bool) -> Result<Result<
     options.seed = settings.seed.or(options.seed);
     options.check_memory = settings.check_memory.unwrap_or(options.check_memory);
     options.queue_limit = settings.queue_limit.unwrap_or(options.queue_limit);
-    if options.devices == 0 || options.workers == Some(0) || options.queue_limit == 0 {
-        return Err(refuse("devices, workers and the queue limit must be at least 1".to_owned()));
+    if !HostOptions::DEVICES.contains(&options.devices)
+        || options.workers.is_some_and(|workers| !HostOptions::WORKERS.contains(&workers))
+        || options.queue_limit == 0
+    {
+        let (devices, workers) = (HostOptions::DEVICES.end(), HostOptions::WORKERS.end());
+        return Err(refuse(format!(
+            "there must be 1 to {devices} devices, 1 to {workers} workers, and room for at least 1 operation"
+        )));
     }
     if is_isolated {
         return Ok(Ok(Arc::new(HostDriver::new(options))));

@@ -3,9 +3,10 @@
 use super::slice::buffer_methods;
 use super::{BufferSlice, MemoryPool};
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::stream::Stream;
 use anabranch_core::memory::{Allocation, byte_size};
+use anabranch_hal::Status;
 use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -117,14 +118,27 @@ impl Stream {
     /// Copies to a new vector. Returns when the copy is complete.
     ///
     /// # Errors
-    /// An error of earlier work that the copy depends on.
+    /// An error of earlier work that the copy depends on; `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough host
+    /// memory for the vector.
     #[track_caller]
     pub fn download<'b, T: Pod>(&self, source: impl Into<BufferSlice<'b, T>>) -> Result<Vec<T>> {
         let source = source.into();
-        let mut destination = vec![T::zeroed(); source.len()];
+        let mut destination = zeroed_vector(source.len(), "downloading")?;
         self.copy_to_host(&mut destination, source)?;
         Ok(destination)
     }
+}
+
+/// A vector of zeros.
+///
+/// # Errors
+/// `CUDA_ERROR_OUT_OF_MEMORY (2)`.
+pub(crate) fn zeroed_vector<T: Pod>(length: usize, operation: &'static str) -> Result<Vec<T>> {
+    bytemuck::allocation::try_zeroed_vec(length).map_err(|()| {
+        let message = format!("there is no host memory for {length} elements of {} bytes", size_of::<T>());
+        Error::argument(Status::OUT_OF_MEMORY, operation, message)
+            .with_hint("copy a part at a time, with copy_to_host and slices of the buffer")
+    })
 }
 
 impl Context {

@@ -1,7 +1,7 @@
 //! Transfers from and to plain memory through staging memory.
 
 use crate::error::{Error, Result};
-use crate::memory::{Buffer, BufferSlice, copy_from_on_host, uncaptured};
+use crate::memory::{Buffer, BufferSlice, copy_from_on_host, uncaptured, zeroed_vector};
 use crate::stream::Stream;
 use anabranch_core::completion::Completion;
 use anabranch_core::memory::byte_size;
@@ -199,10 +199,12 @@ impl<T: Pod> Future for Download<T> {
         let length = &mut this.length;
         this.transfer.poll(task, |block| {
             let length = length.take().ok_or_else(given_out)?;
-            let Some(block) = block else { return Ok(vec![T::zeroed(); length]) };
+            let mut elements = zeroed_vector::<T>(length, OPERATION)?;
+            let Some(block) = block else { return Ok(elements) };
             let pointer = block.pointer(length, size_of::<T>(), align_of::<T>())?.cast::<T>();
             // SAFETY: the copy that has written the elements is complete, and nobody else uses the block.
-            Ok(unsafe { std::slice::from_raw_parts(pointer, length) }.to_vec())
+            elements.copy_from_slice(unsafe { std::slice::from_raw_parts(pointer, length) });
+            Ok(elements)
         })
     }
 }

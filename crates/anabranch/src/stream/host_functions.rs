@@ -11,7 +11,7 @@ impl Stream {
     ///
     /// The function must not call this library: calls in it return `CUDA_ERROR_NOT_PERMITTED (800)`. It must not wait
     /// for work that may be unable to run until the function has returned. Dropping objects of this library in it is
-    /// allowed. If the context is in error, the function is dropped without being run. If it panics, the next
+    /// allowed. If the context is in error, the function is dropped without being run, on a thread of the library. If it panics, the next
     /// [`synchronize`](Self::synchronize) or [`query`](Self::query) of this stream, or the next synchronization of its
     /// context, reports the panic once. Later work still runs.
     ///
@@ -30,7 +30,8 @@ impl Stream {
 
     /// Like [`launch_host_func`](Self::launch_host_func), for a function that can run any number of times. If the
     /// stream is capturing, the function becomes a node, which runs it at every launch of the graph. The graph retains
-    /// the function.
+    /// the function. It is dropped on a thread of the library; see
+    /// [`flush_deferred_drops`](crate::flush_deferred_drops).
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.

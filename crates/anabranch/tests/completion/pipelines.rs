@@ -1,7 +1,7 @@
 //! Chunks of work in flight.
 
 use super::*;
-use anabranch::{Error, Result};
+use anabranch::{Error, ErrorKind, Result};
 use futures::{StreamExt, TryStreamExt};
 
 #[test]
@@ -88,4 +88,53 @@ fn dropping_it_leaves_the_work() {
     signal.set(1);
     stream.synchronize().unwrap();
     assert_eq!(count.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn safety_54_no_chunk_is_missing_silently_after_a_closure_of_a_pipeline_panics() {
+    use futures::stream::FusedStream;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    let stream = host().create_stream().unwrap();
+    let panicking = |value: u32| {
+        if value == 2 {
+            resume_unwind(Box::new("on purpose"));
+        }
+        value
+    };
+    // In the closure, and in the iterator.
+    for in_closure in [true, false] {
+        let inputs = (0..6u32).map(|value| if in_closure { value } else { panicking(value) });
+        let mut chunks = stream.pipeline(4, inputs, |_, value| Ok(if in_closure { panicking(value) } else { value }));
+        assert!(catch_unwind(AssertUnwindSafe(|| block_on(chunks.next()))).is_err());
+        assert!(!chunks.is_terminated());
+        assert_eq!(block_on(chunks.next()).unwrap().unwrap(), 0);
+        assert_eq!(block_on(chunks.next()).unwrap().unwrap(), 1);
+        let error: Error = block_on(chunks.next()).expect("the missing chunk is reported").unwrap_err();
+        assert_eq!((error.kind(), error.status()), (ErrorKind::Panicked, Status::ILLEGAL_STATE), "{error}");
+        assert!(block_on(chunks.next()).is_none() && chunks.is_terminated());
+    }
+    // In the drop of a later result.
+    struct Unwinds(u32);
+    impl Drop for Unwinds {
+        fn drop(&mut self) {
+            if self.0 > 1 {
+                resume_unwind(Box::new("on purpose"));
+            }
+        }
+    }
+    let mut chunks = stream.pipeline(4, 0..6u32, |stream, value| {
+        if value == 1 {
+            stream.launch_host_func(|| resume_unwind(Box::new("a chunk")))?;
+        }
+        Ok(Unwinds(value))
+    });
+    let results = catch_unwind(AssertUnwindSafe(|| {
+        let mut results = Vec::new();
+        while let Some(result) = block_on(chunks.next()) {
+            results.push(result.map(|value| value.0));
+        }
+        results
+    }));
+    let results = results.unwrap_or_else(|_| panic!("the error is lost"));
+    assert!(results.last().unwrap().as_ref().unwrap_err().to_string().contains("a chunk"), "{results:?}");
 }
