@@ -10,7 +10,7 @@ use crate::idle_memory::BlockKind;
 use crate::label::Label;
 use crate::ranks;
 use crate::reaper;
-use crate::stream::{Capture, StreamCore, SyncEvent, is_any_capturing};
+use crate::stream::{Capture, PendingWork, StreamCore, SyncEvent, is_any_capturing};
 use crate::trace;
 use anabranch_hal::{Access, DevicePointer, ObjectHandle, PinnedFlags, Status, StreamFlags};
 use anabranch_sync::Mutex;
@@ -360,9 +360,9 @@ fn free(
         Origin::Managed => BlockKind::Managed,
         Origin::Pinned(flags) => BlockKind::pinned(*flags),
     };
-    // Where no event can be had the context is lost, and nothing runs any more.
-    let events = history.sync_events(Access::Write).unwrap_or_default();
-    context.free_when_idle(kind, bytes, address.0, events);
+    let mut work = PendingWork::default();
+    history.into_pending().iter().for_each(|last| work.add(&last.stream));
+    context.free_when_idle(kind, bytes, address.0, work);
     Ok(())
 }
 
