@@ -12,7 +12,7 @@ use crate::ranks;
 use crate::reaper;
 use crate::stream::{Capture, PendingWork, StreamCore, SyncEvent, is_any_capturing};
 use crate::trace;
-use anabranch_hal::{Access, DevicePointer, ObjectHandle, PinnedFlags, Status, StreamFlags};
+use anabranch_hal::{ALLOCATION_ALIGNMENT, Access, DevicePointer, ObjectHandle, PinnedFlags, Status, StreamFlags};
 use anabranch_sync::Mutex;
 use std::any::Any;
 use std::fmt;
@@ -404,11 +404,18 @@ impl fmt::Debug for Allocation {
     }
 }
 
-/// The size in bytes of `length` elements of `size` bytes.
+/// The size in bytes of `length` elements, for which memory is about to be allocated.
 ///
 /// # Errors
-/// `CUDA_ERROR_OUT_OF_MEMORY (2)` if it exceeds the address space.
-pub fn byte_size(length: usize, size: usize, operation: &'static str) -> Result<usize> {
+/// `CUDA_ERROR_OUT_OF_MEMORY (2)` if it exceeds the address space; `CUDA_ERROR_INVALID_VALUE (1)` for elements that are
+/// aligned to more than [`ALLOCATION_ALIGNMENT`].
+pub fn byte_size<T>(length: usize, operation: &'static str) -> Result<usize> {
+    let (size, alignment) = (size_of::<T>(), align_of::<T>());
+    if alignment > ALLOCATION_ALIGNMENT {
+        let message = format!("the elements are aligned to {alignment} bytes, and memory to {ALLOCATION_ALIGNMENT}");
+        return Err(Error::argument(Status::INVALID_VALUE, operation, message)
+            .with_hint("use elements of a type that is less aligned"));
+    }
     length.checked_mul(size).filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| {
         Error::argument(
             Status::OUT_OF_MEMORY,
