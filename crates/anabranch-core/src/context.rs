@@ -1,6 +1,7 @@
 //! Contexts: the state of a device as this program sees it.
 
 use crate::device::DeviceCore;
+use crate::driver_context::{ContextWork, DriverContext};
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::extensions::{ClosingContext, Extension, Extensions};
@@ -11,10 +12,10 @@ use crate::trace;
 use anabranch_hal::{
     Call, Capabilities, ContextFlags, ContextHandle, Driver, MemoryInfo, ObjectHandle, ObjectId, Status,
 };
-use anabranch_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use anabranch_sync::{Mutex, RwLockReadGuard, RwLockWriteGuard};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// A context, shared by everything that was made in it. The primary context of a device is one object per process.
 pub struct ContextCore {
@@ -26,15 +27,13 @@ pub struct ContextCore {
     panics: Arc<PanicReports>,
     /// Attachments of higher modules.
     extensions: Extensions,
-    /// Shared while work is submitted that needs the host to finish, exclusive while memory is freed.
-    host_bound: RwLock<()>,
+    /// What it shares with other objects of the same context.
+    shared: Arc<DriverContext>,
+    /// The work of its streams, once it has any.
+    work: OnceLock<Arc<dyn ContextWork>>,
     strict_order: AtomicBool,
     orders_inserted: AtomicU64,
-    closing: Mutex<Option<CloseCondition>>,
 }
-
-/// Returns whether all work of a context whose last object was dropped is complete.
-pub type CloseCondition = Box<dyn FnMut() -> bool + Send>;
 
 /// The primary contexts that are in use.
 static PRIMARY: Mutex<Vec<Weak<ContextCore>>> = Mutex::new(ranks::PRIMARY_CONTEXTS, Vec::new());
@@ -85,10 +84,10 @@ impl ContextCore {
             owned,
             panics: Arc::default(),
             extensions: Extensions::new(),
-            host_bound: RwLock::new(ranks::HOST_BOUND_WORK, ()),
+            shared: DriverContext::of(handle),
+            work: OnceLock::new(),
             strict_order: AtomicBool::new(false),
             orders_inserted: AtomicU64::new(0),
-            closing: Mutex::new(ranks::ENDED_STREAMS, None),
         });
         if device.observes_objects() {
             context.driver.object_created(&context.call("opening a context"), ObjectHandle::Context, id);
@@ -123,6 +122,11 @@ impl ContextCore {
         self.id
     }
 
+    /// The number of the queue in which the reaper waits for the context to have no work.
+    pub fn queue(&self) -> u64 {
+        self.id.get() << 1 | 1
+    }
+
     /// A call of the driver for an operation, made where this is called.
     #[inline(always)]
     #[track_caller]
@@ -152,12 +156,23 @@ impl ContextCore {
     #[inline]
     pub fn submit_host_bound(&self) -> Option<RwLockReadGuard<'_, ()>> {
         let needless = self.device.can(Capabilities::CONCURRENT_BLOCKING_CALLS) || reaper::is_here();
-        if needless { None } else { Some(self.host_bound.read_recursive()) }
+        if needless { None } else { Some(self.shared.submit_host_bound()) }
     }
 
-    /// Held while memory is freed by a call that waits for all work of the context. `None`: host-bound work is being submitted.
-    pub fn try_block_host_bound(&self) -> Option<RwLockWriteGuard<'_, ()>> {
-        self.host_bound.try_write()
+    /// Whether all work of the context that is known is complete, including work of streams that have ended.
+    pub fn is_idle(&self) -> bool {
+        self.shared.is_idle()
+    }
+
+    /// Held while the context is idle, so that a call may wait for all its work. `None`: the context is not idle.
+    pub fn try_keep_idle(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        self.shared.try_keep_idle()
+    }
+
+    /// Whether the context is lost, and work of it is still running.
+    pub fn is_lost_and_running(&self) -> bool {
+        // SAFETY: the context is live as long as its core.
+        unsafe { self.driver.lost_context_is_running(&self.call("asking whether a lost context runs on")) }
     }
 
     /// Whether a use of memory that the program has not ordered is an error.
@@ -240,10 +255,10 @@ impl ContextCore {
             .during(operation, || self.place())
     }
 
-    /// Sets the condition under which all work of the context is complete after its last object was dropped. Set by the
-    /// module that knows the streams.
-    pub fn set_close_condition(&self, condition: CloseCondition) {
-        *self.closing.lock() = Some(condition);
+    /// Adds the work of the context's streams. Called once, by the module that knows the streams.
+    pub fn add_work(&self, work: Arc<dyn ContextWork>) {
+        self.shared.add(&work);
+        let _ = self.work.set(work);
     }
 }
 
@@ -252,12 +267,11 @@ impl Drop for ContextCore {
         let (driver, handle, owned) = (self.driver.clone(), self.handle, self.owned);
         let device = self.device.clone();
         let mut extensions = Some(std::mem::take(&mut self.extensions));
-        let mut is_complete = self.closing.get_mut().take();
+        let (shared, mut work) = (self.shared.clone(), self.work.take());
         // Closing a context waits for its work, and the reaper must not.
-        reaper::attempt(self.id.get() << 1 | 1, move || {
-            if is_complete.as_mut().is_some_and(|is_complete| !is_complete()) {
-                return Attempt::Pending;
-            }
+        reaper::attempt(self.queue(), move || {
+            let Some(idle) = shared.try_keep_idle() else { return Attempt::Pending };
+            drop(work.take());
             trace::span!("closing a context", %device);
             if let Some(extensions) = extensions.take() {
                 extensions.close(&ClosingContext { driver: &*driver, handle });
@@ -271,6 +285,7 @@ impl Drop for ContextCore {
                     driver.primary_context_release(device.ordinal())
                 }
             };
+            drop(idle);
             drop_error::report(result.during("closing a context", || device.to_string()));
             Attempt::Done
         });

@@ -15,7 +15,7 @@ use crate::node_work::NodeWork;
 use crate::ranks;
 use crate::reaper;
 use crate::retained::Retained;
-use crate::stream::StreamCore;
+use crate::stream::{PendingWork, StreamCore};
 use crate::submission::{Submission, is_ordered_for};
 use anabranch_hal::{
     Access, Call, Detail, Driver, ExecutableGraphHandle, GraphUpdateResult, InstantiateFlags, ObjectHandle, Status,
@@ -361,11 +361,13 @@ impl Drop for ExecutableCore {
                 context.driver().executable_destroy(&call, handle)
             });
             drop_error::report(destroyed.during(operation, || context.place()));
-            // A launch may still use what is retained. Where no event can be had the context is lost, and nothing runs any more.
-            let event = last.filter(|_| !retained.is_empty()).and_then(|stream| stream.sync_event().ok().flatten());
-            match event {
-                Some(event) if !event.is_over() => attempt_behind(vec![event], move || drop((retained, source))),
-                _ => drop((retained, source)),
+            // A launch may still use what is retained.
+            let mut launches = PendingWork::default();
+            last.iter().filter(|_| !retained.is_empty()).for_each(|stream| launches.add(stream));
+            if launches.is_over() {
+                drop((retained, source));
+            } else {
+                attempt_behind(launches, move || drop((retained, source)));
             }
         });
     }

@@ -11,7 +11,7 @@ use crate::error::{Result, ResultExt};
 use crate::extensions::Extension;
 use crate::ranks;
 use crate::reaper::{self, Attempt};
-use crate::stream::SyncEvent;
+use crate::stream::PendingWork;
 use crate::trace;
 use anabranch_hal::{DevicePointer, PinnedFlags};
 use anabranch_sync::Mutex;
@@ -71,10 +71,9 @@ impl ContextCore {
         self.extension::<IdleMemory>().blocks.lock().addresses.get_mut(&(kind, bytes))?.pop()
     }
 
-    /// Frees memory when the events are reached and the context is idle, unless an allocation takes it before.
-    pub fn free_when_idle(self: &Arc<Self>, kind: BlockKind, bytes: usize, address: u64, mut after: Vec<SyncEvent>) {
-        after.retain(|event| !event.is_over());
-        if after.is_empty() {
+    /// Frees memory when the work that uses it is over and the context is idle, unless an allocation takes it before.
+    pub fn free_when_idle(self: &Arc<Self>, kind: BlockKind, bytes: usize, address: u64, mut after: PendingWork) {
+        if after.is_over() {
             return self.keep_until_idle(kind, bytes, address);
         }
         let context = self.clone();
@@ -123,17 +122,14 @@ impl ContextCore {
     }
 }
 
-/// Runs `action` on the reaper's thread when all of the events are reached.
-pub fn attempt_behind(mut events: Vec<SyncEvent>, action: impl FnOnce() + Send + 'static) {
-    let queue = |events: &[SyncEvent]| events.first().map_or(0, |event| event.point().timeline().key() << 1);
+/// Runs `action` on the reaper's thread when the work is over.
+pub fn attempt_behind(mut work: PendingWork, action: impl FnOnce() + Send + 'static) {
     let mut action = Some(action);
-    reaper::attempt(queue(&events), move || {
-        let before = events.len();
-        while events.first().is_some_and(SyncEvent::is_over) {
-            events.swap_remove(0);
-        }
-        if !events.is_empty() {
-            return if events.len() < before { Attempt::PendingIn(queue(&events)) } else { Attempt::Pending };
+    reaper::attempt(work.queue(), move || {
+        let queue = work.queue();
+        if !work.is_over() {
+            let next = work.queue();
+            return if next == queue { Attempt::Pending } else { Attempt::PendingIn(next) };
         }
         if let Some(action) = action.take() {
             action();
@@ -145,7 +141,7 @@ pub fn attempt_behind(mut events: Vec<SyncEvent>, action: impl FnOnce() + Send +
 /// Runs `action`, which may block until the context is idle, on the reaper's thread at a time when it is idle.
 pub fn attempt_when_idle(context: &Arc<ContextCore>, action: impl FnOnce() + Send + 'static) {
     let (context, mut action) = (context.clone(), Some(action));
-    reaper::attempt(context.id().get() << 1 | 1, move || {
+    reaper::attempt(context.queue(), move || {
         // A driver may hold a lock while it blocks, and so hold up other threads, even the one that its work waits for. So the
         // action waits for a moment when there is nothing to wait for, and no such work is submitted meanwhile.
         let Some(idle) = context.try_keep_idle() else { return Attempt::Pending };

@@ -30,6 +30,7 @@ pub mod conditional_setter;
 pub mod context;
 pub mod device;
 pub mod device_name;
+pub mod driver_context;
 pub mod drop_error;
 pub mod error;
 pub mod event;

@@ -10,9 +10,9 @@ use crate::idle_memory::BlockKind;
 use crate::label::Label;
 use crate::ranks;
 use crate::reaper;
-use crate::stream::{Capture, StreamCore, SyncEvent, is_any_capturing};
+use crate::stream::{Capture, PendingWork, StreamCore, SyncEvent, is_any_capturing};
 use crate::trace;
-use anabranch_hal::{Access, DevicePointer, ObjectHandle, PinnedFlags, Status, StreamFlags};
+use anabranch_hal::{ALLOCATION_ALIGNMENT, Access, DevicePointer, ObjectHandle, PinnedFlags, Status, StreamFlags};
 use anabranch_sync::Mutex;
 use std::any::Any;
 use std::fmt;
@@ -374,9 +374,9 @@ fn free(
         Origin::Managed => BlockKind::Managed,
         Origin::Pinned(flags) => BlockKind::pinned(*flags),
     };
-    // Where no event can be had the context is lost, and nothing runs any more.
-    let events = history.sync_events(Access::Write).unwrap_or_default();
-    context.free_when_idle(kind, bytes, address.0, events);
+    let mut work = PendingWork::default();
+    history.into_pending().iter().for_each(|last| work.add(&last.stream));
+    context.free_when_idle(kind, bytes, address.0, work);
     Ok(())
 }
 
@@ -418,11 +418,18 @@ impl fmt::Debug for Allocation {
     }
 }
 
-/// The size in bytes of `length` elements of `size` bytes.
+/// The size in bytes of `length` elements, for which memory is about to be allocated.
 ///
 /// # Errors
-/// `CUDA_ERROR_OUT_OF_MEMORY (2)` if it exceeds the address space.
-pub fn byte_size(length: usize, size: usize, operation: &'static str) -> Result<usize> {
+/// `CUDA_ERROR_OUT_OF_MEMORY (2)` if it exceeds the address space; `CUDA_ERROR_INVALID_VALUE (1)` for elements that are
+/// aligned to more than [`ALLOCATION_ALIGNMENT`].
+pub fn byte_size<T>(length: usize, operation: &'static str) -> Result<usize> {
+    let (size, alignment) = (size_of::<T>(), align_of::<T>());
+    if alignment > ALLOCATION_ALIGNMENT {
+        let message = format!("the elements are aligned to {alignment} bytes, and memory to {ALLOCATION_ALIGNMENT}");
+        return Err(Error::argument(Status::INVALID_VALUE, operation, message)
+            .with_hint("use elements of a type that is less aligned"));
+    }
     length.checked_mul(size).filter(|&bytes| isize::try_from(bytes).is_ok()).ok_or_else(|| {
         Error::argument(
             Status::OUT_OF_MEMORY,

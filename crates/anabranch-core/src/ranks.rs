@@ -66,6 +66,10 @@ ranks! { from 100;
     STREAM_REGISTRY,
     /// The contexts of the devices.
     PRIMARY_CONTEXTS,
+    /// The contexts of drivers that have objects.
+    DRIVER_CONTEXTS,
+    /// The work of the objects of a context.
+    CONTEXT_WORK,
     /// The channel to the reaper, while its thread is started.
     REAPER,
     /// The hook for errors of drops.

@@ -1,11 +1,13 @@
 //! Streams: a handle, its identity, its timeline, and a way to wait for the work of a stream even after it has ended.
 
 mod membership;
+mod pending;
 mod registry;
 mod shared;
 mod sync;
 
 pub use membership::{Capture, Membership, Submitting, is_any_capturing};
+pub use pending::PendingWork;
 pub use shared::StreamShared;
 pub use sync::SyncEvent;
 
@@ -117,7 +119,7 @@ impl StreamCore {
             None => {
                 let sequence = registry.next_sequence();
                 if sequence == 0 {
-                    context.close_behind_streams();
+                    context.add_stream_work();
                 }
                 StreamShared::new(sequence, context.panics())
             }

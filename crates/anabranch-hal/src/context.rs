@@ -47,6 +47,18 @@ pub trait Contexts {
     /// The handle rule applies.
     unsafe fn context_synchronize(&self, call: &Call<'_>) -> Result<()>;
 
+    /// Returns whether work of the context is still running although the context is lost. Hardware ends all work of a
+    /// context that is lost, and by default this returns `false`. A driver that cannot end running work returns `true`
+    /// until it is over. The library frees nothing that the work may use until then.
+    ///
+    /// # Safety
+    ///
+    /// The handle rule applies.
+    unsafe fn lost_context_is_running(&self, call: &Call<'_>) -> bool {
+        let _ = call;
+        false
+    }
+
     /// Lets kernels and copies of the call's context access the memory of `peer`.
     ///
     /// # Errors

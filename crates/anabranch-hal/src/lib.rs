@@ -73,7 +73,8 @@ pub use host_work::{Callback, HostWork, HostWorkKey, RepeatableWork};
 pub use inside::InsideWork;
 pub use launch::{Access, DeclaredRange, Launch};
 pub use memory::{
-    Copy3d, CopyKind, CopyPlace, FillPattern, Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolOptions, PinnedFlags,
+    ALLOCATION_ALIGNMENT, Copy3d, CopyKind, CopyPlace, FillPattern, Memory, MemoryInfo, MemoryPoolAttribute,
+    MemoryPoolOptions, PinnedFlags,
 };
 pub use memory_report::{AllocationKind, LiveAllocation, MemoryFinding, MemoryFindingKind, MemoryReport};
 pub use module::{FunctionAttribute, FunctionInfo, ModuleImage, Modules, ParameterInfo};

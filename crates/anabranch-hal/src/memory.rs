@@ -113,6 +113,9 @@ pub enum MemoryPoolAttribute {
     UsedHigh,
 }
 
+/// The alignment of all memory that drivers allocate, in bytes. It may be more.
+pub const ALLOCATION_ALIGNMENT: usize = 256;
+
 /// Allocating, copying, filling and freeing memory.
 pub trait Memory {
     /// Returns the free and total memory of the context's device.

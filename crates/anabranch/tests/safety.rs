@@ -280,6 +280,80 @@ fn safety_18_a_panic_of_queued_work_survives_the_drop_of_what_the_stream_used() 
     assert_eq!(stream.synchronize().unwrap_err().kind(), ErrorKind::Panicked);
 }
 
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C, align(4096))]
+struct Page([u8; 4096]);
+
+// SAFETY: all zeros are a value, there is no padding, and every pattern of bits is a value.
+unsafe impl bytemuck::Zeroable for Page {}
+// SAFETY: as above.
+unsafe impl bytemuck::Pod for Page {}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C, align(256))]
+struct Block([u8; 256]);
+
+// SAFETY: as above.
+unsafe impl bytemuck::Zeroable for Block {}
+// SAFETY: as above.
+unsafe impl bytemuck::Pod for Block {}
+
+/// The result of each way to allocate memory for elements of a type.
+fn allocations<T: bytemuck::Pod>(context: &Context) -> Vec<Result<(), Error>> {
+    let (stream, length) = (context.create_stream().unwrap(), 3);
+    let pool = context.device().create_memory_pool(&anabranch::MemoryPoolOptions::default()).unwrap();
+    let elements = vec![T::zeroed(); length];
+    let aligned = |slice: &[T]| assert!(slice.len() == length && slice.as_ptr().is_aligned());
+    let pinned = || {
+        let mut pinned = context.allocate_pinned::<T>(length)?;
+        aligned(pinned.as_mut_slice()?);
+        pinned.read(aligned)
+    };
+    let managed = || {
+        let mut managed = context.allocate_managed::<T>(length)?;
+        aligned(managed.as_mut_slice()?);
+        managed.read(aligned)
+    };
+    vec![
+        pinned(),
+        managed(),
+        stream.upload(&elements).and_then(|buffer| stream.download(&buffer)).map(|slice| aligned(&slice)),
+        futures::executor::block_on(stream.upload_async(&elements))
+            .and_then(|buffer| futures::executor::block_on(stream.download_async(&buffer)))
+            .map(|slice| aligned(&slice)),
+        stream.allocate_zeroed::<T>(length).map(drop),
+        stream.allocate_zeroed_from::<T>(&pool, length).map(drop),
+        context.allocate_zeroed::<T>(&stream, length).map(drop),
+        // SAFETY: nothing uses the memory.
+        unsafe { context.create_graph().unwrap().add_allocation::<T>((), length) }.map(drop),
+    ]
+}
+
+#[test]
+fn safety_36_elements_that_no_memory_is_aligned_for_are_refused() {
+    let context = host();
+    // The first pieces of memory are not more aligned by chance than these.
+    let _kept: Vec<_> = (0..20).map(|_| context.allocate_pinned::<u8>(1).unwrap()).collect();
+    for refused in allocations::<Page>(&context) {
+        assert_eq!(refused.unwrap_err().status(), Status::INVALID_VALUE);
+    }
+    for allocated in allocations::<Block>(&context) {
+        allocated.unwrap();
+    }
+}
+
+#[test]
+fn safety_36_elements_of_no_size_are_elements_like_any_others() {
+    let context = host();
+    for allocated in allocations::<[u64; 0]>(&context).into_iter().chain(allocations::<()>(&context)).enumerate() {
+        // A graph has no allocation of no size.
+        match allocated {
+            (7 | 15, result) => assert_eq!(result.unwrap_err().status(), Status::INVALID_VALUE),
+            (_, result) => result.unwrap(),
+        }
+    }
+}
+
 /// The names of tests and programs that begin with `safety_`, in a text.
 fn safety_names(text: &str) -> BTreeSet<String> {
     let word = |character: char| character.is_ascii_alphanumeric() || character == '_';

@@ -4,12 +4,14 @@
 
 mod common;
 
+use anabranch::hal::{Call, Driver, FillPattern, Forward, Layered, Result};
 use anabranch::{
-    CaptureMode, Context, DependencyUpdate, DualModule, HostFunction, Kernel, LaunchConfig, NodeWork, Status, Stream,
-    flush_deferred_drops,
+    CaptureMode, Context, DependencyUpdate, DevicePointer, DualModule, ExecutableGraphHandle, HostFunction, Instance,
+    Kernel, LaunchConfig, NodeWork, Status, Stream, StreamHandle, flush_deferred_drops,
 };
 use common::{assert_ends, checked_host, hold, host};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 
 /// A kernel of one parameter for memory.
 fn kernel(context: &Context) -> Kernel {
@@ -43,6 +45,138 @@ fn safety_25_a_writer_waits_for_readers_behind_refused_work_on_another_thread_s_
     assert!(!comes_to_its_end(&writer), "it writes what is yet to be read");
     gate.set(1);
     assert_eq!(reader.download(&read).unwrap(), [1]);
+}
+
+/// Holds a fill, or a launch of a graph, up in the call of the driver: the use of memory is noted, and it is not queued yet.
+#[derive(Clone, Debug)]
+struct HeldCall {
+    /// Whether the next is held up.
+    armed: Arc<AtomicBool>,
+    reached: Arc<Barrier>,
+    goes_on: Arc<Barrier>,
+}
+
+impl Default for HeldCall {
+    fn default() -> Self {
+        let barrier = || Arc::new(Barrier::new(2));
+        Self { armed: Arc::default(), reached: barrier(), goes_on: barrier() }
+    }
+}
+
+impl HeldCall {
+    fn context(&self) -> Context {
+        let held = self.clone();
+        let wrap = move |inner| Arc::new(Layered(Holds { inner, held: held.clone() })) as Arc<dyn Driver>;
+        let instance = Instance::builder().cuda(false).isolated().wrap(wrap).build().unwrap();
+        instance.device("host").unwrap().context().unwrap()
+    }
+
+    fn pass(&self) {
+        if self.armed.swap(false, Ordering::SeqCst) {
+            self.reached.wait();
+            self.goes_on.wait();
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Holds {
+    inner: Arc<dyn Driver>,
+    held: HeldCall,
+}
+
+impl Forward for Holds {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    unsafe fn executable_launch(
+        &self,
+        call: &Call<'_>,
+        executable: ExecutableGraphHandle,
+        stream: StreamHandle,
+    ) -> Result<()> {
+        self.held.pass();
+        // SAFETY: the layer forwards what it is given.
+        unsafe { self.inner.executable_launch(call, executable, stream) }
+    }
+
+    unsafe fn fill_async(
+        &self,
+        call: &Call<'_>,
+        address: DevicePointer,
+        pattern: FillPattern,
+        count: usize,
+        stream: StreamHandle,
+    ) -> Result<()> {
+        self.held.pass();
+        // SAFETY: the layer forwards what it is given.
+        unsafe { self.inner.fill_async(call, address, pattern, count, stream) }
+    }
+}
+
+#[test]
+fn safety_34_parts_that_threads_write_at_the_same_time_are_both_followed() {
+    assert_ends(|| {
+        let held = HeldCall::default();
+        let context = held.context();
+        let [first, second, reader] = [(); 3].map(|()| context.create_stream().unwrap());
+        let mut buffer = first.upload(&[1u32; 8]).unwrap();
+        let mut read = reader.allocate_zeroed::<u32>(8).unwrap();
+        reader.synchronize().unwrap();
+        let (mut head, mut tail) = buffer.slice_mut(..).unwrap().split_at(4).unwrap();
+        held.armed.store(true, Ordering::SeqCst);
+        let gate = std::thread::scope(|scope| {
+            scope.spawn(|| first.fill(head.reborrow(), 7u32).unwrap());
+            held.reached.wait();
+            second.fill(tail.reborrow(), 8u32).unwrap();
+            let gate = hold(&context, &first);
+            held.goes_on.wait();
+            gate
+        });
+        reader.copy(&mut read, &buffer).unwrap();
+        assert!(!comes_to_its_end(&reader), "it reads what is yet to be written");
+        gate.set(1);
+        assert_eq!(reader.download(&read).unwrap(), [7, 7, 7, 7, 8, 8, 8, 8]);
+    });
+}
+
+#[test]
+fn safety_35_the_host_comes_before_a_launch_of_another_thread_or_after_it() {
+    assert_ends(|| {
+        let held = HeldCall::default();
+        let context = held.context();
+        let stream = context.create_stream().unwrap();
+        let mut pinned = context.allocate_pinned::<u32>(8).unwrap();
+        let mut graph = context.create_graph().unwrap();
+        graph.add((), NodeWork::fill(&mut pinned, 7u32).unwrap()).unwrap();
+        let executable = graph.instantiate().unwrap();
+        executable.launch(&stream).unwrap();
+        for round in 1..3 {
+            // The first has its memory to order, and the second nothing.
+            held.armed.store(true, Ordering::SeqCst);
+            let is_written = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| executable.launch(&stream).unwrap());
+                held.reached.wait();
+                let gate = hold(&context, &stream);
+                scope.spawn(|| {
+                    pinned.write(|slice| slice.iter_mut().for_each(|element| *element += round)).unwrap();
+                    is_written.store(true, Ordering::SeqCst);
+                });
+                let is_excluded = || {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    !is_written.load(Ordering::SeqCst)
+                };
+                assert!(is_excluded(), "the host writes while the launch is being queued");
+                held.goes_on.wait();
+                assert!(is_excluded(), "the host writes what the launch is yet to write");
+                gate.set(1);
+            });
+            assert_eq!(pinned.read(|slice| slice.to_vec()).unwrap(), [7 + round; 8]);
+            executable.launch(&stream).unwrap();
+        }
+    });
 }
 
 /// Whether the library knows that the stream captures: then it knows its nodes.

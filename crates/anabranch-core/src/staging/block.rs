@@ -7,6 +7,7 @@ use crate::context::ContextCore;
 use crate::error::{Error, Result, ResultExt};
 use crate::idle_memory::{BlockKind, attempt_when_idle};
 use crate::reaper::{self, Attempt};
+use crate::stream::PendingWork;
 use crate::trace;
 use anabranch_hal::{PinnedFlags, Status};
 use std::sync::Arc;
@@ -108,7 +109,12 @@ pub(super) fn free(context: &Arc<ContextCore>, blocks: impl IntoIterator<Item = 
         let shared = context.clone();
         // When the context is idle no work uses the block any more.
         attempt_when_idle(context, move || {
-            shared.free_when_idle(BlockKind::pinned(FLAGS), block.capacity, block.address as u64, Vec::new());
+            shared.free_when_idle(
+                BlockKind::pinned(FLAGS),
+                block.capacity,
+                block.address as u64,
+                PendingWork::default(),
+            );
         });
     }
 }

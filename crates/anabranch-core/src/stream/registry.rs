@@ -3,28 +3,51 @@
 use super::{StreamCore, SyncEvent};
 use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
+use crate::driver_context::ContextWork;
 use crate::error::{Result, ResultExt};
 use crate::extensions::Extension;
 use crate::ranks;
 use crate::timeline::TimelinePoint;
 use crate::trace;
 use anabranch_hal::{Call, ContextHandle, Driver, EventHandle, Status, StreamHandle};
-use anabranch_sync::{Mutex, RwLockWriteGuard};
+use anabranch_sync::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// The streams of a context.
 pub(super) struct StreamRegistry {
-    streams: Mutex<Vec<Weak<StreamCore>>>,
     /// How many there have been.
     created: AtomicU64,
-    /// Events behind the work of streams that have ended.
-    ended: Arc<EndedStreams>,
+    streams: Arc<Streams>,
 }
 
-/// Events after the work of streams that have ended. It outlives the context's object, because the context cannot be
-/// closed earlier.
+/// The streams of a context, and those that have ended. It outlives the context's object, because the context cannot be
+/// closed before their work is complete.
+struct Streams {
+    live: Mutex<Vec<Weak<StreamCore>>>,
+    /// Events after the work of streams that have ended.
+    ended: EndedStreams,
+}
+
+/// The work of a context's streams.
+struct StreamWork {
+    streams: Arc<Streams>,
+    driver: Arc<dyn Driver>,
+    context: ContextHandle,
+}
+
+impl ContextWork for StreamWork {
+    fn is_complete(&self) -> bool {
+        let call = Call::new(self.context, "asking whether a lost context runs on");
+        self.streams.ended.are_complete(&*self.driver, self.context)
+            && self.streams.all().iter().all(|stream| stream.is_idle())
+            // SAFETY: the context is not closed before its work is complete.
+            && !unsafe { self.driver.lost_context_is_running(&call) }
+    }
+}
+
+/// Events after the work of streams that have ended.
 struct EndedStreams(Mutex<Ended>);
 
 #[derive(Default)]
@@ -81,15 +104,19 @@ fn is_pending(driver: &dyn Driver, call: &Call<'_>, event: EventHandle) -> bool 
 
 impl Default for StreamRegistry {
     fn default() -> Self {
-        Self {
-            streams: Mutex::new(ranks::STREAM_REGISTRY, Vec::new()),
-            created: AtomicU64::new(0),
-            ended: Arc::new(EndedStreams(Mutex::new(ranks::ENDED_STREAMS, Ended::default()))),
-        }
+        let live = Mutex::new(ranks::STREAM_REGISTRY, Vec::new());
+        let ended = EndedStreams(Mutex::new(ranks::ENDED_STREAMS, Ended::default()));
+        Self { created: AtomicU64::new(0), streams: Arc::new(Streams { live, ended }) }
     }
 }
 
 impl Extension for StreamRegistry {}
+
+impl Streams {
+    fn all(&self) -> Vec<Arc<StreamCore>> {
+        self.live.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+}
 
 impl StreamRegistry {
     /// The number of a new stream among those of its context, from 0.
@@ -98,7 +125,7 @@ impl StreamRegistry {
     }
 
     pub(super) fn add(&self, stream: &Arc<StreamCore>) {
-        let mut streams = self.streams.lock();
+        let mut streams = self.streams.live.lock();
         if streams.len() == streams.capacity() {
             streams.retain(|stream| stream.strong_count() > 0);
         }
@@ -107,43 +134,26 @@ impl StreamRegistry {
 
     /// The stream that a handle identifies on this thread.
     pub(super) fn find(&self, handle: StreamHandle) -> Option<Arc<StreamCore>> {
-        let streams: Vec<_> = self.streams.lock().iter().filter_map(Weak::upgrade).collect();
-        streams.into_iter().find(|stream| stream.is_known_by(handle))
+        self.streams.all().into_iter().find(|stream| stream.is_known_by(handle))
     }
 
     /// The stream of that id, also one that has ended.
     pub(super) fn find_id(&self, id: u64) -> Option<Arc<StreamCore>> {
-        let streams = self.all();
+        let streams = self.streams.all();
         let live = streams.iter().find(|stream| stream.id() == id && stream.is_live());
         live.or_else(|| streams.iter().find(|stream| stream.id() == id)).cloned()
     }
 
-    fn all(&self) -> Vec<Arc<StreamCore>> {
-        self.streams.lock().iter().filter_map(Weak::upgrade).collect()
-    }
-
     /// A stream has ended. Its work is complete when the event is reached, which is then destroyed.
     pub(super) fn stream_ended(&self, context: &ContextCore, event: EventHandle) {
-        self.ended.push(context.driver(), context.handle(), event);
+        self.streams.ended.push(context.driver(), context.handle(), event);
     }
 }
 
 impl ContextCore {
     /// The streams that still have references.
     pub fn streams(&self) -> Vec<Arc<StreamCore>> {
-        self.extension::<StreamRegistry>().all()
-    }
-
-    /// Whether no known stream has work now, including streams that have ended.
-    pub fn is_idle(&self) -> bool {
-        let registry = self.extension::<StreamRegistry>();
-        registry.ended.are_complete(self.driver(), self.handle())
-            && registry.all().iter().all(|stream| stream.is_idle())
-    }
-
-    /// Held while the context is idle, so that a call may wait for all its work. `None`: the context is not idle.
-    pub fn try_keep_idle(&self) -> Option<RwLockWriteGuard<'_, ()>> {
-        self.try_block_host_bound().filter(|_| self.is_idle())
+        self.extension::<StreamRegistry>().streams.all()
     }
 
     /// Events that are reached when all work that is in the streams now is complete.
@@ -169,10 +179,10 @@ impl ContextCore {
         self.panics().report_any(operation, || self.place())
     }
 
-    /// Closes the context, after its last object was dropped, when the work of its ended streams is complete.
-    pub(super) fn close_behind_streams(&self) {
-        let ended = self.extension::<StreamRegistry>().ended.clone();
-        let (driver, handle) = (self.shared_driver().clone(), self.handle());
-        self.set_close_condition(Box::new(move || ended.are_complete(&*driver, handle)));
+    /// Lets the context know of the work of its streams. Called with the first of them.
+    pub(super) fn add_stream_work(&self) {
+        let streams = self.extension::<StreamRegistry>().streams.clone();
+        let (driver, context) = (self.shared_driver().clone(), self.handle());
+        self.add_work(Arc::new(StreamWork { streams, driver, context }));
     }
 }

@@ -211,17 +211,27 @@ impl StreamCore {
         Ok(sync.event().cloned())
     }
 
-    /// Whether the stream has no work now.
+    /// Like [`sync_event`](Self::sync_event), but returns an error where recording would invalidate a capture: in the legacy
+    /// stream beside the capture of a blocking stream.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` in that case; otherwise any error that the driver returns.
+    pub fn sync_event_beside_captures(&self) -> Result<Option<SyncEvent>> {
+        if self.handle.is_legacy() {
+            self.capture_status()?;
+        }
+        self.sync_event()
+    }
+
+    /// Whether the stream is known to have no work now. In a lost context, what still runs is for the context to know.
     pub(super) fn is_idle(&self) -> bool {
         if !self.shared.has_work() {
             return true;
         }
-        // Recording in the legacy stream beside the capture of a blocking one would invalidate that.
-        if self.handle.is_legacy() && self.capture_status().is_err() {
-            return true;
+        match self.sync_event_beside_captures() {
+            Ok(event) => event.is_none_or(|event| event.is_over()),
+            Err(error) => error.is_sticky(),
         }
-        // Where no event can be had the context is lost, and nothing runs any more.
-        self.sync_event().ok().flatten().is_none_or(|event| event.is_over())
     }
 
     /// Frees memory in this stream's order, after the events, or returns `None` if the stream has ended, is capturing,

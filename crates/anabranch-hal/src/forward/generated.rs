@@ -82,6 +82,15 @@ pub trait Forward: fmt::Debug + Send + Sync {
         unsafe { self.inner().context_synchronize(call) }
     }
 
+    /// Forwards [`Contexts::lost_context_is_running`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn lost_context_is_running(&self, call: &Call<'_>) -> bool {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().lost_context_is_running(call) }
+    }
+
     /// Forwards [`Contexts::context_enable_peer_access`].
     ///
     /// # Safety
@@ -1141,6 +1150,12 @@ impl<L: Forward> Contexts for Layered<L> {
         self.0.called("Contexts", "context_synchronize");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.context_synchronize(call) }
+    }
+
+    unsafe fn lost_context_is_running(&self, call: &Call<'_>) -> bool {
+        self.0.called("Contexts", "lost_context_is_running");
+        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+        unsafe { self.0.lost_context_is_running(call) }
     }
 
     unsafe fn context_enable_peer_access(&self, call: &Call<'_>, peer: ContextHandle) -> Result<()> {

@@ -114,6 +114,12 @@ impl Contexts for HostDriver {
         self.synchronize_context(core)
     }
 
+    unsafe fn lost_context_is_running(&self, call: &Call<'_>) -> bool {
+        // SAFETY: the handle rule.
+        let Ok(context) = (unsafe { ContextState::of(call.context) }) else { return false };
+        context.core.is_lost() && context.core.streams().iter().any(|stream| !stream.is_idle())
+    }
+
     unsafe fn context_enable_peer_access(&self, call: &Call<'_>, peer: ContextHandle) -> Result<()> {
         permitted()?;
         // SAFETY: the handle rule.

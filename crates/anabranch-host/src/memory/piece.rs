@@ -1,12 +1,10 @@
 //! Memory of the process, as the allocator gives it.
 
 use super::observer::{MemoryObserver, ZONE};
+use anabranch_hal::ALLOCATION_ALIGNMENT;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;
-
-/// The alignment of every allocation in bytes, as on hardware.
-const ALIGNMENT: usize = 256;
 
 /// Memory of the process, of which a part is used. It is always initialised, because kernels, which are safe code, read it.
 #[derive(Debug)]
@@ -27,12 +25,12 @@ impl RawPiece {
     fn allocate(bytes: usize, around: usize) -> Option<Self> {
         // Asked for at a small alignment, and aligned here: for a small alignment the allocator passes on pages that the
         // system has zeroed and not yet touched, where for a large one it would write them all.
-        let room = bytes.checked_add(ALIGNMENT)?.checked_add(2 * around)?;
+        let room = bytes.checked_add(ALLOCATION_ALIGNMENT)?.checked_add(2 * around)?;
         let layout = Layout::from_size_align(room, 16).ok()?;
         // SAFETY: the layout is not empty.
         let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         let address = base.as_ptr().expose_provenance();
-        let begin = (address + around).next_multiple_of(ALIGNMENT) - address;
+        let begin = (address + around).next_multiple_of(ALLOCATION_ALIGNMENT) - address;
         Some(Self { base, layout, begin })
     }
 

@@ -80,7 +80,7 @@ macro_rules! edit {
                 access: &[DeviceOrdinal],
             ) -> Result<(Node, Buffer<T>)> {
                 let operation = "adding an allocation to a graph";
-                let bytes = byte_size(length, size_of::<T>(), operation)?;
+                let bytes = byte_size::<T>(length, operation)?;
                 let (node, memory) = self.object().add_allocation(&dependencies.list(), bytes, access)?;
                 Ok((node, Buffer::of_graph(memory, length)))
             }

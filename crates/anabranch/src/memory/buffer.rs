@@ -42,7 +42,7 @@ impl<T: Pod> Buffer<T> {
         if let Some(pool) = pool {
             pool.require_reach(stream)?;
         }
-        let bytes = byte_size(length, size_of::<T>(), "allocating in stream order")?;
+        let bytes = byte_size::<T>(length, "allocating in stream order")?;
         let memory = stream.core().allocate(bytes, pool.map(MemoryPool::as_raw))?;
         Ok(Self { memory, length, element: PhantomData })
     }
@@ -150,7 +150,7 @@ impl Context {
     /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
     #[track_caller]
     pub fn allocate_zeroed<T: Pod>(&self, stream: &Stream, length: usize) -> Result<Buffer<T>> {
-        let bytes = byte_size(length, size_of::<T>(), "allocating")?;
+        let bytes = byte_size::<T>(length, "allocating")?;
         let memory = Arc::new(Allocation::plain(self.core(), bytes)?);
         let mut buffer = Buffer { memory, length, element: PhantomData };
         stream.fill_zero(&mut buffer)?;

@@ -30,7 +30,7 @@ impl Context {
     /// not enough memory.
     #[track_caller]
     pub fn allocate_managed<T: Pod>(&self, length: usize) -> Result<ManagedBuffer<T>> {
-        let bytes = byte_size(length, size_of::<T>(), "allocating managed memory")?;
+        let bytes = byte_size::<T>(length, "allocating managed memory")?;
         let memory = Arc::new(Allocation::managed(self.core(), bytes)?);
         let buffer = ManagedBuffer::<T> { memory, length, element: PhantomData };
         buffer.wait(Access::Write)?;

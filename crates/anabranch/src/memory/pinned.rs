@@ -49,7 +49,7 @@ impl Context {
     /// the driver does not know.
     #[track_caller]
     pub fn allocate_pinned_with_flags<T: Pod>(&self, length: usize, flags: PinnedFlags) -> Result<PinnedBuffer<T>> {
-        let bytes = byte_size(length, size_of::<T>(), "allocating pinned memory")?;
+        let bytes = byte_size::<T>(length, "allocating pinned memory")?;
         let flags = flags | PinnedFlags::PORTABLE | PinnedFlags::DEVICE_MAP;
         let memory = Arc::new(Allocation::pinned(self.core(), bytes, flags)?);
         let buffer = PinnedBuffer::<T> { memory, length, element: PhantomData };

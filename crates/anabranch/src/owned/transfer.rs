@@ -77,7 +77,7 @@ fn given_out() -> Error {
 
 /// A block for that many elements, and the address of the elements in it, or `None` if there is nothing to transfer.
 fn stage<T: Pod>(stream: &Stream, length: usize) -> Result<Option<(StagingBlock, *mut T)>> {
-    let bytes = byte_size(length, size_of::<T>(), OPERATION)?;
+    let bytes = byte_size::<T>(length, OPERATION)?;
     if bytes == 0 {
         return Ok(None);
     }

@@ -1,0 +1,70 @@
+//! What all objects of one context of a driver share.
+//!
+//! The primary context of a device has several objects if instances have drivers with layers of their own, or if an
+//! object is made while an earlier one is being closed. A call that waits for the context waits for the work of all.
+
+use crate::ranks;
+use anabranch_hal::ContextHandle;
+use anabranch_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Weak};
+
+/// The work of a context that one object of it knows of.
+pub trait ContextWork: Send + Sync {
+    /// Whether all of it is complete.
+    fn is_complete(&self) -> bool;
+}
+
+/// A context of a driver.
+pub struct DriverContext {
+    handle: ContextHandle,
+    /// Shared while work is submitted that needs the host to finish, exclusive while memory is freed.
+    host_bound: RwLock<()>,
+    /// The work of each object.
+    work: Mutex<Vec<Weak<dyn ContextWork>>>,
+}
+
+/// The contexts that have objects, or are being closed.
+static CONTEXTS: Mutex<Vec<Weak<DriverContext>>> = Mutex::new(ranks::DRIVER_CONTEXTS, Vec::new());
+
+impl DriverContext {
+    /// The context with that handle. Layers may give one handle to several contexts, which then merely wait for each
+    /// other.
+    pub fn of(handle: ContextHandle) -> Arc<Self> {
+        let mut contexts = CONTEXTS.lock();
+        contexts.retain(|context| context.strong_count() > 0);
+        if let Some(known) = contexts.iter().filter_map(Weak::upgrade).find(|known| known.handle == handle) {
+            return known;
+        }
+        let context = Arc::new(Self {
+            handle,
+            host_bound: RwLock::new(ranks::HOST_BOUND_WORK, ()),
+            work: Mutex::new(ranks::CONTEXT_WORK, Vec::new()),
+        });
+        contexts.push(Arc::downgrade(&context));
+        context
+    }
+
+    /// Adds the work of an object, for as long as that exists.
+    pub fn add(&self, work: &Arc<dyn ContextWork>) {
+        let mut all = self.work.lock();
+        all.retain(|work| work.strong_count() > 0);
+        all.push(Arc::downgrade(work));
+    }
+
+    /// Held while work is submitted that needs the host to make progress.
+    pub fn submit_host_bound(&self) -> RwLockReadGuard<'_, ()> {
+        self.host_bound.read_recursive()
+    }
+
+    /// Whether all work of all objects is complete.
+    pub fn is_idle(&self) -> bool {
+        let all: Vec<_> = self.work.lock().iter().filter_map(Weak::upgrade).collect();
+        all.iter().all(|work| work.is_complete())
+    }
+
+    /// Held while the context is idle, so that a call may wait for all its work. `None`: the context is not idle, or
+    /// work that needs the host is being submitted.
+    pub fn try_keep_idle(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        self.host_bound.try_write().filter(|_| self.is_idle())
+    }
+}

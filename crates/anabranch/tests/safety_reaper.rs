@@ -1,0 +1,260 @@
+//! Classes of defects of what is given back later: it is not given back while anything uses it, and waits behind nobody's
+//! work. `docs/safety.md` lists them all by the numbers in the tests' names.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod common;
+
+use anabranch::hal::{Driver, Forward, Layered};
+use anabranch::{
+    Context, ContextFlags, DualModule, HostFunction, Instance, Kernel, KernelFault, LaunchConfig, Stream,
+    flush_deferred_drops, reset_drop_error_hook, set_drop_error_hook,
+};
+use common::{assert_ends, hold, host, until};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How long held work waits at most. Whoever waits for it hangs longer than a test may.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// Work that runs until this is dropped.
+struct Held(#[allow(dead_code, reason = "held for its drop")] Sender<()>);
+
+fn gate() -> (Held, impl Fn() + Send + Sync + 'static, Receiver<()>) {
+    let (release, wait) = channel();
+    let (began, begun) = channel();
+    let (wait, began) = (Mutex::new(wait), Mutex::new(began));
+    let pass = move || {
+        let _ = began.lock().unwrap().send(());
+        let _ = wait.lock().unwrap().recv_timeout(LONGEST);
+    };
+    (Held(release), pass, begun)
+}
+
+/// Has a host function of the stream run on.
+fn hold_by_host_function(stream: &Stream) -> Held {
+    let (held, pass, begun) = gate();
+    stream.launch_host_func(pass).unwrap();
+    begun.recv().unwrap();
+    held
+}
+
+/// A driver of its own for a device that others use too.
+#[derive(Debug)]
+struct Plain(Arc<dyn Driver>);
+
+impl Forward for Plain {
+    fn inner(&self) -> &dyn Driver {
+        &*self.0
+    }
+}
+
+/// A second object of the context, of an instance with a driver of its own for the same device.
+fn second_object(context: &Context) -> Context {
+    let driver = Arc::new(Layered(Plain(context.device().driver().clone())));
+    let instance = Instance::builder().cuda(false).host(false).driver(driver).build().unwrap();
+    instance.device("host").unwrap().context().unwrap()
+}
+
+/// Memory of some kinds and a module. The context keeps staging memory besides.
+fn things(context: &Context) -> impl Send + use<> {
+    let stream = context.create_stream().unwrap();
+    let buffer = futures::executor::block_on(stream.upload_async([1u8; 100])).unwrap();
+    let plain = context.allocate_zeroed::<u8>(&stream, 100).unwrap();
+    let pinned = context.allocate_pinned::<u8>(100).unwrap();
+    // To load a module is to wait for the work of the context.
+    let module = DualModule::new().host_function(HostFunction::new("nothing", &[], |_, _| ())).load(context).unwrap();
+    stream.synchronize().unwrap();
+    (buffer, plain, pinned, module, stream)
+}
+
+/// What is dropped elsewhere is freed meanwhile.
+fn assert_reaper_goes_on() {
+    for _ in 0..50 {
+        flush_deferred_drops();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn safety_47_what_is_dropped_waits_for_no_work_of_another_object_of_its_context() {
+    assert_ends(|| {
+        let one = host();
+        let other = second_object(&one);
+        assert_eq!(one.as_raw(), other.as_raw());
+        let things = things(&one);
+        let held = hold_by_host_function(&other.create_stream().unwrap());
+        drop(things);
+        assert_reaper_goes_on();
+        drop(one);
+        assert_reaper_goes_on();
+        drop(held);
+    });
+}
+
+#[test]
+fn safety_47_a_context_that_is_closed_waits_for_no_work_of_the_object_after_it() {
+    assert_ends(|| {
+        let instance = Instance::builder().cuda(false).isolated().build().unwrap();
+        let device = instance.device("host").unwrap();
+        let first = device.context().unwrap();
+        drop(things(&first));
+        // Only staging memory is left.
+        assert_reaper_goes_on();
+        let held_first = hold_by_host_function(&first.create_stream().unwrap());
+        drop(first);
+        let second = device.context().unwrap();
+        let held_second = hold_by_host_function(&second.create_stream().unwrap());
+        drop(held_first);
+        assert_reaper_goes_on();
+        drop(held_second);
+    });
+}
+
+/// A host device for a test alone, with workers for work that is held, and the number of contexts that were destroyed.
+fn isolated() -> (Context, Arc<AtomicU32>) {
+    #[derive(Debug)]
+    struct Counted(Arc<dyn Driver>, Arc<AtomicU32>);
+    impl Forward for Counted {
+        fn inner(&self) -> &dyn Driver {
+            &*self.0
+        }
+        fn called(&self, _: &'static str, method: &'static str) {
+            if method == "context_destroy" {
+                self.1.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    }
+    let destroyed = Arc::new(AtomicU32::new(0));
+    let counted = destroyed.clone();
+    let wrap = move |inner| Arc::new(Layered(Counted(inner, counted.clone()))) as Arc<dyn Driver>;
+    let instance = Instance::builder().cuda(false).isolated().host_workers(4).wrap(wrap).build().unwrap();
+    (instance.device("host").unwrap().create_context(ContextFlags::empty()).unwrap(), destroyed)
+}
+
+fn kernel(context: &Context, body: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Kernel {
+    // The kernel writes its memory when `body` says so.
+    let function = HostFunction::new("kernel", &[8], move |block, arguments| {
+        let memory = arguments.slice::<u32>(0);
+        let body = &body;
+        block.phase(|_, _| body(&mut || memory.set(0, memory.get(0) + 1)));
+    });
+    DualModule::new().host_function(function).load(context).unwrap().kernel("kernel").unwrap()
+}
+
+/// A fault, by which [`lose`](Self::lose) loses the context.
+struct Fault(Kernel);
+
+impl Fault {
+    fn new(context: &Context) -> Self {
+        Self(kernel(context, |_| KernelFault::trap("on purpose").raise()))
+    }
+
+    fn lose(self, context: &Context) {
+        let stream = context.create_stream().unwrap();
+        let mut buffer = stream.allocate_zeroed::<u32>(1).unwrap();
+        stream.launch_checked(&self.0, &LaunchConfig::new(1, 1), (&mut buffer,)).unwrap();
+        assert!(stream.synchronize().unwrap_err().is_sticky());
+    }
+}
+
+#[test]
+fn safety_48_what_a_lost_context_leaves_waits_for_no_kernel_that_runs_on() {
+    assert_ends(|| {
+        let (context, destroyed) = isolated();
+        let fault = Fault::new(&context);
+        let stream = context.create_stream().unwrap();
+        let (held, pass, begun) = gate();
+        let running = kernel(&context, move |_| pass());
+        let mut buffer = stream.allocate_zeroed::<u32>(1).unwrap();
+        let pinned = context.allocate_pinned::<u32>(1).unwrap();
+        stream.launch_checked(&running, &LaunchConfig::new(1, 1), (&mut buffer,)).unwrap();
+        begun.recv().unwrap();
+        fault.lose(&context);
+        drop((pinned, running));
+        assert_reaper_goes_on();
+        drop((buffer, stream));
+        assert_reaper_goes_on();
+        drop(context);
+        assert_reaper_goes_on();
+        assert_eq!(destroyed.load(Ordering::SeqCst), 0, "it was closed while a kernel runs");
+        drop(held);
+        until("the end of the lost context", || destroyed.load(Ordering::SeqCst) == 1);
+    });
+}
+
+#[test]
+fn safety_39_memory_that_a_kernel_of_a_lost_context_writes_is_nobody_else_s() {
+    assert_ends(|| {
+        let (context, _) = isolated();
+        let fault = Fault::new(&context);
+        let healthy = context.device().context().unwrap();
+        let stream = context.create_stream().unwrap();
+        let (held, pass, begun) = gate();
+        let written = Arc::new(AtomicU32::new(0));
+        let told = written.clone();
+        let running = kernel(&context, move |write| {
+            pass();
+            write();
+            told.store(1, Ordering::SeqCst);
+        });
+        // The memory of one context, and of another, in which the kernel runs.
+        let mut memory = [context.allocate_pinned::<u32>(100).unwrap(), healthy.allocate_pinned::<u32>(100).unwrap()];
+        let launch = |memory| stream.launch_checked(&running, &LaunchConfig::new(1, 1), (memory,)).unwrap();
+        let [own, other] = &mut memory;
+        launch(other);
+        launch(own);
+        begun.recv().unwrap();
+        fault.lose(&context);
+        drop(memory);
+        assert_reaper_goes_on();
+        let fresh = [context.allocate_pinned::<u32>(100), healthy.allocate_pinned::<u32>(100)];
+        let mut fresh: Vec<_> = fresh.into_iter().flatten().collect();
+        let slices: Vec<_> = fresh.iter_mut().map(|fresh| fresh.as_mut_slice().unwrap()).collect();
+        drop(held);
+        until("the end of the kernel", || written.load(Ordering::SeqCst) == 1);
+        assert!(slices.iter().all(|slice| slice.iter().all(|&element| element == 0)), "the kernel has written it");
+    });
+}
+
+#[test]
+fn safety_39_what_a_lost_context_has_read_is_kept_for_the_others_that_read_it() {
+    let (context, _) = isolated();
+    let fault = Fault::new(&context);
+    let healthy = context.device().context().unwrap();
+    let (lost, stream) = (context.create_stream().unwrap(), healthy.create_stream().unwrap());
+    let mut pinned = healthy.allocate_pinned::<u32>(100).unwrap();
+    pinned.as_mut_slice().unwrap().fill(3);
+    let mut elsewhere = lost.allocate_zeroed::<u32>(100).unwrap();
+    lost.copy(&mut elsewhere, &pinned).unwrap();
+    let mut copied = stream.allocate_zeroed::<u32>(100).unwrap();
+    let gate = hold(&healthy, &stream);
+    stream.copy(&mut copied, &pinned).unwrap();
+    fault.lose(&context);
+    drop(pinned);
+    assert_reaper_goes_on();
+    let mut fresh = healthy.allocate_pinned::<u32>(100).unwrap();
+    fresh.as_mut_slice().unwrap().fill(9);
+    gate.set(1);
+    assert_eq!(stream.download(&copied).unwrap(), [3; 100]);
+}
+
+#[test]
+fn safety_49_the_drop_of_a_hook_for_errors_of_drops_may_set_another() {
+    struct SetsAnother;
+    impl Drop for SetsAnother {
+        fn drop(&mut self) {
+            set_drop_error_hook(|_| {});
+        }
+    }
+    assert_ends(|| {
+        for replace in [|| set_drop_error_hook(|_| {}), reset_drop_error_hook] {
+            let sets = SetsAnother;
+            set_drop_error_hook(move |_| _ = &sets);
+            replace();
+        }
+        reset_drop_error_hook();
+    });
+}
