@@ -298,7 +298,7 @@ fn the_document_names_every_test_of_a_class_and_no_other() {
         assert!(document.contains(&format!("\n| {class} | ")), "class {class} is missing");
     }
     let mut there = BTreeSet::new();
-    for folder in ["tests", "tests/completion", "tests/owned", "tests/compile_fail"] {
+    for folder in ["tests", "tests/compiler", "tests/completion", "tests/owned", "tests/compile_fail"] {
         for entry in std::fs::read_dir(root.join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_none_or(|extension| extension != "rs") {
