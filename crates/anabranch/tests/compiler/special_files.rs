@@ -36,7 +36,7 @@ fn safety_56_what_is_no_regular_file_is_no_entry_of_the_cache() {
         ("a file that cannot be read", |entry, _| {
             use std::os::unix::fs::PermissionsExt;
             std::fs::write(entry, "x").unwrap();
-            std::fs::set_permissions(entry, std::fs::Permissions::from_mode(0)).unwrap();
+            std::fs::set_permissions(entry, std::fs::Permissions::from_mode(0o000)).unwrap();
         }),
     ];
     for (what, place) in kinds {
