@@ -89,14 +89,14 @@ fn run(seed: Option<u64>) -> Vec<(&'static str, Result<()>)> {
     for _ in 0..10 {
         executable.launch(stream).unwrap();
         stream.launch_repeatable_host_func(function.clone()).unwrap();
-        let _ = stream.completion_future();
+        drop(stream.completion_future());
         stream.launch_repeatable_host_func(function.clone()).unwrap();
         let buffer = stream.allocate_zeroed::<u8>(16).unwrap();
         stream.launch_repeatable_host_func(function.clone()).unwrap();
         // Frees in stream order, under the lock of the stream's end.
         drop(buffer);
         stream.launch_repeatable_host_func(function.clone()).unwrap();
-        let _ = event.completed();
+        drop(event.completed());
         stream.record(event).unwrap();
         let _ = NodeWork::set_conditional(objects.conditional, &objects.memory);
         let _ = event.query();
