@@ -5,6 +5,7 @@
 //! reached. The first poll checks, and spins for a moment if that is likely to pay. Only then does the future register
 //! its waiter with the *reactor*, a thread of the context, which checks for all waiters and wakes their tasks. No
 //! callback of the driver is involved: nothing of the library, the executor or the task is called or dropped in one.
+//! While a waker runs, the reactor wakes nobody, so that a future is not waited for there.
 
 mod awaited;
 mod awaited_record;
@@ -22,6 +23,7 @@ mod registry;
 mod spin;
 mod wait_queues;
 mod waiter;
+mod waking;
 
 pub use diagnostics::CompletionDiagnostics;
 pub use future::Completion;

@@ -5,6 +5,7 @@ use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Result, ResultExt};
 use crate::extensions::{ClosingContext, Extension};
+use crate::host_work::refuse_inside;
 use crate::ranks;
 use anabranch_hal::{
     Access, Call, Capabilities, CaptureMode, ConditionalHandle, DeclaredRange, DevicePointer, FunctionHandle,
@@ -40,11 +41,12 @@ impl Extension for ConditionalSetter {
 
 /// The kernel, which is loaded at its first use.
 fn function(context: &Arc<ContextCore>) -> Result<FunctionHandle> {
+    let operation = "loading the kernel that sets conditional values";
+    refuse_inside(operation).map_err(|error| error.at(context.place()))?;
     let mut loaded = context.extension::<ConditionalSetter>().loaded.lock();
     if let Some((_, function)) = *loaded {
         return Ok(function);
     }
-    let operation = "loading the kernel that sets conditional values";
     // Loading concerns no capture, and must not invalidate the one that it may be needed for.
     let _relaxed = CaptureModeGuard::enter(context, CaptureMode::Relaxed)?;
     let (driver, call) = (context.driver(), context.call(operation));

@@ -7,6 +7,7 @@ use crate::error::{Error, Result, ResultExt};
 use crate::exclusion::Shared;
 use crate::graph::own_child;
 use crate::graph_object::GraphObject;
+use crate::host_work::refuse_inside;
 use crate::idle_memory::attempt_behind;
 use crate::label::Label;
 use crate::memory::{Allocation, MemoryAccess};
@@ -20,7 +21,7 @@ use crate::submission::{Submission, is_ordered_for};
 use anabranch_hal::{
     Access, Call, Detail, Driver, ExecutableGraphHandle, GraphUpdateResult, InstantiateFlags, ObjectHandle, Status,
 };
-use anabranch_sync::Mutex;
+use anabranch_sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -139,6 +140,16 @@ impl ExecutableCore {
         &self.label
     }
 
+    /// The state, for calls of the driver.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function.
+    #[track_caller]
+    fn lock(&self, operation: &'static str) -> Result<MutexGuard<'_, State>> {
+        refuse_inside(operation).map_err(|error| error.at(self.source.place()))?;
+        Ok(self.state.lock())
+    }
+
     /// Launches it in the order of a stream.
     ///
     /// # Errors
@@ -153,7 +164,7 @@ impl ExecutableCore {
         if !Arc::ptr_eq(&self.context, stream.context()) {
             self.context.require_same_driver(stream.context(), operation)?;
         }
-        let mut state = self.state.lock();
+        let mut state = self.lock(operation)?;
         let submission = Submission::begin(stream, operation)?;
         let host_bound = (!state.retained.host_work().is_empty()).then(|| self.context.submit_host_bound());
         // Before the host is excluded, in the same order of locks as in a capture that uses the memory.
@@ -224,7 +235,7 @@ impl ExecutableCore {
         let operation = "uploading a graph";
         self.context.require_same_driver(stream.context(), operation)?;
         let handle = stream.handle(operation)?;
-        let _lock = self.state.lock();
+        let _lock = self.lock(operation)?;
         // SAFETY: the executable is live and locked, and the stream open.
         self.driver_call(operation, |driver, call| unsafe { driver.executable_upload(call, self.handle, handle) })?;
         stream.shared().note_work();
@@ -241,7 +252,7 @@ impl ExecutableCore {
         let operation = "updating an executable graph";
         let refused = |error| RefusedUpdate { error, result: GraphUpdateResult::ERROR, node: None };
         self.context.require_same_driver(graph.context(), operation).map_err(refused)?;
-        let mut state = self.state.lock();
+        let mut state = self.lock(operation).map_err(refused)?;
         let mut guard = graph.lock();
         let call = self.context.call(operation);
         // SAFETY: both are live and locked; what the graph retains is taken over.
@@ -278,7 +289,7 @@ impl ExecutableCore {
         if work.child.as_ref().is_some_and(|child| child.shares_lock(source)) {
             return Err(own_child(operation));
         }
-        let mut state = self.state.lock();
+        let mut state = self.lock(operation)?;
         let (guard, child) = source.lock_with(work.child.as_deref());
         let handle = guard.node(node, operation)?;
         guard.refuse_initializer(handle, operation)?;
@@ -309,7 +320,7 @@ impl ExecutableCore {
     #[track_caller]
     pub fn set_node_enabled(&self, node: Node, enabled: bool) -> Result<()> {
         let operation = "enabling a node of an executable graph";
-        let _lock = self.state.lock();
+        let _lock = self.lock(operation)?;
         let source = self.source.lock();
         let handle = source.node(node, operation)?;
         source.refuse_initializer(handle, operation)?;
@@ -326,7 +337,7 @@ impl ExecutableCore {
     #[track_caller]
     pub fn is_node_enabled(&self, node: Node) -> Result<bool> {
         let operation = "asking whether a node is enabled";
-        let _lock = self.state.lock();
+        let _lock = self.lock(operation)?;
         let source = self.source.lock();
         let handle = source.node(node, operation)?;
         // SAFETY: the executable and its source are live and locked.
@@ -339,11 +350,10 @@ impl ExecutableCore {
     /// Only an error of earlier asynchronous work.
     #[track_caller]
     pub fn flags(&self) -> Result<InstantiateFlags> {
-        let _lock = self.state.lock();
+        let operation = "reading the flags of an executable graph";
+        let _lock = self.lock(operation)?;
         // SAFETY: the executable is live and locked.
-        self.driver_call("reading the flags of an executable graph", |driver, call| unsafe {
-            driver.executable_flags(call, self.handle)
-        })
+        self.driver_call(operation, |driver, call| unsafe { driver.executable_flags(call, self.handle) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Closures that run in stream order: the form in which drivers receive them, and the reports of their panics.
 
 use crate::drop_error;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::panics::{PanicReports, panic_failure};
 use crate::ranks;
 use crate::reaper;
@@ -15,6 +15,16 @@ use std::sync::Arc;
 #[inline]
 pub fn is_inside() -> bool {
     InsideWork::is_entered()
+}
+
+/// Refuses a call inside of a host function, before it takes a lock. Some drivers run host functions on a thread that calls
+/// them, which may hold the lock already.
+///
+/// # Errors
+/// `CUDA_ERROR_NOT_PERMITTED (800)`.
+#[inline]
+pub fn refuse_inside(operation: &'static str) -> Result<()> {
+    if is_inside() { Err(Error::driver(operation, Status::NOT_PERMITTED.into())) } else { Ok(()) }
 }
 
 /// Drops something of the program's as inside a host function, on the reaper's thread: whoever gives it up may hold

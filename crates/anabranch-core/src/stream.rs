@@ -342,8 +342,11 @@ impl StreamCore {
     /// this thread must not query it.
     pub fn take_failure(&self, operation: &'static str) -> Result<()> {
         self.shared.panics().report_stream(self.id, operation, || self.place())?;
+        if host_work::is_inside() || !self.is_on_own_thread() {
+            return Ok(());
+        }
         let sync = self.sync.lock();
-        if !sync.is_live() || !self.is_on_own_thread() || host_work::is_inside() {
+        if !sync.is_live() {
             return Ok(());
         }
         // SAFETY: the stream does not end while its sync event is locked.

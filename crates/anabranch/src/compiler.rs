@@ -7,6 +7,7 @@ mod compiled;
 mod fingerprint;
 mod included_files;
 mod options;
+mod regular_file;
 
 pub use architecture::Architecture;
 pub use compiled::{Compiled, CompiledImage};

@@ -3,6 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[cfg(unix)]
+#[path = "compiler/special_files.rs"]
+mod special_files;
+
 use anabranch::hal::{self, CompileOutput, CompileRequest, Detail, Failure, OutputKind, Status};
 use anabranch::{CompileOptions, Compiled, Compiler, ErrorKind};
 use std::path::{Path, PathBuf};

@@ -58,6 +58,7 @@ impl AwaitedPoint {
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which does not invalidate the capture;
     /// otherwise any error that the driver returns.
     pub fn put(stream: &Arc<StreamCore>, operation: &'static str) -> Result<Self> {
+        stream.handle(operation)?;
         // No capture begins from here on: one that captured the write of a flag would write it at each launch of its graph.
         let _submitting = stream.shared().membership().submitting();
         stream.refuse_while_capturing(operation)?;

@@ -8,6 +8,7 @@ use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
 use crate::error::{Error, Result};
 use crate::event::{EventCore, RecordObserver};
+use crate::host_work::refuse_inside;
 use crate::ranks;
 use crate::raw_event::RawEvent;
 use crate::stream::SyncEvent;
@@ -127,8 +128,11 @@ impl Completion {
     ///
     /// # Errors
     /// The future returns `CUDA_ERROR_CAPTURED_EVENT (907)` if the event was last recorded in a capture that has not
-    /// ended, because there is nothing to wait for.
+    /// ended, because there is nothing to wait for; `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function.
     pub fn of_event(event: &EventCore) -> Self {
+        if let Err(error) = refuse_inside(super::OPERATION) {
+            return Self::failed(error.at(event.context().place()));
+        }
         if event.capture().is_some() {
             let error =
                 Error::argument(Status::CAPTURED_EVENT, super::OPERATION, "the event was recorded in a capture")

@@ -5,12 +5,14 @@ use super::outstanding::Outstanding;
 use super::reactor;
 use super::registry::Registry;
 use super::waiter::{Awaitable, Waiter, WaiterStatus};
+use super::waking;
 use crate::capture_mode::with_relaxed_capture_mode;
 use crate::error::{Error, Result};
 use crate::host_work;
 use crate::panics::contain_quietly;
 use crate::reaper;
 use crate::stream::StreamCore;
+use anabranch_hal::Status;
 use futures_core::FusedFuture;
 use std::fmt;
 use std::future::Future;
@@ -25,6 +27,10 @@ use std::time::{Duration, Instant};
 /// What the future waits for is determined when it is made, not when it is first polled. The future can be sent to
 /// other threads and polled by any executor. Polling it again after it was ready returns the same result. Dropping it
 /// stops only the waiting: the work continues. If making the future failed, it returns that error when it is awaited.
+///
+/// Wakers are called on the thread of the library that looks after all futures of the context, so they must not wait for
+/// anything. A future that is polled inside of a waker, as by an executor that runs tasks there, or by `block_on`, and is
+/// not ready, returns `CUDA_ERROR_NOT_PERMITTED (800)`: the thread that would have to wake its task is this one.
 #[must_use = "a future says nothing unless it is awaited"]
 pub struct Completion {
     stage: Stage,
@@ -90,6 +96,24 @@ impl Completion {
         self.stage = Stage::Over(result.clone());
         self.told = true;
         Poll::Ready(result)
+    }
+
+    fn poll_anywhere(&mut self, waker: &Waker) -> Poll<Result<()>> {
+        match &self.stage {
+            Stage::Over(result) => {
+                let result = result.clone();
+                self.told = true;
+                Poll::Ready(result)
+            }
+            Stage::Fresh(_) => self.poll_fresh(waker),
+            Stage::Waiting { waiter, .. } => {
+                check_again(waiter);
+                let (result, before) = waiter.poll(waker);
+                drop_waker(before);
+                let result = ready!(result);
+                self.finish(result)
+            }
+        }
     }
 
     /// Checks for as long as that pays, and then registers with the reactor.
@@ -185,6 +209,14 @@ fn check_again(waiter: &Waiter<Awaited>) {
     }
 }
 
+/// The error of a future that would never be woken.
+#[cold]
+fn refused() -> Error {
+    Error::driver(super::OPERATION, Status::NOT_PERMITTED.into())
+        .with_message("a future that is not ready was polled inside of a waker, which keeps it from being woken")
+        .with_hint("let the waker schedule the task, and poll it on a thread of the executor")
+}
+
 /// Drops a waker, which may be the last reference to a task and everything that it holds. What comes after this is done
 /// even if that unwinds.
 fn drop_waker(waker: Option<Waker>) {
@@ -206,21 +238,12 @@ impl Future for Completion {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Result<()>> {
-        match &self.stage {
-            Stage::Over(result) => {
-                let result = result.clone();
-                self.told = true;
-                Poll::Ready(result)
-            }
-            Stage::Fresh(_) => self.poll_fresh(task.waker()),
-            Stage::Waiting { waiter, .. } => {
-                check_again(waiter);
-                let (result, before) = waiter.poll(task.waker());
-                drop_waker(before);
-                let result = ready!(result);
-                self.finish(result)
-            }
+        let polled = self.poll_anywhere(task.waker());
+        if polled.is_ready() || !waking::is_here() {
+            return polled;
         }
+        let result = self.abandon().and_then(|work| work.check());
+        self.finish(result.unwrap_or_else(|| Err(refused())))
     }
 }
 

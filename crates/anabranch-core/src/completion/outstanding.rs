@@ -36,7 +36,8 @@ impl Outstanding {
         }
     }
 
-    fn check(&self) -> Option<Result<()>> {
+    /// The result, if it is known.
+    pub fn check(&self) -> Option<Result<()>> {
         let point = self.point();
         // Not every point shows that the context is lost.
         point.check().or_else(|| point.check_context().err().map(Err))

@@ -1,11 +1,10 @@
 //! What the reactor waits for: points in the order in which they will be reached.
 
 use super::waiter::{Awaitable, Finished, Waiter, WaiterStatus};
+use super::waking::wake;
 use crate::error::{Error, Result};
-use crate::panics::contain_quietly;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::task::Waker;
 
 /// Only the front of each queue is checked: what is behind it cannot be reached earlier.
 pub struct WaitQueues<P> {
@@ -202,9 +201,4 @@ fn settle<P: Awaitable>(waiter: &Waiter<P>, result: Result<()>) -> usize {
         Finished::GivenUp => return 1,
     }
     0
-}
-
-/// Wakes a task. A panic of its executor does not end the reactor.
-fn wake(waker: Waker) {
-    contain_quietly(|| waker.wake());
 }

@@ -295,6 +295,10 @@ impl StreamCore {
 
     /// Whether the handle may still be used.
     pub fn is_live(&self) -> bool {
+        if crate::host_work::is_inside() {
+            // Whoever holds the lock, perhaps this thread, calls the driver with a stream that is live.
+            return self.sync.try_lock().is_none_or(|sync| sync.is_live());
+        }
         self.sync.lock().is_live()
     }
 

@@ -7,8 +7,8 @@ use std::ptr::{self, NonNull};
 
 use super::cuda_functions::CudaFunctions;
 use super::cuda_types::{
-    CU_GET_PROC_ADDRESS_LEGACY_STREAM, CU_GET_PROC_ADDRESS_SUCCESS, CUDA_SUCCESS, PFN_cuGetProcAddress_v11030,
-    PFN_cuGetProcAddress_v12000, cuuint64_t,
+    CU_GET_PROC_ADDRESS_LEGACY_STREAM, CU_GET_PROC_ADDRESS_SUCCESS, CUDA_SUCCESS, CUresult,
+    PFN_cuGetProcAddress_v11030, PFN_cuGetProcAddress_v12000, cuuint64_t,
 };
 use super::load_error::LoadError;
 use super::loader::{self, Exports, Loaded};
@@ -35,34 +35,66 @@ fn file_names() -> &'static [&'static str] {
 /// The driver's functions: asked of the driver, and failing that, of its exports.
 struct Driver {
     exports: Exports,
-    /// The driver's own way of looking functions up by the version of their signature.
-    query: PFN_cuGetProcAddress_v12000,
-    /// The same as it was before CUDA 12.0.
-    first_query: PFN_cuGetProcAddress_v11030,
+    query: Query,
 }
 
 impl Driver {
     fn new(exports: Exports) -> Self {
         let query = exports.find(c"cuGetProcAddress_v2");
         let first_query = exports.find(c"cuGetProcAddress");
-        Self {
-            exports,
-            // SAFETY: the export of this name has this signature in every driver that has it, and the library stays
-            // loaded. An optional pointer and an optional function have the same size, and none is null in both.
-            query: unsafe { transmute::<Option<NonNull<c_void>>, PFN_cuGetProcAddress_v12000>(query) },
+        let version = exports.find(c"cuDriverGetVersion");
+        // SAFETY: the export of this name has had this signature since CUDA 2.2, and the library stays loaded. An optional
+        // pointer and an optional function have the same size, and none is null in both.
+        let version = unsafe { transmute::<Option<NonNull<c_void>>, VersionQuery>(version) };
+        let query = Query {
+            // SAFETY: as above, in every driver that has it.
+            newest: unsafe { transmute::<Option<NonNull<c_void>>, PFN_cuGetProcAddress_v12000>(query) },
             // SAFETY: as above; the name without a suffix is that of the first signature.
-            first_query: unsafe { transmute::<Option<NonNull<c_void>>, PFN_cuGetProcAddress_v11030>(first_query) },
-        }
+            first: unsafe { transmute::<Option<NonNull<c_void>>, PFN_cuGetProcAddress_v11030>(first_query) },
+            version: version.and_then(version_of),
+        };
+        Self { exports, query }
+    }
+}
+
+type VersionQuery = Option<unsafe extern "C" fn(*mut c_int) -> CUresult>;
+
+/// The version of the driver.
+fn version_of(query: unsafe extern "C" fn(*mut c_int) -> CUresult) -> Option<c_int> {
+    let mut version = 0;
+    // SAFETY: the result is written to a variable that outlives the call, which may be made before the driver is
+    // initialised.
+    let status = unsafe { query(&mut version) };
+    (status == CUDA_SUCCESS && version > 0).then_some(version)
+}
+
+/// The driver's own way of looking functions up by the version of their signature.
+struct Query {
+    newest: PFN_cuGetProcAddress_v12000,
+    /// The same as it was before CUDA 12.0.
+    first: PFN_cuGetProcAddress_v11030,
+    /// The version of the driver. Without it the driver is not asked.
+    version: Option<c_int>,
+}
+
+impl Query {
+    /// Whether the driver is old enough not to have the function. It must not be asked for a version newer than its own,
+    /// which it cannot know anything of.
+    fn is_newer(&self, symbol: &Symbol) -> bool {
+        self.version.is_some_and(|version| i64::from(symbol.since) > i64::from(version))
     }
 
     fn ask(&self, symbol: &Symbol) -> Option<NonNull<c_void>> {
+        if self.version.is_none() || self.is_newer(symbol) {
+            return None;
+        }
         let version = c_int::try_from(symbol.since).ok()?;
         // A program may also contain code built to give each thread its own default stream; what the null stream means
         // to us must not depend on it.
         let flags = cuuint64_t::from(CU_GET_PROC_ADDRESS_LEGACY_STREAM);
         let name = symbol.entry_point.as_ptr();
         let mut address = ptr::null_mut();
-        let status = match (self.query, self.first_query) {
+        let status = match (self.newest, self.first) {
             (Some(query), _) => {
                 let mut found = CU_GET_PROC_ADDRESS_SUCCESS;
                 // SAFETY: the name ends with a zero byte, both results are written to variables that outlive the call,
@@ -86,15 +118,54 @@ impl Driver {
 // library stays loaded.
 unsafe impl SymbolSource for Driver {
     fn address(&self, symbol: &Symbol) -> Option<NonNull<c_void>> {
-        self.ask(symbol).or_else(|| self.exports.address(symbol))
+        if self.query.is_newer(symbol) {
+            return None;
+        }
+        self.query.ask(symbol).or_else(|| self.exports.address(symbol))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::load_cuda;
+    use super::{Query, Symbol, load_cuda, version_of};
     use crate::ffi::FunctionTable;
-    use crate::ffi::cuda_types::CUDA_SUCCESS;
+    use crate::ffi::cuda_types::{CUDA_SUCCESS, CUdriverProcAddressQueryResult, CUresult, cuuint64_t};
+    use std::ffi::{c_char, c_int, c_void};
+    use std::sync::atomic::{AtomicI32, Ordering};
+
+    /// The newest version that a driver was asked for.
+    static ASKED: AtomicI32 = AtomicI32::new(0);
+
+    unsafe extern "C" fn query(
+        _: *const c_char,
+        address: *mut *mut c_void,
+        version: c_int,
+        _: cuuint64_t,
+        _: *mut CUdriverProcAddressQueryResult,
+    ) -> CUresult {
+        ASKED.fetch_max(version, Ordering::Relaxed);
+        // SAFETY: the caller's variable outlives the call.
+        unsafe { *address = query as *mut c_void };
+        CUDA_SUCCESS
+    }
+
+    unsafe extern "C" fn of_12_2(version: *mut c_int) -> CUresult {
+        // SAFETY: the caller's variable outlives the call.
+        unsafe { *version = 12020 };
+        CUDA_SUCCESS
+    }
+
+    #[test]
+    fn a_driver_is_asked_for_no_version_newer_than_its_own() {
+        let symbol = |since| Symbol { entry_point: c"cuAnything", exported: c"cuAnything_v2", since };
+        let driver = Query { newest: Some(query), first: None, version: version_of(of_12_2) };
+        assert!(driver.ask(&symbol(13000)).is_none() && driver.ask(&symbol(12030)).is_none());
+        assert!(driver.is_newer(&symbol(12030)) && !driver.is_newer(&symbol(12020)));
+        assert!(driver.ask(&symbol(12020)).is_some() && driver.ask(&symbol(2000)).is_some());
+        assert_eq!(ASKED.load(Ordering::Relaxed), 12020);
+        let unknown = Query { version: None, ..driver };
+        assert!(unknown.ask(&symbol(2000)).is_none() && !unknown.is_newer(&symbol(13000)));
+    }
 
     #[test]
     fn loading_finds_every_function_that_the_driver_is_new_enough_for() {

@@ -1,8 +1,9 @@
 //! A server that finds the edges in pictures, and a load that it must bear.
 //!
 //! Each request has a stream to itself while it is worked on: it uploads, launches, downloads, and awaits that on
-//! whichever thread of tokio is free. A client that disconnects, or a deadline that passes, drops the request's future,
-//! and that is all there is to giving it up: memory and stream are given back behind the work. A request whose work
+//! whichever thread of tokio is free. A client that cancels, a connection that breaks, or a deadline that passes drops the
+//! request's future, and that is all there is to giving it up: memory and stream are given back behind the work. A client
+//! that has sent its last request, and closes that half of the connection, still gets its answer. A request whose work
 //! fails is answered with the reason; one that loses the context costs others that are in it, and the next one gets a
 //! new context.
 //!
@@ -69,7 +70,7 @@ async fn serve(listen: SocketAddr, arguments: &ServiceArguments) -> Result<(), F
     let serving = tokio::spawn(service.clone().serve(listener));
     tokio::signal::ctrl_c().await?;
     service.close().await;
-    serving.await??;
+    serving.await?;
     println!("{:?}", service.statistics().counts());
     Ok(())
 }

@@ -32,7 +32,7 @@ pub(crate) async fn run(device: &Device, options: Options, load: &Load) -> Resul
     let outcome = tokio::time::timeout(LONGEST, load::run(address, &options, load)).await??;
     let taken = since.elapsed();
     tokio::time::timeout(LONGEST, service.close()).await?;
-    serving.await??;
+    serving.await?;
 
     let counts = service.statistics().counts();
     if counts.open() != 0 || counts.received != outcome.sent() {

@@ -28,7 +28,7 @@ pub(crate) enum Injection {
     Fault,
 }
 
-/// What the server answers. Every request that is not cancelled by closing the connection gets one.
+/// What the server answers. Every request gets one, unless its connection breaks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Edges(Vec<u8>),

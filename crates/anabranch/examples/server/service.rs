@@ -6,9 +6,10 @@ use crate::statistics::Statistics;
 use anabranch::Device;
 use futures::{SinkExt, StreamExt};
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -19,11 +20,14 @@ use tokio_util::task::TaskTracker;
 pub(crate) struct Options {
     /// How many requests are worked on at a time.
     pub(crate) streams: usize,
-    /// How long a request may take, waiting for its turn included.
+    /// How long a request may take, waiting for its turn included, and how long its client may take to receive the answer.
     pub(crate) deadline: Duration,
     /// Whether clients may make requests fail on purpose.
     pub(crate) allow_injection: bool,
 }
+
+/// How long the server waits before it accepts connections again, where it could not.
+const PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) struct Service {
     device: Device,
@@ -52,23 +56,45 @@ impl Service {
         &self.statistics
     }
 
-    /// Serves all connections until the service is closed.
-    pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) -> io::Result<()> {
+    /// Serves all connections until the service is closed. Where no connection can be accepted, because too many files are
+    /// open or a client has already left, it tries again.
+    pub(crate) async fn serve(self: Arc<Self>, listener: TcpListener) {
+        let mut could_accept = true;
         loop {
-            let stream = tokio::select! {
-                accepted = listener.accept() => accepted?.0,
-                () = self.shutdown.cancelled() => return Ok(()),
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = self.shutdown.cancelled() => return,
             };
-            stream.set_nodelay(true)?;
-            let service = self.clone();
-            self.connections.spawn(async move {
-                // If a connection breaks, there is nobody to report to.
-                let _ = service.attend(protocol::connection(stream)).await;
-            });
+            match accepted {
+                Ok((stream, _)) => self.spawn(stream),
+                Err(error) => {
+                    if could_accept {
+                        eprintln!("a connection could not be accepted: {error}");
+                    }
+                    tokio::select! {
+                        () = tokio::time::sleep(PAUSE) => {}
+                        () = self.shutdown.cancelled() => return,
+                    }
+                    could_accept = false;
+                    continue;
+                }
+            }
+            could_accept = true;
         }
     }
 
-    /// Ends: connections finish the request that they are at, and the device its work.
+    fn spawn(self: &Arc<Self>, stream: TcpStream) {
+        let service = self.clone();
+        self.connections.spawn(async move {
+            // Where answers cannot be sent at once, they are sent a little later.
+            let _ = stream.set_nodelay(true);
+            // If a connection breaks, there is nobody to report to.
+            let _ = service.attend(protocol::connection(stream)).await;
+        });
+    }
+
+    /// Ends: connections finish the request that they are at, and the device its work. A client that does not receive its
+    /// answer delays the end by no more than a deadline.
     pub(crate) async fn close(&self) {
         self.shutdown.cancel();
         self.connections.close();
@@ -89,7 +115,7 @@ impl Service {
                 Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
                     let answer = failed(Reason::BadRequest, &error);
                     self.statistics.receive().answer(&answer);
-                    connection.send(protocol::encode(&answer)?).await?;
+                    self.send(&mut connection, &answer).await?;
                     return Err(error);
                 }
                 Some(frame) => protocol::decode(&frame?),
@@ -101,20 +127,31 @@ impl Service {
             let received = self.statistics.receive();
             let answer = match request {
                 Err(error) => failed(Reason::BadRequest, error),
-                // Dropping the answer's future gives the request up: what it owns is freed behind its work.
-                Ok(request) => tokio::select! {
-                    answer = self.answer(request) => answer,
-                    next = connection.next() => match next.transpose()?.map(|frame| protocol::decode(&frame)) {
-                        Some(Ok(Request::Cancel)) => failed(Reason::Cancelled, "as the client wished"),
-                        Some(_) => failed(Reason::BadRequest, "one request at a time"),
-                        // The client has disconnected, and gets no answer.
-                        None => return Ok(()),
-                    },
-                },
+                Ok(request) => self.answer_unless_cancelled(&mut connection, request).await?,
             };
             received.answer(&answer);
-            connection.send(protocol::encode(&answer)?).await?;
+            self.send(&mut connection, &answer).await?;
         }
+    }
+
+    /// Answers a request, while the client may take it back. That the connection breaks is an error.
+    async fn answer_unless_cancelled(&self, connection: &mut Connection, request: Request) -> io::Result<Answer> {
+        // Dropping this future gives the request up: what it owns is freed behind its work.
+        let mut answer = pin!(self.answer(request));
+        tokio::select! {
+            answer = &mut answer => Ok(answer),
+            next = connection.next() => match next.transpose()?.map(|frame| protocol::decode(&frame)) {
+                Some(Ok(Request::Cancel)) => Ok(failed(Reason::Cancelled, "as the client wished")),
+                Some(_) => Ok(failed(Reason::BadRequest, "one request at a time")),
+                // The client sends no more. It may have closed only that half of the connection, and wait.
+                None => Ok(answer.await),
+            },
+        }
+    }
+
+    /// Sends an answer, which a client must receive in time.
+    async fn send(&self, connection: &mut Connection, answer: &Answer) -> io::Result<()> {
+        tokio::time::timeout(self.options.deadline, connection.send(protocol::encode(answer)?)).await?
     }
 
     async fn answer(&self, request: Request) -> Answer {

@@ -10,7 +10,7 @@ pub(crate) struct Counts {
     pub(crate) received: u64,
     pub(crate) answered: u64,
     pub(crate) failed: BTreeMap<Reason, u64>,
-    /// Given up, because their client has disconnected.
+    /// Given up, because their connection has broken.
     pub(crate) abandoned: u64,
 }
 

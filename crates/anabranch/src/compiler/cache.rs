@@ -4,11 +4,11 @@ mod entry;
 
 use super::cache_directory;
 use super::fingerprint::Fingerprint;
+use super::regular_file::{self, Links};
 use crate::trace;
 use anabranch_hal::CompileOutput;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -22,7 +22,7 @@ const TEMPORARY_PREFIX: &str = ".anabranch-";
 const OLDEST_TEMPORARY: Duration = Duration::from_secs(60 * 60);
 
 /// A directory of entries, one for each [`Fingerprint`]. Other processes use it at the same time: entries are replaced
-/// whole, never changed.
+/// whole, never changed. Whatever is no regular file is no entry.
 #[derive(Debug)]
 pub(super) struct Cache {
     directory: PathBuf,
@@ -60,14 +60,12 @@ impl Cache {
     }
 
     fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let metadata = file.metadata()?;
+        let (file, metadata) = regular_file::open(path, Links::Refused)?;
         // The directory was checked by its name, and may be another one by now. This file is the one that is read.
-        if !metadata.is_file() || !cache_directory::is_ours_alone(&metadata) || metadata.len() > self.most_bytes {
+        if !cache_directory::is_ours_alone(&metadata) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
+        let bytes = regular_file::read(&file, self.most_bytes)?;
         // So that what is in use is not the oldest. It does not matter much where that is not possible.
         let _ = file.set_modified(SystemTime::now());
         Ok(bytes)

@@ -5,6 +5,7 @@
 //! the language, unlike a lexer.
 
 use super::fingerprint::Sha256Digest;
+use super::regular_file::{self, Links};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::io;
@@ -66,9 +67,10 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => Ok(None),
         // Reading anything else, such as a pipe, would change what the compiler reads.
-        Ok(metadata) if !metadata.is_file() => Err(io::ErrorKind::Unsupported.into()),
-        Ok(metadata) if metadata.len() > MOST_BYTES => Err(io::ErrorKind::FileTooLarge.into()),
-        Ok(_) => std::fs::read(path).map(Some).or_else(absent),
+        Ok(_) => match regular_file::open(path, Links::Followed) {
+            Ok((file, _)) => regular_file::read(&file, MOST_BYTES).map(Some),
+            Err(error) => absent(error),
+        },
         Err(error) => absent(error),
     }
 }

@@ -220,3 +220,52 @@ fn a_waker_that_panics_does_not_end_it() {
     block_on(good).unwrap();
     block_on(bad).unwrap();
 }
+
+/// Does something when it is woken.
+struct OnWake<F: Fn() + Send + Sync>(F);
+
+impl<F: Fn() + Send + Sync> Wake for OnWake<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+#[test]
+fn safety_55_a_waker_that_waits_for_a_future_gets_an_error() {
+    let context = host();
+    let (stream, held) = (context.create_stream().unwrap(), Arc::new(context.create_stream().unwrap()));
+    let (signal, other) = (hold(&context, &stream), hold(&context, &held));
+    let (results, told) = mpsc::channel();
+    // One that was polled before, by a task of its own.
+    let mut before = held.completion_future();
+    assert!(poll(&mut before, Waker::noop()).is_pending());
+    let (before, inside) = (Mutex::new(Some(before)), held.clone());
+    let waker = Waker::from(Arc::new(OnWake(move || {
+        let fresh = block_on(inside.completion_future());
+        let download = block_on(inside.download_async(&inside.allocate_zeroed::<u8>(10).unwrap()));
+        let registered = block_on(before.lock().unwrap().take().unwrap());
+        for result in [fresh, download.map(drop), registered] {
+            results.send(result).unwrap();
+        }
+        // What is complete can be awaited everywhere, and so can what blocks the thread itself.
+        other.set(1);
+        inside.synchronize().unwrap();
+        results.send(block_on(inside.completion_future())).unwrap();
+    })));
+    let mut future = stream.completion_future();
+    assert!(poll(&mut future, &waker).is_pending());
+    signal.set(1);
+    for what in ["a fresh future", "a download", "a future that was registered"] {
+        let result = told.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("{what}: it hangs"));
+        let error = result.expect_err(what);
+        assert_eq!(error.status(), Status::NOT_PERMITTED, "{what}: {error}");
+        assert!(error.to_string().contains("waker"), "{what}: {error}");
+    }
+    told.recv_timeout(Duration::from_secs(60)).expect("it hangs").unwrap();
+    // The reactor goes on.
+    let signal = hold(&context, &held);
+    let future = held.completion_future();
+    let waiting = std::thread::spawn(move || block_on(future));
+    signal.set(1);
+    waiting.join().unwrap().unwrap();
+}

@@ -1,0 +1,124 @@
+//! Host functions that call the library. `docs/safety.md` lists the classes by the numbers in the tests' names.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod common;
+
+use anabranch::{
+    Buffer, ConditionalKind, Event, ExecutableGraph, Graph, Instance, NodeWork, Result, Status, Stream, UpdateError,
+};
+use futures::executor::block_on;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, Weak};
+use std::thread;
+use std::time::Duration;
+
+/// Only a hang takes so long.
+const HANGS: Duration = Duration::from_secs(60);
+
+/// What a host function calls.
+struct Objects {
+    stream: Stream,
+    event: Event,
+    graph: Mutex<Graph>,
+    executable: ExecutableGraph,
+    node: anabranch::Node,
+    memory: Buffer<u32>,
+    conditional: anabranch::Conditional,
+}
+
+impl Objects {
+    /// Calls whatever needs a lock that the library may hold while it calls the driver.
+    fn call(&self) -> Vec<(&'static str, Result<()>)> {
+        let update = |error: UpdateError| error.error().clone();
+        let work = || NodeWork::host_func(|| ());
+        vec![
+            ("launch", self.executable.launch(&self.stream)),
+            ("upload", self.executable.upload(&self.stream)),
+            ("update", self.executable.update(&self.graph.lock().unwrap()).map_err(update)),
+            ("set_node", self.executable.set_node(self.node, work())),
+            ("set_node_enabled", self.executable.set_node_enabled(self.node, true)),
+            ("is_node_enabled", self.executable.is_node_enabled(self.node).map(drop)),
+            ("flags", self.executable.flags().map(drop)),
+            ("launch_async", block_on(self.executable.launch_async(&self.stream))),
+            ("a future of a stream", block_on(self.stream.checked_completion_future())),
+            ("a future of an event", block_on(self.event.completed())),
+            ("set_conditional", NodeWork::set_conditional(self.conditional, &self.memory).map(drop)),
+            ("record", self.stream.record(&self.event)),
+            ("wait", self.stream.wait_event(&self.event)),
+            ("query", self.event.query().map(drop)),
+            ("synchronize", self.stream.synchronize()),
+            ("download", self.stream.download(&self.memory).map(drop)),
+            ("begin_capture", self.stream.begin_capture(anabranch::CaptureMode::Relaxed)),
+        ]
+    }
+}
+
+/// Submits host functions, which call the library, until the device runs them on this thread, in whatever call it has to
+/// wait. Returns what the library has answered.
+fn run(seed: Option<u64>) -> Vec<(&'static str, Result<()>)> {
+    let builder = Instance::builder().cuda(false).host_queue_limit(2);
+    let builder = match seed {
+        Some(seed) => builder.host_seed(seed),
+        None => builder.isolated(),
+    };
+    let context = builder.build().unwrap().device("host").unwrap().context().unwrap();
+    let slot: Arc<Mutex<Weak<Objects>>> = Arc::default();
+    let answers: Arc<Mutex<Vec<_>>> = Arc::default();
+    let (inside, told) = (slot.clone(), answers.clone());
+    let function = move || {
+        let objects = inside.lock().unwrap().upgrade();
+        if let Some(objects) = objects {
+            let answered = objects.call();
+            Stream::with_current(|_| ());
+            told.lock().unwrap().extend(answered);
+        }
+    };
+    let stream = context.create_stream().unwrap();
+    let mut graph = context.create_graph().unwrap();
+    let node = graph.add((), NodeWork::host_func(function.clone())).unwrap();
+    let conditional = graph.create_conditional(Some(1)).unwrap();
+    graph.add_conditional((), conditional, ConditionalKind::If, 1).unwrap();
+    let executable = graph.instantiate().unwrap();
+    let memory = stream.upload(&[1u32; 4]).unwrap();
+    let event = stream.record_event().unwrap();
+    let objects = Arc::new(Objects { stream, event, graph: Mutex::new(graph), executable, node, memory, conditional });
+    *slot.lock().unwrap() = Arc::downgrade(&objects);
+    let Objects { stream, event, executable, .. } = &*objects;
+    let _current = stream.enter();
+    for _ in 0..10 {
+        executable.launch(stream).unwrap();
+        stream.launch_repeatable_host_func(function.clone()).unwrap();
+        drop(stream.completion_future());
+        stream.launch_repeatable_host_func(function.clone()).unwrap();
+        let buffer = stream.allocate_zeroed::<u8>(16).unwrap();
+        stream.launch_repeatable_host_func(function.clone()).unwrap();
+        // Frees in stream order, under the lock of the stream's end.
+        drop(buffer);
+        stream.launch_repeatable_host_func(function.clone()).unwrap();
+        drop(event.completed());
+        stream.record(event).unwrap();
+        let _ = NodeWork::set_conditional(objects.conditional, &objects.memory);
+        let _ = event.query();
+    }
+    stream.synchronize().unwrap();
+    *slot.lock().unwrap() = Weak::new();
+    std::mem::take(&mut answers.lock().unwrap())
+}
+
+#[test]
+fn safety_12_calls_inside_of_a_host_function_are_refused_before_they_take_a_lock() {
+    for seed in [None, Some(1), Some(2)] {
+        let (tell, told) = channel();
+        let running = thread::spawn(move || tell.send(run(seed)));
+        let answers = match told.recv_timeout(HANGS) {
+            Ok(answers) => answers,
+            Err(_) if running.is_finished() => panic!("{seed:?}: {:?}", running.join().map(drop)),
+            Err(_) => panic!("{seed:?}: a host function that calls the library hangs"),
+        };
+        assert!(answers.len() > 100, "{seed:?}: the host functions have run");
+        for (call, answer) in answers {
+            assert_eq!(answer.map_err(|error| error.status()), Err(Status::NOT_PERMITTED), "{seed:?}: {call}");
+        }
+    }
+}
