@@ -4,7 +4,7 @@
 //! object is made while an earlier one is being closed. A call that waits for the context waits for the work of all.
 
 use crate::ranks;
-use anabranch_hal::ContextHandle;
+use anabranch_hal::{ContextHandle, OnlyAsking};
 use anabranch_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::{Arc, Weak};
 
@@ -65,6 +65,13 @@ impl DriverContext {
     /// Held while the context is idle, so that a call may wait for all its work. `None`: the context is not idle, or
     /// work that needs the host is being submitted.
     pub fn try_keep_idle(&self) -> Option<RwLockWriteGuard<'_, ()>> {
-        self.host_bound.try_write().filter(|_| self.is_idle())
+        // Asked with no lock held first, because a driver may run work of the program when it is asked.
+        if !self.is_idle() {
+            return None;
+        }
+        self.host_bound.try_write().filter(|_| {
+            let _asking = OnlyAsking::enter();
+            self.is_idle()
+        })
     }
 }

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static ONLY_ASKING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Marks the thread as executing work that was given to a driver, until it is dropped. Such work is host functions,
@@ -37,5 +38,33 @@ impl Drop for InsideWork {
     #[inline]
     fn drop(&mut self) {
         let _ = INSIDE.try_with(|inside| inside.set(self.before));
+    }
+}
+
+/// Marks the thread as one that only asks, until it is dropped: drivers that run work of the program in queries, because no
+/// other thread does, run none. For callers that hold locks.
+#[derive(Debug)]
+#[must_use]
+pub struct OnlyAsking {
+    before: bool,
+    not_send: PhantomData<*const ()>,
+}
+
+impl OnlyAsking {
+    /// Marks the thread.
+    pub fn enter() -> Self {
+        let before = ONLY_ASKING.try_with(|asking| asking.replace(true)).unwrap_or(true);
+        Self { before, not_send: PhantomData }
+    }
+
+    /// Returns whether the thread is marked.
+    pub fn is_entered() -> bool {
+        ONLY_ASKING.try_with(Cell::get).unwrap_or(true)
+    }
+}
+
+impl Drop for OnlyAsking {
+    fn drop(&mut self) {
+        let _ = ONLY_ASKING.try_with(|asking| asking.set(self.before));
     }
 }

@@ -70,7 +70,7 @@ pub use host_kernel::{
     HostGlobal, HostModule, KernelFault, SharedMemory, Thread, UsedRange,
 };
 pub use host_work::{Callback, HostWork, HostWorkKey, RepeatableWork};
-pub use inside::InsideWork;
+pub use inside::{InsideWork, OnlyAsking};
 pub use launch::{Access, DeclaredRange, Launch};
 pub use memory::{
     ALLOCATION_ALIGNMENT, Copy3d, CopyKind, CopyPlace, FillPattern, Memory, MemoryInfo, MemoryPoolAttribute,

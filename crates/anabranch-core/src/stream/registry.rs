@@ -12,8 +12,10 @@ use crate::trace;
 use anabranch_hal::{Call, ContextHandle, Driver, EventHandle, Status, StreamHandle};
 use anabranch_sync::Mutex;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+
+const ASKING: &str = "asking for the work of ended streams";
 
 /// The streams of a context.
 pub(super) struct StreamRegistry {
@@ -48,40 +50,66 @@ impl ContextWork for StreamWork {
 }
 
 /// Events after the work of streams that have ended.
-struct EndedStreams(Mutex<Ended>);
-
-#[derive(Default)]
-struct Ended {
+struct EndedStreams {
     /// In the order in which they were recorded.
-    events: VecDeque<EventHandle>,
+    events: Mutex<VecDeque<EventHandle>>,
     /// If there are more than this, all are checked.
-    sweep_at: usize,
+    sweep_at: AtomicUsize,
+    /// Whether somebody asks for the events. Nobody else removes any meanwhile.
+    is_asking: AtomicBool,
+}
+
+/// The right to ask for events of ended streams, and to remove those that are reached. No lock is held: a driver may run work
+/// of the program when it is asked.
+struct Asking<'a>(&'a EndedStreams);
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.is_asking.store(false, Ordering::Release);
+    }
 }
 
 impl EndedStreams {
     /// Whether all of that work is complete. Events that are reached are destroyed, up to the first that is not
     /// reached.
     fn are_complete(&self, driver: &dyn Driver, context: ContextHandle) -> bool {
-        let call = Call::new(context, "waiting for the work of ended streams");
-        let mut ended = self.0.lock();
-        while let Some(&event) = ended.events.front() {
+        let Some(_asking) = self.ask() else { return false };
+        self.are_reached(driver, context)
+    }
+
+    /// `None`: another thread asks, or a call around this one.
+    fn ask(&self) -> Option<Asking<'_>> {
+        (!self.is_asking.swap(true, Ordering::Acquire)).then_some(Asking(self))
+    }
+
+    fn are_reached(&self, driver: &dyn Driver, context: ContextHandle) -> bool {
+        let call = Call::new(context, ASKING);
+        loop {
+            let Some(event) = self.events.lock().front().copied() else { return true };
             if is_pending(driver, &call, event) {
                 return false;
             }
-            ended.events.pop_front();
+            self.events.lock().pop_front();
         }
-        true
     }
 
     /// Adds an event, and checks which are reached: at the front, and all of them if there are very many.
     fn push(&self, driver: &dyn Driver, context: ContextHandle, event: EventHandle) {
-        self.are_complete(driver, context);
-        let mut ended = self.0.lock();
-        ended.events.push_back(event);
-        if ended.events.len() > ended.sweep_at {
-            let call = Call::new(context, "waiting for the work of ended streams");
-            ended.events.retain(|&event| is_pending(driver, &call, event));
-            ended.sweep_at = (ended.events.len() * 2).max(64);
+        let count = {
+            let mut events = self.events.lock();
+            events.push_back(event);
+            events.len()
+        };
+        let Some(_asking) = self.ask() else { return };
+        self.are_reached(driver, context);
+        if count > self.sweep_at.load(Ordering::Relaxed) {
+            let call = Call::new(context, ASKING);
+            let mut asked = std::mem::take(&mut *self.events.lock());
+            asked.retain(|&event| is_pending(driver, &call, event));
+            let mut events = self.events.lock();
+            asked.append(&mut events);
+            self.sweep_at.store((asked.len() * 2).max(64), Ordering::Relaxed);
+            *events = asked;
         }
     }
 }
@@ -91,7 +119,7 @@ fn is_pending(driver: &dyn Driver, call: &Call<'_>, event: EventHandle) -> bool 
     // A capture beside this is not invalidated by it.
     with_relaxed_capture_mode(driver, || {
         let is_pending =
-            // SAFETY: the list owns the event and is locked, and the event's context is open.
+            // SAFETY: the list owns the event, only the caller removes events, and the event's context is open.
             unsafe { driver.event_query(call, event) }.is_err_and(|failure| failure.status == Status::NOT_READY);
         if !is_pending {
             // SAFETY: the list owns the event, and the caller removes it from the list, so this is its last use. If the
@@ -105,7 +133,11 @@ fn is_pending(driver: &dyn Driver, call: &Call<'_>, event: EventHandle) -> bool 
 impl Default for StreamRegistry {
     fn default() -> Self {
         let live = Mutex::new(ranks::STREAM_REGISTRY, Vec::new());
-        let ended = EndedStreams(Mutex::new(ranks::ENDED_STREAMS, Ended::default()));
+        let ended = EndedStreams {
+            events: Mutex::new(ranks::ENDED_STREAMS, VecDeque::new()),
+            sweep_at: AtomicUsize::new(0),
+            is_asking: AtomicBool::new(false),
+        };
         Self { created: AtomicU64::new(0), streams: Arc::new(Streams { live, ended }) }
     }
 }

@@ -8,6 +8,7 @@ use super::context::WaitStrategy;
 use super::core::{Engine, Pace};
 use super::queue::Inspection;
 use super::stream::{ContextCore, Entry, ParkedOn, Position, StreamState, Waiter};
+use anabranch_hal::OnlyAsking;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,8 +154,10 @@ impl Engine {
     #[inline]
     pub(crate) fn help_with_query(&self) {
         if self.is_deterministic() {
-            self.step();
-        } else if self.scheduler.lacks_workers() {
+            if !OnlyAsking::is_entered() {
+                self.step();
+            }
+        } else if self.scheduler.lacks_workers() && !OnlyAsking::is_entered() {
             self.run_one_without_workers();
         }
     }
