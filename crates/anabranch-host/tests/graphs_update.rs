@@ -124,10 +124,10 @@ fn an_update_from_another_structure_is_refused_with_the_reason() {
     assert_eq!(fixture.read(memory, 1), [1], "nothing was changed");
     let (one, two) = (fixture.graph(), fixture.graph());
     fixture.add(one, &[], allocation(64));
-    let node = fixture.add(two, &[], allocation(128));
+    let node = fixture.add(two, &[], allocation(64));
     let allocates = fixture.instantiate(one);
     fixture.update_executable(allocates, one).unwrap();
-    assert_eq!(fixture.refused_update(allocates, two), (5, Some(node)));
+    assert_eq!(fixture.refused_update(allocates, two), (1, Some(node)));
 }
 
 #[test]
