@@ -79,7 +79,7 @@ impl EndedStreams {
 
     /// `None`: another thread asks, or a call around this one.
     fn ask(&self) -> Option<Asking<'_>> {
-        (!self.is_asking.swap(true, Ordering::Acquire)).then_some(Asking(self))
+        (!self.is_asking.swap(true, Ordering::Acquire)).then(|| Asking(self))
     }
 
     fn are_reached(&self, driver: &dyn Driver, context: ContextHandle) -> bool {
