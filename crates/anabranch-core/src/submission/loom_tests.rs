@@ -126,6 +126,11 @@ impl Forward for Model {
         Ok(())
     }
 
+    // SAFETY: as above.
+    unsafe fn lost_context_is_running(&self, _: &Call<'_>) -> bool {
+        false
+    }
+
     fn thread_exchange_capture_mode(&self, _: CaptureMode) -> Result<CaptureMode> {
         Ok(CaptureMode::Relaxed)
     }
