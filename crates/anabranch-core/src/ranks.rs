@@ -28,6 +28,8 @@ ranks! { from 100;
     SYNC_EVENT,
     /// The writes of a stream's flag, in the order of their values.
     FLAG_WRITES,
+    /// Work of ended streams that is not complete. The driver is asked for it under the lock, and may run closures then.
+    ENDED_STREAMS,
     /// What a capture knows of its streams, their memory and its nodes.
     CAPTURE,
     /// The capture that a stream is a member of.
@@ -60,8 +62,6 @@ ranks! { from 100;
     HOST_WORK_STREAMS,
     /// Panics of closures that were not reported yet.
     PANICS,
-    /// Work of ended streams that is not complete.
-    ENDED_STREAMS,
     /// The streams of a context.
     STREAM_REGISTRY,
     /// The contexts of the devices.
