@@ -271,7 +271,7 @@ impl StreamCore {
     ///
     /// # Errors
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the capture was abandoned while the parts were captured;
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for more than [`MOST_BODIES`](crate::graph_object::MOST_BODIES) parts;
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for more than [`MOST_BODIES`] parts;
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes; `CUDA_ERROR_FILE_NOT_FOUND (301)` if
     /// the device runtime is not found.
     #[track_caller]

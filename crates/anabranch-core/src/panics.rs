@@ -2,7 +2,7 @@
 //!
 //! A panic ends where the closure was called. It is noted with the context and the streams whose work it was. The next
 //! call that synchronizes with one of these streams, or with the context, reports it once. Everything that calls or
-//! drops a closure of the program uses [`contain`](anabranch_hal::contain). What is dropped at a place that may hold
+//! drops a closure of the program uses [`contain`]. What is dropped at a place that may hold
 //! locks, or be in the middle of a change, is dropped on the reaper's thread (`host_work.rs`).
 
 use crate::error::{Error, Result};

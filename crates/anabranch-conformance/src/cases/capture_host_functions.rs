@@ -29,6 +29,7 @@ fn host_function_that_runs_once(environment: &Environment) -> Verdict {
         let (bench, kept) = (Bench::capturing(environment, mode)?, Arc::new(()));
         let inside = kept.clone();
         refused("launching it", bench.origin.launch_host_func(move || drop(inside)), UNSUPPORTED)?;
+        anabranch::flush_deferred_drops();
         equal("the number of references to what it captured", Arc::strong_count(&kept), 1)?;
         bench.put(&bench.origin)?;
         let graph = bench.ends_well("a host function that runs once")?;

@@ -11,7 +11,8 @@ impl Stream {
     ///
     /// The function must not call this library: calls in it return `CUDA_ERROR_NOT_PERMITTED (800)`. It must not wait
     /// for work that may be unable to run until the function has returned. Dropping objects of this library in it is
-    /// allowed. If the context is in error, the function is dropped without being run, on a thread of the library. If it panics, the next
+    /// allowed. If the context is in error, or the driver refuses the function, it is dropped without being run, on a thread of
+    /// the library. If it panics, the next
     /// [`synchronize`](Self::synchronize) or [`query`](Self::query) of this stream, or the next synchronization of its
     /// context, reports the panic once. Later work still runs.
     ///

@@ -1,0 +1,138 @@
+//! The end of a capture, and of memory whose allocation was captured.
+
+use super::{CaptureState, Whole};
+use crate::conditional_part::{CapturedCondition, Part};
+use crate::context::ContextCore;
+use crate::drop_error;
+use crate::error::ResultExt;
+use crate::graph_object::GraphObject;
+use crate::node::NodeTable;
+use crate::retained::Retained;
+use crate::stream::{Capture, Ownership, StreamCore};
+use anabranch_hal::{Access, DevicePointer, GraphHandle};
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+
+/// What remains of a capture that has ended.
+pub struct FinishedCapture {
+    graph: u64,
+    into: Option<Arc<GraphObject>>,
+    nodes: NodeTable,
+    retained: Retained,
+    conditions: Vec<CapturedCondition>,
+    allocated: Vec<Range<u64>>,
+    levels: usize,
+}
+
+impl CaptureState {
+    /// Ends the memberships of all streams, and returns what the graph has to retain.
+    pub fn finish(&self) -> FinishedCapture {
+        let (members, history, retained, nodes, conditions, allocated, levels) = {
+            let mut inner = self.inner.lock();
+            inner.has_ended = true;
+            (
+                std::mem::take(&mut inner.members),
+                std::mem::take(&mut inner.history),
+                std::mem::take(&mut inner.retained),
+                std::mem::replace(&mut inner.nodes, NodeTable::new(self.graph)),
+                std::mem::take(&mut inner.conditions),
+                std::mem::take(&mut inner.allocated),
+                inner.levels,
+            )
+        };
+        for stream in members.iter().filter_map(Weak::upgrade) {
+            stream.membership().clear(self);
+        }
+        if let Whole::Capture(outer) = &self.whole {
+            let mut outer = outer.inner.lock();
+            outer.inside.extend(history.accesses());
+            outer.levels = outer.levels.max(levels);
+        }
+        let into = self.into.clone();
+        FinishedCapture { graph: self.graph, into, nodes, retained, conditions, allocated, levels }
+    }
+
+    /// Frees memory of the graph at each launch, after all that has used it.
+    pub(super) fn free_graph_memory(&self, address: DevicePointer, home: &StreamCore) {
+        // Another thread may be ending the capture, after which the free would run outside of it, beside launches of the graph.
+        let membership = home.shared().membership();
+        let _submitting = membership.submitting();
+        if !membership.is_of(self) {
+            return;
+        }
+        // Where an edge or the free cannot be had, the memory stays allocated after a launch, as if it were still used.
+        if self.order(address, home, Access::Write, None).is_ok() {
+            let operation = "freeing memory of a graph";
+            let context = home.context();
+            let freed = home.while_live(|handle| {
+                // SAFETY: the stream does not end meanwhile; all captured uses of the memory are before this.
+                unsafe { context.driver().free_async(&context.call(operation), address, handle) }
+                    .during(operation, || home.place())
+            });
+            drop_error::report(freed.unwrap_or(Ok(())));
+        }
+        self.inner.lock().history.forget(address.0);
+    }
+}
+
+impl Capture for CaptureState {
+    /// If the capture began in this stream, it is abandoned: otherwise its streams could not be used again, because
+    /// nobody could end it any more.
+    fn stream_ends(&self, stream: &StreamCore, ownership: Ownership) {
+        if ownership == Ownership::Foreign || !self.is_origin(stream) {
+            return;
+        }
+        let context = stream.context();
+        let members = self.members();
+        // Where others submit work to them for so long, the capture is given up all the same.
+        let _exclusive: Vec<_> = members.iter().map(|stream| stream.membership().change()).collect();
+        let call = context.call("giving a capture up");
+        // SAFETY: the stream is live: it is ended by the caller, after this.
+        let ended = unsafe { context.driver().stream_end_capture(&call, stream.raw()) };
+        let finished = self.finish();
+        match ended {
+            // Destroyed at once, unless it was there before.
+            Ok(graph) => drop(finished.into_part(context, graph)),
+            // On another thread it fails, and has ended all the same.
+            Err(_) => finished.failed(),
+        }
+    }
+
+    /// Before the end of the capture, the memory is freed at each launch. Afterwards it remains the graph's.
+    fn release_memory(&self, address: DevicePointer, home: &Arc<StreamCore>) {
+        {
+            let mut inner = self.inner.lock();
+            if inner.conditions_open > 0 {
+                inner.released.push((address, home.clone()));
+                return;
+            }
+        }
+        self.free_graph_memory(address, home);
+    }
+}
+
+impl FinishedCapture {
+    /// Called if the capture has failed, and with it an existing graph that it was captured into.
+    pub fn failed(self) {
+        if let Some(object) = self.into {
+            object.start_anew();
+        }
+    }
+
+    /// The graph, with everything that it must retain.
+    pub fn into_part(self, context: &Arc<ContextCore>, handle: GraphHandle) -> Part {
+        let graph = match self.into {
+            Some(object) => {
+                object.lock().retained_mut().merge(&self.retained);
+                object
+            }
+            None => GraphObject::new(context, handle, self.graph, self.nodes, self.retained),
+        };
+        let mut guard = graph.lock();
+        guard.has_captured(self.allocated);
+        // Of a part, these are counted from the graph around it, which has them too.
+        guard.note_levels(self.levels);
+        drop(guard);
+        Part { graph, conditions: self.conditions, levels: self.levels }
+    }
+}

@@ -1,0 +1,289 @@
+//! The order of uses of memory within a capture.
+
+use super::{CaptureState, CapturedClock, capture_of};
+use crate::error::{Result, ResultExt};
+use crate::memory::Allocation;
+use crate::raw_event::RawEvent;
+use crate::stream::StreamCore;
+use anabranch_hal::{
+    Access, CaptureStatus, Dependency, DependencyUpdate, DevicePointer, EventFlags, EventWaitFlags, GraphNodeHandle,
+};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+impl CaptureState {
+    /// Orders a use of memory within the capture, and retains the memory for the graph, unless the graph allocates it.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order, for a use that the user has not ordered.
+    pub fn use_memory(
+        self: &Arc<Self>,
+        memory: &Arc<Allocation>,
+        stream: &StreamCore,
+        access: Access,
+        operation: &'static str,
+    ) -> Result<()> {
+        self.check_order(memory.address(), stream, access, operation)?;
+        memory.used_in(self);
+        self.order(memory.address(), stream, access, Some(memory).filter(|memory| memory.graph().is_none()))
+    }
+
+    /// Like [`use_memory`](Self::use_memory), for memory that is retained elsewhere.
+    ///
+    /// # Errors
+    /// Same as [`use_memory`](Self::use_memory).
+    pub fn use_unretained(
+        self: &Arc<Self>,
+        memory: &Allocation,
+        stream: &StreamCore,
+        access: Access,
+        operation: &'static str,
+    ) -> Result<()> {
+        self.check_order(memory.address(), stream, access, operation)?;
+        memory.used_in(self);
+        self.order(memory.address(), stream, access, None)
+    }
+
+    /// Like [`use_memory`](Self::use_memory), for memory used by work that was already captured.
+    #[cold]
+    pub fn used_by_captured_work(self: &Arc<Self>, memory: &Arc<Allocation>, stream: &StreamCore, access: Access) {
+        // Nothing in the capture has used it before, or the stream would have joined earlier; so there is nothing to be ordered
+        // behind, and nothing to be refused.
+        let _ = self.use_memory(memory, stream, access, "capturing");
+    }
+
+    /// The error in strict order of a use that the program has not ordered.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
+    pub fn check_order(
+        &self,
+        address: DevicePointer,
+        stream: &StreamCore,
+        access: Access,
+        operation: &'static str,
+    ) -> Result<()> {
+        if !stream.context().is_order_strict() {
+            return Ok(());
+        }
+        match self.inner.lock().history.unordered(address.0, stream.id(), access) {
+            Some(earlier) => Err(stream.refuse_order(&format!("stream {earlier}"), operation)),
+            None => Ok(()),
+        }
+    }
+
+    /// Like [`check_order`](Self::check_order), for all memory at once.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
+    pub fn check_order_of_all(&self, stream: &StreamCore, operation: &'static str) -> Result<()> {
+        if !stream.context().is_order_strict() {
+            return Ok(());
+        }
+        match self.inner.lock().history.any_unordered(stream.id()) {
+            Some(earlier) => Err(stream.refuse_order(&format!("stream {earlier}"), operation)),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a stream that is about to use memory of the capture join the capture. `false`: the capture has ended, or
+    /// no longer uses the memory.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order.
+    pub fn join_for_memory(
+        self: &Arc<Self>,
+        stream: &Arc<StreamCore>,
+        address: DevicePointer,
+        operation: &'static str,
+    ) -> Result<bool> {
+        let Some(last) = self.last_stream(stream, address) else { return Ok(false) };
+        if stream.context().is_order_strict() {
+            return Err(stream.refuse_order(&last.place(), operation));
+        }
+        // The error of a failure is reported by the use, which then has no capture.
+        let joined = wait_for_stream(stream, &last).is_ok() && stream.is_capturing();
+        if joined {
+            stream.count_orders(1);
+        }
+        Ok(joined)
+    }
+
+    /// Like [`check_order`](Self::check_order), for a stream that would join.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
+    pub fn check_join(&self, stream: &StreamCore, address: DevicePointer, operation: &'static str) -> Result<()> {
+        match self.last_stream(stream, address) {
+            Some(last) if stream.context().is_order_strict() => Err(stream.refuse_order(&last.place(), operation)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The stream that used memory in the capture last, if the capture has not ended.
+    pub(super) fn last_stream(&self, stream: &StreamCore, address: DevicePointer) -> Option<Arc<StreamCore>> {
+        let last = {
+            let inner = self.inner.lock();
+            if inner.has_ended { None } else { inner.history.last_stream(address.0) }
+        }?;
+        let streams = stream.context().streams();
+        streams.into_iter().find(|stream| stream.id() == last && stream.is_live())
+    }
+
+    /// Whether the capture has not ended, and uses the memory.
+    pub fn uses(&self, address: DevicePointer) -> bool {
+        let inner = self.inner.lock();
+        !inner.has_ended && inner.history.last_stream(address.0).is_some()
+    }
+
+    /// Orders a use of memory, and retains the memory that is given.
+    pub(super) fn order(
+        &self,
+        address: DevicePointer,
+        stream: &StreamCore,
+        access: Access,
+        retained: Option<&Arc<Allocation>>,
+    ) -> Result<()> {
+        stream.shared().membership().set_pending(true);
+        let missing = {
+            let mut inner = self.inner.lock();
+            if let Some(memory) = retained {
+                inner.retained.add_memory(memory, access);
+            }
+            inner.history.follow(address.0, stream.id(), access)
+        };
+        add_dependencies(stream, &missing.nodes)?;
+        stream.count_orders(missing.streams);
+        Ok(())
+    }
+
+    /// Orders later work of `stream` after everything that has used memory in the capture.
+    ///
+    /// # Errors
+    /// Any error that the driver returns.
+    pub fn order_behind_all(&self, stream: &StreamCore) -> Result<()> {
+        let missing = self.inner.lock().history.follow_all(stream.id());
+        add_dependencies(stream, &missing.nodes)?;
+        stream.count_orders(missing.streams);
+        Ok(())
+    }
+
+    /// Called after work of `stream` was captured: the nodes that the stream has made are noted with the memory that
+    /// the work used.
+    pub fn settle(&self, stream: &StreamCore) {
+        stream.shared().membership().set_pending(false);
+        let mut inner = self.inner.lock();
+        if !inner.has_branches() {
+            return inner.history.settle(stream.id(), None);
+        }
+        drop(inner);
+        if let Some(nodes) = dependencies(stream) {
+            self.inner.lock().history.settle(stream.id(), Some(&nodes));
+        }
+    }
+
+    /// The program updates the nodes that the stream's next node depends on, by `update`, a call of the driver.
+    ///
+    /// # Errors
+    /// Any error that the driver returns.
+    pub fn update_dependencies(
+        &self,
+        stream: &StreamCore,
+        nodes: &[GraphNodeHandle],
+        kind: DependencyUpdate,
+        update: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        self.resolve(stream);
+        update()?;
+        let mut inner = self.inner.lock();
+        if kind == DependencyUpdate::Set {
+            inner.has_restarts = true;
+            inner.history.restart(stream.id());
+        }
+        inner.history.follow_nodes(stream.id(), nodes);
+        Ok(())
+    }
+
+    /// Called when another stream is about to join: from then on, the nodes of what this stream has captured alone must
+    /// be known.
+    pub(super) fn resolve(&self, stream: &StreamCore) {
+        if !self.inner.lock().has_branches()
+            && let Some(nodes) = dependencies(stream)
+        {
+            self.inner.lock().history.resolve(stream.id(), &nodes);
+        }
+    }
+
+    /// How far a stream has followed others. Called where another stream may join as a result.
+    pub fn clock(&self, stream: &StreamCore) -> CapturedClock {
+        self.resolve(stream);
+        self.inner.lock().history.clock(stream.id())
+    }
+
+    /// Notes that the stream has waited for one that had come as far as `clock`.
+    pub fn has_followed(&self, stream: &StreamCore, clock: &CapturedClock) {
+        self.inner.lock().history.merge(stream.id(), clock);
+    }
+}
+
+/// Makes later work of a stream wait for the work that is in `earlier` now. If `earlier` is capturing, the stream joins
+/// the capture.
+///
+/// # Errors
+/// Any error that the driver returns.
+pub fn wait_for_stream(stream: &StreamCore, earlier: &StreamCore) -> Result<()> {
+    match capture_of(earlier) {
+        Some(capture) if !stream.is_same(earlier) => wait_for_captured(stream, earlier, &capture),
+        _ => stream.follow(earlier).map(drop),
+    }
+}
+
+/// Makes later work of a stream wait, within a capture, for the work that `earlier` has captured so far.
+#[cold]
+fn wait_for_captured(stream: &StreamCore, earlier: &StreamCore, capture: &Arc<CaptureState>) -> Result<()> {
+    let operation = "ordering a stream behind another";
+    let context = stream.context();
+    let event = RawEvent::create(context, EventFlags::DISABLE_TIMING)?;
+    let clock = capture.clock(earlier);
+    if !earlier.record_other(&event)? {
+        return Ok(());
+    }
+    let handle = stream.handle(operation)?;
+    capture.join(stream, || {
+        let call = context.call(operation);
+        // SAFETY: the caller has the stream open, and the event is borrowed.
+        unsafe { context.driver().stream_wait_event(&call, handle, event.handle(), EventWaitFlags::empty()) }
+            .during(operation, || stream.place())
+    })?;
+    capture.has_followed(stream, &clock);
+    Ok(())
+}
+
+/// The nodes of the capture that the stream's next node will depend on, or `None` if the capture is invalidated.
+fn dependencies(stream: &StreamCore) -> Option<Vec<GraphNodeHandle>> {
+    let context = stream.context();
+    let info = stream.while_live(|handle| {
+        let call = context.call("asking for what a stream captures");
+        // SAFETY: the stream does not end meanwhile.
+        unsafe { context.driver().stream_capture_info(&call, handle, true) }
+    })?;
+    info.ok().filter(|info| info.status == CaptureStatus::Active).map(|info| info.dependencies)
+}
+
+/// Makes the next node that the stream captures depend on these too.
+fn add_dependencies(stream: &StreamCore, nodes: &[GraphNodeHandle]) -> Result<()> {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let operation = "ordering a stream behind another";
+    let nodes: SmallVec<[Dependency; 4]> = nodes.iter().copied().map(Dependency::from).collect();
+    let context = stream.context();
+    let added = stream.while_live(|handle| {
+        let call = context.call(operation);
+        // SAFETY: the stream does not end meanwhile; the nodes are of the graph that it captures, from which none can be
+        // removed.
+        unsafe { context.driver().stream_update_capture_dependencies(&call, handle, &nodes, DependencyUpdate::Add) }
+            .during(operation, || stream.place())
+    });
+    added.unwrap_or(Ok(()))
+}
