@@ -71,6 +71,7 @@ mod checked {
                 held.entries.push(Entry { ticket, position: self, place });
                 ticket
             });
+            delay();
             Token { ticket: ticket.ok(), thread: PhantomData }
         }
     }
@@ -98,6 +99,36 @@ mod checked {
         fn drop(&mut self) {
             let Some(ticket) = self.ticket else { return };
             let _ = HELD.try_with(|held| held.borrow_mut().entries.retain(|entry| entry.ticket != ticket));
+            // The lock has been released: a guard has its token last.
+            delay();
+        }
+    }
+
+    #[cfg(not(anabranch_delays))]
+    fn delay() {}
+
+    /// Lets other threads go ahead at random, so that tests meet more of the orders in which threads can run.
+    #[cfg(anabranch_delays)]
+    fn delay() {
+        use std::cell::Cell;
+        use std::hash::{BuildHasher, RandomState};
+        use std::time::Duration;
+
+        thread_local! {
+            static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(0) | 1);
+        }
+        let random = STATE.try_with(|state| {
+            let mut next = state.get();
+            next ^= next << 13;
+            next ^= next >> 7;
+            next ^= next << 17;
+            state.set(next);
+            next
+        });
+        match random.unwrap_or(1) % 512 {
+            0 => std::thread::sleep(Duration::from_micros(50)),
+            1..32 => std::thread::yield_now(),
+            _ => {}
         }
     }
 }

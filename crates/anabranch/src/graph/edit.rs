@@ -132,7 +132,7 @@ macro_rules! edit {
             ///
             /// # Errors
             /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that already exists, an edge from a node to itself, or an edge with
-            /// data that the nodes do not support. A cycle is detected when the graph is [instantiated](Self::instantiate).
+            /// data that the nodes do not support. A cycle is detected when the graph is [instantiated](Graph::instantiate).
             #[track_caller]
             pub fn add_edges(&mut self, edges: &[GraphEdge]) -> Result<()> {
                 self.object().add_edges(edges)
