@@ -48,6 +48,7 @@ pub mod module;
 pub mod node;
 pub mod node_work;
 pub mod panics;
+mod process_exit;
 mod ranks;
 pub mod raw_event;
 pub mod reaper;

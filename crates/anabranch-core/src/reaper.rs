@@ -11,6 +11,7 @@
 //! retained, and the hook for errors of drops.
 
 use crate::panics::contain_quietly;
+use crate::process_exit;
 use crate::ranks;
 use anabranch_hal::{CaptureMode, Driver, InsideWork, contain};
 use anabranch_sync::Mutex;
@@ -101,9 +102,12 @@ pub fn flush_deferred_drops() {
     send(Message::Flush(done));
     // Without a thread the message is kept, and its sender with it.
     if REAPER.lock().sender.is_some() {
-        let _ = wait.recv();
+        while wait.recv_timeout(EXIT_PAUSE) == Err(RecvTimeoutError::Timeout) && !process_exit::is_exiting() {}
     }
 }
+
+/// How often a thread that waits for the reaper looks whether the process exits.
+const EXIT_PAUSE: Duration = Duration::from_millis(100);
 
 fn send(message: Message) {
     if is_here() {
@@ -151,6 +155,7 @@ fn attend_here(messages: Vec<Message>) -> Vec<Message> {
 }
 
 fn start() -> Option<Sender<Message>> {
+    process_exit::watch();
     let (sender, receiver) = channel();
     std::thread::Builder::new().name("anabranch-reaper".to_owned()).spawn(move || run(&receiver)).ok()?;
     Some(sender)
@@ -246,6 +251,7 @@ fn run(receiver: &Receiver<Message>) {
         } else {
             receiver.recv_timeout(next.saturating_duration_since(Instant::now()))
         };
+        let _busy = process_exit::busy();
         match message {
             Ok(message) => handle(message, &mut waiting),
             Err(RecvTimeoutError::Timeout) => {}

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod common;
+#[path = "reaper/exit.rs"]
+mod exit;
 #[path = "reaper/held_up.rs"]
 mod held_up;
 #[path = "reaper/layer.rs"]

@@ -7,11 +7,13 @@ use super::registry::{Arrivals, Registry, Sleep};
 use super::wait_queues::WaitQueues;
 use super::waiter::Awaitable;
 use crate::error::{Error, ErrorKind};
+use crate::process_exit;
 use anabranch_hal::{CaptureMode, Driver, Status};
 use std::sync::Arc;
 
 /// Starts the thread. `None`: no thread can be started.
 pub(crate) fn start<P: Awaitable>(driver: Arc<dyn Driver>, counters: Arc<Counters>) -> Option<Arc<Registry<P>>> {
+    process_exit::watch();
     let registry = Arc::new(Registry::new());
     let shared = registry.clone();
     let thread = std::thread::Builder::new().name("anabranch-reactor".to_owned());
@@ -45,6 +47,7 @@ pub(crate) fn run<P: Awaitable>(registry: &Registry<P>, counters: &Counters) {
             Arrivals::None => {}
             Arrivals::Closed => break,
         }
+        let _busy = process_exit::busy();
         if queues.check() {
             pace.restart();
         } else if matches!(sleep, Sleep::For(_)) {
