@@ -285,6 +285,7 @@ impl StreamCore {
         if parts.len() > MOST_BODIES {
             return Err(too_many_bodies(CONDITION).at(self.place()));
         }
+        open.close_parts();
         let capture = open.capture();
         if !capture_of(self).is_some_and(|now| Arc::ptr_eq(&now, capture)) {
             return Err(self.not_capturing(CONDITION));

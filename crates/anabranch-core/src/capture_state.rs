@@ -23,7 +23,7 @@ use anabranch_sync::Mutex;
 use history::CapturedHistory;
 use std::any::Any;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// A capture that was begun through this library.
@@ -35,6 +35,8 @@ pub struct CaptureState {
     /// What this capture is a part of.
     whole: Whole,
     ends_with_closure: AtomicBool,
+    /// Of how many conditional nodes the parts are being captured.
+    open_conditions: AtomicUsize,
     /// The existing graph that is captured into, if any.
     into: Option<Arc<GraphObject>>,
     inner: Mutex<Inner>,
@@ -73,6 +75,8 @@ struct Inner {
     levels: usize,
     /// How many conditional nodes are being captured.
     conditions_open: usize,
+    /// The parts that are being captured.
+    open_parts: Vec<Weak<CaptureState>>,
     /// Memory of the graph that was dropped in the meantime, with the streams that it is freed in.
     released: Vec<(DevicePointer, Arc<StreamCore>)>,
     /// Whether the program has replaced what a stream's next node depends on.
@@ -119,18 +123,24 @@ impl CaptureState {
             inside: Vec::new(),
             levels: 0,
             conditions_open: 0,
+            open_parts: Vec::new(),
             released: Vec::new(),
             has_restarts: false,
             allocated: Vec::new(),
         };
-        Arc::new(Self {
+        let capture = Arc::new(Self {
             graph,
             origin: origin.id(),
             whole,
             ends_with_closure: AtomicBool::new(end == CaptureEnd::Closure),
+            open_conditions: AtomicUsize::new(0),
             into: into.cloned(),
             inner: Mutex::new(ranks::CAPTURE, inner),
-        })
+        });
+        if let Whole::Capture(outer) = &capture.whole {
+            outer.inner.lock().open_parts.push(Arc::downgrade(&capture));
+        }
+        capture
     }
 
     /// The number of a node of the graph that is being captured.

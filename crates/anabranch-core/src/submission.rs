@@ -309,6 +309,9 @@ impl<'a> Submission<'a> {
                 return Ok(false);
             }
         }
+        if let Some(capture) = self.capture() {
+            capture.check_parts(memory, access, stream)?;
+        }
         match (self.capture(), memory.origin()) {
             (Some(capture), Origin::Graph(_) | Origin::Captured { .. }) if capture.owns(memory) => {
                 capture.use_unretained(memory, stream, access, operation)

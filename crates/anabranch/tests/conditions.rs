@@ -196,3 +196,31 @@ fn a_part_does_not_end_the_capture_around_it() {
     assert_eq!(read(&stream, &result), 0);
     assert_eq!(context.device().memory_report().unwrap().findings, []);
 }
+
+#[test]
+fn memory_of_a_part_is_not_used_beside_it() {
+    let context = host();
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let (wanted, mut first, mut second) = (number(&stream, 1), number(&stream, 0), number(&stream, 0));
+    let executable = stream
+        .capture_executable(CaptureMode::Relaxed, |scope| {
+            scope.fork(&other)?;
+            scope.capture_if(&wanted, |part| {
+                part.fill(&mut first, 3u32)?;
+                // The node comes behind what is captured now, and this would have to come behind the node.
+                assert_eq!(other.fill(&mut first, 4u32).unwrap_err().status(), Status::ILLEGAL_STATE);
+                assert_eq!(other.copy(&mut second, &first).unwrap_err().status(), Status::ILLEGAL_STATE);
+                part.capture_if(&wanted, |inner| {
+                    inner.copy(&mut second, &first)?;
+                    assert_eq!(other.fill(&mut second, 4u32).unwrap_err().status(), Status::ILLEGAL_STATE);
+                    Ok(())
+                })
+            })?;
+            other.copy(&mut second, &first)?;
+            other.fill(&mut first, 5u32)?;
+            scope.join(&other)
+        })
+        .unwrap();
+    executable.launch(&stream).unwrap();
+    assert_eq!((read(&stream, &first), read(&stream, &second)), (5, 3));
+}

@@ -2,16 +2,21 @@
 
 use super::{CaptureState, Whole};
 use crate::conditional_part::CapturedCondition;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph_object::{GraphObject, MOST_LEVELS, too_deep};
+use crate::memory::Allocation;
 use crate::stream::StreamCore;
-use anabranch_hal::DevicePointer;
-use std::sync::Arc;
+use anabranch_hal::{Access, DevicePointer, Status};
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 /// A conditional node that is being captured. Memory of the graph that is dropped in the meantime is freed behind the node,
 /// because its parts may use the memory.
 pub struct OpenCondition {
     capture: Arc<CaptureState>,
+    /// Whether its parts are being captured.
+    has_open_parts: Cell<bool>,
 }
 
 impl OpenCondition {
@@ -19,10 +24,18 @@ impl OpenCondition {
     pub fn capture(&self) -> &Arc<CaptureState> {
         &self.capture
     }
+
+    /// All parts are captured, and the node comes next.
+    pub fn close_parts(&self) {
+        if self.has_open_parts.replace(false) {
+            self.capture.open_conditions.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Drop for OpenCondition {
     fn drop(&mut self) {
+        self.close_parts();
         let released = {
             let mut inner = self.capture.inner.lock();
             inner.conditions_open -= 1;
@@ -59,8 +72,48 @@ impl CaptureState {
         let mut inner = self.inner.lock();
         inner.levels = inner.levels.max(levels);
         inner.conditions_open += 1;
+        if self.open_conditions.fetch_add(1, Ordering::Relaxed) == 0 {
+            // What is left of parts that failed.
+            inner.inside.clear();
+        }
         drop(inner);
-        Ok(OpenCondition { capture: self.clone() })
+        Ok(OpenCondition { capture: self.clone(), has_open_parts: Cell::new(true) })
+    }
+
+    /// Refuses a use of memory that a conditional part uses which is being captured. The node runs behind everything that is
+    /// captured meanwhile, so that the use would come before the part, whatever the program says.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
+    pub fn check_parts(&self, memory: &Allocation, access: Access, stream: &StreamCore) -> Result<()> {
+        if self.open_conditions.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        let address = memory.address().0;
+        let parts = {
+            let inner = self.inner.lock();
+            (!conflict(&inner.inside, address, access)).then(|| inner.open_parts.clone())
+        };
+        let is_free = |part: Arc<Self>| !part.conflicts(address, access);
+        if parts.is_some_and(|parts| parts.iter().filter_map(Weak::upgrade).all(is_free)) {
+            return Ok(());
+        }
+        let message = "a conditional part that is being captured uses the memory";
+        Err(Error::argument(Status::ILLEGAL_STATE, "using memory in a capture", message)
+            .with_hint("use it inside of the part, or before or after the condition")
+            .at(stream.place()))
+    }
+
+    /// Whether this part, or one inside of it, uses memory in a way that another use must be ordered with.
+    fn conflicts(&self, address: u64, access: Access) -> bool {
+        let inside = {
+            let inner = self.inner.lock();
+            if conflict(&inner.history.accesses(), address, access) || conflict(&inner.inside, address, access) {
+                return true;
+            }
+            inner.open_parts.clone()
+        };
+        inside.iter().filter_map(Weak::upgrade).any(|part| part.conflicts(address, access))
     }
 
     /// Notes a placeholder of a conditional node.
@@ -85,4 +138,10 @@ impl CaptureState {
         self.settle(stream);
         Ok(())
     }
+}
+
+/// Whether one of these uses must be ordered with another use of the memory.
+fn conflict(uses: &[(u64, Access)], address: u64, access: Access) -> bool {
+    let mut uses = uses.iter().filter(|&&(other, _)| other == address);
+    uses.any(|&(_, earlier)| earlier == Access::Write || access == Access::Write)
 }

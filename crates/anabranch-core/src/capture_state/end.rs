@@ -46,6 +46,7 @@ impl CaptureState {
         if let Whole::Capture(outer) = &self.whole {
             let mut outer = outer.inner.lock();
             outer.inside.extend(history.accesses());
+            outer.open_parts.retain(|part| !std::ptr::eq(part.as_ptr(), self));
             outer.levels = outer.levels.max(levels);
         }
         let into = self.into.clone();

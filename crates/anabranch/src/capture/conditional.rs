@@ -42,6 +42,9 @@ impl CaptureScope<'_> {
     /// # Ok::<(), anabranch::Error>(())
     /// ```
     ///
+    /// The part comes after everything that the streams of the capture have captured by the end of `body`. So until then,
+    /// these streams cannot use memory that the part uses, unless both only read it: `CUDA_ERROR_ILLEGAL_STATE (401)`.
+    ///
     /// The part may contain kernels, copies, fills, other graphs, and conditions of its own. Warp calls it
     /// `capture_if`. Follows the Programming Guide's section on conditional graph nodes. On CUDA it needs CUDA 12.4,
     /// and the library `libcudadevrt.a` of the CUDA toolkit at run time.
