@@ -12,7 +12,7 @@ for crate in anabranch-sync anabranch-host anabranch-core anabranch; do
         continue
     fi
     echo "-- $crate"
-    log=$(cargo test --package "$crate" --release --lib loom 2>&1 | tee /dev/stderr)
+    log=$(cargo test --package "$crate" --release --lib loom 2>&1 | tee >(cat >&2))
     ran=$((ran + $(sed -nE 's/^test result: ok\. ([0-9]+) passed.*/\1/p' <<<"$log")))
 done
 if [ "$ran" -eq 0 ]; then
