@@ -220,6 +220,39 @@ fn safety_39_memory_that_a_kernel_of_a_lost_context_writes_is_nobody_else_s() {
 }
 
 #[test]
+fn safety_39_memory_that_is_freed_in_the_order_of_a_lost_context_is_kept_for_its_kernels() {
+    assert_ends(|| {
+        let (context, _) = isolated();
+        let fault = Fault::new(&context);
+        let healthy = context.device().create_context(ContextFlags::empty()).unwrap();
+        let (home, user) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+        let (held, pass, begun) = gate();
+        let written = Arc::new(AtomicU32::new(0));
+        let told = written.clone();
+        let running = kernel(&context, move |write| {
+            pass();
+            write();
+            told.store(1, Ordering::SeqCst);
+        });
+        let mut memory = home.allocate_zeroed::<u32>(100).unwrap();
+        user.launch_checked(&running, &LaunchConfig::new(1, 1), (&mut memory,)).unwrap();
+        begun.recv().unwrap();
+        // The stream comes to what follows only when the context is lost: then it waits for no signal.
+        let _gate = hold(&context, &home);
+        drop(memory);
+        fault.lose(&context);
+        std::thread::sleep(Duration::from_millis(50));
+        let stream = healthy.create_stream().unwrap();
+        let fresh: Vec<_> = (0..8).map(|_| stream.allocate_zeroed::<u32>(100).unwrap()).collect();
+        stream.synchronize().unwrap();
+        drop(held);
+        until("the end of the kernel", || written.load(Ordering::SeqCst) == 1);
+        let values = fresh.iter().map(|fresh| stream.download(fresh).unwrap());
+        assert!(values.flatten().all(|element| element == 0), "the kernel has written it");
+    });
+}
+
+#[test]
 fn safety_39_what_a_lost_context_has_read_is_kept_for_the_others_that_read_it() {
     let (context, _) = isolated();
     let fault = Fault::new(&context);

@@ -196,6 +196,11 @@ impl Engine {
     #[cold]
     fn skip(&self, turn: &Turn<'_>, mut entry: Entry) -> Option<(Entry, Reason)> {
         match &mut entry {
+            // What follows may free memory that the other stream uses, where a kernel of the lost context may still run.
+            Entry::WaitFor(position) if !position.is_complete() => {
+                let reason = Reason::Stream(position.clone());
+                return Some((entry, reason));
+            }
             Entry::TimeStamp(cell) => cell.store(self.now(), Ordering::Release),
             Entry::Work(work) => {
                 if let Outcome::Parked(work) = work.skip(turn) {
