@@ -423,6 +423,25 @@ fn safety_33_captures_that_threads_begin_on_one_stream_in_turns_keep_what_they_u
 
 /// The stream that waits joins the capture, and the library knows its membership.
 #[test]
+fn safety_59_a_launch_waits_for_no_event_that_is_recorded_behind_it() {
+    assert_ends(|| {
+        let context = host();
+        let (stream, later) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+        let event = context.create_event().unwrap();
+        let mut graph = context.create_graph().unwrap();
+        graph.add((), NodeWork::event_wait(&event)).unwrap();
+        let executable = graph.instantiate().unwrap();
+        let gate = hold(&context, &stream);
+        executable.launch(&stream).unwrap();
+        later.wait_stream(&stream).unwrap();
+        later.record(&event).unwrap();
+        gate.set(1);
+        context.synchronize().unwrap();
+        assert!(event.query().unwrap());
+    });
+}
+
+#[test]
 fn safety_7_a_stream_that_waits_for_an_event_while_it_is_captured_has_its_work_kept() {
     let context = checked_host();
     let (origin, side) = (context.create_stream().unwrap(), context.create_stream().unwrap());

@@ -2,10 +2,12 @@
 
 use super::ExecutableState;
 use super::plan::Plan;
-use super::run::Current;
+use super::run::{Awaited, Current};
 use crate::engine::{Entry, JointWork, Outcome, Position, StreamState, Turn, Work, work};
+use crate::event::Recorded;
 use crate::graph::Action;
 use anabranch_hal::{InstantiateFlags, Result};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A launch in a queue.
@@ -13,6 +15,7 @@ use std::sync::Arc;
 struct GraphLaunch {
     executable: Arc<ExecutableState>,
     plan: Arc<Plan>,
+    awaited: Awaited,
     begun: bool,
 }
 
@@ -21,7 +24,8 @@ impl Work for GraphLaunch {
         let run = &self.executable.run;
         if !std::mem::replace(&mut self.begun, true) {
             let stream = Arc::clone(turn.stream);
-            if run.begin(Current { plan: Arc::clone(&self.plan), stream, sequence: turn.sequence }) {
+            let (plan, awaited) = (Arc::clone(&self.plan), self.awaited.take());
+            if run.begin(Current { plan, awaited, stream, sequence: turn.sequence }) {
                 return Outcome::Done;
             }
             if turn.engine.is_deterministic() {
@@ -56,7 +60,10 @@ impl ExecutableState {
             stream.put(Entry::WaitFor(last));
         }
         self.memory.note();
-        let launch = GraphLaunch { executable: Arc::clone(&self), plan: Arc::clone(&launches.plan), begun: false };
+        // Before anything can follow the launch, because no launch can wait for that.
+        let awaited = self.awaited_by(&launches.plan);
+        let plan = Arc::clone(&launches.plan);
+        let launch = GraphLaunch { executable: Arc::clone(&self), plan, awaited, begun: false };
         let sequence = stream.put(work(launch));
         match &mut launches.last {
             Some(last) => last.sequence = sequence,
@@ -73,5 +80,18 @@ impl ExecutableState {
         // Without the lock, because work may run here.
         stream.drain_if_full(sequence);
         Ok(())
+    }
+
+    /// What a launch now would wait for.
+    fn awaited_by(&self, plan: &Plan) -> Awaited {
+        let waits = self.run.shape.waits.iter();
+        let awaited: SmallVec<[_; 4]> = waits
+            .filter_map(|&node| {
+                let Action::EventWait(event) = &*plan.steps.get(node as usize)?.action else { return None };
+                let Recorded::At(position) = event.recorded() else { return None };
+                (!position.is_complete()).then_some((node, position))
+            })
+            .collect();
+        (!awaited.is_empty()).then(|| Arc::from_iter(awaited))
     }
 }

@@ -54,6 +54,8 @@ pub(crate) struct Shape {
     pub(super) index_of: HashMap<u64, u32>,
     /// The nodes that record events.
     pub(super) records: Vec<u32>,
+    /// The nodes that wait for events.
+    pub(super) waits: Vec<u32>,
 }
 
 impl Shape {
@@ -266,12 +268,15 @@ impl Flat {
         let mut edges = self.edges;
         edges.sort_unstable();
         let roots = outside.into_iter().filter(|&index| before.get(index as usize) == Some(&0)).collect();
-        let records = self.actions.iter().enumerate();
-        let records = records.filter(|(_, action)| matches!(&***action, Action::EventRecord(_)));
+        let indices_of = |is_kind: fn(&Action) -> bool| {
+            let nodes = self.actions.iter().enumerate().filter(|(_, action)| is_kind(action));
+            nodes.map(|(index, _)| index as u32).collect()
+        };
         let joins = before.iter().enumerate().filter(|&(_, &count)| count > 1).map(|(index, _)| index as u32);
         Shape {
             joins: joins.collect(),
-            records: records.map(|(index, _)| index as u32).collect(),
+            records: indices_of(|action| matches!(action, Action::EventRecord(_))),
+            waits: indices_of(|action| matches!(action, Action::EventWait(_))),
             before,
             offsets,
             targets: edges.into_iter().map(|(_, to)| to).collect(),

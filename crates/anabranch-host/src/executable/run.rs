@@ -17,10 +17,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+/// What nodes that wait for events wait for in one launch: where the last records before the launch are. `None`: nothing.
+pub(super) type Awaited = Option<Arc<[(u32, Position)]>>;
+
 /// A launch that runs.
 #[derive(Clone, Debug)]
 pub(super) struct Current {
     pub(super) plan: Arc<Plan>,
+    pub(super) awaited: Awaited,
     /// The stream that it was launched into.
     pub(super) stream: Arc<StreamState>,
     /// Its place there.
@@ -60,7 +64,7 @@ pub(super) struct Recorder {
 pub(crate) struct Run {
     core: Arc<ContextCore>,
     pub(super) memory: Arc<HostMemory>,
-    shape: Arc<Shape>,
+    pub(super) shape: Arc<Shape>,
     /// How many nodes right before each are not done. Only joins are counted.
     pending: Box<[AtomicU32]>,
     /// How many nodes are not done.
@@ -139,11 +143,6 @@ impl Run {
             state: Mutex::new(ranks::RUN, State::default()),
             shape: Arc::clone(shape),
         })
-    }
-
-    /// Whether a place is the record of an event by one of its own nodes.
-    pub(super) fn records(&self, position: &Position) -> bool {
-        self.recorders.iter().any(|recorder| Arc::ptr_eq(&recorder.stream, &position.stream))
     }
 
     pub(super) fn record(&self, engine: &Engine, node: u32) {

@@ -3,7 +3,6 @@
 use super::plan::{Plan, Step};
 use super::run::{Current, Due, NodeWait, Run};
 use crate::engine::{Engine, Moment, Operation, Turn, Waiter, write_value};
-use crate::event::{EventState, Recorded};
 use crate::graph::{Action, ValueStep};
 use crate::memory::{
     FreedBy, copy_3d_operation, copy_racing, fill_operation, fill_racing, run_copy_3d, value_write_operation,
@@ -32,7 +31,7 @@ impl Run {
         }
         match &*step.action {
             Action::Host(work) => engine.run_host_work(|| work.run()),
-            Action::EventWait(event) => return due.part > 0 || self.wait_event(current, event, due.node),
+            Action::EventWait(_) => return due.part > 0 || self.wait_event(current, due.node),
             Action::Values(values) => return self.run_values(engine, current, &values.steps, due),
             Action::Conditional(_) => {
                 self.run_conditional(engine, current, due.node);
@@ -86,17 +85,11 @@ impl Run {
     }
 
     /// `false`: it waits.
-    fn wait_event(self: &Arc<Self>, current: &Current, event: &EventState, node: u32) -> bool {
-        let Recorded::At(position) = event.recorded() else { return true };
-        let sequence = position.sequence;
-        // Its own records, and what was enqueued after the launch, cannot be waited for. Its own earlier records are
-        // done.
-        let behind = Arc::ptr_eq(&position.stream, &current.stream) && sequence >= current.sequence;
-        if behind || self.records(&position) {
-            return true;
-        }
+    fn wait_event(self: &Arc<Self>, current: &Current, node: u32) -> bool {
+        let mut awaited = current.awaited.iter().flat_map(|awaited| awaited.iter());
+        let Some((_, position)) = awaited.find(|(waiting, _)| *waiting == node) else { return true };
         let wait = NodeWait { run: Arc::clone(self), due: Due { node, part: 1 } };
-        position.stream.completion.register(sequence, Waiter::Other(Box::new(wait))).is_some()
+        position.stream.completion.register(position.sequence, Waiter::Other(Box::new(wait))).is_some()
     }
 
     /// `false`: it waits.

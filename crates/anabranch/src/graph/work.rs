@@ -183,7 +183,7 @@ impl NodeWork<'_> {
         Self::event(NodeParameters::EventRecord(event.as_raw()), event)
     }
 
-    /// Waits for what an event has captured by the time the node begins.
+    /// Waits for what an event has captured by the time of the launch.
     pub fn event_wait(event: &Event) -> Self {
         Self::event(NodeParameters::EventWait(event.as_raw()), event)
     }
