@@ -1,12 +1,12 @@
 //! A piece of memory of any kind, and when it can be freed.
 
-use crate::access::AccessHistory;
+use crate::access::{AccessHistory, LastUse};
 use crate::context::{ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::host_access::HostAccess;
 use crate::host_work;
-use crate::idle_memory::BlockKind;
+use crate::idle_memory::{BlockKind, attempt_behind};
 use crate::label::Label;
 use crate::ranks;
 use crate::reaper;
@@ -389,12 +389,18 @@ fn free_in_stream_order(
 ) -> Result<()> {
     // As most memory: used by the stream that it was allocated on.
     if history.is_only_of(home)
+        && !home.is_barred_by_a_capture()
         && let Some(freed) = home.free_behind(&[], address)
     {
         return freed;
     }
     let mut others = history.into_pending();
     others.retain(|last| !last.stream.is_same(home));
+    if std::iter::once(home).chain(others.iter().map(|last| &last.stream)).any(|stream| stream.is_barred_by_a_capture())
+    {
+        free_when_unused(context, address, home, &others);
+        return Ok(());
+    }
     let mut events = Vec::new();
     for last in others.iter().filter(|last| !home.is_after(&last.stream, last.value)) {
         SyncEvent::add_to(&mut events, &last.stream, last.value)?;
@@ -408,8 +414,26 @@ fn free_in_stream_order(
     for last in &others {
         SyncEvent::add_to(&mut events, &last.stream, last.value)?;
     }
+    free_elsewhere(context, address, &events)
+}
+
+/// Frees memory in a stream of its own, behind the events.
+fn free_elsewhere(context: &Arc<ContextCore>, address: DevicePointer, events: &[SyncEvent]) -> Result<()> {
     let stream = StreamCore::create(context, StreamFlags::NON_BLOCKING, 0)?;
-    stream.core().free_behind(&events, address).unwrap_or(Ok(()))
+    stream.core().free_behind(events, address).unwrap_or(Ok(()))
+}
+
+/// Frees memory when its uses are over. For where a capture keeps a stream from being asked, or from being used.
+#[cold]
+fn free_when_unused(context: &Arc<ContextCore>, address: DevicePointer, home: &Arc<StreamCore>, others: &[LastUse]) {
+    let mut work = PendingWork::default();
+    work.add(home);
+    others.iter().for_each(|last| work.add(&last.stream));
+    let (context, home) = (context.clone(), home.clone());
+    attempt_behind(work, move || {
+        let freed = if home.is_barred_by_a_capture() { None } else { home.free_behind(&[], address) };
+        drop_error::report(freed.unwrap_or_else(|| free_elsewhere(&context, address, &[])));
+    });
 }
 
 impl fmt::Debug for Allocation {

@@ -6,9 +6,9 @@ mod common;
 
 use anabranch::{
     Buffer, CaptureMode, Context, DependencyUpdate, Graph, GraphNodeKind, InstantiateFlags, Node, NodeWork, Status,
-    Stream,
+    Stream, StreamFlags,
 };
-use common::checked_host;
+use common::{checked_host, until};
 
 fn no_findings(context: &Context) {
     context.synchronize().unwrap();
@@ -185,5 +185,24 @@ fn safety_43_the_fill_of_captured_memory_stays() {
     executable.set_node_enabled(only(&graph, GraphNodeKind::COPY), true).unwrap();
     executable.launch(&stream).unwrap();
     assert_eq!((stream.download(&copied).unwrap(), stream.download(&other).unwrap()), (vec![0; 4], vec![1; 4]));
+    no_findings(&context);
+}
+
+#[test]
+fn safety_60_memory_that_is_dropped_beside_a_capture_is_freed_and_the_capture_stays_valid() {
+    let context = checked_host();
+    let legacy = context.legacy_stream().unwrap();
+    let blocking = || context.create_stream_with_flags(StreamFlags::empty()).unwrap();
+    let (other, capturing) = (blocking(), blocking());
+    let of_legacy = legacy.upload(&[1u32; 4]).unwrap();
+    let mut used_by_legacy = other.upload(&[2u32; 4]).unwrap();
+    legacy.fill(&mut used_by_legacy, 3u32).unwrap();
+    let graph = capturing.capture(CaptureMode::Relaxed, |_| {
+        drop((of_legacy, used_by_legacy));
+        Ok(())
+    });
+    graph.unwrap();
+    let allocations = || context.device().memory_report().unwrap().allocations;
+    until("the end of the memory", || allocations().is_empty());
     no_findings(&context);
 }

@@ -2,15 +2,15 @@
 //! ended.
 
 use super::registry::StreamRegistry;
-use super::{Ownership, StreamCore};
+use super::{Ownership, StreamCore, is_any_capturing};
 use crate::capture_mode::with_relaxed_capture_mode;
 use crate::drop_error;
-use crate::error::{Result, ResultExt};
+use crate::error::{Error, Result, ResultExt};
 use crate::raw_event::RawEvent;
 use crate::reaper;
 use crate::timeline::TimelinePoint;
 use crate::trace;
-use anabranch_hal::{DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, StreamHandle};
+use anabranch_hal::{DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, Status, StreamHandle};
 use std::fmt;
 use std::sync::Arc;
 
@@ -221,6 +221,13 @@ impl StreamCore {
             self.capture_status()?;
         }
         self.sync_event()
+    }
+
+    /// Whether nothing may be queued now: in the legacy stream beside the capture of a blocking stream, which any call would
+    /// invalidate.
+    pub fn is_barred_by_a_capture(&self) -> bool {
+        let is_barred = |error: Error| error.status() == Status::STREAM_CAPTURE_IMPLICIT;
+        is_any_capturing() && self.handle.is_legacy() && self.capture_status().is_err_and(is_barred)
     }
 
     /// Whether the stream is known to have no work now. In a lost context, what still runs is for the context to know.
