@@ -341,7 +341,8 @@ impl Drop for Allocation {
         match &self.origin {
             Origin::Captured { capture, stream, .. } => {
                 if let Some(capture) = capture.upgrade() {
-                    capture.release_memory(self.address, stream);
+                    let (address, stream) = (self.address, stream.clone());
+                    reaper::now_or_later(move || capture.release_memory(address, &stream));
                 }
                 return;
             }

@@ -6,7 +6,7 @@ mod common;
 
 use anabranch::{
     Buffer, CaptureMode, Context, DependencyUpdate, Graph, GraphNodeKind, InstantiateFlags, Node, NodeWork, Status,
-    Stream, StreamFlags,
+    Stream, StreamFlags, flush_deferred_drops,
 };
 use common::{checked_host, until};
 
@@ -185,6 +185,26 @@ fn safety_43_the_fill_of_captured_memory_stays() {
     executable.set_node_enabled(only(&graph, GraphNodeKind::COPY), true).unwrap();
     executable.launch(&stream).unwrap();
     assert_eq!((stream.download(&copied).unwrap(), stream.download(&other).unwrap()), (vec![0; 4], vec![1; 4]));
+    no_findings(&context);
+}
+
+#[test]
+fn safety_12_captured_memory_can_be_dropped_inside_of_a_host_function() {
+    let context = checked_host();
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let graph = stream.capture(CaptureMode::Relaxed, |scope| {
+        let memory = scope.allocate_zeroed::<u32>(4)?;
+        other.launch_host_func(move || drop(memory))?;
+        other.synchronize()?;
+        flush_deferred_drops();
+        Ok(())
+    });
+    let graph = graph.unwrap();
+    only(&graph, GraphNodeKind::FREE);
+    let executable = graph.instantiate().unwrap();
+    for _ in 0..2 {
+        executable.launch(&stream).unwrap();
+    }
     no_findings(&context);
 }
 
