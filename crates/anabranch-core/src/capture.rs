@@ -160,11 +160,17 @@ impl StreamCore {
                 }
                 _ => {}
             }
+            if now.as_ref().is_some_and(|now| !now.begins_to_end(stopped.members.len())) {
+                continue;
+            }
             let call = context.call(operation);
             let ended =
                 // SAFETY: the caller has the stream open, and no thread submits work to its capture, which is stopped.
                 unsafe { context.driver().stream_end_capture(&call, handle) }.during(operation, || self.place());
             let has_ended = !matches!(&ended, Err(error) if error.status() == Status::STREAM_CAPTURE_UNMATCHED);
+            if let (Some(capture), false) = (&now, has_ended) {
+                capture.goes_on();
+            }
             let Some(capture) = now.filter(|_| has_ended) else {
                 // A capture that was begun through another library. What its nodes refer to is the responsibility of
                 // the code that began it through the raw handle, which is unsafe to use.

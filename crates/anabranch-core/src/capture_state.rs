@@ -63,6 +63,8 @@ pub enum Whole {
 
 struct Inner {
     has_ended: bool,
+    /// Whether the driver is ending it, so that no stream becomes a member any more.
+    is_ending: bool,
     members: Vec<Weak<StreamShared>>,
     history: CapturedHistory,
     retained: Retained,
@@ -115,6 +117,7 @@ impl CaptureState {
         let graph = into.map_or_else(next_graph_id, |into| into.id());
         let inner = Inner {
             has_ended: false,
+            is_ending: false,
             members: Vec::new(),
             history: CapturedHistory::default(),
             retained: Retained::default(),
@@ -214,19 +217,42 @@ impl CaptureState {
         // Before the lock of the sync event, which submissions to other streams may need.
         let _exclusive =
             stream.shared().membership().change().ok_or_else(|| refuse_busy(stream, "joining a capture"))?;
-        stream.join_with(join, || self.admit(stream))
+        let mut is_admitted = true;
+        stream.join_with(join, || is_admitted = self.admit(stream))?;
+        while !is_admitted {
+            // Until the driver has ended the capture, which is soon, it may be capturing the stream.
+            std::thread::yield_now();
+            is_admitted = self.admit(stream);
+        }
+        Ok(())
     }
 
-    fn admit(self: &Arc<Self>, stream: &StreamCore) {
+    /// Makes a stream a member, unless the capture has ended. `false`: that is not known yet, because it is being ended.
+    fn admit(self: &Arc<Self>, stream: &StreamCore) -> bool {
         let mut inner = self.inner.lock();
-        if inner.has_ended {
-            return;
+        if inner.has_ended || inner.is_ending {
+            return inner.has_ended;
         }
         let shared = stream.shared();
         if !inner.members.iter().any(|known| known.as_ptr() == Arc::as_ptr(shared)) {
             inner.members.push(Arc::downgrade(shared));
         }
         shared.membership().set(self.clone());
+        true
+    }
+
+    /// Called before the driver ends the capture, whose members are stopped. From now on no stream becomes a member. `false`:
+    /// there are others than those many.
+    pub fn begins_to_end(&self, members: usize) -> bool {
+        let mut inner = self.inner.lock();
+        let is_complete = inner.members.iter().filter(|member| member.strong_count() > 0).count() == members;
+        inner.is_ending |= is_complete;
+        is_complete
+    }
+
+    /// Called if the driver has not ended the capture.
+    pub fn goes_on(&self) {
+        self.inner.lock().is_ending = false;
     }
 
     /// Retains an object for as long as the graph can run.

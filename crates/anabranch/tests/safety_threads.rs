@@ -6,12 +6,13 @@ mod common;
 
 use anabranch::hal::{Call, Driver, FillPattern, Forward, Layered, Result};
 use anabranch::{
-    CaptureMode, Context, DependencyUpdate, DevicePointer, DualModule, ExecutableGraphHandle, HostFunction, Instance,
-    Kernel, LaunchConfig, NodeWork, Status, Stream, StreamHandle, flush_deferred_drops,
+    CaptureMode, Context, DependencyUpdate, DevicePointer, DualModule, ExecutableGraphHandle, GraphHandle,
+    HostFunction, Instance, Kernel, LaunchConfig, NodeWork, Status, Stream, StreamHandle, flush_deferred_drops,
 };
 use common::{assert_ends, checked_host, hold, host};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 /// A kernel of one parameter for memory.
 fn kernel(context: &Context) -> Kernel {
@@ -113,6 +114,54 @@ impl Forward for Holds {
         // SAFETY: the layer forwards what it is given.
         unsafe { self.inner.fill_async(call, address, pattern, count, stream) }
     }
+}
+
+/// As the layer above, for the end of a capture: the driver has ended it, and the library does not know it yet.
+#[derive(Debug)]
+struct HoldsEnds {
+    inner: Arc<dyn Driver>,
+    reached: Arc<Barrier>,
+}
+
+impl Forward for HoldsEnds {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    unsafe fn stream_end_capture(&self, call: &Call<'_>, stream: StreamHandle) -> Result<GraphHandle> {
+        // SAFETY: the layer forwards what it is given.
+        let ended = unsafe { self.inner.stream_end_capture(call, stream) };
+        self.reached.wait();
+        // Who joins in the meantime may wait for the end.
+        std::thread::sleep(Duration::from_millis(50));
+        ended
+    }
+}
+
+#[test]
+fn safety_61_a_stream_that_joins_a_capture_while_it_ends_uses_none_of_its_memory() {
+    assert_ends(|| {
+        let reached = Arc::new(Barrier::new(2));
+        let ends = reached.clone();
+        let wrap = move |inner| Arc::new(Layered(HoldsEnds { inner, reached: ends.clone() })) as Arc<dyn Driver>;
+        let instance = Instance::builder().cuda(false).isolated().wrap(wrap).build().unwrap();
+        let context = instance.device("host").unwrap().context().unwrap();
+        let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+        let mut copied = other.upload(&[1u32; 4]).unwrap();
+        stream.begin_capture(CaptureMode::Relaxed).unwrap();
+        let memory = stream.allocate_zeroed::<u32>(4).unwrap();
+        std::thread::scope(|scope| {
+            let copying = scope.spawn(|| {
+                reached.wait();
+                other.copy(&mut copied, &memory)
+            });
+            let _graph = stream.end_capture().unwrap();
+            let error = copying.join().unwrap().expect_err("no launch has allocated the memory");
+            assert_eq!(error.status(), Status::INVALID_VALUE);
+        });
+        assert!(!other.is_capturing().unwrap());
+        assert_eq!(other.download(&copied).unwrap(), [1; 4]);
+    });
 }
 
 #[test]

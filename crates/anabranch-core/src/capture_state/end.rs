@@ -84,9 +84,16 @@ impl Capture for CaptureState {
             return;
         }
         let context = stream.context();
-        let members = self.members();
-        // Where others submit work to them for so long, the capture is given up all the same.
-        let _exclusive: Vec<_> = members.iter().map(|stream| stream.membership().change()).collect();
+        let mut members = self.members();
+        let _exclusive = loop {
+            // Where others submit work to them for so long, the capture is given up all the same.
+            let exclusive: Vec<_> = members.iter().map(|stream| stream.membership().change()).collect();
+            if self.begins_to_end(members.len()) {
+                break exclusive;
+            }
+            drop(exclusive);
+            members = self.members();
+        };
         let call = context.call("giving a capture up");
         // SAFETY: the stream is live: it is ended by the caller, after this.
         let ended = unsafe { context.driver().stream_end_capture(&call, stream.raw()) };
