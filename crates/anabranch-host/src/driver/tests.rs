@@ -1,10 +1,6 @@
 //! Workers that cannot be started, and chains of any length: what tests through the contract cannot bring about.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![allow(
-    clippy::undocumented_unsafe_blocks,
-    reason = "streams are destroyed after their last use here, everything else with the driver"
-)]
 
 use super::HostDriver;
 use crate::engine;
@@ -29,15 +25,18 @@ fn without_workers() -> (HostDriver, Call<'static>, Arc<AtomicBool>) {
 }
 
 fn stream(driver: &HostDriver, call: &Call<'_>) -> StreamHandle {
+    // SAFETY: the context goes with the driver.
     unsafe { driver.stream_create(call, StreamFlags::NON_BLOCKING, 0) }.unwrap()
 }
 
 fn event(driver: &HostDriver, call: &Call<'_>) -> EventHandle {
+    // SAFETY: as above.
     unsafe { driver.event_create(call, EventFlags::DISABLE_TIMING) }.unwrap()
 }
 
 /// Makes one stream wait for another.
 fn follow(driver: &HostDriver, call: &Call<'_>, later: StreamHandle, earlier: StreamHandle, event: EventHandle) {
+    // SAFETY: the streams are live, and the event goes with the driver.
     unsafe {
         driver.event_record(call, event, earlier, EventRecordFlags::empty()).unwrap();
         driver.stream_wait_event(call, later, event, EventWaitFlags::empty()).unwrap();
@@ -49,7 +48,25 @@ fn count(driver: &HostDriver, call: &Call<'_>, stream: StreamHandle, counter: &A
     let work = HostWork::new(move || {
         counter.fetch_add(1, Ordering::SeqCst);
     });
+    // SAFETY: the stream is live, and the work does not unwind.
     unsafe { driver.stream_launch_host_function(call, stream, work) }.unwrap();
+}
+
+/// Waits for a stream.
+fn synchronize(driver: &HostDriver, call: &Call<'_>, stream: StreamHandle) {
+    // SAFETY: streams of a test are destroyed after their last use.
+    unsafe { driver.stream_synchronize(call, stream) }.unwrap();
+}
+
+/// A number in device memory, initially of any value.
+fn number(driver: &HostDriver, call: &Call<'_>) -> DevicePointer {
+    // SAFETY: the context goes with the driver.
+    unsafe { driver.allocate(call, 4) }.unwrap()
+}
+
+fn wait_for_seven(driver: &HostDriver, call: &Call<'_>, stream: StreamHandle, address: DevicePointer) {
+    // SAFETY: the stream is live, and the memory goes with the driver.
+    unsafe { driver.stream_wait_value(call, stream, address, Value::U32(7), WaitValueFlags::EQUAL) }.unwrap();
 }
 
 fn until(mut condition: impl FnMut() -> bool) {
@@ -83,11 +100,13 @@ fn queries_run_what_no_worker_can() {
     let (driver, call, _fails) = without_workers();
     let (one, ran) = (stream(&driver, &call), Arc::default());
     (0..10).for_each(|_| count(&driver, &call, one, &ran));
+    // SAFETY: the stream is live.
     until(|| unsafe { driver.stream_query(&call, one) }.is_ok());
     assert_eq!(ran.load(Ordering::SeqCst), 10);
     let (other, event) = (stream(&driver, &call), event(&driver, &call));
     count(&driver, &call, one, &ran);
     follow(&driver, &call, other, one, event);
+    // SAFETY: the event goes with the driver.
     until(|| unsafe { driver.event_query(&call, event) }.is_ok());
     assert_eq!(ran.load(Ordering::SeqCst), 11);
 }
@@ -96,13 +115,12 @@ fn queries_run_what_no_worker_can() {
 fn who_synchronizes_runs_what_the_awaited_value_comes_from() {
     let (driver, call, _fails) = without_workers();
     let (waiting, writing, ran) = (stream(&driver, &call), stream(&driver, &call), Arc::default());
-    let address = unsafe { driver.allocate(&call, 4) }.unwrap();
-    unsafe {
-        driver.stream_wait_value(&call, waiting, address, Value::U32(7), WaitValueFlags::EQUAL).unwrap();
-        count(&driver, &call, waiting, &ran);
-        driver.stream_write_value(&call, writing, address, Value::U32(7), WriteValueFlags::empty()).unwrap();
-        driver.stream_synchronize(&call, waiting).unwrap();
-    }
+    let address = number(&driver, &call);
+    wait_for_seven(&driver, &call, waiting, address);
+    count(&driver, &call, waiting, &ran);
+    // SAFETY: the stream is live, and the memory goes with the driver.
+    unsafe { driver.stream_write_value(&call, writing, address, Value::U32(7), WriteValueFlags::empty()) }.unwrap();
+    synchronize(&driver, &call, waiting);
     assert_eq!(ran.load(Ordering::SeqCst), 1);
 }
 
@@ -113,9 +131,9 @@ fn two_threads_that_wait_for_one_stream_leave_it_to_each_other() {
     for _ in 0..50 {
         count(&driver, &call, one, &ran);
         std::thread::scope(|scope| {
-            scope.spawn(|| unsafe { driver.stream_synchronize(&call, one) }.unwrap());
+            scope.spawn(|| synchronize(&driver, &call, one));
             count(&driver, &call, one, &ran);
-            unsafe { driver.stream_synchronize(&call, one) }.unwrap();
+            synchronize(&driver, &call, one);
         });
     }
     assert_eq!(ran.load(Ordering::SeqCst), 100);
@@ -145,7 +163,7 @@ fn helping_follows_chains_of_any_length() {
     std::thread::scope(|scope| {
         let helper = std::thread::Builder::new().stack_size(128 << 10);
         let driver = &driver;
-        helper.spawn_scoped(scope, move || unsafe { driver.stream_synchronize(&call, last) }.unwrap()).unwrap();
+        helper.spawn_scoped(scope, move || synchronize(driver, &call, last)).unwrap();
     });
     assert_eq!(ran.load(Ordering::SeqCst), LENGTH);
 }
@@ -155,8 +173,8 @@ fn a_chain_that_never_ran_goes_with_the_driver() {
     const LENGTH: usize = 20_000;
     let (driver, call, fails) = without_workers();
     let gate = stream(&driver, &call);
-    let address = unsafe { driver.allocate(&call, 4) }.unwrap();
-    unsafe { driver.stream_wait_value(&call, gate, address, Value::U32(7), WaitValueFlags::EQUAL) }.unwrap();
+    let address = number(&driver, &call);
+    wait_for_seven(&driver, &call, gate, address);
     let (ran, event) = (Arc::default(), event(&driver, &call));
     let mut last = gate;
     fails.store(false, Ordering::SeqCst);
@@ -165,6 +183,7 @@ fn a_chain_that_never_ran_goes_with_the_driver() {
         follow(&driver, &call, next, last, event);
         count(&driver, &call, next, &ran);
         // Nobody but the waits in the queues holds the stream any more.
+        // SAFETY: this is the last use of the stream.
         unsafe { driver.stream_destroy(&call, last) }.unwrap();
         last = next;
     }
