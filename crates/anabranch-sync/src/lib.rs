@@ -10,8 +10,9 @@
 //! A crate declares the ranks of its locks in one file with [`ranks!`], from the lowest to the highest. That file is the
 //! documentation of their order.
 //!
-//! [`Mutex`], [`RwLock`] and [`Condvar`] are those of `parking_lot` with ranks; a [`SpinMutex`] costs less to unlock. The module [`modelled`] has what protocols are
-//! made of that loom tries in every interleaving: with `--cfg loom` its types are loom's.
+//! [`Mutex`], [`RwLock`] and [`Condvar`] are those of `parking_lot` with ranks; a [`SpinMutex`] costs less to unlock. The
+//! module [`modelled`] has what protocols are made of that loom tries in every interleaving: with `--cfg loom` its types are
+//! loom's. With `--cfg anabranch_delays`, builds with debug assertions pause at random where locks are taken and released.
 
 mod condvar;
 mod held;
