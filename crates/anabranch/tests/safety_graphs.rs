@@ -6,8 +6,8 @@
 mod common;
 
 use anabranch::{
-    CaptureMode, CaptureStatus, Context, DualModule, ExecutableGraph, Graph, HostFunction, LaunchConfig, NodeWork,
-    Region, Status, Stream, Volume, VolumeMut, flush_deferred_drops,
+    Buffer, CaptureMode, CaptureStatus, Context, DualModule, ExecutableGraph, Graph, HostFunction, LaunchConfig,
+    NodeWork, PinnedBuffer, Region, Status, Stream, Volume, VolumeMut, flush_deferred_drops,
 };
 use common::{assert_ends, checked_host, hold, host};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -314,36 +314,48 @@ fn a_launch_and_another_thread_s_use_of_the_memory_take_turns() {
 
 /// A thread that waits for a copy of a graph's memory does not keep others from using such memory: one of them may end
 /// the wait.
+/// A graph that uses, and so retains, these pieces of memory.
+fn graph_of(
+    context: &Context,
+    first: &mut Buffer<u32>,
+    second: &mut PinnedBuffer<u32>,
+    third: &mut Buffer<u32>,
+) -> Graph {
+    let mut graph = context.create_graph().unwrap();
+    graph.add((), NodeWork::fill(first, 5u32).unwrap()).unwrap();
+    graph.add((), NodeWork::fill(second, 5u32).unwrap()).unwrap();
+    graph.add((), NodeWork::fill(third, 5u32).unwrap()).unwrap();
+    graph
+}
+
 #[test]
 fn who_waits_for_memory_of_a_graph_holds_nobody_up() {
-    let context = host();
-    let (held, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
-    let mut device = held.upload(&[1u32, 2, 3]).unwrap();
-    let mut pinned = context.allocate_pinned::<u32>(3).unwrap();
-    let mut elsewhere = other.upload(&[0u32; 3]).unwrap();
-    let mut graph = context.create_graph().unwrap();
-    for work in [
-        NodeWork::fill(&mut device, 5u32).unwrap(),
-        NodeWork::fill(&mut pinned, 5u32).unwrap(),
-        NodeWork::fill(&mut elsewhere, 5u32).unwrap(),
-    ] {
-        graph.add((), work).unwrap();
-    }
-    let gate = hold(&context, &held);
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| {
-            held.copy_from_host(&mut device, &[4, 5, 6]).unwrap();
-            held.copy_from_host(&mut pinned, &[7, 8, 9]).unwrap();
-            (held.download(&device).unwrap(), held.download(&pinned).unwrap())
+    assert_ends(|| {
+        let context = host();
+        let (held, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+        let mut device = held.upload(&[1u32, 2, 3]).unwrap();
+        let mut pinned = context.allocate_pinned::<u32>(3).unwrap();
+        let mut elsewhere = other.upload(&[0u32; 3]).unwrap();
+        let _graph = graph_of(&context, &mut device, &mut pinned, &mut elsewhere);
+        let gate = hold(&context, &held);
+        let (about_to_wait, waits) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                about_to_wait.send(()).unwrap();
+                held.copy_from_host(&mut device, &[4, 5, 6]).unwrap();
+                held.copy_from_host(&mut pinned, &[7, 8, 9]).unwrap();
+                (held.download(&device).unwrap(), held.download(&pinned).unwrap())
+            });
+            waits.recv().unwrap();
+            for value in 0..200 {
+                other.fill(&mut elsewhere, value).unwrap();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            gate.set(1);
+            assert_eq!(waiting.join().unwrap(), (vec![4, 5, 6], vec![7, 8, 9]));
         });
-        for value in 0..1000 {
-            other.fill(&mut elsewhere, value).unwrap();
-            std::thread::yield_now();
-        }
-        gate.set(1);
-        assert_eq!(waiting.join().unwrap(), (vec![4, 5, 6], vec![7, 8, 9]));
+        assert_eq!(other.download(&elsewhere).unwrap(), [199; 3]);
     });
-    assert_eq!(other.download(&elsewhere).unwrap(), [999; 3]);
 }
 
 #[test]
@@ -355,14 +367,7 @@ fn safety_46_who_waits_for_a_region_of_memory_of_a_graph_holds_nobody_up() {
         let mut pinned = context.allocate_pinned::<u32>(4).unwrap();
         let mut target = context.allocate_pinned::<u32>(4).unwrap();
         let mut elsewhere = other.upload(&[0u32; 3]).unwrap();
-        let mut graph = context.create_graph().unwrap();
-        for work in [
-            NodeWork::fill(&mut device, 5u32).unwrap(),
-            NodeWork::fill(&mut pinned, 5u32).unwrap(),
-            NodeWork::fill(&mut elsewhere, 5u32).unwrap(),
-        ] {
-            graph.add((), work).unwrap();
-        }
+        let _graph = graph_of(&context, &mut device, &mut pinned, &mut elsewhere);
         // The second column of two rows.
         let column = Region { source_origin: [1, 0, 0], extent: [1, 2, 1], ..Region::default() };
         let gate = hold(&context, &held);
