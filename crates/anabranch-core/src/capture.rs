@@ -90,7 +90,7 @@ impl StreamCore {
     }
 
     fn begin(&self, capture: Arc<CaptureState>, begin: impl FnOnce() -> Result<()>) -> Result<Arc<CaptureState>> {
-        let joined = capture.join(self, || {
+        let begun = capture.begin(self, || {
             // A capture that another thread is ending may have ended for the driver already, which would let a new one begin here
             // while the stream is still a member of the old one.
             if self.is_capturing() {
@@ -98,7 +98,7 @@ impl StreamCore {
             }
             begin()
         });
-        joined.map(|()| capture)
+        begun.map(|()| capture)
     }
 
     /// Excludes all submissions to members of the capture that this stream is a member of.

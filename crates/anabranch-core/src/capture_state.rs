@@ -207,24 +207,41 @@ impl CaptureState {
             }
     }
 
-    /// Makes a stream join the capture by `join`, a call of the driver.
+    /// Makes a stream the origin of the capture by `begin`, a call of the driver.
     ///
     /// # Errors
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` if another thread submits work to the stream for too long; otherwise any error
     /// that the driver returns.
+    pub fn begin(self: &Arc<Self>, stream: &StreamCore, begin: impl FnOnce() -> Result<()>) -> Result<()> {
+        let operation = "beginning a capture";
+        let _exclusive = stream.shared().membership().change().ok_or_else(|| refuse_busy(stream, operation))?;
+        stream.join_with(begin, || {
+            self.admit(stream);
+        })
+    }
+
+    /// Makes a stream wait by `wait`, a call of the driver, and with that join the capture, if what it waits for was captured
+    /// there. Whether it was is the driver's to say: the capture may have ended, and an event may have been recorded again, by
+    /// the launch of a graph for instance. `false`: the stream has not joined.
+    ///
+    /// # Errors
+    /// Same as [`begin`](Self::begin).
     #[cold]
-    pub fn join(self: &Arc<Self>, stream: &StreamCore, join: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub fn join(self: &Arc<Self>, stream: &StreamCore, wait: impl FnOnce() -> Result<()>) -> Result<bool> {
         // Before the lock of the sync event, which submissions to other streams may need.
         let _exclusive =
             stream.shared().membership().change().ok_or_else(|| refuse_busy(stream, "joining a capture"))?;
-        let mut is_admitted = true;
-        stream.join_with(join, || is_admitted = self.admit(stream))?;
-        while !is_admitted {
+        let was_capturing = stream.is_capturing();
+        let mut is_decided = true;
+        stream.join_with(wait, || {
+            is_decided = was_capturing || !stream.asks_whether_captured() || self.admit(stream);
+        })?;
+        while !is_decided {
             // Until the driver has ended the capture, which is soon, it may be capturing the stream.
             std::thread::yield_now();
-            is_admitted = self.admit(stream);
+            is_decided = self.admit(stream);
         }
-        Ok(())
+        Ok(stream.shared().membership().is_of(&**self))
     }
 
     /// Makes a stream a member, unless the capture has ended. `false`: that is not known yet, because it is being ended.

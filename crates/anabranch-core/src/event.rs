@@ -394,7 +394,10 @@ impl StreamCore {
     ) -> Result<()> {
         let _submitting = self.shared().membership().submitting();
         let is_captured = self.is_capturing();
-        let value = self.put_record(event, flags, location, record)?;
+        let value = self.put_record(event, flags, location, record).inspect_err(|_| {
+            // The first record stands, and may be in a capture. Streams that wait for the event ask the driver.
+            record.captured_elsewhere = true;
+        })?;
         self.note_record(event, flags, record, value, is_captured);
         Ok(())
     }
@@ -465,10 +468,10 @@ impl StreamCore {
             return Ok(());
         }
         match event.capture() {
-            // By the wait this stream joins the capture.
             Some((capture, clock)) => {
-                capture.join(self, wait)?;
-                capture.has_followed(self, &clock);
+                if capture.join(self, wait)? {
+                    capture.has_followed(self, &clock);
+                }
                 Ok(())
             }
             None => wait(),

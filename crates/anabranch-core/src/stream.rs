@@ -248,8 +248,9 @@ impl StreamCore {
         self.shared.may_be_captured() && self.asks_whether_captured()
     }
 
+    /// Whether the stream captures, as the driver says.
     #[cold]
-    fn asks_whether_captured(&self) -> bool {
+    pub fn asks_whether_captured(&self) -> bool {
         let call = self.context.call("asking for a stream's capture status");
         // SAFETY: the caller submits work to the stream, or holds the lock of its sync event and found it live.
         let status = unsafe { self.context.driver().stream_capture_status(&call, self.handle) };

@@ -226,3 +226,24 @@ fn safety_60_memory_that_is_dropped_beside_a_capture_is_freed_and_the_capture_st
     until("the end of the memory", || allocations().is_empty());
     no_findings(&context);
 }
+
+#[test]
+fn safety_62_a_stream_that_waits_for_a_record_that_replaced_a_captured_one_does_not_capture() {
+    let context = checked_host();
+    let (capturing, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let event = context.create_event().unwrap();
+    let mut records = context.create_graph().unwrap();
+    records.add((), NodeWork::event_record(&event)).unwrap();
+    let records = records.instantiate().unwrap();
+    capturing.begin_capture(CaptureMode::Relaxed).unwrap();
+    capturing.record(&event).unwrap();
+    // Now it is in no capture any more, which only the driver knows.
+    records.launch(&other).unwrap();
+    other.wait_event(&event).unwrap();
+    assert!(!other.is_capturing().unwrap());
+    let buffer = other.upload(&[5u32; 4]).unwrap();
+    assert_eq!(other.download(&buffer).unwrap(), [5; 4]);
+    assert!(capturing.end_capture().unwrap().nodes().unwrap().is_empty());
+    drop(buffer);
+    no_findings(&context);
+}

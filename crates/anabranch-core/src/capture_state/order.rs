@@ -249,13 +249,15 @@ fn wait_for_captured(stream: &StreamCore, earlier: &StreamCore, capture: &Arc<Ca
         return Ok(());
     }
     let handle = stream.handle(operation)?;
-    capture.join(stream, || {
+    let joined = capture.join(stream, || {
         let call = context.call(operation);
         // SAFETY: the caller has the stream open, and the event is borrowed.
         unsafe { context.driver().stream_wait_event(&call, handle, event.handle(), EventWaitFlags::empty()) }
             .during(operation, || stream.place())
     })?;
-    capture.has_followed(stream, &clock);
+    if joined {
+        capture.has_followed(stream, &clock);
+    }
     Ok(())
 }
 
