@@ -101,7 +101,8 @@ impl StreamCore {
         begun.map(|()| capture)
     }
 
-    /// Excludes all submissions to members of the capture that this stream is a member of.
+    /// Excludes all submissions to members of the capture that this stream is a member of, and to this stream, which otherwise
+    /// could begin another.
     fn stop_members<'a>(
         &self,
         operation: &'static str,
@@ -110,7 +111,10 @@ impl StreamCore {
         // Streams may have joined, or the capture ended and another begun, before all are stopped.
         let capture = loop {
             let capture = capture_of(self);
-            let found = capture.as_ref().map(|capture| capture.members()).unwrap_or_default();
+            let found = match &capture {
+                Some(capture) => capture.members(),
+                None => vec![self.shared().clone()],
+            };
             let is_same = found.len() == members.len() && found.iter().zip(&*members).all(|(a, b)| Arc::ptr_eq(a, b));
             if is_same {
                 break capture;

@@ -336,10 +336,12 @@ impl StreamCore {
             event.before_record()?;
         }
         let observed = membership.observe();
+        // The capture of this moment is that of the record, if the second look finds what the first one did.
+        let capture = capture_of(self);
         let value = self.put_record(event, flags, location, &mut record)?;
         match observed {
-            Some((_, is_captured)) if membership.observe() == observed => {
-                self.note_record(event, flags, &mut record, value, is_captured);
+            Some((_, is_captured)) if is_captured == capture.is_some() && membership.observe() == observed => {
+                self.note_record(event, flags, &mut record, value, capture.as_ref());
                 Ok(())
             }
             _ => self.record_again(event, flags, location, &mut record),
@@ -369,15 +371,15 @@ impl StreamCore {
         flags: EventRecordFlags,
         record: &mut Record,
         value: u64,
-        is_captured: bool,
+        capture: Option<&Arc<CaptureState>>,
     ) {
         let external = flags.contains(EventRecordFlags::EXTERNAL);
-        if !is_captured && !external && !event.is_shared() {
+        if capture.is_none() && !external && !event.is_shared() {
             record.recorded(self, value);
         }
         // Before another thread can make its stream wait for the event, which then joins the capture.
-        if is_captured || event.is_captured() || external {
-            self.note_captured_record(event, flags);
+        if capture.is_some() || event.is_captured() || external {
+            self.note_captured_record(event, flags, capture);
         }
     }
 
@@ -393,27 +395,26 @@ impl StreamCore {
         record: &mut Record,
     ) -> Result<()> {
         let _submitting = self.shared().membership().submitting();
-        let is_captured = self.is_capturing();
+        let capture = capture_of(self);
         let value = self.put_record(event, flags, location, record).inspect_err(|_| {
             // The first record stands, and may be in a capture. Streams that wait for the event ask the driver.
             record.captured_elsewhere = true;
         })?;
-        self.note_record(event, flags, record, value, is_captured);
+        self.note_record(event, flags, record, value, capture.as_ref());
         Ok(())
     }
 
     /// Notes a captured record, or a record of an event that was captured before.
     #[cold]
     #[inline(never)]
-    fn note_captured_record(&self, event: &EventCore, flags: EventRecordFlags) {
-        let capture = capture_of(self);
+    fn note_captured_record(&self, event: &EventCore, flags: EventRecordFlags, capture: Option<&Arc<CaptureState>>) {
         if flags.contains(EventRecordFlags::EXTERNAL) {
             event.share();
             if let Some(capture) = capture {
                 capture.retain(&event.raw);
             }
         } else if capture.is_some() || event.is_captured() {
-            event.captured.set(capture.as_ref(), self);
+            event.captured.set(capture, self);
         }
     }
 

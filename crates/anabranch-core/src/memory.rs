@@ -395,15 +395,15 @@ fn free_in_stream_order(
     {
         return freed;
     }
-    let mut others = history.into_pending();
-    others.retain(|last| !last.stream.is_same(home));
-    if std::iter::once(home).chain(others.iter().map(|last| &last.stream)).any(|stream| stream.is_barred_by_a_capture())
-    {
-        free_when_unused(context, address, home, &others);
+    let uses = history.into_pending();
+    // The stream may have ended and have been opened again.
+    let home = uses.iter().map(|last| &last.stream).find(|stream| stream.is_same(home)).unwrap_or(home);
+    if std::iter::once(home).chain(uses.iter().map(|last| &last.stream)).any(|stream| stream.is_barred_by_a_capture()) {
+        free_when_unused(context, address, home, &uses);
         return Ok(());
     }
     let mut events = Vec::new();
-    for last in others.iter().filter(|last| !home.is_after(&last.stream, last.value)) {
+    for last in uses.iter().filter(|last| !home.is_after(&last.stream, last.value)) {
         SyncEvent::add_to(&mut events, &last.stream, last.value)?;
     }
     if let Some(freed) = home.free_behind(&events, address) {
@@ -412,7 +412,7 @@ fn free_in_stream_order(
     // The stream has ended. Any other will do, behind the end of that one, and behind all other uses: what this object of the
     // stream came after at its end is not what the stream has followed since under another.
     let mut events: Vec<_> = home.sync_event()?.into_iter().collect();
-    for last in &others {
+    for last in &uses {
         SyncEvent::add_to(&mut events, &last.stream, last.value)?;
     }
     free_elsewhere(context, address, &events)
@@ -426,10 +426,10 @@ fn free_elsewhere(context: &Arc<ContextCore>, address: DevicePointer, events: &[
 
 /// Frees memory when its uses are over. For where a capture keeps a stream from being asked, or from being used.
 #[cold]
-fn free_when_unused(context: &Arc<ContextCore>, address: DevicePointer, home: &Arc<StreamCore>, others: &[LastUse]) {
+fn free_when_unused(context: &Arc<ContextCore>, address: DevicePointer, home: &Arc<StreamCore>, uses: &[LastUse]) {
     let mut work = PendingWork::default();
     work.add(home);
-    others.iter().for_each(|last| work.add(&last.stream));
+    uses.iter().for_each(|last| work.add(&last.stream));
     let (context, home) = (context.clone(), home.clone());
     attempt_behind(work, move || {
         let freed = if home.is_barred_by_a_capture() { None } else { home.free_behind(&[], address) };

@@ -303,16 +303,16 @@ impl StreamCore {
         let (operation, location) = ("synchronizing", Location::caller());
         trace::span!("synchronizing a stream", stream = self.id, device = %self.context.device());
         let timeline = self.shared.timeline();
-        let had_work = self.shared.take_work();
+        let wait = self.shared.begins_to_wait();
         // A point, unless the host has waited for all there is to wait for.
-        let value = (had_work || timeline.value() != timeline.reached()).then(|| timeline.advance());
+        let value = (wait.is_some() || timeline.value() != timeline.reached()).then(|| timeline.advance());
         let waited = self
             // SAFETY: the caller has the stream open.
             .ask(operation, location, |call, handle| unsafe { self.context.driver().stream_synchronize(call, handle) });
-        if had_work && waited.is_err() {
-            self.shared.note_work();
-        }
         waited?;
+        if let Some(wait) = wait {
+            self.shared.has_waited(wait);
+        }
         if let Some(value) = value {
             timeline.completed(value);
         }

@@ -12,6 +12,7 @@ use crate::stream::{Capture, Ownership, StreamCore};
 use anabranch_hal::{Access, DevicePointer, GraphHandle};
 use std::ops::Range;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// What remains of a capture that has ended.
 pub struct FinishedCapture {
@@ -79,19 +80,18 @@ impl CaptureState {
 impl Capture for CaptureState {
     /// If the capture began in this stream, it is abandoned: otherwise its streams could not be used again, because
     /// nobody could end it any more.
-    fn stream_ends(&self, stream: &StreamCore, ownership: Ownership) {
+    fn stream_ends(&self, stream: &StreamCore, ownership: Ownership, patience: Duration) -> bool {
         if ownership == Ownership::Foreign || !self.is_origin(stream) {
-            return;
+            return true;
         }
         let context = stream.context();
         let mut members = self.members();
-        let _exclusive = loop {
-            // Where others submit work to them for so long, the capture is given up all the same.
-            let exclusive: Vec<_> = members.iter().map(|stream| stream.membership().change()).collect();
-            if self.begins_to_end(members.len()) {
-                break exclusive;
+        let _stopped = loop {
+            match members.iter().map(|stream| stream.membership().change_within(patience)).collect::<Option<Vec<_>>>() {
+                None => return false,
+                Some(stopped) if self.begins_to_end(members.len()) => break stopped,
+                Some(stopped) => drop(stopped),
             }
-            drop(exclusive);
             members = self.members();
         };
         let call = context.call("giving a capture up");
@@ -104,6 +104,7 @@ impl Capture for CaptureState {
             // On another thread it fails, and has ended all the same.
             Err(_) => finished.failed(),
         }
+        true
     }
 
     /// Before the end of the capture, the memory is freed at each launch. Afterwards it remains the graph's.

@@ -232,22 +232,33 @@ impl CaptureState {
 /// # Errors
 /// Any error that the driver returns.
 pub fn wait_for_stream(stream: &StreamCore, earlier: &StreamCore) -> Result<()> {
-    match capture_of(earlier) {
-        Some(capture) if !stream.is_same(earlier) => wait_for_captured(stream, earlier, &capture),
-        _ => stream.follow(earlier).map(drop),
+    if earlier.is_capturing() && !stream.is_same(earlier) && wait_for_captured(stream, earlier)? {
+        return Ok(());
     }
+    stream.follow(earlier).map(drop)
 }
 
-/// Makes later work of a stream wait, within a capture, for the work that `earlier` has captured so far.
+/// Makes later work of a stream wait, within a capture, for the work that `earlier` has captured so far. `false`: `earlier` does
+/// not capture any more.
 #[cold]
-fn wait_for_captured(stream: &StreamCore, earlier: &StreamCore, capture: &Arc<CaptureState>) -> Result<()> {
+fn wait_for_captured(stream: &StreamCore, earlier: &StreamCore) -> Result<bool> {
     let operation = "ordering a stream behind another";
     let context = stream.context();
     let event = RawEvent::create(context, EventFlags::DISABLE_TIMING)?;
-    let clock = capture.clock(earlier);
-    if !earlier.record_other(&event)? {
-        return Ok(());
-    }
+    let membership = earlier.shared().membership();
+    let (capture, clock) = loop {
+        let observed = membership.observe();
+        let Some(capture) = capture_of(earlier) else { return Ok(false) };
+        let clock = capture.clock(earlier);
+        if !earlier.record_other(&event)? {
+            return Ok(true);
+        }
+        // Otherwise another thread has ended the capture meanwhile, and may have begun another, which has the record.
+        if observed.is_some() && membership.observe() == observed {
+            break (capture, clock);
+        }
+        std::thread::yield_now();
+    };
     let handle = stream.handle(operation)?;
     let joined = capture.join(stream, || {
         let call = context.call(operation);
@@ -258,7 +269,7 @@ fn wait_for_captured(stream: &StreamCore, earlier: &StreamCore, capture: &Arc<Ca
     if joined {
         capture.has_followed(stream, &clock);
     }
-    Ok(())
+    Ok(true)
 }
 
 /// The nodes of the capture that the stream's next node will depend on, or `None` if the capture is invalidated.

@@ -14,8 +14,9 @@ use std::time::Duration;
 
 /// A capture, as its member streams use it.
 pub trait Capture: Any + Send + Sync {
-    /// Called when a member stream is dropped, or its handle is returned to the caller.
-    fn stream_ends(&self, stream: &StreamCore, ownership: Ownership);
+    /// Called when a member stream is dropped, or its handle is returned to the caller. `false`: other threads have been
+    /// submitting work to members for longer than `patience`, and nothing was done.
+    fn stream_ends(&self, stream: &StreamCore, ownership: Ownership, patience: Duration) -> bool;
 
     /// Called when memory is dropped whose allocation was captured here, in `home`.
     fn release_memory(&self, address: DevicePointer, home: &Arc<StreamCore>);
@@ -48,7 +49,7 @@ pub type Submitting<'a> = RwLockReadGuard<'a, ()>;
 
 /// How long a stream that is about to join or leave a capture waits for submissions of other threads, which may be
 /// blocked themselves.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Membership {
     pub(super) fn new(order: u64) -> Self {
@@ -137,7 +138,12 @@ impl Membership {
     /// Held while the stream joins or leaves a capture. `None`: another thread has been submitting work for so long
     /// that it may be blocked.
     pub fn change(&self) -> Option<RwLockWriteGuard<'_, ()>> {
-        self.changing.try_write_for(PATIENCE)
+        self.change_within(PATIENCE)
+    }
+
+    /// Like [`change`](Self::change), for a caller that waits that long.
+    pub fn change_within(&self, patience: Duration) -> Option<RwLockWriteGuard<'_, ()>> {
+        self.changing.try_write_for(patience)
     }
 }
 

@@ -42,8 +42,9 @@ struct StreamWork {
 impl ContextWork for StreamWork {
     fn is_complete(&self) -> bool {
         let call = Call::new(self.context, "asking whether a lost context runs on");
-        self.streams.ended.are_complete(&*self.driver, self.context)
-            && self.streams.all().iter().all(|stream| stream.is_idle())
+        // A stream that ends meanwhile leaves its event before it goes.
+        self.streams.all().iter().all(|stream| stream.is_idle())
+            && self.streams.ended.are_complete(&*self.driver, self.context)
             // SAFETY: the context is not closed before its work is complete.
             && !unsafe { self.driver.lost_context_is_running(&call) }
     }

@@ -6,6 +6,12 @@ use crate::timeline::Timeline;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// The host has waited for all work.
+const IDLE: u64 = 0;
+/// Work was submitted since the host last began to wait for the stream.
+const BUSY: u64 = 1;
+const FIRST_WAIT: u64 = 2;
+
 /// What belongs to a stream of a driver, and is shared by all objects of that stream.
 pub struct StreamShared {
     timeline: Arc<Timeline>,
@@ -15,8 +21,10 @@ pub struct StreamShared {
     may_be_captured: AtomicBool,
     /// Whether the stream's handle was given out.
     exposed: AtomicBool,
-    /// Whether work was submitted since the host last waited for the stream.
-    has_work: AtomicBool,
+    /// [`IDLE`], [`BUSY`], or the number of the wait that began last, if nothing was submitted since.
+    work: AtomicU64,
+    /// The number of the next wait.
+    waits: AtomicU64,
     /// How often the library has made the stream wait.
     orders_inserted: AtomicU64,
 }
@@ -30,7 +38,8 @@ impl StreamShared {
             panics: panics.clone(),
             may_be_captured: AtomicBool::new(false),
             exposed: AtomicBool::new(false),
-            has_work: AtomicBool::new(false),
+            work: AtomicU64::new(IDLE),
+            waits: AtomicU64::new(FIRST_WAIT),
             orders_inserted: AtomicU64::new(0),
         })
     }
@@ -79,20 +88,31 @@ impl StreamShared {
     /// the same time either waits for that work too, or finds this noted afterwards.
     #[inline(always)]
     pub fn note_work(&self) {
-        if !self.has_work.load(Ordering::Relaxed) {
-            self.has_work.store(true, Ordering::Relaxed);
+        if self.work.load(Ordering::Relaxed) != BUSY {
+            self.work.store(BUSY, Ordering::Relaxed);
         }
     }
 
-    /// Forgets that there is work, for a caller that waits for it next. Returns whether there was any.
-    pub fn take_work(&self) -> bool {
-        self.has_work() && self.has_work.swap(false, Ordering::Relaxed)
+    /// Called before the host waits for all work. `None`: there is none. Otherwise, what to call
+    /// [`has_waited`](Self::has_waited) with.
+    pub fn begins_to_wait(&self) -> Option<u64> {
+        self.has_work().then(|| {
+            let wait = self.waits.fetch_add(1, Ordering::Relaxed);
+            self.work.store(wait, Ordering::Relaxed);
+            wait
+        })
+    }
+
+    /// The host has waited, and what was submitted before is complete. There may still be work that was submitted since, and
+    /// others may wait for that.
+    pub fn has_waited(&self, wait: u64) {
+        let _ = self.work.compare_exchange(wait, IDLE, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Whether there may be work that is not complete.
     #[inline(always)]
     pub fn has_work(&self) -> bool {
-        self.has_work.load(Ordering::Relaxed)
+        self.work.load(Ordering::Relaxed) != IDLE
     }
 
     /// How often the library has made the stream wait for others.

@@ -1,18 +1,20 @@
 //! A stream's sync event: how others wait for the work that is in a stream at a given time, even after the stream has
 //! ended.
 
+use super::membership::PATIENCE;
 use super::registry::StreamRegistry;
 use super::{Ownership, StreamCore, is_any_capturing};
 use crate::capture_mode::with_relaxed_capture_mode;
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::raw_event::RawEvent;
-use crate::reaper;
+use crate::reaper::{self, Attempt};
 use crate::timeline::TimelinePoint;
 use crate::trace;
 use anabranch_hal::{DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, Status, StreamHandle};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How others wait for all work that is in a stream now.
 pub(super) enum SyncState {
@@ -309,39 +311,79 @@ impl StreamCore {
         self.sync.lock().is_live()
     }
 
-    /// Ends the stream, and destroys it if it is owned. Queued work still runs, and others can still wait for it.
-    pub(super) fn end(&self) -> Result<()> {
+    /// Ends the stream, and destroys it if it is owned. Queued work still runs, and others can still wait for it. If that cannot
+    /// be done now, the reaper does it later.
+    pub(super) fn end(self: &Arc<Self>) -> Result<()> {
+        if self.try_end(PATIENCE)? {
+            return Ok(());
+        }
+        let core = self.clone();
+        reaper::attempt(u64::MAX - self.id, move || match core.try_end(Duration::ZERO) {
+            Ok(false) => Attempt::Pending,
+            ended => {
+                drop_error::report(ended.map(drop));
+                Attempt::Done
+            }
+        });
+        Ok(())
+    }
+
+    /// `false`: nobody could wait for the stream's work afterwards, or another thread submits work to its capture.
+    fn try_end(&self, patience: Duration) -> Result<bool> {
         // Before the lock, because what the capture retains may be released, and be this stream's to free.
         let capture = self.shared.membership().get().filter(|_| self.is_capturing());
-        let captured = capture.inspect(|capture| capture.stream_ends(self, self.ownership)).is_some();
-        let mut sync = self.sync.lock();
-        let SyncState::Live(event) = &mut *sync else { return Ok(()) };
-        let mut event = event.take();
-        if !captured && self.is_on_own_thread() {
-            // Where recording fails the context is lost, and there is nothing left to wait for.
-            if !self.shared.has_work() || self.record_into(&mut event).is_err() {
-                event = None;
-            }
+        if capture.is_some_and(|capture| !capture.stream_ends(self, self.ownership, patience)) {
+            return Ok(false);
         }
+        let mut sync = self.sync.lock();
+        let SyncState::Live(event) = &mut *sync else { return Ok(true) };
+        if self.record_end(event).is_err() {
+            return Ok(false);
+        }
+        let event = event.take();
         if let Some(pending) = event.as_ref().filter(|event| !event.is_over()) {
-            self.note_pending_end(captured, &pending.event);
+            self.note_pending_end(&pending.event);
         }
         *sync = SyncState::Ended(event);
         if self.ownership == Ownership::Foreign {
-            return Ok(());
+            return Ok(true);
         }
         let operation = "destroying a stream";
         trace::rare!(stream = self.id, device = %self.context.device(), "destroying a stream");
         // SAFETY: the state says that the stream has ended, so nobody uses the handle after this.
         unsafe { self.context.driver().stream_destroy(&self.context.call(operation), self.handle) }
-            .during(operation, || self.place())
+            .during(operation, || self.place())?;
+        Ok(true)
+    }
+
+    /// Leaves an event of all work in the slot, if there is any work.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` in the legacy stream beside the capture of a blocking stream; otherwise any
+    /// error that the driver returns, unless the context is lost, after which there is nothing left to wait for.
+    fn record_end(&self, slot: &mut Option<SyncEvent>) -> Result<()> {
+        if !self.can_record() {
+            return Ok(());
+        }
+        if !self.shared.has_work() {
+            *slot = None;
+            return Ok(());
+        }
+        let status = if self.handle.is_legacy() { self.capture_status().map(drop) } else { Ok(()) };
+        match status.and_then(|()| self.record_into(slot).map(drop)) {
+            Err(error) if error.is_sticky() => {
+                *slot = None;
+                Ok(())
+            }
+            recorded => recorded,
+        }
     }
 
     /// Notifies the context when the work of this stream, which ends now, is complete. The event for this cannot be an
     /// owned one, because that would keep the context open.
-    fn note_pending_end(&self, captured: bool, pending: &RawEvent) {
+    fn note_pending_end(&self, pending: &RawEvent) {
         let operation = "ending a stream";
-        let event = if captured || !self.is_on_own_thread() {
+        let event = if !self.can_record() {
             pending.copy_record(operation)
         } else {
             let (driver, call) = (self.context.driver(), self.context.call(operation));
@@ -360,16 +402,25 @@ impl StreamCore {
     }
 
     /// Returns the handle without destroying the stream.
-    pub fn release(&self) -> StreamHandle {
+    pub fn release(self: &Arc<Self>) -> StreamHandle {
         if let Some(capture) = self.shared.membership().get().filter(|_| self.is_capturing()) {
-            capture.stream_ends(self, Ownership::Owned);
+            capture.stream_ends(self, Ownership::Owned, PATIENCE);
+        }
+        if self.ownership == Ownership::Foreign {
+            drop_error::report(self.end());
+            return self.handle;
         }
         let mut sync = self.sync.lock();
-        let mut event = None;
-        if !self.can_record() || self.record_into(&mut event).is_err() {
-            event = None;
+        if let SyncState::Live(event) = &mut *sync {
+            if self.record_end(event).is_err() {
+                let call = self.context.call("waiting for a stream whose handle is returned");
+                let driver = self.context.driver();
+                // SAFETY: the lock of the sync event is held, and the stream was found live. If this fails, there is nothing
+                // that could be waited for.
+                let _ = with_relaxed_capture_mode(driver, || unsafe { driver.stream_synchronize(&call, self.handle) });
+            }
+            *sync = SyncState::Ended(event.take());
         }
-        *sync = SyncState::Ended(event);
         self.handle
     }
 

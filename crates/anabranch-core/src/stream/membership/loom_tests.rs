@@ -10,11 +10,14 @@ use loom::sync::Mutex;
 use loom::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 struct NoCapture;
 
 impl Capture for NoCapture {
-    fn stream_ends(&self, _: &StreamCore, _: Ownership) {}
+    fn stream_ends(&self, _: &StreamCore, _: Ownership, _: Duration) -> bool {
+        true
+    }
 
     fn release_memory(&self, _: DevicePointer, _: &Arc<StreamCore>) {}
 }

@@ -1,0 +1,153 @@
+//! Classes of defects of streams that end, and of streams whose work somebody waits for: memory is not given back before the
+//! work that uses it. `docs/safety.md` lists them all by the numbers in the tests' names.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod common;
+
+use anabranch::hal::{Call, Driver, Forward, Layered, Result, StreamHandle};
+use anabranch::{CaptureMode, Context, DevicePointer, Instance, Stream, StreamFlags, flush_deferred_drops};
+use common::{checked_host, hold, until};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// Whether memory is allocated.
+fn is_allocated(context: &Context, address: DevicePointer) -> bool {
+    let allocations = context.device().memory_report().unwrap().allocations;
+    allocations.iter().any(|allocation| allocation.address == address.0)
+}
+
+/// A stream that the legacy default stream waits for.
+fn blocking(context: &Context) -> Stream {
+    context.create_stream_with_flags(StreamFlags::empty()).unwrap()
+}
+
+fn no_findings(context: &Context) {
+    context.synchronize().unwrap();
+    assert_eq!(context.device().memory_report().unwrap().findings, []);
+}
+
+/// Calls of the driver that a test wants to be in the middle of.
+#[derive(Debug)]
+struct Watched {
+    driver: Arc<dyn Driver>,
+    /// A capture has begun, and the call that began it has not returned.
+    has_begun: Sender<()>,
+    goes_on: Mutex<Receiver<()>>,
+    /// A thread is about to wait for a stream.
+    waits: Sender<()>,
+}
+
+impl Forward for Watched {
+    fn inner(&self) -> &dyn Driver {
+        &*self.driver
+    }
+
+    unsafe fn stream_begin_capture(&self, call: &Call<'_>, stream: StreamHandle, mode: CaptureMode) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().stream_begin_capture(call, stream, mode) }?;
+        self.has_begun.send(()).unwrap();
+        // Where the other thread waits for this call, it cannot say that this call may go on.
+        let _ = self.goes_on.lock().unwrap().recv_timeout(Duration::from_millis(100));
+        Ok(())
+    }
+
+    unsafe fn stream_synchronize(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
+        self.waits.send(()).unwrap();
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().stream_synchronize(call, stream) }
+    }
+}
+
+/// A host device that checks memory, with that layer: what has begun, what lets it go on, and who waits.
+fn watched() -> (Context, Receiver<()>, Sender<()>, Receiver<()>) {
+    let driver = checked_host().device().driver().clone();
+    let (has_begun, begun) = channel();
+    let (go_on, goes_on) = channel();
+    let (waits, waiting) = channel();
+    let layer = Watched { driver, has_begun, goes_on: Mutex::new(goes_on), waits };
+    let instance = Instance::builder().cuda(false).host(false).driver(Arc::new(Layered(layer))).build().unwrap();
+    (instance.device("host").unwrap().context().unwrap(), begun, go_on, waiting)
+}
+
+#[test]
+fn safety_63_who_ends_a_capture_does_not_end_one_that_another_thread_has_just_begun() {
+    let (context, begun, go_on, _waiting) = watched();
+    let stream = context.create_stream().unwrap();
+    thread::scope(|scope| {
+        let beginning = scope.spawn(|| stream.begin_capture(CaptureMode::Relaxed));
+        begun.recv().unwrap();
+        let ended = stream.end_capture();
+        let _ = go_on.send(());
+        beginning.join().unwrap().unwrap();
+        ended.unwrap();
+    });
+    let buffer = stream.upload(&[7u32; 4]).unwrap();
+    assert_eq!(stream.download(&buffer).unwrap(), [7; 4]);
+    no_findings(&context);
+}
+
+#[test]
+fn safety_64_memory_of_a_stream_that_was_opened_again_is_freed_behind_its_uses_under_the_new_object() {
+    let context = checked_host();
+    let first = context.legacy_stream().unwrap();
+    let mut buffer = first.upload(&[1u32; 4]).unwrap();
+    drop(first);
+    let second = context.legacy_stream().unwrap();
+    let held = hold(&context, &second);
+    second.fill(&mut buffer, 2u32).unwrap();
+    let address = buffer.device_pointer();
+    drop(buffer);
+    flush_deferred_drops();
+    held.set(1);
+    no_findings(&context);
+    until("the free", || !is_allocated(&context, address));
+}
+
+#[test]
+fn safety_65_work_of_a_default_stream_that_is_dropped_beside_a_capture_is_not_forgotten() {
+    let context = checked_host();
+    let (capturing, legacy) = (blocking(&context), context.legacy_stream().unwrap());
+    let mut buffer = legacy.upload(&[1u32; 4]).unwrap();
+    let held = hold(&context, &legacy);
+    legacy.fill(&mut buffer, 2u32).unwrap();
+    let address = buffer.device_pointer();
+    capturing.begin_capture(CaptureMode::Relaxed).unwrap();
+    drop(legacy);
+    drop(buffer);
+    flush_deferred_drops();
+    capturing.end_capture().unwrap();
+    flush_deferred_drops();
+    held.set(1);
+    no_findings(&context);
+    until("the free", || !is_allocated(&context, address));
+}
+
+#[test]
+fn safety_66_a_stream_that_a_thread_waits_for_is_not_idle() {
+    let (context, begun, go_on, waiting) = watched();
+    let (capturing, legacy) = (blocking(&context), context.legacy_stream().unwrap());
+    let mut buffer = legacy.upload(&[1u32; 4]).unwrap();
+    let address = buffer.device_pointer();
+    let held = hold(&context, &legacy);
+    legacy.fill(&mut buffer, 2u32).unwrap();
+    while waiting.try_recv().is_ok() {}
+    thread::scope(|scope| {
+        let wait = scope.spawn(|| legacy.synchronize());
+        waiting.recv().unwrap();
+        go_on.send(()).unwrap();
+        capturing.begin_capture(CaptureMode::Relaxed).unwrap();
+        begun.recv().unwrap();
+        drop(buffer);
+        capturing.end_capture().unwrap();
+        flush_deferred_drops();
+        let is_kept = is_allocated(&context, address);
+        held.set(1);
+        wait.join().unwrap().unwrap();
+        assert!(is_kept);
+    });
+    no_findings(&context);
+    until("the free", || !is_allocated(&context, address));
+}
