@@ -4,6 +4,7 @@ mod condition;
 mod end;
 mod history;
 mod order;
+mod thread_exit;
 
 pub use condition::OpenCondition;
 pub use end::FinishedCapture;
@@ -217,7 +218,11 @@ impl CaptureState {
         let _exclusive = stream.shared().membership().change().ok_or_else(|| refuse_busy(stream, operation))?;
         stream.join_with(begin, || {
             self.admit(stream);
-        })
+        })?;
+        if stream.is_per_thread() {
+            thread_exit::ends_with_thread(self, stream);
+        }
+        Ok(())
     }
 
     /// Makes a stream wait by `wait`, a call of the driver, and with that join the capture, if what it waits for was captured

@@ -151,3 +151,22 @@ fn safety_66_a_stream_that_a_thread_waits_for_is_not_idle() {
     no_findings(&context);
     until("the free", || !is_allocated(&context, address));
 }
+
+#[test]
+fn safety_67_a_capture_that_began_in_the_default_stream_of_a_thread_ends_with_the_thread() {
+    let context = checked_host();
+    let joined = context.create_stream().unwrap();
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let of_thread = context.per_thread_stream().unwrap();
+            of_thread.begin_capture(CaptureMode::Relaxed).unwrap();
+            joined.wait_stream(&of_thread).unwrap();
+        });
+        thread.join().unwrap();
+    });
+    assert!(!joined.is_capturing().unwrap());
+    let buffer = joined.upload(&[7u32; 4]).unwrap();
+    assert_eq!(joined.download(&buffer).unwrap(), [7; 4]);
+    drop(buffer);
+    no_findings(&context);
+}

@@ -9,7 +9,7 @@ use crate::graph_object::GraphObject;
 use crate::node::NodeTable;
 use crate::retained::Retained;
 use crate::stream::{Capture, Ownership, StreamCore};
-use anabranch_hal::{Access, DevicePointer, GraphHandle};
+use anabranch_hal::{Access, DevicePointer, GraphHandle, StreamHandle};
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -77,14 +77,13 @@ impl CaptureState {
     }
 }
 
-impl Capture for CaptureState {
-    /// If the capture began in this stream, it is abandoned: otherwise its streams could not be used again, because
-    /// nobody could end it any more.
-    fn stream_ends(&self, stream: &StreamCore, ownership: Ownership, patience: Duration) -> bool {
-        if ownership == Ownership::Foreign || !self.is_origin(stream) {
-            return true;
-        }
-        let context = stream.context();
+impl CaptureState {
+    /// Ends the capture that began in the stream of this handle, and discards what was captured. `false`: other threads have
+    /// been submitting work to members for longer than `patience`, and nothing was done.
+    ///
+    /// # Safety
+    /// The stream is live.
+    pub(super) unsafe fn give_up(&self, context: &Arc<ContextCore>, origin: StreamHandle, patience: Duration) -> bool {
         let mut members = self.members();
         let _stopped = loop {
             match members.iter().map(|stream| stream.membership().change_within(patience)).collect::<Option<Vec<_>>>() {
@@ -95,8 +94,8 @@ impl Capture for CaptureState {
             members = self.members();
         };
         let call = context.call("giving a capture up");
-        // SAFETY: the stream is live: it is ended by the caller, after this.
-        let ended = unsafe { context.driver().stream_end_capture(&call, stream.raw()) };
+        // SAFETY: the stream is live, as the caller says, and no thread submits work to its capture, which is stopped.
+        let ended = unsafe { context.driver().stream_end_capture(&call, origin) };
         let finished = self.finish();
         match ended {
             // Destroyed at once, unless it was there before.
@@ -105,6 +104,18 @@ impl Capture for CaptureState {
             Err(_) => finished.failed(),
         }
         true
+    }
+}
+
+impl Capture for CaptureState {
+    /// If the capture began in this stream, it is abandoned: otherwise its streams could not be used again, because
+    /// nobody could end it any more.
+    fn stream_ends(&self, stream: &StreamCore, ownership: Ownership, patience: Duration) -> bool {
+        if ownership == Ownership::Foreign || !self.is_origin(stream) {
+            return true;
+        }
+        // SAFETY: the stream is live: it is ended by the caller, after this.
+        unsafe { self.give_up(stream.context(), stream.raw(), patience) }
     }
 
     /// Before the end of the capture, the memory is freed at each launch. Afterwards it remains the graph's.
