@@ -370,7 +370,7 @@ fn free(
     history: AccessHistory,
 ) -> Result<()> {
     let kind = match origin {
-        Origin::StreamOrdered(home) => return free_in_stream_order(context, address, home, history),
+        Origin::StreamOrdered(home) => return free_in_stream_order(context, address, bytes, home, history),
         Origin::Plain | Origin::Graph(_) | Origin::Captured { .. } => BlockKind::Plain,
         Origin::Managed => BlockKind::Managed,
         Origin::Pinned(flags) => BlockKind::pinned(*flags),
@@ -385,6 +385,7 @@ fn free(
 fn free_in_stream_order(
     context: &Arc<ContextCore>,
     address: DevicePointer,
+    bytes: usize,
     home: &Arc<StreamCore>,
     history: AccessHistory,
 ) -> Result<()> {
@@ -399,41 +400,57 @@ fn free_in_stream_order(
     others.retain(|last| !last.stream.is_same(home));
     if std::iter::once(home).chain(others.iter().map(|last| &last.stream)).any(|stream| stream.is_barred_by_a_capture())
     {
-        free_when_unused(context, address, home, &others);
+        free_when_unused(context, address, bytes, home, &others);
         return Ok(());
     }
+    let behind = |events: &mut Vec<SyncEvent>, last: &LastUse| SyncEvent::add_to(events, &last.stream, last.value);
     let mut events = Vec::new();
-    for last in others.iter().filter(|last| !home.is_after(&last.stream, last.value)) {
-        SyncEvent::add_to(&mut events, &last.stream, last.value)?;
-    }
-    if let Some(freed) = home.free_behind(&events, address) {
+    let mut later = others.iter().filter(|last| !home.is_after(&last.stream, last.value));
+    if later.try_for_each(|last| behind(&mut events, last)).is_ok()
+        && let Some(freed) = home.free_behind(&events, address)
+    {
         return freed;
     }
     // The stream has ended. Any other will do, behind the end of that one, and behind all other uses: what this object of the
     // stream came after at its end is not what the stream has followed since under another.
-    let mut events: Vec<_> = home.sync_event()?.into_iter().collect();
-    for last in &others {
-        SyncEvent::add_to(&mut events, &last.stream, last.value)?;
-    }
-    free_elsewhere(context, address, &events)
+    let ended = home.sync_event().and_then(|ended| {
+        let mut events: Vec<_> = ended.into_iter().collect();
+        others.iter().try_for_each(|last| behind(&mut events, last))?;
+        Ok((events, StreamCore::create(context, StreamFlags::NON_BLOCKING, 0)?))
+    });
+    let freed = ended.ok().and_then(|(events, stream)| stream.core().free_behind(&events, address));
+    freed.unwrap_or_else(|| {
+        // A lost context has no new events, streams and waits.
+        free_when_unused(context, address, bytes, home, &others);
+        Ok(())
+    })
 }
 
-/// Frees memory in a stream of its own, behind the events.
-fn free_elsewhere(context: &Arc<ContextCore>, address: DevicePointer, events: &[SyncEvent]) -> Result<()> {
-    let stream = StreamCore::create(context, StreamFlags::NON_BLOCKING, 0)?;
-    stream.core().free_behind(events, address).unwrap_or(Ok(()))
-}
-
-/// Frees memory when its uses are over. For where a capture keeps a stream from being asked, or from being used.
+/// Frees memory when its uses are over. For where a capture keeps a stream from being asked, or from being used, and for
+/// where there is no event or stream to be had.
 #[cold]
-fn free_when_unused(context: &Arc<ContextCore>, address: DevicePointer, home: &Arc<StreamCore>, others: &[LastUse]) {
+fn free_when_unused(
+    context: &Arc<ContextCore>,
+    address: DevicePointer,
+    bytes: usize,
+    home: &Arc<StreamCore>,
+    others: &[LastUse],
+) {
     let mut work = PendingWork::default();
     work.add(home);
     others.iter().for_each(|last| work.add(&last.stream));
     let (context, home) = (context.clone(), home.clone());
     attempt_behind(work, move || {
         let freed = if home.is_barred_by_a_capture() { None } else { home.free_behind(&[], address) };
-        drop_error::report(freed.unwrap_or_else(|| free_elsewhere(&context, address, &[])));
+        let freed = freed.or_else(|| {
+            let stream = StreamCore::create(&context, StreamFlags::NON_BLOCKING, 0).ok()?;
+            stream.core().free_behind(&[], address)
+        });
+        match freed {
+            Some(freed) => drop_error::report(freed),
+            // Nothing uses it, so that it can be freed in no order.
+            None => context.free_when_idle(BlockKind::Plain, bytes, address.0, PendingWork::default()),
+        }
     });
 }
 

@@ -242,7 +242,7 @@ impl StreamCore {
     }
 
     /// Frees memory in this stream's order, after the events, or returns `None` if the stream has ended, is capturing,
-    /// or belongs to another thread.
+    /// belongs to another thread, or cannot wait for the events because its context is lost.
     pub fn free_behind(&self, events: &[SyncEvent], address: DevicePointer) -> Option<Result<()>> {
         let sync = self.sync.lock();
         if !sync.is_live() || !self.can_record() {
@@ -251,21 +251,21 @@ impl StreamCore {
         let operation = "freeing in stream order";
         trace::queued!(?address, stream = self.id, device = %self.context.device(), "freeing in stream order");
         // The lock keeps the stream from ending while these calls use its handle.
-        let waits = events.iter().try_for_each(|earlier| {
+        let waits: Result<()> = events.iter().try_for_each(|earlier| {
             self.wait_for_raw(self.handle, &earlier.event)?;
             self.count_orders(1);
             self.has_waited_for(&earlier.point);
             Ok(())
         });
         let driver = self.context.driver();
-        let freed = waits.and_then(|()| {
+        let freed = waits.ok().map(|()| {
             let call = self.context.call(operation);
             // SAFETY: the stream is live; all uses of the memory are in this stream or behind the events just waited for.
             with_relaxed_capture_mode(driver, || unsafe { driver.free_async(&call, address, self.handle) })
                 .during(operation, || self.place())
         });
         self.shared.note_work();
-        Some(freed)
+        freed
     }
 
     /// Calls `action` with the handle. The stream cannot end in the meantime. `None`: it has ended, or is another
