@@ -27,6 +27,8 @@ pub(crate) struct Environment {
     pub(crate) objects: Mutex<Option<Objects>>,
     kernels: Vec<Kernels>,
     devices: Vec<Device>,
+    /// Whether work runs while nobody waits.
+    pub(crate) has_workers: bool,
     /// A stream of each context, without work.
     idle: Vec<Stream>,
 }
@@ -98,12 +100,12 @@ pub(crate) fn instance(devices: u32, seed: Option<u64>) -> Instance {
 impl Environment {
     pub(crate) fn new(devices: u32, seed: Option<u64>) -> Self {
         watch_errors_of_drops();
-        let instance = instance(devices, seed);
+        let (instance, has_workers) = (instance(devices, seed), seed.is_none());
         let contexts: Vec<Context> = instance.devices().iter().map(|device| device.context().unwrap()).collect();
         let kernels = contexts.iter().map(Kernels::load).collect();
         let devices = instance.devices().to_vec();
         let idle = contexts.iter().map(|context| context.create_stream().unwrap()).collect();
-        Self { contexts, kernels, devices, idle, leaks: Mutex::default(), objects: Mutex::default() }
+        Self { contexts, kernels, devices, has_workers, idle, leaks: Mutex::default(), objects: Mutex::default() }
     }
 
     /// Contexts beside those of the other programs.
@@ -157,7 +159,7 @@ impl Environment {
     /// That nothing is left at all, when the devices are not used any more.
     pub(crate) fn close(self) {
         self.assert_clean();
-        let Self { contexts, kernels, devices, idle, leaks, objects } = self;
+        let Self { contexts, kernels, devices, idle, leaks, objects, .. } = self;
         drop((contexts, kernels, idle));
         // What is forgotten keeps its context.
         if !leaks.into_inner().unwrap().has_forgotten {

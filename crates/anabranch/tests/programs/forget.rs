@@ -255,11 +255,15 @@ impl World<'_> {
             }
             Forget::CurrentStream { stream } => {
                 let stream = self.stream(stream);
+                let current = || Stream::with_current(|current| current.map(Stream::id));
                 std::thread::scope(|scope| {
                     scope.spawn(|| {
                         forget_it(stream.stream.enter());
-                        let current = Stream::with_current(|current| current.map(Stream::id));
-                        assert_eq!(current, Some(stream.stream.id()));
+                        let ends = stream.stream.context().create_stream().unwrap();
+                        forget_it(ends.enter());
+                        assert_eq!(current(), Some(ends.id()));
+                        drop(ends);
+                        assert_eq!(current(), Some(stream.stream.id()));
                     });
                 });
             }

@@ -4,10 +4,11 @@ use crate::awaited::poll_once;
 use crate::environment::LENGTH;
 use crate::operation::{Operation, work};
 use crate::world::{Future, Place, World};
-use anabranch::{Buffer, CaptureMode, LaunchConfig, PinnedBuffer, Stream};
+use anabranch::{Buffer, CaptureMode, DualModule, HostFunction, LaunchConfig, PinnedBuffer, Stream};
 use futures::executor::block_on;
 use proptest::prelude::*;
-use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 
 /// How a thread's contexts end.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub(crate) struct Loss {
     device: usize,
     /// Streams that are held up by then, and stay so.
     held: Vec<usize>,
+    /// Whether a kernel runs on until everything is dropped, where there are threads for that, and then writes its memory.
+    runs_on: bool,
     /// Whether streams capture by then.
     captures: bool,
     /// What is queued at last.
@@ -27,13 +30,36 @@ pub(crate) struct Loss {
 
 pub(crate) fn loss() -> impl Strategy<Value = Loss> {
     let held = prop::collection::vec(0..4usize, 0..4);
-    (0..2usize, held, any::<bool>(), prop::collection::vec(work(), 0..4), any::<u64>(), any::<bool>()).prop_map(
-        |(device, held, captures, queued, order, elsewhere)| Loss { device, held, captures, queued, order, elsewhere },
+    let queued = prop::collection::vec(work(), 0..4);
+    (0..2usize, held, any::<bool>(), any::<bool>(), queued, any::<u64>(), any::<bool>()).prop_map(
+        |(device, held, runs_on, captures, queued, order, elsewhere)| Loss {
+            device,
+            held,
+            runs_on,
+            captures,
+            queued,
+            order,
+            elsewhere,
+        },
     )
 }
 
 /// Something that is to be dropped.
 type Thing = Box<dyn Send>;
+
+/// A kernel that runs until this is dropped.
+struct Running {
+    ends: Option<Sender<()>>,
+    ended: Receiver<()>,
+}
+
+impl Running {
+    /// Ends it, and waits until it has written its memory.
+    fn end(mut self) {
+        self.ends = None;
+        self.ended.recv().unwrap();
+    }
+}
 
 /// Memory of another context, which nobody else writes.
 struct Canary {
@@ -66,6 +92,7 @@ impl World<'_> {
     pub(crate) fn lose(mut self, loss: &Loss) {
         let device = loss.device % self.places.len();
         let mut things: Vec<Thing> = Vec::new();
+        let running = (loss.runs_on && self.environment.has_workers).then(|| self.runs_on(device, &mut things));
         for operation in &loss.queued {
             self.step(operation);
         }
@@ -92,7 +119,10 @@ impl World<'_> {
         let error = faulty.synchronize().unwrap_err();
         assert!(error.is_sticky(), "{error}");
         canaries.push(self.canary(device));
-        self.use_lost(device, &mut things);
+        if running.is_none() {
+            // Calls that wait for a stream wait for what it is running.
+            self.use_lost(device, &mut things);
+        }
         things.append(&mut self.things());
         drop(self);
         let mut random = fastrand::Rng::with_seed(loss.order);
@@ -108,6 +138,36 @@ impl World<'_> {
             }
         }
         canaries.iter_mut().for_each(Canary::assert_lives);
+        if let Some(running) = running {
+            running.end();
+        }
+        canaries.iter_mut().for_each(Canary::assert_lives);
+    }
+
+    /// A kernel that has begun, in a stream of its own.
+    fn runs_on(&mut self, device: usize, things: &mut Vec<Thing>) -> Running {
+        let (ends, end) = channel::<()>();
+        let (tell, begun) = channel();
+        let end = Mutex::new(end);
+        let function = HostFunction::new("runs on", &[8, 8], move |_, arguments| {
+            let _ = tell.send(());
+            let _ = end.lock().unwrap().recv();
+            for memory in [arguments.slice::<u32>(0), arguments.slice::<u32>(1)] {
+                (0..memory.len()).for_each(|index| memory.set(index, u32::MAX));
+            }
+            let _ = tell.send(());
+        });
+        // To load a module is to wait.
+        self.let_go();
+        let context = &self.places[device].context;
+        let kernel = DualModule::new().host_function(function).load(context).unwrap().kernel("runs on").unwrap();
+        let stream = context.create_stream().unwrap();
+        let mut buffer = stream.allocate_zeroed::<u32>(LENGTH).unwrap();
+        let mut pinned = context.allocate_pinned::<u32>(LENGTH).unwrap();
+        stream.launch_checked(&kernel, &LaunchConfig::new(1, 1), (&mut buffer, &mut pinned)).unwrap();
+        begun.recv().unwrap();
+        things.extend([Box::new(buffer) as Thing, Box::new(pinned), Box::new(stream), Box::new(kernel)]);
+        Running { ends: Some(ends), ended: begun }
     }
 
     /// Two streams in a capture that nobody ends, and a buffer that it uses.
