@@ -20,8 +20,9 @@ pub(super) enum SyncState {
     /// held elsewhere. While the stream is capturing, the event stays at the point where the stream joined, because
     /// captured work does not run.
     Live(Option<SyncEvent>),
-    /// By the event that was recorded when the stream ended, if there was anything to wait for.
-    Ended(Option<SyncEvent>),
+    /// By the event that was recorded when the stream ended, if there was anything to wait for. The error of recording it
+    /// stands for work that may run on in a context that is lost.
+    Ended(Result<Option<SyncEvent>>),
 }
 
 impl Default for SyncState {
@@ -35,9 +36,11 @@ impl SyncState {
         matches!(self, Self::Live(_))
     }
 
-    fn event(&self) -> Option<&SyncEvent> {
-        let (Self::Live(event) | Self::Ended(event)) = self;
-        event.as_ref()
+    fn event(&self) -> Result<Option<&SyncEvent>> {
+        match self {
+            Self::Live(event) => Ok(event.as_ref()),
+            Self::Ended(event) => event.as_ref().map(Option::as_ref).map_err(Error::clone),
+        }
     }
 }
 
@@ -169,7 +172,7 @@ impl StreamCore {
         let mut sync = earlier.sync.lock();
         let recorded = match &mut *sync {
             SyncState::Live(event) if earlier.can_record() => Some(earlier.record_into(event)?),
-            SyncState::Live(event) | SyncState::Ended(event) => event.as_ref(),
+            state => state.event()?,
         };
         let Some(recorded) = recorded else { return Ok(false) };
         trace::queued!(stream = self.id, behind = earlier.id, "ordering a stream behind another");
@@ -208,7 +211,7 @@ impl StreamCore {
         {
             self.record_into(event)?;
         }
-        Ok(sync.event().cloned())
+        Ok(sync.event()?.cloned())
     }
 
     /// Like [`sync_event`](Self::sync_event), but returns an error where recording would invalidate a capture: in the legacy
@@ -317,16 +320,19 @@ impl StreamCore {
         let mut sync = self.sync.lock();
         let SyncState::Live(event) = &mut *sync else { return Ok(()) };
         let mut event = event.take();
-        if !captured && self.is_on_own_thread() {
-            // Where recording fails the context is lost, and there is nothing left to wait for.
-            if !self.shared.has_work() || self.record_into(&mut event).is_err() {
-                event = None;
-            }
-        }
-        if let Some(pending) = event.as_ref().filter(|event| !event.is_over()) {
+        let recorded = if captured || !self.is_on_own_thread() {
+            Ok(event)
+        } else if self.shared.has_work() {
+            self.record_into(&mut event).map(drop).map(|()| event)
+        } else {
+            Ok(None)
+        };
+        if let Ok(Some(pending)) = &recorded
+            && !pending.is_over()
+        {
             self.note_pending_end(captured, &pending.event);
         }
-        *sync = SyncState::Ended(event);
+        *sync = SyncState::Ended(recorded);
         if self.ownership == Ownership::Foreign {
             return Ok(());
         }
@@ -366,10 +372,8 @@ impl StreamCore {
         }
         let mut sync = self.sync.lock();
         let mut event = None;
-        if !self.can_record() || self.record_into(&mut event).is_err() {
-            event = None;
-        }
-        *sync = SyncState::Ended(event);
+        let recorded = if self.can_record() { self.record_into(&mut event).map(drop) } else { Ok(()) };
+        *sync = SyncState::Ended(recorded.map(|()| event));
         self.handle
     }
 

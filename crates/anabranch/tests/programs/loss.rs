@@ -161,12 +161,18 @@ impl World<'_> {
         self.let_go();
         let context = &self.places[device].context;
         let kernel = DualModule::new().host_function(function).load(context).unwrap().kernel("runs on").unwrap();
-        let stream = context.create_stream().unwrap();
-        let mut buffer = stream.allocate_zeroed::<u32>(LENGTH).unwrap();
+        let (home, stream) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+        let mut buffer = home.allocate_zeroed::<u32>(LENGTH).unwrap();
         let mut pinned = context.allocate_pinned::<u32>(LENGTH).unwrap();
         stream.launch_checked(&kernel, &LaunchConfig::new(1, 1), (&mut buffer, &mut pinned)).unwrap();
         begun.recv().unwrap();
-        things.extend([Box::new(buffer) as Thing, Box::new(pinned), Box::new(stream), Box::new(kernel)]);
+        things.extend([
+            Box::new(buffer) as Thing,
+            Box::new(pinned),
+            Box::new(stream),
+            Box::new(home),
+            Box::new(kernel),
+        ]);
         Running { ends: Some(ends), ended: begun }
     }
 
