@@ -5,7 +5,10 @@
 //! is read back is known. The devices find work that uses memory which is not allocated where the work runs, and what is
 //! allocated when a program is over.
 //!
-//! `ANABRANCH_PROGRAMS` says how many programs are run in all.
+//! Programs also misuse what they have: the modules `forget`, `swap`, `share`, `unwind`, `foreign`, `elements` and `loss` have
+//! a kind of misuse each.
+//!
+//! `ANABRANCH_PROGRAMS` says how many programs are run in all, and `PROPTEST_RNG_SEED` which.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
