@@ -370,7 +370,7 @@ fn free(
     history: AccessHistory,
 ) -> Result<()> {
     let kind = match origin {
-        Origin::StreamOrdered(home) => return free_in_stream_order(context, address, home, history),
+        Origin::StreamOrdered(home) => return free_in_stream_order(context, address, bytes, home, history),
         Origin::Plain | Origin::Graph(_) | Origin::Captured { .. } => BlockKind::Plain,
         Origin::Managed => BlockKind::Managed,
         Origin::Pinned(flags) => BlockKind::pinned(*flags),
@@ -385,6 +385,7 @@ fn free(
 fn free_in_stream_order(
     context: &Arc<ContextCore>,
     address: DevicePointer,
+    bytes: usize,
     home: &Arc<StreamCore>,
     history: AccessHistory,
 ) -> Result<()> {
@@ -392,48 +393,83 @@ fn free_in_stream_order(
     if history.is_only_of(home)
         && !home.is_barred_by_a_capture()
         && let Some(freed) = home.free_behind(&[], address)
+        && !is_refused_for_a_capture(&freed)
     {
         return freed;
     }
     let uses = history.into_pending();
     // The stream may have ended and have been opened again.
     let home = uses.iter().map(|last| &last.stream).find(|stream| stream.is_same(home)).unwrap_or(home);
-    if std::iter::once(home).chain(uses.iter().map(|last| &last.stream)).any(|stream| stream.is_barred_by_a_capture()) {
-        free_when_unused(context, address, home, &uses);
-        return Ok(());
-    }
-    let mut events = Vec::new();
-    for last in uses.iter().filter(|last| !home.is_after(&last.stream, last.value)) {
-        SyncEvent::add_to(&mut events, &last.stream, last.value)?;
-    }
-    if let Some(freed) = home.free_behind(&events, address) {
-        return freed;
-    }
-    // The stream has ended. Any other will do, behind the end of that one, and behind all other uses: what this object of the
-    // stream came after at its end is not what the stream has followed since under another.
-    let mut events: Vec<_> = home.sync_event()?.into_iter().collect();
-    for last in &uses {
-        SyncEvent::add_to(&mut events, &last.stream, last.value)?;
-    }
-    free_elsewhere(context, address, &events)
+    let mut streams = std::iter::once(home).chain(uses.iter().map(|last| &last.stream));
+    let is_barred = streams.any(|stream| stream.is_barred_by_a_capture());
+    let freed = if is_barred { None } else { free_behind_uses(context, address, home, &uses) };
+    freed.unwrap_or_else(|| {
+        free_when_unused(context, address, bytes, home, &uses);
+        Ok(())
+    })
 }
 
-/// Frees memory in a stream of its own, behind the events.
-fn free_elsewhere(context: &Arc<ContextCore>, address: DevicePointer, events: &[SyncEvent]) -> Result<()> {
-    let stream = StreamCore::create(context, StreamFlags::NON_BLOCKING, 0)?;
-    stream.core().free_behind(events, address).unwrap_or(Ok(()))
+/// Frees memory in the order of `home`, or of a stream of its own if that has ended, behind the uses in all streams. `None`: a
+/// capture that was begun in the meantime keeps it from being freed, or the context is lost, which has no new events, streams
+/// and waits.
+fn free_behind_uses(
+    context: &Arc<ContextCore>,
+    address: DevicePointer,
+    home: &Arc<StreamCore>,
+    uses: &[LastUse],
+) -> Option<Result<()>> {
+    let add = |mut events: Vec<SyncEvent>, last: &LastUse| -> Result<Vec<SyncEvent>> {
+        SyncEvent::add_to(&mut events, &last.stream, last.value)?;
+        Ok(events)
+    };
+    let mut later = uses.iter().filter(|last| !home.is_after(&last.stream, last.value));
+    let in_order = later.try_fold(Vec::new(), add).ok().and_then(|events| home.free_behind(&events, address));
+    let freed = match in_order {
+        Some(freed) => freed,
+        None => {
+            // The stream has ended. Any other will do, behind the end of that one, and behind all other uses: what this object
+            // of the stream came after at its end is not what the stream has followed since under another.
+            let end = home.sync_event().ok()?.into_iter().collect();
+            let events = uses.iter().try_fold(end, add).ok()?;
+            free_elsewhere(context, address, &events)?
+        }
+    };
+    Some(freed).filter(|freed| !is_refused_for_a_capture(freed))
 }
 
-/// Frees memory when its uses are over. For where a capture keeps a stream from being asked, or from being used.
+/// Frees memory in a stream of its own, behind the events. `None`: there is no stream to be had.
+fn free_elsewhere(context: &Arc<ContextCore>, address: DevicePointer, events: &[SyncEvent]) -> Option<Result<()>> {
+    let stream = StreamCore::create(context, StreamFlags::NON_BLOCKING, 0).ok()?;
+    stream.core().free_behind(events, address)
+}
+
+/// Whether a capture that was begun since the streams were asked has kept memory from being freed.
+fn is_refused_for_a_capture(freed: &Result<()>) -> bool {
+    freed.as_ref().is_err_and(|error| error.status() == Status::STREAM_CAPTURE_IMPLICIT)
+}
+
+/// Frees memory when its uses are over. For where a capture keeps a stream from being asked, or from being used, and for
+/// where there is no event or stream to be had.
 #[cold]
-fn free_when_unused(context: &Arc<ContextCore>, address: DevicePointer, home: &Arc<StreamCore>, uses: &[LastUse]) {
+fn free_when_unused(
+    context: &Arc<ContextCore>,
+    address: DevicePointer,
+    bytes: usize,
+    home: &Arc<StreamCore>,
+    uses: &[LastUse],
+) {
     let mut work = PendingWork::default();
     work.add(home);
     uses.iter().for_each(|last| work.add(&last.stream));
     let (context, home) = (context.clone(), home.clone());
     attempt_behind(work, move || {
         let freed = if home.is_barred_by_a_capture() { None } else { home.free_behind(&[], address) };
-        drop_error::report(freed.unwrap_or_else(|| free_elsewhere(&context, address, &[])));
+        let freed = freed.filter(|freed| !is_refused_for_a_capture(freed));
+        match freed.or_else(|| free_elsewhere(&context, address, &[])) {
+            Some(freed) => drop_error::report(freed),
+            // Nothing uses it, so that it can be freed in no order.
+            None => context.free_when_idle(BlockKind::Plain, bytes, address.0, PendingWork::default()),
+        }
     });
 }
 

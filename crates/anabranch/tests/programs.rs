@@ -5,26 +5,53 @@
 //! is read back is known. The devices find work that uses memory which is not allocated where the work runs, and what is
 //! allocated when a program is over.
 //!
-//! `ANABRANCH_PROGRAMS` says how many programs are run in all.
+//! Programs also misuse what they have: the modules `forget`, `swap`, `share`, `unwind`, `foreign`, `elements` and `loss` have
+//! a kind of misuse each.
+//!
+//! `ANABRANCH_PROGRAMS` says how many programs are run in all, and `PROPTEST_RNG_SEED` which.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
+#[path = "programs/awaited.rs"]
+mod awaited;
 #[path = "programs/captured.rs"]
 mod captured;
+#[path = "programs/elements.rs"]
+mod elements;
 #[path = "programs/environment.rs"]
 mod environment;
+#[path = "programs/foreign.rs"]
+mod foreign;
+#[path = "programs/forget.rs"]
+mod forget;
+#[path = "programs/loss.rs"]
+mod loss;
 #[path = "programs/operation.rs"]
 mod operation;
 #[path = "programs/run.rs"]
 mod run;
+#[path = "programs/share.rs"]
+mod share;
+#[path = "programs/swap.rs"]
+mod swap;
+#[path = "programs/together.rs"]
+mod together;
+#[path = "programs/unwind.rs"]
+mod unwind;
+#[path = "programs/waker.rs"]
+mod waker;
+#[path = "programs/watchdog.rs"]
+mod watchdog;
 #[path = "programs/world.rs"]
 mod world;
 
-use environment::Environment;
+use environment::{Environment, PATIENCE};
 use operation::{Program, program};
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::{Config, RngSeed, TestRunner};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+use watchdog::Watchdog;
 
 /// How many programs are run unless the environment says otherwise.
 const PROGRAMS: u32 = 2000;
@@ -33,7 +60,7 @@ const PROGRAMS: u32 = 2000;
 const TESTS: u32 = 4;
 
 /// After so many programs the devices are made anew.
-const PROGRAMS_ON_A_DEVICE: u32 = 100;
+const PROGRAMS_ON_A_DEVICE: u32 = 500;
 
 /// How often a program is run that is made of one that failed.
 const RUNS_OF_A_SHORTER_ONE: u32 = 10;
@@ -45,7 +72,19 @@ fn programs() -> u32 {
 
 /// Runs programs, and makes one that fails as short as it can.
 fn run_programs(threads: usize, run: impl FnMut(&Program)) {
-    let config = Config { cases: programs(), failure_persistence: None, max_shrink_iters: 2000, ..Config::default() };
+    let mut config = Config {
+        cases: programs(),
+        failure_persistence: None,
+        max_shrink_iters: 2000,
+        max_shrink_time: 60_000,
+        ..Config::default()
+    };
+    let seed = match config.rng_seed {
+        RngSeed::Fixed(seed) => seed,
+        RngSeed::Random => fastrand::u64(..),
+    };
+    config.rng_seed = RngSeed::Fixed(seed);
+    let watchdog = Watchdog::new(seed);
     let run = RefCell::new(run);
     let (programs, failed) = (Cell::new(0), Cell::new(false));
     let result = TestRunner::new(config).run(&program(threads), |program| {
@@ -54,15 +93,18 @@ fn run_programs(threads: usize, run: impl FnMut(&Program)) {
         }
         // Not every run of a program that is wrong goes wrong.
         for _ in 0..if failed.get() { RUNS_OF_A_SHORTER_ONE } else { 1 } {
+            let _watched = watchdog.watch(&program);
             if let Err(payload) = catch_unwind(AssertUnwindSafe(|| run.borrow_mut()(&program))) {
                 failed.set(true);
+                // Programs that leak are to be made shorter too.
+                PATIENCE.set(Duration::from_secs(1));
                 resume_unwind(payload);
             }
         }
         Ok(())
     });
     if let Err(failure) = result {
-        panic!("program {} is the first that failed: {failure}", programs.get());
+        panic!("program {} of PROPTEST_RNG_SEED={seed} is the first that failed: {failure}", programs.get());
     }
 }
 

@@ -275,6 +275,71 @@ fn safety_39_what_a_lost_context_has_read_is_kept_for_the_others_that_read_it() 
 }
 
 #[test]
+fn safety_39_memory_is_kept_for_a_kernel_whose_stream_ended_after_its_context_was_lost() {
+    assert_ends(|| {
+        let instance = Instance::builder().cuda(false).host_workers(3).host_check_memory(true).build().unwrap();
+        let device = instance.device("host").unwrap();
+        let context = device.create_context(ContextFlags::empty()).unwrap();
+        let fault = Fault::new(&context);
+        let (held, pass, begun) = gate();
+        let written = Arc::new(AtomicU32::new(0));
+        let told = written.clone();
+        let running = kernel(&context, move |write| {
+            pass();
+            write();
+            told.store(1, Ordering::SeqCst);
+        });
+        let (home, ends) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+        let mut memory = home.allocate_zeroed::<u32>(100).unwrap();
+        ends.launch_checked(&running, &LaunchConfig::new(1, 1), (&mut memory,)).unwrap();
+        begun.recv().unwrap();
+        fault.lose(&context);
+        drop(ends);
+        drop(memory);
+        assert_reaper_goes_on();
+        drop(held);
+        until("the end of the kernel", || written.load(Ordering::SeqCst) == 1);
+        drop((home, running, context));
+        until("the end of the memory", || {
+            flush_deferred_drops();
+            let report = device.memory_report().unwrap();
+            assert!(report.findings.is_empty(), "{:#?}", report.findings);
+            report.allocations.is_empty()
+        });
+    });
+}
+
+#[test]
+fn safety_39_memory_of_a_lost_context_is_freed_though_it_has_no_new_streams_and_waits() {
+    let instance = Instance::builder().cuda(false).isolated().host_devices(2).host_check_memory(true).build().unwrap();
+    let [device, second] = instance.devices() else { panic!("there are two devices") };
+    let context = device.create_context(ContextFlags::empty()).unwrap();
+    let elsewhere = second.context().unwrap().create_stream().unwrap();
+    let fault = Fault::new(&context);
+    let (home, ended) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let (used, unused) = (home.allocate_zeroed::<u32>(8).unwrap(), ended.allocate_zeroed::<u32>(8).unwrap());
+    context.synchronize().unwrap();
+    drop(ended);
+    let gate = hold(&elsewhere.context(), &elsewhere);
+    let mut copied = elsewhere.allocate_zeroed::<u32>(8).unwrap();
+    elsewhere.copy_peer(&mut copied, &used).unwrap();
+    fault.lose(&context);
+    drop(unused);
+    // Its stream cannot wait for the copy.
+    drop(used);
+    assert_reaper_goes_on();
+    gate.set(1);
+    assert_eq!(elsewhere.download(&copied).unwrap(), [0; 8]);
+    drop((home, context));
+    until("the end of the memory of the lost context", || {
+        flush_deferred_drops();
+        let report = device.memory_report().unwrap();
+        assert!(report.findings.is_empty(), "{:#?}", report.findings);
+        report.allocations.is_empty()
+    });
+}
+
+#[test]
 fn safety_49_the_drop_of_a_hook_for_errors_of_drops_may_set_another() {
     struct SetsAnother;
     impl Drop for SetsAnother {

@@ -22,8 +22,9 @@ pub(super) enum SyncState {
     /// held elsewhere. While the stream is capturing, the event stays at the point where the stream joined, because
     /// captured work does not run.
     Live(Option<SyncEvent>),
-    /// By the event that was recorded when the stream ended, if there was anything to wait for.
-    Ended(Option<SyncEvent>),
+    /// By the event that was recorded when the stream ended, if there was anything to wait for. The error of recording it
+    /// stands for work that may run on in a context that is lost.
+    Ended(Result<Option<SyncEvent>>),
 }
 
 impl Default for SyncState {
@@ -37,9 +38,11 @@ impl SyncState {
         matches!(self, Self::Live(_))
     }
 
-    fn event(&self) -> Option<&SyncEvent> {
-        let (Self::Live(event) | Self::Ended(event)) = self;
-        event.as_ref()
+    fn event(&self) -> Result<Option<&SyncEvent>> {
+        match self {
+            Self::Live(event) => Ok(event.as_ref()),
+            Self::Ended(event) => event.as_ref().map(Option::as_ref).map_err(Error::clone),
+        }
     }
 }
 
@@ -171,7 +174,7 @@ impl StreamCore {
         let mut sync = earlier.sync.lock();
         let recorded = match &mut *sync {
             SyncState::Live(event) if earlier.can_record() => Some(earlier.record_into(event)?),
-            SyncState::Live(event) | SyncState::Ended(event) => event.as_ref(),
+            state => state.event()?,
         };
         let Some(recorded) = recorded else { return Ok(false) };
         trace::queued!(stream = self.id, behind = earlier.id, "ordering a stream behind another");
@@ -210,7 +213,7 @@ impl StreamCore {
         {
             self.record_into(event)?;
         }
-        Ok(sync.event().cloned())
+        Ok(sync.event()?.cloned())
     }
 
     /// Like [`sync_event`](Self::sync_event), but returns an error where recording would invalidate a capture: in the legacy
@@ -244,7 +247,7 @@ impl StreamCore {
     }
 
     /// Frees memory in this stream's order, after the events, or returns `None` if the stream has ended, is capturing,
-    /// or belongs to another thread.
+    /// belongs to another thread, or cannot wait for the events because its context is lost.
     pub fn free_behind(&self, events: &[SyncEvent], address: DevicePointer) -> Option<Result<()>> {
         let sync = self.sync.lock();
         if !sync.is_live() || !self.can_record() {
@@ -253,21 +256,21 @@ impl StreamCore {
         let operation = "freeing in stream order";
         trace::queued!(?address, stream = self.id, device = %self.context.device(), "freeing in stream order");
         // The lock keeps the stream from ending while these calls use its handle.
-        let waits = events.iter().try_for_each(|earlier| {
+        let waits: Result<()> = events.iter().try_for_each(|earlier| {
             self.wait_for_raw(self.handle, &earlier.event)?;
             self.count_orders(1);
             self.has_waited_for(&earlier.point);
             Ok(())
         });
         let driver = self.context.driver();
-        let freed = waits.and_then(|()| {
+        let freed = waits.ok().map(|()| {
             let call = self.context.call(operation);
             // SAFETY: the stream is live; all uses of the memory are in this stream or behind the events just waited for.
             with_relaxed_capture_mode(driver, || unsafe { driver.free_async(&call, address, self.handle) })
                 .during(operation, || self.place())
         });
         self.shared.note_work();
-        Some(freed)
+        freed
     }
 
     /// Calls `action` with the handle. The stream cannot end in the meantime. `None`: it has ended, or is another
@@ -337,14 +340,19 @@ impl StreamCore {
         }
         let mut sync = self.sync.lock();
         let SyncState::Live(event) = &mut *sync else { return Ok(true) };
-        if self.record_end(event).is_err() {
+        let recorded = match self.record_end(event) {
+            Ok(()) => Ok(event.take()),
+            Err(error) if error.is_sticky() => Err(error),
+            Err(_) => return Ok(false),
+        };
+        if let Ok(Some(pending)) = &recorded
+            && !pending.is_over()
+            && self.note_pending_end(&pending.event).is_err_and(|error| !error.is_sticky())
+        {
+            *event = recorded.ok().flatten();
             return Ok(false);
         }
-        let event = event.take();
-        if let Some(pending) = event.as_ref().filter(|event| !event.is_over()) {
-            self.note_pending_end(&pending.event);
-        }
-        *sync = SyncState::Ended(event);
+        *sync = SyncState::Ended(recorded);
         if self.ownership == Ownership::Foreign {
             return Ok(true);
         }
@@ -360,7 +368,7 @@ impl StreamCore {
     ///
     /// # Errors
     /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` in the legacy stream beside the capture of a blocking stream; otherwise any
-    /// error that the driver returns, unless the context is lost, after which there is nothing left to wait for.
+    /// error that the driver returns.
     fn record_end(&self, slot: &mut Option<SyncEvent>) -> Result<()> {
         if !self.can_record() {
             return Ok(());
@@ -369,19 +377,18 @@ impl StreamCore {
             *slot = None;
             return Ok(());
         }
-        let status = if self.handle.is_legacy() { self.capture_status().map(drop) } else { Ok(()) };
-        match status.and_then(|()| self.record_into(slot).map(drop)) {
-            Err(error) if error.is_sticky() => {
-                *slot = None;
-                Ok(())
-            }
-            recorded => recorded,
+        if self.handle.is_legacy() {
+            self.capture_status()?;
         }
+        self.record_into(slot).map(drop)
     }
 
     /// Notifies the context when the work of this stream, which ends now, is complete. The event for this cannot be an
     /// owned one, because that would keep the context open.
-    fn note_pending_end(&self, pending: &RawEvent) {
+    ///
+    /// # Errors
+    /// Any error that the driver returns.
+    fn note_pending_end(&self, pending: &RawEvent) -> Result<()> {
         let operation = "ending a stream";
         let event = if !self.can_record() {
             pending.copy_record(operation)
@@ -395,10 +402,8 @@ impl StreamCore {
             };
             made.during(operation, || self.place())
         };
-        // Where no event can be had the context is lost, and nothing runs any more.
-        if let Ok(event) = event {
-            self.context.extension::<StreamRegistry>().stream_ended(&self.context, event);
-        }
+        self.context.extension::<StreamRegistry>().stream_ended(&self.context, event?);
+        Ok(())
     }
 
     /// Returns the handle without destroying the stream.
@@ -412,14 +417,15 @@ impl StreamCore {
         }
         let mut sync = self.sync.lock();
         if let SyncState::Live(event) = &mut *sync {
-            if self.record_end(event).is_err() {
-                let call = self.context.call("waiting for a stream whose handle is returned");
-                let driver = self.context.driver();
-                // SAFETY: the lock of the sync event is held, and the stream was found live. If this fails, there is nothing
-                // that could be waited for.
-                let _ = with_relaxed_capture_mode(driver, || unsafe { driver.stream_synchronize(&call, self.handle) });
-            }
-            *sync = SyncState::Ended(event.take());
+            let recorded = self.record_end(event).or_else(|error| {
+                let (driver, call) = (self.context.driver(), self.context.call("returning the handle of a stream"));
+                // SAFETY: the lock of the sync event is held, and the stream was found live.
+                let waited =
+                    with_relaxed_capture_mode(driver, || unsafe { driver.stream_synchronize(&call, self.handle) });
+                *event = None;
+                waited.map_err(|_| error)
+            });
+            *sync = SyncState::Ended(recorded.map(|()| event.take()));
         }
         self.handle
     }

@@ -8,7 +8,7 @@ use std::slice::GetDisjointMutError;
 
 /// What a graph does, with the numbers of the contents that it does it to.
 #[derive(Clone, Debug)]
-enum Effect {
+pub(crate) enum Effect {
     Combine { to: Number, left: Number, right: Number, value: u32 },
     Copy { to: Number, from: Number },
     Fill { to: Number, value: u32 },
@@ -17,7 +17,14 @@ enum Effect {
 /// A graph that was captured.
 pub(crate) struct Graph {
     pub(crate) executable: ExecutableGraph,
-    effects: Vec<Effect>,
+    pub(crate) effects: Vec<Effect>,
+}
+
+impl Graph {
+    /// How many allocations it keeps at most: those of each effect.
+    pub(crate) fn most_allocations(&self) -> usize {
+        3 * self.effects.len()
+    }
 }
 
 /// The buffer to write and the two to read, where they are different.
@@ -118,13 +125,14 @@ fn capture(
 impl World<'_> {
     /// Captures work of a stream, and of another one of its device where there is one.
     pub(crate) fn capture(&mut self, stream: &StreamSlot, other: &StreamSlot, work: &[(bool, Captured)]) {
+        let (stream, other) = &self.to_capture(stream, other);
         let device = stream.device;
         // What is allocated inside of the capture is the graph's.
         for buffer in 0..self.places[device].buffers.len() {
             self.buffer(stream, buffer);
         }
         let forks = other.device == device && other.stream != stream.stream;
-        let (place, kernel) = (&mut self.places[device], &self.environment.kernels[device]);
+        let (place, kernel) = (&mut self.places[device], &self.kernels[device].combine);
         let mut effects = Vec::new();
         let executable = stream.stream.capture_executable(CaptureMode::ThreadLocal, |scope| {
             if forks {

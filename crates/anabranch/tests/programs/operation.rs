@@ -3,6 +3,13 @@
 //! Numbers choose among what there is, and are taken modulo how many there are of it: streams of the program, buffers, pinned
 //! buffers and events of the stream's device, graphs, futures.
 
+use crate::elements::{Elements, elements};
+use crate::foreign::{Foreign, foreign};
+use crate::forget::{Forget, Way, forget, way};
+use crate::loss::{Loss, loss};
+use crate::share::{Share, share};
+use crate::swap::{Swap, swap};
+use crate::unwind::{Unwind, unwind};
 use proptest::prelude::*;
 
 /// A program: what it runs on, and what each of its threads does.
@@ -12,7 +19,14 @@ pub(crate) struct Program {
     pub(crate) streams: usize,
     /// The seed of the order in which work runs, where it runs in such an order.
     pub(crate) seed: u64,
-    pub(crate) threads: Vec<Vec<Step>>,
+    pub(crate) threads: Vec<Thread>,
+}
+
+/// What a thread does, and how it loses its contexts in the end if they are its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Thread {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) loss: Option<Loss>,
 }
 
 /// An operation, and whether a thread does it that does nothing else.
@@ -237,6 +251,14 @@ pub(crate) enum Operation {
     DropGraph {
         graph: usize,
     },
+    Forget(Forget),
+    Swap(Swap),
+    Share(Share),
+    Unwind(Unwind),
+    Foreign(Foreign),
+    Elements(Elements),
+    /// Threads that share streams, events, pools and contexts do all this at the same time.
+    Together(Vec<Vec<Step>>),
 }
 
 /// Work that can be captured.
@@ -295,11 +317,15 @@ pub(crate) enum Fate {
     Finished,
     Kept,
     KeptPolled,
+    Leaked(Way),
+    LeakedPolled(Way),
 }
 
-fn fate() -> impl Strategy<Value = Fate> {
-    use Fate::{DroppedPolled, DroppedUnpolled, Finished, Kept, KeptPolled};
-    prop::sample::select(vec![Finished, Finished, DroppedPolled, DroppedUnpolled, Kept, KeptPolled])
+pub(crate) fn fate() -> impl Strategy<Value = Fate> {
+    use Fate::{DroppedPolled, DroppedUnpolled, Finished, Kept, KeptPolled, Leaked, LeakedPolled};
+    let ends = prop::sample::select(vec![Finished, Finished, DroppedPolled, DroppedUnpolled, Kept, KeptPolled]);
+    let leaks = (way(), any::<bool>()).prop_map(|(way, polled)| if polled { LeakedPolled(way) } else { Leaked(way) });
+    prop_oneof![12 => ends, 1 => leaks]
 }
 
 fn kind() -> impl Strategy<Value = Kind> {
@@ -325,7 +351,7 @@ fn captured() -> impl Strategy<Value = Captured> {
 }
 
 /// Operations on buffers.
-fn work() -> impl Strategy<Value = Operation> {
+pub(crate) fn work() -> impl Strategy<Value = Operation> {
     use Operation::*;
     let n = || 0..4usize;
     prop_oneof![
@@ -400,15 +426,41 @@ fn control() -> impl Strategy<Value = Operation> {
     ]
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let operation = prop_oneof![12 => work(), 4 => order(), 7 => control()];
-    let step = (prop::bool::weighted(0.02), operation).prop_map(|(elsewhere, operation)| Step { elsewhere, operation });
-    prop::collection::vec(step, 1..40)
+/// What programs do wrong.
+fn misuse() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        3 => forget().prop_map(Operation::Forget),
+        3 => swap().prop_map(Operation::Swap),
+        3 => share().prop_map(Operation::Share),
+        5 => unwind().prop_map(Operation::Unwind),
+        2 => foreign().prop_map(Operation::Foreign),
+        2 => elements().prop_map(Operation::Elements),
+    ]
+}
+
+fn step(operation: impl Strategy<Value = Operation>) -> impl Strategy<Value = Step> {
+    (prop::bool::weighted(0.02), operation).prop_map(|(elsewhere, operation)| Step { elsewhere, operation })
+}
+
+fn usual() -> impl Strategy<Value = Operation> {
+    prop_oneof![24 => work(), 8 => order(), 14 => control(), 6 => misuse()]
+}
+
+/// Threads that run at the same time inside of a program.
+fn together() -> impl Strategy<Value = Operation> {
+    let operation = prop_oneof![4 => usual(), 1 => share().prop_map(Operation::Share)];
+    prop::collection::vec(prop::collection::vec(step(operation), 1..10), 2..4).prop_map(Operation::Together)
+}
+
+fn thread() -> impl Strategy<Value = Thread> {
+    let operation = prop_oneof![400 => usual(), 1 => together()];
+    let loss = prop::option::weighted(0.03, loss());
+    (prop::collection::vec(step(operation), 1..40), loss).prop_map(|(steps, loss)| Thread { steps, loss })
 }
 
 /// A program of so many threads.
 pub(crate) fn program(threads: usize) -> impl Strategy<Value = Program> {
-    (1..5usize, any::<u64>(), prop::collection::vec(steps(), threads)).prop_map(|(streams, seed, threads)| Program {
+    (1..5usize, any::<u64>(), prop::collection::vec(thread(), threads)).prop_map(|(streams, seed, threads)| Program {
         streams,
         seed,
         threads,

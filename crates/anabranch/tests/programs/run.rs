@@ -1,25 +1,23 @@
 //! Running programs.
 
+use crate::awaited::poll_once;
 use crate::captured::{combine, two};
 use crate::environment::{Environment, LENGTH, combined};
-use crate::operation::{Fate, Kind, Operation, Program, Step};
-use crate::world::{BUFFERS, Future, Given, ON_PURPOSE, Place, StreamSlot, World, panic_on_purpose};
-use anabranch::{Buffer, Enqueued, LaunchConfig, Reads, Result, Status, Stream};
+use crate::operation::{Operation, Program, Step, Thread};
+use crate::world::{Given, ON_PURPOSE, Place, World, panic_on_purpose};
+use anabranch::{LaunchConfig, Status};
 use futures::executor::block_on;
-use futures::task::noop_waker_ref;
-use futures::{FutureExt, StreamExt, TryFutureExt};
+use futures::{FutureExt, TryFutureExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::task::{Context as TaskContext, Poll};
 
 /// Runs a program. Whatever goes wrong is a panic.
 pub(crate) fn run(environment: &Environment, program: &Program) {
     std::thread::scope(|scope| {
         let mut threads = program.threads.iter();
         let first = threads.next();
-        let others: Vec<_> = threads.map(|steps| scope.spawn(|| run_thread(environment, program, steps))).collect();
-        if let Some(steps) = first {
-            run_thread(environment, program, steps);
+        let others: Vec<_> = threads.map(|thread| scope.spawn(|| run_thread(environment, program, thread))).collect();
+        if let Some(thread) = first {
+            run_thread(environment, program, thread);
         }
         for thread in others {
             if let Err(payload) = thread.join() {
@@ -30,41 +28,45 @@ pub(crate) fn run(environment: &Environment, program: &Program) {
     environment.assert_clean();
 }
 
-fn run_thread(environment: &Environment, program: &Program, steps: &[Step]) {
-    let mut world = World::new(environment, program.streams);
-    for Step { elsewhere, operation } in steps {
-        if *elsewhere {
-            let world = &mut world;
-            std::thread::scope(|scope| scope.spawn(move || world.step(operation)).join()).unwrap();
-        } else {
-            world.step(operation);
-        }
+fn run_thread(environment: &Environment, program: &Program, thread: &Thread) {
+    let contexts = match thread.loss {
+        None => environment.contexts.clone(),
+        Some(_) => environment.contexts_to_lose(),
+    };
+    let mut world = World::new(environment, contexts, program.streams);
+    world.run(&thread.steps);
+    match &thread.loss {
+        None => world.finish(),
+        Some(loss) => world.lose(loss),
     }
-    world.finish();
 }
 
 /// Halves of a buffer, to write the second and read the first.
-fn half() -> usize {
+pub(crate) fn half() -> usize {
     LENGTH / 2
 }
 
-fn poll_once<F: std::future::Future + Unpin>(future: &mut F) -> Option<F::Output> {
-    match Pin::new(future).poll(&mut TaskContext::from_waker(noop_waker_ref())) {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
-    }
-}
-
 impl World<'_> {
+    /// Does one operation after the other.
+    pub(crate) fn run(&mut self, steps: &[Step]) {
+        for Step { elsewhere, operation } in steps {
+            if *elsewhere {
+                std::thread::scope(|scope| scope.spawn(|| self.step(operation)).join()).unwrap();
+            } else {
+                self.step(operation);
+            }
+        }
+    }
+
     #[allow(clippy::too_many_lines, reason = "it is a list")]
-    fn step(&mut self, operation: &Operation) {
+    pub(crate) fn step(&mut self, operation: &Operation) {
         use Operation as O;
         match *operation {
             O::Combine { stream, to, left, right, value } => {
                 let stream = self.stream(stream);
                 let buffers = [to, left, right].map(|buffer| self.buffer(&stream, buffer));
                 let place = &mut self.places[stream.device];
-                let kernel = &self.environment.kernels[stream.device];
+                let kernel = &self.kernels[stream.device].combine;
                 if combine(place, kernel, &stream.stream, buffers, value).unwrap() {
                     let [to, left, right] = buffers.map(|buffer| place.buffers[buffer].number);
                     let (left, right) = (self.memories[left], self.memories[right]);
@@ -78,7 +80,7 @@ impl World<'_> {
                 let to = self.buffer(&stream, to);
                 let slot = &mut self.places[stream.device].buffers[to];
                 let (first, second) = slot.buffer.as_mut().unwrap().slice_mut(..).unwrap().split_at(half()).unwrap();
-                let kernel = &self.environment.kernels[stream.device];
+                let kernel = &self.kernels[stream.device].combine;
                 let arguments = (second, first.as_slice(), first.as_slice(), value);
                 // SAFETY: the kernel reads all three slices, which have the same length, and writes the first.
                 unsafe { stream.stream.launch(kernel, &LaunchConfig::new(1, 1), arguments) }.unwrap();
@@ -183,12 +185,12 @@ impl World<'_> {
             O::WaitEvent { stream, device, event } => {
                 self.stream(stream).stream.wait_event(self.event(device, event)).unwrap();
             }
-            O::RenewEvent { stream, event } => self.renew_event(self.stream(stream).device, event),
+            O::RenewEvent { stream, event } => drop(self.renew_event(self.stream(stream).device, event)),
             O::WaitStream { stream, other } => {
                 self.stream(stream).stream.wait_stream(&self.stream(other).stream).unwrap();
             }
-            O::RenewStream { stream, priority } => self.renew_stream(stream, priority),
-            O::RenewPool { stream } => self.renew_pool(self.stream(stream).device),
+            O::RenewStream { stream, priority } => drop(self.renew_stream(stream, priority)),
+            O::RenewPool { stream } => drop(self.renew_pool(self.stream(stream).device)),
             O::Synchronize { stream } => {
                 self.let_go();
                 let stream = self.stream(stream);
@@ -286,6 +288,13 @@ impl World<'_> {
                     self.graphs.swap_remove(graph % self.graphs.len());
                 }
             }
+            O::Forget(ref forget) => self.forget(forget),
+            O::Swap(ref swap) => self.swap(swap),
+            O::Share(ref share) => self.share(share),
+            O::Unwind(ref unwind) => self.unwind(unwind),
+            O::Foreign(ref foreign) => self.foreign(foreign),
+            O::Elements(ref elements) => self.elements(elements),
+            O::Together(ref threads) => self.together(threads),
         }
     }
 
@@ -311,10 +320,7 @@ impl World<'_> {
     /// A scope that copies from and to memory of this function's, in two streams if both are of one device.
     fn scope(&mut self, [stream, other]: [usize; 2], [to, from]: [usize; 2], value: u32, panics: bool) {
         self.let_go();
-        let (stream, mut other) = (self.stream(stream), self.stream(other));
-        if other.device != stream.device {
-            other = stream.clone();
-        }
+        let (stream, other) = self.pair([stream, other]);
         let [to, from] = [to, from].map(|buffer| self.buffer(&stream, buffer));
         let source = [value; LENGTH];
         let mut destination = [0; LENGTH];
@@ -334,8 +340,8 @@ impl World<'_> {
         match ended {
             Ok(Ok(())) => assert!(!panics),
             Ok(Err(error)) => {
-                assert!(!panics && error.to_string().contains(ON_PURPOSE), "{error}");
-                assert!(stream.has_reported() || other.has_reported(), "{error}");
+                assert!(!panics, "{error}");
+                stream.expect_panic(&other, &error);
             }
             // The wait after the panic may have swallowed what the streams had to report.
             Err(payload) => assert_eq!(payload.downcast_ref::<&'static str>(), Some(&ON_PURPOSE)),
@@ -343,141 +349,5 @@ impl World<'_> {
         let (to, from) = (buffers[to].number, buffers[from].number);
         self.memories[to] = source;
         assert_eq!(destination, self.memories[from], "in memory that a scope borrowed");
-    }
-
-    /// A copy that owns both buffers.
-    fn copy_async(&mut self, stream: usize, to: (Kind, usize), from: (Kind, usize), fate: Fate) {
-        let stream = self.stream(stream);
-        match (to, from) {
-            ((Kind::Device, to), (Kind::Device, from)) => {
-                if to % BUFFERS == from % BUFFERS {
-                    return;
-                }
-                let ((to, t), (from, f)) = (self.take(&stream, to), self.take(&stream, from));
-                self.memories[t] = self.memories[f];
-                let future = stream.stream.copy_async(to, from);
-                let given = move |(to, from)| vec![Given::Buffer(t, to), Given::Buffer(f, from)];
-                self.meet(stream, future.map_ok(given), fate);
-            }
-            ((Kind::Device, to), (Kind::Pinned, from)) => {
-                let ((to, t), (from, f)) = (self.take(&stream, to), self.take_pinned(&stream, from));
-                self.memories[t] = self.memories[f];
-                let future = stream.stream.copy_async(to, from);
-                let given = move |(to, from)| vec![Given::Buffer(t, to), Given::Pinned(f, from)];
-                self.meet(stream, future.map_ok(given), fate);
-            }
-            ((Kind::Pinned, to), (Kind::Device, from)) => {
-                let ((to, t), (from, f)) = (self.take_pinned(&stream, to), self.take(&stream, from));
-                self.memories[t] = self.memories[f];
-                let future = stream.stream.copy_async(to, from);
-                let given = move |(to, from)| vec![Given::Pinned(t, to), Given::Buffer(f, from)];
-                self.meet(stream, future.map_ok(given), fate);
-            }
-            ((Kind::Pinned, to), (Kind::Pinned, from)) => {
-                let ((to, t), (from, f)) = (self.take_pinned(&stream, to), self.take_pinned(&stream, from));
-                self.memories[t] = self.memories[f];
-                let future = stream.stream.copy_async(to, from);
-                let given = move |(to, from)| vec![Given::Pinned(t, to), Given::Pinned(f, from)];
-                self.meet(stream, future.map_ok(given), fate);
-            }
-        }
-    }
-
-    /// A launch that owns its buffers.
-    fn launch_async(&mut self, stream: usize, numbers: [usize; 3], value: u32, fate: Fate) {
-        let stream = self.stream(stream);
-        let [to, left, right] = numbers.map(|buffer| buffer % BUFFERS);
-        if to == left || left == right || right == to {
-            return;
-        }
-        let [(to, t), (left, l), (right, r)] = [to, left, right].map(|buffer| self.take(&stream, buffer));
-        let (left_words, right_words) = (self.memories[l], self.memories[r]);
-        for (index, word) in self.memories[t].iter_mut().enumerate() {
-            *word = combined(*word, left_words[index], right_words[index], value);
-        }
-        let kernel = &self.environment.kernels[stream.device];
-        let arguments = (to, Reads(left), Reads(right), value);
-        // SAFETY: the kernel reads its three buffers, which have the same length, and writes the first.
-        let future = unsafe { stream.stream.launch_async(kernel, &LaunchConfig::new(1, 1), arguments) };
-        let given = move |(to, Reads(left), Reads(right), _)| {
-            vec![Given::Buffer(t, to), Given::Buffer(l, left), Given::Buffer(r, right)]
-        };
-        self.meet(stream, future.map_ok(given), fate);
-    }
-
-    /// A future that owns a buffer.
-    fn enqueue(&mut self, stream: usize, from: usize, value: u32, panics: bool, fate: Fate) {
-        let stream = self.stream(stream);
-        let (mut buffer, number) = self.take(&stream, from);
-        let kernel = &self.environment.kernels[stream.device];
-        let queue = |stream: &Stream| -> Result<Buffer<u32>> {
-            let (first, second) = buffer.slice_mut(..)?.split_at(half())?;
-            let arguments = (first, second.as_slice(), second.as_slice(), value);
-            // SAFETY: the kernel reads all three slices, which have the same length, and writes the first.
-            unsafe { stream.launch(kernel, &LaunchConfig::new(1, 1), arguments) }?;
-            if panics {
-                panic_on_purpose();
-            }
-            Ok(buffer)
-        };
-        let future: std::thread::Result<Enqueued<Buffer<u32>>> =
-            catch_unwind(AssertUnwindSafe(|| stream.stream.enqueue_async(queue)));
-        // A graph may still have the memory when nobody else has.
-        let words = &mut self.memories[number];
-        for index in 0..half() {
-            words[index] = combined(words[index], words[half() + index], words[half() + index], value);
-        }
-        // After a panic the buffer is dropped with the closure, while the kernel that uses it is queued.
-        assert_eq!(future.is_err(), panics);
-        if let Ok(future) = future {
-            self.meet(stream, future.map_ok(move |buffer| vec![Given::Buffer(number, buffer)]), fate);
-        }
-    }
-
-    /// Does with a future what its fate is.
-    fn meet<F>(&mut self, stream: StreamSlot, future: F, fate: Fate)
-    where
-        F: std::future::Future<Output = Result<Vec<Given>>> + Send + 'static,
-    {
-        let mut future = future.boxed();
-        let result = match fate {
-            Fate::DroppedUnpolled => return,
-            Fate::Kept => return self.futures.push(Future { stream, future }),
-            Fate::DroppedPolled => poll_once(&mut future),
-            Fate::KeptPolled => match poll_once(&mut future) {
-                None => return self.futures.push(Future { stream, future }),
-                result => result,
-            },
-            Fate::Finished => {
-                self.let_go();
-                Some(block_on(future))
-            }
-        };
-        for given in result.and_then(|result| stream.unless_panicked(result)).into_iter().flatten() {
-            self.keep(&stream, given);
-        }
-    }
-
-    /// Chunks of work, of which some are taken, and the rest given up.
-    fn pipeline(&mut self, stream: usize, depth: usize, chunks: u32, taken: usize) {
-        self.let_go();
-        let stream = self.stream(stream);
-        let mut pipeline = stream.stream.pipeline(depth, 0..chunks, |stream, chunk| {
-            let mut buffer = stream.allocate_zeroed::<u32>(LENGTH)?;
-            stream.fill(&mut buffer, chunk)?;
-            Ok(buffer)
-        });
-        for chunk in 0..taken {
-            match block_on(pipeline.next()) {
-                None => break,
-                Some(result) => match stream.unless_panicked(result) {
-                    None => break,
-                    Some(buffer) => {
-                        let number = self.remember([chunk as u32; LENGTH]);
-                        self.compare(&stream, &buffer, number);
-                    }
-                },
-            }
-        }
     }
 }

@@ -2,11 +2,13 @@
 //! operations are done one after the other.
 
 use crate::captured::Graph;
-use crate::environment::{Environment, LENGTH};
+use crate::environment::{Environment, Kernels, LENGTH};
 use crate::operation::Source;
-use anabranch::{Buffer, Context, Event, MemoryPool, MemoryPoolOptions, PinnedBuffer, Result, Signal};
+use crate::together::Shared;
+use anabranch::{Buffer, Context, Error, Event, MemoryPool, MemoryPoolOptions, PinnedBuffer, Result, Signal};
 use anabranch::{EventFlags, Stream, StreamFlags, WaitCondition};
 use futures::future::BoxFuture;
+use std::mem::replace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,8 +17,8 @@ pub(crate) const ON_PURPOSE: &str = "on purpose";
 
 /// Buffers, pinned buffers and events of each device.
 pub(crate) const BUFFERS: usize = 4;
-const PINNED: usize = 2;
-const EVENTS: usize = 2;
+pub(crate) const PINNED: usize = 2;
+pub(crate) const EVENTS: usize = 2;
 
 /// Panics, without a message of the panic hook.
 pub(crate) fn panic_on_purpose() -> ! {
@@ -32,13 +34,12 @@ pub(crate) type Words = [u32; LENGTH];
 pub(crate) struct StreamSlot {
     pub(crate) stream: Arc<Stream>,
     pub(crate) device: usize,
-    panics: Arc<AtomicU32>,
+    pub(crate) panics: Arc<AtomicU32>,
 }
 
 impl StreamSlot {
-    fn new(environment: &Environment, device: usize, priority: i32) -> Self {
-        let flags = StreamFlags::NON_BLOCKING;
-        let stream = environment.contexts[device].create_stream_with_priority(flags, priority).unwrap();
+    pub(crate) fn new(context: &Context, device: usize, priority: i32) -> Self {
+        let stream = context.create_stream_with_priority(StreamFlags::NON_BLOCKING, priority).unwrap();
         Self { stream: Arc::new(stream), device, panics: Arc::default() }
     }
 
@@ -58,6 +59,15 @@ impl StreamSlot {
                 None
             }
         }
+    }
+
+    /// Whether an error is a panic of this stream's or the other's, and not the end of something else.
+    #[track_caller]
+    pub(crate) fn expect_panic(&self, other: &Self, error: &Error) {
+        assert!(error.to_string().contains(ON_PURPOSE), "{error}");
+        let is_own = error.to_string().contains(&format!("stream {} ", self.stream.id()));
+        let (first, second) = if is_own { (self, other) } else { (other, self) };
+        assert!(first.has_reported() || second.has_reported(), "reported more often than it happened: {error}");
     }
 
     /// Notes that a panic was reported. `false`: there was none.
@@ -83,8 +93,8 @@ pub(crate) struct Place {
     pub(crate) context: Context,
     pub(crate) buffers: Vec<Slot>,
     pub(crate) pinned: Vec<PinnedSlot>,
-    pub(crate) events: Vec<Event>,
-    pub(crate) pool: MemoryPool,
+    pub(crate) events: Vec<Arc<Event>>,
+    pub(crate) pool: Arc<MemoryPool>,
 }
 
 /// What a future gives back.
@@ -108,7 +118,16 @@ pub(crate) struct World<'e> {
     pub(crate) graphs: Vec<Graph>,
     pub(crate) futures: Vec<Future>,
     pub(crate) memories: Vec<Words>,
-    gates: Vec<Signal>,
+    /// What streams wait for, and their devices.
+    pub(crate) gates: Vec<(usize, Signal)>,
+    pub(crate) kernels: Vec<Kernels>,
+    /// What other threads use at the same time, for each device.
+    pub(crate) shared: Vec<Arc<Shared>>,
+}
+
+fn new_stream(contexts: &[Context], stream: usize) -> StreamSlot {
+    let device = stream % contexts.len();
+    StreamSlot::new(&contexts[device], device, 0)
 }
 
 fn new_event(context: &Context) -> Event {
@@ -120,18 +139,22 @@ fn new_pool(context: &Context) -> MemoryPool {
 }
 
 impl<'e> World<'e> {
-    pub(crate) fn new(environment: &'e Environment, streams: usize) -> Self {
-        let devices = environment.contexts.len();
+    /// What a program has in the beginning in these contexts, one of each device.
+    pub(crate) fn new(environment: &'e Environment, contexts: Vec<Context>, streams: usize) -> Self {
+        let streams = 0..streams;
+        let kernels = environment.kernels_of(&contexts);
         let mut world = Self {
             environment,
+            kernels,
             places: Vec::new(),
-            streams: (0..streams).map(|stream| StreamSlot::new(environment, stream % devices, 0)).collect(),
+            streams: streams.map(|stream| new_stream(&contexts, stream)).collect(),
             graphs: Vec::new(),
             futures: Vec::new(),
             memories: Vec::new(),
             gates: Vec::new(),
+            shared: Vec::new(),
         };
-        for context in &environment.contexts {
+        for context in &contexts {
             let pinned = (0..PINNED).map(|_| {
                 let buffer = context.allocate_pinned(LENGTH).unwrap();
                 PinnedSlot { buffer, number: world.remember([0; LENGTH]) }
@@ -141,8 +164,8 @@ impl<'e> World<'e> {
                 context: context.clone(),
                 buffers: (0..BUFFERS).map(|_| Slot { buffer: None, number: 0 }).collect(),
                 pinned,
-                events: (0..EVENTS).map(|_| new_event(context)).collect(),
-                pool: new_pool(context),
+                events: (0..EVENTS).map(|_| Arc::new(new_event(context))).collect(),
+                pool: Arc::new(new_pool(context)),
             });
         }
         world
@@ -168,8 +191,11 @@ impl<'e> World<'e> {
         let buffer = buffer % BUFFERS;
         if self.places[device].buffers[buffer].buffer.is_none() {
             // Another device's memory is allocated in the order of a stream of its own, which then ends.
-            let own =
-                if device == stream.device { stream.clone() } else { StreamSlot::new(self.environment, device, 0) };
+            let own = if device == stream.device {
+                stream.clone()
+            } else {
+                StreamSlot::new(&self.places[device].context, device, 0)
+            };
             self.renew(&own, buffer, Source::DefaultPool);
         }
         buffer
@@ -206,7 +232,7 @@ impl<'e> World<'e> {
         let number = self.remember([0; LENGTH]);
         let place = &mut self.places[stream.device];
         let buffer = place.context.allocate_pinned(LENGTH).unwrap();
-        let taken = std::mem::replace(&mut place.pinned[pinned % PINNED], PinnedSlot { buffer, number });
+        let taken = replace(&mut place.pinned[pinned % PINNED], PinnedSlot { buffer, number });
         (taken.buffer, taken.number)
     }
 
@@ -233,37 +259,58 @@ impl<'e> World<'e> {
         drop(self.take_pinned(stream, pinned));
     }
 
-    pub(crate) fn event(&self, device: usize, event: usize) -> &Event {
+    pub(crate) fn event(&self, device: usize, event: usize) -> &Arc<Event> {
         let device = device % self.places.len();
         &self.places[device].events[event % EVENTS]
     }
 
-    pub(crate) fn renew_event(&mut self, device: usize, event: usize) {
+    /// Puts another event in the place of one, which is returned.
+    pub(crate) fn renew_event(&mut self, device: usize, event: usize) -> Arc<Event> {
         let place = &mut self.places[device];
-        place.events[event % EVENTS] = new_event(&place.context);
+        replace(&mut place.events[event % EVENTS], Arc::new(new_event(&place.context)))
     }
 
-    pub(crate) fn renew_pool(&mut self, device: usize) {
+    pub(crate) fn renew_pool(&mut self, device: usize) -> Arc<MemoryPool> {
         let place = &mut self.places[device];
-        place.pool = new_pool(&place.context);
+        replace(&mut place.pool, Arc::new(new_pool(&place.context)))
     }
 
-    pub(crate) fn renew_stream(&mut self, stream: usize, priority: i32) {
+    pub(crate) fn renew_stream(&mut self, stream: usize, priority: i32) -> StreamSlot {
         let stream = stream % self.streams.len();
         let device = self.streams[stream].device;
-        self.streams[stream] = StreamSlot::new(self.environment, device, priority);
+        replace(&mut self.streams[stream], StreamSlot::new(&self.places[device].context, device, priority))
+    }
+
+    /// Two streams of one device, which may be the same.
+    pub(crate) fn pair(&self, [stream, other]: [usize; 2]) -> (StreamSlot, StreamSlot) {
+        let (stream, other) = (self.stream(stream), self.stream(other));
+        if other.device == stream.device { (stream, other) } else { (stream.clone(), stream) }
+    }
+
+    /// The streams, or others of their devices where other threads use them: what these queue would be captured too.
+    pub(crate) fn to_capture(&self, stream: &StreamSlot, other: &StreamSlot) -> (StreamSlot, StreamSlot) {
+        if self.shared.is_empty() {
+            return (stream.clone(), other.clone());
+        }
+        let new = |slot: &StreamSlot| StreamSlot::new(&self.places[slot.device].context, slot.device, 0);
+        (new(stream), new(other))
     }
 
     /// Lets a stream wait until the thread has to wait.
     pub(crate) fn hold(&mut self, stream: &StreamSlot) {
         let signal = self.places[stream.device].context.create_signal().unwrap();
         stream.stream.wait_signal(&signal, WaitCondition::GreaterOrEqual, 1).unwrap();
-        self.gates.push(signal);
+        self.gates.push((stream.device, signal));
     }
 
     /// To be called before everything that waits.
     pub(crate) fn let_go(&mut self) {
-        self.gates.drain(..).for_each(|signal| signal.set(1));
+        self.gates.drain(..).for_each(|(_, signal)| signal.set(1));
+    }
+
+    /// As [`let_go`](Self::let_go), of the streams of all devices but one.
+    pub(crate) fn let_others_go(&mut self, device: usize) {
+        self.gates.iter().filter(|gate| gate.0 != device).for_each(|(_, signal)| signal.set(1));
     }
 
     /// Compares a buffer with its expected contents.
