@@ -393,7 +393,7 @@ fn free_in_stream_order(
         && !home.is_barred_by_a_capture()
         && let Some(freed) = home.free_behind(&[], address)
     {
-        return freed;
+        return unless_barred(freed, context, address, home, &[]);
     }
     let mut others = history.into_pending();
     others.retain(|last| !last.stream.is_same(home));
@@ -402,6 +402,16 @@ fn free_in_stream_order(
         free_when_unused(context, address, home, &others);
         return Ok(());
     }
+    unless_barred(free_behind_all(context, address, home, &others), context, address, home, &others)
+}
+
+/// Frees memory in the order of `home`, or of a stream of its own if that has ended, behind the uses in all streams.
+fn free_behind_all(
+    context: &Arc<ContextCore>,
+    address: DevicePointer,
+    home: &Arc<StreamCore>,
+    others: &[LastUse],
+) -> Result<()> {
     let mut events = Vec::new();
     for last in others.iter().filter(|last| !home.is_after(&last.stream, last.value)) {
         SyncEvent::add_to(&mut events, &last.stream, last.value)?;
@@ -412,10 +422,30 @@ fn free_in_stream_order(
     // The stream has ended. Any other will do, behind the end of that one, and behind all other uses: what this object of the
     // stream came after at its end is not what the stream has followed since under another.
     let mut events: Vec<_> = home.sync_event()?.into_iter().collect();
-    for last in &others {
+    for last in others {
         SyncEvent::add_to(&mut events, &last.stream, last.value)?;
     }
     free_elsewhere(context, address, &events)
+}
+
+/// Whether a capture was begun since the streams were asked, in which case nothing was freed.
+fn is_refused_for_a_capture(freed: &Result<()>) -> bool {
+    freed.as_ref().is_err_and(|error| error.status() == Status::STREAM_CAPTURE_IMPLICIT)
+}
+
+/// Frees memory later if a capture that was begun in the meantime has kept it from being freed.
+fn unless_barred(
+    freed: Result<()>,
+    context: &Arc<ContextCore>,
+    address: DevicePointer,
+    home: &Arc<StreamCore>,
+    others: &[LastUse],
+) -> Result<()> {
+    if is_refused_for_a_capture(&freed) {
+        free_when_unused(context, address, home, others);
+        return Ok(());
+    }
+    freed
 }
 
 /// Frees memory in a stream of its own, behind the events.
@@ -433,6 +463,7 @@ fn free_when_unused(context: &Arc<ContextCore>, address: DevicePointer, home: &A
     let (context, home) = (context.clone(), home.clone());
     attempt_behind(work, move || {
         let freed = if home.is_barred_by_a_capture() { None } else { home.free_behind(&[], address) };
+        let freed = freed.filter(|freed| !is_refused_for_a_capture(freed));
         drop_error::report(freed.unwrap_or_else(|| free_elsewhere(&context, address, &[])));
     });
 }
