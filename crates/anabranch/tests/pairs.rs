@@ -6,7 +6,7 @@
 //! those that the documentation names, nothing panics or hangs, and nothing is left of a world that is dropped.
 //!
 //! `ANABRANCH_PAIRS` says how many pairs are run, or `all` for each pair once. `ANABRANCH_PAIR` names the two calls of one pair,
-//! with a comma between them, which is run so many times.
+//! with a comma between them and `*` for any call, which is run so many times.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
@@ -42,12 +42,11 @@ use table::Call;
 /// How many pairs are run unless the environment says otherwise.
 const PAIRS: usize = 1500;
 
-/// The pair that the environment names.
-fn named(calls: &[&'static Call]) -> Option<[&'static Call; 2]> {
-    let pair = std::env::var("ANABRANCH_PAIR").ok()?;
+/// The calls that the environment names for each side, which are all of them unless it does.
+fn named(calls: &[&'static Call]) -> [Vec<&'static Call>; 2] {
+    let pair = std::env::var("ANABRANCH_PAIR").unwrap_or_else(|_| "*,*".to_owned());
     let (one, two) = pair.split_once(',').unwrap();
-    let find = |name: &str| *calls.iter().find(|call| call.name == name).unwrap();
-    Some([find(one), find(two)])
+    [one, two].map(|name| calls.iter().copied().filter(|call| name == "*" || call.name == name).collect())
 }
 
 #[test]
@@ -56,12 +55,12 @@ fn two_calls_at_the_same_time() {
     let mut random = Rng::new();
     let number = std::env::var("ANABRANCH_PAIRS").ok();
     let mut runner = Runner::new();
-    let mut pairs: Vec<[&'static Call; 2]> = match (named(&calls), number.as_deref()) {
-        (Some(pair), number) => vec![pair; number.map_or(PAIRS, |number| number.parse().unwrap())],
-        (None, Some("all")) => calls.iter().flat_map(|&one| calls.iter().map(move |&two| [one, two])).collect(),
-        (None, number) => {
+    let [one, two] = named(&calls);
+    let mut pairs: Vec<[&'static Call; 2]> = match number.as_deref() {
+        Some("all") => one.iter().flat_map(|&one| two.iter().map(move |&two| [one, two])).collect(),
+        number => {
             let number = number.map_or(PAIRS, |number| number.parse().unwrap());
-            (0..number).map(|_| [(); 2].map(|()| calls[random.usize(..calls.len())])).collect()
+            (0..number).map(|_| [&one, &two].map(|side| side[random.usize(..side.len())])).collect()
         }
     };
     random.shuffle(&mut pairs);

@@ -102,7 +102,8 @@ impl Around {
 struct Place {
     world: World,
     halves: Halves,
-    pairs: usize,
+    /// The pairs that were run in it.
+    pairs: Vec<String>,
 }
 
 /// Runs pairs, in one world after the other.
@@ -148,7 +149,7 @@ impl Runner {
             None => Place::new()?,
         };
         place.run(calls, around, random)?;
-        if place.world.is_lost() || place.pairs >= PAIRS_IN_A_WORLD || random.usize(..PAIRS_IN_A_WORLD) == 0 {
+        if place.world.is_lost() || place.pairs.len() >= PAIRS_IN_A_WORLD || random.usize(..PAIRS_IN_A_WORLD) == 0 {
             place.close();
         } else {
             self.place = Some(place);
@@ -169,11 +170,11 @@ impl Place {
         let builder = Instance::builder().cuda(false).isolated().host_devices(2).host_workers(2);
         let world = World::new(&builder.host_check_memory(true).build()?)?;
         let halves = Halves::new(&world)?;
-        Ok(Self { world, halves, pairs: 0 })
+        Ok(Self { world, halves, pairs: Vec::new() })
     }
 
     fn run(&mut self, calls: [&'static Call; 2], around: Around, random: &mut Rng) -> Result<()> {
-        self.pairs += 1;
+        self.pairs.push(format!("({}, {}) {around:?}", calls[0].name, calls[1].name));
         if around.holds {
             self.world.hold(random)?;
         }
@@ -305,11 +306,11 @@ impl Place {
     /// Drops the world. Nothing may be left of it.
     fn close(self) {
         let devices = self.world.instance.devices().to_vec();
-        let Self { world, halves, .. } = self;
+        let Self { world, halves, pairs } = self;
         let (context, is_lost) = (world.other.clone(), world.is_lost());
         drop(world);
         drop(halves);
-        assert_nothing_is_left(&devices, context, is_lost);
+        assert_nothing_is_left(&devices, context, is_lost, &pairs);
     }
 }
 
@@ -355,7 +356,7 @@ fn repeat<'env>(
 }
 
 /// What is given back by another thread of the library may be work of a stream, which runs when somebody waits for it.
-fn assert_nothing_is_left(devices: &[Device], context: Context, is_lost: bool) {
+fn assert_nothing_is_left(devices: &[Device], context: Context, is_lost: bool, pairs: &[String]) {
     context.synchronize().unwrap();
     drop(context);
     // A lost context creates no stream to free in the memory of a stream that has ended: that is an error of the drop.
@@ -365,13 +366,13 @@ fn assert_nothing_is_left(devices: &[Device], context: Context, is_lost: bool) {
         flush_deferred_drops();
         let mut left = Vec::new();
         for report in devices.iter().filter_map(Device::memory_report) {
-            assert!(report.findings.is_empty(), "{:#?}", report.findings);
+            assert!(report.findings.is_empty(), "{:#?} after {pairs:#?}", report.findings);
             left.extend(report.allocations.into_iter().filter(counts));
         }
         if left.is_empty() {
             return;
         }
-        assert!(begin.elapsed() < Duration::from_secs(30), "this was never freed: {left:#?}");
+        assert!(begin.elapsed() < Duration::from_secs(30), "this was never freed: {left:#?} after {pairs:#?}");
         std::thread::yield_now();
     }
 }
