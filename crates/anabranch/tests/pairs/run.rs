@@ -13,6 +13,7 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Mutex, Once, PoisonError};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often two calls are made in a row.
@@ -20,6 +21,9 @@ const TIMES: usize = 3;
 
 /// A world lives for so many pairs at most.
 const PAIRS_IN_A_WORLD: usize = 40;
+
+/// After that time, captures are ended while the calls go on.
+const CAPTURING: Duration = Duration::from_secs(1);
 
 /// After that time, a pair counts as one that hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -175,6 +179,7 @@ impl Place {
 
     fn run(&mut self, calls: [&'static Call; 2], around: Around, random: &mut Rng) -> Result<()> {
         self.pairs.push(format!("({}, {}) {around:?}", calls[0].name, calls[1].name));
+        self.world.meet(random);
         if around.holds {
             self.world.hold(random)?;
         }
@@ -225,6 +230,14 @@ impl Place {
                     world.lose();
                 }
                 world.let_go();
+                let begin = Instant::now();
+                while !threads.iter().all(ScopedJoinHandle::is_finished) {
+                    std::thread::yield_now();
+                    if begin.elapsed() > CAPTURING {
+                        // A copy in the legacy stream may wait for the end of a capture that began meanwhile.
+                        world.streams.iter().for_each(|stream| drop(stream.end_capture()));
+                    }
+                }
                 threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
             });
             let mut all = Vec::new();

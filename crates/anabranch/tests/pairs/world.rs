@@ -11,7 +11,7 @@ use fastrand::Rng;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use tempfile::TempDir;
 
 /// How many elements each piece of memory has that a call uses.
@@ -84,6 +84,7 @@ pub(crate) struct World {
     pub(crate) scoped: Stream,
     _files: TempDir,
     fault: Kernel,
+    meeting: AtomicUsize,
     gate: Signal,
     gates: AtomicU64,
     may_capture: AtomicBool,
@@ -146,6 +147,7 @@ impl World {
             set: module.kernel("set")?,
             fault: module.kernel("fault")?,
             gate: context.create_signal()?,
+            meeting: AtomicUsize::new(0),
             gates: AtomicU64::new(0),
             may_capture: AtomicBool::new(false),
             is_lost: AtomicBool::new(false),
@@ -175,9 +177,15 @@ impl World {
         self.context.device()
     }
 
+    /// Chooses the stream that both calls are likely to use.
+    pub(crate) fn meet(&self, random: &mut Rng) {
+        self.meeting.store(random.usize(..self.streams.len()), SeqCst);
+    }
+
     /// One of the streams.
     pub(crate) fn stream(&self, random: &mut Rng) -> &Stream {
-        &self.streams[random.usize(..self.streams.len())]
+        let any = random.usize(..self.streams.len());
+        &self.streams[if random.bool() { self.meeting.load(SeqCst) } else { any }]
     }
 
     pub(crate) fn event(&self, random: &mut Rng) -> &Event {
