@@ -23,6 +23,7 @@ use crate::exclusion::Exclusive;
 use crate::memory::{Allocation, MemoryAccess, Origin};
 use crate::stream::{StreamCore, Submitting};
 use anabranch_hal::{Access, Call, Status, StreamHandle};
+use anabranch_sync::may_pause;
 use std::cell::{Cell, OnceCell};
 use std::panic::Location;
 use std::sync::Arc;
@@ -98,6 +99,7 @@ impl<'a> Submission<'a> {
     ) -> Result<R> {
         let handle = stream.handle(operation)?;
         let call = Call::at(stream.context().handle(), operation, location);
+        may_pause();
         match put(&call, handle) {
             Ok(value) => {
                 stream.shared().note_work();
@@ -216,6 +218,7 @@ impl<'a> Submission<'a> {
             location: self.location,
             label: self.label,
         };
+        may_pause();
         match queue(&call, self.handle) {
             Ok(value) => {
                 self.stream.shared().note_work();

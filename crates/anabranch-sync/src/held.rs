@@ -42,6 +42,7 @@ mod checked {
         /// Panics if the thread holds a lock that is not before this one. `shared`: the same lock may be held already.
         #[track_caller]
         pub(crate) fn check(&self, shared: bool) {
+            may_pause();
             let wrong = HELD.try_with(|held| {
                 let held = held.borrow();
                 let wrong = held.entries.iter().find(|entry| {
@@ -71,7 +72,7 @@ mod checked {
                 held.entries.push(Entry { ticket, position: self, place });
                 ticket
             });
-            delay();
+            may_pause();
             Token { ticket: ticket.ok(), thread: PhantomData }
         }
     }
@@ -100,16 +101,18 @@ mod checked {
             let Some(ticket) = self.ticket else { return };
             let _ = HELD.try_with(|held| held.borrow_mut().entries.retain(|entry| entry.ticket != ticket));
             // The lock has been released: a guard has its token last.
-            delay();
+            may_pause();
         }
     }
 
+    /// Does nothing in this build.
     #[cfg(not(anabranch_delays))]
-    fn delay() {}
+    #[inline(always)]
+    pub fn may_pause() {}
 
     /// Lets other threads go ahead at random, so that tests meet more of the orders in which threads can run.
     #[cfg(anabranch_delays)]
-    fn delay() {
+    pub fn may_pause() {
         use std::cell::Cell;
         use std::hash::{BuildHasher, RandomState};
         use std::time::Duration;
@@ -161,7 +164,11 @@ mod checked {
     /// Does nothing in this build.
     #[inline(always)]
     pub fn require_none_held(_: Rank) {}
+
+    /// Does nothing in this build.
+    #[inline(always)]
+    pub fn may_pause() {}
 }
 
-pub use checked::require_none_held;
 pub(crate) use checked::{Position, Token};
+pub use checked::{may_pause, require_none_held};

@@ -12,9 +12,12 @@
 //!
 //! [`Mutex`], [`RwLock`] and [`Condvar`] are those of `parking_lot` with ranks; a [`SpinMutex`] costs less to unlock. The
 //! module [`modelled`] has what protocols are made of that loom tries in every interleaving: with `--cfg loom` its types are
-//! loom's. With `--cfg anabranch_delays`, builds with debug assertions pause at random where locks are taken and released.
+//! loom's. With `--cfg anabranch_delays`, builds with debug assertions pause at random before and after locks are taken and
+//! released, before the accesses of those types to memory, and at each [`may_pause`].
 
 mod condvar;
+#[cfg(all(anabranch_delays, not(loom)))]
+mod delayed;
 mod held;
 pub mod modelled;
 mod mutex;
@@ -23,7 +26,7 @@ mod rwlock;
 mod spin_mutex;
 
 pub use condvar::Condvar;
-pub use held::require_none_held;
+pub use held::{may_pause, require_none_held};
 pub use mutex::{Mutex, MutexGuard};
 pub use rank::Rank;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};

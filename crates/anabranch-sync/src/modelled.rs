@@ -2,10 +2,12 @@
 
 #[cfg(not(loom))]
 mod primitives {
+    #[cfg(anabranch_delays)]
+    pub use crate::delayed::{AtomicBool, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
     pub use crate::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, SpinMutex, SpinMutexGuard};
-    pub use std::sync::atomic::{
-        AtomicBool, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
-    };
+    pub use std::sync::atomic::fence;
+    #[cfg(not(anabranch_delays))]
+    pub use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 }
 
 #[cfg(loom)]

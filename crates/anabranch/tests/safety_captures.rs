@@ -4,11 +4,14 @@
 
 mod common;
 
+use anabranch::hal::{self, Call, Driver, EventHandle, EventRecordFlags, Forward, Layered};
 use anabranch::{
-    Buffer, CaptureMode, Context, DependencyUpdate, Graph, GraphNodeKind, InstantiateFlags, Node, NodeWork, Status,
-    Stream, StreamFlags, flush_deferred_drops,
+    Buffer, CaptureMode, Context, DependencyUpdate, DevicePointer, Graph, GraphNodeKind, Instance, InstantiateFlags,
+    Node, NodeWork, Status, Stream, StreamFlags, StreamHandle, flush_deferred_drops,
 };
 use common::{checked_host, until};
+use std::fmt;
+use std::sync::{Arc, Mutex};
 
 fn no_findings(context: &Context) {
     context.synchronize().unwrap();
@@ -245,5 +248,80 @@ fn safety_62_a_stream_that_waits_for_a_record_that_replaced_a_captured_one_does_
     assert_eq!(other.download(&buffer).unwrap(), [5; 4]);
     assert!(capturing.end_capture().unwrap().nodes().unwrap().is_empty());
     drop(buffer);
+    no_findings(&context);
+}
+
+type Action = Box<dyn FnOnce() + Send>;
+
+/// Does something on another thread before the next call of the driver that frees in stream order, or records an event.
+#[derive(Clone)]
+struct Interrupts {
+    inner: Arc<dyn Driver>,
+    action: Arc<Mutex<Option<Action>>>,
+}
+
+impl Interrupts {
+    fn interrupt(&self) {
+        let action = self.action.lock().unwrap().take();
+        if let Some(action) = action {
+            std::thread::spawn(action).join().unwrap();
+        }
+    }
+}
+
+impl fmt::Debug for Interrupts {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Interrupts")
+    }
+}
+
+impl Forward for Interrupts {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: StreamHandle) -> hal::Result<()> {
+        self.interrupt();
+        // SAFETY: the layer forwards what it is given.
+        unsafe { self.inner.free_async(call, address, stream) }
+    }
+
+    unsafe fn event_record(
+        &self,
+        call: &Call<'_>,
+        event: EventHandle,
+        stream: StreamHandle,
+        flags: EventRecordFlags,
+    ) -> hal::Result<()> {
+        self.interrupt();
+        // SAFETY: the layer forwards what it is given.
+        unsafe { self.inner.event_record(call, event, stream, flags) }
+    }
+}
+
+#[test]
+fn safety_60_memory_that_is_dropped_while_a_capture_begins_is_freed() {
+    let action = Arc::<Mutex<Option<Action>>>::default();
+    let interrupts = action.clone();
+    let wrap = move |inner| Arc::new(Layered(Interrupts { inner, action: interrupts.clone() })) as Arc<dyn Driver>;
+    let instance = Instance::builder().cuda(false).isolated().host_check_memory(true).wrap(wrap).build().unwrap();
+    let context = instance.device("host").unwrap().context().unwrap();
+    let legacy = context.legacy_stream().unwrap();
+    let blocking = || context.create_stream_with_flags(StreamFlags::empty()).unwrap();
+    let (other, capturing) = (blocking(), Arc::new(blocking()));
+    let of_legacy = legacy.upload(&[1u32; 4]).unwrap();
+    let mut used_by_legacy = other.upload(&[2u32; 4]).unwrap();
+    legacy.fill(&mut used_by_legacy, 3u32).unwrap();
+    for memory in [of_legacy, used_by_legacy] {
+        let begins = capturing.clone();
+        let begin = move || begins.begin_capture(CaptureMode::Relaxed).unwrap();
+        *action.lock().unwrap() = Some(Box::new(begin));
+        drop(memory);
+        assert!(action.lock().unwrap().is_none(), "no capture was begun");
+        // Whether it is still valid is left to the moment.
+        let _ = capturing.end_capture();
+    }
+    let allocations = || context.device().memory_report().unwrap().allocations;
+    until("the end of the memory", || allocations().is_empty());
     no_findings(&context);
 }

@@ -144,6 +144,9 @@ impl Stream {
     /// Runs `body`, in which copies may borrow plain host memory. Before the borrows end, the scope waits for this
     /// stream, however `body` is left, including by a panic. Other streams can be [entered](StreamScope::on). The wait
     /// affects no capture: if this stream begins to capture in `body`, the scope waits for the work before the capture.
+    /// In the legacy default stream, nothing can be waited for while a blocking stream of the context captures: if such a
+    /// capture begins while a copy is being queued, the copy waits until the capture has ended, and the capture is
+    /// invalidated. Every copy from or to plain memory is in a scope.
     ///
     /// ```
     /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;

@@ -1,0 +1,207 @@
+//! Calls of buffers and slices.
+
+use crate::table::{Call, call};
+use crate::world::{Expected, LENGTH};
+use anabranch::{BufferSlice, OwnedBuffer, Status, Volume, VolumeMut};
+use futures::executor::block_on;
+
+/// The host and a launch of a graph exclude each other.
+const EXCLUDED: &[Status] = &[Status::ILLEGAL_STATE];
+
+pub(crate) const CALLS: &[Call] = &[
+    call("Buffer::byte_len", |world, _| {
+        assert_eq!(world.shared.byte_len(), LENGTH * 4);
+        Ok(())
+    }),
+    call("Buffer::context", |world, _| {
+        assert_eq!(world.shared.context(), world.context);
+        Ok(())
+    }),
+    call("Buffer::device_pointer", |world, _| {
+        assert_ne!(world.shared.device_pointer(), world.pinned.device_pointer());
+        Ok(())
+    }),
+    call("Buffer::id", |world, _| {
+        assert_ne!(world.shared.id(), world.pinned.id());
+        Ok(())
+    }),
+    call("Buffer::is_empty", |world, _| {
+        assert!(!world.shared.is_empty());
+        Ok(())
+    }),
+    call("Buffer::len", |world, _| {
+        assert_eq!(world.shared.len(), LENGTH);
+        Ok(())
+    }),
+    call("Buffer::set_name", |world, _| {
+        world.shared.set_name("shared");
+        assert!(!world.shared.set_name("another name"), "only the first is kept");
+        Ok(())
+    }),
+    call("Buffer::slice", |world, side| {
+        let part = world.shared.slice(1..)?;
+        Expected::Anything.check(&world.stream(&mut side.random).download(part)?);
+        Ok(())
+    }),
+    call("BufferSlice::byte_len", |world, _| {
+        assert_eq!(world.shared.slice(1..2)?.byte_len(), 4);
+        Ok(())
+    }),
+    call("BufferSlice::device_pointer", |world, _| {
+        assert_eq!(world.shared.slice(1..)?.device_pointer(), world.shared.device_pointer().byte_add(4));
+        Ok(())
+    }),
+    call("BufferSlice::is_empty", |world, _| {
+        assert!(world.shared.slice(1..1)?.is_empty());
+        Ok(())
+    }),
+    call("BufferSlice::len", |world, _| {
+        assert_eq!(world.shared.slice(1..)?.len(), LENGTH - 1);
+        Ok(())
+    }),
+    call("BufferSlice::slice", |world, side| {
+        let part = world.shared.slice(1..)?.slice(..2)?;
+        Expected::Anything.check(&world.stream(&mut side.random).download(part)?);
+        Ok(())
+    }),
+    call("BufferSliceMut::as_slice", |world, side| {
+        let stream = world.stream(&mut side.random);
+        let own = side.own();
+        let found = stream.download(own.as_slice())?;
+        Expected::Anything.check(&found);
+        Ok(())
+    }),
+    call("BufferSliceMut::byte_len", |_, side| {
+        assert_eq!(side.own().byte_len(), LENGTH * 4);
+        Ok(())
+    }),
+    call("BufferSliceMut::device_pointer", |world, side| {
+        assert_ne!(side.own().device_pointer(), world.shared.device_pointer());
+        Ok(())
+    }),
+    call("BufferSliceMut::is_empty", |_, side| {
+        assert!(!side.own().is_empty());
+        Ok(())
+    }),
+    call("BufferSliceMut::len", |_, side| {
+        assert_eq!(side.own().len(), LENGTH);
+        Ok(())
+    }),
+    call("ManagedBuffer::as_slice", |world, _| {
+        assert_eq!(world.plain_managed.as_slice()?, [0; LENGTH]);
+        assert!(world.managed.as_slice().is_err(), "graphs write it");
+        Ok(())
+    }),
+    call("ManagedBuffer::as_slice_async", |world, _| {
+        assert_eq!(block_on(world.plain_managed.as_slice_async())?, [0; LENGTH]);
+        Ok(())
+    }),
+    call("ManagedBuffer::byte_len", |world, _| {
+        assert_eq!(world.managed.byte_len(), LENGTH * 4);
+        Ok(())
+    }),
+    call("ManagedBuffer::context", |world, _| {
+        assert_eq!(world.managed.context(), world.context);
+        Ok(())
+    }),
+    call("ManagedBuffer::device_pointer", |world, _| {
+        assert_ne!(world.managed.device_pointer(), world.plain_managed.device_pointer());
+        Ok(())
+    }),
+    call("ManagedBuffer::id", |world, _| {
+        assert_ne!(world.managed.id(), world.plain_managed.id());
+        Ok(())
+    }),
+    call("ManagedBuffer::is_empty", |world, _| {
+        assert!(!world.managed.is_empty());
+        Ok(())
+    }),
+    call("ManagedBuffer::len", |world, _| {
+        assert_eq!(world.managed.len(), LENGTH);
+        Ok(())
+    }),
+    call("ManagedBuffer::read", |world, _| {
+        world.managed.read(|elements| {
+            Expected::Anything.check(elements);
+            std::thread::yield_now();
+            Expected::OneOf(vec![elements[0]]).check(elements);
+        })
+    })
+    .may(EXCLUDED),
+    call("ManagedBuffer::set_name", |world, _| {
+        world.managed.set_name("managed");
+        assert!(!world.managed.set_name("another name"), "only the first is kept");
+        Ok(())
+    }),
+    call("ManagedBuffer::slice", |world, side| {
+        Expected::Anything.check(&world.stream(&mut side.random).download(world.managed.slice(1..)?)?);
+        Ok(())
+    }),
+    call("PinnedBuffer::as_slice", |world, _| {
+        assert_eq!(world.plain_pinned.as_slice()?, [0; LENGTH]);
+        assert!(world.pinned.as_slice().is_err(), "graphs write it");
+        Ok(())
+    }),
+    call("PinnedBuffer::as_slice_async", |world, _| {
+        assert_eq!(block_on(world.plain_pinned.as_slice_async())?, [0; LENGTH]);
+        Ok(())
+    }),
+    call("PinnedBuffer::byte_len", |world, _| {
+        assert_eq!(world.pinned.byte_len(), LENGTH * 4);
+        Ok(())
+    }),
+    call("PinnedBuffer::context", |world, _| {
+        assert_eq!(world.pinned.context(), world.context);
+        Ok(())
+    }),
+    call("PinnedBuffer::device_pointer", |world, _| {
+        assert_ne!(world.pinned.device_pointer(), world.plain_pinned.device_pointer());
+        Ok(())
+    }),
+    call("PinnedBuffer::id", |world, _| {
+        assert_ne!(world.pinned.id(), world.plain_pinned.id());
+        Ok(())
+    }),
+    call("PinnedBuffer::is_empty", |world, _| {
+        assert!(!world.pinned.is_empty());
+        Ok(())
+    }),
+    call("PinnedBuffer::is_idle", |world, _| world.pinned.is_idle().map(drop)),
+    call("PinnedBuffer::len", |world, _| {
+        assert_eq!(world.pinned.len(), LENGTH);
+        Ok(())
+    }),
+    call("PinnedBuffer::read", |world, _| {
+        world.pinned.read(|elements| {
+            let before = elements.to_vec();
+            Expected::Anything.check(elements);
+            std::thread::yield_now();
+            assert_eq!(elements, before, "a launch writes what the host reads");
+        })
+    })
+    .may(EXCLUDED),
+    call("PinnedBuffer::set_name", |world, _| {
+        world.pinned.set_name("pinned");
+        assert!(!world.pinned.set_name("another name"), "only the first is kept");
+        Ok(())
+    }),
+    call("PinnedBuffer::slice", |world, side| {
+        Expected::Anything.check(&world.stream(&mut side.random).download(world.pinned.slice(1..)?)?);
+        Ok(())
+    }),
+    call("OwnedBuffer::whole", |world, side| {
+        let whole: BufferSlice<'_, u32> = world.shared.whole();
+        Expected::Anything.check(&world.stream(&mut side.random).download(whole)?);
+        Ok(())
+    }),
+    call("Volume::new", |world, _| {
+        let shown = format!("{:?}", Volume::new(&world.shared, 4, LENGTH / 4));
+        assert!(shown.starts_with("Volume"), "{shown}");
+        Ok(())
+    }),
+    call("VolumeMut::new", |_, side| {
+        let shown = format!("{:?}", VolumeMut::new(side.own(), 4, LENGTH / 4));
+        assert!(shown.starts_with("VolumeMut"), "{shown}");
+        Ok(())
+    }),
+];
