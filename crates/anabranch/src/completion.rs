@@ -69,7 +69,8 @@ impl Stream {
     }
 
     /// Runs `body`, which queues work, immediately, and returns a future of its value that is ready when that work is
-    /// complete. The future holds the value until then, and so everything that the value owns.
+    /// complete. The future holds the value until then, and so everything that the value owns. Work that the body queues
+    /// while another thread lets the stream join a capture is captured, does not run, and is not waited for.
     ///
     /// ```
     /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;

@@ -7,7 +7,7 @@ pub use transfer::{Download, Upload};
 use crate::completion::Enqueued;
 use crate::error::Result;
 use crate::kernel::{Kernel, KernelArguments, LaunchConfig};
-use crate::memory::{BufferSlice, FillElement, OwnedBuffer, copy_on_host, require_equal_lengths};
+use crate::memory::{BufferSlice, FillElement, OwnedBuffer, copy_on_host, require_equal_lengths, uncaptured};
 use crate::stream::Stream;
 use anabranch_core::submission::refuse_captured_memory;
 use bytemuck::Pod;
@@ -99,15 +99,17 @@ impl Stream {
     {
         let mut destination = destination;
         self.enqueue_async(move |stream| {
-            let (to, from) = (destination.whole_mut(), source.whole());
-            refuse_captured_memory(to.allocation(), stream.core(), "copying")?;
-            refuse_captured_memory(from.allocation(), stream.core(), "copying")?;
-            if to.allocation().is_pinned() && from.allocation().is_pinned() {
-                require_equal_lengths(to.len(), from.len())?;
-                copy_on_host(stream, to, from)?;
-            } else {
-                stream.copy(to, from)?;
-            }
+            uncaptured(stream, "copying", || {
+                let (to, from) = (destination.whole_mut(), source.whole());
+                refuse_captured_memory(to.allocation(), stream.core(), "copying")?;
+                refuse_captured_memory(from.allocation(), stream.core(), "copying")?;
+                if to.allocation().is_pinned() && from.allocation().is_pinned() {
+                    require_equal_lengths(to.len(), from.len())?;
+                    copy_on_host(stream, to, from)
+                } else {
+                    stream.copy(to, from)
+                }
+            })?;
             Ok((destination, source))
         })
     }
@@ -123,8 +125,10 @@ impl Stream {
     {
         let mut buffer = buffer;
         self.enqueue_async(move |stream| {
-            refuse_captured_memory(buffer.whole().allocation(), stream.core(), "filling")?;
-            stream.fill(buffer.whole_mut(), value)?;
+            uncaptured(stream, "filling", || {
+                refuse_captured_memory(buffer.whole().allocation(), stream.core(), "filling")?;
+                stream.fill(buffer.whole_mut(), value)
+            })?;
             Ok(buffer)
         })
     }
@@ -168,13 +172,16 @@ impl Stream {
         arguments: A,
     ) -> Enqueued<A> {
         self.enqueue_async(move |stream| -> Result<A> {
-            arguments.with(|arguments| {
-                let mut accesses = arguments.accesses.iter();
-                accesses
-                    .try_for_each(|access| refuse_captured_memory(access.memory, stream.core(), "launching a kernel"))
+            uncaptured(stream, "launching a kernel", || {
+                arguments.with(|arguments| {
+                    let mut accesses = arguments.accesses.iter();
+                    accesses.try_for_each(|access| {
+                        refuse_captured_memory(access.memory, stream.core(), "launching a kernel")
+                    })
+                })?;
+                // SAFETY: the caller's word.
+                unsafe { stream.launch_with(kernel, config, &arguments) }
             })?;
-            // SAFETY: the caller's word.
-            unsafe { stream.launch_with(kernel, config, &arguments) }?;
             Ok(arguments)
         })
     }

@@ -10,7 +10,9 @@ use anabranch::{
     Node, NodeWork, Status, Stream, StreamFlags, StreamHandle, flush_deferred_drops,
 };
 use common::{checked_host, until};
+use futures::executor::block_on;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 fn no_findings(context: &Context) {
@@ -323,5 +325,41 @@ fn safety_60_memory_that_is_dropped_while_a_capture_begins_is_freed() {
     }
     let allocations = || context.device().memory_report().unwrap().allocations;
     until("the end of the memory", || allocations().is_empty());
+    no_findings(&context);
+}
+
+/// One thread lets the stream join captures again and again, while another awaits operations in it.
+#[test]
+fn safety_5_an_owned_operation_that_is_drawn_into_a_capture_is_no_success() {
+    let context = checked_host();
+    let [origin, drawn, reader] = [(); 3].map(|()| context.create_stream().unwrap());
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let captured = origin.capture(CaptureMode::Relaxed, |scope| {
+                    scope.fork(&drawn)?;
+                    scope.join(&drawn)
+                });
+                drop(captured);
+            }
+        });
+        let fill = |stream: &Stream| {
+            let filled = block_on(stream.fill_async(reader.upload(&[1u32; 4])?, 9))?;
+            assert_eq!(reader.download(&filled)?, [9; 4], "it was captured");
+            let (to, from) = (reader.upload(&[1u32; 4])?, reader.upload(&[7u32; 4])?);
+            let (to, _) = block_on(stream.copy_async(to, from))?;
+            assert_eq!(reader.download(&to)?, [7; 4], "it was captured");
+            Ok::<(), anabranch::Error>(())
+        };
+        let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for _ in 0..5_000 {
+                // Refused while the stream captures.
+                let _ = fill(&drawn);
+            }
+        }));
+        over.store(true, Ordering::Relaxed);
+        ran.unwrap();
+    });
     no_findings(&context);
 }
