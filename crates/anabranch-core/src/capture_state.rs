@@ -18,7 +18,7 @@ use crate::node::{Node, NodeTable};
 use crate::ranks;
 use crate::retained::Retained;
 use crate::stream::{StreamCore, StreamShared};
-use anabranch_hal::{Access, DevicePointer, GraphNodeHandle, Status};
+use anabranch_hal::{Access, DevicePointer, GraphNodeHandle, Live, Status};
 use anabranch_sync::Mutex;
 use history::CapturedHistory;
 use std::any::Any;
@@ -157,7 +157,7 @@ impl CaptureState {
     /// The handle of a node of the graph that is being captured.
     pub fn find_node(&self, node: Node) -> Option<GraphNodeHandle> {
         match &self.into {
-            Some(into) => into.lock().find(node),
+            Some(into) => into.lock().find(node).map(Live::handle),
             None => self.inner.lock().nodes.find(node),
         }
     }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use anabranch::hal::{Call, Driver, FillPattern, Forward, Layered, Result};
+use anabranch::hal::{Call, Driver, FillPattern, Forward, Layered, Live, Result};
 use anabranch::{
     CaptureMode, Context, DependencyUpdate, DevicePointer, DualModule, ExecutableGraphHandle, GraphHandle,
     HostFunction, Instance, Kernel, LaunchConfig, NodeWork, Status, Stream, StreamHandle, flush_deferred_drops,
@@ -94,8 +94,8 @@ impl Forward for Holds {
     unsafe fn executable_launch(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        stream: StreamHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         self.held.pass();
         // SAFETY: the layer forwards what it is given.
@@ -108,7 +108,7 @@ impl Forward for Holds {
         address: DevicePointer,
         pattern: FillPattern,
         count: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         self.held.pass();
         // SAFETY: the layer forwards what it is given.
@@ -128,9 +128,8 @@ impl Forward for HoldsEnds {
         &*self.inner
     }
 
-    unsafe fn stream_end_capture(&self, call: &Call<'_>, stream: StreamHandle) -> Result<GraphHandle> {
-        // SAFETY: the layer forwards what it is given.
-        let ended = unsafe { self.inner.stream_end_capture(call, stream) };
+    fn stream_end_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<GraphHandle> {
+        let ended = self.inner.stream_end_capture(call, stream);
         self.reached.wait();
         // Who joins in the meantime may wait for the end.
         std::thread::sleep(Duration::from_millis(50));

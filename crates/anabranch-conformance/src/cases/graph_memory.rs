@@ -5,6 +5,7 @@ use super::memory_raw::Raw;
 use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused, status_of};
 use crate::environment::Environment;
 use crate::gate::quiesce;
+use crate::live::Owner;
 use anabranch::{
     Buffer, Capabilities, CaptureMode, DevicePointer, Graph, GraphMemoryAttribute, GraphNodeKind, InstantiateFlags,
     NodeParameters, NodeWork, Result, Status,
@@ -42,7 +43,7 @@ fn leaves(environment: &Environment) -> Result<(Graph, DevicePointer)> {
 /// Frees memory in stream order. Any allocation is accepted.
 fn free(raw: &Raw, address: DevicePointer) -> Status {
     // SAFETY: nothing uses the memory.
-    status_of(unsafe { raw.driver().free_async(&raw.context().into(), address, raw.stream().as_raw()) })
+    status_of(unsafe { raw.driver().free_async(&raw.context().into(), address, raw.stream().live()) })
 }
 
 fn memory_is_used_along_the_graph(environment: &Environment) -> Verdict {

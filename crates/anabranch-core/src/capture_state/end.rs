@@ -9,7 +9,7 @@ use crate::graph_object::GraphObject;
 use crate::node::NodeTable;
 use crate::retained::Retained;
 use crate::stream::{Capture, Ownership, StreamCore};
-use anabranch_hal::{Access, DevicePointer, GraphHandle};
+use anabranch_hal::{Access, DevicePointer, GraphHandle, Live, StreamHandle};
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
@@ -66,7 +66,7 @@ impl CaptureState {
             let operation = "freeing memory of a graph";
             let context = home.context();
             let freed = home.while_live(|handle| {
-                // SAFETY: the stream does not end meanwhile; all captured uses of the memory are before this.
+                // SAFETY: the memory's owner was dropped, and all captured uses of it are before this.
                 unsafe { context.driver().free_async(&context.call(operation), address, handle) }
                     .during(operation, || home.place())
             });
@@ -79,7 +79,7 @@ impl CaptureState {
 impl Capture for CaptureState {
     /// If the capture began in this stream, it is abandoned: otherwise its streams could not be used again, because
     /// nobody could end it any more.
-    fn stream_ends(&self, stream: &StreamCore, ownership: Ownership) {
+    fn stream_ends(&self, stream: &StreamCore, handle: Live<'_, StreamHandle>, ownership: Ownership) {
         if ownership == Ownership::Foreign || !self.is_origin(stream) {
             return;
         }
@@ -95,8 +95,7 @@ impl Capture for CaptureState {
             members = self.members();
         };
         let call = context.call("giving a capture up");
-        // SAFETY: the stream is live: it is ended by the caller, after this.
-        let ended = unsafe { context.driver().stream_end_capture(&call, stream.raw()) };
+        let ended = context.driver().stream_end_capture(&call, handle);
         let finished = self.finish();
         match ended {
             // Destroyed at once, unless it was there before.

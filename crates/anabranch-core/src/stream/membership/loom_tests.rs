@@ -5,7 +5,7 @@
 
 use super::{Capture, Membership};
 use crate::stream::{Ownership, StreamCore};
-use anabranch_hal::DevicePointer;
+use anabranch_hal::{DevicePointer, Live, StreamHandle};
 use loom::sync::Mutex;
 use loom::thread;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 struct NoCapture;
 
 impl Capture for NoCapture {
-    fn stream_ends(&self, _: &StreamCore, _: Ownership) {}
+    fn stream_ends(&self, _: &StreamCore, _: Live<'_, StreamHandle>, _: Ownership) {}
 
     fn release_memory(&self, _: DevicePointer, _: &Arc<StreamCore>) {}
 }
