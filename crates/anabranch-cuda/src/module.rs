@@ -99,7 +99,8 @@ impl Modules for CudaDriver {
         let image = whole(image)?;
         let library = find_device_runtime().map_err(|message| Failure::argument(Status::FILE_NOT_FOUND, message))?;
         let _bound = self.bind(call.context)?;
-        // SAFETY: the context is current, and the image is whole, as for loading without the device runtime.
+        // SAFETY: the context is current. The image is whole: it was checked to be as long as it says itself, and the
+        // caller promises that its contents are what NVIDIA's tools made.
         let module = unsafe { linker::load(&self.functions, &image, &library) }?;
         Ok(module_handle(module))
     }

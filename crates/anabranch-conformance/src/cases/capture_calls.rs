@@ -93,7 +93,7 @@ impl Drop for Things<'_> {
             let _ = unsafe { driver.free_pinned(&context.into(), address as *mut u8) };
         }
         for address in self.pooled.get_mut().drain(..) {
-            // SAFETY: as above; the stream is live.
+            // SAFETY: it was allocated and not freed, and nothing uses it.
             let _ = unsafe { driver.free_async(&context.into(), address, self.bench.other.live()) };
         }
         if let Some(pool) = self.raw_pool.get_mut().take() {
@@ -207,7 +207,7 @@ pub(super) const PROHIBITED_POOLS: &[Call] = &[
     ("freeing in another stream", |things| {
         give_back(&things.pooled, |address| {
             let stream = things.bench.other.live();
-            // SAFETY: the stream is live, and nothing uses the memory.
+            // SAFETY: nothing uses the memory.
             status_of(unsafe { things.driver().free_async(&things.context().into(), address, stream) })
         })
     }),
@@ -243,7 +243,7 @@ pub(super) const ALLOWED: &[Call] = &[
     ("copying nothing", |things| {
         let (driver, context, stream) = (things.driver(), things.context(), things.bench.origin.live());
         let address = things.bench.trace.address().0;
-        // SAFETY: the stream is live; nothing is copied.
+        // SAFETY: nothing is copied.
         status_of(unsafe { driver.copy_async(&context.into(), CopyKind::DeviceToDevice, address, address, 0, stream) })
     }),
     ("writing a value in another stream", |things| answer(things.bench.other.write_signal(&things.signal, 1))),
@@ -351,7 +351,7 @@ pub(super) const BAD_STATES: &[Call] = &[
 fn copy(things: &Things<'_>, to: u64, bytes: usize) -> Status {
     let (driver, context, stream) = (things.driver(), things.context(), things.bench.origin.live());
     let from = things.bench.trace.address().0;
-    // SAFETY: the stream is live; the driver refuses the range.
+    // SAFETY: the driver refuses the range.
     status_of(unsafe { driver.copy_async(&context.into(), CopyKind::DeviceToDevice, to, from, bytes, stream) })
 }
 

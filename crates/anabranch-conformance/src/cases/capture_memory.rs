@@ -106,7 +106,7 @@ fn allocation_stays(environment: &Environment) -> Verdict {
         executable.launch(&stream)?;
     }
     let address = address.unwrap_or(anabranch::DevicePointer::NULL);
-    // SAFETY: as above.
+    // SAFETY: the graph has allocated the memory, and nothing uses it.
     let freed = unsafe { driver.free_async(&context.into(), address, stream.live()) };
     equal("freeing", status_of(freed), Status::SUCCESS)?;
     stream.synchronize()?;
@@ -174,7 +174,7 @@ fn free_of_nothing(environment: &Environment) -> Verdict {
     for mode in MODES {
         let bench = Bench::capturing(environment, mode)?;
         let (driver, context) = (environment.device().driver(), environment.context().live());
-        // SAFETY: the stream is live.
+        // SAFETY: freeing the null address does nothing.
         let freed = unsafe { driver.free_async(&context.into(), anabranch::DevicePointer::NULL, bench.origin.live()) };
         equal("freeing", status_of(freed), Status::SUCCESS)?;
         let graph = bench.ends_well("freeing nothing")?;

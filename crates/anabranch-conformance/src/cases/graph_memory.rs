@@ -95,16 +95,16 @@ fn memory_address_is_used_again(environment: &Environment) -> Verdict {
     let address = first.device_pointer();
     // SAFETY: nothing uses the memory.
     let freed = unsafe { graph.add_free(allocated, first) }?;
-    // SAFETY: as above.
+    // SAFETY: nothing reads the memory.
     let (again, second) = unsafe { graph.add_allocation::<u32>(freed, LENGTH) }?;
     equal("the address after the free", second.device_pointer(), address)?;
-    // SAFETY: as above.
+    // SAFETY: nothing uses the memory.
     unsafe { graph.add_free(again, second) }?;
     run(&graph, &environment.stream()?)?;
     let mut graph = environment.context().create_graph()?;
-    // SAFETY: as above.
+    // SAFETY: nothing reads the memory.
     let (_, first) = unsafe { graph.add_allocation::<u32>((), LENGTH) }?;
-    // SAFETY: as above.
+    // SAFETY: nothing reads the memory.
     let (_, second) = unsafe { graph.add_allocation::<u32>((), LENGTH) }?;
     holds("addresses side by side differ", first.device_pointer() != second.device_pointer())
 }

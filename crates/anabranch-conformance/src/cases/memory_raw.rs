@@ -45,28 +45,28 @@ impl Raw {
     /// # Safety
     /// The requirements of the driver call apply, unless the driver refuses the call.
     pub(super) unsafe fn copy(&self, kind: CopyKind, to: u64, from: u64, bytes: usize) -> Status {
-        // SAFETY: the context and the stream are live; the caller guarantees the ranges.
+        // SAFETY: the caller keeps the ranges valid, or the driver refuses the call.
         status_of(unsafe { self.driver.copy_async(&self.context().into(), kind, to, from, bytes, self.stream.live()) })
     }
 
     /// # Safety
     /// The requirements of the driver call apply, unless the driver refuses the call.
     pub(super) unsafe fn copy_now(&self, kind: CopyKind, to: u64, from: u64, bytes: usize) -> Status {
-        // SAFETY: the context is live; the caller guarantees the ranges.
+        // SAFETY: the caller keeps the ranges valid, or the driver refuses the call.
         status_of(unsafe { self.driver.copy(&self.context().into(), kind, to, from, bytes) })
     }
 
     /// # Safety
     /// The requirements of the driver call apply, unless the driver refuses the call.
     pub(super) unsafe fn copy_region(&self, copy: &Copy3d) -> Status {
-        // SAFETY: the context and the stream are live; the caller guarantees the volumes.
+        // SAFETY: the caller keeps the volumes valid, or the driver refuses the call.
         status_of(unsafe { self.driver.copy_3d_async(&self.context().into(), copy, self.stream.live()) })
     }
 
     /// # Safety
     /// The requirements of the driver call apply, unless the driver refuses the call.
     pub(super) unsafe fn fill(&self, address: DevicePointer, pattern: FillPattern, count: usize) -> Status {
-        // SAFETY: the context and the stream are live; the caller guarantees the range.
+        // SAFETY: the caller keeps the range valid, or the driver refuses the call.
         status_of(unsafe {
             self.driver.fill_async(&self.context().into(), address, pattern, count, self.stream.live())
         })
@@ -98,14 +98,14 @@ impl Raw {
     /// # Safety
     /// The requirements of the driver call apply, unless the driver refuses the call.
     pub(super) unsafe fn free(&self, address: DevicePointer) -> Status {
-        // SAFETY: the context is live; the caller guarantees the address.
+        // SAFETY: the caller promises that nobody uses the memory any more, or the driver refuses the call.
         status_of(unsafe { self.driver.free(&self.context().into(), address) })
     }
 
     /// # Safety
     /// The requirements of the driver call apply, unless the driver refuses the call.
     pub(super) unsafe fn free_async(&self, address: DevicePointer) -> Status {
-        // SAFETY: the context and the stream are live; the caller guarantees the address.
+        // SAFETY: the caller promises that all uses of the memory are ordered before this, or the driver refuses the call.
         status_of(unsafe { self.driver.free_async(&self.context().into(), address, self.stream.live()) })
     }
 
@@ -113,7 +113,7 @@ impl Raw {
     /// The requirements of the driver call apply, unless the driver refuses the call.
     pub(super) unsafe fn free_pinned(&self, address: DevicePointer) -> Status {
         let pointer = std::ptr::with_exposed_provenance_mut(address.0 as usize);
-        // SAFETY: the context is live; the caller guarantees the address.
+        // SAFETY: the caller promises that nobody uses the memory any more, or the driver refuses the call.
         status_of(unsafe { self.driver.free_pinned(&self.context().into(), pointer) })
     }
 }

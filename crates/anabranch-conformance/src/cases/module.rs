@@ -134,7 +134,7 @@ fn dropped_with_a_pending_launch(environment: &Environment) -> Verdict {
     // SAFETY: `store` writes only the number that its first argument points to.
     unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut word, 1u32))? };
     let gate = Gate::shut(environment, &stream)?;
-    // SAFETY: as above.
+    // SAFETY: `store` writes only the number that its first argument points to.
     unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut word, 4u32))? };
     drop((module, store));
     equal("complete while blocked", stream.query()?, false)?;

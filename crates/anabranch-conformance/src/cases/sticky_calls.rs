@@ -105,10 +105,10 @@ fn freeing(environment: &Environment) -> Verdict {
     // SAFETY: the memory was allocated above, and nothing uses it.
     let freed = plain.and_then(|address| unsafe { driver.free(&context.into(), address) });
     equal("of the device", status_of(freed), LOST)?;
-    // SAFETY: as above.
+    // SAFETY: the memory was allocated above, and nothing uses it.
     let freed = pooled.and_then(|address| unsafe { driver.free_async(&context.into(), address, doomed.stream.live()) });
     equal("in stream order", status_of(freed), LOST)?;
-    // SAFETY: as above.
+    // SAFETY: the memory was allocated above, and nothing uses it.
     let freed = pinned.and_then(|pointer| unsafe { driver.free_pinned(&context.into(), pointer) });
     equal("pinned memory", status_of(freed), LOST)
 }

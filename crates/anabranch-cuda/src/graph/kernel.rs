@@ -170,7 +170,7 @@ unsafe fn arguments(raw: &CUDA_KERNEL_NODE_PARAMS, parameters: &[ParameterInfo])
         return Err(Failure::argument(Status::NOT_SUPPORTED, message));
     }
     let argument = |(index, parameter): (usize, &ParameterInfo)| {
-        // SAFETY: the array has an address for each parameter, as the caller says.
+        // SAFETY: the description is the driver's, so the array has an address for each parameter.
         let address = unsafe { raw.kernelParams.add(index).read() };
         // SAFETY: at the address are the bytes of the argument, as many as the parameter has.
         unsafe { std::slice::from_raw_parts(address.cast::<u8>(), parameter.size) }.to_vec()

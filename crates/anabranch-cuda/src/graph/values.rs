@@ -75,7 +75,7 @@ pub(super) unsafe fn read_all(raw: &CUDA_BATCH_MEM_OP_NODE_PARAMS) -> Result<Vec
     if raw.count == 0 || raw.paramArray.is_null() {
         return Ok(Vec::new());
     }
-    // SAFETY: as the caller says, the array has as many operations as stated, and stays as long as the node.
+    // SAFETY: the description is the driver's, so the array has as many operations as stated, and stays as long as the node.
     let operations = unsafe { std::slice::from_raw_parts(raw.paramArray, raw.count as usize) };
     // SAFETY: each is the driver's.
     operations.iter().map(|operation| unsafe { read(operation) }).collect()

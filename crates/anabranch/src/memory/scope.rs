@@ -267,7 +267,7 @@ macro_rules! scoped_work {
                 let destination = destination.into();
                 self.entered.borrow(self.stream, "copying", destination.allocation(), || {
                     if destination.allocation().is_retained() {
-                        // SAFETY: as below.
+                        // SAFETY: the source is borrowed for the environment's life, and the scope waits before that ends.
                         return unsafe { staged::copy_from_host(self.stream, destination, source) };
                     }
                     // SAFETY: the source is borrowed for the environment's life, and the scope waits before that ends.
@@ -289,7 +289,8 @@ macro_rules! scoped_work {
                 let source = source.into();
                 self.entered.borrow(self.stream, "copying", source.allocation(), || {
                     if source.allocation().is_retained() {
-                        // SAFETY: as below.
+                        // SAFETY: the destination is borrowed exclusively for the environment's life, and the scope waits
+                        // before that ends.
                         return unsafe { staged::copy_to_host(self.stream, destination, source) };
                     }
                     // SAFETY: the destination is borrowed exclusively for the environment's life, and the scope waits
