@@ -22,7 +22,8 @@ pub use generated::Forward;
 ///     count: AtomicU64,
 /// }
 ///
-/// impl Forward for Waits {
+/// // SAFETY: all calls go to the one driver, with what they were given.
+/// unsafe impl Forward for Waits {
 ///     fn inner(&self) -> &dyn Driver {
 ///         &*self.driver
 ///     }

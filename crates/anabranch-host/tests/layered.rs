@@ -45,7 +45,8 @@ impl Recording {
     }
 }
 
-impl Forward for Recording {
+// SAFETY: all calls go to the one driver, with what they were given.
+unsafe impl Forward for Recording {
     fn inner(&self) -> &dyn Driver {
         &*self.driver
     }
@@ -84,7 +85,8 @@ impl Forward for Recording {
 #[derive(Debug)]
 struct Nothing(Arc<dyn Driver>);
 
-impl Forward for Nothing {
+// SAFETY: all calls go to the one driver, with what they were given.
+unsafe impl Forward for Nothing {
     fn inner(&self) -> &dyn Driver {
         &*self.0
     }

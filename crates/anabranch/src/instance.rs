@@ -107,7 +107,8 @@ impl InstanceBuilder {
     ///     launches: Arc<AtomicU64>,
     /// }
     ///
-    /// impl Forward for CountLaunches {
+    /// // SAFETY: all calls go to the one driver, with what they were given.
+    /// unsafe impl Forward for CountLaunches {
     ///     fn inner(&self) -> &dyn Driver {
     ///         &*self.inner
     ///     }

@@ -44,7 +44,8 @@ struct CountRecords {
     records: Arc<AtomicU64>,
 }
 
-impl Forward for CountRecords {
+// SAFETY: all calls go to the one driver, with what they were given.
+unsafe impl Forward for CountRecords {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }

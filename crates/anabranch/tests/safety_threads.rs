@@ -86,7 +86,8 @@ struct Holds {
     held: HeldCall,
 }
 
-impl Forward for Holds {
+// SAFETY: all calls go to the one driver, with what they were given.
+unsafe impl Forward for Holds {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }
@@ -123,7 +124,8 @@ struct HoldsEnds {
     reached: Arc<Barrier>,
 }
 
-impl Forward for HoldsEnds {
+// SAFETY: all calls go to the one driver, with what they were given.
+unsafe impl Forward for HoldsEnds {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }

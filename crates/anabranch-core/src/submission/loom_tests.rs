@@ -81,7 +81,8 @@ fn number(stream: Live<'_, StreamHandle>) -> usize {
     stream.handle().as_raw() - FIRST_HANDLE
 }
 
-impl Forward for Model {
+// SAFETY: nothing follows a handle or an address of the model: both are numbers, and no memory is used.
+unsafe impl Forward for Model {
     fn inner(&self) -> &dyn Driver {
         panic!("a call that the model does not know")
     }

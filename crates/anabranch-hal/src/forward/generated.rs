@@ -19,7 +19,11 @@ use std::fmt;
 /// A driver that forwards to another what it does not do itself. [`Layered`] makes a [`Driver`] of it.
 ///
 /// Every method of the driver contract is here, under its name, and forwards to [`inner`](Self::inner).
-pub trait Forward: fmt::Debug + Send + Sync {
+///
+/// # Safety
+/// What the methods do makes a [`Driver`] that keeps what that asks for: [`inner`](Self::inner) is the same
+/// driver for as long as this lives, and gets the handles that the methods are given.
+pub unsafe trait Forward: fmt::Debug + Send + Sync {
     /// The driver to forward to. It is the same one for as long as this lives.
     fn inner(&self) -> &dyn Driver;
 
@@ -1666,7 +1670,8 @@ impl<L: Forward> Objects for Layered<L> {
     }
 }
 
-impl<L: Forward> Driver for Layered<L> {
+// SAFETY: who implements `Forward` promises what the trait asks for.
+unsafe impl<L: Forward> Driver for Layered<L> {
     fn kind(&self) -> BackendKind {
         self.0.called("Driver", "kind");
         self.0.kind()
