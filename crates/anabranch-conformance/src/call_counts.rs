@@ -48,7 +48,8 @@ struct CountCalls {
     counts: CallCounts,
 }
 
-impl Forward for CountCalls {
+// SAFETY: all calls go to the one driver, with what they were given.
+unsafe impl Forward for CountCalls {
     fn inner(&self) -> &dyn Driver {
         &*self.driver
     }

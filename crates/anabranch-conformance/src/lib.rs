@@ -10,6 +10,7 @@ mod cases;
 mod environment;
 mod gate;
 mod kernels;
+mod live;
 mod report;
 mod runner;
 

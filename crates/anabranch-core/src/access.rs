@@ -9,7 +9,7 @@
 
 use crate::error::Result;
 use crate::ranks;
-use crate::stream::{StreamCore, SyncEvent};
+use crate::stream::{OpenStream, StreamCore, SyncEvent};
 use anabranch_hal::Access;
 use anabranch_sync::modelled::{AtomicU64, AtomicUsize, Mutex};
 use smallvec::SmallVec;
@@ -170,7 +170,7 @@ impl AccessHistory {
     /// that the driver returns.
     #[cold]
     #[inline(never)]
-    pub fn order(&self, stream: &Arc<StreamCore>, access: Access, operation: &'static str) -> Result<()> {
+    pub fn order(&self, stream: &OpenStream, access: Access, operation: &'static str) -> Result<()> {
         let strict = stream.context().is_order_strict();
         {
             let mut list = self.list.lock();

@@ -9,11 +9,11 @@ use crate::graph_object::{GraphObject, MOST_BODIES, next_graph_id, too_many_bodi
 use crate::memory::MemoryAccess;
 use crate::node::{Node, NodeTable};
 use crate::retained::Retained;
-use crate::stream::{StreamCore, StreamShared};
+use crate::stream::{OpenStream, StreamShared};
 use crate::submission::Submission;
 use anabranch_hal::{
     AddedNode, CaptureMode, CaptureStatus, ConditionalHandle, ConditionalKind, ConditionalNode, Dependency,
-    DependencyUpdate, EdgeData, GraphHandle, GraphNodeHandle, Launch, NodeParameters, Status,
+    DependencyUpdate, EdgeData, GraphHandle, GraphNodeHandle, Launch, Live, NodeParameters, Status,
 };
 use anabranch_sync::modelled::RwLockWriteGuard;
 use std::ffi::c_void;
@@ -43,7 +43,7 @@ struct Stopped<'a> {
     members: Vec<RwLockWriteGuard<'a, ()>>,
 }
 
-impl StreamCore {
+impl OpenStream {
     /// Makes the stream the origin of a capture.
     ///
     /// # Errors
@@ -55,8 +55,7 @@ impl StreamCore {
         let handle = self.handle(operation)?;
         let (driver, call) = (self.context().driver(), self.context().call(operation));
         self.begin(CaptureState::new(self, None, whole, end), || {
-            // SAFETY: the caller has the stream open.
-            unsafe { driver.stream_begin_capture(&call, handle, mode) }.during(operation, || self.place())
+            driver.stream_begin_capture(&call, handle, mode).during(operation, || self.place())
         })
     }
 
@@ -83,8 +82,9 @@ impl StreamCore {
         let guard = object.lock();
         let dependencies = guard.dependencies(dependencies, operation)?;
         self.begin(CaptureState::new(self, Some(object), Whole::Itself, end), || {
-            // SAFETY: the caller has the stream open. The capture retains the graph, which nobody else uses.
-            unsafe { driver.stream_begin_capture_to_graph(&call, handle, object.handle(), &dependencies, mode) }
+            // SAFETY: the capture retains the graph, which nobody else uses until it ends, and the nodes are its own. If the capture
+            // fails, the graph starts anew.
+            unsafe { driver.stream_begin_capture_to_graph(&call, handle, guard.live(), &dependencies, mode) }
                 .during(operation, || self.place())
         })
     }
@@ -168,9 +168,7 @@ impl StreamCore {
                 continue;
             }
             let call = context.call(operation);
-            let ended =
-                // SAFETY: the caller has the stream open, and no thread submits work to its capture, which is stopped.
-                unsafe { context.driver().stream_end_capture(&call, handle) }.during(operation, || self.place());
+            let ended = context.driver().stream_end_capture(&call, handle).during(operation, || self.place());
             let has_ended = !matches!(&ended, Err(error) if error.status() == Status::STREAM_CAPTURE_UNMATCHED);
             if let (Some(capture), false) = (&now, has_ended) {
                 capture.goes_on();
@@ -223,8 +221,9 @@ impl StreamCore {
     fn raw_capture_info(&self, operation: &'static str, with_edge_data: bool) -> Result<anabranch_hal::CaptureInfo> {
         let handle = self.handle(operation)?;
         let context = self.context();
-        // SAFETY: the caller has the stream open.
-        unsafe { context.driver().stream_capture_info(&context.call(operation), handle, with_edge_data) }
+        context
+            .driver()
+            .stream_capture_info(&context.call(operation), handle, with_edge_data)
             .during(operation, || self.place())
     }
 
@@ -253,8 +252,7 @@ impl StreamCore {
         let dependencies = dependencies.iter().map(find).collect::<Result<Vec<_>>>()?;
         let (driver, call) = (self.context().driver(), self.context().call(operation));
         let replace = || {
-            // SAFETY: the caller has the stream open; the nodes are of the graph being captured, from which none can be
-            // removed.
+            // SAFETY: the nodes are of the graph being captured, from which none can be removed before the capture ends.
             unsafe { driver.stream_update_capture_dependencies(&call, handle, &dependencies, update) }
                 .during(operation, || self.place())
         };
@@ -286,7 +284,7 @@ impl StreamCore {
     /// the device runtime is not found.
     #[track_caller]
     pub fn capture_condition(
-        self: &Arc<Self>,
+        &self,
         open: &OpenCondition,
         condition: &Condition,
         kind: ConditionalKind,
@@ -318,7 +316,10 @@ impl StreamCore {
         let context = self.context();
         let graph = self.captured_graph()?;
         // SAFETY: the graph is the one being captured, by this thread.
-        let handle = unsafe { context.driver().graph_conditional_create(&context.call(CONDITION), graph, None) }
+        let graph = unsafe { Live::new(graph) };
+        let handle = context
+            .driver()
+            .graph_conditional_create(&context.call(CONDITION), graph, None)
             .during(CONDITION, || self.place())?;
         self.capture_setting(&submission, handle, condition)?;
         submission.finish(accesses.iter().copied())?;
@@ -332,6 +333,8 @@ impl StreamCore {
         for (body, part) in bodies.into_iter().zip(&parts) {
             capture.adopt(&part.graph, self)?;
             let again = (kind == ConditionalKind::While).then_some((handle, condition));
+            // SAFETY: the body is one of the node that was just added to the graph that this thread captures.
+            let body = unsafe { Live::new(body) };
             part.put_into(context, body, again).map_err(|error| error.at(self.place()))?;
         }
         Ok(())
@@ -346,11 +349,13 @@ impl StreamCore {
         let data = info.edge_data.unwrap_or_default().into_iter().chain(std::iter::repeat(EdgeData::default()));
         let dependencies: Vec<_> =
             info.dependencies.into_iter().zip(data).map(|(node, data)| Dependency { node, data }).collect();
-        // SAFETY: the graph is the one being captured, by this thread, and its nodes are its own.
+        // SAFETY: the graph is the one being captured, by this thread.
+        let graph = unsafe { Live::new(graph) };
+        // SAFETY: the dependencies are nodes of the graph, and the parameters name a value of it, or nothing.
         let added = unsafe { driver.graph_add_node(&call, graph, &dependencies, parameters) }
             .during(CONDITION, || self.place())?;
         let after = [Dependency::from(added.node)];
-        // SAFETY: the caller has the stream open, and the node was just added to the graph that it captures.
+        // SAFETY: the node was just added to the graph that the stream captures, from which none can be removed.
         unsafe { driver.stream_update_capture_dependencies(&call, stream, &after, DependencyUpdate::Set) }
             .during(CONDITION, || self.place())?;
         Ok(added)
@@ -376,9 +381,11 @@ impl StreamCore {
             ranges: &kernel.ranges,
         };
         submission
-            // SAFETY: the caller has the stream open; the kernel is loaded as long as the context is, and takes a handle and
-            // an address, of which the capture retains the memory.
-            .queue(|call, stream| unsafe { self.context().driver().launch(call, stream, kernel.function, &launch) })
+            // SAFETY: the kernel is loaded as long as the context is, and takes a handle and an address, of which the capture
+            // retains the memory.
+            .queue(|call, stream| unsafe {
+                self.context().driver().launch(call, stream, Live::new(kernel.function), &launch)
+            })
     }
 
     fn captured_graph(&self) -> Result<GraphHandle> {

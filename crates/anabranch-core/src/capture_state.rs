@@ -19,7 +19,7 @@ use crate::node::{Node, NodeTable};
 use crate::ranks;
 use crate::retained::Retained;
 use crate::stream::{StreamCore, StreamShared};
-use anabranch_hal::{Access, DevicePointer, GraphNodeHandle, Status};
+use anabranch_hal::{Access, DevicePointer, GraphNodeHandle, Live, Status};
 use anabranch_sync::Mutex;
 use history::CapturedHistory;
 use std::any::Any;
@@ -158,7 +158,7 @@ impl CaptureState {
     /// The handle of a node of the graph that is being captured.
     pub fn find_node(&self, node: Node) -> Option<GraphNodeHandle> {
         match &self.into {
-            Some(into) => into.lock().find(node),
+            Some(into) => into.lock().find(node).map(Live::handle),
             None => self.inner.lock().nodes.find(node),
         }
     }
@@ -216,7 +216,7 @@ impl CaptureState {
     pub fn begin(self: &Arc<Self>, stream: &StreamCore, begin: impl FnOnce() -> Result<()>) -> Result<()> {
         let operation = "beginning a capture";
         let _exclusive = stream.shared().membership().change().ok_or_else(|| refuse_busy(stream, operation))?;
-        stream.join_with(begin, || {
+        stream.join_with(begin, |_| {
             self.admit(stream);
         })?;
         if stream.is_per_thread() {
@@ -238,8 +238,8 @@ impl CaptureState {
             stream.shared().membership().change().ok_or_else(|| refuse_busy(stream, "joining a capture"))?;
         let was_capturing = stream.is_capturing();
         let mut is_decided = true;
-        stream.join_with(wait, || {
-            is_decided = was_capturing || !stream.asks_whether_captured() || self.admit(stream);
+        stream.join_with(wait, |handle| {
+            is_decided = was_capturing || !stream.asks_whether_captured(handle) || self.admit(stream);
         })?;
         while !is_decided {
             // Until the driver has ended the capture, which is soon, it may be capturing the stream.

@@ -12,7 +12,7 @@ use crate::memory::Allocation;
 use crate::node::Node;
 use anabranch_hal::{
     ConditionalHandle, ConditionalKind, ConditionalNode, Dependency, DevicePointer, Driver, Edge, EdgeData,
-    GraphHandle, GraphNodeHandle, NodeParameters,
+    GraphHandle, GraphNodeHandle, Live, NodeParameters,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub struct CapturedCondition {
 /// A graph inside a conditional node, while it is filled.
 struct Body<'a> {
     context: &'a Arc<ContextCore>,
-    graph: GraphHandle,
+    graph: Live<'a, GraphHandle>,
 }
 
 impl Part {
@@ -64,7 +64,7 @@ impl Part {
     pub fn put_into(
         &self,
         context: &Arc<ContextCore>,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         again: Option<(ConditionalHandle, &Condition)>,
     ) -> Result<()> {
         let body = Body { context, graph };
@@ -94,7 +94,7 @@ impl Part {
             guard.retained_mut().merge(own.retained());
         }
         let below: Vec<_> = below.iter().map(|dependency| dependency.node).collect();
-        Body { context: graph.context(), graph: graph.handle() }.copy(self, &below).map(drop)
+        Body { context: graph.context(), graph: guard.live() }.copy(self, &below).map(drop)
     }
 }
 
@@ -114,8 +114,7 @@ impl Body<'_> {
     ) -> Result<(GraphNodeHandle, Vec<GraphHandle>)> {
         let after: Vec<_> = after.iter().copied().map(Dependency::from).collect();
         let added =
-            // SAFETY: the body belongs to a graph that this thread is making, and the nodes are its own. That graph retains
-            // what they refer to.
+            // SAFETY: the dependencies are nodes of the body. The graph that it belongs to retains what the node refers to.
             unsafe { self.driver().graph_add_node(&self.context.call(OPERATION), self.graph, &after, parameters) }
                 .during(OPERATION, || self.context.place())?;
         Ok((added.node, added.bodies))
@@ -136,21 +135,20 @@ impl Body<'_> {
     /// placeholders. Returns the nodes that nothing depends on.
     fn copy(&self, part: &Part, below: &[GraphNodeHandle]) -> Result<Vec<GraphNodeHandle>> {
         let (driver, call) = (self.driver(), &self.context.call(OPERATION));
-        let source = part.graph.handle();
-        // SAFETY: the part's graph is live, and only this thread knows it.
-        let (nodes, edges) = unsafe {
-            let nodes = driver.graph_nodes(call, source).during(OPERATION, || self.context.place())?;
-            (nodes, driver.graph_edges(call, source).during(OPERATION, || self.context.place())?)
-        };
+        // SAFETY: the part owns its graph, and only this thread knows it.
+        let source = unsafe { Live::new(part.graph.handle()) };
+        let nodes = driver.graph_nodes(call, source).during(OPERATION, || self.context.place())?;
+        let edges = driver.graph_edges(call, source).during(OPERATION, || self.context.place())?;
         // What edges to, and from, each node become edges to and from.
         let mut copies = HashMap::new();
         for node in nodes {
             let copied = match part.conditions.iter().find(|condition| condition.placeholder == node) {
                 Some(condition) => self.add_condition(condition)?,
                 None => {
-                    // SAFETY: the part owns its graph, which this thread is copying, and the node was just read from it.
-                    let parameters = unsafe { driver.graph_node_parameters(call, node) }
-                        .during(OPERATION, || self.context.place())?;
+                    // SAFETY: the node was just read from the part's graph.
+                    let live = unsafe { Live::new(node) };
+                    let parameters =
+                        driver.graph_node_parameters(call, live).during(OPERATION, || self.context.place())?;
                     let copy = self.add(&[], &parameters)?;
                     (copy, copy)
                 }
@@ -167,7 +165,7 @@ impl Body<'_> {
         for (_, &(to, _)) in roots {
             copied.extend(below.iter().map(|&from| Edge { from, to, data: EdgeData::default() }));
         }
-        // SAFETY: the nodes are of the body, which this thread is making.
+        // SAFETY: the nodes of the edges are of the body.
         unsafe { driver.graph_add_edges(call, self.graph, &copied) }.during(OPERATION, || self.context.place())?;
         let followed = |node: GraphNodeHandle| edges.iter().any(|edge| edge.from == node);
         Ok(copies.iter().filter(|&(&node, _)| !followed(node)).map(|(_, &(_, end))| end).collect())
@@ -176,8 +174,9 @@ impl Body<'_> {
     /// Adds a conditional node with everything that belongs to it. Returns its first and its last node.
     fn add_condition(&self, captured: &CapturedCondition) -> Result<(GraphNodeHandle, GraphNodeHandle)> {
         let CapturedCondition { kind, condition, parts, .. } = captured;
-        // SAFETY: the body belongs to a graph that this thread is making.
-        let handle = unsafe { self.driver().graph_conditional_create(&self.context.call(OPERATION), self.graph, None) }
+        let handle = self
+            .driver()
+            .graph_conditional_create(&self.context.call(OPERATION), self.graph, None)
             .during(OPERATION, || self.context.place())?;
         let begin = self.add_setting(&[], handle, condition)?;
         let node = NodeParameters::Conditional(ConditionalNode {
@@ -189,6 +188,8 @@ impl Body<'_> {
         let (end, bodies) = self.add_with_bodies(&[begin], &node)?;
         for (graph, part) in bodies.into_iter().zip(parts) {
             let again = (*kind == ConditionalKind::While).then_some((handle, condition));
+            // SAFETY: the body is one of the node that was just added to this body, which no other thread uses.
+            let graph = unsafe { Live::new(graph) };
             part.put_into(self.context, graph, again)?;
         }
         Ok((begin, end))

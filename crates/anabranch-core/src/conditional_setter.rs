@@ -9,7 +9,7 @@ use crate::host_work::refuse_inside;
 use crate::ranks;
 use anabranch_hal::{
     Access, Call, Capabilities, CaptureMode, ConditionalHandle, DeclaredRange, DevicePointer, FunctionHandle,
-    HostFunction, HostModule, KernelNode, ModuleHandle, ModuleImage,
+    HostFunction, HostModule, KernelNode, Live, ModuleHandle, ModuleImage,
 };
 use anabranch_sync::Mutex;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Default for ConditionalSetter {
 impl Extension for ConditionalSetter {
     fn close(&mut self, context: &ClosingContext<'_>) {
         if let Some((module, _)) = self.loaded.get_mut().take() {
-            let call = Call::new(context.handle, "unloading a module");
+            let call = Call::new(context.context, "unloading a module");
             // SAFETY: graphs hold a reference to their context, so none is left that could launch from the module.
             let unloaded = unsafe { context.driver.module_unload(&call, module) };
             drop_error::report(unloaded.during(call.operation, String::new));
@@ -56,7 +56,7 @@ fn function(context: &Arc<ContextCore>) -> Result<FunctionHandle> {
             block.phase(|_, _| arguments.set_conditional(0, value.get(0)));
         }))
     };
-    // SAFETY: the context is live as long as its core, and both images are this library's own.
+    // SAFETY: neither image is a binary one.
     let module = unsafe {
         if context.device().can(Capabilities::HOST_FUNCTIONS) {
             driver.module_load(&call, ModuleImage::Host(&host()))
@@ -65,8 +65,9 @@ fn function(context: &Arc<ContextCore>) -> Result<FunctionHandle> {
         }
     }
     .during(operation, || context.place())?;
-    // SAFETY: the module was just loaded.
-    let function = unsafe { driver.module_function(&call, module, NAME) }.during(operation, || context.place())?;
+    // SAFETY: the module was just loaded, and is unloaded when the context is closed.
+    let live = unsafe { Live::new(module) };
+    let function = driver.module_function(&call, live, NAME).during(operation, || context.place())?;
     *loaded = Some((module, function));
     Ok(function)
 }

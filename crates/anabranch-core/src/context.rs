@@ -10,7 +10,7 @@ use crate::ranks;
 use crate::reaper::{self, Attempt};
 use crate::trace;
 use anabranch_hal::{
-    Call, Capabilities, ContextFlags, ContextHandle, Driver, MemoryInfo, ObjectHandle, ObjectId, Status,
+    Call, Capabilities, ContextFlags, ContextHandle, Driver, Live, MemoryInfo, ObjectHandle, ObjectId, Status,
 };
 use anabranch_sync::{Mutex, RwLockReadGuard, RwLockWriteGuard};
 use std::fmt;
@@ -117,6 +117,13 @@ impl ContextCore {
         self.handle
     }
 
+    /// The driver's handle, for calls of its driver.
+    #[inline(always)]
+    pub(crate) fn live(&self) -> Live<'_, ContextHandle> {
+        // SAFETY: the context is destroyed, or the reference to it released, after this is dropped.
+        unsafe { Live::new(self.handle) }
+    }
+
     /// An id that is never reused.
     pub fn id(&self) -> ObjectId {
         self.id
@@ -130,8 +137,8 @@ impl ContextCore {
     /// A call of the driver for an operation, made where this is called.
     #[inline(always)]
     #[track_caller]
-    pub fn call(&self, operation: &'static str) -> Call<'static> {
-        Call::new(self.handle, operation)
+    pub fn call(&self, operation: &'static str) -> Call<'_> {
+        Call::new(self.live(), operation)
     }
 
     /// The attachment of a higher module to this context.
@@ -171,8 +178,7 @@ impl ContextCore {
 
     /// Whether the context is lost, and work of it is still running.
     pub fn is_lost_and_running(&self) -> bool {
-        // SAFETY: the context is live as long as its core.
-        unsafe { self.driver.lost_context_is_running(&self.call("asking whether a lost context runs on")) }
+        self.driver.lost_context_is_running(&self.call("asking whether a lost context runs on"))
     }
 
     /// Whether a use of memory that the program has not ordered is an error.
@@ -221,8 +227,7 @@ impl ContextCore {
     /// Only an error of earlier asynchronous work.
     pub fn memory_info(&self) -> Result<MemoryInfo> {
         let operation = "reading the free memory";
-        // SAFETY: the context is live as long as its core.
-        unsafe { self.driver.memory_info(&self.call(operation)) }.during(operation, || self.place())
+        self.driver.memory_info(&self.call(operation)).during(operation, || self.place())
     }
 
     /// Lets kernels and copies of this context access the memory of `peer`. Calling it twice is not an error.
@@ -233,8 +238,7 @@ impl ContextCore {
     pub fn enable_peer_access(&self, peer: &Self) -> Result<()> {
         let operation = "enabling peer access";
         self.require_same_driver(peer, operation)?;
-        // SAFETY: both contexts are live while they are borrowed.
-        match unsafe { self.driver.context_enable_peer_access(&self.call(operation), peer.handle) } {
+        match self.driver.context_enable_peer_access(&self.call(operation), peer.live()) {
             Err(failure) if failure.status == Status::PEER_ACCESS_ALREADY_ENABLED => Ok(()),
             result => result.during(operation, || self.place()),
         }
@@ -250,8 +254,8 @@ impl ContextCore {
     pub unsafe fn disable_peer_access(&self, peer: &Self) -> Result<()> {
         let operation = "disabling peer access";
         self.require_same_driver(peer, operation)?;
-        // SAFETY: both contexts are live while they are borrowed; that no work uses the memory is the caller's word.
-        unsafe { self.driver.context_disable_peer_access(&self.call(operation), peer.handle) }
+        // SAFETY: the caller promises that no work queued in this context uses memory of `peer`.
+        unsafe { self.driver.context_disable_peer_access(&self.call(operation), peer.live()) }
             .during(operation, || self.place())
     }
 
@@ -273,14 +277,16 @@ impl Drop for ContextCore {
             let Some(idle) = shared.try_keep_idle() else { return Attempt::Pending };
             drop(work.take());
             trace::span!("closing a context", %device);
+            // SAFETY: the context is destroyed, or the reference to it released, below.
+            let context = unsafe { Live::new(handle) };
             if let Some(extensions) = extensions.take() {
-                extensions.close(&ClosingContext { driver: &*driver, handle });
+                extensions.close(&ClosingContext { driver: &*driver, context });
             }
             // SAFETY: everything made in the context kept it alive, so nothing of it is left, and the reference is released,
             // or the context destroyed, exactly once.
             let result = unsafe {
                 if owned {
-                    driver.context_destroy(&Call::new(handle, "closing a context"))
+                    driver.context_destroy(&Call::new(context, "closing a context"))
                 } else {
                     driver.primary_context_release(device.ordinal())
                 }

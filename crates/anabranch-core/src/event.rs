@@ -9,11 +9,13 @@ use crate::error::{Error, Result, ResultExt};
 use crate::host_work;
 use crate::ranks;
 use crate::raw_event::RawEvent;
-use crate::stream::StreamCore;
+use crate::stream::{OpenStream, StreamCore};
 use crate::submission::Submission;
 use crate::timeline::TimelinePoint;
 use crate::trace;
-use anabranch_hal::{EventFlags, EventRecordFlags, EventWaitFlags, InterprocessEventHandle, Status};
+use anabranch_hal::{
+    Call, EventFlags, EventRecordFlags, EventWaitFlags, InterprocessEventHandle, Live, Status, StreamHandle,
+};
 use anabranch_sync::modelled::{AtomicBool, Mutex, SpinMutex, SpinMutexGuard};
 use std::any::Any;
 use std::panic::Location;
@@ -68,7 +70,7 @@ impl Record {
 
     /// The driver has recorded the event, and not in a capture.
     #[inline(always)]
-    fn recorded(&mut self, stream: &StreamCore, value: u64) {
+    fn recorded(&mut self, stream: &OpenStream, value: u64) {
         if stream.is_captured_elsewhere() {
             self.captured_elsewhere = true;
         } else if let Some(point) = &mut self.point {
@@ -133,9 +135,8 @@ impl EventCore {
     #[track_caller]
     pub fn open(context: &Arc<ContextCore>, exported: &InterprocessEventHandle) -> Result<Self> {
         let operation = "opening an event of another process";
-        // SAFETY: the context is live as long as its core.
-        let handle = unsafe { context.driver().event_open(&context.call(operation), exported) }
-            .during(operation, || context.place())?;
+        let handle =
+            context.driver().event_open(&context.call(operation), exported).during(operation, || context.place())?;
         let flags = EventFlags::INTERPROCESS | EventFlags::DISABLE_TIMING;
         let event = Self::new(RawEvent::from_handle(context, handle), flags);
         event.share();
@@ -236,8 +237,9 @@ impl EventCore {
         let operation = "measuring between two events";
         let context = self.context();
         context.require_same_driver(start.context(), operation)?;
-        // SAFETY: both events are live while they are borrowed.
-        unsafe { context.driver().event_elapsed(&context.call(operation), start.raw.handle(), self.raw.handle()) }
+        context
+            .driver()
+            .event_elapsed(&context.call(operation), start.raw.live(), self.raw.live())
             .during(operation, || context.place())
     }
 
@@ -251,9 +253,7 @@ impl EventCore {
         let operation = "exporting an event";
         let context = self.context();
         self.share();
-        // SAFETY: the event is live while it is borrowed.
-        unsafe { context.driver().event_export(&context.call(operation), self.raw.handle()) }
-            .during(operation, || context.place())
+        context.driver().event_export(&context.call(operation), self.raw.live()).during(operation, || context.place())
     }
 
     fn lock_record(&self) -> SpinMutexGuard<'_, Record> {
@@ -313,7 +313,7 @@ impl EventCore {
 
 const RECORDING: &str = "recording an event";
 
-impl StreamCore {
+impl OpenStream {
     /// Captures the work that is in the stream now in an event.
     ///
     /// # Errors
@@ -321,7 +321,7 @@ impl StreamCore {
     /// an external record outside a capture; `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
     #[inline]
     #[track_caller]
-    pub fn record(self: &Arc<Self>, event: &EventCore, flags: EventRecordFlags) -> Result<()> {
+    pub fn record(&self, event: &EventCore, flags: EventRecordFlags) -> Result<()> {
         let (operation, location) = (RECORDING, Location::caller());
         trace::queued!(stream = self.id(), event = ?event.raw.handle(), "{operation}");
         self.context().require_same_driver(event.context(), operation)?;
@@ -350,7 +350,7 @@ impl StreamCore {
 
     #[inline(always)]
     fn put_record(
-        self: &Arc<Self>,
+        &self,
         event: &EventCore,
         flags: EventRecordFlags,
         location: &'static Location<'static>,
@@ -358,8 +358,7 @@ impl StreamCore {
     ) -> Result<u64> {
         let value = record.begin(self);
         self.put(RECORDING, location, |call, stream| {
-            // SAFETY: the caller has the stream open, and the event is live while it is borrowed.
-            unsafe { self.context().driver().event_record(call, event.raw.handle(), stream, flags) }
+            self.context().driver().event_record(call, event.raw.live(), stream, flags)
         })?;
         Ok(value)
     }
@@ -388,7 +387,7 @@ impl StreamCore {
     #[cold]
     #[inline(never)]
     fn record_again(
-        self: &Arc<Self>,
+        &self,
         event: &EventCore,
         flags: EventRecordFlags,
         location: &'static Location<'static>,
@@ -426,7 +425,7 @@ impl StreamCore {
     /// otherwise any error that the driver returns.
     #[inline]
     #[track_caller]
-    pub fn wait_event(self: &Arc<Self>, event: &EventCore, flags: EventWaitFlags) -> Result<()> {
+    pub fn wait_event(&self, event: &EventCore, flags: EventWaitFlags) -> Result<()> {
         let (operation, location) = ("waiting for an event in a stream", Location::caller());
         trace::queued!(stream = self.id(), event = ?event.raw.handle(), "{operation}");
         let context = self.context();
@@ -436,8 +435,7 @@ impl StreamCore {
         }
         let wait = || {
             self.put(operation, location, |call, stream| {
-                // SAFETY: the caller has the stream open, and the event is live while it is borrowed.
-                unsafe { context.driver().stream_wait_event(call, stream, event.raw.handle(), flags) }
+                context.driver().stream_wait_event(call, stream, event.raw.live(), flags)
             })
         };
         // Locked first: the event may be recorded by another thread meanwhile, and in a capture, which this stream then joins.
@@ -455,12 +453,7 @@ impl StreamCore {
 
     #[cold]
     #[inline(never)]
-    fn wait_in_capture(
-        self: &Arc<Self>,
-        event: &EventCore,
-        flags: EventWaitFlags,
-        wait: impl Fn() -> Result<()>,
-    ) -> Result<()> {
+    fn wait_in_capture(&self, event: &EventCore, flags: EventWaitFlags, wait: impl Fn() -> Result<()>) -> Result<()> {
         if flags.contains(EventWaitFlags::EXTERNAL) {
             wait()?;
             if let Some(capture) = capture_of(self) {
@@ -482,10 +475,10 @@ impl StreamCore {
     /// Enqueues a record or a wait, which uses no memory, and may change the stream's capture membership.
     #[inline(always)]
     fn put(
-        self: &Arc<Self>,
+        &self,
         operation: &'static str,
         location: &'static Location<'static>,
-        put: impl FnOnce(&anabranch_hal::Call<'_>, anabranch_hal::StreamHandle) -> anabranch_hal::Result<()>,
+        put: impl FnOnce(&Call<'_>, Live<'_, StreamHandle>) -> anabranch_hal::Result<()>,
     ) -> Result<()> {
         Submission::put_at(self, operation, location, put)
     }

@@ -16,10 +16,11 @@ use crate::node_work::NodeWork;
 use crate::ranks;
 use crate::reaper;
 use crate::retained::Retained;
-use crate::stream::{PendingWork, StreamCore};
+use crate::stream::{OpenStream, PendingWork, StreamCore};
 use crate::submission::{Submission, is_ordered_for};
 use anabranch_hal::{
-    Access, Call, Detail, Driver, ExecutableGraphHandle, GraphUpdateResult, InstantiateFlags, ObjectHandle, Status,
+    Access, Call, Detail, Driver, ExecutableGraphHandle, GraphUpdateResult, InstantiateFlags, Live, ObjectHandle,
+    Status,
 };
 use anabranch_sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -94,7 +95,7 @@ impl ExecutableCore {
     pub fn instantiate(
         source: &Arc<GraphObject>,
         flags: InstantiateFlags,
-        upload: Option<&StreamCore>,
+        upload: Option<&OpenStream>,
     ) -> Result<Arc<Self>> {
         let operation = "instantiating a graph";
         let context = source.context();
@@ -103,11 +104,11 @@ impl ExecutableCore {
         }
         let stream = upload.map(|stream| stream.handle(operation)).transpose()?;
         let guard = source.lock();
-        let handle =
-            // SAFETY: the graph is live and locked, and the stream open.
-            unsafe { context.driver().graph_instantiate(&context.call(operation), source.handle(), flags, stream) }
-                .during(operation, || source.place())
-                .map_err(explain_instantiation)?;
+        let handle = context
+            .driver()
+            .graph_instantiate(&context.call(operation), guard.live(), flags, stream)
+            .during(operation, || source.place())
+            .map_err(explain_instantiation)?;
         let mut retained = Retained::default();
         retained.merge(guard.retained());
         drop(guard);
@@ -128,6 +129,12 @@ impl ExecutableCore {
     /// The driver's handle.
     pub fn handle(&self) -> ExecutableGraphHandle {
         self.handle
+    }
+
+    /// The executable graph, for calls of the context's driver. Its state is locked, so that no other thread uses it.
+    fn live<'a>(&'a self, _locked: &'a MutexGuard<'_, State>) -> Live<'a, ExecutableGraphHandle> {
+        // SAFETY: the executable graph is destroyed when this is dropped. All calls with it are made under the lock of its state.
+        unsafe { Live::new(self.handle) }
     }
 
     /// The graph that it was made from.
@@ -159,7 +166,7 @@ impl ExecutableCore {
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
     #[inline]
     #[track_caller]
-    pub fn launch(&self, stream: &Arc<StreamCore>) -> Result<()> {
+    pub fn launch(&self, stream: &OpenStream) -> Result<()> {
         let operation = "launching a graph";
         if !Arc::ptr_eq(&self.context, stream.context()) {
             self.context.require_same_driver(stream.context(), operation)?;
@@ -172,7 +179,7 @@ impl ExecutableCore {
         if ordered.is_none() && state.accesses().len() > 0 {
             submission.exclude_others();
         }
-        let is_first_in_stream = !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream));
+        let is_first_in_stream = !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream.core()));
         if is_first_in_stream {
             // Before it runs, because that may panic at once.
             state.retained.host_work().iter().for_each(|work| work.launched_in(stream.id(), stream.shared().panics()));
@@ -191,7 +198,7 @@ impl ExecutableCore {
         };
         drop(host_bound);
         if is_launched && is_first_in_stream {
-            state.last = Some(stream.clone());
+            state.last = Some(stream.core().clone());
         }
         result
     }
@@ -200,7 +207,7 @@ impl ExecutableCore {
     fn queue(
         &self,
         submission: &Submission<'_>,
-        state: &State,
+        state: &MutexGuard<'_, State>,
         is_ordered: bool,
         is_launched: &mut bool,
     ) -> Result<()> {
@@ -208,9 +215,8 @@ impl ExecutableCore {
             submission.order(state.accesses())?;
         }
         submission.queue(|call, stream| {
-            // SAFETY: the executable is live and locked and the stream open; what the nodes refer to is retained, and was just
-            // ordered.
-            unsafe { self.context.driver().executable_launch(call, self.handle, stream) }
+            // SAFETY: what the nodes refer to is retained until the launch is complete, and all uses of it were just ordered.
+            unsafe { self.context.driver().executable_launch(call, self.live(state), stream) }
         })?;
         *is_launched = true;
         submission.finish(state.accesses())
@@ -231,13 +237,12 @@ impl ExecutableCore {
     /// `CUDA_ERROR_INVALID_DEVICE (101)` if the stream belongs to another driver;
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
     #[track_caller]
-    pub fn upload(&self, stream: &StreamCore) -> Result<()> {
+    pub fn upload(&self, stream: &OpenStream) -> Result<()> {
         let operation = "uploading a graph";
         self.context.require_same_driver(stream.context(), operation)?;
         let handle = stream.handle(operation)?;
-        let _lock = self.lock(operation)?;
-        // SAFETY: the executable is live and locked, and the stream open.
-        self.driver_call(operation, |driver, call| unsafe { driver.executable_upload(call, self.handle, handle) })?;
+        let state = self.lock(operation)?;
+        self.driver_call(operation, |driver, call| driver.executable_upload(call, self.live(&state), handle))?;
         stream.shared().note_work();
         Ok(())
     }
@@ -255,8 +260,8 @@ impl ExecutableCore {
         let mut state = self.lock(operation).map_err(refused)?;
         let mut guard = graph.lock();
         let call = self.context.call(operation);
-        // SAFETY: both are live and locked; what the graph retains is taken over.
-        match unsafe { self.context.driver().executable_update(&call, self.handle, graph.handle()) } {
+        // SAFETY: what the graph's nodes refer to is retained by the graph, and taken over.
+        match unsafe { self.context.driver().executable_update(&call, self.live(&state), guard.live()) } {
             Ok(()) => {
                 // What was retained before may be in use by a launch, and stays.
                 state.take_over(guard.retained());
@@ -306,9 +311,9 @@ impl ExecutableCore {
             work.launched_in(last.id(), last.shared().panics());
         }
         state.take_over(&retained);
-        // SAFETY: the executable, its source and the child are live and locked; what the work refers to is retained.
+        // SAFETY: what the work refers to is retained; a child is copied, and locked.
         self.driver_call(operation, |driver, call| unsafe {
-            driver.executable_set_node_parameters(call, self.handle, handle, &work.parameters)
+            driver.executable_set_node_parameters(call, self.live(&state), handle, &work.parameters)
         })
     }
 
@@ -320,13 +325,14 @@ impl ExecutableCore {
     #[track_caller]
     pub fn set_node_enabled(&self, node: Node, enabled: bool) -> Result<()> {
         let operation = "enabling a node of an executable graph";
-        let _lock = self.lock(operation)?;
+        let state = self.lock(operation)?;
         let source = self.source.lock();
         let handle = source.node(node, operation)?;
         source.refuse_initializer(handle, operation)?;
-        // SAFETY: the executable and its source are live and locked.
+        // SAFETY: the node does what it did before, or nothing, and what it refers to is retained. It does not write memory that
+        // other nodes rely on being written.
         self.driver_call(operation, |driver, call| unsafe {
-            driver.executable_set_node_enabled(call, self.handle, handle, enabled)
+            driver.executable_set_node_enabled(call, self.live(&state), handle, enabled)
         })
     }
 
@@ -337,11 +343,10 @@ impl ExecutableCore {
     #[track_caller]
     pub fn is_node_enabled(&self, node: Node) -> Result<bool> {
         let operation = "asking whether a node is enabled";
-        let _lock = self.lock(operation)?;
+        let state = self.lock(operation)?;
         let source = self.source.lock();
         let handle = source.node(node, operation)?;
-        // SAFETY: the executable and its source are live and locked.
-        self.driver_call(operation, |driver, call| unsafe { driver.executable_node_enabled(call, self.handle, handle) })
+        self.driver_call(operation, |driver, call| driver.executable_node_enabled(call, self.live(&state), handle))
     }
 
     /// The flags that it was instantiated with.
@@ -351,9 +356,8 @@ impl ExecutableCore {
     #[track_caller]
     pub fn flags(&self) -> Result<InstantiateFlags> {
         let operation = "reading the flags of an executable graph";
-        let _lock = self.lock(operation)?;
-        // SAFETY: the executable is live and locked.
-        self.driver_call(operation, |driver, call| unsafe { driver.executable_flags(call, self.handle) })
+        let state = self.lock(operation)?;
+        self.driver_call(operation, |driver, call| driver.executable_flags(call, self.live(&state)))
     }
 }
 

@@ -27,7 +27,7 @@ pub struct ClosingContext<'a> {
     /// Its driver.
     pub driver: &'a dyn anabranch_hal::Driver,
     /// Its handle.
-    pub handle: anabranch_hal::ContextHandle,
+    pub context: anabranch_hal::Live<'a, anabranch_hal::ContextHandle>,
 }
 
 impl Extensions {

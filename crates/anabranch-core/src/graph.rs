@@ -9,7 +9,7 @@ use crate::node_work::NodeWork;
 use crate::retained::Retained;
 use anabranch_hal::{
     AddedNode, AllocationNode, Call, ConditionalHandle, ConditionalKind, ConditionalNode, Dependency, DeviceOrdinal,
-    DevicePointer, Driver, Edge, EdgeData, GraphHandle, GraphNodeHandle, GraphNodeKind, NodeParameters, Status,
+    DevicePointer, Driver, Edge, EdgeData, GraphHandle, GraphNodeHandle, GraphNodeKind, Live, NodeParameters, Status,
 };
 use std::sync::Arc;
 
@@ -34,11 +34,11 @@ impl GraphObject {
     /// Calls the driver with the graph. The owner of the guard has locked it.
     fn driver_call<R>(
         &self,
-        _guard: &GraphGuard<'_>,
+        guard: &GraphGuard<'_>,
         operation: &'static str,
-        call: impl FnOnce(&dyn Driver, &Call<'_>, GraphHandle) -> anabranch_hal::Result<R>,
+        call: impl FnOnce(&dyn Driver, &Call<'_>, Live<'_, GraphHandle>) -> anabranch_hal::Result<R>,
     ) -> Result<R> {
-        call(self.context().driver(), &self.context().call(operation), self.handle()).during(operation, || self.place())
+        call(self.context().driver(), &self.context().call(operation), guard.live()).during(operation, || self.place())
     }
 
     /// Adds a node.
@@ -68,7 +68,7 @@ impl GraphObject {
         let (guard, _child) = self.prepare(work, operation)?;
         let handle = guard.node(node, operation)?;
         guard.refuse_initializer(handle, operation)?;
-        // SAFETY: the node is of this graph, which is locked, and a child too; what the work refers to is retained.
+        // SAFETY: the graph retains what the work refers to; a child is copied, and locked.
         self.driver_call(&guard, operation, |driver, call, _| unsafe {
             driver.graph_node_set_parameters(call, handle, &work.parameters)
         })
@@ -115,7 +115,7 @@ impl GraphObject {
         dependencies: &[Dependency],
         parameters: &NodeParameters,
     ) -> Result<AddedNode> {
-        // SAFETY: the graph is live and locked, its nodes are its own, and what the parameters refer to is retained.
+        // SAFETY: the dependencies are nodes of this graph, which retains what the parameters refer to; a child is copied, and locked.
         self.driver_call(guard, operation, |driver, call, graph| unsafe {
             driver.graph_add_node(call, graph, dependencies, parameters)
         })
@@ -155,8 +155,7 @@ impl GraphObject {
     #[track_caller]
     pub fn create_conditional(&self, default: Option<u32>) -> Result<ConditionalHandle> {
         let guard = self.lock();
-        // SAFETY: the graph is live and locked.
-        self.driver_call(&guard, "creating a conditional value", |driver, call, graph| unsafe {
+        self.driver_call(&guard, "creating a conditional value", |driver, call, graph| {
             driver.graph_conditional_create(call, graph, default)
         })
     }
@@ -213,8 +212,10 @@ impl GraphObject {
         let operation = "removing a node from a graph";
         let mut guard = self.lock();
         let handle = guard.node(node, operation)?;
-        // SAFETY: the node is of this graph, which is locked.
-        self.driver_call(&guard, operation, |driver, call, _| unsafe { driver.graph_destroy_node(call, handle) })?;
+        // SAFETY: the node is of this graph, and leaves the table of its nodes.
+        self.driver_call(&guard, operation, |driver, call, _| unsafe {
+            driver.graph_destroy_node(call, handle.handle())
+        })?;
         guard.remove(node);
         Ok(())
     }
@@ -229,7 +230,7 @@ impl GraphObject {
         let operation = "adding edges to a graph";
         let guard = self.lock();
         let edges = raw_edges(&guard, edges, operation)?;
-        // SAFETY: the graph is live and locked, and the nodes are its own.
+        // SAFETY: the nodes of the edges are of this graph.
         self.driver_call(&guard, operation, |driver, call, graph| unsafe {
             driver.graph_add_edges(call, graph, &edges)
         })
@@ -244,7 +245,7 @@ impl GraphObject {
         let operation = "removing edges from a graph";
         let guard = self.lock();
         let edges = raw_edges(&guard, edges, operation)?;
-        // SAFETY: the graph is live and locked, and the nodes are its own.
+        // SAFETY: the nodes of the edges are of this graph.
         self.driver_call(&guard, operation, |driver, call, graph| unsafe {
             driver.graph_remove_edges(call, graph, &edges)
         })
@@ -257,9 +258,8 @@ impl GraphObject {
     #[track_caller]
     pub fn try_clone(&self) -> Result<Arc<Self>> {
         let guard = self.lock();
-        let handle = self
-            // SAFETY: the graph is live and locked.
-            .driver_call(&guard, "cloning a graph", |driver, call, graph| unsafe { driver.graph_clone(call, graph) })?;
+        let handle =
+            self.driver_call(&guard, "cloning a graph", |driver, call, graph| driver.graph_clone(call, graph))?;
         let mut retained = Retained::default();
         retained.merge(guard.retained());
         let id = next_graph_id();
@@ -278,17 +278,15 @@ impl GraphObject {
     #[track_caller]
     pub fn find_in_clone(&self, node: Node, clone: &Self) -> Result<Node> {
         let operation = "looking for a node in a clone";
-        if self.shares_lock(clone) {
-            return Err(Error::argument(Status::INVALID_VALUE, operation, "the graph is not a clone of itself"));
-        }
         if !self.context().is_same(clone.context()) {
             return Err(other_context(operation, "clone", self.place()));
         }
-        let (guard, other) = self.lock_with(Some(clone));
+        let (guard, Some(other)) = self.lock_with(Some(clone)) else {
+            return Err(Error::argument(Status::INVALID_VALUE, operation, "the graph is not a clone of itself"));
+        };
         let original = guard.node(node, operation)?;
-        // SAFETY: both graphs are live and locked.
-        let found = self.driver_call(&guard, operation, |driver, call, _| unsafe {
-            driver.graph_find_in_clone(call, original, clone.handle())
+        let found = self.driver_call(&guard, operation, |driver, call, _| {
+            driver.graph_find_in_clone(call, original, other.live())
         })?;
         drop(guard);
         drop(other);
@@ -301,8 +299,7 @@ impl GraphObject {
     /// Only an error of earlier asynchronous work.
     #[track_caller]
     pub fn nodes(&self) -> Result<Vec<Node>> {
-        // SAFETY: the graph is live and locked.
-        self.list_nodes("listing a graph's nodes", |driver, call, graph| unsafe { driver.graph_nodes(call, graph) })
+        self.list_nodes("listing a graph's nodes", |driver, call, graph| driver.graph_nodes(call, graph))
     }
 
     /// The nodes without dependencies.
@@ -311,16 +308,13 @@ impl GraphObject {
     /// Only an error of earlier asynchronous work.
     #[track_caller]
     pub fn root_nodes(&self) -> Result<Vec<Node>> {
-        // SAFETY: the graph is live and locked.
-        self.list_nodes("listing a graph's root nodes", |driver, call, graph| unsafe {
-            driver.graph_root_nodes(call, graph)
-        })
+        self.list_nodes("listing a graph's root nodes", |driver, call, graph| driver.graph_root_nodes(call, graph))
     }
 
     fn list_nodes(
         &self,
         operation: &'static str,
-        list: impl FnOnce(&dyn Driver, &Call<'_>, GraphHandle) -> anabranch_hal::Result<Vec<GraphNodeHandle>>,
+        list: impl FnOnce(&dyn Driver, &Call<'_>, Live<'_, GraphHandle>) -> anabranch_hal::Result<Vec<GraphNodeHandle>>,
     ) -> Result<Vec<Node>> {
         let mut guard = self.lock();
         let handles = self.driver_call(&guard, operation, list)?;
@@ -334,10 +328,8 @@ impl GraphObject {
     #[track_caller]
     pub fn edges(&self) -> Result<Vec<GraphEdge>> {
         let mut guard = self.lock();
-        // SAFETY: the graph is live and locked.
-        let edges = self.driver_call(&guard, "listing a graph's edges", |driver, call, graph| unsafe {
-            driver.graph_edges(call, graph)
-        })?;
+        let edges =
+            self.driver_call(&guard, "listing a graph's edges", |driver, call, graph| driver.graph_edges(call, graph))?;
         let mut edge = |Edge { from, to, data }| GraphEdge { from: guard.enter(from), to: guard.enter(to), data };
         Ok(edges.into_iter().map(&mut edge).collect())
     }
@@ -359,8 +351,7 @@ impl GraphObject {
         let operation = "reading a node's kind";
         let guard = self.lock();
         let handle = guard.node(node, operation)?;
-        // SAFETY: the node is of this graph, which is locked.
-        self.driver_call(&guard, operation, |driver, call, _| unsafe { driver.graph_node_kind(call, handle) })
+        self.driver_call(&guard, operation, |driver, call, _| driver.graph_node_kind(call, handle))
     }
 
     /// The parameters of a node as the driver reports them.
@@ -373,14 +364,14 @@ impl GraphObject {
         let operation = "reading a node's parameters";
         let guard = self.lock();
         let handle = guard.node(node, operation)?;
-        // SAFETY: the node is of this graph, which is locked.
-        self.driver_call(&guard, operation, |driver, call, _| unsafe { driver.graph_node_parameters(call, handle) })
+        self.driver_call(&guard, operation, |driver, call, _| driver.graph_node_parameters(call, handle))
     }
 }
 
 fn raw_edges(guard: &GraphGuard<'_>, edges: &[GraphEdge], operation: &'static str) -> Result<Vec<Edge>> {
     let raw = |edge: &GraphEdge| {
-        Ok(Edge { from: guard.node(edge.from, operation)?, to: guard.node(edge.to, operation)?, data: edge.data })
+        let (from, to) = (guard.node(edge.from, operation)?.handle(), guard.node(edge.to, operation)?.handle());
+        Ok(Edge { from, to, data: edge.data })
     };
     edges.iter().map(raw).collect()
 }

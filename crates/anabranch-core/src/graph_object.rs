@@ -13,7 +13,9 @@ use crate::node::{Node, NodeTable};
 use crate::ranks;
 use crate::reaper;
 use crate::retained::Retained;
-use anabranch_hal::{Access, Dependency, EdgeData, GraphHandle, GraphNodeHandle, NodeParameters, ObjectHandle, Status};
+use anabranch_hal::{
+    Access, Dependency, EdgeData, GraphHandle, GraphNodeHandle, Live, NodeParameters, ObjectHandle, Status,
+};
 use anabranch_sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -121,9 +123,7 @@ impl GraphObject {
     #[track_caller]
     pub fn create(context: &Arc<ContextCore>) -> Result<Arc<Self>> {
         let operation = "creating a graph";
-        let handle =
-            // SAFETY: the context is live as long as its core.
-            unsafe { context.driver().graph_create(&context.call(operation)) }.during(operation, || context.place())?;
+        let handle = context.driver().graph_create(&context.call(operation)).during(operation, || context.place())?;
         let id = next_graph_id();
         Ok(Self::new(context, handle, id, NodeTable::new(id), Retained::default()))
     }
@@ -230,8 +230,8 @@ impl GraphObject {
         guard.tree.captured.clear();
         let before = std::mem::take(&mut guard.tree.retained);
         let call = self.context.call("creating a graph");
-        // SAFETY: the context is live as long as its core. A null handle is refused by every call.
-        let handle = unsafe { self.context.driver().graph_create(&call) }.ok();
+        // A null handle is refused by every call.
+        let handle = self.context.driver().graph_create(&call).ok();
         self.handle.store(handle.map_or(0, GraphHandle::as_raw), Ordering::Release);
         drop(guard);
         drop(before);
@@ -250,9 +250,19 @@ impl GraphGuard<'_> {
         self.nodes().table.enter(node)
     }
 
+    /// The graph, for calls of the context's driver.
+    pub(crate) fn live(&self) -> Live<'_, GraphHandle> {
+        // SAFETY: the graph is destroyed when its object is dropped, or replaced under the lock (`start_anew`); a body belongs to a
+        // node of a graph that whoever uses the body keeps. The lock excludes other threads, from the graphs inside its nodes too.
+        unsafe { Live::new(self.object.handle()) }
+    }
+
     /// The driver's handle of a node, if it belongs to this graph.
-    pub fn find(&self, node: Node) -> Option<GraphNodeHandle> {
-        self.tree.graphs.get(&self.object.id)?.table.find(node)
+    pub fn find(&self, node: Node) -> Option<Live<'_, GraphNodeHandle>> {
+        let handle = self.tree.graphs.get(&self.object.id)?.table.find(node)?;
+        // SAFETY: the table has nodes of this graph only, and those that are removed from the graph leave it. The lock excludes
+        // other threads.
+        Some(unsafe { Live::new(handle) })
     }
 
     /// How many levels of graphs there are in its nodes, or more if nodes were removed.
@@ -289,7 +299,7 @@ impl GraphGuard<'_> {
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` if it is not one of this graph.
-    pub fn node(&self, node: Node, operation: &'static str) -> Result<GraphNodeHandle> {
+    pub fn node(&self, node: Node, operation: &'static str) -> Result<Live<'_, GraphNodeHandle>> {
         self.find(node).ok_or_else(|| {
             let message = if node.graph() == self.object.id {
                 "the node was removed from its graph"
@@ -307,7 +317,7 @@ impl GraphGuard<'_> {
     /// # Errors
     /// Same as [`node`](Self::node).
     pub fn dependencies(&self, nodes: &[(Node, EdgeData)], operation: &'static str) -> Result<Vec<Dependency>> {
-        nodes.iter().map(|&(node, data)| Ok(Dependency { node: self.node(node, operation)?, data })).collect()
+        nodes.iter().map(|&(node, data)| Ok(Dependency { node: self.node(node, operation)?.handle(), data })).collect()
     }
 
     /// Notes the bodies of a conditional node.
@@ -342,13 +352,12 @@ impl GraphGuard<'_> {
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)`.
-    pub fn refuse_initializer(&self, node: GraphNodeHandle, operation: &'static str) -> Result<()> {
+    pub fn refuse_initializer(&self, node: Live<'_, GraphNodeHandle>, operation: &'static str) -> Result<()> {
         if self.tree.captured.is_empty() {
             return Ok(());
         }
         let context = &self.object.context;
-        // SAFETY: the node is of this graph, which is locked.
-        let parameters = unsafe { context.driver().graph_node_parameters(&context.call(operation), node) };
+        let parameters = context.driver().graph_node_parameters(&context.call(operation), node);
         let filled = match parameters.during(operation, || self.object.place()) {
             Ok(NodeParameters::Fill(fill)) => fill.address.0,
             // Some kinds of nodes cannot be read, and none of those fills.

@@ -136,8 +136,7 @@ impl Allocation {
         let operation = "allocating";
         trace::span!("allocating", bytes, device = %context.device());
         let address = Self::take_idle(context, BlockKind::Plain, bytes, || {
-            // SAFETY: the context is live as long as its core.
-            unsafe { context.driver().allocate(&context.call(operation), bytes) }.during(operation, || context.place())
+            context.driver().allocate(&context.call(operation), bytes).during(operation, || context.place())
         })?;
         Ok(Self::new(context, address, bytes, Origin::Plain))
     }
@@ -152,9 +151,7 @@ impl Allocation {
         let operation = "allocating managed memory";
         trace::span!("allocating managed memory", bytes, device = %context.device());
         let address = Self::take_idle(context, BlockKind::Managed, bytes, || {
-            // SAFETY: the context is live as long as its core.
-            unsafe { context.driver().allocate_managed(&context.call(operation), bytes) }
-                .during(operation, || context.place())
+            context.driver().allocate_managed(&context.call(operation), bytes).during(operation, || context.place())
         })?;
         Ok(Self::new(context, address, bytes, Origin::Managed))
     }
@@ -169,8 +166,7 @@ impl Allocation {
         let operation = "allocating pinned memory";
         trace::span!("allocating pinned memory", bytes, ?flags, device = %context.device());
         let address = Self::take_idle(context, BlockKind::pinned(flags), bytes, || {
-            // SAFETY: the context is live as long as its core.
-            let pointer = unsafe { context.driver().allocate_pinned(&context.call(operation), bytes, flags) };
+            let pointer = context.driver().allocate_pinned(&context.call(operation), bytes, flags);
             Ok(DevicePointer(pointer.during(operation, || context.place())? as usize as u64))
         })?;
         Ok(Self::new(context, address, bytes, Origin::Pinned(flags)))

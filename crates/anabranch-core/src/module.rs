@@ -9,7 +9,7 @@ use crate::label::Label;
 use crate::panics::panic_failure;
 use crate::trace;
 use anabranch_hal::{
-    Call, DevicePointer, Driver, FunctionAttribute, FunctionHandle, FunctionInfo, HostModule, ModuleHandle,
+    Call, DevicePointer, Driver, FunctionAttribute, FunctionHandle, FunctionInfo, HostModule, Live, ModuleHandle,
     ModuleImage, ObjectHandle, ParameterInfo, Status,
 };
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl ModuleCore {
     pub unsafe fn load(context: &Arc<ContextCore>, image: ModuleImage<'_>) -> Result<Arc<Self>> {
         let operation = "loading a module";
         trace::span!("loading a module", device = %context.device(), bytes = image_bytes(&image));
-        // SAFETY: the context is live as long as its core; a binary image is the caller's word.
+        // SAFETY: the caller promises that a compiler made a binary image, and that it was not changed since.
         let handle = unsafe { context.driver().module_load(&context.call(operation), image) }
             .during(operation, || context.place())?;
         let unchecked = match image {
@@ -76,6 +76,11 @@ impl ModuleCore {
         self.handle
     }
 
+    fn live(&self) -> Live<'_, ModuleHandle> {
+        // SAFETY: the module is unloaded after this is dropped.
+        unsafe { Live::new(self.handle) }
+    }
+
     /// Its number and name.
     pub fn label(&self) -> &Label {
         &self.label
@@ -99,8 +104,7 @@ impl ModuleCore {
     /// # Errors
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver does not report it.
     pub fn kernel_names(&self) -> Result<Vec<String>> {
-        // SAFETY: the module is live while it is borrowed.
-        self.ask("listing kernels", |driver, call| unsafe { driver.module_function_names(call, self.handle) })
+        self.ask("listing kernels", |driver, call| driver.module_function_names(call, self.live()))
     }
 
     /// Address and size in bytes of a global variable.
@@ -109,8 +113,9 @@ impl ModuleCore {
     /// `CUDA_ERROR_NOT_FOUND (500)` if there is no variable with that name.
     pub fn global(&self, name: &str) -> Result<(DevicePointer, usize)> {
         let operation = "looking for a global variable";
-        // SAFETY: the module is live while it is borrowed.
-        unsafe { self.context.driver().module_global(&self.context.call(operation), self.handle, name) }
+        self.context
+            .driver()
+            .module_global(&self.context.call(operation), self.live(), name)
             .during(operation, || format!("{} (`{name}`)", self.context.place()))
     }
 
@@ -123,15 +128,14 @@ impl ModuleCore {
     pub fn kernel(self: &Arc<Self>, name: &str) -> Result<Arc<KernelCore>> {
         let operation = "looking for a kernel";
         let (driver, call) = (self.context.driver(), self.context.call(operation));
-        // SAFETY: the module is live while it is borrowed.
-        let handle = match unsafe { driver.module_function(&call, self.handle, name) } {
+        let handle = match driver.module_function(&call, self.live(), name) {
             Ok(handle) => handle,
             Err(failure) if failure.status == Status::NOT_FOUND => return Err(self.no_kernel(name, operation)),
             Err(failure) => return Err(failure).during(operation, || self.context.place()),
         };
-        let info =
-            // SAFETY: the function was just found in a live module.
-            self.ask("reading a kernel's parameters", |driver, call| unsafe { driver.function_info(call, handle) })?;
+        // SAFETY: the function was just found in the module, which is borrowed.
+        let live = unsafe { Live::new(handle) };
+        let info = self.ask("reading a kernel's parameters", |driver, call| driver.function_info(call, live))?;
         Ok(Arc::new(KernelCore {
             module: self.clone(),
             handle,
@@ -194,6 +198,13 @@ impl KernelCore {
         self.handle
     }
 
+    /// The driver's handle, for calls of the context's driver.
+    #[inline(always)]
+    pub(crate) fn live(&self) -> Live<'_, FunctionHandle> {
+        // SAFETY: the kernel keeps its module loaded.
+        unsafe { Live::new(self.handle) }
+    }
+
     /// The name in the module.
     pub fn name(&self) -> &str {
         &self.name
@@ -214,9 +225,7 @@ impl KernelCore {
     /// # Errors
     /// Only an error of earlier asynchronous work.
     pub fn info(&self) -> Result<FunctionInfo> {
-        self.module
-            // SAFETY: the kernel keeps its module loaded.
-            .ask("reading a kernel's attributes", |driver, call| unsafe { driver.function_info(call, self.handle) })
+        self.module.ask("reading a kernel's attributes", |driver, call| driver.function_info(call, self.live()))
     }
 
     /// Sets an attribute.
@@ -226,8 +235,9 @@ impl KernelCore {
     pub fn set_attribute(&self, attribute: FunctionAttribute) -> Result<()> {
         let operation = "setting an attribute of a kernel";
         let context = self.context();
-        // SAFETY: the kernel keeps its module loaded.
-        unsafe { context.driver().function_set_attribute(&context.call(operation), self.handle, attribute) }
+        context
+            .driver()
+            .function_set_attribute(&context.call(operation), self.live(), attribute)
             .during(operation, || format!("{} (`{}`)", context.place(), self.name))
     }
 
@@ -236,9 +246,8 @@ impl KernelCore {
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` if the block has no threads.
     pub fn max_active_blocks(&self, threads_per_block: u32, dynamic_shared_bytes: usize) -> Result<u32> {
-        // SAFETY: the kernel keeps its module loaded.
-        self.module.ask("computing a kernel's occupancy", |driver, call| unsafe {
-            driver.function_max_active_blocks(call, self.handle, threads_per_block, dynamic_shared_bytes)
+        self.module.ask("computing a kernel's occupancy", |driver, call| {
+            driver.function_max_active_blocks(call, self.live(), threads_per_block, dynamic_shared_bytes)
         })
     }
 

@@ -7,7 +7,9 @@ use crate::error::{Result, ResultExt};
 use crate::label::Label;
 use crate::reaper;
 use crate::trace;
-use anabranch_hal::{EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, ObjectHandle, Status, StreamFlags};
+use anabranch_hal::{
+    EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, Live, ObjectHandle, Status, StreamFlags,
+};
 use std::sync::Arc;
 
 /// An event of the driver, which is destroyed when this is dropped.
@@ -25,9 +27,8 @@ impl RawEvent {
     #[track_caller]
     pub fn create(context: &Arc<ContextCore>, flags: EventFlags) -> Result<Self> {
         let operation = "creating an event";
-        // SAFETY: the context is live as long as its core.
-        let handle = unsafe { context.driver().event_create(&context.call(operation), flags) }
-            .during(operation, || context.place())?;
+        let handle =
+            context.driver().event_create(&context.call(operation), flags).during(operation, || context.place())?;
         Ok(Self::from_handle(context, handle))
     }
 
@@ -49,6 +50,13 @@ impl RawEvent {
         self.handle
     }
 
+    /// The driver's handle, for calls of the context's driver.
+    #[inline(always)]
+    pub(crate) fn live(&self) -> Live<'_, EventHandle> {
+        // SAFETY: the event is destroyed when this is dropped.
+        unsafe { Live::new(self.handle) }
+    }
+
     /// Its number and name.
     pub fn label(&self) -> &Label {
         &self.label
@@ -62,8 +70,7 @@ impl RawEvent {
     #[track_caller]
     pub fn query(&self) -> Result<bool> {
         let operation = "querying an event";
-        // SAFETY: the event is live until `self` is dropped.
-        match unsafe { self.context.driver().event_query(&self.context.call(operation), self.handle) } {
+        match self.context.driver().event_query(&self.context.call(operation), self.live()) {
             Ok(()) => Ok(true),
             Err(failure) if failure.status == Status::NOT_READY => Ok(false),
             Err(failure) => Err(failure).during(operation, || self.context.place()),
@@ -78,8 +85,9 @@ impl RawEvent {
     pub fn synchronize(&self) -> Result<()> {
         let operation = "synchronizing an event";
         trace::span!("synchronizing an event", event = ?self.handle, device = %self.context.device());
-        // SAFETY: the event is live until `self` is dropped.
-        unsafe { self.context.driver().event_synchronize(&self.context.call(operation), self.handle) }
+        self.context
+            .driver()
+            .event_synchronize(&self.context.call(operation), self.live())
             .during(operation, || self.context.place())
     }
 
@@ -91,20 +99,22 @@ impl RawEvent {
         let (driver, call) = (self.context.driver(), self.context.call(operation));
         let flags = EventFlags::DISABLE_TIMING;
         // A stream of its own waits for the one event, and the other is recorded behind that. No capture can depend on it.
-        // SAFETY: the context is live as long as its core, and this event while it is borrowed. The stream is used here only,
-        // and what is queued in it still runs when it is destroyed.
-        let copied = with_relaxed_capture_mode(driver, || unsafe {
+        let copied = with_relaxed_capture_mode(driver, || {
             let copy = driver.event_create(&call, flags)?;
             let recorded = driver.stream_create(&call, StreamFlags::NON_BLOCKING, 0).and_then(|stream| {
-                let waited = driver.stream_wait_event(&call, stream, self.handle, EventWaitFlags::empty());
+                // SAFETY: event and stream were just made, and nobody else knows them.
+                let (live_copy, live_stream) = unsafe { (Live::new(copy), Live::new(stream)) };
+                let waited = driver.stream_wait_event(&call, live_stream, self.live(), EventWaitFlags::empty());
                 let recorded =
-                    waited.and_then(|()| driver.event_record(&call, copy, stream, EventRecordFlags::empty()));
-                driver.stream_destroy(&call, stream).and(recorded)
+                    waited.and_then(|()| driver.event_record(&call, live_copy, live_stream, EventRecordFlags::empty()));
+                // SAFETY: the stream is used here only, and what is queued in it still runs.
+                unsafe { driver.stream_destroy(&call, stream) }.and(recorded)
             });
             match recorded {
                 Ok(()) => Ok(copy),
                 Err(failure) => {
-                    let _ = driver.event_destroy(&call, copy);
+                    // SAFETY: nobody has got the event.
+                    let _ = unsafe { driver.event_destroy(&call, copy) };
                     Err(failure)
                 }
             }

@@ -116,7 +116,7 @@ impl StagingCache {
 
 impl Extension for StagingCache {
     fn close(&mut self, context: &ClosingContext<'_>) {
-        let call = Call::new(context.handle, "freeing staging memory");
+        let call = Call::new(context.context, "freeing staging memory");
         for block in std::mem::take(&mut self.idle.get_mut().blocks) {
             // SAFETY: blocks in use hold a reference to the context, so nobody uses these.
             let _ = unsafe { context.driver.free_pinned(&call, block.pointer()) };

@@ -11,6 +11,7 @@ pub use pending::PendingWork;
 pub use shared::StreamShared;
 pub use sync::SyncEvent;
 
+use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::extensions::{Extension, Extensions};
@@ -19,10 +20,11 @@ use crate::label::Label;
 use crate::ranks;
 use crate::trace;
 use anabranch_hal::{
-    Call, CaptureStatus, ObjectHandle, Status, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle,
+    Call, CaptureStatus, Live, ObjectHandle, Status, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle,
 };
 use anabranch_sync::modelled::Mutex;
 use registry::StreamRegistry;
+use std::ops::Deref;
 use std::panic::Location;
 use std::sync::Arc;
 use std::thread::ThreadId;
@@ -52,15 +54,16 @@ pub struct StreamCore {
     label: Label,
 }
 
-/// The right to use a stream's handle. When the last one is dropped the stream ends.
+/// The right to use a stream's handle. When it is dropped the stream ends.
 pub struct OpenStream {
     core: Arc<StreamCore>,
 }
 
-impl OpenStream {
-    /// The stream.
+impl Deref for OpenStream {
+    type Target = Arc<StreamCore>;
+
     #[inline(always)]
-    pub fn core(&self) -> &Arc<StreamCore> {
+    fn deref(&self) -> &Arc<StreamCore> {
         &self.core
     }
 }
@@ -80,29 +83,45 @@ impl StreamCore {
     #[track_caller]
     pub fn create(context: &Arc<ContextCore>, flags: StreamFlags, priority: i32) -> Result<OpenStream> {
         let operation = "creating a stream";
-        // SAFETY: the context is live as long as its core.
-        let handle = unsafe { context.driver().stream_create(&context.call(operation), flags, priority) }
+        let handle = context
+            .driver()
+            .stream_create(&context.call(operation), flags, priority)
             .during(operation, || context.place())?;
-        Self::open(context, handle, Ownership::Owned)
+        // SAFETY: the stream was just created, and nobody else knows it.
+        unsafe { Self::open(context, handle, Ownership::Owned) }
     }
 
-    /// The stream with a handle of the context's driver, which is valid for as long as the result.
+    /// A default stream of a context.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing and is not known yet; otherwise any error
+    /// that the driver returns.
+    #[track_caller]
+    pub fn open_default(context: &Arc<ContextCore>, stream: Live<'static, StreamHandle>) -> Result<OpenStream> {
+        // SAFETY: default streams always exist, and nobody can destroy them.
+        unsafe { Self::open(context, stream.handle(), Ownership::Foreign) }
+    }
+
+    /// The stream with a handle of the context's driver.
+    ///
+    /// # Safety
+    /// The stream exists as long as the result, and, if it is owned, nobody else uses or destroys it.
     ///
     /// # Errors
     /// If the driver does not know the handle; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing
     /// and is not known yet.
     #[track_caller]
-    pub fn open(context: &Arc<ContextCore>, handle: StreamHandle, ownership: Ownership) -> Result<OpenStream> {
+    pub unsafe fn open(context: &Arc<ContextCore>, handle: StreamHandle, ownership: Ownership) -> Result<OpenStream> {
         let operation = "reading a stream's id";
+        // SAFETY: the caller promises that the stream exists.
+        let live = unsafe { Live::new(handle) };
         let registry = context.extension::<StreamRegistry>();
         let call = context.call(operation);
-        // SAFETY: the handle was just made, is a default stream, or its caller vouches for it.
-        let status = || unsafe { context.driver().stream_capture_status(&call, handle) };
+        let status = || context.driver().stream_capture_status(&call, live);
         // Asking a stream that captures for its id invalidates the capture.
         let captures = ownership == Ownership::Foreign && status().is_ok_and(|status| status != CaptureStatus::None);
         let id = match captures.then(|| registry.find(handle).map(|stream| stream.id())) {
-            // SAFETY: the handle was just made, is a default stream, or its caller vouches for it.
-            None => unsafe { context.driver().stream_id(&call, handle) }.during(operation, || context.place())?,
+            None => context.driver().stream_id(&call, live).during(operation, || context.place())?,
             Some(Some(id)) => id,
             Some(None) => {
                 return Err(Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, operation, "the stream captures")
@@ -133,7 +152,7 @@ impl StreamCore {
             id,
             thread: handle.is_per_thread().then(|| std::thread::current().id()),
             ownership,
-            sync: Mutex::with_order(ranks::SYNC_EVENT, 0, SyncState::default()),
+            sync: Mutex::with_order(ranks::SYNC_EVENT, 0, SyncState::new(handle)),
             shared,
             extensions: Extensions::new(),
             label: Label::new(context, ObjectHandle::Stream(handle)),
@@ -159,12 +178,6 @@ impl StreamCore {
         self.handle
     }
 
-    /// The driver's handle.
-    #[inline(always)]
-    pub fn raw(&self) -> StreamHandle {
-        self.handle
-    }
-
     /// Its number among the objects of the library, and its name.
     pub fn label(&self) -> &Label {
         &self.label
@@ -187,20 +200,24 @@ impl StreamCore {
         format!("stream {}{} of {}", self.id, self.label, self.context.place())
     }
 
-    /// The handle, for use on this thread, and not inside a host function. Some drivers return
+    /// Refuses a use on another thread than the stream's own, and inside a host function. Some drivers return
     /// `CUDA_ERROR_NOT_PERMITTED (800)` there, and some calls of some drivers deadlock.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function; `CUDA_ERROR_INVALID_HANDLE (400)` for the default
+    /// stream of another thread.
     #[inline(always)]
-    pub fn handle(&self, operation: &'static str) -> Result<StreamHandle> {
-        if host_work::is_inside() || self.thread.is_some() { self.handle_here(operation) } else { Ok(self.handle) }
+    pub fn require_usable(&self, operation: &'static str) -> Result<()> {
+        if host_work::is_inside() || self.thread.is_some() { self.require_usable_here(operation) } else { Ok(()) }
     }
 
     #[cold]
     #[inline(never)]
-    fn handle_here(&self, operation: &'static str) -> Result<StreamHandle> {
+    fn require_usable_here(&self, operation: &'static str) -> Result<()> {
         if host_work::is_inside() {
             return Err(Error::driver(operation, Status::NOT_PERMITTED.into()).at(self.place()));
         }
-        if self.is_on_own_thread() { Ok(self.handle) } else { Err(self.other_thread(operation)) }
+        if self.is_on_own_thread() { Ok(()) } else { Err(self.other_thread(operation)) }
     }
 
     /// Whether this thread may use the stream.
@@ -223,37 +240,23 @@ impl StreamCore {
             .at(self.place())
     }
 
-    /// Calls the driver with the handle.
-    #[inline]
-    fn ask<R>(
-        &self,
-        operation: &'static str,
-        location: &'static Location<'static>,
-        ask: impl FnOnce(&Call<'_>, StreamHandle) -> anabranch_hal::Result<R>,
-    ) -> Result<R> {
-        let handle = self.handle(operation)?;
-        let call = Call::at(self.context.handle(), operation, location);
-        ask(&call, handle).during(operation, || self.place())
-    }
-
     /// Whether the stream is a member of a capture that was begun through this library.
     #[inline(always)]
     pub fn is_capturing(&self) -> bool {
         self.shared.membership().is_active()
     }
 
-    /// Whether another library captures the stream, so that work submitted to it may never run.
+    /// Whether another library captures the stream, which has this handle, so that work submitted to it may never run.
     #[inline(always)]
-    pub fn is_captured_elsewhere(&self) -> bool {
-        self.shared.may_be_captured() && self.asks_whether_captured()
+    fn is_captured_by_others(&self, handle: Live<'_, StreamHandle>) -> bool {
+        self.shared.may_be_captured() && self.asks_whether_captured(handle)
     }
 
     /// Whether the stream captures, as the driver says.
     #[cold]
-    pub fn asks_whether_captured(&self) -> bool {
+    pub fn asks_whether_captured(&self, handle: Live<'_, StreamHandle>) -> bool {
         let call = self.context.call("asking for a stream's capture status");
-        // SAFETY: the caller submits work to the stream, or holds the lock of its sync event and found it live.
-        let status = unsafe { self.context.driver().stream_capture_status(&call, self.handle) };
+        let status = self.context.driver().stream_capture_status(&call, handle);
         !matches!(status, Ok(CaptureStatus::None))
     }
 
@@ -288,6 +291,73 @@ impl StreamCore {
             .at(self.place())
     }
 
+    /// Reports a panic of the stream's closures that have run, once. Reports nothing if the stream has ended, or if
+    /// this thread must not query it.
+    pub fn take_failure(&self, operation: &'static str) -> Result<()> {
+        self.shared.panics().report_stream(self.id, operation, || self.place())?;
+        if host_work::is_inside() || !self.is_on_own_thread() {
+            return Ok(());
+        }
+        let mut sync = self.sync.lock();
+        let Some((handle, _)) = sync.live() else { return Ok(()) };
+        self.context
+            .driver()
+            .stream_take_failure(&self.context.call(operation), handle)
+            .during(operation, || self.place())
+    }
+
+    #[cold]
+    fn refuse_captured(&self, operation: &'static str) -> Error {
+        Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, operation, "the stream captures")
+            .with_hint("do this before the capture; captured copies take device or pinned buffers")
+            .at(self.place())
+    }
+}
+
+impl OpenStream {
+    /// The stream.
+    #[inline(always)]
+    pub fn core(&self) -> &Arc<StreamCore> {
+        &self.core
+    }
+
+    /// The handle, wherever this is.
+    #[inline(always)]
+    fn live(&self) -> Live<'_, StreamHandle> {
+        // SAFETY: the stream is destroyed when this is dropped, or by code that it was released to, which is unsafe and ensures
+        // that nobody uses it. Who opened a stream of another owner promised that it exists as long as this.
+        unsafe { Live::new(self.core.handle) }
+    }
+
+    /// The handle, for use on this thread, and not inside a host function.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function; `CUDA_ERROR_INVALID_HANDLE (400)` for the default
+    /// stream of another thread.
+    #[inline(always)]
+    pub(crate) fn handle(&self, operation: &'static str) -> Result<Live<'_, StreamHandle>> {
+        self.require_usable(operation).map(|()| self.live())
+    }
+
+    /// Whether another library captures the stream, so that work submitted to it may never run.
+    #[inline(always)]
+    pub fn is_captured_elsewhere(&self) -> bool {
+        self.is_captured_by_others(self.live())
+    }
+
+    /// Calls the driver with the handle.
+    #[inline]
+    fn ask<R>(
+        &self,
+        operation: &'static str,
+        location: &'static Location<'static>,
+        ask: impl FnOnce(&Call<'_>, Live<'_, StreamHandle>) -> anabranch_hal::Result<R>,
+    ) -> Result<R> {
+        let handle = self.handle(operation)?;
+        let call = Call::at(self.context.live(), operation, location);
+        ask(&call, handle).during(operation, || self.place())
+    }
+
     /// Blocks until all work queued so far is complete.
     ///
     /// # Errors
@@ -306,9 +376,8 @@ impl StreamCore {
         let wait = self.shared.begins_to_wait();
         // A point, unless the host has waited for all there is to wait for.
         let value = (wait.is_some() || timeline.value() != timeline.reached()).then(|| timeline.advance());
-        let waited = self
-            // SAFETY: the caller has the stream open.
-            .ask(operation, location, |call, handle| unsafe { self.context.driver().stream_synchronize(call, handle) });
+        let waited =
+            self.ask(operation, location, |call, handle| self.context.driver().stream_synchronize(call, handle));
         waited?;
         if let Some(wait) = wait {
             self.shared.has_waited(wait);
@@ -317,6 +386,16 @@ impl StreamCore {
             timeline.completed(value);
         }
         self.shared.panics().report_stream(self.id, operation, || self.place())
+    }
+
+    /// Blocks until all work queued so far is complete, wherever this is. No capture can depend on that, so none is affected.
+    ///
+    /// # Errors
+    /// Any error that the driver returns.
+    #[cold]
+    pub fn wait_anywhere(&self, operation: &'static str) -> anabranch_hal::Result<()> {
+        let (driver, call) = (self.context.driver(), self.context.call(operation));
+        with_relaxed_capture_mode(driver, || driver.stream_synchronize(&call, self.live()))
     }
 
     /// Whether all work queued so far is complete.
@@ -328,8 +407,7 @@ impl StreamCore {
     pub fn query(&self) -> Result<bool> {
         let operation = "querying";
         let handle = self.handle(operation)?;
-        // SAFETY: the caller has the stream open.
-        match unsafe { self.context.driver().stream_query(&self.context.call(operation), handle) } {
+        match self.context.driver().stream_query(&self.context.call(operation), handle) {
             Ok(()) => {
                 self.shared.panics().report_stream(self.id, operation, || self.place())?;
                 Ok(true)
@@ -339,30 +417,13 @@ impl StreamCore {
         }
     }
 
-    /// Reports a panic of the stream's closures that have run, once. Reports nothing if the stream has ended, or if
-    /// this thread must not query it.
-    pub fn take_failure(&self, operation: &'static str) -> Result<()> {
-        self.shared.panics().report_stream(self.id, operation, || self.place())?;
-        if host_work::is_inside() || !self.is_on_own_thread() {
-            return Ok(());
-        }
-        let sync = self.sync.lock();
-        if !sync.is_live() {
-            return Ok(());
-        }
-        // SAFETY: the stream does not end while its sync event is locked.
-        unsafe { self.context.driver().stream_take_failure(&self.context.call(operation), self.handle) }
-            .during(operation, || self.place())
-    }
-
     /// The flags that the stream was created with.
     ///
     /// # Errors
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
     #[track_caller]
     pub fn flags(&self) -> Result<StreamFlags> {
-        // SAFETY: the caller has the stream open.
-        self.ask("reading a stream's flags", Location::caller(), |call, handle| unsafe {
+        self.ask("reading a stream's flags", Location::caller(), |call, handle| {
             self.context.driver().stream_flags(call, handle)
         })
     }
@@ -373,8 +434,7 @@ impl StreamCore {
     /// Only an error of earlier asynchronous work.
     #[track_caller]
     pub fn priority(&self) -> Result<i32> {
-        // SAFETY: the caller has the stream open.
-        self.ask("reading a stream's priority", Location::caller(), |call, handle| unsafe {
+        self.ask("reading a stream's priority", Location::caller(), |call, handle| {
             self.context.driver().stream_priority(call, handle)
         })
     }
@@ -385,8 +445,7 @@ impl StreamCore {
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such attribute.
     #[track_caller]
     pub fn attribute(&self, kind: StreamAttributeKind) -> Result<StreamAttribute> {
-        // SAFETY: the caller has the stream open.
-        self.ask("reading an attribute of a stream", Location::caller(), |call, handle| unsafe {
+        self.ask("reading an attribute of a stream", Location::caller(), |call, handle| {
             self.context.driver().stream_attribute(call, handle, kind)
         })
     }
@@ -398,8 +457,7 @@ impl StreamCore {
     /// out of range.
     #[track_caller]
     pub fn set_attribute(&self, attribute: &StreamAttribute) -> Result<()> {
-        // SAFETY: the caller has the stream open.
-        self.ask("setting an attribute of a stream", Location::caller(), |call, handle| unsafe {
+        self.ask("setting an attribute of a stream", Location::caller(), |call, handle| {
             self.context.driver().stream_set_attribute(call, handle, attribute)
         })
     }
@@ -411,8 +469,7 @@ impl StreamCore {
     /// is capturing.
     #[track_caller]
     pub fn capture_status(&self) -> Result<CaptureStatus> {
-        // SAFETY: the caller has the stream open.
-        self.ask("asking for a stream's capture status", Location::caller(), |call, handle| unsafe {
+        self.ask("asking for a stream's capture status", Location::caller(), |call, handle| {
             self.context.driver().stream_capture_status(call, handle)
         })
     }
@@ -428,20 +485,11 @@ impl StreamCore {
         // The driver is asked where another library may capture the stream.
         let captures = self.is_capturing()
             || (self.shared.may_be_captured_by_others() && {
-                let status =
-                    // SAFETY: the caller has the stream open.
-                    unsafe { self.context.driver().stream_capture_status(&self.context.call(operation), handle) };
+                let status = self.context.driver().stream_capture_status(&self.context.call(operation), handle);
                 // The error of a lost context, or of the legacy stream beside a capture, is reported by what follows.
                 status.is_ok_and(|status| status != CaptureStatus::None)
             });
         if captures { Err(self.refuse_captured(operation)) } else { Ok(()) }
-    }
-
-    #[cold]
-    fn refuse_captured(&self, operation: &'static str) -> Error {
-        Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, operation, "the stream captures")
-            .with_hint("do this before the capture; captured copies take device or pinned buffers")
-            .at(self.place())
     }
 }
 

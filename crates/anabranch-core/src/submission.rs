@@ -21,8 +21,8 @@ use crate::capture_state::{CaptureState, capture_of, capture_of_memory};
 use crate::error::{Error, Result};
 use crate::exclusion::Exclusive;
 use crate::memory::{Allocation, MemoryAccess, Origin};
-use crate::stream::{StreamCore, Submitting};
-use anabranch_hal::{Access, Call, Status, StreamHandle};
+use crate::stream::{OpenStream, StreamCore, Submitting};
+use anabranch_hal::{Access, Call, Live, Status, StreamHandle};
 use anabranch_sync::may_pause;
 use std::cell::{Cell, OnceCell};
 use std::panic::Location;
@@ -30,8 +30,8 @@ use std::sync::Arc;
 
 /// Work that is about to be submitted to a stream.
 pub struct Submission<'a> {
-    stream: &'a Arc<StreamCore>,
-    handle: StreamHandle,
+    stream: &'a OpenStream,
+    handle: Live<'a, StreamHandle>,
     operation: &'static str,
     location: &'static Location<'static>,
     label: Option<&'a str>,
@@ -54,7 +54,7 @@ impl<'a> Submission<'a> {
     /// stream of another thread.
     #[inline(always)]
     #[track_caller]
-    pub fn begin(stream: &'a Arc<StreamCore>, operation: &'static str) -> Result<Self> {
+    pub fn begin(stream: &'a OpenStream, operation: &'static str) -> Result<Self> {
         Self::begin_at(stream, operation, Location::caller())
     }
 
@@ -64,7 +64,7 @@ impl<'a> Submission<'a> {
     /// Same as [`begin`](Self::begin).
     #[inline(always)]
     pub fn begin_at(
-        stream: &'a Arc<StreamCore>,
+        stream: &'a OpenStream,
         operation: &'static str,
         location: &'static Location<'static>,
     ) -> Result<Self> {
@@ -92,13 +92,13 @@ impl<'a> Submission<'a> {
     /// Same as [`begin`](Self::begin); otherwise any error that the driver returns.
     #[inline(always)]
     pub fn put_at<R>(
-        stream: &'a Arc<StreamCore>,
+        stream: &'a OpenStream,
         operation: &'static str,
         location: &'static Location<'static>,
-        put: impl FnOnce(&Call<'_>, StreamHandle) -> anabranch_hal::Result<R>,
+        put: impl FnOnce(&Call<'_>, Live<'_, StreamHandle>) -> anabranch_hal::Result<R>,
     ) -> Result<R> {
         let handle = stream.handle(operation)?;
-        let call = Call::at(stream.context().handle(), operation, location);
+        let call = Call::at(stream.context().live(), operation, location);
         may_pause();
         match put(&call, handle) {
             Ok(value) => {
@@ -118,7 +118,7 @@ impl<'a> Submission<'a> {
 
     /// The stream.
     #[inline(always)]
-    pub fn stream(&self) -> &'a Arc<StreamCore> {
+    pub fn stream(&self) -> &'a OpenStream {
         self.stream
     }
 
@@ -143,7 +143,7 @@ impl<'a> Submission<'a> {
     pub fn submit<R>(
         &self,
         accesses: &[MemoryAccess<'_>],
-        queue: impl FnOnce(&Call<'_>, StreamHandle) -> anabranch_hal::Result<R>,
+        queue: impl FnOnce(&Call<'_>, Live<'_, StreamHandle>) -> anabranch_hal::Result<R>,
     ) -> Result<R> {
         for access in accesses {
             access.memory.require_context(self.stream, self.operation)?;
@@ -159,7 +159,7 @@ impl<'a> Submission<'a> {
     pub fn submit_reached<R>(
         &self,
         accesses: &[MemoryAccess<'_>],
-        queue: impl FnOnce(&Call<'_>, StreamHandle) -> anabranch_hal::Result<R>,
+        queue: impl FnOnce(&Call<'_>, Live<'_, StreamHandle>) -> anabranch_hal::Result<R>,
     ) -> Result<R> {
         self.order(accesses.iter().copied())?;
         let result = self.queue(queue)?;
@@ -211,9 +211,12 @@ impl<'a> Submission<'a> {
     /// # Errors
     /// Any error that the driver returns.
     #[inline(always)]
-    pub fn queue<R>(&self, queue: impl FnOnce(&Call<'_>, StreamHandle) -> anabranch_hal::Result<R>) -> Result<R> {
+    pub fn queue<R>(
+        &self,
+        queue: impl FnOnce(&Call<'_>, Live<'_, StreamHandle>) -> anabranch_hal::Result<R>,
+    ) -> Result<R> {
         let call = Call {
-            context: self.stream.context().handle(),
+            context: self.stream.context().live(),
             operation: self.operation,
             location: self.location,
             label: self.label,

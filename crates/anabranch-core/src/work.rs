@@ -6,11 +6,11 @@ use crate::error::{Error, Result};
 use crate::host_work::{self, RepeatableHostWork};
 use crate::memory::{Allocation, MemoryAccess, Origin};
 use crate::module::KernelCore;
-use crate::stream::{Capture, StreamCore};
+use crate::stream::{Capture, OpenStream, StreamCore};
 use crate::submission::Submission;
 use crate::trace;
 use anabranch_hal::{
-    Copy3d, CopyKind, DeclaredRange, DeviceOrdinal, DevicePointer, FillPattern, Launch, MemoryPoolHandle, Status,
+    Copy3d, CopyKind, DeclaredRange, DeviceOrdinal, DevicePointer, FillPattern, Launch, Live, MemoryPoolHandle, Status,
     Value, WaitValueFlags, WriteValueFlags,
 };
 use std::ffi::c_void;
@@ -65,14 +65,14 @@ fn copy_kind(destination: &Allocation, source: &Allocation) -> CopyKind {
     }
 }
 
-impl StreamCore {
+impl OpenStream {
     /// Runs a host function once, after all work queued so far.
     ///
     /// # Errors
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which does not invalidate the capture.
     #[inline]
     #[track_caller]
-    pub fn launch_host_function(self: &Arc<Self>, function: impl FnOnce() + Send + 'static) -> Result<()> {
+    pub fn launch_host_function(&self, function: impl FnOnce() + Send + 'static) -> Result<()> {
         self.host_function_using(&[], function)
     }
 
@@ -84,7 +84,7 @@ impl StreamCore {
     #[inline]
     #[track_caller]
     pub fn host_function_using(
-        self: &Arc<Self>,
+        &self,
         accesses: &[MemoryAccess<'_>],
         function: impl FnOnce() + Send + 'static,
     ) -> Result<()> {
@@ -92,10 +92,8 @@ impl StreamCore {
         trace::queued!(stream = self.id(), "{}", submission.operation());
         let work = host_work::host_function(function, self.id(), self.shared().panics());
         let _host_bound = self.context().submit_host_bound();
-        // SAFETY: the caller has the stream open; the work does not unwind.
-        let submitted = submission.submit(accesses, |call, stream| unsafe {
-            self.context().driver().stream_launch_host_function(call, stream, work)
-        });
+        let submitted = submission
+            .submit(accesses, |call, stream| self.context().driver().stream_launch_host_function(call, stream, work));
         submitted.map_err(|error| match error.status() {
             Status::STREAM_CAPTURE_UNSUPPORTED => {
                 error.with_hint("a graph runs its host functions at every launch: use launch_repeatable_host_func")
@@ -109,15 +107,14 @@ impl StreamCore {
     /// # Errors
     /// Only an error of earlier asynchronous work.
     #[track_caller]
-    pub fn launch_repeatable_host_function(self: &Arc<Self>, work: &Arc<RepeatableHostWork>) -> Result<()> {
+    pub fn launch_repeatable_host_function(&self, work: &Arc<RepeatableHostWork>) -> Result<()> {
         let submission = Submission::begin(self, "launching a host function")?;
         work.launched_in(self.id(), self.shared().panics());
         if let Some(capture) = capture_of(self) {
             capture.retain_with(|retained| retained.add_host_work(work));
         }
         let _host_bound = self.context().submit_host_bound();
-        // SAFETY: the caller has the stream open; the work does not unwind, and is retained by the graph that captures it.
-        submission.submit(&[], |call, stream| unsafe {
+        submission.submit(&[], |call, stream| {
             self.context().driver().stream_launch_host_function(call, stream, work.as_host_work())
         })
     }
@@ -127,14 +124,12 @@ impl StreamCore {
     /// # Errors
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
     #[track_caller]
-    pub fn add_callback(self: &Arc<Self>, callback: impl FnOnce(Status) + Send + 'static) -> Result<()> {
+    pub fn add_callback(&self, callback: impl FnOnce(Status) + Send + 'static) -> Result<()> {
         let submission = Submission::begin(self, "adding a callback")?;
         trace::queued!(stream = self.id(), "{}", submission.operation());
         let callback = host_work::callback(callback, self.id(), self.shared().panics());
         let _host_bound = self.context().submit_host_bound();
-        submission
-            // SAFETY: the caller has the stream open; the callback does not unwind.
-            .submit(&[], |call, stream| unsafe { self.context().driver().stream_add_callback(call, stream, callback) })
+        submission.submit(&[], |call, stream| self.context().driver().stream_add_callback(call, stream, callback))
     }
 
     /// Makes later work wait until the value at an address satisfies a condition.
@@ -148,7 +143,7 @@ impl StreamCore {
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support the operation.
     #[track_caller]
     pub unsafe fn wait_value(
-        self: &Arc<Self>,
+        &self,
         operation: &'static str,
         accesses: &[MemoryAccess<'_>],
         address: DevicePointer,
@@ -158,7 +153,7 @@ impl StreamCore {
         let submission = Submission::begin(self, operation)?;
         trace::queued!(stream = self.id(), ?address, ?value, "{operation}");
         let _host_bound = self.context().submit_host_bound();
-        // SAFETY: the caller has the stream open; the address is the caller's word.
+        // SAFETY: the caller keeps the address valid until the wait has run, or its memory is among the accesses.
         submission.submit(accesses, |call, stream| unsafe {
             self.context().driver().stream_wait_value(call, stream, address, value, flags)
         })
@@ -173,7 +168,7 @@ impl StreamCore {
     /// Same as [`wait_value`](Self::wait_value).
     #[track_caller]
     pub unsafe fn write_value(
-        self: &Arc<Self>,
+        &self,
         operation: &'static str,
         accesses: &[MemoryAccess<'_>],
         address: DevicePointer,
@@ -182,7 +177,7 @@ impl StreamCore {
     ) -> Result<()> {
         let submission = Submission::begin(self, operation)?;
         trace::queued!(stream = self.id(), ?address, ?value, "{operation}");
-        // SAFETY: the caller has the stream open; the address is the caller's word.
+        // SAFETY: the caller keeps the address valid until the write has run, or its memory is among the accesses.
         submission.submit(accesses, |call, stream| unsafe {
             self.context().driver().stream_write_value(call, stream, address, value, flags)
         })
@@ -193,16 +188,14 @@ impl StreamCore {
     /// # Errors
     /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
     #[track_caller]
-    pub fn allocate(self: &Arc<Self>, bytes: usize, pool: Option<MemoryPoolHandle>) -> Result<Arc<Allocation>> {
+    pub fn allocate(&self, bytes: usize, pool: Option<Live<'_, MemoryPoolHandle>>) -> Result<Arc<Allocation>> {
         let operation = "allocating in stream order";
         let context = self.context();
         trace::queued!(bytes, stream = self.id(), device = %context.device(), "{operation}");
         let submission = Submission::begin(self, operation)?;
         let mut address = DevicePointer::NULL;
         if bytes > 0 {
-            address = submission
-                // SAFETY: the caller has the stream open, and borrows the pool, if any.
-                .queue(|call, stream| unsafe { context.driver().allocate_async(call, bytes, pool, stream) })?;
+            address = submission.queue(|call, stream| context.driver().allocate_async(call, bytes, pool, stream))?;
         }
         // Other streams must come after the allocation.
         let Some(capture) = capture_of(self) else {
@@ -213,7 +206,7 @@ impl StreamCore {
         let graph = capture.graph();
         capture.has_allocated(address, bytes);
         let capture: Arc<dyn Capture> = capture;
-        let origin = Origin::Captured { graph, capture: Arc::downgrade(&capture), stream: self.clone() };
+        let origin = Origin::Captured { graph, capture: Arc::downgrade(&capture), stream: self.core().clone() };
         let allocation = Arc::new(Allocation::new(context, address, bytes, origin));
         let accesses = [MemoryAccess::write(&allocation)];
         submission.order(accesses.iter().copied())?;
@@ -230,12 +223,12 @@ impl StreamCore {
     /// `CUDA_ERROR_INVALID_HANDLE (400)` if memory belongs to another context.
     #[inline]
     #[track_caller]
-    pub unsafe fn copy(self: &Arc<Self>, to: CopyEnd<'_>, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
+    pub unsafe fn copy(&self, to: CopyEnd<'_>, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
         let submission = Submission::begin(self, "copying")?;
         let kind = copy_kind(to.memory, from.memory);
         trace::queued!(bytes, stream = self.id(), ?kind, "{}", submission.operation());
         let accesses = [MemoryAccess::read(from.memory), MemoryAccess::write(to.memory)];
-        // SAFETY: the caller has the stream open; the ranges are within memory that is freed behind its uses, of which this is
+        // SAFETY: the caller promises that the ranges are within their memory, which is freed behind its uses, of which this is
         // one.
         submission.submit(&accesses, |call, stream| unsafe {
             self.context().driver().copy_async(call, kind, to.address.0, from.address.0, bytes, stream)
@@ -253,7 +246,7 @@ impl StreamCore {
     /// the devices belong to different drivers; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is
     /// capturing, which invalidates the capture.
     #[track_caller]
-    pub unsafe fn copy_peer(self: &Arc<Self>, to: CopyEnd<'_>, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
+    pub unsafe fn copy_peer(&self, to: CopyEnd<'_>, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
         let operation = "copying between contexts";
         let submission = Submission::begin(self, operation)?;
         trace::queued!(bytes, stream = self.id(), "{operation}");
@@ -263,10 +256,10 @@ impl StreamCore {
             return Err(other_context(operation, "stream", self.place()));
         }
         let accesses = [MemoryAccess::read(from.memory), MemoryAccess::write(to.memory)];
-        // SAFETY: the caller has the stream open; the ranges are within memory that is freed behind its uses, of which this is
+        // SAFETY: the caller promises that the ranges are within their memory, which is freed behind its uses, of which this is
         // one, and which holds a reference to its context.
         submission.submit_reached(&accesses, |call, stream| unsafe {
-            let (to_context, from_context) = (destination.handle(), source.handle());
+            let (to_context, from_context) = (destination.live(), source.live());
             self.context().driver().copy_peer_async(
                 call,
                 to.address,
@@ -287,11 +280,11 @@ impl StreamCore {
     /// # Errors
     /// `CUDA_ERROR_INVALID_HANDLE (400)` if memory belongs to another context.
     #[track_caller]
-    pub unsafe fn copy_3d(self: &Arc<Self>, accesses: &[MemoryAccess<'_>], copy: &Copy3d) -> Result<()> {
+    pub unsafe fn copy_3d(&self, accesses: &[MemoryAccess<'_>], copy: &Copy3d) -> Result<()> {
         let submission = Submission::begin(self, "copying a region")?;
         trace::queued!(stream = self.id(), extent = ?copy.extent, "{}", submission.operation());
-        // SAFETY: the caller has the stream open; the regions are within memory that is freed behind its uses, of which this is
-        // one, or the caller's word.
+        // SAFETY: the caller promises that the regions are within their memory, which is freed behind its uses, of which this is
+        // one.
         submission.submit(accesses, |call, stream| unsafe { self.context().driver().copy_3d_async(call, copy, stream) })
     }
 
@@ -304,10 +297,11 @@ impl StreamCore {
     /// # Errors
     /// `CUDA_ERROR_INVALID_HANDLE (400)` if the memory belongs to another context.
     #[track_caller]
-    pub unsafe fn copy_from_host(self: &Arc<Self>, to: CopyEnd<'_>, from: *const u8, bytes: usize) -> Result<()> {
+    pub unsafe fn copy_from_host(&self, to: CopyEnd<'_>, from: *const u8, bytes: usize) -> Result<()> {
         let kind = if to.memory.is_pinned() { CopyKind::Inferred } else { CopyKind::HostToDevice };
         let accesses = [MemoryAccess::write(to.memory)];
-        // SAFETY: the caller's word; the destination is freed behind its uses, of which this is one.
+        // SAFETY: the caller promises that the destination is within its memory, which is freed behind its uses, of which this is
+        // one, and keeps the source unchanged until the copy has run.
         unsafe { self.copy_addresses("copying", &accesses, kind, to.address.0, from as usize as u64, bytes) }
     }
 
@@ -320,10 +314,11 @@ impl StreamCore {
     /// # Errors
     /// `CUDA_ERROR_INVALID_HANDLE (400)` if the memory belongs to another context.
     #[track_caller]
-    pub unsafe fn copy_to_host(self: &Arc<Self>, to: *mut u8, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
+    pub unsafe fn copy_to_host(&self, to: *mut u8, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
         let kind = if from.memory.is_pinned() { CopyKind::Inferred } else { CopyKind::DeviceToHost };
         let accesses = [MemoryAccess::read(from.memory)];
-        // SAFETY: the caller's word; the source is freed behind its uses, of which this is one.
+        // SAFETY: the caller promises that the source is within its memory, which is freed behind its uses, of which this is one,
+        // and that nobody uses the destination until the copy has run.
         unsafe { self.copy_addresses("copying", &accesses, kind, to as usize as u64, from.address.0, bytes) }
     }
 
@@ -337,7 +332,7 @@ impl StreamCore {
     /// Any error that the driver returns.
     #[track_caller]
     pub unsafe fn copy_addresses(
-        self: &Arc<Self>,
+        &self,
         operation: &'static str,
         accesses: &[MemoryAccess<'_>],
         kind: CopyKind,
@@ -347,7 +342,7 @@ impl StreamCore {
     ) -> Result<()> {
         let submission = Submission::begin(self, operation)?;
         trace::queued!(bytes, stream = self.id(), ?kind, "{operation}");
-        // SAFETY: the caller has the stream open; the ranges are the caller's word.
+        // SAFETY: the caller keeps both ranges valid until the copy has run.
         submission.submit(accesses, |call, stream| unsafe {
             self.context().driver().copy_async(call, kind, to, from, bytes, stream)
         })
@@ -365,7 +360,7 @@ impl StreamCore {
     #[inline]
     #[track_caller]
     pub unsafe fn fill(
-        self: &Arc<Self>,
+        &self,
         accesses: &[MemoryAccess<'_>],
         address: DevicePointer,
         pattern: FillPattern,
@@ -373,7 +368,7 @@ impl StreamCore {
     ) -> Result<()> {
         let submission = Submission::begin(self, "filling")?;
         trace::queued!(count, ?pattern, stream = self.id(), "{}", submission.operation());
-        // SAFETY: the caller has the stream open; the range is the caller's word.
+        // SAFETY: the caller keeps the range valid until the fill has run, or its memory is among the accesses and freed behind it.
         submission.submit(accesses, |call, stream| unsafe {
             self.context().driver().fill_async(call, address, pattern, count, stream)
         })
@@ -386,9 +381,9 @@ impl StreamCore {
     /// memory belongs to another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing,
     /// which invalidates the capture.
     #[track_caller]
-    pub fn prefetch(self: &Arc<Self>, memory: &Arc<Allocation>, device: Option<DeviceOrdinal>) -> Result<()> {
+    pub fn prefetch(&self, memory: &Arc<Allocation>, device: Option<DeviceOrdinal>) -> Result<()> {
         let submission = Submission::begin(self, "prefetching managed memory")?;
-        // SAFETY: the caller has the stream open; the memory is freed behind its uses, of which this is one.
+        // SAFETY: the memory is freed behind its uses, of which this is one.
         submission.submit(&[MemoryAccess::read(memory)], |call, stream| unsafe {
             self.context().driver().prefetch_async(call, memory.address(), memory.bytes(), device, stream)
         })
@@ -408,7 +403,7 @@ impl StreamCore {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn launch(
-        self: &Arc<Self>,
+        &self,
         kernel: &KernelCore,
         shape: &LaunchShape,
         arguments: &LaunchArguments<'_>,
@@ -432,10 +427,10 @@ impl StreamCore {
             arguments: arguments.values,
             ranges: arguments.ranges,
         };
-        // SAFETY: the caller has the stream open and holds a reference to the kernel; the number and the sizes of the arguments
-        // were checked where the driver can say, and what the kernel does with them is the caller's word.
+        // SAFETY: the caller promises that each argument has the type that the kernel declares, and that the kernel uses only memory
+        // among the accesses, or that the caller keeps valid. The module is unloaded behind the launch.
         let launched = submission.submit(arguments.accesses, |call, stream| unsafe {
-            context.driver().launch(call, stream, kernel.handle(), &launch)
+            context.driver().launch(call, stream, kernel.live(), &launch)
         });
         launched.map_err(|error| shape.explain(error, self))
     }

@@ -23,7 +23,7 @@ use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::CudaFunctions;
 use crate::handles::raw_context;
-use anabranch_hal::{ContextHandle, Result, StreamHandle};
+use anabranch_hal::{ContextHandle, Live, Result, StreamHandle};
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -63,7 +63,7 @@ fn pop(functions: &CudaFunctions) {
 impl CudaDriver {
     /// Makes the context current while the result lives.
     #[inline]
-    pub(crate) fn bind(&self, context: ContextHandle) -> Result<Bound<'_>> {
+    pub(crate) fn bind(&self, context: Live<'_, ContextHandle>) -> Result<Bound<'_>> {
         let mut current = ptr::null_mut();
         // SAFETY: the result is written to a variable that outlives the call.
         check(unsafe { self.functions.cuCtxGetCurrent(&mut current) })?;
@@ -72,13 +72,17 @@ impl CudaDriver {
 
     /// Makes the context current while the result lives, if the stream alone does not name it.
     #[inline]
-    pub(crate) fn bind_for_stream(&self, context: ContextHandle, stream: StreamHandle) -> Result<Bound<'_>> {
-        if self.needs_context(stream) { self.bind(context) } else { Ok(Bound::new(None)) }
+    pub(crate) fn bind_for_stream(
+        &self,
+        context: Live<'_, ContextHandle>,
+        stream: impl Into<StreamHandle>,
+    ) -> Result<Bound<'_>> {
+        if self.needs_context(stream.into()) { self.bind(context) } else { Ok(Bound::new(None)) }
     }
 
     /// Makes the context current while the result lives, with drivers for which handles do not suffice.
     #[inline]
-    pub(crate) fn bind_for_handle(&self, context: ContextHandle) -> Result<Bound<'_>> {
+    pub(crate) fn bind_for_handle(&self, context: Live<'_, ContextHandle>) -> Result<Bound<'_>> {
         if self.handles_suffice { Ok(Bound::new(None)) } else { self.bind(context) }
     }
 
@@ -87,16 +91,20 @@ impl CudaDriver {
     #[inline(always)]
     pub(crate) fn call_on_stream<R>(
         &self,
-        context: ContextHandle,
-        stream: StreamHandle,
+        context: Live<'_, ContextHandle>,
+        stream: Live<'_, StreamHandle>,
         call: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
-        if self.needs_context(stream) { self.call_bound(context, call) } else { call() }
+        if self.needs_context(stream.handle()) { self.call_bound(context, call) } else { call() }
     }
 
     /// Makes a call that is made often, bound as by [`bind_for_handle`](Self::bind_for_handle).
     #[inline(always)]
-    pub(crate) fn call_on_handle<R>(&self, context: ContextHandle, call: impl FnOnce() -> Result<R>) -> Result<R> {
+    pub(crate) fn call_on_handle<R>(
+        &self,
+        context: Live<'_, ContextHandle>,
+        call: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
         if self.handles_suffice { call() } else { self.call_bound(context, call) }
     }
 
@@ -109,14 +117,14 @@ impl CudaDriver {
 
     #[cold]
     #[inline(never)]
-    fn call_bound<R>(&self, context: ContextHandle, call: impl FnOnce() -> Result<R>) -> Result<R> {
+    fn call_bound<R>(&self, context: Live<'_, ContextHandle>, call: impl FnOnce() -> Result<R>) -> Result<R> {
         let _bound = self.bind(context)?;
         call()
     }
 
     #[inline(never)]
-    fn push(&self, context: ContextHandle) -> Result<Bound<'_>> {
-        // SAFETY: by the handle rule, which holds for every caller, the context is one of this driver and not destroyed.
+    fn push(&self, context: Live<'_, ContextHandle>) -> Result<Bound<'_>> {
+        // SAFETY: the context is live, as its type says.
         check(unsafe { self.functions.cuCtxPushCurrent(raw_context(context)) })?;
         Ok(Bound::new(Some(&self.functions)))
     }

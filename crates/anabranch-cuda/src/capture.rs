@@ -7,7 +7,7 @@ use crate::graph::edges::{RawDependencies, edge_data};
 use crate::handles::{graph_handle, node_handle, raw_graph, raw_stream};
 use anabranch_hal::{
     Call, CaptureInfo, CaptureMode, CaptureStatus, Captures, Dependency, DependencyUpdate, EdgeData, Failure,
-    GraphHandle, Result, Status, StreamHandle,
+    GraphHandle, Live, Result, Status, StreamHandle,
 };
 use std::ptr;
 
@@ -42,29 +42,20 @@ fn unknown(what: &str, number: u32) -> Failure {
 }
 
 impl CudaDriver {
-    /// Whether the stream captures.
-    ///
-    /// # Safety
-    ///
-    /// The stream is live, and known by itself or by the current context.
+    /// Whether the stream captures. A default stream is that of the current context.
     #[inline]
-    unsafe fn raw_capture_status(&self, stream: CUstream) -> Result<CaptureStatus> {
+    fn raw_capture_status(&self, stream: Live<'_, StreamHandle>) -> Result<CaptureStatus> {
         let mut raw = CU_STREAM_CAPTURE_STATUS_NONE;
-        // SAFETY: the caller vouches for the stream.
-        check(unsafe { self.functions.cuStreamIsCapturing(stream, &mut raw) })?;
+        // SAFETY: the stream is live, as its type says.
+        check(unsafe { self.functions.cuStreamIsCapturing(raw_stream(stream), &mut raw) })?;
         status(raw)
     }
 
     /// Whether work that is queued now becomes a node. `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` where the capture
     /// was invalidated.
-    ///
-    /// # Safety
-    ///
-    /// The stream is live, and known by itself or by the current context.
     #[inline]
-    pub(crate) unsafe fn is_capturing(&self, stream: CUstream) -> Result<bool> {
-        // SAFETY: the caller vouches for the stream.
-        match unsafe { self.raw_capture_status(stream) }? {
+    pub(crate) fn is_capturing(&self, stream: Live<'_, StreamHandle>) -> Result<bool> {
+        match self.raw_capture_status(stream)? {
             CaptureStatus::None => Ok(false),
             CaptureStatus::Active => Ok(true),
             CaptureStatus::Invalidated => Err(Failure::new(Status::STREAM_CAPTURE_INVALIDATED)),
@@ -73,24 +64,24 @@ impl CudaDriver {
 }
 
 impl Captures for CudaDriver {
-    unsafe fn stream_begin_capture(&self, call: &Call<'_>, stream: StreamHandle, mode: CaptureMode) -> Result<()> {
+    fn stream_begin_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>, mode: CaptureMode) -> Result<()> {
         let _bound = self.bind_for_stream(call.context, stream)?;
-        // SAFETY: by the handle rule the stream is live.
+        // SAFETY: the stream is live, as its type says.
         check(unsafe { self.functions.cuStreamBeginCapture(raw_stream(stream), raw_mode(mode)) })
     }
 
     unsafe fn stream_begin_capture_to_graph(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
-        graph: GraphHandle,
+        stream: Live<'_, StreamHandle>,
+        graph: Live<'_, GraphHandle>,
         dependencies: &[Dependency],
         mode: CaptureMode,
     ) -> Result<()> {
         let _bound = self.bind_for_stream(call.context, stream)?;
         let dependencies = RawDependencies::new(dependencies);
-        // SAFETY: by the handle rule stream, graph and nodes are live; there are as many nodes as stated, and as many data
-        // or none.
+        // SAFETY: stream and graph are live, as their types say, and the caller promises that the nodes exist until the
+        // capture ends; there are as many nodes as stated, and as many data or none.
         check(unsafe {
             self.functions.cuStreamBeginCaptureToGraph(
                 raw_stream(stream),
@@ -103,32 +94,31 @@ impl Captures for CudaDriver {
         })
     }
 
-    unsafe fn stream_end_capture(&self, call: &Call<'_>, stream: StreamHandle) -> Result<GraphHandle> {
+    fn stream_end_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<GraphHandle> {
         let _bound = self.bind_for_stream(call.context, stream)?;
         let mut graph = ptr::null_mut();
-        // SAFETY: by the handle rule the stream is live.
+        // SAFETY: the stream is live, as its type says.
         check(unsafe { self.functions.cuStreamEndCapture(raw_stream(stream), &mut graph) })?;
         // A null graph means that the capture was invalidated, where the driver does not answer an error.
         if graph.is_null() { Err(Failure::new(Status::STREAM_CAPTURE_INVALIDATED)) } else { Ok(graph_handle(graph)) }
     }
 
-    unsafe fn stream_capture_status(&self, call: &Call<'_>, stream: StreamHandle) -> Result<CaptureStatus> {
+    fn stream_capture_status(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<CaptureStatus> {
         let _bound = self.bind_for_stream(call.context, stream)?;
-        // SAFETY: by the handle rule the stream is live, and it is known by itself or by the context.
-        unsafe { self.raw_capture_status(raw_stream(stream)) }
+        self.raw_capture_status(stream)
     }
 
-    unsafe fn stream_capture_info(
+    fn stream_capture_info(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         with_edge_data: bool,
     ) -> Result<CaptureInfo> {
         let _bound = self.bind_for_stream(call.context, stream)?;
         let stream = raw_stream(stream);
         let (mut raw, mut id, mut graph) = (CU_STREAM_CAPTURE_STATUS_NONE, 0, ptr::null_mut());
         let (mut nodes, mut data, mut count) = (ptr::null(), ptr::null(), 0);
-        // SAFETY: by the handle rule the stream is live.
+        // SAFETY: the stream is live, as its type says.
         check(unsafe {
             // A driver without the newer function knows no data.
             if with_edge_data && self.functions.cuStreamGetCaptureInfo_v3.is_some() {
@@ -142,8 +132,8 @@ impl Captures for CudaDriver {
         if status != CaptureStatus::Active {
             return Ok(CaptureInfo { status, ..CaptureInfo::default() });
         }
-        // SAFETY: the stream captures, so these are the driver's arrays of that many nodes and data, which stay until the
-        // next call on the stream.
+        // SAFETY: the stream captures, so these are the driver's arrays of that many nodes and data, which stay until
+        // the next call on the stream.
         let (nodes, data) = unsafe { (array(nodes, count), array(data, count)) };
         // Without an array, all have the default.
         let data = data.iter().map(edge_data).chain(std::iter::repeat(EdgeData::default()));
@@ -160,7 +150,7 @@ impl Captures for CudaDriver {
     unsafe fn stream_update_capture_dependencies(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         dependencies: &[Dependency],
         update: DependencyUpdate,
     ) -> Result<()> {
@@ -172,7 +162,8 @@ impl Captures for CudaDriver {
         };
         let mut raw = RawDependencies::new(dependencies);
         let (nodes, count) = (raw.nodes.as_mut_ptr(), dependencies.len());
-        // SAFETY: by the handle rule stream and nodes are live; there are as many nodes and data as stated.
+        // SAFETY: the stream is live, as its type says, and the caller promises that the nodes exist until the capture
+        // ends; there are as many nodes and data as stated.
         check(unsafe {
             if raw.has_data() {
                 self.functions.cuStreamUpdateCaptureDependencies_v2(stream, nodes, raw.data(), count, flags)
@@ -184,8 +175,8 @@ impl Captures for CudaDriver {
 
     fn thread_exchange_capture_mode(&self, new: CaptureMode) -> Result<CaptureMode> {
         let mut raw = raw_mode(new);
-        // SAFETY: the mode is read from, and the one before written to, a variable that outlives the call. The mode is the
-        // thread's, and belongs to no context.
+        // SAFETY: the mode is read from, and the one before written to, a variable that outlives the call. The mode is
+        // the thread's, and belongs to no context.
         check(unsafe { self.functions.cuThreadExchangeStreamCaptureMode(&mut raw) })?;
         mode(raw)
     }
@@ -200,7 +191,7 @@ unsafe fn array<'a, T>(first: *const T, count: usize) -> &'a [T] {
     if count == 0 || first.is_null() {
         return &[];
     }
-    // SAFETY: the caller vouches for the address and the count.
+    // SAFETY: the caller promises that there are so many from this address on, which is not null.
     unsafe { std::slice::from_raw_parts(first, count) }
 }
 

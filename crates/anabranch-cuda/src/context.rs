@@ -4,7 +4,7 @@ use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::handles::{context_handle, raw_context};
 use crate::host_work::{self, QUEUED};
-use anabranch_hal::{Call, ContextFlags, ContextHandle, Contexts, DeviceOrdinal, Result};
+use anabranch_hal::{Call, ContextFlags, ContextHandle, Contexts, DeviceOrdinal, Live, Result};
 use std::ptr;
 
 impl CudaDriver {
@@ -62,31 +62,30 @@ impl Contexts for CudaDriver {
     unsafe fn context_destroy(&self, call: &Call<'_>) -> Result<()> {
         // The driver completes what is queued before it destroys a context, but does not document it. A failure changes
         // nothing: a context that is lost is destroyed too.
-        // SAFETY: the caller keeps the handle rule.
-        let _ = unsafe { self.context_synchronize(call) };
+        let _ = self.context_synchronize(call);
         let before = QUEUED.so_far();
-        // SAFETY: the caller keeps the handle rule, and uses nothing made in the context again.
+        // SAFETY: the context is live, as its type says. The caller promises that neither it nor anything made in it is
+        // used again.
         check(unsafe { self.functions.cuCtxDestroy(raw_context(call.context)) })?;
-        QUEUED.context_is_gone(call.context, &before);
+        QUEUED.context_is_gone(call.context.handle(), &before);
         Ok(())
     }
 
-    unsafe fn context_synchronize(&self, call: &Call<'_>) -> Result<()> {
+    fn context_synchronize(&self, call: &Call<'_>) -> Result<()> {
         let _bound = self.bind(call.context)?;
         // SAFETY: the context is current.
-        host_work::observe(call.context, check(unsafe { self.functions.cuCtxSynchronize() }))
+        host_work::observe(call.context.handle(), check(unsafe { self.functions.cuCtxSynchronize() }))
     }
 
-    unsafe fn context_enable_peer_access(&self, call: &Call<'_>, peer: ContextHandle) -> Result<()> {
+    fn context_enable_peer_access(&self, call: &Call<'_>, peer: Live<'_, ContextHandle>) -> Result<()> {
         let _bound = self.bind(call.context)?;
-        // SAFETY: by the handle rule the peer is a context of this driver and not destroyed. There are no flags yet.
+        // SAFETY: the peer is live, as its type says. There are no flags yet.
         check(unsafe { self.functions.cuCtxEnablePeerAccess(raw_context(peer), 0) })
     }
 
-    unsafe fn context_disable_peer_access(&self, call: &Call<'_>, peer: ContextHandle) -> Result<()> {
+    unsafe fn context_disable_peer_access(&self, call: &Call<'_>, peer: Live<'_, ContextHandle>) -> Result<()> {
         let _bound = self.bind(call.context)?;
-        // SAFETY: by the handle rule the peer is a context of this driver and not destroyed, and no queued work uses its
-        // memory.
+        // SAFETY: the peer is live, as its type says, and the caller promises that no queued work uses its memory.
         check(unsafe { self.functions.cuCtxDisablePeerAccess(raw_context(peer)) })
     }
 }

@@ -5,7 +5,9 @@ use crate::error::check;
 use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
 use crate::handles::unsigned;
-use anabranch_hal::{Capabilities, Contexts, DeviceOrdinal, DeviceProperties, Devices, PriorityRange, Result, Status};
+use anabranch_hal::{
+    Capabilities, Contexts, DeviceOrdinal, DeviceProperties, Devices, Live, PriorityRange, Result, Status,
+};
 use std::ffi::{CStr, c_char, c_int};
 
 /// The range of devices that have stream priorities.
@@ -98,6 +100,8 @@ impl CudaDriver {
 
     fn ask_for_priority_range(&self, device: DeviceOrdinal) -> Result<PriorityRange> {
         let context = self.primary_context_retain(device)?;
+        // SAFETY: the context is retained until it is released below.
+        let context = unsafe { Live::new(context) };
         let range = self.bind(context).and_then(|_bound| {
             let (mut least, mut greatest) = (0, 0);
             // SAFETY: the context is current.

@@ -78,7 +78,8 @@ fn succeeded(answer: Result<u32, MissingSymbol>) -> Result<(), Absence> {
 /// Ids and names are for layers; the defaults ignore them.
 impl Objects for CudaDriver {}
 
-impl Driver for CudaDriver {
+// SAFETY: the CUDA driver makes all objects and all memory, and runs all work. It documents what the contract asks for.
+unsafe impl Driver for CudaDriver {
     fn kind(&self) -> BackendKind {
         BackendKind::Cuda
     }

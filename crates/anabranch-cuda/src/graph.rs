@@ -18,12 +18,12 @@ use crate::ffi::cuda_types::*;
 use crate::handles::{graph_handle, node_handle, raw_context, raw_graph, raw_node};
 use anabranch_hal::{
     AddedNode, Call, ConditionalHandle, Dependency, DeviceOrdinal, Edge, GraphHandle, GraphMemoryAttribute,
-    GraphNodeHandle, GraphNodeKind, Graphs, NodeParameters, Result,
+    GraphNodeHandle, GraphNodeKind, Graphs, Live, NodeParameters, Result,
 };
 use std::ptr;
 
 impl Graphs for CudaDriver {
-    unsafe fn graph_create(&self, call: &Call<'_>) -> Result<GraphHandle> {
+    fn graph_create(&self, call: &Call<'_>) -> Result<GraphHandle> {
         let _bound = self.bind_for_handle(call.context)?;
         let mut graph = ptr::null_mut();
         // SAFETY: the result is written to a variable that outlives the call. There are no flags yet.
@@ -33,28 +33,28 @@ impl Graphs for CudaDriver {
 
     unsafe fn graph_destroy(&self, call: &Call<'_>, graph: GraphHandle) -> Result<()> {
         let _bound = self.bind_for_handle(call.context)?;
-        // SAFETY: by the handle rule the graph is live, and this is the last use of it.
+        // SAFETY: the caller promises that the graph exists, and that this is the last use of it.
         check(unsafe { self.functions.cuGraphDestroy(raw_graph(graph)) })
     }
 
-    unsafe fn graph_clone(&self, call: &Call<'_>, graph: GraphHandle) -> Result<GraphHandle> {
+    fn graph_clone(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<GraphHandle> {
         let _bound = self.bind_for_handle(call.context)?;
         let mut clone = ptr::null_mut();
-        // SAFETY: by the handle rule the graph is live.
+        // SAFETY: the graph is live, as its type says.
         check(unsafe { self.functions.cuGraphClone(&mut clone, raw_graph(graph)) })?;
         Ok(graph_handle(clone))
     }
 
-    unsafe fn graph_find_in_clone(
+    fn graph_find_in_clone(
         &self,
         call: &Call<'_>,
-        original: GraphNodeHandle,
-        clone: GraphHandle,
+        original: Live<'_, GraphNodeHandle>,
+        clone: Live<'_, GraphHandle>,
     ) -> Result<GraphNodeHandle> {
         let _bound = self.bind_for_handle(call.context)?;
         let mut node = ptr::null_mut();
         let (original, clone) = (raw_node(original), raw_graph(clone));
-        // SAFETY: by the handle rule node and graph are live.
+        // SAFETY: node and graph are live, as their types say.
         check(unsafe { self.functions.cuGraphNodeFindInClone(&mut node, original, clone) })?;
         Ok(node_handle(node))
     }
@@ -62,88 +62,90 @@ impl Graphs for CudaDriver {
     unsafe fn graph_add_node(
         &self,
         call: &Call<'_>,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         dependencies: &[Dependency],
         parameters: &NodeParameters,
     ) -> Result<AddedNode> {
         let _bound = self.bind(call.context)?;
-        // SAFETY: the caller vouches for everything, and the context is current.
+        // SAFETY: the caller promises that nodes and objects that the parameters name exist, and that the node is
+        // sound.
         unsafe { node::add(self, call.context, graph, dependencies, parameters) }
     }
 
     unsafe fn graph_destroy_node(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<()> {
         let _bound = self.bind_for_handle(call.context)?;
-        // SAFETY: by the handle rule the node is live, and this is the last use of it.
+        // SAFETY: the caller promises that the node exists, and that this is the last use of it.
         check(unsafe { self.functions.cuGraphDestroyNode(raw_node(node)) })
     }
 
-    unsafe fn graph_node_kind(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<GraphNodeKind> {
+    fn graph_node_kind(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<GraphNodeKind> {
         let _bound = self.bind_for_handle(call.context)?;
-        // SAFETY: by the handle rule the node is live.
-        unsafe { parameters::kind(self, raw_node(node)) }
+        parameters::kind(self, node)
     }
 
-    unsafe fn graph_node_parameters(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<NodeParameters> {
+    fn graph_node_parameters(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<NodeParameters> {
         let _bound = self.bind(call.context)?;
-        // SAFETY: by the handle rule the node is live, and the context is current.
-        unsafe { parameters::read(self, raw_node(node)) }
+        parameters::read(self, node)
     }
 
     unsafe fn graph_node_set_parameters(
         &self,
         call: &Call<'_>,
-        node: GraphNodeHandle,
+        node: Live<'_, GraphNodeHandle>,
         parameters: &NodeParameters,
     ) -> Result<()> {
         let _bound = self.bind(call.context)?;
-        // SAFETY: the caller vouches for everything, and the context is current.
-        unsafe { replace::in_graph(self, call.context, raw_node(node), parameters) }
+        // SAFETY: the caller promises that the objects that the parameters name exist, and that the node is sound.
+        unsafe { replace::in_graph(self, call.context, node, parameters) }
     }
 
-    unsafe fn graph_nodes(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
+    fn graph_nodes(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<GraphNodeHandle>> {
         let _bound = self.bind_for_handle(call.context)?;
-        // SAFETY: by the handle rule the graph is live.
-        unsafe { nodes(self, raw_graph(graph)) }
+        list(|nodes, count| {
+            // SAFETY: the graph is live, as its type says; there is room for as many nodes as stated, or none is asked
+            // for.
+            check(unsafe { self.functions.cuGraphGetNodes(raw_graph(graph), nodes, count) })
+        })
     }
 
-    unsafe fn graph_root_nodes(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
+    fn graph_root_nodes(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<GraphNodeHandle>> {
         let _bound = self.bind_for_handle(call.context)?;
         let graph = raw_graph(graph);
         list(|nodes, count| {
-            // SAFETY: by the handle rule the graph is live; there is room for as many nodes as stated, or none is asked for.
+            // SAFETY: the graph is live, as its type says; there is room for as many nodes as stated, or none is asked
+            // for.
             check(unsafe { self.functions.cuGraphGetRootNodes(graph, nodes, count) })
         })
     }
 
-    unsafe fn graph_edges(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<Edge>> {
+    fn graph_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<Edge>> {
         let _bound = self.bind_for_handle(call.context)?;
-        // SAFETY: the caller keeps the handle rule.
-        unsafe { edges::all(self, raw_graph(graph)) }
+        edges::all(self, graph)
     }
 
-    unsafe fn graph_add_edges(&self, call: &Call<'_>, graph: GraphHandle, edges: &[Edge]) -> Result<()> {
+    unsafe fn graph_add_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()> {
         let _bound = self.bind_for_handle(call.context)?;
-        // SAFETY: the caller keeps the handle rule.
-        unsafe { edges::add(self, raw_graph(graph), edges) }
+        // SAFETY: the caller promises that the nodes of the edges exist.
+        unsafe { edges::add(self, graph, edges) }
     }
 
-    unsafe fn graph_remove_edges(&self, call: &Call<'_>, graph: GraphHandle, edges: &[Edge]) -> Result<()> {
+    unsafe fn graph_remove_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()> {
         let _bound = self.bind_for_handle(call.context)?;
-        // SAFETY: the caller keeps the handle rule.
-        unsafe { edges::remove(self, raw_graph(graph), edges) }
+        // SAFETY: the caller promises that the nodes of the edges exist.
+        unsafe { edges::remove(self, graph, edges) }
     }
 
-    unsafe fn graph_conditional_create(
+    fn graph_conditional_create(
         &self,
         call: &Call<'_>,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         default: Option<u32>,
     ) -> Result<ConditionalHandle> {
         let _bound = self.bind(call.context)?;
         let flags = if default.is_some() { CU_GRAPH_COND_ASSIGN_DEFAULT } else { 0 };
         let (graph, ctx, default) = (raw_graph(graph), raw_context(call.context), default.unwrap_or(0));
         let mut handle = 0;
-        // SAFETY: by the handle rule graph and context are live.
+        // SAFETY: graph and context are live, as their types say.
         check(unsafe { self.functions.cuGraphConditionalHandleCreate(&mut handle, graph, ctx, default, flags) })?;
         Ok(ConditionalHandle(handle))
     }
@@ -159,18 +161,6 @@ impl Graphs for CudaDriver {
     fn graph_memory_trim(&self, device: DeviceOrdinal) -> Result<()> {
         memory::trim(self, device)
     }
-}
-
-/// All nodes of a graph.
-///
-/// # Safety
-///
-/// The graph is live.
-unsafe fn nodes(driver: &CudaDriver, graph: CUgraph) -> Result<Vec<GraphNodeHandle>> {
-    list(|nodes, count| {
-        // SAFETY: the caller vouches for the graph; there is room for as many nodes as stated, or none is asked for.
-        check(unsafe { driver.functions.cuGraphGetNodes(graph, nodes, count) })
-    })
 }
 
 /// Nodes that the driver lists: asked how many there are, then which.

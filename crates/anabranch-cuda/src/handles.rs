@@ -17,8 +17,8 @@ macro_rules! conversions {
     ($($Handle:ident $Raw:ident $to_raw:ident $from_raw:ident;)*) => {
         $(
             #[inline]
-            pub(crate) fn $to_raw(handle: $Handle) -> $Raw {
-                ptr::with_exposed_provenance_mut(handle.as_raw())
+            pub(crate) fn $to_raw(handle: impl Into<$Handle>) -> $Raw {
+                ptr::with_exposed_provenance_mut(handle.into().as_raw())
             }
 
             #[inline]

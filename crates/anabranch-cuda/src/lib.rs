@@ -50,10 +50,9 @@
 // 6. `context`, and then `device`, `event`, `memory`, `module`: the groups of calls, which do not know each other.
 // 7. `graph`, whose nodes are what streams do; `capture`, which makes graphs; `stream`, which may capture.
 
-// SAFETY comments argue what is special about a call, and take two things for granted. Results are written to, and
-// descriptions read from, variables that the call is given references to; the driver keeps none of these addresses. And
-// "by the handle rule" means the promise that the contract's `unsafe` methods ask of their callers: handles are of this
-// driver and live, and so is the memory that work uses.
+// SAFETY comments argue what is special about a call, and take one thing for granted. Results are written to, and
+// descriptions read from, variables that the call is given references to; the driver keeps none of these addresses.
+// "Live, as its type says" means `Live`: the handle is of this driver, and the object exists.
 
 mod absence;
 mod binding;

@@ -9,7 +9,7 @@ use crate::error::check;
 use crate::ffi::cuda_types::{CU_MEM_ATTACH_GLOBAL, CUdevice};
 use crate::handles::{pool_handle, raw_context, raw_pool, raw_stream};
 use anabranch_hal::{
-    Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Driver, FillPattern, Memory, MemoryInfo,
+    Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Driver, FillPattern, Live, Memory, MemoryInfo,
     MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, PinnedFlags, Result, StreamHandle,
 };
 use std::ptr;
@@ -18,7 +18,7 @@ use std::ptr;
 const HOST: CUdevice = -1;
 
 impl Memory for CudaDriver {
-    unsafe fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo> {
+    fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo> {
         let _bound = self.bind(call.context)?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: the context is current.
@@ -26,7 +26,7 @@ impl Memory for CudaDriver {
         Ok(MemoryInfo { free: free as u64, total: total as u64 })
     }
 
-    unsafe fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
+    fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
         let _bound = self.bind(call.context)?;
         let mut address = 0;
         // SAFETY: the result is written to a variable that outlives the call.
@@ -36,22 +36,23 @@ impl Memory for CudaDriver {
 
     unsafe fn free(&self, call: &Call<'_>, address: DevicePointer) -> Result<()> {
         let _bound = self.bind(call.context)?;
-        // SAFETY: no queued work uses the memory, as the caller says; the driver refuses addresses that it did not give.
+        // SAFETY: the caller promises that nobody uses the memory any more, and no queued work that this does not wait
+        // for; the driver refuses addresses that it did not give.
         check(unsafe { self.functions.cuMemFree(address.0) })
     }
 
     #[inline]
-    unsafe fn allocate_async(
+    fn allocate_async(
         &self,
         call: &Call<'_>,
         bytes: usize,
-        pool: Option<MemoryPoolHandle>,
-        stream: StreamHandle,
+        pool: Option<Live<'_, MemoryPoolHandle>>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<DevicePointer> {
         self.call_on_stream(call.context, stream, move || {
             let stream = raw_stream(stream);
             let mut address = 0;
-            // SAFETY: by the handle rule stream and pool are live.
+            // SAFETY: stream and pool are live, as their types say.
             check(unsafe {
                 match pool {
                     None => self.functions.cuMemAllocAsync(&mut address, bytes, stream),
@@ -63,14 +64,15 @@ impl Memory for CudaDriver {
     }
 
     #[inline]
-    unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: StreamHandle) -> Result<()> {
+    unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: Live<'_, StreamHandle>) -> Result<()> {
         self.call_on_stream(call.context, stream, move || {
-            // SAFETY: by the handle rule the stream is live, and all other uses of the memory come before this one.
+            // SAFETY: the stream is live, as its type says, and the caller promises that all other uses of the memory
+            // come before this one.
             check(unsafe { self.functions.cuMemFreeAsync(address.0, raw_stream(stream)) })
         })
     }
 
-    unsafe fn allocate_pinned(&self, call: &Call<'_>, bytes: usize, flags: PinnedFlags) -> Result<*mut u8> {
+    fn allocate_pinned(&self, call: &Call<'_>, bytes: usize, flags: PinnedFlags) -> Result<*mut u8> {
         let _bound = self.bind(call.context)?;
         let mut address = ptr::null_mut();
         // SAFETY: the result is written to a variable that outlives the call.
@@ -80,11 +82,12 @@ impl Memory for CudaDriver {
 
     unsafe fn free_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()> {
         let _bound = self.bind(call.context)?;
-        // SAFETY: no queued work uses the memory, as the caller says; the driver refuses addresses that it did not give.
+        // SAFETY: the caller promises that nobody uses the memory any more, and no queued work that this does not wait
+        // for; the driver refuses addresses that it did not give.
         check(unsafe { self.functions.cuMemFreeHost(address.cast()) })
     }
 
-    unsafe fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
+    fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
         let _bound = self.bind(call.context)?;
         let mut address = 0;
         // SAFETY: the result is written to a variable that outlives the call.
@@ -98,11 +101,12 @@ impl Memory for CudaDriver {
         address: DevicePointer,
         bytes: usize,
         device: Option<DeviceOrdinal>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         let device = device.map_or(Ok(HOST), |device| self.raw_device(device))?;
         let _bound = self.bind_for_stream(call.context, stream)?;
-        // SAFETY: by the handle rule the stream is live, and the range valid until the operation has run.
+        // SAFETY: the stream is live, as its type says, and the caller keeps the range allocated until the operation
+        // has run.
         check(unsafe { self.functions.cuMemPrefetchAsync(address.0, bytes, device, raw_stream(stream)) })
     }
 
@@ -114,17 +118,18 @@ impl Memory for CudaDriver {
         destination: u64,
         source: u64,
         bytes: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         self.call_on_stream(call.context, stream, move || {
-            // SAFETY: by the handle rule the stream is live, and both ranges stay valid until the copy has run.
+            // SAFETY: the stream is live, as its type says, and the caller keeps both ranges valid until the copy has
+            // run.
             unsafe { copy::queue(&self.functions, kind, destination, source, bytes, raw_stream(stream)) }
         })
     }
 
     unsafe fn copy(&self, call: &Call<'_>, kind: CopyKind, destination: u64, source: u64, bytes: usize) -> Result<()> {
         let _bound = self.bind(call.context)?;
-        // SAFETY: by the handle rule both ranges stay valid until the copy has run.
+        // SAFETY: the context is current, and the caller keeps both ranges valid until the copy has run.
         unsafe { copy::perform(&self.functions, kind, destination, source, bytes) }
     }
 
@@ -132,24 +137,24 @@ impl Memory for CudaDriver {
         &self,
         call: &Call<'_>,
         destination: DevicePointer,
-        destination_context: ContextHandle,
+        destination_context: Live<'_, ContextHandle>,
         source: DevicePointer,
-        source_context: ContextHandle,
+        source_context: Live<'_, ContextHandle>,
         bytes: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         let _bound = self.bind_for_stream(call.context, stream)?;
         let (to, from) = (raw_context(destination_context), raw_context(source_context));
-        // SAFETY: by the handle rule the contexts and the stream are live, and both ranges stay valid until the copy has
-        // run.
+        // SAFETY: the contexts and the stream are live, as their types say, and the caller keeps both ranges valid
+        // until the copy has run.
         check(unsafe { self.functions.cuMemcpyPeerAsync(destination.0, to, source.0, from, bytes, raw_stream(stream)) })
     }
 
-    unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: StreamHandle) -> Result<()> {
+    unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: Live<'_, StreamHandle>) -> Result<()> {
         let _bound = self.bind_for_stream(call.context, stream)?;
         let description = copy::describe(copy);
-        // SAFETY: by the handle rule the stream is live, and both volumes stay valid until the copy has run. The driver
-        // reads the description before it returns.
+        // SAFETY: the stream is live, as its type says, and the caller keeps both volumes valid until the copy has run.
+        // The driver reads the description before it returns.
         check(unsafe { self.functions.cuMemcpy3DAsync(&description, raw_stream(stream)) })
     }
 
@@ -160,10 +165,11 @@ impl Memory for CudaDriver {
         address: DevicePointer,
         pattern: FillPattern,
         count: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         self.call_on_stream(call.context, stream, move || {
-            // SAFETY: by the handle rule the stream is live, and the range stays valid until the fill has run.
+            // SAFETY: the stream is live, as its type says, and the caller keeps the range valid until the fill has
+            // run.
             unsafe { fill::queue(&self.functions, address, pattern, count, raw_stream(stream)) }
         })
     }
@@ -185,40 +191,45 @@ impl Memory for CudaDriver {
     }
 
     unsafe fn memory_pool_destroy(&self, pool: MemoryPoolHandle) -> Result<()> {
-        // SAFETY: by the handle rule the pool is live, and this is the last use of it.
+        // SAFETY: the caller promises that the pool exists, and that this is the last use of it.
         check(unsafe { self.functions.cuMemPoolDestroy(raw_pool(pool)) })
     }
 
-    unsafe fn memory_pool_trim(&self, pool: MemoryPoolHandle, keep_bytes: usize) -> Result<()> {
-        // SAFETY: by the handle rule the pool is live.
+    fn memory_pool_trim(&self, pool: Live<'_, MemoryPoolHandle>, keep_bytes: usize) -> Result<()> {
+        // SAFETY: the pool is live, as its type says.
         check(unsafe { self.functions.cuMemPoolTrimTo(raw_pool(pool), keep_bytes) })
     }
 
-    unsafe fn memory_pool_attribute(&self, pool: MemoryPoolHandle, attribute: MemoryPoolAttribute) -> Result<u64> {
+    fn memory_pool_attribute(&self, pool: Live<'_, MemoryPoolHandle>, attribute: MemoryPoolAttribute) -> Result<u64> {
         let attribute = pool::attribute(attribute)?;
         let mut value = 0_u64;
-        // SAFETY: by the handle rule the pool is live; each of these attributes is a 64-bit number, written to a variable
-        // that outlives the call.
+        // SAFETY: the pool is live, as its type says; each of these attributes is a 64-bit number, written to a
+        // variable that outlives the call.
         check(unsafe { self.functions.cuMemPoolGetAttribute(raw_pool(pool), attribute, (&raw mut value).cast()) })?;
         Ok(value)
     }
 
-    unsafe fn memory_pool_set_attribute(
+    fn memory_pool_set_attribute(
         &self,
-        pool: MemoryPoolHandle,
+        pool: Live<'_, MemoryPoolHandle>,
         attribute: MemoryPoolAttribute,
         value: u64,
     ) -> Result<()> {
         let attribute = pool::attribute(attribute)?;
         let mut value = value;
-        // SAFETY: by the handle rule the pool is live; each of these attributes is a 64-bit number, and is read from a
+        // SAFETY: the pool is live, as its type says; each of these attributes is a 64-bit number, and is read from a
         // variable that outlives the call.
         check(unsafe { self.functions.cuMemPoolSetAttribute(raw_pool(pool), attribute, (&raw mut value).cast()) })
     }
 
-    unsafe fn memory_pool_set_access(&self, pool: MemoryPoolHandle, peer: DeviceOrdinal, allowed: bool) -> Result<()> {
+    fn memory_pool_set_access(
+        &self,
+        pool: Live<'_, MemoryPoolHandle>,
+        peer: DeviceOrdinal,
+        allowed: bool,
+    ) -> Result<()> {
         let access = pool::access(self.raw_device(peer)?, allowed);
-        // SAFETY: by the handle rule the pool is live; there is one description, read before the driver returns.
+        // SAFETY: the pool is live, as its type says; there is one description, read before the driver returns.
         check(unsafe { self.functions.cuMemPoolSetAccess(raw_pool(pool), &access, 1) })
     }
 }

@@ -14,31 +14,27 @@ use crate::ffi::cuda_types::*;
 use crate::ffi::find_device_runtime;
 use crate::handles::{function_handle, module_handle, raw_function, raw_module, raw_stream};
 use anabranch_hal::{
-    Call, DevicePointer, Failure, FunctionAttribute, FunctionHandle, FunctionInfo, Launch, ModuleHandle, ModuleImage,
-    Modules, ParameterInfo, Result, Status, StreamHandle,
+    Call, DevicePointer, Failure, FunctionAttribute, FunctionHandle, FunctionInfo, Launch, Live, ModuleHandle,
+    ModuleImage, Modules, ParameterInfo, Result, Status, StreamHandle,
 };
 use std::ffi::{CStr, CString, c_int};
 use std::ptr;
 
 impl CudaDriver {
-    /// # Safety
-    ///
-    /// The handle rule, and the context is current.
-    unsafe fn function_attribute(&self, function: CUfunction, attribute: CUfunction_attribute) -> Result<u32> {
+    /// An attribute of a function of the current context.
+    fn function_attribute(&self, function: Live<'_, FunctionHandle>, attribute: CUfunction_attribute) -> Result<u32> {
         let mut value = 0;
-        // SAFETY: the caller vouches for the function.
-        check(unsafe { self.functions.cuFuncGetAttribute(&mut value, attribute, function) })?;
+        // SAFETY: the function is live, as its type says.
+        check(unsafe { self.functions.cuFuncGetAttribute(&mut value, attribute, raw_function(function)) })?;
         // No attribute that is asked for here is ever negative.
         Ok(u32::try_from(value).unwrap_or(0))
     }
 
-    /// # Safety
-    ///
-    /// The handle rule, and the context is current.
-    unsafe fn raw_function_name(&self, function: CUfunction) -> Result<String> {
+    /// The name of a function of the current context.
+    fn raw_function_name(&self, function: Live<'_, FunctionHandle>) -> Result<String> {
         let mut name = ptr::null();
-        // SAFETY: the caller vouches for the function.
-        check(unsafe { self.functions.cuFuncGetName(&mut name, function) })?;
+        // SAFETY: the function is live, as its type says.
+        check(unsafe { self.functions.cuFuncGetName(&mut name, raw_function(function)) })?;
         if name.is_null() {
             return Err(Failure::new(Status::NOT_FOUND));
         }
@@ -46,19 +42,16 @@ impl CudaDriver {
         Ok(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
     }
 
-    /// None where the driver is too old to say.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule, and the context is current.
-    pub(crate) unsafe fn function_parameters(&self, function: CUfunction) -> Result<Option<Vec<ParameterInfo>>> {
+    /// The parameters of a function of the current context. None where the driver is too old to say.
+    pub(crate) fn function_parameters(&self, function: Live<'_, FunctionHandle>) -> Result<Option<Vec<ParameterInfo>>> {
         if self.functions.cuFuncGetParamInfo.is_none() {
             return Ok(None);
         }
+        let function = raw_function(function);
         let mut parameters = Vec::new();
         loop {
             let (index, mut offset, mut size) = (parameters.len(), 0, 0);
-            // SAFETY: the caller vouches for the function.
+            // SAFETY: the function is live, as its type says.
             match check(unsafe { self.functions.cuFuncGetParamInfo(function, index, &mut offset, &mut size) }) {
                 Ok(()) => parameters.push(ParameterInfo { offset, size }),
                 // There is no parameter of that number: these are all.
@@ -97,7 +90,7 @@ impl Modules for CudaDriver {
         let image = whole(image)?;
         let _bound = self.bind(call.context)?;
         // SAFETY: the context is current. The image is whole: it was checked to be as long as it says itself, and the
-        // caller vouches that its contents are what NVIDIA's tools made.
+        // caller promises that its contents are what NVIDIA's tools made.
         let module = unsafe { assembler::load(&self.functions, &image) }?;
         Ok(module_handle(module))
     }
@@ -106,68 +99,66 @@ impl Modules for CudaDriver {
         let image = whole(image)?;
         let library = find_device_runtime().map_err(|message| Failure::argument(Status::FILE_NOT_FOUND, message))?;
         let _bound = self.bind(call.context)?;
-        // SAFETY: the context is current, and the image is whole, as for loading without the device runtime.
+        // SAFETY: the context is current. The image is whole: it was checked to be as long as it says itself, and the
+        // caller promises that its contents are what NVIDIA's tools made.
         let module = unsafe { linker::load(&self.functions, &image, &library) }?;
         Ok(module_handle(module))
     }
 
     unsafe fn module_unload(&self, call: &Call<'_>, module: ModuleHandle) -> Result<()> {
         let _bound = self.bind(call.context)?;
-        // SAFETY: by the handle rule the module is live; no queued work uses it, and this is the last use of it.
+        // SAFETY: the module is live, as its type says, and that no queued work uses it and this is the last use of it.
         check(unsafe { self.functions.cuModuleUnload(raw_module(module)) })
     }
 
-    unsafe fn module_function(&self, call: &Call<'_>, module: ModuleHandle, name: &str) -> Result<FunctionHandle> {
+    fn module_function(&self, call: &Call<'_>, module: Live<'_, ModuleHandle>, name: &str) -> Result<FunctionHandle> {
         let name = name_of(name)?;
         let _bound = self.bind(call.context)?;
         let mut function = ptr::null_mut();
-        // SAFETY: by the handle rule the module is live; the name has a terminator.
+        // SAFETY: the module is live, as its type says; the name has a terminator.
         check(unsafe { self.functions.cuModuleGetFunction(&mut function, raw_module(module), name.as_ptr()) })?;
         Ok(function_handle(function))
     }
 
-    unsafe fn module_function_names(&self, call: &Call<'_>, module: ModuleHandle) -> Result<Vec<String>> {
+    fn module_function_names(&self, call: &Call<'_>, module: Live<'_, ModuleHandle>) -> Result<Vec<String>> {
         let _bound = self.bind(call.context)?;
         let module = raw_module(module);
         let mut count = 0;
-        // SAFETY: by the handle rule the module is live.
+        // SAFETY: the module is live, as its type says.
         check(unsafe { self.functions.cuModuleGetFunctionCount(&mut count, module) })?;
         let mut functions = vec![ptr::null_mut(); count as usize];
-        // SAFETY: by the handle rule the module is live; there is room for as many functions as stated.
+        // SAFETY: the module is live, as its type says; there is room for as many functions as stated.
         check(unsafe { self.functions.cuModuleEnumerateFunctions(functions.as_mut_ptr(), count, module) })?;
-        // SAFETY: the function is one of a live module, and the context is current.
-        functions.into_iter().map(|function| unsafe { self.raw_function_name(function) }).collect()
+        // SAFETY: the functions were just found in the module, which is live, as its type says.
+        let live = |function| unsafe { Live::new(function_handle(function)) };
+        functions.into_iter().map(|function| self.raw_function_name(live(function))).collect()
     }
 
-    unsafe fn module_global(
+    fn module_global(
         &self,
         call: &Call<'_>,
-        module: ModuleHandle,
+        module: Live<'_, ModuleHandle>,
         name: &str,
     ) -> Result<(DevicePointer, usize)> {
         let name = name_of(name)?;
         let _bound = self.bind(call.context)?;
         let (mut address, mut bytes) = (0, 0);
-        // SAFETY: by the handle rule the module is live; the name has a terminator.
+        // SAFETY: the module is live, as its type says; the name has a terminator.
         check(unsafe {
             self.functions.cuModuleGetGlobal(&mut address, &mut bytes, raw_module(module), name.as_ptr())
         })?;
         Ok((DevicePointer(address), bytes))
     }
 
-    unsafe fn function_name(&self, call: &Call<'_>, function: FunctionHandle) -> Result<String> {
+    fn function_name(&self, call: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<String> {
         let _bound = self.bind(call.context)?;
-        // SAFETY: by the handle rule the function is of a live module, and the context is current.
-        unsafe { self.raw_function_name(raw_function(function)) }
+        self.raw_function_name(function)
     }
 
-    unsafe fn function_info(&self, call: &Call<'_>, function: FunctionHandle) -> Result<FunctionInfo> {
+    fn function_info(&self, call: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<FunctionInfo> {
         let _bound = self.bind(call.context)?;
-        let function = raw_function(function);
-        // SAFETY: by the handle rule the function is of a live module, and the context is current.
-        let attribute = |attribute| unsafe { self.function_attribute(function, attribute) };
-        // SAFETY: by the handle rule the function is of a live module, and the context is current.
-        let parameters = unsafe { self.function_parameters(function) };
+        let attribute = |attribute| self.function_attribute(function, attribute);
+        let parameters = self.function_parameters(function);
         Ok(FunctionInfo {
             max_threads_per_block: attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
             static_shared_bytes: attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
@@ -179,10 +170,10 @@ impl Modules for CudaDriver {
         })
     }
 
-    unsafe fn function_set_attribute(
+    fn function_set_attribute(
         &self,
         call: &Call<'_>,
-        function: FunctionHandle,
+        function: Live<'_, FunctionHandle>,
         attribute: FunctionAttribute,
     ) -> Result<()> {
         let (attribute, value) = match attribute {
@@ -201,21 +192,21 @@ impl Modules for CudaDriver {
             }
         };
         let _bound = self.bind(call.context)?;
-        // SAFETY: by the handle rule the function is of a live module; the driver refuses values out of range.
+        // SAFETY: the function is live, as its type says; the driver refuses values out of range.
         check(unsafe { self.functions.cuFuncSetAttribute(raw_function(function), attribute, value) })
     }
 
-    unsafe fn function_max_active_blocks(
+    fn function_max_active_blocks(
         &self,
         call: &Call<'_>,
-        function: FunctionHandle,
+        function: Live<'_, FunctionHandle>,
         threads_per_block: u32,
         dynamic_shared_bytes: usize,
     ) -> Result<u32> {
         let threads = signed_number(threads_per_block)?;
         let _bound = self.bind(call.context)?;
         let mut blocks = 0;
-        // SAFETY: by the handle rule the function is of a live module.
+        // SAFETY: the function is live, as its type says.
         check(unsafe {
             self.functions.cuOccupancyMaxActiveBlocksPerMultiprocessor(
                 &mut blocks,
@@ -231,14 +222,14 @@ impl Modules for CudaDriver {
     unsafe fn launch(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
-        function: FunctionHandle,
+        stream: Live<'_, StreamHandle>,
+        function: Live<'_, FunctionHandle>,
         launch: &Launch<'_>,
     ) -> Result<()> {
         self.call_on_stream(call.context, stream, move || {
             let (stream, function) = (raw_stream(stream), raw_function(function));
-            // SAFETY: by the handle rule stream and function are live; the caller vouches for the arguments and for what
-            // the kernel does.
+            // SAFETY: stream and function are live, as their types say; the caller promises that the arguments are
+            // those that the kernel declares, and that what it does with them is sound.
             unsafe { launch::queue(&self.functions, stream, function, launch) }
         })
     }

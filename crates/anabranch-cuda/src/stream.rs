@@ -9,13 +9,13 @@ use crate::ffi::cuda_types::CUstreamAttrValue;
 use crate::handles::{context_handle, raw_event, raw_stream, stream_handle};
 use crate::host_work::{self, QUEUED, QueuedWork, run_callback, run_host_function};
 use anabranch_hal::{
-    Call, Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, Failure, HostWork, Result, Status,
+    Call, Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, Failure, HostWork, Live, Result, Status,
     StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value, WaitValueFlags, WriteValueFlags,
 };
 use std::ptr;
 
 impl Streams for CudaDriver {
-    unsafe fn stream_create(&self, call: &Call<'_>, flags: StreamFlags, priority: i32) -> Result<StreamHandle> {
+    fn stream_create(&self, call: &Call<'_>, flags: StreamFlags, priority: i32) -> Result<StreamHandle> {
         let _bound = self.bind(call.context)?;
         let mut stream = ptr::null_mut();
         // SAFETY: the result is written to a variable that outlives the call.
@@ -25,119 +25,124 @@ impl Streams for CudaDriver {
 
     unsafe fn stream_destroy(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
         let _bound = self.bind_for_stream(call.context, stream)?;
-        // SAFETY: by the handle rule the stream is live, and this is the last use of it.
+        // SAFETY: the caller promises that the stream exists, and that this is the last use of it.
         check(unsafe { self.functions.cuStreamDestroy(raw_stream(stream)) })
     }
 
     #[inline]
-    unsafe fn stream_query(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
+    fn stream_query(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
         let result = self.call_on_stream(call.context, stream, move || {
-            // SAFETY: by the handle rule the stream is live.
+            // SAFETY: the stream is live, as its type says.
             check(unsafe { self.functions.cuStreamQuery(raw_stream(stream)) })
         });
-        host_work::observe(call.context, result)
+        host_work::observe(call.context.handle(), result)
     }
 
     #[inline]
-    unsafe fn stream_synchronize(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
+    fn stream_synchronize(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
         let result = self.call_on_stream(call.context, stream, move || {
-            // SAFETY: by the handle rule the stream is live.
+            // SAFETY: the stream is live, as its type says.
             check(unsafe { self.functions.cuStreamSynchronize(raw_stream(stream)) })
         });
-        host_work::observe(call.context, result)
+        host_work::observe(call.context.handle(), result)
     }
 
     #[inline]
-    unsafe fn stream_wait_event(
+    fn stream_wait_event(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
-        event: EventHandle,
+        stream: Live<'_, StreamHandle>,
+        event: Live<'_, EventHandle>,
         flags: EventWaitFlags,
     ) -> Result<()> {
         self.call_on_stream(call.context, stream, move || {
             let (stream, event) = (raw_stream(stream), raw_event(event));
-            // SAFETY: by the handle rule stream and event are live; the driver refuses flags that it does not know.
+            // SAFETY: stream and event are live, as their types say; the driver refuses flags that it does not know.
             check(unsafe { self.functions.cuStreamWaitEvent(stream, event, flags.bits()) })
         })
     }
 
-    unsafe fn stream_flags(&self, call: &Call<'_>, stream: StreamHandle) -> Result<StreamFlags> {
+    fn stream_flags(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<StreamFlags> {
         let _bound = self.bind_for_stream(call.context, stream)?;
         let mut flags = 0;
-        // SAFETY: by the handle rule the stream is live.
+        // SAFETY: the stream is live, as its type says.
         check(unsafe { self.functions.cuStreamGetFlags(raw_stream(stream), &mut flags) })?;
         Ok(StreamFlags::from_bits_retain(flags))
     }
 
-    unsafe fn stream_priority(&self, call: &Call<'_>, stream: StreamHandle) -> Result<i32> {
+    fn stream_priority(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<i32> {
         let _bound = self.bind_for_stream(call.context, stream)?;
         let mut priority = 0;
-        // SAFETY: by the handle rule the stream is live.
+        // SAFETY: the stream is live, as its type says.
         check(unsafe { self.functions.cuStreamGetPriority(raw_stream(stream), &mut priority) })?;
         Ok(priority)
     }
 
-    unsafe fn stream_id(&self, call: &Call<'_>, stream: StreamHandle) -> Result<u64> {
+    fn stream_id(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<u64> {
         let _bound = self.bind_for_stream(call.context, stream)?;
         let mut id = 0;
-        // SAFETY: by the handle rule the stream is live.
+        // SAFETY: the stream is live, as its type says.
         check(unsafe { self.functions.cuStreamGetId(raw_stream(stream), &mut id) })?;
         Ok(id)
     }
 
-    unsafe fn stream_context(&self, call: &Call<'_>, stream: StreamHandle) -> Result<ContextHandle> {
-        if stream.is_legacy() || stream.is_per_thread() {
-            return Ok(call.context);
+    fn stream_context(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<ContextHandle> {
+        if stream.handle().is_legacy() || stream.handle().is_per_thread() {
+            return Ok(call.context.handle());
         }
         let _bound = self.bind_for_handle(call.context)?;
         let mut owner = ptr::null_mut();
-        // SAFETY: by the handle rule the stream is live.
+        // SAFETY: the stream is live, as its type says.
         check(unsafe { self.functions.cuStreamGetCtx(raw_stream(stream), &mut owner) })?;
         Ok(context_handle(owner))
     }
 
-    unsafe fn stream_attribute(
+    fn stream_attribute(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         kind: StreamAttributeKind,
     ) -> Result<StreamAttribute> {
         let _bound = self.bind_for_stream(call.context, stream)?;
         let id = attribute::id(kind)?;
         let mut value = CUstreamAttrValue::zeroed();
-        // SAFETY: by the handle rule the stream is live.
+        // SAFETY: the stream is live, as its type says.
         check(unsafe { self.functions.cuStreamGetAttribute(raw_stream(stream), id, &mut value) })?;
         // SAFETY: the driver has written the attribute of this kind, over bytes that were zero.
         unsafe { attribute::read(kind, &value) }
     }
 
-    unsafe fn stream_set_attribute(
+    fn stream_set_attribute(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         attribute: &StreamAttribute,
     ) -> Result<()> {
         let _bound = self.bind_for_stream(call.context, stream)?;
         let (id, value) = attribute::write(attribute)?;
-        // SAFETY: by the handle rule the stream is live; the value is the one that belongs to the attribute.
+        // SAFETY: the stream is live, as its type says; the value is the one that belongs to the attribute.
         check(unsafe { self.functions.cuStreamSetAttribute(raw_stream(stream), id, &value) })
     }
 
     #[inline]
-    unsafe fn stream_launch_host_function(&self, call: &Call<'_>, stream: StreamHandle, work: HostWork) -> Result<()> {
+    fn stream_launch_host_function(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        work: HostWork,
+    ) -> Result<()> {
         self.call_on_stream(call.context, stream, move || {
             let raw = raw_stream(stream);
-            // SAFETY: by the handle rule the stream is live, and it is known by itself or by the current context.
-            if unsafe { self.is_capturing(raw) }? {
+            if self.is_capturing(stream)? {
                 let key = work.repeatable().ok_or_else(runs_only_once)?;
                 let node = host_work::describe(key);
-                // SAFETY: by the handle rule the stream is live; the function takes any key.
+                // SAFETY: the stream is live, as its type says; the function takes any key.
                 return check(unsafe { self.functions.cuLaunchHostFunc(raw, node.fn_, node.userData) });
             }
-            let key = QUEUED.insert(call.context, stream, QueuedWork::HostFunction(work))?;
+            let key = QUEUED.insert(call.context.handle(), stream.handle(), QueuedWork::HostFunction(work))?;
             let data = key.as_user_data();
-            // SAFETY: by the handle rule the stream is live; the function takes any key, at any time and from any thread.
+            // SAFETY: the stream is live, as its type says; the function takes any key, at any time and from any
+            // thread.
             let queued = check(unsafe { self.functions.cuLaunchHostFunc(raw, Some(run_host_function), data) });
             if queued.is_err() {
                 drop(QUEUED.take(key));
@@ -146,11 +151,11 @@ impl Streams for CudaDriver {
         })
     }
 
-    unsafe fn stream_add_callback(&self, call: &Call<'_>, stream: StreamHandle, callback: Callback) -> Result<()> {
+    fn stream_add_callback(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>, callback: Callback) -> Result<()> {
         let _bound = self.bind_for_stream(call.context, stream)?;
-        let key = QUEUED.insert(call.context, stream, QueuedWork::Callback(callback))?;
+        let key = QUEUED.insert(call.context.handle(), stream.handle(), QueuedWork::Callback(callback))?;
         let (raw, data) = (raw_stream(stream), key.as_user_data());
-        // SAFETY: by the handle rule the stream is live; the function takes any key, at any time and from any thread.
+        // SAFETY: the stream is live, as its type says; the function takes any key, at any time and from any thread.
         // While the stream captures, the driver refuses callbacks with `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`
         // and invalidates the capture.
         let queued = check(unsafe { self.functions.cuStreamAddCallback(raw, Some(run_callback), data, 0) });
@@ -164,14 +169,15 @@ impl Streams for CudaDriver {
     unsafe fn stream_wait_value(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         address: DevicePointer,
         value: Value,
         flags: WaitValueFlags,
     ) -> Result<()> {
         self.call_on_stream(call.context, stream, move || {
             let (stream, address, flags) = (raw_stream(stream), address.0, flags.bits());
-            // SAFETY: by the handle rule the stream is live, and the address valid until the operation has run.
+            // SAFETY: the stream is live, as its type says, and the caller keeps the address valid until the operation
+            // has run.
             check(unsafe {
                 match value {
                     Value::U32(value) => self.functions.cuStreamWaitValue32(stream, address, value, flags),
@@ -185,14 +191,15 @@ impl Streams for CudaDriver {
     unsafe fn stream_write_value(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         address: DevicePointer,
         value: Value,
         flags: WriteValueFlags,
     ) -> Result<()> {
         self.call_on_stream(call.context, stream, move || {
             let (stream, address, flags) = (raw_stream(stream), address.0, flags.bits());
-            // SAFETY: by the handle rule the stream is live, and the address valid until the operation has run.
+            // SAFETY: the stream is live, as its type says, and the caller keeps the address valid until the operation
+            // has run.
             check(unsafe {
                 match value {
                     Value::U32(value) => self.functions.cuStreamWriteValue32(stream, address, value, flags),

@@ -2,7 +2,8 @@
 
 use anabranch_cuda::CudaDriver;
 use anabranch_hal::{
-    ContextFlags, Contexts, DeviceOrdinal, HostWork, Launch, ModuleImage, Modules, Status, StreamFlags, Streams,
+    ContextFlags, Contexts, DeviceOrdinal, Handle, HostWork, Launch, Live, ModuleImage, Modules, Status, StreamFlags,
+    Streams,
 };
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -34,6 +35,12 @@ const ONE_THREAD: Launch<'static> = Launch {
 
 const SOON: Duration = Duration::from_secs(20);
 
+/// A handle of an object that a test has made. It is not used after the object was destroyed, and graphs on one thread.
+fn live<H: Handle>(handle: H) -> Live<'static, H> {
+    // SAFETY: the tests keep to that.
+    unsafe { Live::new(handle) }
+}
+
 #[test]
 fn a_lost_context_runs_callbacks_and_drops_host_functions() {
     let driver = match CudaDriver::load() {
@@ -46,10 +53,10 @@ fn a_lost_context_runs_callbacks_and_drops_host_functions() {
     // SAFETY: every handle is made here, in the one context; what the kernel does wrong happens in a context that is not
     // used for anything else.
     unsafe {
-        let context = driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).expect("a context");
-        let stream = driver.stream_create(&context.into(), StreamFlags::NON_BLOCKING, 0).expect("a stream");
-        let module = driver.module_load(&context.into(), ModuleImage::Ptx(PTX)).expect("the PTX is valid");
-        let fault = driver.module_function(&context.into(), module, "fault").expect("the kernel is there");
+        let context = live(driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).expect("a context"));
+        let stream = live(driver.stream_create(&context.into(), StreamFlags::NON_BLOCKING, 0).expect("a stream"));
+        let module = live(driver.module_load(&context.into(), ModuleImage::Ptx(PTX)).expect("the PTX is valid"));
+        let fault = live(driver.module_function(&context.into(), module, "fault").expect("the kernel is there"));
         // Holds up the stream until the rest is queued.
         let (open, gate) = mpsc::channel::<()>();
         let pause = HostWork::new(move || gate.recv_timeout(SOON).unwrap_or(()));

@@ -1,6 +1,6 @@
 //! The information that a driver receives about a call in addition to its arguments.
 
-use crate::ContextHandle;
+use crate::{ContextHandle, Live};
 use std::panic::Location;
 
 /// One call of a driver: the context that the call is made in, and what a layer needs to describe the call.
@@ -10,7 +10,7 @@ use std::panic::Location;
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// The context that the call is made in.
-    pub context: ContextHandle,
+    pub context: Live<'a, ContextHandle>,
     /// What the caller is doing, such as `launching a kernel`. Empty if the caller did not say.
     pub operation: &'static str,
     /// The source location in the user's program that asked for the operation.
@@ -19,22 +19,24 @@ pub struct Call<'a> {
     pub label: Option<&'a str>,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
     /// Describes a call for `operation`. The source location is that of the caller.
     #[inline(always)]
     #[track_caller]
-    pub const fn new(context: ContextHandle, operation: &'static str) -> Self {
+    pub const fn new(context: Live<'a, ContextHandle>, operation: &'static str) -> Self {
         Self { context, operation, location: Location::caller(), label: None }
     }
 
     /// Describes a call for `operation` that was requested at `location`.
     #[inline(always)]
-    pub const fn at(context: ContextHandle, operation: &'static str, location: &'static Location<'static>) -> Self {
+    pub const fn at(
+        context: Live<'a, ContextHandle>,
+        operation: &'static str,
+        location: &'static Location<'static>,
+    ) -> Self {
         Self { context, operation, location, label: None }
     }
-}
 
-impl<'a> Call<'a> {
     /// Returns the same call with a label.
     #[inline(always)]
     #[must_use]
@@ -43,10 +45,10 @@ impl<'a> Call<'a> {
     }
 }
 
-impl From<ContextHandle> for Call<'_> {
+impl<'a> From<Live<'a, ContextHandle>> for Call<'a> {
     /// Describes a call of which only the context and the source location are known.
     #[track_caller]
-    fn from(context: ContextHandle) -> Self {
+    fn from(context: Live<'a, ContextHandle>) -> Self {
         Self::new(context, "")
     }
 }
@@ -54,11 +56,13 @@ impl From<ContextHandle> for Call<'_> {
 #[cfg(test)]
 mod tests {
     use super::Call;
-    use crate::ContextHandle;
+    use crate::{ContextHandle, Live};
 
     #[test]
     fn a_call_names_the_place_that_made_it() {
-        let call = Call::new(ContextHandle::from_raw(1), "testing").with_label("a label");
+        // SAFETY: no driver is given the handle.
+        let context = unsafe { Live::new(ContextHandle::from_raw(1)) };
+        let call = Call::new(context, "testing").with_label("a label");
         assert!(call.location.file().ends_with("call.rs"));
         assert_eq!((call.operation, call.label), ("testing", Some("a label")));
     }

@@ -1,6 +1,6 @@
 //! Stream capture: work submitted to a stream becomes nodes of a graph instead of running (Driver API, group STREAM).
 
-use crate::{Call, Dependency, EdgeData, GraphHandle, GraphNodeHandle, Result, StreamHandle};
+use crate::{Call, Dependency, EdgeData, GraphHandle, GraphNodeHandle, Live, Result, StreamHandle};
 
 /// Which threads a capture prohibits from making potentially unsafe calls (`CUstreamCaptureMode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -61,23 +61,21 @@ pub trait Captures {
     ///
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is the legacy default stream.
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the stream is already capturing.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_begin_capture(&self, call: &Call<'_>, stream: StreamHandle, mode: CaptureMode) -> Result<()>;
+    fn stream_begin_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>, mode: CaptureMode) -> Result<()>;
 
     /// Begins a capture in a stream that adds its nodes to an existing graph (`cuStreamBeginCaptureToGraph`). The first
     /// node depends on `dependencies`.
     ///
     /// # Safety
     ///
-    /// The handle rule applies. Until the capture ends, the graph must not be destroyed or used in any other way.
+    /// Until the capture ends, the graph must not be destroyed or used in any other way, and no longer exists afterwards
+    /// if [`stream_end_capture`](Self::stream_end_capture) fails. The nodes of `dependencies` exist until
+    /// then.
     unsafe fn stream_begin_capture_to_graph(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
-        graph: GraphHandle,
+        stream: Live<'_, StreamHandle>,
+        graph: Live<'_, GraphHandle>,
         dependencies: &[Dependency],
         mode: CaptureMode,
     ) -> Result<()>;
@@ -90,11 +88,7 @@ pub trait Captures {
     /// If this fails, the capture has ended all the same and its graph is destroyed, even if the graph existed before
     /// the capture. The exceptions are `CUDA_ERROR_STREAM_CAPTURE_UNMATCHED (903)` and
     /// `CUDA_ERROR_ILLEGAL_STATE (401)`, which end no capture.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_end_capture(&self, call: &Call<'_>, stream: StreamHandle) -> Result<GraphHandle>;
+    fn stream_end_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<GraphHandle>;
 
     /// Returns whether the stream is capturing.
     ///
@@ -102,25 +96,17 @@ pub trait Captures {
     ///
     /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` if the stream is the legacy default stream and a blocking stream of
     /// the context is capturing.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_capture_status(&self, call: &Call<'_>, stream: StreamHandle) -> Result<CaptureStatus>;
+    fn stream_capture_status(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<CaptureStatus>;
 
     /// Returns the state of the stream's capture.
     ///
     /// # Errors
     ///
     /// `CUDA_ERROR_LOSSY_QUERY (402)` if `with_edge_data` is false and an edge has data that would be lost.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_capture_info(
+    fn stream_capture_info(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         with_edge_data: bool,
     ) -> Result<CaptureInfo>;
 
@@ -132,11 +118,11 @@ pub trait Captures {
     ///
     /// # Safety
     ///
-    /// The handle rule applies.
+    /// The nodes of `dependencies` exist until the capture ends.
     unsafe fn stream_update_capture_dependencies(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         dependencies: &[Dependency],
         update: DependencyUpdate,
     ) -> Result<()>;

@@ -1,6 +1,6 @@
 //! Contexts (Driver API, groups CTX and PRIMARY_CTX).
 
-use crate::{Call, ContextHandle, DeviceOrdinal, Result};
+use crate::{Call, ContextHandle, DeviceOrdinal, Live, Result};
 use bitflags::bitflags;
 
 bitflags! {
@@ -37,24 +37,16 @@ pub trait Contexts {
     ///
     /// # Safety
     ///
-    /// The handle rule applies, and nothing that was created in the context may be used afterwards.
+    /// Neither the context nor anything that was created in it may be used afterwards, `call` included.
     unsafe fn context_destroy(&self, call: &Call<'_>) -> Result<()>;
 
     /// Waits until all work in all streams of the context is complete.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn context_synchronize(&self, call: &Call<'_>) -> Result<()>;
+    fn context_synchronize(&self, call: &Call<'_>) -> Result<()>;
 
     /// Returns whether work of the context is still running although the context is lost. Hardware ends all work of a
     /// context that is lost, and by default this returns `false`. A driver that cannot end running work returns `true`
     /// until it is over. The library frees nothing that the work may use until then.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn lost_context_is_running(&self, call: &Call<'_>) -> bool {
+    fn lost_context_is_running(&self, call: &Call<'_>) -> bool {
         let _ = call;
         false
     }
@@ -65,11 +57,7 @@ pub trait Contexts {
     ///
     /// `CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED (704)` if access is already enabled.
     /// `CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)` if access is not possible.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn context_enable_peer_access(&self, call: &Call<'_>, peer: ContextHandle) -> Result<()>;
+    fn context_enable_peer_access(&self, call: &Call<'_>, peer: Live<'_, ContextHandle>) -> Result<()>;
 
     /// Reverts [`context_enable_peer_access`](Self::context_enable_peer_access).
     ///
@@ -79,6 +67,6 @@ pub trait Contexts {
     ///
     /// # Safety
     ///
-    /// The handle rule applies, and no queued work of the call's context may use memory of `peer`.
-    unsafe fn context_disable_peer_access(&self, call: &Call<'_>, peer: ContextHandle) -> Result<()>;
+    /// No queued work of the call's context may use memory of `peer`.
+    unsafe fn context_disable_peer_access(&self, call: &Call<'_>, peer: Live<'_, ContextHandle>) -> Result<()>;
 }

@@ -1,6 +1,6 @@
 //! Events (Driver API, group EVENT).
 
-use crate::{Call, EventHandle, Result, StreamHandle};
+use crate::{Call, EventHandle, Live, Result, StreamHandle};
 use bitflags::bitflags;
 
 bitflags! {
@@ -41,17 +41,14 @@ pub struct InterprocessEventHandle(pub [u8; 64]);
 /// Creating, recording and querying events.
 pub trait Events {
     /// Creates an event. An event that was never recorded is complete.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn event_create(&self, call: &Call<'_>, flags: EventFlags) -> Result<EventHandle>;
+    fn event_create(&self, call: &Call<'_>, flags: EventFlags) -> Result<EventHandle>;
 
     /// Destroys an event. This never blocks. Queued waits for the event remain in force.
     ///
     /// # Safety
     ///
-    /// The handle rule applies.
+    /// The event exists, and nobody uses it during the call or afterwards, launches of graphs with nodes that refer to it
+    /// included.
     unsafe fn event_destroy(&self, call: &Call<'_>, event: EventHandle) -> Result<()>;
 
     /// Captures in the event all work that is in the stream at the time of the call. This replaces what the event
@@ -60,15 +57,11 @@ pub trait Events {
     /// # Errors
     ///
     /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event and the stream belong to different contexts.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn event_record(
+    fn event_record(
         &self,
         call: &Call<'_>,
-        event: EventHandle,
-        stream: StreamHandle,
+        event: Live<'_, EventHandle>,
+        stream: Live<'_, StreamHandle>,
         flags: EventRecordFlags,
     ) -> Result<()>;
 
@@ -77,18 +70,10 @@ pub trait Events {
     /// # Errors
     ///
     /// `CUDA_ERROR_NOT_READY (600)` if the work is not complete.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn event_query(&self, call: &Call<'_>, event: EventHandle) -> Result<()>;
+    fn event_query(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<()>;
 
     /// Blocks until the work that the event last captured is complete.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn event_synchronize(&self, call: &Call<'_>, event: EventHandle) -> Result<()>;
+    fn event_synchronize(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<()>;
 
     /// Returns the time from `start` to `end` in milliseconds. The time is negative if `end` came first.
     ///
@@ -96,27 +81,15 @@ pub trait Events {
     ///
     /// `CUDA_ERROR_INVALID_HANDLE (400)` if either event was never recorded or records no time.
     /// `CUDA_ERROR_NOT_READY (600)` if either event is not complete.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn event_elapsed(&self, call: &Call<'_>, start: EventHandle, end: EventHandle) -> Result<f32>;
+    fn event_elapsed(&self, call: &Call<'_>, start: Live<'_, EventHandle>, end: Live<'_, EventHandle>) -> Result<f32>;
 
     /// Exports the event to other processes.
     ///
     /// # Errors
     ///
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support this.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn event_export(&self, call: &Call<'_>, event: EventHandle) -> Result<InterprocessEventHandle>;
+    fn event_export(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<InterprocessEventHandle>;
 
-    /// Opens an event that another process exported.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn event_open(&self, call: &Call<'_>, exported: &InterprocessEventHandle) -> Result<EventHandle>;
+    /// Opens an event that another process exported. The driver refuses bytes that it did not make.
+    fn event_open(&self, call: &Call<'_>, exported: &InterprocessEventHandle) -> Result<EventHandle>;
 }

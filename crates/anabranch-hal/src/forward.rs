@@ -11,7 +11,7 @@ pub use generated::Forward;
 /// bodies for included.
 ///
 /// ```
-/// use anabranch_hal::{Call, Driver, Forward, Layered, Result, StreamHandle};
+/// use anabranch_hal::{Call, Driver, Forward, Layered, Live, Result, StreamHandle};
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU64, Ordering};
 ///
@@ -22,15 +22,15 @@ pub use generated::Forward;
 ///     count: AtomicU64,
 /// }
 ///
-/// impl Forward for Waits {
+/// // SAFETY: all calls go to the one driver, with what they were given.
+/// unsafe impl Forward for Waits {
 ///     fn inner(&self) -> &dyn Driver {
 ///         &*self.driver
 ///     }
 ///
-///     unsafe fn stream_synchronize(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
+///     fn stream_synchronize(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
 ///         self.count.fetch_add(1, Ordering::Relaxed);
-///         // SAFETY: the caller keeps what the method of the same name asks for.
-///         unsafe { self.inner().stream_synchronize(call, stream) }
+///         self.inner().stream_synchronize(call, stream)
 ///     }
 /// }
 ///

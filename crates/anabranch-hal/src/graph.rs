@@ -11,7 +11,7 @@ pub use node::{
     ValueOperation,
 };
 
-use crate::{Call, ConditionalHandle, DeviceOrdinal, GraphHandle, GraphNodeHandle, Result};
+use crate::{Call, ConditionalHandle, DeviceOrdinal, GraphHandle, GraphNodeHandle, Live, Result};
 
 /// An attribute of the memory that the graphs of a device own (`CUgraphMem_attribute`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,21 +30,21 @@ pub enum GraphMemoryAttribute {
 /// Creating, changing and inspecting graphs.
 ///
 /// Drivers do not synchronize access to graphs. **Two threads must not use a graph at the same time.** This includes
-/// the graphs inside its child nodes and conditional nodes. The requirement is part of the handle rule for every method
-/// of this trait. Clones of a graph and executable graphs made from it count as separate graphs.
+/// the graphs inside its child nodes and conditional nodes. A [`Live`] of a graph or of a node promises it. Clones of a
+/// graph and executable graphs made from it count as separate graphs.
+///
+/// Making a graph runs nothing, so methods are `unsafe` only where they are given handles inside of other values, or
+/// destroy something. What the nodes do is promised when they are made, and when the graph is launched.
 pub trait Graphs: ExecutableGraphs {
     /// Creates an empty graph.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn graph_create(&self, call: &Call<'_>) -> Result<GraphHandle>;
+    fn graph_create(&self, call: &Call<'_>) -> Result<GraphHandle>;
 
     /// Destroys a graph and its nodes. Clones of the graph and executable graphs made from it remain valid.
     ///
     /// # Safety
     ///
-    /// The handle rule applies. The graph must not belong to a node or to a capture.
+    /// The graph exists, nobody uses it or its nodes during the call or afterwards, and it does not belong to a node or to
+    /// a capture.
     unsafe fn graph_destroy(&self, call: &Call<'_>, graph: GraphHandle) -> Result<()>;
 
     /// Clones a graph.
@@ -52,11 +52,7 @@ pub trait Graphs: ExecutableGraphs {
     /// # Errors
     ///
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph allocates or frees memory, or has conditional nodes.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn graph_clone(&self, call: &Call<'_>, graph: GraphHandle) -> Result<GraphHandle>;
+    fn graph_clone(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<GraphHandle>;
 
     /// Returns the node of `clone` that was copied from `original`. `original` must be a node of the graph that was
     /// cloned.
@@ -64,27 +60,24 @@ pub trait Graphs: ExecutableGraphs {
     /// # Errors
     ///
     /// `CUDA_ERROR_INVALID_VALUE (1)` if there is no such node.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn graph_find_in_clone(
+    fn graph_find_in_clone(
         &self,
         call: &Call<'_>,
-        original: GraphNodeHandle,
-        clone: GraphHandle,
+        original: Live<'_, GraphNodeHandle>,
+        clone: Live<'_, GraphHandle>,
     ) -> Result<GraphNodeHandle>;
 
     /// Adds a node to a graph. The node depends on the given nodes.
     ///
     /// # Safety
     ///
-    /// The handle rule applies, also to handles and addresses in the parameters. What the node does must be sound at
-    /// every launch.
+    /// The nodes of `dependencies` and the objects of the handles in the parameters exist. Functions and events exist as
+    /// long as the node and its copies in clones and in executable graphs do. What the node does must be sound at every
+    /// launch.
     unsafe fn graph_add_node(
         &self,
         call: &Call<'_>,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         dependencies: &[Dependency],
         parameters: &NodeParameters,
     ) -> Result<AddedNode>;
@@ -93,15 +86,11 @@ pub trait Graphs: ExecutableGraphs {
     ///
     /// # Safety
     ///
-    /// The handle rule applies.
+    /// The node exists, and nobody uses it during the call or afterwards.
     unsafe fn graph_destroy_node(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<()>;
 
     /// Returns the kind of a node.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn graph_node_kind(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<GraphNodeKind>;
+    fn graph_node_kind(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<GraphNodeKind>;
 
     /// Returns the parameters of a node. The arguments of a kernel are empty if the driver does not know their number.
     /// The memory ranges of a kernel are empty if the driver does not store them.
@@ -109,11 +98,7 @@ pub trait Graphs: ExecutableGraphs {
     /// # Errors
     ///
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver cannot report the parameters.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn graph_node_parameters(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<NodeParameters>;
+    fn graph_node_parameters(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<NodeParameters>;
 
     /// Replaces the parameters of a node with others of the same kind. Existing executable graphs do not change.
     ///
@@ -123,30 +108,18 @@ pub trait Graphs: ExecutableGraphs {
     unsafe fn graph_node_set_parameters(
         &self,
         call: &Call<'_>,
-        node: GraphNodeHandle,
+        node: Live<'_, GraphNodeHandle>,
         parameters: &NodeParameters,
     ) -> Result<()>;
 
     /// Returns all nodes, in unspecified order.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn graph_nodes(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>>;
+    fn graph_nodes(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<GraphNodeHandle>>;
 
     /// Returns the nodes that depend on no other node.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn graph_root_nodes(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>>;
+    fn graph_root_nodes(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<GraphNodeHandle>>;
 
     /// Returns all edges and their data.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn graph_edges(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<Edge>>;
+    fn graph_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<Edge>>;
 
     /// Adds edges.
     ///
@@ -157,8 +130,8 @@ pub trait Graphs: ExecutableGraphs {
     ///
     /// # Safety
     ///
-    /// The handle rule applies.
-    unsafe fn graph_add_edges(&self, call: &Call<'_>, graph: GraphHandle, edges: &[Edge]) -> Result<()>;
+    /// The nodes of the edges exist.
+    unsafe fn graph_add_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()>;
 
     /// Removes edges.
     ///
@@ -168,19 +141,15 @@ pub trait Graphs: ExecutableGraphs {
     ///
     /// # Safety
     ///
-    /// The handle rule applies.
-    unsafe fn graph_remove_edges(&self, call: &Call<'_>, graph: GraphHandle, edges: &[Edge]) -> Result<()>;
+    /// The nodes of the edges exist.
+    unsafe fn graph_remove_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()>;
 
     /// Creates a value for a conditional node of the graph. If `default` is given, every launch of the graph starts by
     /// setting the value to it.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn graph_conditional_create(
+    fn graph_conditional_create(
         &self,
         call: &Call<'_>,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         default: Option<u32>,
     ) -> Result<ConditionalHandle>;
 

@@ -2,8 +2,17 @@
 
 use std::fmt;
 
+/// A handle of an object of a driver.
+pub trait Handle: Copy + fmt::Debug {
+    /// `()` if threads may use the object at the same time. Otherwise a type that remains on its thread.
+    type Use;
+}
+
 macro_rules! handle {
     ($(#[$meta:meta])* $name:ident) => {
+        handle!($(#[$meta])* $name, ());
+    };
+    ($(#[$meta:meta])* $name:ident, $Use:ty) => {
         $(#[$meta])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(transparent)]
@@ -25,6 +34,10 @@ macro_rules! handle {
             pub const fn is_null(self) -> bool {
                 self.0 == 0
             }
+        }
+
+        impl Handle for $name {
+            type Use = $Use;
         }
 
         impl fmt::Debug for $name {
@@ -62,15 +75,15 @@ handle!(
 
 handle!(
     /// A graph: a description of work (`CUgraph`).
-    GraphHandle
+    GraphHandle, *const ()
 );
 handle!(
     /// A node of a graph (`CUgraphNode`).
-    GraphNodeHandle
+    GraphNodeHandle, *const ()
 );
 handle!(
     /// An executable graph (`CUgraphExec`).
-    ExecutableGraphHandle
+    ExecutableGraphHandle, *const ()
 );
 
 /// The value that determines what a conditional node runs (`CUgraphConditionalHandle`). Kernels receive it as a plain

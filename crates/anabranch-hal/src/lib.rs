@@ -13,9 +13,15 @@
 //!
 //! # Safety
 //!
-//! Most methods are `unsafe` for a single reason, **the handle rule**: every handle passed in must come from the same
-//! driver and must not have been destroyed, and every address must remain valid for the operation until the operation
-//! has *completed*, not merely until the call returns.
+//! **The handle rule**: every handle that a driver is given is that of an object that this driver made and that still
+//! exists. [`Live`] is a handle for which somebody has promised that. Methods that need no other promise are safe.
+//!
+//! Methods are `unsafe` if work accesses addresses, if an object is destroyed, or if handles are inside of other values,
+//! such as [`NodeParameters`] and [`Dependency`]. Each says in its section *Safety* what the caller promises. Addresses
+//! must remain valid for an operation until the operation has *completed*, not merely until the call returns.
+//!
+//! Methods that destroy an object take its bare handle. The caller promises that the object exists, and that nobody uses
+//! a handle or a [`Live`] of it during the call or afterwards.
 //!
 //! # Portability
 //!
@@ -38,6 +44,7 @@ mod host_kernel;
 mod host_work;
 mod inside;
 mod launch;
+mod live;
 mod memory;
 mod memory_report;
 mod module;
@@ -63,7 +70,7 @@ pub use graph::{
 pub use graph_result::{GraphInstantiateResult, GraphUpdateResult};
 pub use handle::{
     ConditionalHandle, ContextHandle, DeviceOrdinal, DevicePointer, EventHandle, ExecutableGraphHandle, FunctionHandle,
-    GraphHandle, GraphNodeHandle, MemoryPoolHandle, ModuleHandle, StreamHandle,
+    GraphHandle, GraphNodeHandle, Handle, MemoryPoolHandle, ModuleHandle, StreamHandle,
 };
 pub use host_kernel::{
     Block, ConditionalValues, DeviceElement, GlobalRange, GlobalSlice, HostArguments, HostBody, HostFunction,
@@ -72,6 +79,7 @@ pub use host_kernel::{
 pub use host_work::{Callback, HostWork, HostWorkKey, RepeatableWork};
 pub use inside::{InsideWork, OnlyAsking};
 pub use launch::{Access, DeclaredRange, Launch};
+pub use live::Live;
 pub use memory::{
     ALLOCATION_ALIGNMENT, Copy3d, CopyKind, CopyPlace, FillPattern, Memory, MemoryInfo, MemoryPoolAttribute,
     MemoryPoolOptions, PinnedFlags,

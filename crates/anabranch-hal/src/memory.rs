@@ -1,6 +1,8 @@
 //! Memory, pools and copies (Driver API, groups MEM and MALLOC_ASYNC).
 
-use crate::{Call, ContextHandle, DeviceOrdinal, DevicePointer, MemoryPoolHandle, MemoryReport, Result, StreamHandle};
+use crate::{
+    Call, ContextHandle, DeviceOrdinal, DevicePointer, Live, MemoryPoolHandle, MemoryReport, Result, StreamHandle,
+};
 use bitflags::bitflags;
 
 bitflags! {
@@ -119,42 +121,31 @@ pub const ALLOCATION_ALIGNMENT: usize = 256;
 /// Allocating, copying, filling and freeing memory.
 pub trait Memory {
     /// Returns the free and total memory of the context's device.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo>;
+    fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo>;
 
     /// Allocates device memory.
     ///
     /// # Errors
     ///
     /// `CUDA_ERROR_INVALID_VALUE (1)` for zero bytes. `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer>;
+    fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer>;
 
     /// Frees device memory. May block until the device is idle. Freeing the null address does nothing.
     ///
     /// # Safety
     ///
-    /// The handle rule applies. No queued work may use the memory, except work that this call waits for.
+    /// The memory is allocated, and nobody uses it any more. No queued work may use it, except work that this call waits
+    /// for.
     unsafe fn free(&self, call: &Call<'_>, address: DevicePointer) -> Result<()>;
 
     /// Allocates device memory in stream order, from `pool` or else from the default pool of the device. The address is
     /// known when the call returns. The memory can be used by work that is queued later in the stream.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn allocate_async(
+    fn allocate_async(
         &self,
         call: &Call<'_>,
         bytes: usize,
-        pool: Option<MemoryPoolHandle>,
-        stream: StreamHandle,
+        pool: Option<Live<'_, MemoryPoolHandle>>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<DevicePointer>;
 
     /// Frees memory that [`allocate_async`](Self::allocate_async) allocated, in stream order. Freeing the null address
@@ -162,21 +153,18 @@ pub trait Memory {
     ///
     /// # Safety
     ///
-    /// The handle rule applies. All other uses of the memory must be ordered before this point of the stream.
-    unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: StreamHandle) -> Result<()>;
+    /// The memory is allocated, and all other uses of it are ordered before this point of the stream.
+    unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: Live<'_, StreamHandle>) -> Result<()>;
 
     /// Allocates pinned host memory.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn allocate_pinned(&self, call: &Call<'_>, bytes: usize, flags: PinnedFlags) -> Result<*mut u8>;
+    fn allocate_pinned(&self, call: &Call<'_>, bytes: usize, flags: PinnedFlags) -> Result<*mut u8>;
 
     /// Frees pinned host memory. May block until the device is idle.
     ///
     /// # Safety
     ///
-    /// The handle rule applies. No queued work may use the memory, except work that this call waits for.
+    /// The memory is allocated, and nobody uses it any more. No queued work may use it, except work that this call waits
+    /// for.
     unsafe fn free_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()>;
 
     /// Allocates managed memory, which the host and the device access at the same address. Free it with
@@ -185,31 +173,27 @@ pub trait Memory {
     /// # Errors
     ///
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support managed memory.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer>;
+    fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer>;
 
     /// Moves managed memory to the device in stream order, or to the host if `device` is `None`.
     ///
     /// # Safety
     ///
-    /// The handle rule applies.
+    /// The range must remain allocated until the memory was moved.
     unsafe fn prefetch_async(
         &self,
         call: &Call<'_>,
         address: DevicePointer,
         bytes: usize,
         device: Option<DeviceOrdinal>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()>;
 
     /// Copies memory in stream order. Copying zero bytes is not an error.
     ///
     /// # Safety
     ///
-    /// The handle rule applies. Both ranges must remain valid until the copy is complete.
+    /// Both ranges must remain valid until the copy is complete.
     unsafe fn copy_async(
         &self,
         call: &Call<'_>,
@@ -217,7 +201,7 @@ pub trait Memory {
         destination: u64,
         source: u64,
         bytes: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()>;
 
     /// Copies memory on the legacy default stream. Waits as long as the CUDA driver does: if the destination is host
@@ -225,45 +209,45 @@ pub trait Memory {
     ///
     /// # Safety
     ///
-    /// The handle rule applies.
+    /// Both ranges must remain valid until the copy is complete.
     unsafe fn copy(&self, call: &Call<'_>, kind: CopyKind, destination: u64, source: u64, bytes: usize) -> Result<()>;
 
     /// Copies device memory of one context to device memory of another, in stream order.
     ///
     /// # Safety
     ///
-    /// The handle rule applies. Both ranges must remain valid until the copy is complete.
+    /// Both ranges must remain valid until the copy is complete.
     #[allow(clippy::too_many_arguments, reason = "it is the driver's own signature")]
     unsafe fn copy_peer_async(
         &self,
         call: &Call<'_>,
         destination: DevicePointer,
-        destination_context: ContextHandle,
+        destination_context: Live<'_, ContextHandle>,
         source: DevicePointer,
-        source_context: ContextHandle,
+        source_context: Live<'_, ContextHandle>,
         bytes: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()>;
 
     /// Copies a region of rows and slices in stream order.
     ///
     /// # Safety
     ///
-    /// The handle rule applies. Both volumes must remain valid until the copy is complete.
-    unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: StreamHandle) -> Result<()>;
+    /// Both volumes must remain valid until the copy is complete.
+    unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: Live<'_, StreamHandle>) -> Result<()>;
 
     /// Fills `count` elements of the pattern's width in stream order.
     ///
     /// # Safety
     ///
-    /// The handle rule applies. The range must remain valid until the fill is complete.
+    /// The range must remain valid until the fill is complete.
     unsafe fn fill_async(
         &self,
         call: &Call<'_>,
         address: DevicePointer,
         pattern: FillPattern,
         count: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()>;
 
     /// Returns the default memory pool of a device.
@@ -284,46 +268,36 @@ pub trait Memory {
     ///
     /// # Safety
     ///
-    /// The handle rule applies.
+    /// The pool exists, and nobody uses it during the call or afterwards, except that its allocations are freed.
     unsafe fn memory_pool_destroy(&self, pool: MemoryPoolHandle) -> Result<()>;
 
     /// Returns memory to the device until the pool reserves no more than `keep_bytes`, or no more than its allocations
     /// need.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn memory_pool_trim(&self, pool: MemoryPoolHandle, keep_bytes: usize) -> Result<()>;
+    fn memory_pool_trim(&self, pool: Live<'_, MemoryPoolHandle>, keep_bytes: usize) -> Result<()>;
 
     /// Reads an attribute of a pool.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn memory_pool_attribute(&self, pool: MemoryPoolHandle, attribute: MemoryPoolAttribute) -> Result<u64>;
+    fn memory_pool_attribute(&self, pool: Live<'_, MemoryPoolHandle>, attribute: MemoryPoolAttribute) -> Result<u64>;
 
     /// Sets an attribute of a pool.
     ///
     /// # Errors
     ///
     /// `CUDA_ERROR_INVALID_VALUE (1)` if the attribute cannot be set, or not to that value.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn memory_pool_set_attribute(
+    fn memory_pool_set_attribute(
         &self,
-        pool: MemoryPoolHandle,
+        pool: Live<'_, MemoryPoolHandle>,
         attribute: MemoryPoolAttribute,
         value: u64,
     ) -> Result<()>;
 
-    /// Allows or forbids the device `peer` to access memory of the pool.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn memory_pool_set_access(&self, pool: MemoryPoolHandle, peer: DeviceOrdinal, allowed: bool) -> Result<()>;
+    /// Allows or forbids the device `peer` to access memory of the pool. Work that accesses it although that is forbidden
+    /// fails with `CUDA_ERROR_ILLEGAL_ADDRESS (700)`.
+    fn memory_pool_set_access(
+        &self,
+        pool: Live<'_, MemoryPoolHandle>,
+        peer: DeviceOrdinal,
+        allowed: bool,
+    ) -> Result<()>;
 
     /// Returns the memory errors that were found on a device, and its current allocations. Returns `None` if the driver
     /// does not check memory, or if there is no such device. May be called from anywhere, including host functions.

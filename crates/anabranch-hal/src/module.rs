@@ -1,7 +1,7 @@
 //! Modules and kernels (Driver API, groups MODULE and EXEC).
 
 use crate::{
-    Call, DevicePointer, Failure, FunctionHandle, HostModule, Launch, ModuleHandle, Result, Status, StreamHandle,
+    Call, DevicePointer, Failure, FunctionHandle, HostModule, Launch, Live, ModuleHandle, Result, Status, StreamHandle,
 };
 
 /// The image that a module is loaded from.
@@ -62,7 +62,7 @@ pub trait Modules {
     ///
     /// # Safety
     ///
-    /// The handle rule applies. A binary image must be complete and must have been produced by NVIDIA's tools.
+    /// A binary image must be complete and must have been produced by NVIDIA's tools.
     unsafe fn module_load(&self, call: &Call<'_>, image: ModuleImage<'_>) -> Result<ModuleHandle>;
 
     /// Loads a module after linking it with the CUDA device runtime. The device runtime contains functions that kernels
@@ -85,7 +85,7 @@ pub trait Modules {
     ///
     /// # Safety
     ///
-    /// The handle rule applies. Nothing may be launched from the module afterwards.
+    /// The module exists, and nobody uses it or its functions during the call or afterwards.
     unsafe fn module_unload(&self, call: &Call<'_>, module: ModuleHandle) -> Result<()>;
 
     /// Finds a kernel by name.
@@ -93,74 +93,50 @@ pub trait Modules {
     /// # Errors
     ///
     /// `CUDA_ERROR_NOT_FOUND (500)` if the module has no kernel with that name.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn module_function(&self, call: &Call<'_>, module: ModuleHandle, name: &str) -> Result<FunctionHandle>;
+    fn module_function(&self, call: &Call<'_>, module: Live<'_, ModuleHandle>, name: &str) -> Result<FunctionHandle>;
 
     /// Returns the names of the kernels of a module.
     ///
     /// # Errors
     ///
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver cannot report them.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn module_function_names(&self, call: &Call<'_>, module: ModuleHandle) -> Result<Vec<String>>;
+    fn module_function_names(&self, call: &Call<'_>, module: Live<'_, ModuleHandle>) -> Result<Vec<String>>;
 
     /// Returns the address and the size in bytes of a global variable of the module. Constant memory is included.
     ///
     /// # Errors
     ///
     /// `CUDA_ERROR_NOT_FOUND (500)` if the module has no variable with that name.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn module_global(&self, call: &Call<'_>, module: ModuleHandle, name: &str)
-    -> Result<(DevicePointer, usize)>;
+    fn module_global(
+        &self,
+        call: &Call<'_>,
+        module: Live<'_, ModuleHandle>,
+        name: &str,
+    ) -> Result<(DevicePointer, usize)>;
 
     /// Returns the name of a kernel.
     ///
     /// # Errors
     ///
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver cannot report it.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn function_name(&self, call: &Call<'_>, function: FunctionHandle) -> Result<String>;
+    fn function_name(&self, call: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<String>;
 
     /// Returns the properties of a kernel.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn function_info(&self, call: &Call<'_>, function: FunctionHandle) -> Result<FunctionInfo>;
+    fn function_info(&self, call: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<FunctionInfo>;
 
     /// Sets an attribute of a kernel.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn function_set_attribute(
+    fn function_set_attribute(
         &self,
         call: &Call<'_>,
-        function: FunctionHandle,
+        function: Live<'_, FunctionHandle>,
         attribute: FunctionAttribute,
     ) -> Result<()>;
 
     /// Returns the maximum number of blocks of the given size that can reside on a multiprocessor at the same time.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn function_max_active_blocks(
+    fn function_max_active_blocks(
         &self,
         call: &Call<'_>,
-        function: FunctionHandle,
+        function: Live<'_, FunctionHandle>,
         threads_per_block: u32,
         dynamic_shared_bytes: usize,
     ) -> Result<u32>;
@@ -169,13 +145,14 @@ pub trait Modules {
     ///
     /// # Safety
     ///
-    /// The handle rule applies. The number, sizes and meaning of the arguments must be those that the kernel declares,
-    /// and what the kernel does with them must be sound.
+    /// The number, sizes and meaning of the arguments must be those that the kernel declares, and what the kernel does
+    /// with them must be sound. The function exists until the launch is complete, and as long as the node if the stream
+    /// captures.
     unsafe fn launch(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
-        function: FunctionHandle,
+        stream: Live<'_, StreamHandle>,
+        function: Live<'_, FunctionHandle>,
         launch: &Launch<'_>,
     ) -> Result<()>;
 }

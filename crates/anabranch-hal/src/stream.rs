@@ -1,7 +1,7 @@
 //! Streams (Driver API, groups STREAM, EXEC for host functions, MEMOP for value operations).
 
 use crate::{
-    Call, Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, HostWork, Result, StreamHandle,
+    Call, Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, HostWork, Live, Result, StreamHandle,
 };
 use bitflags::bitflags;
 
@@ -124,11 +124,7 @@ pub enum StreamAttribute {
 /// is submitted to that stream of the call's context.
 pub trait Streams {
     /// Creates a stream. The priority is clamped to the range of the device.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_create(&self, call: &Call<'_>, flags: StreamFlags, priority: i32) -> Result<StreamHandle>;
+    fn stream_create(&self, call: &Call<'_>, flags: StreamFlags, priority: i32) -> Result<StreamHandle>;
 
     /// Destroys a stream. This returns at once. Work that is queued still runs.
     ///
@@ -138,7 +134,8 @@ pub trait Streams {
     ///
     /// # Safety
     ///
-    /// The handle rule applies.
+    /// The stream exists, and nobody uses it during the call or afterwards, except that a capture that began in it may be
+    /// ended.
     unsafe fn stream_destroy(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()>;
 
     /// Succeeds if all work that is queued in the stream is complete.
@@ -146,86 +143,50 @@ pub trait Streams {
     /// # Errors
     ///
     /// `CUDA_ERROR_NOT_READY (600)` if it is not complete.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_query(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()>;
+    fn stream_query(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()>;
 
     /// Blocks until all work that is queued in the stream is complete.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_synchronize(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()>;
+    fn stream_synchronize(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()>;
 
     /// Reports a panic of a kernel that is a Rust closure and that has run in the stream, once. This is like
     /// [`stream_query`](Self::stream_query), but it ignores work that is still queued, never waits, and is allowed
     /// during a capture.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_take_failure(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
+    fn stream_take_failure(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
         let _ = (call, stream);
         Ok(())
     }
 
     /// Makes later work of the stream wait for the work that the event captured last before this call. The event may
     /// belong to another context or device.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_wait_event(
+    fn stream_wait_event(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
-        event: EventHandle,
+        stream: Live<'_, StreamHandle>,
+        event: Live<'_, EventHandle>,
         flags: EventWaitFlags,
     ) -> Result<()>;
 
     /// Returns the flags that the stream was created with.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_flags(&self, call: &Call<'_>, stream: StreamHandle) -> Result<StreamFlags>;
+    fn stream_flags(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<StreamFlags>;
 
     /// Returns the priority after clamping.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_priority(&self, call: &Call<'_>, stream: StreamHandle) -> Result<i32>;
+    fn stream_priority(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<i32>;
 
     /// Returns the id of the stream. Ids are unique in the process and are never reused.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_id(&self, call: &Call<'_>, stream: StreamHandle) -> Result<u64>;
+    fn stream_id(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<u64>;
 
     /// Returns the context that the stream was created in. For a default stream, this is the call's context.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_context(&self, call: &Call<'_>, stream: StreamHandle) -> Result<ContextHandle>;
+    fn stream_context(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<ContextHandle>;
 
     /// Reads an attribute.
     ///
     /// # Errors
     ///
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support the attribute.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_attribute(
+    fn stream_attribute(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         kind: StreamAttributeKind,
     ) -> Result<StreamAttribute>;
 
@@ -234,14 +195,10 @@ pub trait Streams {
     /// # Errors
     ///
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support the attribute.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_set_attribute(
+    fn stream_set_attribute(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         attribute: &StreamAttribute,
     ) -> Result<()>;
 
@@ -252,29 +209,26 @@ pub trait Streams {
     ///
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing and the host function is not
     /// [repeatable](HostWork::repeatable). The capture is not invalidated.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_launch_host_function(&self, call: &Call<'_>, stream: StreamHandle, work: HostWork) -> Result<()>;
+    fn stream_launch_host_function(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        work: HostWork,
+    ) -> Result<()>;
 
     /// Runs a callback after all work that is queued in the stream. The callback runs exactly once, even if the context
     /// is in error. If this call fails, the callback is dropped without being run.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn stream_add_callback(&self, call: &Call<'_>, stream: StreamHandle, callback: Callback) -> Result<()>;
+    fn stream_add_callback(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>, callback: Callback) -> Result<()>;
 
     /// Makes later work of the stream wait until the value at `address` satisfies the condition.
     ///
     /// # Safety
     ///
-    /// The handle rule applies.
+    /// The address must remain valid until the wait is complete.
     unsafe fn stream_wait_value(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         address: DevicePointer,
         value: Value,
         flags: WaitValueFlags,
@@ -284,11 +238,11 @@ pub trait Streams {
     ///
     /// # Safety
     ///
-    /// The handle rule applies.
+    /// The address must remain valid until the write is complete.
     unsafe fn stream_write_value(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         address: DevicePointer,
         value: Value,
         flags: WriteValueFlags,

@@ -9,6 +9,11 @@ use anabranch_hal::*;
 use anabranch_host::{HostDriver, HostOptions};
 use std::time::{Duration, Instant};
 
+/// A handle of an object that goes with the driver.
+fn live<H: Handle>(handle: H) -> Live<'static, H> {
+    unsafe { Live::new(handle) }
+}
+
 fn spin(time: Duration) {
     let begin = Instant::now();
     while begin.elapsed() < time {
@@ -20,13 +25,13 @@ fn spin(time: Duration) {
 /// stream of that priority waits for its turn.
 fn wait(length: Duration, operations: usize, priority: i32) -> Duration {
     let driver = HostDriver::new(HostOptions { workers: Some(2), ..HostOptions::default() });
-    let call = driver.primary_context_retain(DeviceOrdinal(0)).unwrap().into();
-    let stream = |priority| unsafe { driver.stream_create(&call, StreamFlags::NON_BLOCKING, priority) }.unwrap();
+    let call = live(driver.primary_context_retain(DeviceOrdinal(0)).unwrap()).into();
+    let stream = |priority| driver.stream_create(&call, StreamFlags::NON_BLOCKING, priority).unwrap();
     let kernel = HostFunction::new("spin", &[], move |_, _| spin(length));
     let module: HostModule = [kernel].into_iter().collect();
     unsafe {
-        let module = driver.module_load(&call, ModuleImage::Host(&module)).unwrap();
-        let function = driver.module_function(&call, module, "spin").unwrap();
+        let module = live(driver.module_load(&call, ModuleImage::Host(&module)).unwrap());
+        let function = live(driver.module_function(&call, module, "spin").unwrap());
         let launch = Launch {
             grid: [1; 3],
             block: [1; 3],
@@ -39,16 +44,16 @@ fn wait(length: Duration, operations: usize, priority: i32) -> Duration {
         };
         let busy = [stream(0), stream(0)];
         for stream in busy.into_iter().cycle().take(2 * operations) {
-            driver.launch(&call, stream, function, &launch).unwrap();
+            driver.launch(&call, live(stream), function, &launch).unwrap();
         }
         std::thread::sleep(length / 2 + Duration::from_millis(1));
         let (sender, receiver) = std::sync::mpsc::channel();
         let begin = Instant::now();
         let work = HostWork::new(move || sender.send(begin.elapsed()).unwrap());
-        driver.stream_launch_host_function(&call, stream(priority), work).unwrap();
+        driver.stream_launch_host_function(&call, live(stream(priority)), work).unwrap();
         let waited = receiver.recv().unwrap();
         for stream in busy {
-            driver.stream_synchronize(&call, stream).unwrap();
+            driver.stream_synchronize(&call, live(stream)).unwrap();
         }
         waited
     }

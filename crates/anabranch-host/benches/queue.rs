@@ -16,6 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 
+/// A handle of an object that goes with the driver.
+fn live<H: Handle>(handle: H) -> Live<'static, H> {
+    unsafe { Live::new(handle) }
+}
+
 type Job = Box<dyn FnOnce() + Send>;
 type Rows = BTreeMap<(String, String), Vec<f64>>;
 
@@ -34,16 +39,16 @@ fn note(rows: &mut Rows, name: &str, row: &str, value: f64) {
 
 fn host(rows: &mut Rows, sizes: &Sizes) {
     let driver = HostDriver::new(HostOptions { workers: Some(1), ..HostOptions::default() });
-    let call = driver.primary_context_retain(DeviceOrdinal(0)).unwrap().into();
-    let stream = unsafe { driver.stream_create(&call, StreamFlags::NON_BLOCKING, 0) }.unwrap();
+    let call = live(driver.primary_context_retain(DeviceOrdinal(0)).unwrap()).into();
+    let stream = live(driver.stream_create(&call, StreamFlags::NON_BLOCKING, 0).unwrap());
     let counter: &'static AtomicU64 = Box::leak(Box::default());
     let enqueue = || {
         let work = HostWork::new(move || {
             counter.fetch_add(1, Ordering::Relaxed);
         });
-        unsafe { driver.stream_launch_host_function(&call, stream, work) }.unwrap();
+        driver.stream_launch_host_function(&call, stream, work).unwrap();
     };
-    let synchronize = || unsafe { driver.stream_synchronize(&call, stream) }.unwrap();
+    let synchronize = || driver.stream_synchronize(&call, stream).unwrap();
     for _ in 0..1000 {
         enqueue();
         synchronize();

@@ -289,7 +289,7 @@ unsafe fn fill(raw: &RawPiece, range: Range<usize>, value: u8) {
         [range.start..range.start + FILLED_END, range.end - FILLED_END..range.end]
     };
     for part in parts {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller promises that nobody uses the range, of which this is a part.
         unsafe { raw.fill(part, value) }
     }
 }

@@ -112,7 +112,9 @@ impl Drop for HostDriver {
 
 impl Objects for HostDriver {}
 
-impl Driver for HostDriver {
+// SAFETY: handles are addresses of objects that are kept until they are destroyed, memory is allocated as asked for, and the
+// engine runs work in order.
+unsafe impl Driver for HostDriver {
     fn kind(&self) -> BackendKind {
         BackendKind::Host
     }

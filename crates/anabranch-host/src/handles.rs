@@ -41,28 +41,17 @@ impl<T> Handles<T> {
     }
 }
 
-/// The object behind a handle.
-///
-/// # Safety
-/// `raw` is 0, or the address of a `T` that is not destroyed for as long as `'a`.
-pub(crate) unsafe fn object<'a, T>(raw: usize) -> Option<&'a T> {
-    // SAFETY: the handle is the address of a `T` inside of an `Arc`, which its owner holds until it is destroyed.
-    unsafe { (raw as *const T).as_ref() }
-}
-
 /// Gives a type `of`, which looks up the object behind a handle, and answers a status where the handle is null.
 macro_rules! handle {
     ($state:ty, $handle:ty, $status:ident) => {
         impl $state {
             /// The object behind a handle.
-            ///
-            /// # Safety
-            /// The handle is null, or was made by this crate and is not destroyed for as long as `'a`.
             #[inline]
-            pub(crate) unsafe fn of<'a>(handle: $handle) -> anabranch_hal::Result<&'a Self> {
-                // SAFETY: handles of this kind are addresses of objects of this type; the caller guarantees the rest.
-                unsafe { crate::handles::object(handle.as_raw()) }
-                    .ok_or(anabranch_hal::Failure::new(anabranch_hal::Status::$status))
+            pub(crate) fn of(handle: anabranch_hal::Live<'_, $handle>) -> anabranch_hal::Result<&Self> {
+                let object = handle.handle().as_raw() as *const Self;
+                // SAFETY: a handle of this kind that is not null is the address of a `Self` in an `Arc`, which is held until
+                // the object is destroyed: for as long as the handle is used, as `Live` says.
+                unsafe { object.as_ref() }.ok_or(anabranch_hal::Failure::new(anabranch_hal::Status::$status))
             }
         }
     };

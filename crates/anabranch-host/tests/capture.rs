@@ -8,7 +8,7 @@ mod support;
 use anabranch_hal::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{Fixture, status};
+use support::{Fixture, live, status};
 
 const MODES: [CaptureMode; 3] = [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
 
@@ -16,10 +16,10 @@ const MODES: [CaptureMode; 3] = [CaptureMode::Global, CaptureMode::ThreadLocal, 
 fn begin_is_refused_on_the_legacy_stream_and_twice() {
     let fixture = Fixture::new();
     for mode in MODES {
-        assert_eq!(fixture.try_begin(StreamHandle::NULL, mode), 900);
-        assert_eq!(fixture.try_begin(StreamHandle::LEGACY, mode), 900);
-        assert_eq!(fixture.try_begin(StreamHandle::PER_THREAD, mode), 0);
-        assert_eq!(fixture.end(StreamHandle::PER_THREAD), 0);
+        assert_eq!(fixture.try_begin(Live::<StreamHandle>::NULL, mode), 900);
+        assert_eq!(fixture.try_begin(Live::LEGACY, mode), 900);
+        assert_eq!(fixture.try_begin(Live::PER_THREAD, mode), 0);
+        assert_eq!(fixture.end(Live::PER_THREAD), 0);
         let stream = fixture.stream();
         fixture.begin(stream, mode);
         assert_eq!(fixture.try_begin(stream, mode), 401);
@@ -53,7 +53,7 @@ fn captured_work_does_not_run_and_uncaptured_work_keeps_its_order() {
 #[test]
 fn end_without_a_capture() {
     let fixture = Fixture::new();
-    for stream in [fixture.stream(), StreamHandle::PER_THREAD, StreamHandle::LEGACY] {
+    for stream in [fixture.stream(), Live::PER_THREAD, Live::LEGACY] {
         assert_eq!(fixture.end(stream), 401);
         assert_eq!(fixture.capture_status(stream), 0);
     }
@@ -128,9 +128,9 @@ fn everything_that_is_put_into_an_invalidated_stream_is_refused() {
     assert_eq!(copy(CopyKind::DeviceToDevice, memory.0, memory.0 + 64), 901);
     let fill = |pattern| status(unsafe { driver.fill_async(&context.into(), memory, pattern, 4, stream) });
     assert_eq!((fill(FillPattern::U8(1)), fill(FillPattern::U64(1))), (901, 901));
-    assert_eq!(status(unsafe { driver.allocate_async(&context.into(), 64, None, stream) }), 901);
+    assert_eq!(status(driver.allocate_async(&context.into(), 64, None, stream)), 901);
     assert_eq!(status(unsafe { driver.free_async(&context.into(), memory, stream) }), 901);
-    assert_eq!(status(unsafe { driver.stream_add_callback(&context.into(), stream, Box::new(|_| ())) }), 901);
+    assert_eq!(status(driver.stream_add_callback(&context.into(), stream, Box::new(|_| ()))), 901);
     let (value, wait, write) = (Value::U32(0), WaitValueFlags::EQUAL, WriteValueFlags::empty());
     assert_eq!(status(unsafe { driver.stream_wait_value(&context.into(), stream, memory, value, wait) }), 901);
     assert_eq!(status(unsafe { driver.stream_write_value(&context.into(), stream, memory, value, write) }), 901);
@@ -152,16 +152,13 @@ fn a_callback_invalidates_and_unrepeatable_work_does_not() {
     fixture.begin(stream, CaptureMode::Global);
     let held = Arc::clone(&kept);
     let once = HostWork::new(move || drop(held));
-    assert_eq!(
-        status(unsafe { fixture.driver.stream_launch_host_function(&fixture.context.into(), stream, once) }),
-        900
-    );
+    assert_eq!(status(fixture.driver.stream_launch_host_function(&fixture.context.into(), stream, once)), 900);
     assert_eq!(Arc::strong_count(&kept), 1);
     assert_eq!(fixture.capture_status(stream), 1);
     assert_eq!(fixture.node(stream), 0);
     let held = Arc::clone(&kept);
     let callback: Callback = Box::new(move |_| drop(held));
-    assert_eq!(status(unsafe { fixture.driver.stream_add_callback(&fixture.context.into(), stream, callback) }), 900);
+    assert_eq!(status(fixture.driver.stream_add_callback(&fixture.context.into(), stream, callback)), 900);
     assert_eq!(Arc::strong_count(&kept), 1);
     assert_eq!(fixture.capture_status(stream), 2);
     assert_eq!(fixture.end(stream), 901);
@@ -173,31 +170,31 @@ fn the_legacy_stream_while_a_blocking_stream_captures() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
     let memory = fixture.allocate(64);
-    let legacy = StreamHandle::LEGACY;
+    let legacy = Live::LEGACY;
     let mut bytes = [0u8; 4];
     let address = bytes.as_mut_ptr() as u64;
     let uses: &[(&str, &dyn Fn(EventHandle) -> i32)] = &[
         ("host function", &|_| fixture.node(legacy)),
         ("query", &|_| fixture.query(legacy)),
         ("synchronize", &|_| status(fixture.synchronize(legacy))),
-        ("record", &|event| fixture.try_record(event, legacy, EventRecordFlags::empty())),
-        ("wait", &|event| fixture.try_wait(legacy, event)),
+        ("record", &|event| fixture.try_record(live(event), legacy, EventRecordFlags::empty())),
+        ("wait", &|event| fixture.try_wait(legacy, live(event))),
         ("copy", &|_| status(unsafe { driver.copy(&context.into(), CopyKind::DeviceToHost, address, memory.0, 4) })),
         ("fill", &|_| status(unsafe { driver.fill_async(&context.into(), memory, FillPattern::U8(0), 4, legacy) })),
-        ("allocate", &|_| status(unsafe { driver.allocate_async(&context.into(), 4, None, StreamHandle::NULL) })),
+        ("allocate", &|_| status(driver.allocate_async(&context.into(), 4, None, Live::<StreamHandle>::NULL))),
         ("free", &|_| status(unsafe { driver.free_async(&context.into(), memory, legacy) })),
     ];
     for (name, call) in uses {
-        for stream in [fixture.blocking(), StreamHandle::PER_THREAD] {
+        for stream in [fixture.blocking(), Live::PER_THREAD] {
             let event = fixture.event();
             fixture.record(event, fixture.stream());
             fixture.begin(stream, CaptureMode::Relaxed);
             // Asking for its status does no harm.
             assert_eq!((fixture.capture_status(legacy), status(fixture.info(legacy, true))), (906, 906), "{name}");
             assert_eq!(fixture.capture_status(stream), 1, "{name}");
-            assert_eq!(call(event), 906, "{name}");
+            assert_eq!(call(event.handle()), 906, "{name}");
             assert_eq!(fixture.capture_status(stream), 2, "{name}");
-            assert_eq!(call(event), 906, "{name}: while it is invalidated");
+            assert_eq!(call(event.handle()), 906, "{name}: while it is invalidated");
             assert_eq!(fixture.end(stream), 901, "{name}");
             assert_eq!(fixture.capture_status(legacy), 0, "{name}");
             assert_eq!(fixture.node(legacy), 0, "{name}");
@@ -211,18 +208,19 @@ fn the_legacy_stream_while_a_blocking_stream_captures() {
 fn the_legacy_stream_while_other_streams_capture() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
-    let other = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
-    let foreign = unsafe { driver.stream_create(&other.into(), StreamFlags::empty(), 0) }.unwrap();
+    let other = live(driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap());
+    let foreign = live(driver.stream_create(&other.into(), StreamFlags::empty(), 0).unwrap());
     let memory = fixture.allocate(4);
     let stream = fixture.stream();
     for mode in MODES {
         // A non-blocking stream, and a blocking one of another context.
         fixture.begin(stream, mode);
-        unsafe { driver.stream_begin_capture(&other.into(), foreign, CaptureMode::Relaxed) }.unwrap();
-        assert_eq!(fixture.node(StreamHandle::LEGACY), 0);
-        assert_eq!(fixture.capture_status(StreamHandle::LEGACY), 0);
+        driver.stream_begin_capture(&other.into(), foreign, CaptureMode::Relaxed).unwrap();
+        assert_eq!(fixture.node(Live::LEGACY), 0);
+        assert_eq!(fixture.capture_status(Live::LEGACY), 0);
         fixture.read(memory, 1);
-        let fill = unsafe { driver.fill_async(&context.into(), memory, FillPattern::U8(0), 4, StreamHandle::NULL) };
+        let fill =
+            unsafe { driver.fill_async(&context.into(), memory, FillPattern::U8(0), 4, Live::<StreamHandle>::NULL) };
         assert_eq!(status(fill), 0);
         assert_eq!((fixture.capture_status(stream), fixture.capture_status(foreign)), (1, 1));
         assert_eq!(fixture.end(stream), 0);
@@ -237,13 +235,13 @@ fn a_blocking_stream_that_has_joined_counts_for_the_legacy_stream() {
     let fixture = Fixture::new();
     let (origin, fork) = (fixture.stream(), fixture.blocking());
     fixture.begin(origin, CaptureMode::Relaxed);
-    assert_eq!(fixture.node(StreamHandle::LEGACY), 0);
+    assert_eq!(fixture.node(Live::LEGACY), 0);
     fixture.fork(origin, fork);
-    assert_eq!(fixture.node(StreamHandle::LEGACY), 906);
+    assert_eq!(fixture.node(Live::LEGACY), 906);
     assert_eq!((fixture.capture_status(origin), fixture.capture_status(fork)), (2, 2));
     assert_eq!(fixture.end(origin), 901);
-    fixture.assert_usable(StreamHandle::PER_THREAD);
-    assert_eq!(fixture.node(StreamHandle::LEGACY), 0);
+    fixture.assert_usable(Live::PER_THREAD);
+    assert_eq!(fixture.node(Live::LEGACY), 0);
     fixture.assert_usable(fork);
 }
 
@@ -254,7 +252,7 @@ fn a_stream_that_is_destroyed_while_it_captures() {
         let stream = fixture.stream();
         fixture.begin(stream, mode);
         assert_eq!(fixture.node(stream), 0);
-        unsafe { fixture.driver.stream_destroy(&fixture.context.into(), stream) }.unwrap();
+        unsafe { fixture.driver.stream_destroy(&fixture.context.into(), stream.handle()) }.unwrap();
         // As on hardware, its handle lives until the capture is over.
         assert_eq!(fixture.end(stream), 0);
         assert_eq!(status(fixture.synchronize_all()), 0);
@@ -269,14 +267,14 @@ fn a_stream_that_has_joined_and_is_destroyed() {
     fixture.fork(origin, joined);
     assert_eq!(fixture.node(joined), 0);
     fixture.fork(joined, origin);
-    unsafe { fixture.driver.stream_destroy(&fixture.context.into(), joined) }.unwrap();
+    unsafe { fixture.driver.stream_destroy(&fixture.context.into(), joined.handle()) }.unwrap();
     assert_eq!(fixture.end(origin), 0);
     fixture.begin(origin, CaptureMode::Global);
     fixture.fork(origin, open);
     assert_eq!(fixture.node(open), 0);
-    unsafe { fixture.driver.stream_destroy(&fixture.context.into(), open) }.unwrap();
+    unsafe { fixture.driver.stream_destroy(&fixture.context.into(), open.handle()) }.unwrap();
     assert_eq!(fixture.end(origin), 904);
-    assert_eq!(fixture.node(StreamHandle::LEGACY), 0);
+    assert_eq!(fixture.node(Live::LEGACY), 0);
     fixture.assert_usable(origin);
 }
 
@@ -291,10 +289,10 @@ fn a_context_that_is_lost_while_its_stream_captures() {
     support::until("the context is lost", || fixture.capture_status(broken) == 719);
     assert_eq!((fixture.query(stream), fixture.node(stream), status(fixture.synchronize_all())), (719, 719, 719));
     // Its other contexts are not kept from what it prohibits for ever.
-    let other = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
-    assert_eq!(status(unsafe { driver.allocate(&other.into(), 16) }), 900);
+    let other = live(driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap());
+    assert_eq!(status(driver.allocate(&other.into(), 16)), 900);
     assert_eq!(fixture.end(stream), 719);
-    let memory = unsafe { driver.allocate(&other.into(), 16) }.unwrap();
+    let memory = driver.allocate(&other.into(), 16).unwrap();
     unsafe { driver.free(&other.into(), memory) }.unwrap();
     assert_eq!(fixture.end(stream), 719);
     unsafe { driver.context_destroy(&other.into()) }.unwrap();
@@ -306,8 +304,8 @@ fn a_thread_that_ends_while_its_default_stream_captures() {
     let fork = fixture.stream();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            fixture.begin(StreamHandle::PER_THREAD, CaptureMode::Global);
-            fixture.fork(StreamHandle::PER_THREAD, fork);
+            fixture.begin(Live::PER_THREAD, CaptureMode::Global);
+            fixture.fork(Live::PER_THREAD, fork);
             assert_eq!(fixture.node(fork), 0);
         });
     });
@@ -315,7 +313,7 @@ fn a_thread_that_ends_while_its_default_stream_captures() {
     let memory = fixture.allocate(4);
     fixture.free(memory);
     fixture.assert_usable(fork);
-    fixture.assert_usable(StreamHandle::PER_THREAD);
+    fixture.assert_usable(Live::PER_THREAD);
 }
 
 #[test]
@@ -335,13 +333,13 @@ fn a_thread_that_ends_while_a_stream_captures() {
 fn a_context_that_is_destroyed_while_its_stream_captures() {
     let fixture = Fixture::new();
     let driver = &fixture.driver;
-    let other = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
-    let foreign = unsafe { driver.stream_create(&other.into(), StreamFlags::NON_BLOCKING, 0) }.unwrap();
+    let other = live(driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap());
+    let foreign = live(driver.stream_create(&other.into(), StreamFlags::NON_BLOCKING, 0).unwrap());
     let (fork, origin) = (fixture.stream(), fixture.stream());
-    let drawn = unsafe { driver.stream_create(&other.into(), StreamFlags::empty(), 0) }.unwrap();
-    unsafe { driver.stream_begin_capture(&other.into(), foreign, CaptureMode::Relaxed) }.unwrap();
-    let event = unsafe { driver.event_create(&other.into(), EventFlags::DISABLE_TIMING) }.unwrap();
-    unsafe { driver.event_record(&other.into(), event, foreign, EventRecordFlags::empty()) }.unwrap();
+    let drawn = live(driver.stream_create(&other.into(), StreamFlags::empty(), 0).unwrap());
+    driver.stream_begin_capture(&other.into(), foreign, CaptureMode::Relaxed).unwrap();
+    let event = live(driver.event_create(&other.into(), EventFlags::DISABLE_TIMING).unwrap());
+    driver.event_record(&other.into(), event, foreign, EventRecordFlags::empty()).unwrap();
     fixture.wait(fork, event);
     fixture.begin(origin, CaptureMode::Relaxed);
     fixture.fork(origin, drawn);
@@ -372,7 +370,7 @@ fn a_driver_that_goes_while_streams_capture() {
         let (stream, held) = (fixture.stream(), Arc::clone(&dropped));
         fixture.begin(stream, CaptureMode::Global);
         assert_eq!(fixture.repeatable(stream, move || assert_eq!(*held, ())), 0);
-        fixture.begin(StreamHandle::PER_THREAD, CaptureMode::Relaxed);
+        fixture.begin(Live::PER_THREAD, CaptureMode::Relaxed);
     }
     assert_eq!(Arc::strong_count(&dropped), 1);
 }
@@ -394,7 +392,7 @@ fn host_work_may_not_capture() {
             inside.update_dependencies(stream, &[], DependencyUpdate::Add),
             status(inside.driver.thread_exchange_capture_mode(CaptureMode::Relaxed)),
         ]);
-        assert!(!context.is_null());
+        assert!(!context.handle().is_null());
     });
     fixture.synchronize(stream).unwrap();
     assert_eq!(*answers.lock(), [800; 6]);

@@ -6,16 +6,16 @@
 mod support;
 
 use anabranch_hal::*;
-use support::{Fixture, status};
+use support::{Fixture, live, status};
 
 const MODES: [CaptureMode; 3] = [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
 
-fn timed(fixture: &Fixture) -> EventHandle {
-    unsafe { fixture.driver.event_create(&fixture.context.into(), EventFlags::empty()) }.unwrap()
+fn timed(fixture: &Fixture) -> Live<'static, EventHandle> {
+    live(fixture.driver.event_create(&fixture.context.into(), EventFlags::empty()).unwrap())
 }
 
-fn elapsed(fixture: &Fixture, start: EventHandle, end: EventHandle) -> i32 {
-    status(unsafe { fixture.driver.event_elapsed(&fixture.context.into(), start, end) })
+fn elapsed(fixture: &Fixture, start: Live<'_, EventHandle>, end: Live<'_, EventHandle>) -> i32 {
+    status(fixture.driver.event_elapsed(&fixture.context.into(), start, end))
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_captured_event_of_a_capture_that_went_well_is_over_too() {
     assert_eq!(fixture.end(stream), 0);
     assert_eq!((fixture.query_event(event), fixture.synchronize_event(event)), (1, 1));
     assert_eq!(fixture.try_wait(stream, event), 1);
-    unsafe { fixture.driver.event_destroy(&fixture.context.into(), event) }.unwrap();
+    unsafe { fixture.driver.event_destroy(&fixture.context.into(), event.handle()) }.unwrap();
 }
 
 #[test]
@@ -116,8 +116,8 @@ fn external_records_and_waits_are_nodes() {
     assert_eq!(fixture.try_record(event, stream, EventRecordFlags::EXTERNAL), 0);
     let record = fixture.dependencies(stream);
     assert_ne!(wait, record);
-    let kind = |node| unsafe { fixture.driver.graph_node_kind(&fixture.context.into(), node) }.unwrap();
-    assert_eq!((kind(wait[0]), kind(record[0])), (GraphNodeKind::EVENT_WAIT, GraphNodeKind::EVENT_RECORD));
+    let kind = |node| fixture.driver.graph_node_kind(&fixture.context.into(), node).unwrap();
+    assert_eq!((kind(live(wait[0])), kind(live(record[0]))), (GraphNodeKind::EVENT_WAIT, GraphNodeKind::EVENT_RECORD));
     // The record is the graph's, and not a captured event.
     assert_eq!(fixture.driver.thread_exchange_capture_mode(CaptureMode::Relaxed).unwrap(), CaptureMode::Global);
     assert_eq!(fixture.query_event(event), 0);
@@ -161,13 +161,13 @@ fn the_legacy_stream_does_not_join() {
     let (stream, event) = (fixture.stream(), fixture.event());
     fixture.begin(stream, CaptureMode::Global);
     fixture.record(event, stream);
-    assert_eq!(fixture.try_wait(StreamHandle::LEGACY, event), 900);
+    assert_eq!(fixture.try_wait(Live::LEGACY, event), 900);
     assert_eq!(fixture.capture_status(stream), 2);
     assert_eq!(fixture.end(stream), 901);
     let blocking = fixture.blocking();
     fixture.begin(blocking, CaptureMode::Global);
     fixture.record(event, blocking);
-    assert_eq!(fixture.try_wait(StreamHandle::LEGACY, event), 906);
+    assert_eq!(fixture.try_wait(Live::LEGACY, event), 906);
     assert_eq!(fixture.capture_status(blocking), 2);
     assert_eq!(fixture.end(blocking), 901);
 }
@@ -280,8 +280,8 @@ fn recording_a_captured_event_elsewhere_replaces_it() {
 fn recording_an_event_of_another_context() {
     let fixture = Fixture::new();
     let driver = &fixture.driver;
-    let other = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
-    let event = unsafe { driver.event_create(&other.into(), EventFlags::DISABLE_TIMING) }.unwrap();
+    let other = live(driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap());
+    let event = live(driver.event_create(&other.into(), EventFlags::DISABLE_TIMING).unwrap());
     let stream = fixture.stream();
     fixture.begin(stream, CaptureMode::Global);
     assert_eq!(fixture.try_record(event, stream, EventRecordFlags::empty()), 400);
@@ -295,15 +295,15 @@ fn recording_an_event_of_another_context() {
 fn a_stream_of_another_device_joins() {
     let fixture = Fixture::new();
     let driver = &fixture.driver;
-    let other = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
-    let foreign = unsafe { driver.stream_create(&other.into(), StreamFlags::NON_BLOCKING, 0) }.unwrap();
-    let event = unsafe { driver.event_create(&other.into(), EventFlags::DISABLE_TIMING) }.unwrap();
+    let other = live(driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap());
+    let foreign = live(driver.stream_create(&other.into(), StreamFlags::NON_BLOCKING, 0).unwrap());
+    let event = live(driver.event_create(&other.into(), EventFlags::DISABLE_TIMING).unwrap());
     let origin = fixture.stream();
     fixture.begin(origin, CaptureMode::Global);
     assert_eq!(fixture.node(origin), 0);
     fixture.fork(origin, foreign);
     assert_eq!((fixture.capture_status(foreign), fixture.node(foreign)), (1, 0));
-    unsafe { driver.event_record(&other.into(), event, foreign, EventRecordFlags::empty()) }.unwrap();
+    driver.event_record(&other.into(), event, foreign, EventRecordFlags::empty()).unwrap();
     fixture.wait(origin, event);
     assert_eq!(fixture.end(origin), 0);
     unsafe { driver.context_destroy(&other.into()) }.unwrap();
@@ -314,7 +314,7 @@ fn what_a_capture_says_of_itself() {
     let fixture = Fixture::new();
     let stream = fixture.stream();
     assert_eq!(fixture.info(stream, false).unwrap(), CaptureInfo::default());
-    assert_eq!(fixture.info(StreamHandle::LEGACY, true).unwrap(), CaptureInfo::default());
+    assert_eq!(fixture.info(Live::LEGACY, true).unwrap(), CaptureInfo::default());
     let mut ids = Vec::new();
     for _ in 0..3 {
         fixture.begin(stream, CaptureMode::Global);
@@ -338,7 +338,7 @@ fn dependencies_are_added_and_replaced() {
     let stream = fixture.stream();
     for update in [DependencyUpdate::Add, DependencyUpdate::Set] {
         assert_eq!(fixture.update_dependencies(stream, &[], update), 401);
-        assert_eq!(fixture.update_dependencies(StreamHandle::LEGACY, &[], update), 401);
+        assert_eq!(fixture.update_dependencies(Live::LEGACY, &[], update), 401);
     }
     fixture.begin(stream, CaptureMode::Global);
     assert_eq!(fixture.node(stream), 0);
@@ -355,7 +355,7 @@ fn dependencies_are_added_and_replaced() {
     let third = fixture.dependencies(stream)[0];
     let edges = {
         let graph = fixture.info(stream, false).unwrap().graph.unwrap();
-        unsafe { fixture.driver.graph_edges(&fixture.context.into(), graph) }.unwrap()
+        fixture.driver.graph_edges(&fixture.context.into(), live(graph)).unwrap()
     };
     let mut pairs: Vec<_> = edges.iter().map(|edge| (edge.from, edge.to)).collect();
     let mut expected = vec![(first, third), (second, third)];

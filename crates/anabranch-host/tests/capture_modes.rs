@@ -6,26 +6,25 @@
 mod support;
 
 use anabranch_hal::*;
-use support::{Fixture, status};
+use support::{Fixture, live, status};
 
 const MODES: [CaptureMode; 3] = [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
 
 /// What unsafe calls are tried on.
 struct Objects {
-    stream: StreamHandle,
-    recorded: EventHandle,
-    fresh: EventHandle,
+    stream: Live<'static, StreamHandle>,
+    recorded: Live<'static, EventHandle>,
+    fresh: Live<'static, EventHandle>,
     memory: DevicePointer,
     pinned: *mut u8,
-    module: ModuleHandle,
+    module: Live<'static, ModuleHandle>,
 }
 
 impl Objects {
     fn new(fixture: &Fixture) -> Self {
         let (stream, recorded) = (fixture.stream(), fixture.event());
         fixture.record(recorded, stream);
-        let pinned =
-            unsafe { fixture.driver.allocate_pinned(&fixture.context.into(), 64, PinnedFlags::empty()) }.unwrap();
+        let pinned = fixture.driver.allocate_pinned(&fixture.context.into(), 64, PinnedFlags::empty()).unwrap();
         let module = fixture.load([HostFunction::new("nothing", &[], |_, _| ())]);
         Self { stream, recorded, fresh: fixture.event(), memory: fixture.allocate(64), pinned, module }
     }
@@ -35,20 +34,18 @@ type Call = fn(&Fixture, &Objects) -> i32;
 
 /// All potentially unsafe calls, with what they name. They succeed where they are allowed; the last ones use the objects up.
 const UNSAFE_CALLS: &[(&str, Call)] = &[
-    ("allocate", |f, _| status(unsafe { f.driver.allocate(&f.context.into(), 16) })),
-    ("allocate managed", |f, _| status(unsafe { f.driver.allocate_managed(&f.context.into(), 16) })),
-    ("allocate pinned", |f, _| {
-        status(unsafe { f.driver.allocate_pinned(&f.context.into(), 16, PinnedFlags::empty()) })
-    }),
+    ("allocate", |f, _| status(f.driver.allocate(&f.context.into(), 16))),
+    ("allocate managed", |f, _| status(f.driver.allocate_managed(&f.context.into(), 16))),
+    ("allocate pinned", |f, _| status(f.driver.allocate_pinned(&f.context.into(), 16, PinnedFlags::empty()))),
     ("stream query", |f, o| f.query(o.stream)),
     ("stream synchronize", |f, o| status(f.synchronize(o.stream))),
-    ("legacy query", |f, _| f.query(StreamHandle::LEGACY)),
+    ("legacy query", |f, _| f.query(Live::LEGACY)),
     ("event query", |f, o| f.query_event(o.recorded)),
     ("event query, never recorded", |f, o| f.query_event(o.fresh)),
     ("event synchronize", |f, o| f.synchronize_event(o.recorded)),
-    ("allocate elsewhere", |f, o| status(unsafe { f.driver.allocate_async(&f.context.into(), 64, None, o.stream) })),
+    ("allocate elsewhere", |f, o| status(f.driver.allocate_async(&f.context.into(), 64, None, o.stream))),
     ("pool create", |f, _| status(f.driver.memory_pool_create(DeviceOrdinal(0), &MemoryPoolOptions::default()))),
-    ("module unload", |f, o| status(unsafe { f.driver.module_unload(&f.context.into(), o.module) })),
+    ("module unload", |f, o| status(unsafe { f.driver.module_unload(&f.context.into(), o.module.handle()) })),
     ("free", |f, o| status(unsafe { f.driver.free(&f.context.into(), o.memory) })),
     ("free pinned", |f, o| status(unsafe { f.driver.free_pinned(&f.context.into(), o.pinned) })),
 ];
@@ -129,12 +126,12 @@ fn synchronizing_the_context_is_prohibited_to_any_thread_in_any_mode() {
 fn synchronizing_another_context() {
     let fixture = Fixture::new();
     let driver = &fixture.driver;
-    let other = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
-    let synchronize = || status(unsafe { driver.context_synchronize(&other.into()) });
+    let other = live(driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap());
+    let synchronize = || status(driver.context_synchronize(&other.into()));
     let stream = fixture.stream();
     fixture.begin(stream, CaptureMode::Relaxed);
     assert_eq!((synchronize(), fixture.capture_status(stream)), (0, 1));
-    let foreign = unsafe { driver.stream_create(&other.into(), StreamFlags::NON_BLOCKING, 0) }.unwrap();
+    let foreign = live(driver.stream_create(&other.into(), StreamFlags::NON_BLOCKING, 0).unwrap());
     fixture.fork(stream, foreign);
     assert_eq!((synchronize(), fixture.capture_status(stream)), (900, 2));
     assert_eq!(fixture.end(stream), 901);
@@ -154,16 +151,16 @@ fn safe_calls_do_no_harm() {
         let stream = fixture.stream();
         fixture.begin(stream, mode);
         let (event, made) = (fixture.event(), fixture.stream());
-        unsafe { driver.event_destroy(&context.into(), event) }.unwrap();
-        unsafe { driver.stream_destroy(&context.into(), made) }.unwrap();
+        unsafe { driver.event_destroy(&context.into(), event.handle()) }.unwrap();
+        unsafe { driver.stream_destroy(&context.into(), made.handle()) }.unwrap();
         fixture.read(memory, 16);
-        unsafe { driver.memory_info(&context.into()) }.unwrap();
-        unsafe { driver.stream_id(&context.into(), other) }.unwrap();
-        unsafe { driver.stream_flags(&context.into(), other) }.unwrap();
+        driver.memory_info(&context.into()).unwrap();
+        driver.stream_id(&context.into(), other).unwrap();
+        driver.stream_flags(&context.into(), other).unwrap();
         let module: HostModule = [HostFunction::new("nothing", &[], |_, _| ())].into_iter().collect();
         unsafe { driver.module_load(&context.into(), ModuleImage::Host(&module)) }.unwrap();
-        unsafe { driver.stream_priority(&context.into(), stream) }.unwrap();
-        unsafe { driver.function_info(&context.into(), kernel) }.unwrap();
+        driver.stream_priority(&context.into(), stream).unwrap();
+        driver.function_info(&context.into(), kernel).unwrap();
         fixture.launch(other, kernel, 1, 1, &[]).unwrap();
         fixture.fill(other, memory, 7, 16);
         // Refused for its argument, and not for the capture.
@@ -175,9 +172,9 @@ fn safe_calls_do_no_harm() {
         assert_eq!((status(fixture.launch(stream, kernel, 0, 1, &[])), fixture.capture_status(stream)), (1, 2));
         assert_eq!(fixture.end(stream), 901, "{mode:?}");
         fixture.begin(stream, mode);
-        assert_eq!((status(unsafe { driver.stream_flags(&context.into(), stream) }), fixture.end(stream)), (900, 901));
+        assert_eq!((status(driver.stream_flags(&context.into(), stream)), fixture.end(stream)), (900, 901));
         fixture.begin(stream, mode);
-        assert_eq!((status(unsafe { driver.stream_id(&context.into(), stream) }), fixture.end(stream)), (900, 901));
+        assert_eq!((status(driver.stream_id(&context.into(), stream)), fixture.end(stream)), (900, 901));
     }
     fixture.free(memory);
 }
@@ -214,7 +211,7 @@ fn a_prohibited_call_invalidates_what_prohibits_it_and_no_more() {
             assert_eq!((fixture.end(elsewhere_global), fixture.end(elsewhere_local)), (901, 0));
         });
         wait_begun.recv().unwrap();
-        assert_eq!(status(unsafe { fixture.driver.allocate(&fixture.context.into(), 16) }), 900);
+        assert_eq!(status(fixture.driver.allocate(&fixture.context.into(), 16)), 900);
         tried.send(()).unwrap();
     });
     assert_eq!((fixture.end(global), fixture.end(local), fixture.end(relaxed)), (901, 901, 0));
@@ -226,7 +223,7 @@ fn an_invalidated_capture_prohibits_until_it_is_ended() {
     let stream = fixture.stream();
     fixture.begin(stream, CaptureMode::Global);
     for _ in 0..2 {
-        assert_eq!(status(unsafe { fixture.driver.allocate(&fixture.context.into(), 16) }), 900);
+        assert_eq!(status(fixture.driver.allocate(&fixture.context.into(), 16)), 900);
         assert_eq!(fixture.query(fixture.stream()), 900);
     }
     assert_eq!(fixture.end(stream), 901);

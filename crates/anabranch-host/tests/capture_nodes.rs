@@ -7,24 +7,24 @@ mod support;
 
 use anabranch_hal::*;
 use std::ffi::c_void;
-use support::{Fixture, status};
+use support::{Fixture, live, status};
 
 /// What the last node of a stream does.
-fn last(fixture: &Fixture, stream: StreamHandle) -> NodeParameters {
+fn last(fixture: &Fixture, stream: Live<'_, StreamHandle>) -> NodeParameters {
     let nodes = fixture.dependencies(stream);
     assert_eq!(nodes.len(), 1);
-    unsafe { fixture.driver.graph_node_parameters(&fixture.context.into(), nodes[0]) }.unwrap()
+    fixture.driver.graph_node_parameters(&fixture.context.into(), live(nodes[0])).unwrap()
 }
 
-fn nodes(fixture: &Fixture, graph: GraphHandle) -> Vec<GraphNodeHandle> {
-    unsafe { fixture.driver.graph_nodes(&fixture.context.into(), graph) }.unwrap()
+fn nodes(fixture: &Fixture, graph: Live<'_, GraphHandle>) -> Vec<GraphNodeHandle> {
+    fixture.driver.graph_nodes(&fixture.context.into(), graph).unwrap()
 }
 
-fn edges(fixture: &Fixture, graph: GraphHandle) -> Vec<Edge> {
-    unsafe { fixture.driver.graph_edges(&fixture.context.into(), graph) }.unwrap()
+fn edges(fixture: &Fixture, graph: Live<'_, GraphHandle>) -> Vec<Edge> {
+    fixture.driver.graph_edges(&fixture.context.into(), graph).unwrap()
 }
 
-fn empty(fixture: &Fixture, graph: GraphHandle, dependencies: &[Dependency]) -> GraphNodeHandle {
+fn empty(fixture: &Fixture, graph: Live<'_, GraphHandle>, dependencies: &[Dependency]) -> GraphNodeHandle {
     unsafe { fixture.driver.graph_add_node(&fixture.context.into(), graph, dependencies, &NodeParameters::Empty) }
         .unwrap()
         .node
@@ -34,7 +34,7 @@ fn empty(fixture: &Fixture, graph: GraphHandle, dependencies: &[Dependency]) -> 
 fn a_launch_keeps_the_values_of_its_arguments() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
-    let urgent = unsafe { driver.stream_create(&context.into(), StreamFlags::NON_BLOCKING, -2) }.unwrap();
+    let urgent = live(driver.stream_create(&context.into(), StreamFlags::NON_BLOCKING, -2).unwrap());
     let kernel = fixture.function(HostFunction::new("add", &[8, 0, 4], |_, _| ()));
     let memory = fixture.allocate(64);
     let (address, mut number) = (memory.0, 7u32);
@@ -56,7 +56,7 @@ fn a_launch_keeps_the_values_of_its_arguments() {
     let NodeParameters::Kernel(node) = last(&fixture, urgent) else { panic!("a kernel node") };
     assert_eq!(number, 8);
     let expected = KernelNode {
-        function: kernel,
+        function: kernel.handle(),
         grid: launch.grid,
         block: launch.block,
         cluster: launch.cluster,
@@ -86,7 +86,7 @@ fn copies() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
     let (stream, memory) = (fixture.stream(), fixture.allocate(1 << 20));
-    let pinned = unsafe { driver.allocate_pinned(&context.into(), 64, PinnedFlags::empty()) }.unwrap() as u64;
+    let pinned = driver.allocate_pinned(&context.into(), 64, PinnedFlags::empty()).unwrap() as u64;
     let mut pageable = vec![0u8; 1 << 20];
     let host = pageable.as_mut_ptr() as u64;
     fixture.begin(stream, CaptureMode::Global);
@@ -148,13 +148,14 @@ fn fills() {
     // Of 64 bits with equal halves: words.
     fill(FillPattern::U64(0x5_0000_0005), 8);
     assert!(is(node(memory, 0, FillPattern::U32(5), 16, 1)));
-    assert_eq!(nodes(&fixture, graph).len(), 4);
+    assert_eq!(nodes(&fixture, live(graph)).len(), 4);
     // With others: two fills of columns.
     fill(FillPattern::U64(0x6_0000_0005), 8);
-    assert_eq!(nodes(&fixture, graph).len(), 6);
+    assert_eq!(nodes(&fixture, live(graph)).len(), 6);
     assert!(is(node(memory.byte_add(4), 8, FillPattern::U32(6), 1, 8)));
-    let earlier = edges(&fixture, graph).into_iter().find(|edge| edge.to == fixture.dependencies(stream)[0]).unwrap();
-    let first = unsafe { fixture.driver.graph_node_parameters(&fixture.context.into(), earlier.from) }.unwrap();
+    let earlier =
+        edges(&fixture, live(graph)).into_iter().find(|edge| edge.to == fixture.dependencies(stream)[0]).unwrap();
+    let first = fixture.driver.graph_node_parameters(&fixture.context.into(), live(earlier.from)).unwrap();
     assert!(matches!(first, NodeParameters::Fill(first) if first == node(memory, 8, FillPattern::U32(5), 1, 8)));
     assert_eq!(fixture.end(stream), 0);
     fixture.free(memory);
@@ -176,7 +177,7 @@ fn values_and_host_work() {
         assert!(matches!(last(&fixture, stream), NodeParameters::ValueOperations(found) if found == expected));
     }
     let work = RepeatableWork::new(|| ());
-    unsafe { driver.stream_launch_host_function(&context.into(), stream, work.clone().into()) }.unwrap();
+    driver.stream_launch_host_function(&context.into(), stream, work.clone().into()).unwrap();
     assert!(matches!(last(&fixture, stream), NodeParameters::Host(found) if found == work.key()));
     let odd = address.byte_add(1);
     let wait = unsafe { driver.stream_wait_value(&context.into(), stream, odd, Value::U32(0), WaitValueFlags::EQUAL) };
@@ -190,13 +191,13 @@ fn memory_is_the_graphs_own() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
     let (stream, plain) = (fixture.stream(), fixture.allocate(64));
-    let pooled = unsafe { driver.allocate_async(&context.into(), 64, None, stream) }.unwrap();
+    let pooled = driver.allocate_async(&context.into(), 64, None, stream).unwrap();
     fixture.begin(stream, CaptureMode::Global);
-    let address = unsafe { driver.allocate_async(&context.into(), 64, None, stream) }.unwrap();
+    let address = driver.allocate_async(&context.into(), 64, None, stream).unwrap();
     let NodeParameters::Allocate(node) = last(&fixture, stream) else { panic!("an allocation node") };
     assert_eq!((node.address, node.bytes, node.device), (address, 64, DeviceOrdinal(0)));
     let before = fixture.dependencies(stream);
-    assert_eq!(unsafe { driver.allocate_async(&context.into(), 0, None, stream) }.unwrap(), DevicePointer::NULL);
+    assert_eq!(driver.allocate_async(&context.into(), 0, None, stream).unwrap(), DevicePointer::NULL);
     unsafe { driver.free_async(&context.into(), DevicePointer::NULL, stream) }.unwrap();
     // What no graph has allocated is refused, without harm.
     for other in [plain, pooled, address.byte_add(8)] {
@@ -215,7 +216,7 @@ fn memory_is_the_graphs_own() {
 fn a_prefetch_is_not_captured() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
-    let (stream, memory) = (fixture.stream(), unsafe { driver.allocate_managed(&context.into(), 64) }.unwrap());
+    let (stream, memory) = (fixture.stream(), driver.allocate_managed(&context.into(), 64).unwrap());
     fixture.begin(stream, CaptureMode::Relaxed);
     assert_eq!(status(unsafe { driver.prefetch_async(&context.into(), memory, 64, None, stream) }), 900);
     assert_eq!(fixture.capture_status(stream), 2);
@@ -240,13 +241,13 @@ fn the_graph_has_the_structure_of_the_streams() {
     fixture.fork(fork, origin);
     let end = node(origin);
     let graph = fixture.end_with_graph(origin).unwrap();
-    let mut found: Vec<_> = edges(&fixture, graph).iter().map(|edge| (edge.from, edge.to)).collect();
+    let mut found: Vec<_> = edges(&fixture, live(graph)).iter().map(|edge| (edge.from, edge.to)).collect();
     let mut expected = vec![(first, left), (first, right), (right, further), (left, end), (further, end)];
     found.sort();
     expected.sort();
     assert_eq!(found, expected);
-    assert_eq!(nodes(&fixture, graph).len(), 5);
-    assert_eq!(unsafe { fixture.driver.graph_root_nodes(&fixture.context.into(), graph) }.unwrap(), [first]);
+    assert_eq!(nodes(&fixture, live(graph)).len(), 5);
+    assert_eq!(fixture.driver.graph_root_nodes(&fixture.context.into(), live(graph)).unwrap(), [first]);
     unsafe { fixture.driver.graph_destroy(&fixture.context.into(), graph) }.unwrap();
 }
 
@@ -255,7 +256,7 @@ fn a_graph_that_exists_is_captured_into() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
     let (stream, fork) = (fixture.stream(), fixture.stream());
-    let graph = unsafe { driver.graph_create(&context.into()) }.unwrap();
+    let graph = live(driver.graph_create(&context.into()).unwrap());
     let (one, two) = (empty(&fixture, graph, &[]), empty(&fixture, graph, &[]));
     let begin = |below: &[Dependency], mode| {
         status(unsafe { driver.stream_begin_capture_to_graph(&context.into(), stream, graph, below, mode) })
@@ -263,19 +264,19 @@ fn a_graph_that_exists_is_captured_into() {
     assert_eq!(begin(&[one.into(), two.into()], CaptureMode::Global), 0);
     assert_eq!(begin(&[], CaptureMode::Global), 401);
     let info = fixture.info(stream, false).unwrap();
-    assert_eq!((info.graph, info.dependencies), (Some(graph), vec![one, two]));
+    assert_eq!((info.graph, info.dependencies), (Some(graph.handle()), vec![one, two]));
     assert_eq!(fixture.node(stream), 0);
     let added = fixture.dependencies(stream)[0];
-    assert_eq!(fixture.end_with_graph(stream).unwrap(), graph);
+    assert_eq!(fixture.end_with_graph(stream).unwrap(), graph.handle());
     let mut found: Vec<_> = edges(&fixture, graph).iter().map(|edge| (edge.from, edge.to)).collect();
     found.sort();
     let mut expected = vec![(one, added), (two, added)];
     expected.sort();
     assert_eq!(found, expected);
-    unsafe { driver.graph_destroy(&context.into(), graph) }.unwrap();
+    unsafe { driver.graph_destroy(&context.into(), graph.handle()) }.unwrap();
     // When it fails the graph is destroyed.
     let begin_anew = |mode| {
-        let graph = unsafe { driver.graph_create(&context.into()) }.unwrap();
+        let graph = live(driver.graph_create(&context.into()).unwrap());
         status(unsafe { driver.stream_begin_capture_to_graph(&context.into(), stream, graph, &[], mode) })
     };
     assert_eq!(begin_anew(CaptureMode::Relaxed), 0);
@@ -294,16 +295,15 @@ fn a_graph_is_captured_into_below_nodes_of_its_own() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
     let stream = fixture.stream();
-    let (graph, other) =
-        unsafe { (driver.graph_create(&context.into()).unwrap(), driver.graph_create(&context.into()).unwrap()) };
-    let foreign = empty(&fixture, other, &[]);
+    let (graph, other) = (driver.graph_create(&context.into()).unwrap(), driver.graph_create(&context.into()).unwrap());
+    let foreign = empty(&fixture, live(other), &[]);
     let begin = |stream| {
         let below = [foreign.into()];
         let mode = CaptureMode::Global;
-        status(unsafe { driver.stream_begin_capture_to_graph(&context.into(), stream, graph, &below, mode) })
+        status(unsafe { driver.stream_begin_capture_to_graph(&context.into(), stream, live(graph), &below, mode) })
     };
     assert_eq!((begin(stream), fixture.capture_status(stream)), (1, 0));
-    assert_eq!((begin(StreamHandle::LEGACY), begin(StreamHandle::NULL)), (900, 900));
+    assert_eq!((begin(Live::LEGACY), begin(Live::<StreamHandle>::NULL)), (900, 900));
     for graph in [graph, other] {
         unsafe { driver.graph_destroy(&context.into(), graph) }.unwrap();
     }
@@ -316,7 +316,7 @@ fn edge_data_of_dependencies_become_edges() {
     let (driver, context) = (&fixture.driver, fixture.context);
     let (stream, fork) = (fixture.stream(), fixture.stream());
     let kernel = fixture.function(HostFunction::new("nothing", &[], |_, _| ()));
-    let graph = unsafe { driver.graph_create(&context.into()) }.unwrap();
+    let graph = live(driver.graph_create(&context.into()).unwrap());
     fixture.begin(stream, CaptureMode::Global);
     fixture.launch(stream, kernel, 1, 1, &[]).unwrap();
     let node = fixture.dependencies(stream)[0];
@@ -326,7 +326,7 @@ fn edge_data_of_dependencies_become_edges() {
     fixture.fork(stream, fork);
     assert_eq!(fixture.info(fork, true).unwrap().edge_data, Some(vec![data]));
     fixture.launch(fork, kernel, 1, 1, &[]).unwrap();
-    let found = edges(&fixture, fixture.info(stream, true).unwrap().graph.unwrap());
+    let found = edges(&fixture, live(fixture.info(stream, true).unwrap().graph.unwrap()));
     assert_eq!(found, [Edge { from: node, to: fixture.dependencies(fork)[0], data }]);
     assert_eq!(fixture.update_dependencies(stream, &[node.into()], DependencyUpdate::Add), 0);
     assert_eq!(fixture.info(stream, true).unwrap().edge_data, Some(vec![EdgeData::default()]));
@@ -334,7 +334,7 @@ fn edge_data_of_dependencies_become_edges() {
     assert_eq!(fixture.info(stream, false).unwrap().dependencies, [node]);
     fixture.fork(fork, stream);
     assert_eq!(fixture.end(stream), 0);
-    unsafe { driver.graph_destroy(&context.into(), graph) }.unwrap();
+    unsafe { driver.graph_destroy(&context.into(), graph.handle()) }.unwrap();
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn nodes_that_are_added_by_hand() {
     assert_eq!(fixture.node(fork), 0);
     let graph = fixture.info(origin, false).unwrap().graph.unwrap();
     let tail = fixture.dependencies(fork)[0];
-    let added = empty(&fixture, graph, &[tail.into()]);
+    let added = empty(&fixture, live(graph), &[tail.into()]);
     // The origin joins the fork by a node that the caller made.
     assert_eq!(fixture.update_dependencies(origin, &[added.into()], DependencyUpdate::Add), 0);
     assert_eq!(fixture.end(origin), 0);
@@ -360,6 +360,6 @@ fn nodes_that_are_added_by_hand() {
     fixture.fork(fork, origin);
     assert_eq!(fixture.node(origin), 0);
     let edge = Edge { from: tail, to: fixture.dependencies(origin)[0], data: EdgeData::default() };
-    unsafe { fixture.driver.graph_remove_edges(&fixture.context.into(), graph, &[edge]) }.unwrap();
+    unsafe { fixture.driver.graph_remove_edges(&fixture.context.into(), live(graph), &[edge]) }.unwrap();
     assert_eq!(fixture.end(origin), 0);
 }

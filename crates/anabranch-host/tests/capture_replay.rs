@@ -11,7 +11,7 @@ mod support;
 use anabranch_hal::*;
 use std::collections::HashMap;
 use std::ffi::c_void;
-use support::Fixture;
+use support::{Fixture, live};
 
 const STREAMS: usize = 4;
 const CELLS: usize = 8;
@@ -93,8 +93,8 @@ struct Program {
 struct Setup {
     fixture: Fixture,
     cells: DevicePointer,
-    kernel: FunctionHandle,
-    streams: Vec<StreamHandle>,
+    kernel: Live<'static, FunctionHandle>,
+    streams: Vec<Live<'static, StreamHandle>>,
 }
 
 impl Setup {
@@ -130,7 +130,7 @@ impl Setup {
         values
     }
 
-    fn put(&self, stream: StreamHandle, operation: Operation) {
+    fn put(&self, stream: Live<'_, StreamHandle>, operation: Operation) {
         let (driver, context) = (&self.fixture.driver, self.fixture.context);
         let copy = |to: DevicePointer, from: DevicePointer| {
             unsafe { driver.copy_async(&context.into(), CopyKind::DeviceToDevice, to.0, from.0, 8, stream) }.unwrap();
@@ -172,7 +172,7 @@ impl Setup {
                 unsafe { driver.stream_write_value(&context.into(), stream, self.cell(cell), value, flags) }.unwrap();
             }
             Operation::Through(cell) => {
-                let passing = unsafe { driver.allocate_async(&context.into(), 8, None, stream) }.unwrap();
+                let passing = driver.allocate_async(&context.into(), 8, None, stream).unwrap();
                 copy(passing, self.cell(cell));
                 unsafe { driver.fill_async(&context.into(), self.cell(cell), FillPattern::U8(0xff), 8, stream) }
                     .unwrap();
@@ -202,17 +202,17 @@ impl Setup {
         }
     }
 
-    fn capture(&self, program: &Program) -> GraphHandle {
+    fn capture(&self, program: &Program) -> Live<'static, GraphHandle> {
         self.fixture.begin(self.streams[0], CaptureMode::Global);
         self.run(program);
-        self.fixture.end_with_graph(self.streams[0]).unwrap()
+        live(self.fixture.end_with_graph(self.streams[0]).unwrap())
     }
 
     /// Does what a graph says, one node after the other, in an order that its edges allow.
-    fn interpret(&self, graph: GraphHandle, random: &mut Random) {
+    fn interpret(&self, graph: Live<'_, GraphHandle>, random: &mut Random) {
         let (driver, context) = (&self.fixture.driver, self.fixture.context);
-        let edges = unsafe { driver.graph_edges(&context.into(), graph) }.unwrap();
-        let nodes = unsafe { driver.graph_nodes(&context.into(), graph) }.unwrap();
+        let edges = driver.graph_edges(&context.into(), graph).unwrap();
+        let nodes = driver.graph_nodes(&context.into(), graph).unwrap();
         let mut waits: HashMap<_, usize> = nodes.iter().map(|node| (*node, 0)).collect();
         for edge in &edges {
             *waits.get_mut(&edge.to).unwrap() += 1;
@@ -221,7 +221,7 @@ impl Setup {
         let mut done = 0;
         while !ready.is_empty() {
             let node = ready.swap_remove(random.below(ready.len()));
-            interpret_node(&unsafe { driver.graph_node_parameters(&context.into(), node) }.unwrap());
+            interpret_node(&driver.graph_node_parameters(&context.into(), live(node)).unwrap());
             done += 1;
             for edge in edges.iter().filter(|edge| edge.from == node) {
                 let left = waits.get_mut(&edge.to).unwrap();
@@ -308,7 +308,7 @@ fn any_order_that_the_edges_allow_does_the_same() {
             setup.interpret(graph, &mut random);
             assert_eq!(setup.get(), end, "captured: {:?}", program.operations);
         }
-        unsafe { setup.fixture.driver.graph_destroy(&setup.fixture.context.into(), graph) }.unwrap();
+        unsafe { setup.fixture.driver.graph_destroy(&setup.fixture.context.into(), graph.handle()) }.unwrap();
     }
     setup.fixture.free(setup.cells);
 }
@@ -324,7 +324,7 @@ fn what_is_captured_is_replayed() {
             let start: [u64; CELLS] = std::array::from_fn(|_| random.next());
             let graph = setup.capture(&program);
             let executable = setup.fixture.instantiate(graph);
-            unsafe { driver.graph_destroy(&context.into(), graph) }.unwrap();
+            unsafe { driver.graph_destroy(&context.into(), graph.handle()) }.unwrap();
             setup.set(&start);
             for _ in 0..3 {
                 setup.fixture.launch_graph(executable, setup.streams[0]).unwrap();
@@ -353,7 +353,7 @@ fn launches_are_not_captured() {
     }
     setup.fixture.synchronize_all().unwrap();
     setup.fixture.destroy_executable(executable);
-    unsafe { driver.graph_destroy(&context.into(), graph) }.unwrap();
+    unsafe { driver.graph_destroy(&context.into(), graph.handle()) }.unwrap();
     setup.fixture.free(setup.cells);
 }
 
@@ -370,14 +370,14 @@ fn pageable_memory_is_read_at_each_launch() {
     };
     copied.unwrap();
     let graph = setup.fixture.end_with_graph(stream).unwrap();
-    let executable = setup.fixture.instantiate(graph);
+    let executable = setup.fixture.instantiate(live(graph));
     for round in 0..3u64 {
         unsafe { source.cast::<[u64; CELLS]>().write([round; CELLS]) };
         setup.fixture.run_graph(executable, stream);
         assert_eq!(setup.get(), [round; CELLS]);
     }
     setup.fixture.destroy_executable(executable);
-    setup.fixture.destroy_graph(graph);
+    setup.fixture.destroy_graph(live(graph));
 }
 
 #[test]
@@ -391,7 +391,7 @@ fn external_events_connect_launches_with_streams() {
     setup.put(stream, Operation::Host(0));
     assert_eq!(fixture.try_record(end, stream, EventRecordFlags::EXTERNAL), 0);
     let graph = fixture.end_with_graph(stream).unwrap();
-    let executable = fixture.instantiate(graph);
+    let executable = fixture.instantiate(live(graph));
     for round in 0..4u64 {
         setup.set(&[round; CELLS]);
         let gate = fixture.gate(before);
@@ -408,7 +408,7 @@ fn external_events_connect_launches_with_streams() {
         assert_eq!(setup.get()[..3], [50 * round + 1, 50 * round + 1, round]);
     }
     fixture.destroy_executable(executable);
-    fixture.destroy_graph(graph);
+    fixture.destroy_graph(live(graph));
 }
 
 #[test]
@@ -416,12 +416,12 @@ fn memory_that_was_captured() {
     let fixture = Fixture::new();
     let (driver, context, stream) = (&fixture.driver, fixture.context, fixture.stream());
     fixture.begin(stream, CaptureMode::Global);
-    let address = unsafe { driver.allocate_async(&context.into(), 64, None, stream) }.unwrap();
+    let address = driver.allocate_async(&context.into(), 64, None, stream).unwrap();
     fixture.fill(stream, address, 7, 16);
     let graph = fixture.end_with_graph(stream).unwrap();
-    let executable = fixture.instantiate(graph);
-    assert_eq!(support::status(fixture.try_instantiate(graph, InstantiateFlags::empty())), 801);
-    assert_eq!(support::status(unsafe { driver.graph_clone(&context.into(), graph) }), 801);
+    let executable = fixture.instantiate(live(graph));
+    assert_eq!(support::status(fixture.try_instantiate(live(graph), InstantiateFlags::empty())), 801);
+    assert_eq!(support::status(driver.graph_clone(&context.into(), live(graph))), 801);
     fixture.launch_graph(executable, stream).unwrap();
     assert_eq!(support::status(fixture.launch_graph(executable, stream)), 1);
     fixture.synchronize(stream).unwrap();
@@ -432,7 +432,7 @@ fn memory_that_was_captured() {
     fixture.begin(stream, CaptureMode::Global);
     unsafe { driver.free_async(&context.into(), address, stream) }.unwrap();
     let freeing = fixture.end_with_graph(stream).unwrap();
-    let free = fixture.instantiate(freeing);
+    let free = fixture.instantiate(live(freeing));
     fixture.launch_graph(free, stream).unwrap();
     fixture.launch_graph(executable, stream).unwrap();
     unsafe { driver.free_async(&context.into(), address, stream) }.unwrap();
@@ -441,7 +441,7 @@ fn memory_that_was_captured() {
         fixture.destroy_executable(executable);
     }
     for graph in [graph, freeing] {
-        fixture.destroy_graph(graph);
+        fixture.destroy_graph(live(graph));
     }
 }
 
@@ -454,14 +454,14 @@ fn launches_and_uploads_that_cannot_be_captured() {
     let executable = fixture.instantiate(graph);
     fixture.begin(stream, CaptureMode::Relaxed);
     fixture.launch_graph(executable, fixture.stream()).unwrap();
-    fixture.launch_graph(executable, StreamHandle::LEGACY).unwrap();
-    let upload = |stream| support::status(unsafe { driver.executable_upload(&context.into(), executable, stream) });
+    fixture.launch_graph(executable, Live::LEGACY).unwrap();
+    let upload = |stream| support::status(driver.executable_upload(&context.into(), executable, stream));
     assert_eq!((upload(fixture.stream()), fixture.capture_status(stream)), (0, 1));
     assert_eq!((upload(stream), fixture.capture_status(stream)), (900, 2));
     assert_eq!(support::status(fixture.launch_graph(executable, stream)), 901);
     assert_eq!(fixture.end(stream), 901);
     fixture.begin(blocking, CaptureMode::Relaxed);
-    assert_eq!(support::status(fixture.launch_graph(executable, StreamHandle::LEGACY)), 906);
+    assert_eq!(support::status(fixture.launch_graph(executable, Live::LEGACY)), 906);
     assert_eq!(fixture.end(blocking), 901);
     fixture.synchronize_all().unwrap();
     fixture.destroy_executable(executable);

@@ -8,14 +8,14 @@ mod support;
 use anabranch_hal::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
-use support::{Fixture, status};
+use support::{Fixture, live, status};
 
 const ROUNDS: usize = 300;
 
 /// How many nodes a graph has, which is then destroyed.
-fn count(fixture: &Fixture, graph: GraphHandle) -> usize {
-    let nodes = unsafe { fixture.driver.graph_nodes(&fixture.context.into(), graph) }.unwrap();
-    unsafe { fixture.driver.graph_destroy(&fixture.context.into(), graph) }.unwrap();
+fn count(fixture: &Fixture, graph: Live<'_, GraphHandle>) -> usize {
+    let nodes = fixture.driver.graph_nodes(&fixture.context.into(), graph).unwrap();
+    unsafe { fixture.driver.graph_destroy(&fixture.context.into(), graph.handle()) }.unwrap();
     nodes.len()
 }
 
@@ -27,7 +27,7 @@ fn each_thread_captures_its_own() {
         for thread in 0..4 {
             let (fixture, all) = (&fixture, &all);
             scope.spawn(move || {
-                let (origin, fork) = (StreamHandle::PER_THREAD, fixture.stream());
+                let (origin, fork) = (Live::PER_THREAD, fixture.stream());
                 let mode = if thread % 2 == 0 { CaptureMode::ThreadLocal } else { CaptureMode::Relaxed };
                 all.wait();
                 let mut last = 0;
@@ -42,7 +42,7 @@ fn each_thread_captures_its_own() {
                     }
                     fixture.fork(fork, origin);
                     let graph = fixture.end_with_graph(origin).unwrap();
-                    assert_eq!(count(fixture, graph), 2 * (round % 5 + 1));
+                    assert_eq!(count(fixture, live(graph)), 2 * (round % 5 + 1));
                 }
                 fixture.assert_usable(fork);
             });
@@ -64,7 +64,7 @@ fn several_captures_of_one_thread() {
         }
     }
     for (number, stream) in streams.iter().enumerate().rev() {
-        assert_eq!(count(&fixture, fixture.end_with_graph(*stream).unwrap()), number);
+        assert_eq!(count(&fixture, live(fixture.end_with_graph(*stream).unwrap())), number);
     }
 }
 
@@ -89,11 +89,11 @@ fn streams_of_one_capture_on_several_threads() {
     for fork in &forks {
         fixture.fork(*fork, origin);
     }
-    assert_eq!(count(&fixture, fixture.end_with_graph(origin).unwrap()), 4 * ROUNDS);
+    assert_eq!(count(&fixture, live(fixture.end_with_graph(origin).unwrap())), 4 * ROUNDS);
 }
 
 /// Captures again and again while another thread does something, and returns how the captures ended, by status.
-fn against(fixture: &Fixture, mode: CaptureMode, stream: StreamHandle, other: impl Fn() + Sync) -> Vec<i32> {
+fn against(fixture: &Fixture, mode: CaptureMode, stream: Live<'_, StreamHandle>, other: impl Fn() + Sync) -> Vec<i32> {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -128,15 +128,14 @@ fn ends_and_what_invalidates() {
         assert!(asked.contains(&fixture.query(stream)));
     });
     assert!(endings.iter().all(|ending| [0, 901].contains(ending)), "{endings:?}");
-    let endings = against(&fixture, CaptureMode::Global, stream, || {
-        match unsafe { fixture.driver.allocate(&fixture.context.into(), 16) } {
+    let endings =
+        against(&fixture, CaptureMode::Global, stream, || match fixture.driver.allocate(&fixture.context.into(), 16) {
             Ok(address) => {
                 let freed = status(unsafe { fixture.driver.free(&fixture.context.into(), address) });
                 assert!(asked.contains(&freed));
             }
             Err(failure) => assert_eq!(failure.status.0, 900),
-        }
-    });
+        });
     assert!(endings.iter().all(|ending| [0, 901].contains(ending)), "{endings:?}");
     // Thread-local captures are left alone.
     let endings = against(&fixture, CaptureMode::ThreadLocal, stream, || {
@@ -241,7 +240,7 @@ fn work_is_either_captured_or_run() {
             fixture.begin(stream, CaptureMode::Relaxed);
             std::thread::yield_now();
             let graph = fixture.end_with_graph(stream).unwrap();
-            captured.fetch_add(count(&fixture, graph), Ordering::Relaxed);
+            captured.fetch_add(count(&fixture, live(graph)), Ordering::Relaxed);
         }
         over.store(true, Ordering::Relaxed);
     });
@@ -255,9 +254,9 @@ fn numbers_are_unique_in_the_process() {
     static HIGHEST: AtomicU64 = AtomicU64::new(0);
     for _ in 0..3 {
         let fixture = Fixture::new();
-        fixture.begin(StreamHandle::PER_THREAD, CaptureMode::Relaxed);
-        let id = fixture.info(StreamHandle::PER_THREAD, false).unwrap().id;
+        fixture.begin(Live::PER_THREAD, CaptureMode::Relaxed);
+        let id = fixture.info(Live::PER_THREAD, false).unwrap().id;
         assert!(HIGHEST.swap(id, Ordering::Relaxed) < id);
-        assert_eq!(fixture.end(StreamHandle::PER_THREAD), 0);
+        assert_eq!(fixture.end(Live::PER_THREAD), 0);
     }
 }

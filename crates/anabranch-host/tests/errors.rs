@@ -9,9 +9,9 @@ use anabranch_hal::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use support::{Fixture, status};
+use support::{Fixture, live, status};
 
-fn faulty(fixture: &Fixture) -> FunctionHandle {
+fn faulty(fixture: &Fixture) -> Live<'static, FunctionHandle> {
     fixture.function(HostFunction::new("faulty", &[8], |block, arguments| {
         let memory = arguments.slice::<u32>(0);
         block.phase(|thread, _| memory.set(thread.global_x(), 1));
@@ -22,7 +22,7 @@ fn faulty(fixture: &Fixture) -> FunctionHandle {
 fn a_fault_loses_the_context_and_no_other() {
     let fixture = Fixture::new();
     let (driver, context, stream) = (&fixture.driver, fixture.context, fixture.stream());
-    let other = driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).unwrap();
+    let other = live(driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).unwrap());
     let memory = fixture.allocate(16);
     let kernel = faulty(&fixture);
     let event = fixture.event();
@@ -41,7 +41,7 @@ fn a_fault_loses_the_context_and_no_other() {
     let told = Arc::new(AtomicI32::new(-1));
     let tell = Arc::clone(&told);
     let callback = Box::new(move |status: Status| tell.store(status.0, Ordering::SeqCst));
-    unsafe { driver.stream_add_callback(&context.into(), stream, callback) }.unwrap();
+    driver.stream_add_callback(&context.into(), stream, callback).unwrap();
     gate.open();
 
     let failure = fixture.synchronize(stream).unwrap_err();
@@ -51,20 +51,20 @@ fn a_fault_loses_the_context_and_no_other() {
     assert_eq!(ran.load(Ordering::SeqCst), 0);
     assert!(held.upgrade().is_none());
 
-    assert_eq!(status(unsafe { driver.allocate(&context.into(), 16) }), 700);
+    assert_eq!(status(driver.allocate(&context.into(), 16)), 700);
     assert_eq!(fixture.query_event(event), 700);
-    assert_eq!(status(unsafe { driver.stream_create(&context.into(), StreamFlags::empty(), 0) }), 700);
+    assert_eq!(status(driver.stream_create(&context.into(), StreamFlags::empty(), 0)), 700);
     assert_eq!(status(fixture.launch(stream, kernel, 1, 1, &[(memory, 16)])), 700);
     assert_eq!(status(fixture.synchronize_all()), 700);
-    assert_eq!(status(unsafe { driver.stream_destroy(&context.into(), stream) }), 700);
+    assert_eq!(status(unsafe { driver.stream_destroy(&context.into(), stream.handle()) }), 700);
     assert_eq!(status(unsafe { driver.free(&context.into(), memory) }), 700);
 
-    unsafe { driver.context_synchronize(&other.into()) }.unwrap();
+    driver.context_synchronize(&other.into()).unwrap();
     unsafe { driver.context_destroy(&other.into()) }.unwrap();
     // The last release of the primary context clears the error.
     unsafe { driver.primary_context_release(DeviceOrdinal(0)) }.unwrap();
-    let again = driver.primary_context_retain(DeviceOrdinal(0)).unwrap();
-    unsafe { driver.context_synchronize(&again.into()) }.unwrap();
+    let again = live(driver.primary_context_retain(DeviceOrdinal(0)).unwrap());
+    driver.context_synchronize(&again.into()).unwrap();
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn every_fault_has_its_status() {
 }
 
 /// A kernel of one block that panics with that text.
-fn panicking(fixture: &Fixture, text: &'static str) -> FunctionHandle {
+fn panicking(fixture: &Fixture, text: &'static str) -> Live<'static, FunctionHandle> {
     fixture.function(HostFunction::new("panics", &[], move |_, _| panic!("{text}")))
 }
 
@@ -147,7 +147,7 @@ fn events_leave_the_report_to_the_stream() {
     fixture.record(event, stream);
     assert_eq!(fixture.query(stream), 600);
     gate.open();
-    unsafe { fixture.driver.event_synchronize(&fixture.context.into(), event) }.unwrap();
+    fixture.driver.event_synchronize(&fixture.context.into(), event).unwrap();
     assert_eq!(fixture.query_event(event), 0);
     assert_panicked(fixture.synchronize(stream), "before the record");
     fixture.synchronize(stream).unwrap();
@@ -162,8 +162,8 @@ fn a_panic_can_be_taken_while_later_work_is_queued() {
     let event = fixture.event();
     fixture.record(event, stream);
     let gate = fixture.gate(stream);
-    unsafe { fixture.driver.event_synchronize(&fixture.context.into(), event) }.unwrap();
-    let take = || unsafe { fixture.driver.stream_take_failure(&fixture.context.into(), stream) };
+    fixture.driver.event_synchronize(&fixture.context.into(), event).unwrap();
+    let take = || fixture.driver.stream_take_failure(&fixture.context.into(), stream);
     assert_eq!(fixture.query(stream), 600);
     assert_panicked(take(), "early");
     take().unwrap();
@@ -180,7 +180,7 @@ fn the_panic_of_a_destroyed_stream_reaches_the_context() {
     let kernel = panicking(&fixture, "orphan");
     let gate = fixture.gate(stream);
     fixture.launch(stream, kernel, 1, 1, &[]).unwrap();
-    unsafe { fixture.driver.stream_destroy(&fixture.context.into(), stream) }.unwrap();
+    unsafe { fixture.driver.stream_destroy(&fixture.context.into(), stream.handle()) }.unwrap();
     gate.open();
     assert_panicked(fixture.synchronize_all(), "orphan");
     fixture.synchronize_all().unwrap();
@@ -197,17 +197,17 @@ fn host_work_and_kernels_must_not_call_the_driver() {
     let from_kernel = sender.clone();
     let calls = move || {
         [
-            status(unsafe { driver.stream_query(&context.into(), stream) }),
-            status(unsafe { driver.context_synchronize(&context.into()) }),
-            status(unsafe { driver.allocate(&context.into(), 16) }),
+            status(driver.stream_query(&context.into(), stream)),
+            status(driver.context_synchronize(&context.into())),
+            status(driver.allocate(&context.into(), 16)),
             status(driver.device_count()),
         ]
     };
     let function = HostFunction::new("calls", &[], move |_, _| from_kernel.send(calls()).unwrap());
     let module: HostModule = [function].into_iter().collect();
     unsafe {
-        let module = driver.module_load(&context.into(), ModuleImage::Host(&module)).unwrap();
-        let function = driver.module_function(&context.into(), module, "calls").unwrap();
+        let module = live(driver.module_load(&context.into(), ModuleImage::Host(&module)).unwrap());
+        let function = live(driver.module_function(&context.into(), module, "calls").unwrap());
         driver
             .stream_launch_host_function(&context.into(), stream, HostWork::new(move || sender.send(calls()).unwrap()))
             .unwrap();
@@ -235,12 +235,12 @@ fn the_driver_can_be_dropped_by_host_work() {
     let Fixture { driver, context, .. } = Fixture::new();
     let (sender, receiver) = channel::<anabranch_host::HostDriver>();
     let (done, is_done) = channel();
-    let stream = unsafe { driver.stream_create(&context.into(), StreamFlags::empty(), 0) }.unwrap();
+    let stream = live(driver.stream_create(&context.into(), StreamFlags::empty(), 0).unwrap());
     let work = HostWork::new(move || {
         drop(receiver.recv().unwrap());
         done.send(()).unwrap();
     });
-    unsafe { driver.stream_launch_host_function(&context.into(), stream, work) }.unwrap();
+    driver.stream_launch_host_function(&context.into(), stream, work).unwrap();
     sender.send(driver).unwrap();
     is_done.recv_timeout(std::time::Duration::from_secs(20)).unwrap();
 }
@@ -270,35 +270,35 @@ fn work_that_is_queued_when_the_driver_goes_is_dropped() {
 fn streams_of_the_api() {
     let fixture = Fixture::new();
     let (driver, context) = (&fixture.driver, fixture.context);
-    for default in [StreamHandle::NULL, StreamHandle::LEGACY, StreamHandle::PER_THREAD] {
-        assert_eq!(status(unsafe { driver.stream_destroy(&context.into(), default) }), 400);
-        assert_eq!(unsafe { driver.stream_flags(&context.into(), default) }.unwrap(), StreamFlags::empty());
-        assert_eq!(unsafe { driver.stream_context(&context.into(), default) }.unwrap(), context);
+    for default in [Live::<StreamHandle>::NULL, Live::LEGACY, Live::PER_THREAD] {
+        assert_eq!(status(unsafe { driver.stream_destroy(&context.into(), default.handle()) }), 400);
+        assert_eq!(driver.stream_flags(&context.into(), default).unwrap(), StreamFlags::empty());
+        assert_eq!(driver.stream_context(&context.into(), default).unwrap(), context.handle());
     }
     let bad = StreamFlags::from_bits_retain(0x8);
-    assert_eq!(status(unsafe { driver.stream_create(&context.into(), bad, 0) }), 1);
+    assert_eq!(status(driver.stream_create(&context.into(), bad, 0)), 1);
     for (asked, got) in [(-100, -5), (-5, -5), (-1, -1), (0, 0), (1, 0), (100, 0)] {
-        let stream = unsafe { driver.stream_create(&context.into(), StreamFlags::NON_BLOCKING, asked) }.unwrap();
-        assert_eq!(unsafe { driver.stream_priority(&context.into(), stream) }.unwrap(), got);
-        assert_eq!(unsafe { driver.stream_flags(&context.into(), stream) }.unwrap(), StreamFlags::NON_BLOCKING);
+        let stream = live(driver.stream_create(&context.into(), StreamFlags::NON_BLOCKING, asked).unwrap());
+        assert_eq!(driver.stream_priority(&context.into(), stream).unwrap(), got);
+        assert_eq!(driver.stream_flags(&context.into(), stream).unwrap(), StreamFlags::NON_BLOCKING);
     }
-    let id = |stream| unsafe { driver.stream_id(&context.into(), stream) }.unwrap();
-    assert_eq!(id(StreamHandle::NULL), id(StreamHandle::LEGACY));
-    assert_ne!(id(StreamHandle::NULL), id(fixture.stream()));
+    let id = |stream| driver.stream_id(&context.into(), stream).unwrap();
+    assert_eq!(id(Live::<StreamHandle>::NULL), id(Live::LEGACY));
+    assert_ne!(id(Live::<StreamHandle>::NULL), id(fixture.stream()));
 
     let stream = fixture.stream();
     let policy = StreamAttribute::SynchronizationPolicy(SynchronizationPolicy::BlockingSync);
-    unsafe { driver.stream_set_attribute(&context.into(), stream, &policy) }.unwrap();
+    driver.stream_set_attribute(&context.into(), stream, &policy).unwrap();
     let kind = StreamAttributeKind::SynchronizationPolicy;
-    assert_eq!(unsafe { driver.stream_attribute(&context.into(), stream, kind) }.unwrap(), policy);
+    assert_eq!(driver.stream_attribute(&context.into(), stream, kind).unwrap(), policy);
     let kind = StreamAttributeKind::AccessPolicyWindow;
-    assert_eq!(status(unsafe { driver.stream_attribute(&context.into(), stream, kind) }), 801);
+    assert_eq!(status(driver.stream_attribute(&context.into(), stream, kind)), 801);
 
-    let other = driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).unwrap();
-    assert_eq!(status(unsafe { driver.stream_query(&other.into(), stream) }), 0);
-    assert_eq!(status(unsafe { driver.stream_synchronize(&other.into(), stream) }), 0);
-    assert_eq!(status(unsafe { driver.allocate_async(&other.into(), 64, None, stream) }), 0);
-    assert_eq!(unsafe { driver.stream_context(&other.into(), stream) }.unwrap(), context);
+    let other = live(driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).unwrap());
+    assert_eq!(status(driver.stream_query(&other.into(), stream)), 0);
+    assert_eq!(status(driver.stream_synchronize(&other.into(), stream)), 0);
+    assert_eq!(status(driver.allocate_async(&other.into(), 64, None, stream)), 0);
+    assert_eq!(driver.stream_context(&other.into(), stream).unwrap(), context.handle());
 }
 
 #[test]
@@ -309,12 +309,12 @@ fn devices_and_contexts() {
     assert_eq!(status(driver.device_properties(DeviceOrdinal(2))), 101);
     assert_eq!(status(driver.primary_context_retain(DeviceOrdinal(2))), 101);
     assert_eq!(driver.device_properties(DeviceOrdinal(0)).unwrap().name, "Software device (2 workers)");
-    assert_eq!(driver.primary_context_retain(DeviceOrdinal(0)).unwrap(), fixture.context);
+    assert_eq!(driver.primary_context_retain(DeviceOrdinal(0)).unwrap(), fixture.context.handle());
     unsafe { driver.primary_context_release(DeviceOrdinal(0)) }.unwrap();
     unsafe { driver.primary_context_release(DeviceOrdinal(0)) }.unwrap();
     assert_eq!(status(unsafe { driver.primary_context_release(DeviceOrdinal(0)) }), 201);
-    let context = driver.primary_context_retain(DeviceOrdinal(0)).unwrap();
-    let peer = driver.context_create(DeviceOrdinal(1), ContextFlags::SCHEDULE_BLOCKING_SYNC).unwrap();
+    let context = live(driver.primary_context_retain(DeviceOrdinal(0)).unwrap());
+    let peer = live(driver.context_create(DeviceOrdinal(1), ContextFlags::SCHEDULE_BLOCKING_SYNC).unwrap());
     assert!(driver.device_can_access_peer(DeviceOrdinal(0), DeviceOrdinal(1)).unwrap());
     unsafe {
         assert_eq!(status(driver.context_disable_peer_access(&context.into(), peer)), 705);
@@ -329,15 +329,15 @@ fn devices_and_contexts() {
 #[test]
 fn a_destroyed_context_completes_its_work_first() {
     let fixture = Fixture::new();
-    let context = fixture.driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
-    let stream = unsafe { fixture.driver.stream_create(&context.into(), StreamFlags::empty(), 0) }.unwrap();
+    let context = live(fixture.driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap());
+    let stream = live(fixture.driver.stream_create(&context.into(), StreamFlags::empty(), 0).unwrap());
     let (open, gate) = channel();
     let (sender, receiver) = channel();
     let work = HostWork::new(move || {
         gate.recv().unwrap();
         sender.send(()).unwrap();
     });
-    unsafe { fixture.driver.stream_launch_host_function(&context.into(), stream, work) }.unwrap();
+    fixture.driver.stream_launch_host_function(&context.into(), stream, work).unwrap();
     std::thread::scope(|scope| {
         let destroy = scope.spawn(|| unsafe { fixture.driver.context_destroy(&context.into()) });
         open.send(()).unwrap();

@@ -6,14 +6,14 @@
 mod support;
 
 use anabranch_hal::*;
-use support::{Fixture, status};
+use support::{Fixture, live, status};
 
-fn timed(fixture: &Fixture) -> EventHandle {
-    unsafe { fixture.driver.event_create(&fixture.context.into(), EventFlags::empty()) }.unwrap()
+fn timed(fixture: &Fixture) -> Live<'static, EventHandle> {
+    live(fixture.driver.event_create(&fixture.context.into(), EventFlags::empty()).unwrap())
 }
 
-fn elapsed(fixture: &Fixture, start: EventHandle, end: EventHandle) -> Result<f32> {
-    unsafe { fixture.driver.event_elapsed(&fixture.context.into(), start, end) }
+fn elapsed(fixture: &Fixture, start: Live<'_, EventHandle>, end: Live<'_, EventHandle>) -> Result<f32> {
+    fixture.driver.event_elapsed(&fixture.context.into(), start, end)
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn an_event_that_was_never_recorded_is_complete() {
     let fixture = Fixture::new();
     let (event, stream) = (fixture.event(), fixture.stream());
     assert_eq!(fixture.query_event(event), 0);
-    unsafe { fixture.driver.event_synchronize(&fixture.context.into(), event) }.unwrap();
+    fixture.driver.event_synchronize(&fixture.context.into(), event).unwrap();
     fixture.wait(stream, event);
     assert_eq!(fixture.query(stream), 0);
 }
@@ -38,7 +38,7 @@ fn a_record_captures_the_work_before_it_only() {
     assert_eq!((fixture.query_event(first), fixture.query_event(second)), (600, 600));
     gate_one.open();
     for event in [first, second] {
-        unsafe { fixture.driver.event_synchronize(&fixture.context.into(), event) }.unwrap();
+        fixture.driver.event_synchronize(&fixture.context.into(), event).unwrap();
         assert_eq!(fixture.query_event(event), 0);
     }
     assert_eq!(fixture.query(stream), 600);
@@ -75,8 +75,8 @@ fn a_destroyed_event_and_stream_are_still_waited_for() {
     fixture.record(event, busy);
     fixture.wait(stream, event);
     fixture.host(stream, || ());
-    unsafe { fixture.driver.event_destroy(&fixture.context.into(), event) }.unwrap();
-    unsafe { fixture.driver.stream_destroy(&fixture.context.into(), busy) }.unwrap();
+    unsafe { fixture.driver.event_destroy(&fixture.context.into(), event.handle()) }.unwrap();
+    unsafe { fixture.driver.stream_destroy(&fixture.context.into(), busy.handle()) }.unwrap();
     assert_eq!(fixture.query(stream), 600);
     gate.open();
     fixture.synchronize(stream).unwrap();
@@ -108,19 +108,19 @@ fn times() {
 fn flags() {
     let fixture = Fixture::new();
     let (driver, context, stream, event) = (&fixture.driver, fixture.context, fixture.stream(), fixture.event());
-    let create = |bits| status(unsafe { driver.event_create(&context.into(), EventFlags::from_bits_retain(bits)) });
+    let create = |bits| status(driver.event_create(&context.into(), EventFlags::from_bits_retain(bits)));
     assert_eq!(create(0x4), 1);
     assert_eq!(create(0x80), 1);
     assert_eq!(create(0x6), 801);
     assert_eq!(create(0x3), 0);
     let record = |bits| {
         let flags = EventRecordFlags::from_bits_retain(bits);
-        status(unsafe { driver.event_record(&context.into(), event, stream, flags) })
+        status(driver.event_record(&context.into(), event, stream, flags))
     };
     assert_eq!((record(0x1), record(0x40)), (401, 1));
     let wait = |bits| {
         let flags = EventWaitFlags::from_bits_retain(bits);
-        status(unsafe { driver.stream_wait_event(&context.into(), stream, event, flags) })
+        status(driver.stream_wait_event(&context.into(), stream, event, flags))
     };
     assert_eq!((wait(0x1), wait(0x40)), (401, 1));
 }
@@ -129,17 +129,17 @@ fn flags() {
 fn an_event_is_recorded_in_its_context_and_waited_for_in_any() {
     let fixture = Fixture::new();
     let driver = &fixture.driver;
-    let other = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
-    let foreign = unsafe { driver.stream_create(&other.into(), StreamFlags::NON_BLOCKING, 0) }.unwrap();
+    let other = live(driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap());
+    let foreign = live(driver.stream_create(&other.into(), StreamFlags::NON_BLOCKING, 0).unwrap());
     let (event, stream) = (fixture.event(), fixture.stream());
-    let record = unsafe { driver.event_record(&other.into(), event, foreign, EventRecordFlags::empty()) };
+    let record = driver.event_record(&other.into(), event, foreign, EventRecordFlags::empty());
     assert_eq!(status(record), 400);
     let gate = fixture.gate(stream);
     fixture.record(event, stream);
-    unsafe { driver.stream_wait_event(&other.into(), foreign, event, EventWaitFlags::empty()) }.unwrap();
+    driver.stream_wait_event(&other.into(), foreign, event, EventWaitFlags::empty()).unwrap();
     assert_eq!(fixture.query(foreign), 600);
     gate.open();
-    unsafe { driver.context_synchronize(&other.into()) }.unwrap();
+    driver.context_synchronize(&other.into()).unwrap();
     assert_eq!(fixture.query_event(event), 0);
     unsafe { driver.context_destroy(&other.into()) }.unwrap();
 }

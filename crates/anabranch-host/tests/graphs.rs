@@ -12,7 +12,7 @@ use anabranch_hal::*;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use support::graphs::{copy, fill, kernel};
-use support::{Fixture, SMALL, status, until};
+use support::{Fixture, SMALL, live, status, until};
 
 /// A list that host nodes write their numbers into.
 type Log = Arc<Mutex<Vec<u32>>>;
@@ -36,8 +36,8 @@ fn nodes_of_all_plain_kinds_run_in_order_at_every_launch() {
     let filled = fixture.add(graph, &[], fill(memory, 21, 16));
     let doubled = fixture.add(graph, &[filled], kernel(double, &[&memory.0.to_ne_bytes()], &[(0, memory, 64)]));
     let empty = fixture.add(graph, &[doubled], NodeParameters::Empty);
-    let recorded = fixture.add(graph, &[empty], NodeParameters::EventRecord(event));
-    let waited = fixture.add(graph, &[recorded], NodeParameters::EventWait(event));
+    let recorded = fixture.add(graph, &[empty], NodeParameters::EventRecord(event.handle()));
+    let waited = fixture.add(graph, &[recorded], NodeParameters::EventWait(event.handle()));
     let written = fixture.add(
         graph,
         &[waited],
@@ -110,7 +110,7 @@ fn a_launch_is_in_the_order_of_its_stream() {
     let graph = fixture.graph();
     fixture.add_host(graph, &[], logger(&log, 2));
     let executable = fixture.instantiate(graph);
-    for stream in [fixture.stream(), fixture.blocking(), StreamHandle::LEGACY, StreamHandle::PER_THREAD] {
+    for stream in [fixture.stream(), fixture.blocking(), Live::LEGACY, Live::PER_THREAD] {
         fixture.host(stream, logger(&log, 1));
         fixture.launch_graph(executable, stream).unwrap();
         fixture.host(stream, logger(&log, 3));
@@ -128,7 +128,7 @@ fn a_launch_in_the_legacy_stream_is_a_barrier() {
     let executable = fixture.instantiate(graph);
     let gate = fixture.gate(one);
     fixture.host(one, logger(&log, 1));
-    fixture.launch_graph(executable, StreamHandle::LEGACY).unwrap();
+    fixture.launch_graph(executable, Live::LEGACY).unwrap();
     fixture.host(two, logger(&log, 3));
     gate.open();
     fixture.synchronize_all().unwrap();
@@ -162,7 +162,7 @@ fn launches_of_one_executable_follow_each_other_across_streams() {
         fixture.launch_graph(executable, two).unwrap();
     }
     // A stream that ends does not take its launches with it.
-    unsafe { fixture.driver.stream_destroy(&fixture.context.into(), two) }.unwrap();
+    unsafe { fixture.driver.stream_destroy(&fixture.context.into(), two.handle()) }.unwrap();
     fixture.synchronize_all().unwrap();
     assert_eq!((total.load(Ordering::SeqCst), running.load(Ordering::SeqCst)), (600, 0));
 }
@@ -188,13 +188,13 @@ fn a_held_up_launch_holds_up_the_next_one_in_another_stream() {
 fn a_recorded_event_is_pending_until_its_node_is_done() {
     let fixture = Fixture::new();
     let (stream, other) = (fixture.stream(), fixture.stream());
-    let event = unsafe { fixture.driver.event_create(&fixture.context.into(), EventFlags::empty()) }.unwrap();
+    let event = live(fixture.driver.event_create(&fixture.context.into(), EventFlags::empty()).unwrap());
     let (sender, receiver) = mpsc::channel::<()>();
     let (second_sender, second_receiver) = mpsc::channel::<()>();
     let (receiver, second_receiver) = (Mutex::new(receiver), Mutex::new(second_receiver));
     let graph = fixture.graph();
     let first = fixture.add_host(graph, &[], move || receiver.lock().unwrap().recv().unwrap());
-    let recorded = fixture.add(graph, &[first], NodeParameters::EventRecord(event));
+    let recorded = fixture.add(graph, &[first], NodeParameters::EventRecord(event.handle()));
     fixture.add_host(graph, &[recorded], move || second_receiver.lock().unwrap().recv().unwrap());
     let executable = fixture.instantiate(graph);
     let seen = Arc::new(AtomicUsize::new(0));
@@ -213,10 +213,10 @@ fn a_recorded_event_is_pending_until_its_node_is_done() {
         second_sender.send(()).unwrap();
         fixture.synchronize(stream).unwrap();
     }
-    let later = unsafe { fixture.driver.event_create(&fixture.context.into(), EventFlags::empty()) }.unwrap();
+    let later = live(fixture.driver.event_create(&fixture.context.into(), EventFlags::empty()).unwrap());
     fixture.record(later, stream);
     fixture.synchronize(stream).unwrap();
-    let elapsed = unsafe { fixture.driver.event_elapsed(&fixture.context.into(), event, later) }.unwrap();
+    let elapsed = fixture.driver.event_elapsed(&fixture.context.into(), event, later).unwrap();
     assert!((0.0..10_000.0).contains(&elapsed), "{elapsed}");
 }
 
@@ -228,7 +228,7 @@ fn a_waiting_node_holds_up_what_follows_it_and_nothing_else() {
     fixture.fill(other, memory, 0, 2);
     fixture.synchronize(other).unwrap();
     let graph = fixture.graph();
-    let waited = fixture.add(graph, &[], NodeParameters::EventWait(event));
+    let waited = fixture.add(graph, &[], NodeParameters::EventWait(event.handle()));
     let wait = ValueOperation::Wait { address: memory, value: Value::U32(7), flags: WaitValueFlags::EQUAL };
     let awaited = fixture.add(graph, &[waited], NodeParameters::ValueOperations(vec![wait]));
     fixture.add_host(graph, &[awaited], logger(&log, 2));
@@ -254,18 +254,18 @@ fn children_are_copied_when_they_are_added() {
     let inner = fixture.add_host(child, &[], logger(&log, 2));
     fixture.add_host(child, &[inner], logger(&log, 3));
     let first = fixture.add_host(graph, &[], logger(&log, 1));
-    let node = fixture.add(graph, &[first], NodeParameters::Child(child));
+    let node = fixture.add(graph, &[first], NodeParameters::Child(child.handle()));
     let empty = fixture.graph();
-    let nothing = fixture.add(graph, &[node], NodeParameters::Child(empty));
+    let nothing = fixture.add(graph, &[node], NodeParameters::Child(empty.handle()));
     fixture.add_host(graph, &[nothing], logger(&log, 4));
     fixture.add_host(child, &[], logger(&log, 9));
     fixture.destroy_graph(child);
     let NodeParameters::Child(copied) =
-        unsafe { fixture.driver.graph_node_parameters(&fixture.context.into(), node) }.unwrap()
+        fixture.driver.graph_node_parameters(&fixture.context.into(), live(node)).unwrap()
     else {
         panic!("a child graph is one")
     };
-    assert_eq!(unsafe { fixture.driver.graph_nodes(&fixture.context.into(), copied) }.unwrap().len(), 2);
+    assert_eq!(fixture.driver.graph_nodes(&fixture.context.into(), live(copied)).unwrap().len(), 2);
     let executable = fixture.instantiate(graph);
     fixture.run_graph(executable, stream);
     assert_eq!(*log.lock().unwrap(), [1, 2, 3, 4]);
@@ -317,13 +317,13 @@ fn a_fault_in_a_node_loses_the_context_and_nothing_hangs() {
     let graph = fixture.graph();
     let first = fixture.add(graph, &[], kernel(traps, &[], &[]));
     let second = fixture.add_host(graph, &[first], logger(&log, 1));
-    fixture.add(graph, &[second], NodeParameters::EventRecord(event));
+    fixture.add(graph, &[second], NodeParameters::EventRecord(event.handle()));
     let wait = ValueOperation::Wait { address: memory, value: Value::U32(7), flags: WaitValueFlags::EQUAL };
     fixture.add(graph, &[], NodeParameters::ValueOperations(vec![wait]));
     let executable = fixture.instantiate(graph);
     fixture.launch_graph(executable, stream).unwrap();
     assert_eq!(status(fixture.synchronize(stream)), 719);
-    assert_eq!(status(unsafe { fixture.driver.event_synchronize(&fixture.context.into(), event) }), 719);
+    assert_eq!(status(fixture.driver.event_synchronize(&fixture.context.into(), event)), 719);
     assert_eq!(status(fixture.launch_graph(executable, stream)), 719);
     assert!(log.lock().unwrap().is_empty());
 }
@@ -360,8 +360,8 @@ fn a_graph_can_be_a_child_of_itself() {
     let (stream, log) = (fixture.stream(), Log::default());
     let graph = fixture.graph();
     let first = fixture.add_host(graph, &[], logger(&log, 1));
-    fixture.add(graph, &[first], NodeParameters::Child(graph));
-    fixture.add(graph, &[first], NodeParameters::Child(graph));
+    fixture.add(graph, &[first], NodeParameters::Child(graph.handle()));
+    fixture.add(graph, &[first], NodeParameters::Child(graph.handle()));
     fixture.run_graph(fixture.instantiate(graph), stream);
     assert_eq!(*log.lock().unwrap(), [1; 4]);
 }
@@ -372,8 +372,8 @@ fn one_graph_waits_for_the_record_of_another() {
     let (one, two, event, log) = (fixture.stream(), fixture.stream(), fixture.event(), Log::default());
     let (records, waits) = (fixture.graph(), fixture.graph());
     let first = fixture.add_host(records, &[], logger(&log, 1));
-    fixture.add(records, &[first], NodeParameters::EventRecord(event));
-    let waited = fixture.add(waits, &[], NodeParameters::EventWait(event));
+    fixture.add(records, &[first], NodeParameters::EventRecord(event.handle()));
+    let waited = fixture.add(waits, &[], NodeParameters::EventWait(event.handle()));
     fixture.add_host(waits, &[waited], logger(&log, 2));
     let (records, waits) = (fixture.instantiate(records), fixture.instantiate(waits));
     let gate = fixture.gate(one);
@@ -390,8 +390,8 @@ fn a_node_that_waits_for_what_comes_after_its_launch_does_not_wait() {
     let fixture = Fixture::new();
     let (stream, event) = (fixture.stream(), fixture.event());
     let graph = fixture.graph();
-    let waited = fixture.add(graph, &[], NodeParameters::EventWait(event));
-    fixture.add(graph, &[waited], NodeParameters::EventRecord(event));
+    let waited = fixture.add(graph, &[], NodeParameters::EventWait(event.handle()));
+    fixture.add(graph, &[waited], NodeParameters::EventRecord(event.handle()));
     let executable = fixture.instantiate(graph);
     for _ in 0..3 {
         let gate = fixture.gate(stream);
@@ -410,7 +410,7 @@ fn many_executables_run_in_many_streams_from_many_threads() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let streams = [fixture.stream(), fixture.blocking(), StreamHandle::PER_THREAD, StreamHandle::LEGACY];
+                let streams = [fixture.stream(), fixture.blocking(), Live::PER_THREAD, Live::LEGACY];
                 let graph = fixture.graph();
                 let add = |before: &[GraphNodeHandle]| {
                     let count = Arc::clone(&count);
@@ -493,7 +493,7 @@ fn a_driver_that_goes_drops_what_its_graphs_hold() {
         let (stream, event, other) = (fixture.stream(), fixture.event(), fixture.stream());
         let graph = fixture.graph();
         let first = fixture.add_host(graph, &[], logger(&log, 1));
-        let waited = fixture.add(graph, &[first], NodeParameters::EventWait(event));
+        let waited = fixture.add(graph, &[first], NodeParameters::EventWait(event.handle()));
         let memory = fixture.allocate(4);
         fixture.fill(stream, memory, 0, 1);
         fixture.synchronize(stream).unwrap();

@@ -12,28 +12,28 @@ use anabranch_hal::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::graphs::{allocation, copy, fill, kernel};
-use support::{Fixture, status};
+use support::{Fixture, live, status};
 
 fn edge(from: GraphNodeHandle, to: GraphNodeHandle) -> Edge {
     Edge { from, to, data: EdgeData::default() }
 }
 
 impl Fixture {
-    fn add_edges(&self, graph: GraphHandle, edges: &[Edge]) -> i32 {
+    fn add_edges(&self, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> i32 {
         status(unsafe { self.driver.graph_add_edges(&self.context.into(), graph, edges) })
     }
 
-    fn remove_edges(&self, graph: GraphHandle, edges: &[Edge]) -> i32 {
+    fn remove_edges(&self, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> i32 {
         status(unsafe { self.driver.graph_remove_edges(&self.context.into(), graph, edges) })
     }
 
-    fn edges(&self, graph: GraphHandle) -> Vec<Edge> {
-        let mut edges = unsafe { self.driver.graph_edges(&self.context.into(), graph) }.unwrap();
+    fn edges(&self, graph: Live<'_, GraphHandle>) -> Vec<Edge> {
+        let mut edges = self.driver.graph_edges(&self.context.into(), graph).unwrap();
         edges.sort_by_key(|edge| (edge.from, edge.to));
         edges
     }
 
-    fn refuse(&self, graph: GraphHandle, parameters: NodeParameters) -> i32 {
+    fn refuse(&self, graph: Live<'_, GraphHandle>, parameters: NodeParameters) -> i32 {
         status(self.try_add(graph, &[], parameters))
     }
 }
@@ -55,11 +55,11 @@ fn edges_are_added_and_removed_up_to_a_bad_one() {
     }
     assert_eq!(fixture.remove_edges(graph, &[edge(a, b), edge(a, c)]), 1);
     assert_eq!(fixture.edges(graph), [edge(b, c)]);
-    let roots = unsafe { fixture.driver.graph_root_nodes(&fixture.context.into(), graph) }.unwrap();
+    let roots = fixture.driver.graph_root_nodes(&fixture.context.into(), graph).unwrap();
     assert_eq!(roots, [a, b]);
     unsafe { fixture.driver.graph_destroy_node(&fixture.context.into(), b) }.unwrap();
     assert_eq!(fixture.edges(graph), []);
-    assert_eq!(unsafe { fixture.driver.graph_nodes(&fixture.context.into(), graph) }.unwrap(), [a, c]);
+    assert_eq!(fixture.driver.graph_nodes(&fixture.context.into(), graph).unwrap(), [a, c]);
     let twice = [a, a];
     assert_eq!(status(fixture.try_add(graph, &twice, NodeParameters::Empty)), 1);
     assert_eq!(status(fixture.try_add(graph, &[foreign], NodeParameters::Empty)), 1);
@@ -150,10 +150,11 @@ fn parameters_are_read_back_and_replaced_by_those_of_the_same_kind() {
     let (stream, memory) = (fixture.stream(), fixture.allocate(64));
     let graph = fixture.graph();
     let node = fixture.add(graph, &[], fill(memory, 1, 16));
-    let parameters = || unsafe { fixture.driver.graph_node_parameters(&fixture.context.into(), node) }.unwrap();
-    let set =
-        |parameters| unsafe { fixture.driver.graph_node_set_parameters(&fixture.context.into(), node, &parameters) };
-    let kind = unsafe { fixture.driver.graph_node_kind(&fixture.context.into(), node) };
+    let parameters = || fixture.driver.graph_node_parameters(&fixture.context.into(), live(node)).unwrap();
+    let set = |parameters| unsafe {
+        fixture.driver.graph_node_set_parameters(&fixture.context.into(), live(node), &parameters)
+    };
+    let kind = fixture.driver.graph_node_kind(&fixture.context.into(), live(node));
     assert_eq!(kind, Ok(GraphNodeKind::FILL));
     let earlier = fixture.instantiate(graph);
     assert_eq!(status(set(NodeParameters::Empty)), 1);
@@ -180,15 +181,15 @@ fn a_clone_has_the_nodes_of_its_original_and_goes_its_own_way() {
     let graph = fixture.graph();
     let first = fixture.add_host(graph, &[], counter(1));
     let second = fixture.add_host(graph, &[first], counter(10));
-    let clone = unsafe { fixture.driver.graph_clone(&fixture.context.into(), graph) }.unwrap();
-    let find = |node, graph| unsafe { fixture.driver.graph_find_in_clone(&fixture.context.into(), node, graph) };
-    let (cloned, later) = (find(second, clone).unwrap(), fixture.add_host(graph, &[], counter(100)));
+    let clone = live(fixture.driver.graph_clone(&fixture.context.into(), graph).unwrap());
+    let find = |node, graph| fixture.driver.graph_find_in_clone(&fixture.context.into(), node, graph);
+    let (cloned, later) = (find(live(second), clone).unwrap(), fixture.add_host(graph, &[], counter(100)));
     assert_ne!(cloned, second);
     fixture.add_host(clone, &[cloned], counter(1000));
-    assert_eq!(status(find(later, clone)), 1);
-    assert_eq!(status(find(second, graph)), 1);
-    unsafe { fixture.driver.graph_destroy_node(&fixture.context.into(), find(first, clone).unwrap()) }.unwrap();
-    assert_eq!(status(find(first, clone)), 1);
+    assert_eq!(status(find(live(later), clone)), 1);
+    assert_eq!(status(find(live(second), graph)), 1);
+    unsafe { fixture.driver.graph_destroy_node(&fixture.context.into(), find(live(first), clone).unwrap()) }.unwrap();
+    assert_eq!(status(find(live(first), clone)), 1);
     fixture.run_graph(fixture.instantiate(clone), stream);
     assert_eq!(count.swap(0, Ordering::SeqCst), 1010);
     fixture.destroy_graph(clone);
@@ -204,7 +205,7 @@ fn graphs_cannot_be_used_inside_of_host_work() {
     let (inside, told) = (Arc::clone(&fixture), Arc::clone(&answers));
     fixture.add_host(graph, &[], move || {
         let mut told = told.lock().unwrap();
-        told.push(status(unsafe { inside.driver.graph_create(&inside.context.into()) }));
+        told.push(status(inside.driver.graph_create(&inside.context.into())));
         told.push(inside.query(stream));
     });
     let executable = fixture.instantiate(graph);

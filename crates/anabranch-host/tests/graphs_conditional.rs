@@ -10,7 +10,7 @@ mod support;
 
 use anabranch_hal::*;
 use support::graphs::{fill, kernel};
-use support::{Fixture, status};
+use support::{Fixture, live, status};
 
 /// Writes the kernel's first argument, less 1, into the value, and stores it.
 fn count_down() -> HostFunction {
@@ -33,13 +33,13 @@ fn increment() -> HostFunction {
 }
 
 impl Fixture {
-    fn value(&self, graph: GraphHandle, default: Option<u32>) -> ConditionalHandle {
-        unsafe { self.driver.graph_conditional_create(&self.context.into(), graph, default) }.unwrap()
+    fn value(&self, graph: Live<'_, GraphHandle>, default: Option<u32>) -> ConditionalHandle {
+        self.driver.graph_conditional_create(&self.context.into(), graph, default).unwrap()
     }
 
     fn conditional(
         &self,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         before: &[GraphNodeHandle],
         handle: ConditionalHandle,
         kind: ConditionalKind,
@@ -62,16 +62,16 @@ fn a_loop_counts_down_at_every_launch() {
     let filled = fixture.add(graph, &[cleared], fill(memory, 10, 1));
     let added = fixture.conditional(graph, &[filled], handle, ConditionalKind::While, 1).unwrap();
     let body = added.bodies[0];
-    let counted = fixture.add(body, &[], kernel(up, &[&runs.0.to_ne_bytes()], &[(0, runs, 4)]));
+    let counted = fixture.add(live(body), &[], kernel(up, &[&runs.0.to_ne_bytes()], &[(0, runs, 4)]));
     let arguments = [memory.0.to_ne_bytes(), handle.0.to_ne_bytes()];
-    fixture.add(body, &[counted], kernel(down, &[&arguments[0], &arguments[1]], &[(0, memory, 4)]));
+    fixture.add(live(body), &[counted], kernel(down, &[&arguments[0], &arguments[1]], &[(0, memory, 4)]));
     let executable = fixture.instantiate(graph);
     for _ in 0..3 {
         fixture.run_graph(executable, stream);
         assert_eq!(fixture.read(memory, 2), [0, 10]);
     }
     let NodeParameters::Conditional(node) =
-        unsafe { fixture.driver.graph_node_parameters(&fixture.context.into(), added.node) }.unwrap()
+        fixture.driver.graph_node_parameters(&fixture.context.into(), live(added.node)).unwrap()
     else {
         panic!("a conditional node is one")
     };
@@ -95,7 +95,7 @@ fn a_kernel_decides_which_graph_runs() {
         let decided = fixture.add(graph, &[cleared], with(0));
         let added = fixture.conditional(graph, &[decided], handle, kind, bodies).unwrap();
         for (number, &body) in added.bodies.iter().enumerate() {
-            fixture.add(body, &[], fill(memory, number as u32, 1));
+            fixture.add(live(body), &[], fill(memory, number as u32, 1));
         }
         let executable = fixture.instantiate(graph);
         for &(value, expected) in values {
@@ -103,7 +103,7 @@ fn a_kernel_decides_which_graph_runs() {
             unsafe {
                 fixture
                     .driver
-                    .executable_set_node_parameters(&fixture.context.into(), executable, decided, &parameters)
+                    .executable_set_node_parameters(&fixture.context.into(), executable, live(decided), &parameters)
                     .unwrap();
             }
             fixture.run_graph(executable, stream);
@@ -127,23 +127,23 @@ fn loops_can_be_nested_and_children_be_in_them() {
     let cleared = fixture.add(graph, &[], fill(runs, 0, 1));
     let filled = fixture.add(graph, &[cleared], fill(outer, 4, 1));
     let body = fixture.conditional(graph, &[filled], handle, ConditionalKind::While, 1).unwrap().bodies[0];
-    let inner_handle = fixture.value(body, Some(1));
-    let refilled = fixture.add(body, &[], fill(inner, 5, 1));
+    let inner_handle = fixture.value(live(body), Some(1));
+    let refilled = fixture.add(live(body), &[], fill(inner, 5, 1));
     let set = fixture.function(set());
     let again = kernel(set, &[&inner_handle.0.to_ne_bytes(), &1u32.to_ne_bytes()], &[]);
-    let again = fixture.add(body, &[refilled], again);
-    let added = fixture.conditional(body, &[again], inner_handle, ConditionalKind::While, 1).unwrap();
-    fixture.add(body, &[added.node], counter(outer, handle));
+    let again = fixture.add(live(body), &[refilled], again);
+    let added = fixture.conditional(live(body), &[again], inner_handle, ConditionalKind::While, 1).unwrap();
+    fixture.add(live(body), &[added.node], counter(outer, handle));
     let child = fixture.graph();
     fixture.add(child, &[], kernel(up, &[&runs.0.to_ne_bytes()], &[(0, runs, 4)]));
-    let called = fixture.add(added.bodies[0], &[], NodeParameters::Child(child));
-    fixture.add(added.bodies[0], &[called], counter(inner, inner_handle));
+    let called = fixture.add(live(added.bodies[0]), &[], NodeParameters::Child(child.handle()));
+    fixture.add(live(added.bodies[0]), &[called], counter(inner, inner_handle));
     let executable = fixture.instantiate(graph);
     for _ in 0..2 {
         fixture.run_graph(executable, stream);
         assert_eq!(fixture.read(memory, 3), [0, 0, 20]);
     }
-    assert_eq!(status(unsafe { fixture.driver.graph_clone(&fixture.context.into(), graph) }), 801);
+    assert_eq!(status(fixture.driver.graph_clone(&fixture.context.into(), graph)), 801);
     fixture.destroy_graph(graph);
     fixture.run_graph(executable, stream);
     assert_eq!(fixture.read(memory, 3), [0, 0, 20]);
@@ -157,7 +157,7 @@ fn a_loop_ends_when_its_kernel_fails() {
     let graph = fixture.graph();
     let handle = fixture.value(graph, Some(1));
     let body = fixture.conditional(graph, &[], handle, ConditionalKind::While, 1).unwrap().bodies[0];
-    fixture.add(body, &[], kernel(panics, &[], &[]));
+    fixture.add(live(body), &[], kernel(panics, &[], &[]));
     let executable = fixture.instantiate(graph);
     fixture.launch_graph(executable, stream).unwrap();
     let failure = fixture.synchronize(stream).unwrap_err();
@@ -196,10 +196,10 @@ fn conditional_nodes_are_refused_where_hardware_refuses_them() {
     let added = fixture.conditional(graph, &[], handle, ConditionalKind::If, 1).unwrap();
     assert_eq!(status(fixture.conditional(graph, &[], handle, ConditionalKind::If, 1)), 1);
     assert_eq!(status(unsafe { fixture.driver.graph_destroy_node(&fixture.context.into(), added.node) }), 801);
-    assert_eq!(status(fixture.try_instantiate(added.bodies[0], InstantiateFlags::empty())), 801);
+    assert_eq!(status(fixture.try_instantiate(live(added.bodies[0]), InstantiateFlags::empty())), 801);
     let child = fixture.graph();
     let host = fixture.add_host(child, &[], || {});
-    fixture.add(added.bodies[0], &[], NodeParameters::Child(child));
+    fixture.add(live(added.bodies[0]), &[], NodeParameters::Child(child.handle()));
     let refused = fixture.try_instantiate(graph, InstantiateFlags::empty()).unwrap_err();
     let Some(&Detail::Instantiate { result, node }) = refused.detail.as_deref() else { panic!("{refused}") };
     assert_eq!(result, GraphInstantiateResult::NODE_OPERATION_NOT_SUPPORTED);

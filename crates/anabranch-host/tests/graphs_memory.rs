@@ -10,12 +10,12 @@ mod support;
 
 use anabranch_hal::*;
 use support::graphs::{allocation, fill, kernel};
-use support::{Fixture, status};
+use support::{Fixture, live, status};
 
 impl Fixture {
     fn add_allocation(
         &self,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         before: &[GraphNodeHandle],
         bytes: usize,
     ) -> (GraphNodeHandle, DevicePointer) {
@@ -23,12 +23,12 @@ impl Fixture {
         (added.node, added.address.unwrap())
     }
 
-    fn free_async(&self, address: DevicePointer, stream: StreamHandle) -> i32 {
+    fn free_async(&self, address: DevicePointer, stream: Live<'_, StreamHandle>) -> i32 {
         status(unsafe { self.driver.free_async(&self.context.into(), address, stream) })
     }
 
     fn free_memory(&self) -> u64 {
-        unsafe { self.driver.memory_info(&self.context.into()) }.unwrap().free
+        self.driver.memory_info(&self.context.into()).unwrap().free
     }
 }
 
@@ -41,7 +41,7 @@ fn memory_left_allocated_is_freed_before_the_next_launch() {
     fixture.add(graph, &[node], fill(address, 7, 250));
     let executable = fixture.instantiate(graph);
     assert_eq!(status(fixture.try_instantiate(graph, InstantiateFlags::empty())), 801);
-    assert_eq!(status(unsafe { fixture.driver.graph_clone(&fixture.context.into(), graph) }), 801);
+    assert_eq!(status(fixture.driver.graph_clone(&fixture.context.into(), graph)), 801);
     assert_eq!(fixture.free_async(address, stream), 1);
     for round in 0..3 {
         assert_eq!(status(fixture.launch_graph(executable, stream)), 0, "round {round}");
@@ -67,9 +67,9 @@ fn auto_free_lets_a_graph_be_launched_again() {
     let graph = fixture.graph();
     let (_, address) = fixture.add_allocation(graph, &[], 64);
     let executable = fixture.try_instantiate(graph, InstantiateFlags::AUTO_FREE_ON_LAUNCH).unwrap();
-    let flags = unsafe { fixture.driver.executable_flags(&fixture.context.into(), executable) };
+    let flags = fixture.driver.executable_flags(&fixture.context.into(), live(executable));
     assert_eq!(flags, Ok(InstantiateFlags::AUTO_FREE_ON_LAUNCH));
-    (0..3).for_each(|_| fixture.run_graph(executable, stream));
+    (0..3).for_each(|_| fixture.run_graph(live(executable), stream));
     assert_eq!(fixture.graph_memory(GraphMemoryAttribute::UsedCurrent), 512);
     fixture.free(address);
     assert_eq!(fixture.graph_memory(GraphMemoryAttribute::UsedCurrent), 512, "it is kept for the next launch");
@@ -127,7 +127,7 @@ fn what_is_freed_is_used_again_where_the_order_allows_it() {
     fixture.add(graph, &[used], NodeParameters::Free(same));
     let executable = fixture.try_instantiate(graph, InstantiateFlags::AUTO_FREE_ON_LAUNCH).unwrap();
     for _ in 0..5 {
-        fixture.run_graph(executable, stream);
+        fixture.run_graph(live(executable), stream);
         assert_eq!(fixture.read(result, 1), [7]);
     }
 }
@@ -192,24 +192,24 @@ fn children_cannot_allocate() {
     let fixture = Fixture::new();
     let (graph, child) = (fixture.graph(), fixture.graph());
     fixture.add_allocation(child, &[], 64);
-    assert_eq!(status(fixture.try_add(graph, &[], NodeParameters::Child(child))), 801);
-    let node = fixture.add(graph, &[], NodeParameters::Child(fixture.graph()));
-    let parameters = unsafe { fixture.driver.graph_node_parameters(&fixture.context.into(), node) }.unwrap();
+    assert_eq!(status(fixture.try_add(graph, &[], NodeParameters::Child(child.handle()))), 801);
+    let node = fixture.add(graph, &[], NodeParameters::Child(fixture.graph().handle()));
+    let parameters = fixture.driver.graph_node_parameters(&fixture.context.into(), live(node)).unwrap();
     let NodeParameters::Child(inside) = parameters else { panic!("a child graph is one") };
-    assert_eq!(status(fixture.try_add(inside, &[], allocation(64))), 801);
+    assert_eq!(status(fixture.try_add(live(inside), &[], allocation(64))), 801);
 }
 
 #[test]
 fn a_context_takes_what_its_graphs_left_with_it() {
     let fixture = Fixture::new();
     let all = fixture.free_memory();
-    let context = fixture.driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).unwrap();
+    let context = live(fixture.driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).unwrap());
     unsafe {
-        let graph = fixture.driver.graph_create(&context.into()).unwrap();
+        let graph = live(fixture.driver.graph_create(&context.into()).unwrap());
         let added = fixture.driver.graph_add_node(&context.into(), graph, &[], &allocation(4096)).unwrap();
         let executable =
             fixture.driver.graph_instantiate(&context.into(), graph, InstantiateFlags::empty(), None).unwrap();
-        fixture.driver.executable_launch(&context.into(), executable, StreamHandle::LEGACY).unwrap();
+        fixture.driver.executable_launch(&context.into(), live(executable), Live::LEGACY).unwrap();
         assert_eq!(fixture.graph_memory(GraphMemoryAttribute::UsedCurrent), 4096);
         fixture.driver.context_destroy(&context.into()).unwrap();
         let address = added.address.unwrap();

@@ -12,24 +12,39 @@ use anabranch_hal::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use support::graphs::{allocation, copy, fill, kernel};
-use support::{Fixture, status};
+use support::{Fixture, live, status};
 
 impl Fixture {
-    fn set(&self, executable: ExecutableGraphHandle, node: GraphNodeHandle, parameters: &NodeParameters) -> i32 {
+    fn set(
+        &self,
+        executable: Live<'_, ExecutableGraphHandle>,
+        node: GraphNodeHandle,
+        parameters: &NodeParameters,
+    ) -> i32 {
         status(unsafe {
-            self.driver.executable_set_node_parameters(&self.context.into(), executable, node, parameters)
+            self.driver.executable_set_node_parameters(&self.context.into(), executable, live(node), parameters)
         })
     }
 
-    fn update_executable(&self, executable: ExecutableGraphHandle, graph: GraphHandle) -> Result<()> {
+    fn update_executable(
+        &self,
+        executable: Live<'_, ExecutableGraphHandle>,
+        graph: Live<'_, GraphHandle>,
+    ) -> Result<()> {
         unsafe { self.driver.executable_update(&self.context.into(), executable, graph) }
     }
 
-    fn enable(&self, executable: ExecutableGraphHandle, node: GraphNodeHandle, enabled: bool) -> i32 {
-        status(unsafe { self.driver.executable_set_node_enabled(&self.context.into(), executable, node, enabled) })
+    fn enable(&self, executable: Live<'_, ExecutableGraphHandle>, node: GraphNodeHandle, enabled: bool) -> i32 {
+        status(unsafe {
+            self.driver.executable_set_node_enabled(&self.context.into(), executable, live(node), enabled)
+        })
     }
 
-    fn refused_update(&self, executable: ExecutableGraphHandle, graph: GraphHandle) -> (u32, Option<GraphNodeHandle>) {
+    fn refused_update(
+        &self,
+        executable: Live<'_, ExecutableGraphHandle>,
+        graph: Live<'_, GraphHandle>,
+    ) -> (u32, Option<GraphNodeHandle>) {
         let failure = self.update_executable(executable, graph).unwrap_err();
         assert_eq!(failure.status, Status::GRAPH_EXEC_UPDATE_FAILURE);
         match failure.detail.as_deref() {
@@ -75,7 +90,7 @@ fn an_update_takes_over_all_nodes_of_a_graph_of_the_same_structure() {
         let (graph, child) = (fixture.graph(), fixture.graph());
         let first = fixture.add(graph, &[], fill(memory, value, 1));
         fixture.add(child, &[], fill(memory.byte_add(4), value + 1, 1));
-        let called = fixture.add(graph, &[first], NodeParameters::Child(child));
+        let called = fixture.add(graph, &[first], NodeParameters::Child(child.handle()));
         let counted = Arc::clone(&count);
         fixture.add_host(graph, &[called, first], move || {
             counted.fetch_add(value as usize, Ordering::SeqCst);
@@ -141,21 +156,21 @@ fn nodes_of_children_can_be_changed_one_by_one_and_all_at_once() {
         child
     };
     let graph = fixture.graph();
-    let node = fixture.add(graph, &[], NodeParameters::Child(build(1)));
+    let node = fixture.add(graph, &[], NodeParameters::Child(build(1).handle()));
     let NodeParameters::Child(inside) =
-        unsafe { fixture.driver.graph_node_parameters(&fixture.context.into(), node) }.unwrap()
+        fixture.driver.graph_node_parameters(&fixture.context.into(), live(node)).unwrap()
     else {
         panic!("a child graph is one")
     };
-    let inner = unsafe { fixture.driver.graph_nodes(&fixture.context.into(), inside) }.unwrap()[0];
+    let inner = fixture.driver.graph_nodes(&fixture.context.into(), live(inside)).unwrap()[0];
     let executable = fixture.instantiate(graph);
     assert_eq!(fixture.set(executable, inner, &fill(memory, 7, 1)), 0);
     fixture.run_graph(executable, stream);
     assert_eq!(fixture.read(memory, 2), [7, 2]);
-    assert_eq!(fixture.set(executable, node, &NodeParameters::Child(build(30))), 0);
+    assert_eq!(fixture.set(executable, node, &NodeParameters::Child(build(30).handle())), 0);
     fixture.run_graph(executable, stream);
     assert_eq!(fixture.read(memory, 2), [30, 31]);
-    assert_eq!(fixture.set(executable, node, &NodeParameters::Child(fixture.graph())), 910);
+    assert_eq!(fixture.set(executable, node, &NodeParameters::Child(fixture.graph().handle())), 910);
 }
 
 #[test]
@@ -172,12 +187,11 @@ fn kernels_copies_and_fills_can_be_disabled() {
     let copied = fixture.add(graph, &[raised], copy((memory.0 + 4, false), (memory.0, false), 4));
     let empty = fixture.add(graph, &[copied], NodeParameters::Empty);
     let executable = fixture.instantiate(graph);
-    let is_enabled =
-        |node| unsafe { fixture.driver.executable_node_enabled(&fixture.context.into(), executable, node) };
+    let is_enabled = |node| fixture.driver.executable_node_enabled(&fixture.context.into(), executable, node);
     fixture.run_graph(executable, stream);
     assert_eq!(fixture.read(memory, 2), [6, 6]);
     assert_eq!((fixture.enable(executable, raised, false), fixture.enable(executable, copied, false)), (0, 0));
-    assert_eq!((is_enabled(raised), is_enabled(filled)), (Ok(false), Ok(true)));
+    assert_eq!((is_enabled(live(raised)), is_enabled(live(filled))), (Ok(false), Ok(true)));
     let gate = fixture.gate(stream);
     fixture.launch_graph(executable, stream).unwrap();
     assert_eq!(fixture.enable(executable, raised, true), 0);
@@ -187,7 +201,7 @@ fn kernels_copies_and_fills_can_be_disabled() {
     fixture.update_executable(executable, graph).unwrap();
     fixture.run_graph(executable, stream);
     assert_eq!(fixture.read(memory, 2), [6, 5], "an update leaves it");
-    assert_eq!((fixture.enable(executable, empty, false), status(is_enabled(empty))), (1, 1));
+    assert_eq!((fixture.enable(executable, empty, false), status(is_enabled(live(empty)))), (1, 1));
 }
 
 #[test]
@@ -199,12 +213,11 @@ fn an_upload_is_no_launch() {
         counted.fetch_add(1, Ordering::SeqCst);
     });
     let flags = InstantiateFlags::UPLOAD;
-    let executable =
-        unsafe { fixture.driver.graph_instantiate(&fixture.context.into(), graph, flags, Some(stream)) }.unwrap();
-    unsafe { fixture.driver.executable_upload(&fixture.context.into(), executable, stream) }.unwrap();
+    let executable = fixture.driver.graph_instantiate(&fixture.context.into(), graph, flags, Some(stream)).unwrap();
+    fixture.driver.executable_upload(&fixture.context.into(), live(executable), stream).unwrap();
     fixture.synchronize(stream).unwrap();
     assert_eq!(count.load(Ordering::SeqCst), 0);
-    fixture.run_graph(executable, stream);
+    fixture.run_graph(live(executable), stream);
     assert_eq!(count.load(Ordering::SeqCst), 1);
 }
 

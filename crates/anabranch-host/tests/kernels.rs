@@ -11,7 +11,7 @@ mod support;
 use anabranch_hal::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::{Fixture, status};
+use support::{Fixture, live, status};
 
 fn launch() -> Launch<'static> {
     Launch {
@@ -102,7 +102,7 @@ fn shared_memory_is_aligned_and_as_large_as_asked() {
     };
     let set = |bytes| {
         let attribute = FunctionAttribute::MaxDynamicSharedBytes(bytes);
-        status(unsafe { driver.function_set_attribute(&context.into(), kernel, attribute) })
+        status(driver.function_set_attribute(&context.into(), kernel, attribute))
     };
     assert_eq!((run(0), run(100), run(48 << 10)), (0, 0, 1));
     assert_eq!((set(232_448), set(232_448 - 32)), (1, 0));
@@ -129,12 +129,12 @@ fn launches_are_checked() {
     assert_eq!(one(Launch { grid: [64, 1, 1], cluster: Some([16, 1, 1]), ..launch() }), 912);
     assert_eq!(one(Launch { grid: [9, 1, 1], cluster: Some([2, 1, 1]), ..launch() }), 912);
     let cooperative = |blocks| Launch { grid: [blocks, 1, 1], block: [1024, 1, 1], cooperative: true, ..launch() };
-    let fitting = unsafe { driver.function_max_active_blocks(&context.into(), kernel, 1024, 0) }.unwrap() * 2;
+    let fitting = driver.function_max_active_blocks(&context.into(), kernel, 1024, 0).unwrap() * 2;
     assert_eq!((one(cooperative(fitting)), one(cooperative(fitting + 1))), (0, 720));
     let null = FunctionHandle::from_raw(0);
-    assert_eq!(status(unsafe { driver.launch(&context.into(), stream, null, &launch()) }), 400);
-    let other = driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).unwrap();
-    let foreign = unsafe { driver.stream_create(&other.into(), StreamFlags::empty(), 0) }.unwrap();
+    assert_eq!(status(unsafe { driver.launch(&context.into(), stream, live(null), &launch()) }), 400);
+    let other = live(driver.context_create(DeviceOrdinal(0), ContextFlags::empty()).unwrap());
+    let foreign = live(driver.stream_create(&other.into(), StreamFlags::empty(), 0).unwrap());
     assert_eq!(status(unsafe { driver.launch(&context.into(), foreign, kernel, &launch()) }), 400);
     fixture.synchronize(stream).unwrap();
 }
@@ -150,11 +150,11 @@ fn modules_have_functions_and_globals() {
         }))
         .with_global("table", 8);
     unsafe {
-        let module = driver.module_load(&context.into(), ModuleImage::Host(&module)).unwrap();
+        let module = live(driver.module_load(&context.into(), ModuleImage::Host(&module)).unwrap());
         assert_eq!(driver.module_function_names(&context.into(), module).unwrap(), ["add"]);
         assert_eq!(status(driver.module_function(&context.into(), module, "none")), 500);
         assert_eq!(status(driver.module_global(&context.into(), module, "none")), 500);
-        let function = driver.module_function(&context.into(), module, "add").unwrap();
+        let function = live(driver.module_function(&context.into(), module, "add").unwrap());
         let info = driver.function_info(&context.into(), function).unwrap();
         let parameters = [ParameterInfo { offset: 0, size: 8 }, ParameterInfo { offset: 8, size: 4 }];
         assert_eq!(info.parameters.as_deref(), Some(parameters.as_slice()));
@@ -171,7 +171,7 @@ fn modules_have_functions_and_globals() {
         driver.launch(&context.into(), stream, function, &add).unwrap();
         fixture.synchronize(stream).unwrap();
         assert_eq!(fixture.read(sum, 1), [42]);
-        driver.module_unload(&context.into(), module).unwrap();
+        driver.module_unload(&context.into(), module.handle()).unwrap();
         let used = SMALL_MEMORY - driver.memory_info(&context.into()).unwrap().free;
         assert_eq!(used, 4);
     }
@@ -197,12 +197,13 @@ fn closures_go_with_their_module() {
     let module = HostModule::new().with_function(HostFunction::new("holds", &[], move |_, _| {
         let _ = &kept;
     }));
-    let handle = unsafe { fixture.driver.module_load(&fixture.context.into(), ModuleImage::Host(&module)) }.unwrap();
+    let handle =
+        live(unsafe { fixture.driver.module_load(&fixture.context.into(), ModuleImage::Host(&module)) }.unwrap());
     drop(module);
-    let function = unsafe { fixture.driver.module_function(&fixture.context.into(), handle, "holds") }.unwrap();
+    let function = live(fixture.driver.module_function(&fixture.context.into(), handle, "holds").unwrap());
     fixture.launch(fixture.stream(), function, 512, 256, &[]).unwrap();
     fixture.synchronize_all().unwrap();
-    unsafe { fixture.driver.module_unload(&fixture.context.into(), handle) }.unwrap();
+    unsafe { fixture.driver.module_unload(&fixture.context.into(), handle.handle()) }.unwrap();
     assert_eq!(Arc::strong_count(&held), 1);
 }
 

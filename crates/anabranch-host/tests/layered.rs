@@ -12,6 +12,11 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// A handle of an object that a test has made, and does not use after it was destroyed.
+fn live<H: Handle>(handle: H) -> Live<'static, H> {
+    unsafe { Live::new(handle) }
+}
+
 fn small() -> HostOptions {
     HostOptions { devices: 2, workers: Some(2), memory_bytes_per_device: 1 << 30, ..HostOptions::default() }
 }
@@ -40,7 +45,8 @@ impl Recording {
     }
 }
 
-impl Forward for Recording {
+// SAFETY: all calls go to the one driver, with what they were given.
+unsafe impl Forward for Recording {
     fn inner(&self) -> &dyn Driver {
         &*self.driver
     }
@@ -52,8 +58,8 @@ impl Forward for Recording {
     unsafe fn launch(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
-        function: FunctionHandle,
+        stream: Live<'_, StreamHandle>,
+        function: Live<'_, FunctionHandle>,
         launch: &Launch<'_>,
     ) -> Result<()> {
         self.launches.fetch_add(1, Ordering::Relaxed);
@@ -61,9 +67,9 @@ impl Forward for Recording {
         unsafe { self.inner().launch(call, stream, function, launch) }
     }
 
-    unsafe fn stream_synchronize(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
+    fn stream_synchronize(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
         self.calls.lock().unwrap().push(told(call));
-        unsafe { self.inner().stream_synchronize(call, stream) }
+        self.inner().stream_synchronize(call, stream)
     }
 
     fn observes_objects(&self) -> bool {
@@ -79,7 +85,8 @@ impl Forward for Recording {
 #[derive(Debug)]
 struct Nothing(Arc<dyn Driver>);
 
-impl Forward for Nothing {
+// SAFETY: all calls go to the one driver, with what they were given.
+unsafe impl Forward for Nothing {
     fn inner(&self) -> &dyn Driver {
         &*self.0
     }
@@ -90,7 +97,7 @@ fn host() -> Arc<dyn Driver> {
 }
 
 /// Adds 1 to each of `count` numbers.
-fn add_one(driver: &dyn Driver, context: ContextHandle) -> FunctionHandle {
+fn add_one(driver: &dyn Driver, context: Live<'_, ContextHandle>) -> Live<'static, FunctionHandle> {
     let module: HostModule = [HostFunction::new("add_one", &[8], |block, arguments| {
         let numbers = arguments.slice::<u32>(0);
         block.phase(|thread, _| {
@@ -101,14 +108,14 @@ fn add_one(driver: &dyn Driver, context: ContextHandle) -> FunctionHandle {
     .collect();
     let call = Call::new(context, "loading a module");
     let module = unsafe { driver.module_load(&call, ModuleImage::Host(&module)) }.unwrap();
-    unsafe { driver.module_function(&call, module, "add_one") }.unwrap()
+    live(driver.module_function(&call, live(module), "add_one").unwrap())
 }
 
 fn launch_over(
     driver: &dyn Driver,
     call: &Call<'_>,
-    stream: StreamHandle,
-    function: FunctionHandle,
+    stream: Live<'_, StreamHandle>,
+    function: Live<'_, FunctionHandle>,
     address: DevicePointer,
 ) {
     let arguments: [*const c_void; 1] = [(&raw const address).cast()];
@@ -130,10 +137,10 @@ fn launch_over(
 fn a_layer_sees_its_calls_and_all_work_is_done() {
     let layer = Recording::over(host());
     let driver: Arc<dyn Driver> = layer.clone();
-    let context = driver.primary_context_retain(DeviceOrdinal(0)).unwrap();
+    let context = live(driver.primary_context_retain(DeviceOrdinal(0)).unwrap());
     let call = Call::new(context, "preparing");
-    let stream = unsafe { driver.stream_create(&call, StreamFlags::NON_BLOCKING, 0) }.unwrap();
-    let memory = unsafe { driver.allocate(&call, 4 * 32) }.unwrap();
+    let stream = live(driver.stream_create(&call, StreamFlags::NON_BLOCKING, 0).unwrap());
+    let memory = driver.allocate(&call, 4 * 32).unwrap();
     unsafe { driver.fill_async(&call, memory, FillPattern::U32(5), 32, stream) }.unwrap();
     let function = add_one(&*driver, context);
     assert_eq!(layer.0.launches.load(Ordering::Relaxed), 0);
@@ -146,7 +153,7 @@ fn a_layer_sees_its_calls_and_all_work_is_done() {
     }
     let call = Call::new(context, "waiting for a stream");
     expected.push(("waiting for a stream", file!(), line!() - 1, None));
-    unsafe { driver.stream_synchronize(&call, stream) }.unwrap();
+    driver.stream_synchronize(&call, stream).unwrap();
     assert_eq!(layer.0.launches.load(Ordering::Relaxed), 3);
     assert_eq!(*layer.0.calls.lock().unwrap(), expected);
 
@@ -156,18 +163,18 @@ fn a_layer_sees_its_calls_and_all_work_is_done() {
     unsafe { driver.copy(&call, CopyKind::DeviceToHost, destination, memory.0, 4 * 32) }.unwrap();
     assert_eq!(numbers, [8; 32]);
     unsafe { driver.free(&call, memory) }.unwrap();
-    unsafe { driver.stream_destroy(&call, stream) }.unwrap();
+    unsafe { driver.stream_destroy(&call, stream.handle()) }.unwrap();
 }
 
 #[test]
 fn a_layer_is_told_of_every_call_once_whether_it_writes_it_or_not() {
     let layer = Recording::over(host());
-    let context = layer.primary_context_retain(DeviceOrdinal(0)).unwrap();
+    let context = live(layer.primary_context_retain(DeviceOrdinal(0)).unwrap());
     let call = Call::new(context, "testing");
-    let stream = unsafe { layer.stream_create(&call, StreamFlags::NON_BLOCKING, 0) }.unwrap();
-    unsafe { layer.stream_synchronize(&call, stream) }.unwrap();
+    let stream = live(layer.stream_create(&call, StreamFlags::NON_BLOCKING, 0).unwrap());
+    layer.stream_synchronize(&call, stream).unwrap();
     assert!(layer.memory_report(DeviceOrdinal(0)).is_none());
-    unsafe { layer.stream_destroy(&call, stream) }.unwrap();
+    unsafe { layer.stream_destroy(&call, stream.handle()) }.unwrap();
     let expected = [
         ("Contexts", "primary_context_retain"),
         ("Streams", "stream_create"),
@@ -187,12 +194,12 @@ fn what_a_layer_does_not_write_answers_as_the_driver_does() {
     assert_eq!(layered.device_properties(DeviceOrdinal(1)), driver.device_properties(DeviceOrdinal(1)));
     assert_eq!(layered.device_properties(DeviceOrdinal(9)), driver.device_properties(DeviceOrdinal(9)));
     // One is made by the driver, and known to it without the layer.
-    let context = layered.primary_context_retain(DeviceOrdinal(0)).unwrap();
-    assert_eq!(driver.primary_context_retain(DeviceOrdinal(0)), Ok(context));
+    let context = live(layered.primary_context_retain(DeviceOrdinal(0)).unwrap());
+    assert_eq!(driver.primary_context_retain(DeviceOrdinal(0)), Ok(context.handle()));
     let call = Call::new(context, "testing");
-    let stream = unsafe { layered.stream_create(&call, StreamFlags::NON_BLOCKING, 0) }.unwrap();
-    assert_eq!(unsafe { driver.stream_flags(&call, stream) }, Ok(StreamFlags::NON_BLOCKING));
-    unsafe { layered.stream_destroy(&call, stream) }.unwrap();
+    let stream = live(layered.stream_create(&call, StreamFlags::NON_BLOCKING, 0).unwrap());
+    assert_eq!(driver.stream_flags(&call, stream), Ok(StreamFlags::NON_BLOCKING));
+    unsafe { layered.stream_destroy(&call, stream.handle()) }.unwrap();
 }
 
 #[test]
@@ -208,7 +215,7 @@ fn methods_that_the_contract_has_bodies_for_reach_the_driver() {
     let below = Recording::over(host());
     let above = Layered(Nothing(below.clone()));
     assert!(above.observes_objects());
-    let context = above.primary_context_retain(DeviceOrdinal(0)).unwrap();
+    let context = live(above.primary_context_retain(DeviceOrdinal(0)).unwrap());
     let id = ObjectId::next();
     above.object_created(&Call::new(context, "testing"), ObjectHandle::Context, id);
     assert_eq!(*below.0.objects.lock().unwrap(), [(ObjectHandle::Context, id)]);

@@ -11,9 +11,9 @@ mod support;
 use anabranch_hal::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{Fixture, status};
+use support::{Fixture, live, status};
 
-fn copy(fixture: &Fixture, kind: CopyKind, to: u64, from: u64, bytes: usize, stream: StreamHandle) -> i32 {
+fn copy(fixture: &Fixture, kind: CopyKind, to: u64, from: u64, bytes: usize, stream: Live<'_, StreamHandle>) -> i32 {
     status(unsafe { fixture.driver.copy_async(&fixture.context.into(), kind, to, from, bytes, stream) })
 }
 
@@ -47,8 +47,8 @@ fn copies_go_where_they_should() {
     let fixture = Fixture::new();
     let stream = fixture.stream();
     let (a, b) = (fixture.allocate(64), fixture.allocate(64));
-    let managed = unsafe { fixture.driver.allocate_managed(&fixture.context.into(), 64) }.unwrap();
-    let pinned = unsafe { fixture.driver.allocate_pinned(&fixture.context.into(), 64, PinnedFlags::PORTABLE) }.unwrap();
+    let managed = fixture.driver.allocate_managed(&fixture.context.into(), 64).unwrap();
+    let pinned = fixture.driver.allocate_pinned(&fixture.context.into(), 64, PinnedFlags::PORTABLE).unwrap();
     let values: Vec<u32> = (0..16).collect();
     let mut back = vec![0u32; 16];
     let (values_at, back_at) = (values.as_ptr() as u64, back.as_mut_ptr() as u64);
@@ -105,7 +105,7 @@ fn small_uploads_are_staged() {
 }
 
 /// Makes a call while work is pending, and checks whether it waits for that work.
-fn check(fixture: &Fixture, stream: StreamHandle, waits: bool, call: impl FnOnce() -> i32 + Send) {
+fn check(fixture: &Fixture, stream: Live<'_, StreamHandle>, waits: bool, call: impl FnOnce() -> i32 + Send) {
     let gate = fixture.gate(stream);
     if !waits {
         // A call that waits after all would never come back.
@@ -135,7 +135,7 @@ fn what_waits_for_pending_work_and_what_does_not() {
     let (driver, context, stream) = (&fixture.driver, fixture.context, fixture.stream());
     const LARGE: usize = 1 << 20;
     let (a, b) = (fixture.allocate(LARGE), fixture.allocate(LARGE));
-    let pinned = unsafe { driver.allocate_pinned(&context.into(), LARGE, PinnedFlags::empty()) }.unwrap() as u64;
+    let pinned = driver.allocate_pinned(&context.into(), LARGE, PinnedFlags::empty()).unwrap() as u64;
     let pageable = vec![0u8; LARGE];
     let host = pageable.as_ptr() as u64;
     let (one, two) = (vec![0u8; 64], vec![0u8; 64]);
@@ -161,7 +161,7 @@ fn what_waits_for_pending_work_and_what_does_not() {
     sync_copy(false, CopyKind::HostToDevice, a.0, host, 64);
     sync_copy(false, CopyKind::DeviceToDevice, b.0, a.0, 64);
 
-    let allocate_pinned = || unsafe { driver.allocate_pinned(&context.into(), 64, PinnedFlags::empty()) };
+    let allocate_pinned = || driver.allocate_pinned(&context.into(), 64, PinnedFlags::empty());
     let (first, second) = (fixture.allocate(64), allocate_pinned().unwrap() as usize);
     let module = HostModule::new();
     unsafe {
@@ -232,7 +232,7 @@ fn regions() {
 fn managed_memory_is_prefetched() {
     let fixture = Fixture::new();
     let (driver, context, stream) = (&fixture.driver, fixture.context, fixture.stream());
-    let (managed, plain) = (unsafe { driver.allocate_managed(&context.into(), 64) }.unwrap(), fixture.allocate(64));
+    let (managed, plain) = (driver.allocate_managed(&context.into(), 64).unwrap(), fixture.allocate(64));
     let prefetch = |address, bytes, device| {
         status(unsafe { driver.prefetch_async(&context.into(), address, bytes, device, stream) })
     };
@@ -247,8 +247,8 @@ fn managed_memory_is_prefetched() {
 fn peers() {
     let fixture = Fixture::new();
     let driver = &fixture.driver;
-    let peer = driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap();
-    let (here, there) = (fixture.allocate(64), unsafe { driver.allocate(&peer.into(), 64) }.unwrap());
+    let peer = live(driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap());
+    let (here, there) = (fixture.allocate(64), driver.allocate(&peer.into(), 64).unwrap());
     let stream = fixture.stream();
     fixture.fill(stream, here, 3, 16);
     let copy = |bytes| unsafe {

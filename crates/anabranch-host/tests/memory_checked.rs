@@ -12,7 +12,7 @@ use anabranch_hal::*;
 use anabranch_host::HostOptions;
 use std::sync::mpsc::channel;
 use support::graphs::{allocation, fill};
-use support::{Fixture, SMALL, status, until};
+use support::{Fixture, SMALL, live, status, until};
 
 const FRESH: u32 = 0xCDCD_CDCD;
 const FREED: u32 = 0xDDDD_DDDD;
@@ -43,20 +43,27 @@ impl Fixture {
         }
     }
 
-    fn allocate_async(&self, bytes: usize, stream: StreamHandle) -> DevicePointer {
-        unsafe { self.driver.allocate_async(&self.context.into(), bytes, None, stream) }.unwrap()
+    fn allocate_async(&self, bytes: usize, stream: Live<'_, StreamHandle>) -> DevicePointer {
+        self.driver.allocate_async(&self.context.into(), bytes, None, stream).unwrap()
     }
 
-    fn free_async(&self, address: DevicePointer, stream: StreamHandle) {
+    fn free_async(&self, address: DevicePointer, stream: Live<'_, StreamHandle>) {
         unsafe { self.driver.free_async(&self.context.into(), address, stream) }.unwrap();
     }
 
-    fn copy(&self, kind: CopyKind, to: DevicePointer, from: DevicePointer, bytes: usize, stream: StreamHandle) -> i32 {
+    fn copy(
+        &self,
+        kind: CopyKind,
+        to: DevicePointer,
+        from: DevicePointer,
+        bytes: usize,
+        stream: Live<'_, StreamHandle>,
+    ) -> i32 {
         status(unsafe { self.driver.copy_async(&self.context.into(), kind, to.0, from.0, bytes, stream) })
     }
 
     /// Reads in the order of a stream.
-    fn read_on(&self, address: DevicePointer, count: usize, stream: StreamHandle) -> Vec<u32> {
+    fn read_on(&self, address: DevicePointer, count: usize, stream: Live<'_, StreamHandle>) -> Vec<u32> {
         let mut values = vec![0u32; count];
         let to = DevicePointer(values.as_mut_ptr() as u64);
         assert_eq!(self.copy(CopyKind::DeviceToHost, to, address, count * 4, stream), 0);
@@ -65,8 +72,8 @@ impl Fixture {
     }
 
     /// The stream's number. A lost context does not report it.
-    fn id(&self, stream: StreamHandle) -> u64 {
-        unsafe { self.driver.stream_id(&self.context.into(), stream) }.unwrap()
+    fn id(&self, stream: Live<'_, StreamHandle>) -> u64 {
+        self.driver.stream_id(&self.context.into(), stream).unwrap()
     }
 }
 
@@ -98,7 +105,7 @@ fn a_copy_behind_the_free_of_another_stream_is_found_and_does_not_run() {
     let memory = fixture.allocate_async(1000, owner);
     fixture.fill(owner, memory, 5, 250);
     let mut target = vec![7u32; 4];
-    let pinned = unsafe { fixture.driver.allocate_pinned(&fixture.context.into(), 16, PinnedFlags::empty()) }.unwrap();
+    let pinned = fixture.driver.allocate_pinned(&fixture.context.into(), 16, PinnedFlags::empty()).unwrap();
     unsafe { pinned.cast::<u32>().copy_from(target.as_ptr(), 4) };
     fixture.synchronize(owner).unwrap();
 
@@ -190,7 +197,8 @@ fn memory_that_never_was_is_found() {
 
 #[test]
 fn kernels_and_values_and_volumes_are_looked_at() {
-    let uses: [fn(&Fixture, StreamHandle, DevicePointer, FunctionHandle); 5] = [
+    type Use = fn(&Fixture, Live<'_, StreamHandle>, DevicePointer, Live<'_, FunctionHandle>);
+    let uses: [Use; 5] = [
         |fixture, stream, memory, kernel| {
             fixture.launch(stream, kernel, 1, 1, &[(memory, 64)]).unwrap();
         },
@@ -323,7 +331,7 @@ fn new_memory_has_a_pattern_and_its_address_comes_again_late() {
         fixture.free_async(memory, stream);
         assert_ne!(fixture.allocate_async(16, stream), memory);
     }
-    let pinned = unsafe { fixture.driver.allocate_pinned(&fixture.context.into(), 4, PinnedFlags::empty()) }.unwrap();
+    let pinned = fixture.driver.allocate_pinned(&fixture.context.into(), 4, PinnedFlags::empty()).unwrap();
     assert_eq!(unsafe { pinned.cast::<u32>().read() }, FRESH);
     assert_eq!(fixture.report().findings, []);
 }
@@ -362,7 +370,7 @@ fn what_is_allocated_can_be_asked_for() {
     let plain = fixture.allocate(10);
     let gate = fixture.gate(stream);
     let pooled = fixture.allocate_async(20, stream);
-    let pinned = unsafe { fixture.driver.allocate_pinned(&fixture.context.into(), 30, PinnedFlags::empty()) }.unwrap();
+    let pinned = fixture.driver.allocate_pinned(&fixture.context.into(), 30, PinnedFlags::empty()).unwrap();
     let kinds = || {
         let mut kinds: Vec<_> =
             fixture.report().allocations.iter().map(|live| (live.bytes, live.kind, live.address)).collect();
@@ -389,8 +397,7 @@ fn numbers_of_pools_are_what_they_are_without() {
     let fixture = checked();
     let stream = fixture.stream();
     let pool = fixture.driver.default_memory_pool(DeviceOrdinal(0)).unwrap();
-    let reserved =
-        || unsafe { fixture.driver.memory_pool_attribute(pool, MemoryPoolAttribute::ReservedCurrent) }.unwrap();
+    let reserved = || fixture.driver.memory_pool_attribute(live(pool), MemoryPoolAttribute::ReservedCurrent).unwrap();
     for _ in 0..5 {
         let memory = fixture.allocate_async(4096, stream);
         fixture.free_async(memory, stream);
@@ -398,7 +405,7 @@ fn numbers_of_pools_are_what_they_are_without() {
     }
     fixture.synchronize(stream).unwrap();
     assert_eq!(reserved(), 0);
-    assert_eq!(unsafe { fixture.driver.memory_info(&fixture.context.into()) }.unwrap().free, 1 << 30);
+    assert_eq!(fixture.driver.memory_info(&fixture.context.into()).unwrap().free, 1 << 30);
 }
 
 #[test]

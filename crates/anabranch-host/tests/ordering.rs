@@ -8,13 +8,17 @@ mod support;
 use anabranch_hal::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use support::{Fixture, Gate, SMALL, status, until};
+use support::{Fixture, Gate, SMALL, live, status, until};
 
-const LEGACY: StreamHandle = StreamHandle::LEGACY;
-const PER_THREAD: StreamHandle = StreamHandle::PER_THREAD;
+const LEGACY: Live<'_, StreamHandle> = Live::LEGACY;
+const PER_THREAD: Live<'_, StreamHandle> = Live::PER_THREAD;
 
 /// Two entries on `first`, the earlier one pending, then one on `second`.
-fn queue(fixture: &Fixture, first: StreamHandle, second: StreamHandle) -> (Gate, Arc<Mutex<Vec<u32>>>) {
+fn queue(
+    fixture: &Fixture,
+    first: Live<'_, StreamHandle>,
+    second: Live<'_, StreamHandle>,
+) -> (Gate, Arc<Mutex<Vec<u32>>>) {
     let order = Arc::new(Mutex::new(Vec::new()));
     let gate = fixture.gate(first);
     let (one, two) = (Arc::clone(&order), Arc::clone(&order));
@@ -23,7 +27,7 @@ fn queue(fixture: &Fixture, first: StreamHandle, second: StreamHandle) -> (Gate,
     (gate, order)
 }
 
-fn assert_waits(fixture: &Fixture, first: StreamHandle, second: StreamHandle) {
+fn assert_waits(fixture: &Fixture, first: Live<'_, StreamHandle>, second: Live<'_, StreamHandle>) {
     let (gate, order) = queue(fixture, first, second);
     // Other work has its turn meanwhile; the second entry would have had its own.
     for _ in 0..20 {
@@ -38,7 +42,7 @@ fn assert_waits(fixture: &Fixture, first: StreamHandle, second: StreamHandle) {
     fixture.synchronize_all().unwrap();
 }
 
-fn assert_overtakes(fixture: &Fixture, first: StreamHandle, second: StreamHandle) {
+fn assert_overtakes(fixture: &Fixture, first: Live<'_, StreamHandle>, second: Live<'_, StreamHandle>) {
     let (gate, order) = queue(fixture, first, second);
     // Not by the stream, because a query of the legacy stream covers others.
     until("the second entry", || *order.lock().unwrap() == [2]);
@@ -99,7 +103,7 @@ fn legacy_and_blocking_streams_wait_for_each_other() {
     let blocking = fixture.blocking();
     assert_waits(&fixture, blocking, LEGACY);
     assert_waits(&fixture, LEGACY, blocking);
-    assert_waits(&fixture, StreamHandle::NULL, blocking);
+    assert_waits(&fixture, Live::<StreamHandle>::NULL, blocking);
     assert_overtakes(&fixture, blocking, fixture.blocking());
 }
 
@@ -123,7 +127,7 @@ fn the_per_thread_stream_is_a_blocking_one() {
 #[test]
 fn per_thread_streams_are_one_for_each_thread() {
     let fixture = Fixture::new();
-    let id = || unsafe { fixture.driver.stream_id(&fixture.context.into(), PER_THREAD) }.unwrap();
+    let id = || fixture.driver.stream_id(&fixture.context.into(), PER_THREAD).unwrap();
     let own = id();
     assert_eq!(own, id());
     let other = std::thread::scope(|scope| scope.spawn(id).join().unwrap());
@@ -204,7 +208,8 @@ fn threads_on_legacy_and_blocking_streams_never_wait_in_a_cycle() {
             let (fixture, streams, count) = (&fixture, &streams, &count);
             scope.spawn(move || {
                 for round in 0..2_000 {
-                    let stream = if round % 3 == 0 { LEGACY } else { streams[(round + thread) % streams.len()] };
+                    let stream =
+                        if round % 3 == 0 { LEGACY } else { live(streams[(round + thread) % streams.len()].handle()) };
                     let count = Arc::clone(count);
                     fixture.host(stream, move || {
                         count.fetch_add(1, Ordering::Relaxed);
@@ -227,7 +232,7 @@ fn a_destroyed_stream_finishes_its_work() {
     let gate = fixture.gate(stream);
     let (sender, receiver) = std::sync::mpsc::channel();
     fixture.host(stream, move || sender.send(1).unwrap());
-    assert_eq!(status(unsafe { fixture.driver.stream_destroy(&fixture.context.into(), stream) }), 0);
+    assert_eq!(status(unsafe { fixture.driver.stream_destroy(&fixture.context.into(), stream.handle()) }), 0);
     gate.open();
     fixture.synchronize_all().unwrap();
     assert_eq!(receiver.try_recv(), Ok(1));
@@ -271,14 +276,13 @@ fn the_more_urgent_of_ready_streams_runs_first() {
         functions.push(HostFunction::new(priority.to_string(), &[], move |_, _| order.lock().unwrap().push(priority)));
     }
     let module = fixture.load(functions);
-    let function =
-        |name: &str| unsafe { fixture.driver.module_function(&fixture.context.into(), module, name) }.unwrap();
-    fixture.launch(fixture.stream(), function("held"), 1, 1, &[]).unwrap();
+    let function = |name: &str| fixture.driver.module_function(&fixture.context.into(), module, name).unwrap();
+    fixture.launch(fixture.stream(), live(function("held")), 1, 1, &[]).unwrap();
     has_started.recv().unwrap();
     let streams = priorities.map(|priority| {
         let flags = StreamFlags::NON_BLOCKING;
-        let stream = unsafe { fixture.driver.stream_create(&fixture.context.into(), flags, priority) }.unwrap();
-        fixture.launch(stream, function(&priority.to_string()), 1, 1, &[]).unwrap();
+        let stream = live(fixture.driver.stream_create(&fixture.context.into(), flags, priority).unwrap());
+        fixture.launch(stream, live(function(&priority.to_string())), 1, 1, &[]).unwrap();
         stream
     });
     drop(open);

@@ -9,17 +9,17 @@
 mod support;
 
 use anabranch_hal::*;
-use support::{Fixture, status};
-fn allocate(fixture: &Fixture, bytes: usize, pool: Option<MemoryPoolHandle>, stream: StreamHandle) -> u64 {
-    unsafe { fixture.driver.allocate_async(&fixture.context.into(), bytes, pool, stream) }.unwrap().0
+use support::{Fixture, live, status};
+fn allocate(fixture: &Fixture, bytes: usize, pool: Option<MemoryPoolHandle>, stream: Live<'_, StreamHandle>) -> u64 {
+    fixture.driver.allocate_async(&fixture.context.into(), bytes, pool.map(live), stream).unwrap().0
 }
 
-fn free(fixture: &Fixture, address: u64, stream: StreamHandle) -> i32 {
+fn free(fixture: &Fixture, address: u64, stream: Live<'_, StreamHandle>) -> i32 {
     status(unsafe { fixture.driver.free_async(&fixture.context.into(), DevicePointer(address), stream) })
 }
 
-fn attribute(fixture: &Fixture, pool: MemoryPoolHandle, attribute: MemoryPoolAttribute) -> u64 {
-    unsafe { fixture.driver.memory_pool_attribute(pool, attribute) }.unwrap()
+fn attribute(fixture: &Fixture, pool: Live<'_, MemoryPoolHandle>, attribute: MemoryPoolAttribute) -> u64 {
+    fixture.driver.memory_pool_attribute(pool, attribute).unwrap()
 }
 
 #[test]
@@ -42,13 +42,12 @@ fn blocks_are_used_again_in_stream_order() {
 fn arguments() {
     let fixture = Fixture::new();
     let stream = fixture.stream();
-    let allocate =
-        |bytes| status(unsafe { fixture.driver.allocate_async(&fixture.context.into(), bytes, None, stream) });
+    let allocate = |bytes| status(fixture.driver.allocate_async(&fixture.context.into(), bytes, None, stream));
     assert_eq!((allocate(0), allocate(usize::MAX), allocate(2 << 30)), (0, 2, 2));
     let plain = fixture.allocate(64);
     assert_eq!(free(&fixture, 0, stream), 0);
     assert_eq!(free(&fixture, plain.0, stream), 0);
-    let managed = unsafe { fixture.driver.allocate_managed(&fixture.context.into(), 64) }.unwrap();
+    let managed = fixture.driver.allocate_managed(&fixture.context.into(), 64).unwrap();
     assert_eq!(free(&fixture, managed.0, stream), 801);
     assert_eq!(free(&fixture, 0x1234, stream), 1);
 }
@@ -60,16 +59,16 @@ fn memory_above_the_threshold_is_released_by_synchronizing() {
     let pool = driver.default_memory_pool(DeviceOrdinal(0)).unwrap();
     use MemoryPoolAttribute::{ReleaseThreshold, ReservedCurrent, ReservedHigh, UsedCurrent, UsedHigh};
     let numbers =
-        || [ReservedCurrent, ReservedHigh, UsedCurrent, UsedHigh].map(|which| attribute(&fixture, pool, which));
+        || [ReservedCurrent, ReservedHigh, UsedCurrent, UsedHigh].map(|which| attribute(&fixture, live(pool), which));
     let memory = allocate(&fixture, 4096, None, stream);
     assert_eq!(numbers(), [4096; 4]);
     assert_eq!(free(&fixture, memory, stream), 0);
     assert_eq!(numbers(), [4096, 4096, 0, 4096]);
     fixture.synchronize(stream).unwrap();
     assert_eq!(numbers(), [0, 4096, 0, 4096]);
-    assert_eq!(unsafe { driver.memory_info(&fixture.context.into()) }.unwrap().free, 1 << 30);
+    assert_eq!(driver.memory_info(&fixture.context.into()).unwrap().free, 1 << 30);
 
-    let set = |which, value| status(unsafe { driver.memory_pool_set_attribute(pool, which, value) });
+    let set = |which, value| status(driver.memory_pool_set_attribute(live(pool), which, value));
     assert_eq!((set(UsedCurrent, 0), set(ReservedCurrent, 0), set(UsedHigh, 5)), (1, 1, 1));
     assert_eq!((set(UsedHigh, 0), set(ReservedHigh, 0), set(ReleaseThreshold, u64::MAX)), (0, 0, 0));
     assert_eq!(numbers(), [0; 4]);
@@ -77,10 +76,10 @@ fn memory_above_the_threshold_is_released_by_synchronizing() {
     assert_eq!(free(&fixture, memory, stream), 0);
     fixture.synchronize_all().unwrap();
     assert_eq!(numbers(), [4096, 4096, 0, 4096]);
-    unsafe { driver.memory_pool_trim(pool, 4096) }.unwrap();
-    assert_eq!(attribute(&fixture, pool, ReservedCurrent), 4096);
-    unsafe { driver.memory_pool_trim(pool, 0) }.unwrap();
-    assert_eq!(attribute(&fixture, pool, ReservedCurrent), 0);
+    driver.memory_pool_trim(live(pool), 4096).unwrap();
+    assert_eq!(attribute(&fixture, live(pool), ReservedCurrent), 4096);
+    driver.memory_pool_trim(live(pool), 0).unwrap();
+    assert_eq!(attribute(&fixture, live(pool), ReservedCurrent), 0);
     assert_eq!(status(unsafe { driver.memory_pool_destroy(pool) }), 1);
 }
 
@@ -89,18 +88,18 @@ fn a_destroyed_pool_releases_memory_where_it_was_freed() {
     let fixture = Fixture::new();
     let (driver, stream) = (&fixture.driver, fixture.stream());
     let options = MemoryPoolOptions { max_bytes: 1 };
-    let pool = driver.memory_pool_create(DeviceOrdinal(0), &options).unwrap();
-    let free_bytes = || unsafe { driver.memory_info(&fixture.context.into()) }.unwrap().free;
-    let [one, two] = [16 << 20; 2].map(|bytes| allocate(&fixture, bytes, Some(pool), stream));
-    let more = unsafe { driver.allocate_async(&fixture.context.into(), 1, Some(pool), stream) };
+    let pool = live(driver.memory_pool_create(DeviceOrdinal(0), &options).unwrap());
+    let free_bytes = || driver.memory_info(&fixture.context.into()).unwrap().free;
+    let [one, two] = [16 << 20; 2].map(|bytes| allocate(&fixture, bytes, Some(pool.handle()), stream));
+    let more = driver.allocate_async(&fixture.context.into(), 1, Some(pool), stream);
     assert_eq!(status(more), 2);
-    unsafe { driver.memory_pool_set_access(pool, DeviceOrdinal(1), true) }.unwrap();
-    assert_eq!(status(unsafe { driver.memory_pool_set_access(pool, DeviceOrdinal(0), false) }), 1);
+    driver.memory_pool_set_access(pool, DeviceOrdinal(1), true).unwrap();
+    assert_eq!(status(driver.memory_pool_set_access(pool, DeviceOrdinal(0), false)), 1);
     let gate = fixture.gate(stream);
     fixture.fill(stream, DevicePointer(one), 1, 1024);
     fixture.fill(stream, DevicePointer(two), 2, 1024);
     assert_eq!(free(&fixture, one, stream), 0);
-    unsafe { driver.memory_pool_destroy(pool) }.unwrap();
+    unsafe { driver.memory_pool_destroy(pool.handle()) }.unwrap();
     assert_eq!(free(&fixture, two, stream), 0);
     assert_eq!(free_bytes(), (1 << 30) - (32 << 20));
     gate.open();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use support::{Fixture, SMALL};
+use support::{Fixture, SMALL, live};
 
 /// Kernels in a stream that is as long as this.
 const KERNELS: usize = 400;
@@ -22,7 +22,7 @@ fn kernels_before(busy_priority: i32, priority: i32, length: Duration) -> usize 
     let fixture = Fixture::with(HostOptions { workers: Some(1), ..SMALL });
     let stream = |priority| {
         let context = fixture.context.into();
-        unsafe { fixture.driver.stream_create(&context, StreamFlags::NON_BLOCKING, priority) }.unwrap()
+        fixture.driver.stream_create(&context, StreamFlags::NON_BLOCKING, priority).unwrap()
     };
     let (busy, other) = (stream(busy_priority), stream(priority));
     let ran = Arc::new(AtomicUsize::new(0));
@@ -48,10 +48,10 @@ fn kernels_before(busy_priority: i32, priority: i32, length: Duration) -> usize 
         sender.send(counter.load(Ordering::SeqCst)).unwrap();
     }));
     for _ in 0..KERNELS {
-        fixture.launch(busy, kernel, 1, 1, &[]).unwrap();
+        fixture.launch(live(busy), kernel, 1, 1, &[]).unwrap();
     }
     has_started.recv().unwrap();
-    fixture.launch(other, look, 1, 1, &[]).unwrap();
+    fixture.launch(live(other), look, 1, 1, &[]).unwrap();
     open.send(()).unwrap();
     let before = receiver.recv().unwrap();
     fixture.synchronize_all().unwrap();

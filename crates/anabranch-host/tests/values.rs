@@ -9,11 +9,17 @@ use anabranch_hal::*;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use support::{Fixture, status, until};
 
-fn wait(fixture: &Fixture, stream: StreamHandle, address: DevicePointer, value: Value, flags: WaitValueFlags) -> i32 {
+fn wait(
+    fixture: &Fixture,
+    stream: Live<'_, StreamHandle>,
+    address: DevicePointer,
+    value: Value,
+    flags: WaitValueFlags,
+) -> i32 {
     status(unsafe { fixture.driver.stream_wait_value(&fixture.context.into(), stream, address, value, flags) })
 }
 
-fn write(fixture: &Fixture, stream: StreamHandle, address: DevicePointer, value: Value) {
+fn write(fixture: &Fixture, stream: Live<'_, StreamHandle>, address: DevicePointer, value: Value) {
     let flags = WriteValueFlags::empty();
     unsafe { fixture.driver.stream_write_value(&fixture.context.into(), stream, address, value, flags) }.unwrap();
 }
@@ -33,7 +39,7 @@ fn a_wait_blocks_until_the_host_writes() {
     fixture.synchronize(stream).unwrap();
     assert_eq!(fixture.read(memory, 2), [5, 9]);
     // Without a thread that synchronizes, and on the legacy stream.
-    let legacy = StreamHandle::LEGACY;
+    let legacy = Live::LEGACY;
     assert_eq!(wait(&fixture, legacy, memory, Value::U32(6), WaitValueFlags::EQUAL), 0);
     assert_eq!(fixture.query(legacy), 600);
     host_store(memory, 6);

@@ -10,7 +10,7 @@
 
 mod support;
 
-use anabranch::hal::{Call, EventRecordFlags, EventWaitFlags};
+use anabranch::hal::{Call, EventRecordFlags, EventWaitFlags, Live};
 use anabranch::{Context, Event, EventFlags, Instance, InstanceBuilder, Result, Stream};
 use std::time::Instant;
 use support::compare;
@@ -51,7 +51,8 @@ fn ring(turns: u32) -> Result<()> {
         let context = open(Instance::builder().host_seed(1))?;
         let (mut bare, mut ours) = (Ring::new(&context, length)?, Ring::new(&context, length)?);
         let driver = context.device().driver().clone();
-        let call = Call::new(context.as_raw(), "measuring");
+        // SAFETY: the context exists as long as this.
+        let call = Call::new(unsafe { Live::new(context.as_raw()) }, "measuring");
         compare(
             &format!("ring of {length} streams"),
             PAIRS,
@@ -59,13 +60,11 @@ fn ring(turns: u32) -> Result<()> {
             || context.synchronize().expect("done"),
             || {
                 let (from, event, to) = bare.step();
-                // SAFETY: the streams and the event live as long as the ring.
-                let made = unsafe {
-                    driver.event_record(&call, event.as_raw(), from.as_raw(), EventRecordFlags::empty()).and_then(
-                        |()| driver.stream_wait_event(&call, to.as_raw(), event.as_raw(), EventWaitFlags::empty()),
-                    )
-                };
-                made.expect("queued");
+                // SAFETY: the streams and the event exist as long as the ring.
+                let (from, event, to) =
+                    unsafe { (Live::new(from.as_raw()), Live::new(event.as_raw()), Live::new(to.as_raw())) };
+                driver.event_record(&call, event, from, EventRecordFlags::empty()).expect("queued");
+                driver.stream_wait_event(&call, to, event, EventWaitFlags::empty()).expect("queued");
             },
             || {
                 let (from, event, to) = ours.step();

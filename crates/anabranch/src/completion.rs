@@ -153,7 +153,7 @@ impl<A: KernelArguments> KernelCall<'_, A> {
     /// [`checked_completion_future`](Stream::checked_completion_future). If the stream is capturing, nothing is
     /// launched.
     pub unsafe fn launch_async(self, stream: &Stream, config: &LaunchConfig) -> Completion {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the declaration is that of the code, and that the launch is sound.
         launched(stream, || unsafe { self.launch(stream, config) })
     }
 }

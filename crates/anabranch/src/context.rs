@@ -146,7 +146,7 @@ impl Context {
     /// # Errors
     /// `CUDA_ERROR_PEER_ACCESS_NOT_ENABLED (705)` if access is not enabled.
     pub unsafe fn disable_peer_access(&self, peer: &Context) -> Result<()> {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller promises that no work queued in this context uses memory of `peer`.
         unsafe { self.core.disable_peer_access(&peer.core) }
     }
 

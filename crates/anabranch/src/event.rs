@@ -296,8 +296,8 @@ impl Stream {
     pub fn wait_stream(&self, other: &Stream) -> Result<()> {
         let operation = "waiting for a stream in a stream";
         self.core().context().require_same_driver(other.core().context(), operation)?;
-        self.core().handle(operation)?;
-        other.core().handle(operation)?;
+        self.core().require_usable(operation)?;
+        other.core().require_usable(operation)?;
         wait_for_stream(self.core(), other.core())
     }
 

@@ -97,7 +97,7 @@ impl InstanceBuilder {
     /// [`Layered`](crate::hal::Layered) makes a driver of it.
     ///
     /// ```
-    /// use anabranch::hal::{Call, Driver, Forward, Launch, Layered, FunctionHandle, StreamHandle};
+    /// use anabranch::hal::{Call, Driver, Forward, FunctionHandle, Launch, Layered, Live, StreamHandle};
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicU64, Ordering};
     ///
@@ -107,7 +107,8 @@ impl InstanceBuilder {
     ///     launches: Arc<AtomicU64>,
     /// }
     ///
-    /// impl Forward for CountLaunches {
+    /// // SAFETY: all calls go to the one driver, with what they were given.
+    /// unsafe impl Forward for CountLaunches {
     ///     fn inner(&self) -> &dyn Driver {
     ///         &*self.inner
     ///     }
@@ -115,12 +116,12 @@ impl InstanceBuilder {
     ///     unsafe fn launch(
     ///         &self,
     ///         call: &Call<'_>,
-    ///         stream: StreamHandle,
-    ///         function: FunctionHandle,
+    ///         stream: Live<'_, StreamHandle>,
+    ///         function: Live<'_, FunctionHandle>,
     ///         launch: &Launch<'_>,
     ///     ) -> anabranch::hal::Result<()> {
     ///         self.launches.fetch_add(1, Ordering::Relaxed);
-    ///         // SAFETY: the caller's promise.
+    ///         // SAFETY: the caller promises that the launch is sound.
     ///         unsafe { self.inner.launch(call, stream, function, launch) }
     ///     }
     /// }

@@ -139,7 +139,8 @@ impl Stream {
         config: &LaunchConfig,
         arguments: A,
     ) -> Result<()> {
-        // SAFETY: the caller's promise. What the arguments own is freed behind the launch.
+        // SAFETY: the caller promises that the arguments have the types that the kernel declares, and that it stays within them.
+        // What the arguments own is freed behind the launch.
         unsafe { self.launch_with(kernel, config, &arguments) }
     }
 
@@ -155,7 +156,8 @@ impl Stream {
         config: &LaunchConfig,
         arguments: &A,
     ) -> Result<()> {
-        // SAFETY: the caller's promise. The arguments' memory is among the accesses.
+        // SAFETY: the caller promises that the arguments have the types that the kernel declares, and that it stays within them.
+        // The arguments' memory is among the accesses.
         arguments.with(|arguments| unsafe { self.core().launch(&kernel.core, &config.shape, arguments) })
     }
 }

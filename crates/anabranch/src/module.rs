@@ -134,7 +134,7 @@ impl Module {
     /// A binary image is complete and well-formed.
     #[track_caller]
     unsafe fn load(context: &Context, image: ModuleImage<'_>) -> Result<Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that a binary image is complete and well-formed.
         Ok(Self { core: unsafe { ModuleCore::load(context.core(), image) }? })
     }
 
@@ -169,7 +169,7 @@ impl Module {
     /// contains no code for the device; `CUDA_ERROR_NOT_SUPPORTED (801)` on the host device.
     #[track_caller]
     pub unsafe fn load_binary(context: &Context, image: &[u8]) -> Result<Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that NVIDIA's tools made the image, and that it was not changed.
         unsafe { Self::load(context, ModuleImage::Binary(image)) }
     }
 
@@ -186,7 +186,7 @@ impl Module {
         let (operation, path) = ("reading a module", path.as_ref());
         let bytes = std::fs::read(path).map_err(|error| Error::io(operation, path, &error))?;
         if path.extension().is_none_or(|extension| extension != "ptx") {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises that NVIDIA's tools made the file, unless it is PTX.
             return unsafe { Self::load_binary(context, &bytes) };
         }
         let text = String::from_utf8(bytes).map_err(|error| {

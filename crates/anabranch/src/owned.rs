@@ -179,7 +179,8 @@ impl Stream {
                         refuse_captured_memory(access.memory, stream.core(), "launching a kernel")
                     })
                 })?;
-                // SAFETY: the caller's word.
+                // SAFETY: the caller promises what `Stream::launch` asks for: arguments of the types that the kernel has, and a
+                // kernel that stays within them. The arguments are kept until the launch is complete.
                 unsafe { stream.launch_with(kernel, config, &arguments) }
             })?;
             Ok(arguments)

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::device::Device;
 use crate::error::Result;
 use anabranch_core::stream::{OpenStream, Ownership, StreamCore};
-use anabranch_hal::{StreamFlags, StreamHandle};
+use anabranch_hal::{Live, StreamFlags, StreamHandle};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
@@ -79,7 +79,7 @@ impl Context {
     /// the capture.
     #[track_caller]
     pub fn legacy_stream(&self) -> Result<Stream> {
-        Stream::open(self, StreamHandle::LEGACY, Ownership::Foreign)
+        Stream::open_default(self, Live::LEGACY)
     }
 
     /// The calling thread's default stream of this context. Using it on another thread returns
@@ -89,7 +89,7 @@ impl Context {
     /// Only an error of earlier asynchronous work.
     #[track_caller]
     pub fn per_thread_stream(&self) -> Result<Stream> {
-        Stream::open(self, StreamHandle::PER_THREAD, Ownership::Foreign)
+        Stream::open_default(self, Live::PER_THREAD)
     }
 }
 
@@ -99,8 +99,16 @@ impl Stream {
     }
 
     #[track_caller]
-    fn open(context: &Context, handle: StreamHandle, ownership: Ownership) -> Result<Self> {
-        Ok(Self::from_open(StreamCore::open(context.core(), handle, ownership)?))
+    fn open_default(context: &Context, stream: Live<'static, StreamHandle>) -> Result<Self> {
+        Ok(Self::from_open(StreamCore::open_default(context.core(), stream)?))
+    }
+
+    /// # Safety
+    /// Same as for [`StreamCore::open`].
+    #[track_caller]
+    unsafe fn open(context: &Context, handle: StreamHandle, ownership: Ownership) -> Result<Self> {
+        // SAFETY: the caller keeps the stream for as long as the result, and leaves it to this library if it is owned.
+        Ok(Self::from_open(unsafe { StreamCore::open(context.core(), handle, ownership) }?))
     }
 
     /// Another object for the same stream, which does not end before this object is dropped.
@@ -119,8 +127,8 @@ impl Stream {
     }
 
     #[inline(always)]
-    pub(crate) fn core(&self) -> &Arc<StreamCore> {
-        self.open.core()
+    pub(crate) fn core(&self) -> &OpenStream {
+        &self.open
     }
 
     /// Takes ownership of an existing stream of the driver.
@@ -131,7 +139,8 @@ impl Stream {
     /// # Errors
     /// If the driver does not know the handle.
     pub unsafe fn from_raw(context: &Context, handle: StreamHandle) -> Result<Self> {
-        Self::open(context, handle, Ownership::Owned)
+        // SAFETY: the caller promises that the stream exists, and that nobody else uses or destroys it.
+        unsafe { Self::open(context, handle, Ownership::Owned) }
     }
 
     /// Returns the stream's handle without destroying the stream. Buffers that the stream has used can still be used
@@ -200,8 +209,8 @@ impl Stream {
     #[track_caller]
     pub fn shutdown(self) -> Result<()> {
         match Arc::try_unwrap(self.open) {
-            Ok(open) => open.core().shut_down(),
-            Err(shared) => shared.core().synchronize(),
+            Ok(open) => open.shut_down(),
+            Err(shared) => shared.synchronize(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
-use anabranch::hal::{Call, Driver, EventHandle, EventRecordFlags, Forward, Layered, StreamHandle};
+use anabranch::hal::{Call, Driver, EventHandle, EventRecordFlags, Forward, Layered, Live, StreamHandle};
 use anabranch::{Context, Instance, InstanceBuilder, Status, WaitCondition};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,22 +44,22 @@ struct CountRecords {
     records: Arc<AtomicU64>,
 }
 
-impl Forward for CountRecords {
+// SAFETY: all calls go to the one driver, with what they were given.
+unsafe impl Forward for CountRecords {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }
 
-    unsafe fn event_record(
+    fn event_record(
         &self,
         call: &Call<'_>,
-        event: EventHandle,
-        stream: StreamHandle,
+        event: Live<'_, EventHandle>,
+        stream: Live<'_, StreamHandle>,
         flags: EventRecordFlags,
     ) -> anabranch::hal::Result<()> {
         self.records.fetch_add(1, Ordering::Relaxed);
         assert!(!call.operation.is_empty());
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.event_record(call, event, stream, flags) }
+        self.inner.event_record(call, event, stream, flags)
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod common;
 
+use anabranch::hal::Live;
 use anabranch::{
     Buffer, Context, ContextFlags, DualModule, Error, ErrorKind, Event, EventFlags, HostFunction, Instance, Kernel,
     KernelFault, LaunchConfig, ManagedBuffer, MemoryPool, Module, PinnedBuffer, Signal, Status, Stream, StreamFlags,
@@ -76,8 +77,9 @@ fn safety_14_neither_shutdown_nor_the_raw_handle_keeps_the_context() {
         let own = context.device().create_context(ContextFlags::empty()).unwrap();
         let stream = own.create_stream().unwrap();
         // Memory that is given back by nobody but its context when that is destroyed.
-        // SAFETY: the context is live.
-        unsafe { context.device().driver().allocate(&own.as_raw().into(), 1 << 20) }.unwrap();
+        // SAFETY: the context exists until it is dropped below.
+        let call = unsafe { Live::new(own.as_raw()) }.into();
+        context.device().driver().allocate(&call, 1 << 20).unwrap();
         assert!(free() < before);
         end(stream);
         drop(own);

@@ -4,7 +4,7 @@
 
 mod common;
 
-use anabranch::hal::{self, Call, Driver, EventHandle, EventRecordFlags, Forward, Layered};
+use anabranch::hal::{self, Call, Driver, EventHandle, EventRecordFlags, Forward, Layered, Live};
 use anabranch::{
     Buffer, CaptureMode, Context, DependencyUpdate, DevicePointer, Graph, GraphNodeKind, Instance, InstantiateFlags,
     Node, NodeWork, Status, Stream, StreamFlags, StreamHandle, flush_deferred_drops,
@@ -277,27 +277,32 @@ impl fmt::Debug for Interrupts {
     }
 }
 
-impl Forward for Interrupts {
+// SAFETY: all calls are forwarded as they are.
+unsafe impl Forward for Interrupts {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }
 
-    unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: StreamHandle) -> hal::Result<()> {
+    unsafe fn free_async(
+        &self,
+        call: &Call<'_>,
+        address: DevicePointer,
+        stream: Live<'_, StreamHandle>,
+    ) -> hal::Result<()> {
         self.interrupt();
         // SAFETY: the layer forwards what it is given.
         unsafe { self.inner.free_async(call, address, stream) }
     }
 
-    unsafe fn event_record(
+    fn event_record(
         &self,
         call: &Call<'_>,
-        event: EventHandle,
-        stream: StreamHandle,
+        event: Live<'_, EventHandle>,
+        stream: Live<'_, StreamHandle>,
         flags: EventRecordFlags,
     ) -> hal::Result<()> {
         self.interrupt();
-        // SAFETY: the layer forwards what it is given.
-        unsafe { self.inner.event_record(call, event, stream, flags) }
+        self.inner.event_record(call, event, stream, flags)
     }
 }
 

@@ -5,7 +5,7 @@
 
 mod common;
 
-use anabranch::hal::{Call, Driver, EventHandle, EventRecordFlags, Forward, Layered, Result};
+use anabranch::hal::{Call, Driver, EventHandle, EventRecordFlags, Forward, Layered, Live, Result};
 use anabranch::{CaptureMode, Context, Instance, Status, Stream, StreamFlags, StreamHandle, flush_deferred_drops};
 use common::{assert_ends, checked_host, hold, host};
 use std::collections::HashSet;
@@ -24,37 +24,36 @@ struct Watch {
     misused: Arc<AtomicBool>,
 }
 
-impl Forward for Watch {
+// SAFETY: all calls go to the one driver, except records in streams that were destroyed, which the test then reports.
+unsafe impl Forward for Watch {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }
 
-    unsafe fn stream_create(&self, call: &Call<'_>, flags: StreamFlags, priority: i32) -> Result<StreamHandle> {
-        // SAFETY: the layer forwards what it is given.
-        let stream = unsafe { self.inner.stream_create(call, flags, priority) }?;
+    fn stream_create(&self, call: &Call<'_>, flags: StreamFlags, priority: i32) -> Result<StreamHandle> {
+        let stream = self.inner.stream_create(call, flags, priority)?;
         self.destroyed.lock().unwrap().remove(&stream);
         Ok(stream)
     }
 
     unsafe fn stream_destroy(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
         self.destroyed.lock().unwrap().insert(stream);
-        // SAFETY: as above.
+        // SAFETY: the caller promises that the stream exists, and that nobody uses it afterwards.
         unsafe { self.inner.stream_destroy(call, stream) }
     }
 
-    unsafe fn event_record(
+    fn event_record(
         &self,
         call: &Call<'_>,
-        event: EventHandle,
-        stream: StreamHandle,
+        event: Live<'_, EventHandle>,
+        stream: Live<'_, StreamHandle>,
         flags: EventRecordFlags,
     ) -> Result<()> {
-        if self.destroyed.lock().unwrap().contains(&stream) {
+        if self.destroyed.lock().unwrap().contains(&stream.handle()) {
             self.misused.store(true, Ordering::SeqCst);
             return Ok(());
         }
-        // SAFETY: as above.
-        unsafe { self.inner.event_record(call, event, stream, flags) }
+        self.inner.event_record(call, event, stream, flags)
     }
 }
 

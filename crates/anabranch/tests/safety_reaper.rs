@@ -45,7 +45,8 @@ fn hold_by_host_function(stream: &Stream) -> Held {
 #[derive(Debug)]
 struct Plain(Arc<dyn Driver>);
 
-impl Forward for Plain {
+// SAFETY: all calls go to the one driver, with what they were given.
+unsafe impl Forward for Plain {
     fn inner(&self) -> &dyn Driver {
         &*self.0
     }
@@ -117,7 +118,8 @@ fn safety_47_a_context_that_is_closed_waits_for_no_work_of_the_object_after_it()
 fn isolated() -> (Context, Arc<AtomicU32>) {
     #[derive(Debug)]
     struct Counted(Arc<dyn Driver>, Arc<AtomicU32>);
-    impl Forward for Counted {
+    // SAFETY: all calls go to the one driver, with what they were given.
+    unsafe impl Forward for Counted {
         fn inner(&self) -> &dyn Driver {
             &*self.0
         }

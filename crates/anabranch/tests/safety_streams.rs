@@ -5,7 +5,7 @@
 
 mod common;
 
-use anabranch::hal::{Call, Driver, Forward, Layered, Result, StreamHandle};
+use anabranch::hal::{Call, Driver, Forward, Layered, Live, Result, StreamHandle};
 use anabranch::{CaptureMode, Context, DevicePointer, Instance, Stream, StreamFlags, flush_deferred_drops};
 use common::{checked_host, hold, until};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -40,24 +40,23 @@ struct Watched {
     waits: Sender<()>,
 }
 
-impl Forward for Watched {
+// SAFETY: all calls are forwarded as they are.
+unsafe impl Forward for Watched {
     fn inner(&self) -> &dyn Driver {
         &*self.driver
     }
 
-    unsafe fn stream_begin_capture(&self, call: &Call<'_>, stream: StreamHandle, mode: CaptureMode) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_begin_capture(call, stream, mode) }?;
+    fn stream_begin_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>, mode: CaptureMode) -> Result<()> {
+        self.inner().stream_begin_capture(call, stream, mode)?;
         self.has_begun.send(()).unwrap();
         // Where the other thread waits for this call, it cannot say that this call may go on.
         let _ = self.goes_on.lock().unwrap().recv_timeout(Duration::from_millis(100));
         Ok(())
     }
 
-    unsafe fn stream_synchronize(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
+    fn stream_synchronize(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
         self.waits.send(()).unwrap();
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_synchronize(call, stream) }
+        self.inner().stream_synchronize(call, stream)
     }
 }
 

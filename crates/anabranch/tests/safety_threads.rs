@@ -4,7 +4,7 @@
 
 mod common;
 
-use anabranch::hal::{Call, Driver, FillPattern, Forward, Layered, Result};
+use anabranch::hal::{Call, Driver, FillPattern, Forward, Layered, Live, Result};
 use anabranch::{
     CaptureMode, Context, DependencyUpdate, DevicePointer, DualModule, ExecutableGraphHandle, GraphHandle,
     HostFunction, Instance, Kernel, LaunchConfig, NodeWork, Status, Stream, StreamHandle, flush_deferred_drops,
@@ -86,7 +86,8 @@ struct Holds {
     held: HeldCall,
 }
 
-impl Forward for Holds {
+// SAFETY: all calls go to the one driver, with what they were given.
+unsafe impl Forward for Holds {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }
@@ -94,8 +95,8 @@ impl Forward for Holds {
     unsafe fn executable_launch(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        stream: StreamHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         self.held.pass();
         // SAFETY: the layer forwards what it is given.
@@ -108,7 +109,7 @@ impl Forward for Holds {
         address: DevicePointer,
         pattern: FillPattern,
         count: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         self.held.pass();
         // SAFETY: the layer forwards what it is given.
@@ -123,14 +124,14 @@ struct HoldsEnds {
     reached: Arc<Barrier>,
 }
 
-impl Forward for HoldsEnds {
+// SAFETY: all calls go to the one driver, with what they were given.
+unsafe impl Forward for HoldsEnds {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }
 
-    unsafe fn stream_end_capture(&self, call: &Call<'_>, stream: StreamHandle) -> Result<GraphHandle> {
-        // SAFETY: the layer forwards what it is given.
-        let ended = unsafe { self.inner.stream_end_capture(call, stream) };
+    fn stream_end_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<GraphHandle> {
+        let ended = self.inner.stream_end_capture(call, stream);
         self.reached.wait();
         // Who joins in the meantime may wait for the end.
         std::thread::sleep(Duration::from_millis(50));

@@ -12,6 +12,8 @@ use crate::{Outcome, sources};
 pub(crate) struct Group {
     /// The name of the trait.
     pub(crate) name: String,
+    /// Whether only unsafe code can implement it.
+    pub(crate) is_unsafe: bool,
     /// Its methods, in the order of the source.
     pub(crate) methods: Vec<Method>,
 }
@@ -61,7 +63,7 @@ fn collect(traits: &mut BTreeMap<String, ItemTrait>, name: &str, groups: &mut Ve
 }
 
 fn group(item: ItemTrait) -> Outcome<Group> {
-    let name = item.ident.to_string();
+    let (name, is_unsafe) = (item.ident.to_string(), item.unsafety.is_some());
     let mut methods = Vec::with_capacity(item.items.len());
     for item in item.items {
         let TraitItem::Fn(function) = item else {
@@ -71,7 +73,7 @@ fn group(item: ItemTrait) -> Outcome<Group> {
             .map_err(|(method, problem)| format!("{name}::{method} {problem}, and cannot be forwarded"))?;
         methods.push(method);
     }
-    Ok(Group { name, methods })
+    Ok(Group { name, is_unsafe, methods })
 }
 
 /// On failure the name of the method, and what is wrong with it.
@@ -140,7 +142,7 @@ mod tests {
         let found = groups(
             vec![
                 parse_quote!(
-                    trait Driver: Graphs + Streams + fmt::Debug + Send {
+                    unsafe trait Driver: Graphs + Streams + fmt::Debug + Send {
                         fn kind(&self) -> Kind;
                     }
                 ),
@@ -167,6 +169,7 @@ mod tests {
         .unwrap();
         let names: Vec<&str> = found.iter().map(|group| &*group.name).collect();
         assert_eq!(names, ["Streams", "Graphs", "Driver"]);
+        assert_eq!(found.iter().map(|group| group.is_unsafe).collect::<Vec<_>>(), [false, false, true]);
         let stream = &found[0].methods[0];
         assert_eq!((stream.name().as_str(), stream.is_unsafe()), ("stream", true));
         assert_eq!(stream.arguments, ["call", "flags"]);

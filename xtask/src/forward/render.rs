@@ -21,7 +21,11 @@ pub(crate) fn file(groups: &[Group]) -> String {
         "/// A driver that forwards to another what it does not do itself. [`Layered`] makes a [`Driver`] of it.\n\
          ///\n\
          /// Every method of the driver contract is here, under its name, and forwards to [`inner`](Self::inner).\n\
-         pub trait Forward: fmt::Debug + Send + Sync {\n\
+         ///\n\
+         /// # Safety\n\
+         /// What the methods do makes a [`Driver`] that keeps what that asks for: [`inner`](Self::inner) is the same\n\
+         /// driver for as long as this lives, and gets the handles that the methods are given.\n\
+         pub unsafe trait Forward: fmt::Debug + Send + Sync {\n\
          /// The driver to forward to. It is the same one for as long as this lives.\n\
          fn inner(&self) -> &dyn Driver;\n\n\
          /// Called before every method that [`Layered`] calls, whether it is written or forwarded: with the trait of the\n\
@@ -38,7 +42,11 @@ pub(crate) fn file(groups: &[Group]) -> String {
     }
     text.push_str("}\n");
     for group in groups {
-        let _ = writeln!(text, "\nimpl<L: Forward> {} for Layered<L> {{", group.name);
+        let before = match group.is_unsafe {
+            true => "// SAFETY: who implements `Forward` promises what the trait asks for.\nunsafe ",
+            false => "",
+        };
+        let _ = writeln!(text, "\n{before}impl<L: Forward> {} for Layered<L> {{", group.name);
         for (position, method) in group.methods.iter().enumerate() {
             if position > 0 {
                 text.push('\n');

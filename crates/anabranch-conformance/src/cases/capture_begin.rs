@@ -6,7 +6,8 @@ use super::order_trace::Trace;
 use crate::case::{Case, Verdict, equal, refused, status_of};
 use crate::environment::Environment;
 use crate::gate::Gate;
-use anabranch::hal::GraphNodeKind;
+use crate::live::Owner;
+use anabranch::hal::{GraphNodeKind, Live};
 use anabranch::{CaptureMode, CaptureStatus, LaunchConfig, Status, StreamHandle};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,12 +32,11 @@ pub(super) const CASES: &[Case] = &[
 
 fn begin_on_legacy(environment: &Environment) -> Verdict {
     let legacy = environment.context().legacy_stream()?;
-    let (driver, context) = (environment.device().driver(), environment.context().as_raw());
+    let (driver, context) = (environment.device().driver(), environment.context().live());
     for mode in MODES {
         refused("beginning", legacy.begin_capture(mode), UNSUPPORTED)?;
-        for handle in [StreamHandle::NULL, StreamHandle::LEGACY] {
-            // SAFETY: the handles of default streams are always live.
-            let begun = unsafe { driver.stream_begin_capture(&context.into(), handle, mode) };
+        for handle in [Live::<StreamHandle>::NULL, Live::LEGACY] {
+            let begun = driver.stream_begin_capture(&context.into(), handle, mode);
             equal("beginning through the driver", status_of(begun), UNSUPPORTED)?;
         }
         equal("the status", legacy.capture_status()?, CaptureStatus::None)?;

@@ -6,7 +6,8 @@ use super::order_trace::Shape;
 use crate::case::{Failed, Verdict, equal, status_of};
 use crate::environment::Environment;
 use crate::kernels;
-use anabranch::hal::{Access, CopyKind, DeclaredRange, Driver, FunctionHandle, Launch, PinnedFlags, Value};
+use crate::live::Owner;
+use anabranch::hal::{Access, CopyKind, DeclaredRange, Driver, FunctionHandle, Launch, Live, PinnedFlags, Value};
 use anabranch::{
     Buffer, Capabilities, CaptureMode, ContextHandle, DevicePointer, EventWaitFlags, ExecutableGraph,
     ExecutableGraphHandle, Graph, InstantiateFlags, MemoryPool, MemoryPoolHandle, MemoryPoolOptions, Signal, Status,
@@ -36,28 +37,24 @@ pub(super) type Call = (&'static str, fn(&Things<'_>) -> Status);
 impl<'e> Things<'e> {
     pub(super) fn new(environment: &'e Environment) -> Result<Self, Failed> {
         let bench = Bench::new(environment)?;
-        let (driver, context) = (environment.device().driver(), environment.context().as_raw());
-        // SAFETY: the context is live, here and below.
-        let plain = unsafe { driver.allocate(&context.into(), 4096) };
+        let (driver, context) = (environment.device().driver(), environment.context().live());
+        let plain = driver.allocate(&context.into(), 4096);
         let plain = plain.map_err(|failure| Failed(format!("allocating: {failure:?}")))?;
-        // SAFETY: as above.
-        let pinned = unsafe { driver.allocate_pinned(&context.into(), 4096, PinnedFlags::empty()) };
+        let pinned = driver.allocate_pinned(&context.into(), 4096, PinnedFlags::empty());
         let pinned = pinned.map_err(|failure| Failed(format!("allocating pinned memory: {failure:?}")))?;
         let (mut pool, mut raw_pool, mut pooled) = (None, None, Vec::new());
         if environment.device().capabilities().contains(Capabilities::MEMORY_POOLS) {
             let options = MemoryPoolOptions::default();
             pool = Some(environment.device().create_memory_pool(&options)?);
             raw_pool = driver.memory_pool_create(environment.device().ordinal(), &options).ok();
-            // SAFETY: the stream is live.
-            pooled.extend(unsafe { driver.allocate_async(&context.into(), 4096, None, bench.other.as_raw()) });
+            pooled.extend(driver.allocate_async(&context.into(), 4096, None, bench.other.live()));
         }
         let words = bench.other.allocate_zeroed(16)?;
         let mut graph = environment.context().create_graph()?;
         graph.add((), anabranch::NodeWork::empty())?;
         let executable = graph.instantiate()?;
         let raw_executable =
-            // SAFETY: the graph is live.
-            unsafe { driver.graph_instantiate(&context.into(), graph.as_raw(), InstantiateFlags::empty(), None) }.ok();
+            driver.graph_instantiate(&context.into(), graph.live(), InstantiateFlags::empty(), None).ok();
         bench.other.synchronize()?;
         Ok(Self {
             bench,
@@ -82,22 +79,22 @@ impl<'e> Things<'e> {
         &**self.environment().device().driver()
     }
 
-    fn context(&self) -> ContextHandle {
-        self.environment().context().as_raw()
+    fn context(&self) -> Live<'e, ContextHandle> {
+        self.environment().context().live()
     }
 }
 
 impl Drop for Things<'_> {
     fn drop(&mut self) {
         free_plain(self.environment(), self.plain.get_mut().drain(..));
-        let (driver, context) = (self.driver(), self.context());
+        let (driver, context) = (self.driver(), self.bench.environment.context().live());
         for address in self.pinned.get_mut().drain(..) {
             // SAFETY: it was allocated and not freed, and nothing uses it.
             let _ = unsafe { driver.free_pinned(&context.into(), address as *mut u8) };
         }
         for address in self.pooled.get_mut().drain(..) {
-            // SAFETY: as above; the stream is live.
-            let _ = unsafe { driver.free_async(&context.into(), address, self.bench.other.as_raw()) };
+            // SAFETY: it was allocated and not freed, and nothing uses it.
+            let _ = unsafe { driver.free_async(&context.into(), address, self.bench.other.live()) };
         }
         if let Some(pool) = self.raw_pool.get_mut().take() {
             // SAFETY: the pool was created and not destroyed.
@@ -146,8 +143,7 @@ fn give_back<T: Copy>(kept: &Mutex<Vec<T>>, call: impl FnOnce(T) -> Status) -> S
 /// Calls that a thread must not make while it has a capture that is not relaxed.
 pub(super) const PROHIBITED: &[Call] = &[
     ("allocating", |things| {
-        // SAFETY: the context is live.
-        let allocated = unsafe { things.driver().allocate(&things.context().into(), 4096) };
+        let allocated = things.driver().allocate(&things.context().into(), 4096);
         things.plain.lock().extend(allocated.iter());
         status_of(allocated)
     }),
@@ -158,9 +154,7 @@ pub(super) const PROHIBITED: &[Call] = &[
         })
     }),
     ("allocating pinned memory", |things| {
-        // SAFETY: the context is live.
-        let allocated =
-            unsafe { things.driver().allocate_pinned(&things.context().into(), 4096, PinnedFlags::empty()) };
+        let allocated = things.driver().allocate_pinned(&things.context().into(), 4096, PinnedFlags::empty());
         things.pinned.lock().extend(allocated.iter().map(|address| *address as usize));
         status_of(allocated)
     }),
@@ -205,16 +199,15 @@ pub(super) const PROHIBITED_POOLS: &[Call] = &[
         things.pool.as_ref().map_or(Status::UNKNOWN, |pool| answer(pool.set_release_threshold(0)))
     }),
     ("allocating in another stream", |things| {
-        let stream = things.bench.other.as_raw();
-        // SAFETY: the stream is live.
-        let allocated = unsafe { things.driver().allocate_async(&things.context().into(), 4096, None, stream) };
+        let stream = things.bench.other.live();
+        let allocated = things.driver().allocate_async(&things.context().into(), 4096, None, stream);
         things.pooled.lock().extend(allocated.iter());
         status_of(allocated)
     }),
     ("freeing in another stream", |things| {
         give_back(&things.pooled, |address| {
-            let stream = things.bench.other.as_raw();
-            // SAFETY: the stream is live, and nothing uses the memory.
+            let stream = things.bench.other.live();
+            // SAFETY: nothing uses the memory.
             status_of(unsafe { things.driver().free_async(&things.context().into(), address, stream) })
         })
     }),
@@ -248,9 +241,9 @@ pub(super) const ALLOWED: &[Call] = &[
     ("launching in another stream", |things| things.bench.trace.ask(&things.bench.other)),
     ("filling in another stream", |things| answer(things.bench.other.fill(&mut *things.words.lock(), 1u32))),
     ("copying nothing", |things| {
-        let (driver, context, stream) = (things.driver(), things.context(), things.bench.origin.as_raw());
+        let (driver, context, stream) = (things.driver(), things.context(), things.bench.origin.live());
         let address = things.bench.trace.address().0;
-        // SAFETY: the stream is live; nothing is copied.
+        // SAFETY: nothing is copied.
         status_of(unsafe { driver.copy_async(&context.into(), CopyKind::DeviceToDevice, address, address, 0, stream) })
     }),
     ("writing a value in another stream", |things| answer(things.bench.other.write_signal(&things.signal, 1))),
@@ -281,15 +274,14 @@ pub(super) const REFUSED: &[Call] = &[
     ("synchronizing the context", |things| answer(things.environment().context().synchronize())),
     ("querying the stream's flags", |things| answer(things.bench.origin.flags())),
     ("querying the stream's id", |things| {
-        // SAFETY: the stream is live.
-        status_of(unsafe { things.driver().stream_id(&things.context().into(), things.bench.origin.as_raw()) })
+        status_of(things.driver().stream_id(&things.context().into(), things.bench.origin.live()))
     }),
     ("adding a callback", |things| answer(things.bench.origin.add_callback(|_| ()))),
     ("launching a graph in the stream", |things| answer(things.executable.launch(&things.bench.origin))),
     ("uploading a graph in the stream", |things| answer(things.executable.upload(&things.bench.origin))),
     ("copying between contexts", |things| {
         let (context, address) = (things.context(), things.bench.trace.address());
-        let (driver, stream) = (things.driver(), things.bench.origin.as_raw());
+        let (driver, stream) = (things.driver(), things.bench.origin.live());
         // SAFETY: the driver refuses it.
         status_of(unsafe { driver.copy_peer_async(&context.into(), address, context, address, context, 4, stream) })
     }),
@@ -313,7 +305,7 @@ pub(super) const BAD_ARGUMENTS: &[Call] = &[
     ("copying past the end", |things| copy(things, things.bench.trace.address().0, 1 << 40)),
     ("copying to nowhere", |things| copy(things, 0, 4)),
     ("writing a value that is not aligned", |things| {
-        let (driver, context, stream) = (things.driver(), things.context(), things.bench.origin.as_raw());
+        let (driver, context, stream) = (things.driver(), things.context(), things.bench.origin.live());
         let address = DevicePointer(things.bench.trace.address().0 + 1);
         // SAFETY: the driver refuses it.
         status_of(unsafe {
@@ -324,9 +316,8 @@ pub(super) const BAD_ARGUMENTS: &[Call] = &[
 
 /// The same, for devices with memory pools.
 pub(super) const BAD_ALLOCATIONS: &[Call] = &[("allocating too much", |things| {
-    let stream = things.bench.origin.as_raw();
-    // SAFETY: the stream is live; the driver refuses it.
-    status_of(unsafe { things.driver().allocate_async(&things.context().into(), HUGE, None, stream) })
+    let stream = things.bench.origin.live();
+    status_of(things.driver().allocate_async(&things.context().into(), HUGE, None, stream))
 })];
 
 /// Calls with invalid handles that do not invalidate the capture.
@@ -344,9 +335,9 @@ pub(super) const BAD_HANDLES: &[Call] = &[("launching no kernel", |things| {
         arguments: &arguments,
         ranges: &ranges,
     };
-    let (driver, context, stream) = (things.driver(), things.context(), things.bench.origin.as_raw());
+    let (driver, context, stream) = (things.driver(), things.context(), things.bench.origin.live());
     // SAFETY: the driver refuses a null function.
-    status_of(unsafe { driver.launch(&context.into(), stream, FunctionHandle::from_raw(0), &launch) })
+    status_of(unsafe { driver.launch(&context.into(), stream, Live::<FunctionHandle>::NULL, &launch) })
 })];
 
 /// Calls in an invalid state that do not invalidate the capture.
@@ -358,9 +349,9 @@ pub(super) const BAD_STATES: &[Call] = &[
 ];
 
 fn copy(things: &Things<'_>, to: u64, bytes: usize) -> Status {
-    let (driver, context, stream) = (things.driver(), things.context(), things.bench.origin.as_raw());
+    let (driver, context, stream) = (things.driver(), things.context(), things.bench.origin.live());
     let from = things.bench.trace.address().0;
-    // SAFETY: the stream is live; the driver refuses the range.
+    // SAFETY: the driver refuses the range.
     status_of(unsafe { driver.copy_async(&context.into(), CopyKind::DeviceToDevice, to, from, bytes, stream) })
 }
 

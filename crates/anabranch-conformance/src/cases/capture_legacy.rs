@@ -4,6 +4,7 @@ use super::capture_tools::{Bench, MODES, OK, answer, shape};
 use crate::case::{Case, Failed, Verdict, equal, status_of};
 use crate::environment::Environment;
 use crate::gate::quiesce;
+use crate::live::Owner;
 use anabranch::hal::CopyKind;
 use anabranch::{CaptureMode, ExecutableGraph, Status, Stream};
 
@@ -75,8 +76,7 @@ fn legacy_graph_launch(environment: &Environment) -> Verdict {
 
 fn legacy_synchronous_copy(environment: &Environment) -> Verdict {
     invalidates(environment, "copying synchronously", |beside| {
-        let (driver, context) =
-            (beside.bench.environment.device().driver(), beside.bench.environment.context().as_raw());
+        let (driver, context) = (beside.bench.environment.device().driver(), beside.bench.environment.context().live());
         let address = beside.bench.trace.address().0;
         // SAFETY: the range is live; the driver refuses the copy.
         status_of(unsafe { driver.copy(&context.into(), CopyKind::DeviceToDevice, address, address, 4) })

@@ -3,6 +3,7 @@
 use super::capture_tools::{Bench, MODES, capture, is_made_of, run, shape};
 use crate::case::{Case, Need, Verdict, equal, refused, status_of};
 use crate::environment::Environment;
+use crate::live::Owner;
 use anabranch::hal::GraphNodeKind;
 use anabranch::{Capabilities, CaptureMode, InstantiateFlags, LaunchConfig, Status};
 
@@ -87,10 +88,9 @@ fn allocation_in_a_fork(environment: &Environment) -> Verdict {
 /// Memory that is not freed remains allocated, and the graph cannot be launched again.
 fn allocation_stays(environment: &Environment) -> Verdict {
     let (stream, driver) = (environment.stream()?, environment.device().driver());
-    let (context, mut address) = (environment.context().as_raw(), None);
+    let (context, mut address) = (environment.context().live(), None);
     let graph = capture(&stream, CaptureMode::Relaxed, || {
-        // SAFETY: the stream is live.
-        let allocated = unsafe { driver.allocate_async(&context.into(), 4096, None, stream.as_raw()) };
+        let allocated = driver.allocate_async(&context.into(), 4096, None, stream.live());
         address = allocated.ok();
         Ok(())
     })?;
@@ -101,13 +101,13 @@ fn allocation_stays(environment: &Environment) -> Verdict {
     for _ in 0..2 {
         let address = address.unwrap_or(anabranch::DevicePointer::NULL);
         // SAFETY: the graph has allocated the memory, and nothing uses it.
-        let freed = unsafe { driver.free_async(&context.into(), address, stream.as_raw()) };
+        let freed = unsafe { driver.free_async(&context.into(), address, stream.live()) };
         equal("freeing", status_of(freed), Status::SUCCESS)?;
         executable.launch(&stream)?;
     }
     let address = address.unwrap_or(anabranch::DevicePointer::NULL);
-    // SAFETY: as above.
-    let freed = unsafe { driver.free_async(&context.into(), address, stream.as_raw()) };
+    // SAFETY: the graph has allocated the memory, and nothing uses it.
+    let freed = unsafe { driver.free_async(&context.into(), address, stream.live()) };
     equal("freeing", status_of(freed), Status::SUCCESS)?;
     stream.synchronize()?;
     Ok(())
@@ -156,16 +156,15 @@ fn allocation_is_not_used_outside(environment: &Environment) -> Verdict {
 
 fn free_of_memory_of_outside(environment: &Environment) -> Verdict {
     let bench = Bench::new(environment)?;
-    let (driver, context) = (environment.device().driver(), environment.context().as_raw());
-    // SAFETY: the stream is live.
-    let allocated = unsafe { driver.allocate_async(&context.into(), 64, None, bench.other.as_raw()) };
+    let (driver, context) = (environment.device().driver(), environment.context().live());
+    let allocated = driver.allocate_async(&context.into(), 64, None, bench.other.live());
     let address = allocated.map_err(|failure| crate::case::Failed(format!("allocating: {failure:?}")))?;
     bench.begin(CaptureMode::Relaxed)?;
     // SAFETY: the driver refuses it.
-    let freed = status_of(unsafe { driver.free_async(&context.into(), address, bench.origin.as_raw()) });
+    let freed = status_of(unsafe { driver.free_async(&context.into(), address, bench.origin.live()) });
     let ended = bench.ends_well("freeing memory from outside");
     // SAFETY: the memory is still allocated, and nothing uses it.
-    let freed_outside = status_of(unsafe { driver.free_async(&context.into(), address, bench.other.as_raw()) });
+    let freed_outside = status_of(unsafe { driver.free_async(&context.into(), address, bench.other.live()) });
     equal("freeing in the capture", freed, Status::INVALID_VALUE)?;
     equal("freeing outside", freed_outside, Status::SUCCESS)?;
     equal("nodes, roots and edges", shape(&ended?)?, [1, 1, 0])
@@ -174,10 +173,9 @@ fn free_of_memory_of_outside(environment: &Environment) -> Verdict {
 fn free_of_nothing(environment: &Environment) -> Verdict {
     for mode in MODES {
         let bench = Bench::capturing(environment, mode)?;
-        let (driver, context) = (environment.device().driver(), environment.context().as_raw());
-        // SAFETY: the stream is live.
-        let freed =
-            unsafe { driver.free_async(&context.into(), anabranch::DevicePointer::NULL, bench.origin.as_raw()) };
+        let (driver, context) = (environment.device().driver(), environment.context().live());
+        // SAFETY: freeing the null address does nothing.
+        let freed = unsafe { driver.free_async(&context.into(), anabranch::DevicePointer::NULL, bench.origin.live()) };
         equal("freeing", status_of(freed), Status::SUCCESS)?;
         let graph = bench.ends_well("freeing nothing")?;
         equal("nodes, roots and edges", shape(&graph)?, [1, 1, 0])?;

@@ -3,6 +3,7 @@
 use super::order_trace::Trace;
 use crate::case::{Failed, Verdict, equal, status_of};
 use crate::environment::Environment;
+use crate::live::Owner;
 use anabranch::hal::GraphNodeKind;
 use anabranch::{CaptureMode, CaptureStatus, DevicePointer, Error, Event, Graph, Result, Status, Stream};
 
@@ -115,9 +116,8 @@ impl<'e> Bench<'e> {
 
 /// Returns the status of a plain allocation on this thread. The memory is freed immediately.
 pub(super) fn unsafe_call(environment: &Environment) -> Status {
-    let (driver, context) = (environment.device().driver(), environment.context().as_raw());
-    // SAFETY: the context is live.
-    match unsafe { driver.allocate(&context.into(), 64) } {
+    let (driver, context) = (environment.device().driver(), environment.context().live());
+    match driver.allocate(&context.into(), 64) {
         // SAFETY: the memory was just allocated, and nothing uses it.
         Ok(address) => status_of(unsafe { driver.free(&context.into(), address) }),
         Err(failure) => failure.status,
@@ -187,7 +187,7 @@ pub(super) fn run(graph: &Graph, stream: &Stream) -> Verdict {
 
 /// Frees plain memory that a call has left allocated.
 pub(super) fn free_plain(environment: &Environment, addresses: impl IntoIterator<Item = DevicePointer>) {
-    let (driver, context) = (environment.device().driver(), environment.context().as_raw());
+    let (driver, context) = (environment.device().driver(), environment.context().live());
     for address in addresses {
         // SAFETY: the caller's addresses were allocated and not freed, and nothing uses them.
         let _ = unsafe { driver.free(&context.into(), address) };

@@ -5,6 +5,7 @@ use crate::case::{Case, Verdict, equal, holds, refused, status_of};
 use crate::environment::Environment;
 use crate::gate::Gate;
 use crate::kernels;
+use crate::live::Owner;
 use anabranch::hal::Launch;
 use anabranch::{ContextFlags, LaunchConfig, Status, StreamFlags, flush_deferred_drops};
 use std::sync::mpsc::channel;
@@ -91,27 +92,22 @@ fn flags_of_waiting(environment: &Environment) -> Verdict {
 fn stream_of_another_is_asked(environment: &Environment) -> Verdict {
     let other = environment.device().create_context(ContextFlags::empty())?;
     let (stream, driver) = (other.create_stream()?, environment.device().driver());
-    let (context, handle) = (environment.context().as_raw(), stream.as_raw());
+    let (context, handle) = (environment.context().live(), stream.live());
     let gate = Gate::shut(environment, &stream)?;
-    // SAFETY: both are live.
-    let pending = status_of(unsafe { driver.stream_query(&context.into(), handle) });
+    let pending = status_of(driver.stream_query(&context.into(), handle));
     gate.open();
-    // SAFETY: as above.
-    equal("synchronizing", status_of(unsafe { driver.stream_synchronize(&context.into(), handle) }), Status::SUCCESS)?;
+    equal("synchronizing", status_of(driver.stream_synchronize(&context.into(), handle)), Status::SUCCESS)?;
     equal("querying while it is blocked", pending, Status::NOT_READY)?;
-    // SAFETY: as above.
-    equal("querying", status_of(unsafe { driver.stream_query(&context.into(), handle) }), Status::SUCCESS)
+    equal("querying", status_of(driver.stream_query(&context.into(), handle)), Status::SUCCESS)
 }
 
 fn event_of_another_is_asked(environment: &Environment) -> Verdict {
     let other = environment.device().create_context(ContextFlags::empty())?;
     let (stream, driver) = (other.create_stream()?, environment.device().driver());
-    let (event, context) = (stream.record_event()?, environment.context().as_raw());
-    // SAFETY: both are live.
-    let synchronized = unsafe { driver.event_synchronize(&context.into(), event.as_raw()) };
+    let (event, context) = (stream.record_event()?, environment.context().live());
+    let synchronized = driver.event_synchronize(&context.into(), event.live());
     equal("synchronizing", status_of(synchronized), Status::SUCCESS)?;
-    // SAFETY: as above.
-    equal("querying", status_of(unsafe { driver.event_query(&context.into(), event.as_raw()) }), Status::SUCCESS)
+    equal("querying", status_of(driver.event_query(&context.into(), event.live())), Status::SUCCESS)
 }
 
 fn kernel_of_another_is_refused(environment: &Environment) -> Verdict {
@@ -137,7 +133,7 @@ fn kernel_is_refused_by_the_driver(environment: &Environment) -> Verdict {
     };
     let driver = environment.device().driver();
     // SAFETY: all handles are live, and the arguments are those of `spin`, which uses no memory.
-    let launched = unsafe { driver.launch(&other.as_raw().into(), stream.as_raw(), kernel.as_raw(), &launch) };
+    let launched = unsafe { driver.launch(&other.live().into(), stream.live(), kernel.live(), &launch) };
     equal("launching", status_of(launched), Status::INVALID_HANDLE)?;
     stream.synchronize()?;
     Ok(())

@@ -120,7 +120,7 @@ fn fills_are_ordered(environment: &Environment) -> Verdict {
     let gate = Gate::shut(environment, &blocking)?;
     // SAFETY: the word lives until both streams are synchronized, or the gate is opened and the failure reported.
     unsafe { blocking.fill_raw(word.device_pointer(), FillPattern::U32(1), 1)? };
-    // SAFETY: as above.
+    // SAFETY: the word lives until both streams are synchronized, or the gate is opened and the failure reported.
     unsafe { legacy.fill_raw(word.device_pointer(), FillPattern::U32(2), 1)? };
     let early = home.download(&word);
     gate.open();

@@ -5,6 +5,7 @@ use super::order_trace::{Trace, settle};
 use crate::case::{Case, Need, Verdict, equal, holds, status_of};
 use crate::environment::Environment;
 use crate::gate::Gate;
+use crate::live::Owner;
 use anabranch::hal::StreamHandle;
 use anabranch::{Capabilities, EventFlags, Status};
 use std::sync::mpsc::channel;
@@ -123,7 +124,7 @@ fn default_streams_are_refused(environment: &Environment) -> Verdict {
     let (driver, context) = (environment.device().driver(), environment.context());
     for handle in [StreamHandle::NULL, StreamHandle::LEGACY, StreamHandle::PER_THREAD] {
         // SAFETY: the driver refuses to destroy default streams.
-        let destroyed = unsafe { driver.stream_destroy(&context.as_raw().into(), handle) };
+        let destroyed = unsafe { driver.stream_destroy(&context.live().into(), handle) };
         equal(&format!("destroying {handle:?}"), status_of(destroyed), Status::INVALID_HANDLE)?;
     }
     context.legacy_stream()?.synchronize()?;

@@ -3,7 +3,8 @@
 use super::memory_raw::{HUGE, Raw};
 use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused, status_of};
 use crate::environment::Environment;
-use anabranch::hal::{DeviceOrdinal, MemoryPoolHandle};
+use crate::live::Owner;
+use anabranch::hal::{DeviceOrdinal, Live, MemoryPoolHandle};
 use anabranch::{Capabilities, ErrorKind, LaunchConfig, Status};
 
 pub(super) const CASES: &[Case] = &[
@@ -97,14 +98,12 @@ fn missing_device(environment: &Environment) -> Verdict {
 
 fn null_pool(environment: &Environment) -> Verdict {
     let raw = Raw::new(environment)?;
-    let null = MemoryPoolHandle::from_raw(0);
-    // SAFETY: a null handle is refused.
-    let statuses = unsafe {
-        [
-            status_of(raw.driver().allocate_async(&raw.context().into(), 64, Some(null), raw.stream().as_raw())),
-            status_of(raw.driver().memory_pool_trim(null, 0)),
-            status_of(raw.driver().memory_pool_destroy(null)),
-        ]
-    };
+    let null = Live::<MemoryPoolHandle>::NULL;
+    let statuses = [
+        status_of(raw.driver().allocate_async(&raw.context().into(), 64, Some(null), raw.stream().live())),
+        status_of(raw.driver().memory_pool_trim(null, 0)),
+        // SAFETY: a null handle is refused.
+        status_of(unsafe { raw.driver().memory_pool_destroy(null.handle()) }),
+    ];
     equal("statuses", statuses, [Status::INVALID_VALUE; 3])
 }

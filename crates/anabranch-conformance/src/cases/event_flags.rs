@@ -2,7 +2,8 @@
 
 use crate::case::{Case, Need, Verdict, equal, holds, refused, status_of};
 use crate::environment::Environment;
-use anabranch::hal::EventHandle;
+use crate::live::Owner;
+use anabranch::hal::{EventHandle, Live};
 use anabranch::{Capabilities, EventFlags, EventRecordFlags, EventWaitFlags, Status};
 
 pub(super) const CASES: &[Case] = &[
@@ -22,7 +23,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 const INTERPROCESS: &[Need] = &[Need::Capability(Capabilities::INTERPROCESS_EVENTS)];
-const NULL: EventHandle = EventHandle::from_raw(0);
+const NULL: Live<'_, EventHandle> = Live::<EventHandle>::NULL;
 
 fn known_ones_are_kept(environment: &Environment) -> Verdict {
     let all = EventFlags::BLOCKING_SYNC | EventFlags::DISABLE_TIMING;
@@ -91,37 +92,35 @@ fn refused_record_changes_nothing(environment: &Environment) -> Verdict {
 }
 
 fn null_event_in_streams(environment: &Environment) -> Verdict {
-    let (driver, context) = (environment.device().driver(), environment.context().as_raw());
+    let (driver, context) = (environment.device().driver(), environment.context().live());
     let stream = environment.stream()?;
-    // SAFETY: the stream is live; the driver refuses a null event.
-    let recorded = unsafe { driver.event_record(&context.into(), NULL, stream.as_raw(), EventRecordFlags::empty()) };
+    let recorded = driver.event_record(&context.into(), NULL, stream.live(), EventRecordFlags::empty());
     equal("recording", status_of(recorded), Status::INVALID_HANDLE)?;
-    // SAFETY: as above.
-    let waited = unsafe { driver.stream_wait_event(&context.into(), stream.as_raw(), NULL, EventWaitFlags::empty()) };
+    let waited = driver.stream_wait_event(&context.into(), stream.live(), NULL, EventWaitFlags::empty());
     equal("waiting", status_of(waited), Status::INVALID_HANDLE)?;
     stream.synchronize()?;
     Ok(())
 }
 
 fn null_event(environment: &Environment) -> Verdict {
-    let (driver, context) = (environment.device().driver(), environment.context().as_raw());
-    // SAFETY: the context is live; the driver refuses a null event.
-    equal("querying", status_of(unsafe { driver.event_query(&context.into(), NULL) }), Status::INVALID_HANDLE)?;
-    // SAFETY: as above.
-    let synchronized = unsafe { driver.event_synchronize(&context.into(), NULL) };
+    let (driver, context) = (environment.device().driver(), environment.context().live());
+    equal("querying", status_of(driver.event_query(&context.into(), NULL)), Status::INVALID_HANDLE)?;
+    let synchronized = driver.event_synchronize(&context.into(), NULL);
     equal("synchronizing", status_of(synchronized), Status::INVALID_HANDLE)?;
-    // SAFETY: as above.
-    equal("destroying", status_of(unsafe { driver.event_destroy(&context.into(), NULL) }), Status::INVALID_HANDLE)
+    // SAFETY: the driver refuses a null event.
+    equal(
+        "destroying",
+        status_of(unsafe { driver.event_destroy(&context.into(), NULL.handle()) }),
+        Status::INVALID_HANDLE,
+    )
 }
 
 fn null_event_measured(environment: &Environment) -> Verdict {
-    let (driver, context) = (environment.device().driver(), environment.context().as_raw());
+    let (driver, context) = (environment.device().driver(), environment.context().live());
     let event = environment.stream()?.record_event()?;
     event.synchronize()?;
-    // SAFETY: the event is live; the driver refuses a null event.
-    let from_null = unsafe { driver.event_elapsed(&context.into(), NULL, event.as_raw()) };
+    let from_null = driver.event_elapsed(&context.into(), NULL, event.live());
     equal("from a null event", status_of(from_null), Status::INVALID_HANDLE)?;
-    // SAFETY: as above.
-    let to_null = unsafe { driver.event_elapsed(&context.into(), event.as_raw(), NULL) };
+    let to_null = driver.event_elapsed(&context.into(), event.live(), NULL);
     equal("to a null event", status_of(to_null), Status::INVALID_HANDLE)
 }

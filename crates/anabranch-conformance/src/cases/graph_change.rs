@@ -109,7 +109,7 @@ fn remove_node_that_owns_something(environment: &Environment) -> Verdict {
     let mut graph = environment.context().create_graph()?;
     // SAFETY: nothing reads the memory.
     let (kept, _memory) = unsafe { graph.add_allocation::<u32>((), 1) }?;
-    // SAFETY: as above.
+    // SAFETY: nothing reads the memory.
     let (allocation, memory) = unsafe { graph.add_allocation::<u32>((), 1) }?;
     // SAFETY: nothing uses the memory.
     let free = unsafe { graph.add_free(allocation, memory) }?;

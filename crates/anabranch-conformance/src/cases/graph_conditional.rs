@@ -175,7 +175,7 @@ fn conditional_body_captured(environment: &Environment) -> Verdict {
         stream.capture_into(&mut graph.body(node, 0)?, (), mode, |scope| {
             // SAFETY: `add` accesses only the number that its first argument points to.
             unsafe { scope.launch(&add, &config, (&mut word, 10u32, 1u32)) }?;
-            // SAFETY: as above.
+            // SAFETY: `add` accesses only the number that its first argument points to.
             unsafe { scope.launch(&add, &config, (&mut word, 10u32, 2u32)) }
         })?;
         equal("nodes of the body", graph.body(node, 0)?.nodes()?.len(), 2)?;

@@ -5,6 +5,7 @@ use super::memory_raw::Raw;
 use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused, status_of};
 use crate::environment::Environment;
 use crate::gate::quiesce;
+use crate::live::Owner;
 use anabranch::{
     Buffer, Capabilities, CaptureMode, DevicePointer, Graph, GraphMemoryAttribute, GraphNodeKind, InstantiateFlags,
     NodeParameters, NodeWork, Result, Status,
@@ -42,7 +43,7 @@ fn leaves(environment: &Environment) -> Result<(Graph, DevicePointer)> {
 /// Frees memory in stream order. Any allocation is accepted.
 fn free(raw: &Raw, address: DevicePointer) -> Status {
     // SAFETY: nothing uses the memory.
-    status_of(unsafe { raw.driver().free_async(&raw.context().into(), address, raw.stream().as_raw()) })
+    status_of(unsafe { raw.driver().free_async(&raw.context().into(), address, raw.stream().live()) })
 }
 
 fn memory_is_used_along_the_graph(environment: &Environment) -> Verdict {
@@ -94,16 +95,16 @@ fn memory_address_is_used_again(environment: &Environment) -> Verdict {
     let address = first.device_pointer();
     // SAFETY: nothing uses the memory.
     let freed = unsafe { graph.add_free(allocated, first) }?;
-    // SAFETY: as above.
+    // SAFETY: nothing reads the memory.
     let (again, second) = unsafe { graph.add_allocation::<u32>(freed, LENGTH) }?;
     equal("the address after the free", second.device_pointer(), address)?;
-    // SAFETY: as above.
+    // SAFETY: nothing uses the memory.
     unsafe { graph.add_free(again, second) }?;
     run(&graph, &environment.stream()?)?;
     let mut graph = environment.context().create_graph()?;
-    // SAFETY: as above.
+    // SAFETY: nothing reads the memory.
     let (_, first) = unsafe { graph.add_allocation::<u32>((), LENGTH) }?;
-    // SAFETY: as above.
+    // SAFETY: nothing reads the memory.
     let (_, second) = unsafe { graph.add_allocation::<u32>((), LENGTH) }?;
     holds("addresses side by side differ", first.device_pointer() != second.device_pointer())
 }

@@ -3,7 +3,8 @@
 use super::graph_tools::{chain, digit, graph_of, handles, word};
 use crate::case::{Case, Failed, Verdict, equal, holds, refused, status_of};
 use crate::environment::Environment;
-use anabranch::hal::{Value, ValueOperation};
+use crate::live::Owner;
+use anabranch::hal::{Live, Value, ValueOperation};
 use anabranch::{
     ConditionalKind, EdgeData, Graph, GraphEdge, LaunchConfig, Node, NodeParameters, NodeWork, Status, WaitCondition,
 };
@@ -182,9 +183,10 @@ fn child_parameters_read_back(environment: &Environment) -> Verdict {
         other => return Err(wrong("a child", &other)),
     };
     holds("the child is a copy", inner != child.as_raw())?;
-    let (driver, context) = (environment.device().driver(), environment.context().as_raw());
+    let (driver, context) = (environment.device().driver(), environment.context().live());
     // SAFETY: the child belongs to a node of a graph that is live, and that no other thread uses.
-    let nodes = unsafe { driver.graph_nodes(&context.into(), inner) };
+    let inner = unsafe { Live::new(inner) };
+    let nodes = driver.graph_nodes(&context.into(), inner);
     equal("querying its nodes", status_of(nodes.clone()), Status::SUCCESS)?;
     equal("its nodes", nodes.map_or(0, |nodes| nodes.len()), 4)
 }

@@ -3,6 +3,7 @@
 use super::order_tools::Log;
 use crate::case::{Failed, Verdict, equal, refused};
 use crate::environment::Environment;
+use crate::live::Owner;
 use anabranch::hal::{Access, CopyPlace, DeclaredRange, Detail};
 use anabranch::{
     Buffer, Dependencies, DevicePointer, ExecutableGraph, Graph, GraphInstantiateResult, GraphNodeHandle,
@@ -127,10 +128,8 @@ pub(super) fn refuses_after(
 
 /// The driver's handles of the nodes of a graph.
 pub(super) fn handles(environment: &Environment, graph: &Graph) -> Result<Vec<GraphNodeHandle>, Failed> {
-    let (driver, context) = (environment.device().driver(), environment.context().as_raw());
-    // SAFETY: the graph is live, and no other thread uses it.
-    unsafe { driver.graph_nodes(&context.into(), graph.as_raw()) }
-        .map_err(|failure| Failed(format!("nodes: {failure}")))
+    let (driver, context) = (environment.device().driver(), environment.context().live());
+    driver.graph_nodes(&context.into(), graph.live()).map_err(|failure| Failed(format!("nodes: {failure}")))
 }
 
 /// Why the driver does not instantiate a graph.
@@ -143,9 +142,8 @@ pub(super) struct Refusal {
 
 impl Refusal {
     pub(super) fn of(environment: &Environment, graph: &Graph, flags: InstantiateFlags) -> Result<Self, Failed> {
-        let (driver, context) = (environment.device().driver(), environment.context().as_raw());
-        // SAFETY: the graph is live, and no other thread uses it.
-        let failure = match unsafe { driver.graph_instantiate(&context.into(), graph.as_raw(), flags, None) } {
+        let (driver, context) = (environment.device().driver(), environment.context().live());
+        let failure = match driver.graph_instantiate(&context.into(), graph.live(), flags, None) {
             Ok(executable) => {
                 // SAFETY: it was just created, and no other code has its handle.
                 let _ = unsafe { driver.executable_destroy(&context.into(), executable) };

@@ -3,7 +3,8 @@
 use super::memory_raw::Raw;
 use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused, status_of};
 use crate::environment::Environment;
-use anabranch::hal::{FunctionHandle, Launch};
+use crate::live::Owner;
+use anabranch::hal::{FunctionHandle, Launch, Live};
 use anabranch::{Capabilities, ContextFlags, FunctionAttribute, LaunchConfig, Status};
 
 const PARAMETERS: &[Need] = &[Need::Capability(Capabilities::PARAMETER_INFO)];
@@ -75,20 +76,20 @@ const PLAIN: Launch<'static> = Launch {
     ranges: &[],
 };
 
-fn launch_raw(raw: &Raw, function: FunctionHandle) -> Status {
-    // SAFETY: the handles are live or null; a kernel with parameters is refused without arguments.
-    status_of(unsafe { raw.driver().launch(&raw.context().into(), raw.stream().as_raw(), function, &PLAIN) })
+fn launch_raw(raw: &Raw, function: Live<'_, FunctionHandle>) -> Status {
+    // SAFETY: a kernel with parameters is refused without arguments.
+    status_of(unsafe { raw.driver().launch(&raw.context().into(), raw.stream().live(), function, &PLAIN) })
 }
 
 fn no_arguments_for_the_driver(environment: &Environment) -> Verdict {
     let (raw, store) = (Raw::new(environment)?, environment.kernel("store")?);
-    equal("launch", launch_raw(&raw, store.as_raw()), Status::INVALID_VALUE)?;
+    equal("launch", launch_raw(&raw, store.live()), Status::INVALID_VALUE)?;
     raw.synchronize()
 }
 
 fn null_function(environment: &Environment) -> Verdict {
     let raw = Raw::new(environment)?;
-    equal("launch", launch_raw(&raw, FunctionHandle::from_raw(0)), Status::INVALID_HANDLE)?;
+    equal("launch", launch_raw(&raw, Live::<FunctionHandle>::NULL), Status::INVALID_HANDLE)?;
     raw.synchronize()
 }
 

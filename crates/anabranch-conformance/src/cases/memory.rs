@@ -112,7 +112,7 @@ fn free_inside(environment: &Environment) -> Verdict {
     }
     if environment.device().capabilities().contains(Capabilities::MEMORY_POOLS) {
         let ordered = address("allocating in stream order", raw.allocate_async(4096))?;
-        // SAFETY: as above.
+        // SAFETY: nothing uses the memory, and an address inside it is refused.
         unsafe {
             equal("inside, in stream order", raw.free_async(ordered.byte_add(256)), Status::INVALID_VALUE)?;
             equal("then the right one in stream order", raw.free_async(ordered), Status::SUCCESS)?;
@@ -134,7 +134,7 @@ fn free_twice(environment: &Environment) -> Verdict {
     }
     if environment.device().capabilities().contains(Capabilities::MEMORY_POOLS) {
         let ordered = address("allocating in stream order", raw.allocate_async(4096))?;
-        // SAFETY: as above.
+        // SAFETY: nothing uses the memory, no one else allocates in between, and the second time is refused.
         unsafe {
             equal("free in stream order", raw.free_async(ordered), Status::SUCCESS)?;
             equal("again in stream order", raw.free_async(ordered), Status::INVALID_VALUE)?;

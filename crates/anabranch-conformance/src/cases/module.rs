@@ -4,7 +4,8 @@ use crate::case::{Case, Need, Verdict, equal, holds, refused, status_of};
 use crate::environment::Environment;
 use crate::gate::Gate;
 use crate::kernels;
-use anabranch::hal::ModuleHandle;
+use crate::live::Owner;
+use anabranch::hal::{Live, ModuleHandle};
 use anabranch::{Capabilities, ContextFlags, DualModule, LaunchConfig, Module, Status};
 
 const KERNELS: [&str; 11] =
@@ -133,7 +134,7 @@ fn dropped_with_a_pending_launch(environment: &Environment) -> Verdict {
     // SAFETY: `store` writes only the number that its first argument points to.
     unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut word, 1u32))? };
     let gate = Gate::shut(environment, &stream)?;
-    // SAFETY: as above.
+    // SAFETY: `store` writes only the number that its first argument points to.
     unsafe { stream.launch(&store, &LaunchConfig::new(1, 1), (&mut word, 4u32))? };
     drop((module, store));
     equal("complete while blocked", stream.query()?, false)?;
@@ -158,16 +159,14 @@ fn missing_file(environment: &Environment) -> Verdict {
 
 fn null_handles(environment: &Environment) -> Verdict {
     let context = environment.context();
-    let (driver, handle) = (context.device().driver(), context.as_raw());
-    let null = ModuleHandle::from_raw(0);
-    // SAFETY: a null handle is refused.
-    let statuses = unsafe {
-        [
-            status_of(driver.module_function(&handle.into(), null, "store")),
-            status_of(driver.module_unload(&handle.into(), null)),
-            status_of(driver.function_info(&handle.into(), anabranch::hal::FunctionHandle::from_raw(0))),
-        ]
-    };
+    let (driver, handle) = (context.device().driver(), context.live());
+    let null = Live::<ModuleHandle>::NULL;
+    let statuses = [
+        status_of(driver.module_function(&handle.into(), null, "store")),
+        // SAFETY: a null handle is refused.
+        status_of(unsafe { driver.module_unload(&handle.into(), null.handle()) }),
+        status_of(driver.function_info(&handle.into(), Live::<anabranch::hal::FunctionHandle>::NULL)),
+    ];
     equal("statuses", statuses, [Status::INVALID_HANDLE; 3])
 }
 

@@ -51,9 +51,9 @@ fn diamond_of_buffers(environment: &Environment) -> Verdict {
     top.fill(&mut source, 5.0)?;
     // SAFETY: `scale` reads and writes the given number of elements, and the buffers have that many.
     unsafe { left.launch(&scale, &config, (&mut twice, &source, 2.0f32, COUNT))? };
-    // SAFETY: as above.
+    // SAFETY: the buffers have the number of elements that `scale` is given.
     unsafe { right.launch(&scale, &config, (&mut thrice, &source, 3.0f32, COUNT))? };
-    // SAFETY: as above.
+    // SAFETY: the buffers have the number of elements that `scale` is given.
     unsafe { top.launch(&scale, &config, (&mut source, &twice, 10.0f32, COUNT))? };
     let (on_the_left, on_the_right) = (left.query(), right.query());
     gate.open();

@@ -3,6 +3,7 @@
 use super::graph_tools::raw_digit;
 use crate::case::{Verdict, equal, status_of};
 use crate::environment::Environment;
+use crate::live::Owner;
 use anabranch::hal::{Access, DeclaredRange, Launch};
 use anabranch::{Buffer, DevicePointer, Kernel, NodeParameters, NodeWork, Result, Status, Stream};
 
@@ -73,10 +74,10 @@ impl<'e> Trace<'e> {
             arguments: &arguments,
             ranges: &ranges,
         };
-        let (driver, context) = (self.environment.device().driver(), self.environment.context().as_raw());
+        let (driver, context) = (self.environment.device().driver(), self.environment.context().live());
         // SAFETY: all handles are live, and the arguments are those of `add`. The drop of `self` waits for the launch
         // before it frees the number, and cases that capture the launch run the graph before that.
-        status_of(unsafe { driver.launch(&context.into(), stream.as_raw(), self.add.as_raw(), &launch) })
+        status_of(unsafe { driver.launch(&context.into(), stream.live(), self.add.live(), &launch) })
     }
 
     /// The address of the number.

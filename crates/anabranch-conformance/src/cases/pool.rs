@@ -3,6 +3,7 @@
 use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused, status_of};
 use crate::environment::Environment;
 use crate::gate::Gate;
+use crate::live::Owner;
 use anabranch::hal::DeviceOrdinal;
 use anabranch::{Capabilities, MemoryPool, MemoryPoolAttribute, MemoryPoolOptions, Status};
 
@@ -194,8 +195,7 @@ fn allocation_of_nothing(environment: &Environment) -> Verdict {
     let (stream, pool) = (environment.stream()?, new_pool(environment)?);
     let context = environment.context();
     let driver = context.device().driver();
-    // SAFETY: the context, the pool and the stream are live.
-    let nothing = unsafe { driver.allocate_async(&context.as_raw().into(), 0, Some(pool.as_raw()), stream.as_raw()) };
+    let nothing = driver.allocate_async(&context.live().into(), 0, Some(pool.live()), stream.live());
     let address = nothing.map_err(|failure| Failed(format!("allocating 0 bytes: {failure}")))?;
     equal("address", address.0, 0)?;
     equal("used", pool.used_bytes()?, 0)

@@ -4,6 +4,7 @@ use super::sticky::Doomed;
 use crate::case::{Case, Verdict, equal, refused, status_of};
 use crate::environment::Environment;
 use crate::kernels;
+use crate::live::Owner;
 use anabranch::hal::CopyKind;
 use anabranch::{EventFlags, LaunchConfig, PinnedFlags, Status, StreamFlags};
 
@@ -38,10 +39,10 @@ fn streams(environment: &Environment) -> Verdict {
 
 fn destroying_streams_and_events(environment: &Environment) -> Verdict {
     let mut doomed = Doomed::new(environment)?;
-    let (driver, context) = (environment.device().driver(), doomed.context.as_raw());
+    let context = doomed.context.clone();
+    let (driver, context) = (environment.device().driver(), context.live());
     let stream = doomed.context.create_stream()?;
-    // SAFETY: the context is live.
-    let event = unsafe { driver.event_create(&context.into(), EventFlags::empty()) };
+    let event = driver.event_create(&context.into(), EventFlags::empty());
     doomed.lose()?;
     let stream = stream.into_raw();
     // SAFETY: the handle was just released by its owner, and no other code has it.
@@ -95,22 +96,19 @@ fn allocating(environment: &Environment) -> Verdict {
 
 fn freeing(environment: &Environment) -> Verdict {
     let mut doomed = Doomed::new(environment)?;
-    let (driver, context) = (environment.device().driver(), doomed.context.as_raw());
-    let stream = doomed.stream.as_raw();
-    // SAFETY: the context is live.
-    let plain = unsafe { driver.allocate(&context.into(), 64) };
-    // SAFETY: the context and the stream are live.
-    let pooled = unsafe { driver.allocate_async(&context.into(), 64, None, stream) };
-    // SAFETY: the context is live.
-    let pinned = unsafe { driver.allocate_pinned(&context.into(), 64, PinnedFlags::empty()) };
+    let context = doomed.context.clone();
+    let (driver, context) = (environment.device().driver(), context.live());
+    let plain = driver.allocate(&context.into(), 64);
+    let pooled = driver.allocate_async(&context.into(), 64, None, doomed.stream.live());
+    let pinned = driver.allocate_pinned(&context.into(), 64, PinnedFlags::empty());
     doomed.lose()?;
     // SAFETY: the memory was allocated above, and nothing uses it.
     let freed = plain.and_then(|address| unsafe { driver.free(&context.into(), address) });
     equal("of the device", status_of(freed), LOST)?;
-    // SAFETY: as above.
-    let freed = pooled.and_then(|address| unsafe { driver.free_async(&context.into(), address, stream) });
+    // SAFETY: the memory was allocated above, and nothing uses it.
+    let freed = pooled.and_then(|address| unsafe { driver.free_async(&context.into(), address, doomed.stream.live()) });
     equal("in stream order", status_of(freed), LOST)?;
-    // SAFETY: as above.
+    // SAFETY: the memory was allocated above, and nothing uses it.
     let freed = pinned.and_then(|pointer| unsafe { driver.free_pinned(&context.into(), pointer) });
     equal("pinned memory", status_of(freed), LOST)
 }
@@ -124,10 +122,10 @@ fn copying_and_filling(environment: &Environment) -> Verdict {
     refused("filling", idle.fill(&mut buffer, 2), LOST)?;
     refused("copying to pinned memory", idle.copy(&mut pinned, &buffer), LOST)?;
     refused("downloading", idle.download(&buffer), LOST)?;
-    let (driver, context) = (environment.device().driver(), doomed.context.as_raw());
+    let (driver, context) = (environment.device().driver(), doomed.context.live());
     let (to, from) = (buffer.device_pointer().0, pinned.device_pointer().0);
     // SAFETY: both ranges are live.
-    let copied = unsafe { driver.copy_async(&context.into(), CopyKind::HostToDevice, to, from, 16, idle.as_raw()) };
+    let copied = unsafe { driver.copy_async(&context.into(), CopyKind::HostToDevice, to, from, 16, idle.live()) };
     equal("copying from pinned memory", status_of(copied), LOST)
 }
 

@@ -3,7 +3,8 @@
 use crate::case::{Case, Verdict, equal, holds, status_of};
 use crate::environment::Environment;
 use crate::gate::Gate;
-use anabranch::hal::StreamHandle;
+use crate::live::Owner;
+use anabranch::hal::{Live, StreamHandle};
 use anabranch::{BorrowedStream, Status, Stream};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -41,8 +42,7 @@ fn ids_of_streams_alive_at_once(environment: &Environment) -> Verdict {
 fn id_stays(environment: &Environment) -> Verdict {
     let (driver, context, stream) = (environment.device().driver(), environment.context(), environment.stream()?);
     let _others = [environment.stream()?, environment.stream()?];
-    // SAFETY: the stream is live.
-    let asked = unsafe { driver.stream_id(&context.as_raw().into(), stream.as_raw()) };
+    let asked = driver.stream_id(&context.live().into(), stream.live());
     equal("the driver's result later", asked.unwrap_or_default(), stream.id())
 }
 
@@ -111,9 +111,8 @@ fn raw_keeps_pending_work(environment: &Environment) -> Verdict {
 
 fn tells_its_context(environment: &Environment) -> Verdict {
     let (driver, context, stream) = (environment.device().driver(), environment.context(), environment.stream()?);
-    for handle in [stream.as_raw(), StreamHandle::NULL, StreamHandle::LEGACY, StreamHandle::PER_THREAD] {
-        // SAFETY: the stream is live, and so are default streams.
-        let owner = unsafe { driver.stream_context(&context.as_raw().into(), handle) };
+    for handle in [stream.live(), Live::<StreamHandle>::NULL, Live::LEGACY, Live::PER_THREAD] {
+        let owner = driver.stream_context(&context.live().into(), handle);
         equal("asking", status_of(owner.clone()), Status::SUCCESS)?;
         equal("the context", owner.ok(), Some(context.as_raw()))?;
     }

@@ -73,7 +73,7 @@ impl Word {
     }
 
     fn write_in(&self, stream: &Stream, value: u32) -> Result<()> {
-        // SAFETY: as above.
+        // SAFETY: the cases synchronize with the stream before the word is dropped.
         unsafe { stream.write_value_32(self.address(), value, WriteValueFlags::empty()) }
     }
 }

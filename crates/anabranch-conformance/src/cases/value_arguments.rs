@@ -33,7 +33,7 @@ fn wait(stream: &Stream, address: DevicePointer, flags: WaitValueFlags) -> Resul
 }
 
 fn write(stream: &Stream, address: DevicePointer, flags: WriteValueFlags) -> Result<()> {
-    // SAFETY: as above.
+    // SAFETY: the callers' memory lives until they have synchronized, or the driver refuses the address.
     unsafe { stream.write_value_32(address, 1, flags) }
 }
 
@@ -60,7 +60,7 @@ fn unaligned_64(environment: &Environment) -> Verdict {
     // SAFETY: the memory lives longer than the stream's work.
     let waited = unsafe { stream.wait_value_64(address, 0, WaitValueFlags::GREATER_OR_EQUAL) };
     refused("waiting", waited, Status::INVALID_VALUE)?;
-    // SAFETY: as above.
+    // SAFETY: the memory lives longer than the stream's work.
     let written = unsafe { stream.write_value_64(address, 1, WriteValueFlags::empty()) };
     refused("writing", written, Status::INVALID_VALUE)?;
     stream.synchronize()?;

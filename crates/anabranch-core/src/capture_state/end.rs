@@ -9,7 +9,7 @@ use crate::graph_object::GraphObject;
 use crate::node::NodeTable;
 use crate::retained::Retained;
 use crate::stream::{Capture, Ownership, StreamCore};
-use anabranch_hal::{Access, DevicePointer, GraphHandle, StreamHandle};
+use anabranch_hal::{Access, DevicePointer, GraphHandle, Live, StreamHandle};
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl CaptureState {
             let operation = "freeing memory of a graph";
             let context = home.context();
             let freed = home.while_live(|handle| {
-                // SAFETY: the stream does not end meanwhile; all captured uses of the memory are before this.
+                // SAFETY: the memory's owner was dropped, and all captured uses of it are before this.
                 unsafe { context.driver().free_async(&context.call(operation), address, handle) }
                     .during(operation, || home.place())
             });
@@ -78,12 +78,14 @@ impl CaptureState {
 }
 
 impl CaptureState {
-    /// Ends the capture that began in the stream of this handle, and discards what was captured. `false`: other threads have
-    /// been submitting work to members for longer than `patience`, and nothing was done.
-    ///
-    /// # Safety
-    /// The stream is live.
-    pub(super) unsafe fn give_up(&self, context: &Arc<ContextCore>, origin: StreamHandle, patience: Duration) -> bool {
+    /// Ends the capture that began in that stream, and discards what was captured. `false`: other threads have been submitting
+    /// work to members for longer than `patience`, and nothing was done.
+    pub(super) fn give_up(
+        &self,
+        context: &Arc<ContextCore>,
+        origin: Live<'_, StreamHandle>,
+        patience: Duration,
+    ) -> bool {
         let mut members = self.members();
         let _stopped = loop {
             match members.iter().map(|stream| stream.membership().change_within(patience)).collect::<Option<Vec<_>>>() {
@@ -94,8 +96,7 @@ impl CaptureState {
             members = self.members();
         };
         let call = context.call("giving a capture up");
-        // SAFETY: the stream is live, as the caller says, and no thread submits work to its capture, which is stopped.
-        let ended = unsafe { context.driver().stream_end_capture(&call, origin) };
+        let ended = context.driver().stream_end_capture(&call, origin);
         let finished = self.finish();
         match ended {
             // Destroyed at once, unless it was there before.
@@ -110,12 +111,14 @@ impl CaptureState {
 impl Capture for CaptureState {
     /// If the capture began in this stream, it is abandoned: otherwise its streams could not be used again, because
     /// nobody could end it any more.
-    fn stream_ends(&self, stream: &StreamCore, ownership: Ownership, patience: Duration) -> bool {
-        if ownership == Ownership::Foreign || !self.is_origin(stream) {
-            return true;
-        }
-        // SAFETY: the stream is live: it is ended by the caller, after this.
-        unsafe { self.give_up(stream.context(), stream.raw(), patience) }
+    fn stream_ends(
+        &self,
+        stream: &StreamCore,
+        handle: Live<'_, StreamHandle>,
+        ownership: Ownership,
+        patience: Duration,
+    ) -> bool {
+        ownership == Ownership::Foreign || !self.is_origin(stream) || self.give_up(stream.context(), handle, patience)
     }
 
     /// Before the end of the capture, the memory is freed at each launch. Afterwards it remains the graph's.

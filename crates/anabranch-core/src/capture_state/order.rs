@@ -4,7 +4,7 @@ use super::{CaptureState, CapturedClock, capture_of};
 use crate::error::{Result, ResultExt};
 use crate::memory::Allocation;
 use crate::raw_event::RawEvent;
-use crate::stream::StreamCore;
+use crate::stream::{OpenStream, StreamCore};
 use anabranch_hal::{
     Access, CaptureStatus, Dependency, DependencyUpdate, DevicePointer, EventFlags, EventWaitFlags, GraphNodeHandle,
 };
@@ -93,7 +93,7 @@ impl CaptureState {
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order.
     pub fn join_for_memory(
         self: &Arc<Self>,
-        stream: &Arc<StreamCore>,
+        stream: &OpenStream,
         address: DevicePointer,
         operation: &'static str,
     ) -> Result<bool> {
@@ -231,7 +231,7 @@ impl CaptureState {
 ///
 /// # Errors
 /// Any error that the driver returns.
-pub fn wait_for_stream(stream: &StreamCore, earlier: &StreamCore) -> Result<()> {
+pub fn wait_for_stream(stream: &OpenStream, earlier: &StreamCore) -> Result<()> {
     if earlier.is_capturing() && !stream.is_same(earlier) && wait_for_captured(stream, earlier)? {
         return Ok(());
     }
@@ -241,7 +241,7 @@ pub fn wait_for_stream(stream: &StreamCore, earlier: &StreamCore) -> Result<()> 
 /// Makes later work of a stream wait, within a capture, for the work that `earlier` has captured so far. `false`: `earlier` does
 /// not capture any more.
 #[cold]
-fn wait_for_captured(stream: &StreamCore, earlier: &StreamCore) -> Result<bool> {
+fn wait_for_captured(stream: &OpenStream, earlier: &StreamCore) -> Result<bool> {
     let operation = "ordering a stream behind another";
     let context = stream.context();
     let event = RawEvent::create(context, EventFlags::DISABLE_TIMING)?;
@@ -262,8 +262,9 @@ fn wait_for_captured(stream: &StreamCore, earlier: &StreamCore) -> Result<bool> 
     let handle = stream.handle(operation)?;
     let joined = capture.join(stream, || {
         let call = context.call(operation);
-        // SAFETY: the caller has the stream open, and the event is borrowed.
-        unsafe { context.driver().stream_wait_event(&call, handle, event.handle(), EventWaitFlags::empty()) }
+        context
+            .driver()
+            .stream_wait_event(&call, handle, event.live(), EventWaitFlags::empty())
             .during(operation, || stream.place())
     })?;
     if joined {
@@ -277,8 +278,7 @@ fn dependencies(stream: &StreamCore) -> Option<Vec<GraphNodeHandle>> {
     let context = stream.context();
     let info = stream.while_live(|handle| {
         let call = context.call("asking for what a stream captures");
-        // SAFETY: the stream does not end meanwhile.
-        unsafe { context.driver().stream_capture_info(&call, handle, true) }
+        context.driver().stream_capture_info(&call, handle, true)
     })?;
     info.ok().filter(|info| info.status == CaptureStatus::Active).map(|info| info.dependencies)
 }
@@ -293,8 +293,7 @@ fn add_dependencies(stream: &StreamCore, nodes: &[GraphNodeHandle]) -> Result<()
     let context = stream.context();
     let added = stream.while_live(|handle| {
         let call = context.call(operation);
-        // SAFETY: the stream does not end meanwhile; the nodes are of the graph that it captures, from which none can be
-        // removed.
+        // SAFETY: the nodes are of the graph that the stream captures, from which none can be removed before the capture ends.
         unsafe { context.driver().stream_update_capture_dependencies(&call, handle, &nodes, DependencyUpdate::Add) }
             .during(operation, || stream.place())
     });

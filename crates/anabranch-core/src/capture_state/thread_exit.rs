@@ -5,7 +5,7 @@ use super::CaptureState;
 use crate::context::ContextCore;
 use crate::process_exit;
 use crate::stream::StreamCore;
-use anabranch_hal::StreamHandle;
+use anabranch_hal::Live;
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -26,9 +26,9 @@ impl Drop for OfThread {
         for (capture, context) in &self.0 {
             let (Some(capture), Some(context)) = (capture.upgrade(), context.upgrade()) else { continue };
             while !capture.has_ended() && !process_exit::is_exiting() {
-                // SAFETY: this is the thread of the stream. The driver was asked for the stream before this value was made, so
-                // its own destructors for the thread come after this one.
-                if unsafe { capture.give_up(&context, StreamHandle::PER_THREAD, PATIENCE) } {
+                // The driver was asked for the stream before this value was made, so its own destructors for the thread come
+                // after this one.
+                if capture.give_up(&context, Live::PER_THREAD, PATIENCE) {
                     break;
                 }
             }

@@ -10,7 +10,7 @@ use crate::context::ContextCore;
 use crate::error::{Error, Result};
 use crate::extensions::Extension;
 use crate::ranks;
-use crate::stream::StreamCore;
+use crate::stream::{OpenStream, StreamCore};
 use anabranch_sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,7 +57,7 @@ impl AwaitedPoint {
     /// # Errors
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which does not invalidate the capture;
     /// otherwise any error that the driver returns.
-    pub fn put(stream: &Arc<StreamCore>, operation: &'static str) -> Result<Self> {
+    pub fn put(stream: &OpenStream, operation: &'static str) -> Result<Self> {
         stream.handle(operation)?;
         // No capture begins from here on: one that captured the write of a flag would write it at each launch of its graph.
         let _submitting = stream.shared().membership().submitting();
@@ -71,14 +71,14 @@ impl AwaitedPoint {
             if let Some(flag) = &mut *flag {
                 let value = stream.shared().timeline().advance();
                 flag.write(stream, value, operation).map_err(|error| error.at(stream.place()))?;
-                return Ok(Self { notice: Notice::Flag(flag.address()), stream: stream.clone(), value });
+                return Ok(Self { notice: Notice::Flag(flag.address()), stream: stream.core().clone(), value });
             }
             context.extension::<ContextCompletion>().give_up_flags();
         }
         let event = PooledEvent::take(context)?;
         let value = stream.shared().timeline().advance();
         event.record(stream, operation)?;
-        Ok(Self { notice: Notice::Event(event), stream: stream.clone(), value })
+        Ok(Self { notice: Notice::Event(event), stream: stream.core().clone(), value })
     }
 
     #[inline]

@@ -12,7 +12,7 @@ use crate::context::ContextCore;
 use crate::error::{Result, ResultExt};
 use crate::extensions::{ClosingContext, Extension};
 use crate::ranks;
-use anabranch_hal::{Call, Capabilities, EventFlags, EventHandle, Failure};
+use anabranch_hal::{Call, Capabilities, EventFlags, EventHandle, Failure, Live};
 use anabranch_sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -120,8 +120,10 @@ impl ContextCompletion {
     /// That error.
     pub fn check(&self, context: &ContextCore) -> Result<()> {
         let asked = match self.pulse.get() {
-            // SAFETY: the event is destroyed when the context is closed.
-            Some(&event) => unsafe { context.driver().event_query(&context.call(OPERATION), event) },
+            Some(&event) => {
+                // SAFETY: the event is destroyed when the context is closed.
+                context.driver().event_query(&context.call(OPERATION), unsafe { Live::new(event) })
+            }
             None => self.create_pulse(context),
         };
         match asked {
@@ -132,8 +134,7 @@ impl ContextCompletion {
 
     fn create_pulse(&self, context: &ContextCore) -> Result<(), Failure> {
         let call = context.call(OPERATION);
-        // SAFETY: the context is live as long as its core.
-        let event = unsafe { context.driver().event_create(&call, EventFlags::DISABLE_TIMING) }?;
+        let event = context.driver().event_create(&call, EventFlags::DISABLE_TIMING)?;
         match self.pulse.set(event) {
             Ok(()) => Ok(()),
             // SAFETY: another thread was quicker, so that nobody else has this event.
@@ -144,7 +145,7 @@ impl ContextCompletion {
 
 impl Extension for ContextCompletion {
     fn close(&mut self, context: &ClosingContext<'_>) {
-        let call = Call::new(context.handle, "closing a context");
+        let call = Call::new(context.context, "closing a context");
         // The calls fail only on a lost context, and then all this is freed with the context.
         for event in self.events.take_all().into_iter().chain(self.pulse.take()) {
             // SAFETY: the events were the context's own, and nobody is left to use them.

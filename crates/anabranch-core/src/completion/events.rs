@@ -7,9 +7,9 @@ use crate::drop_error;
 use crate::error::{Result, ResultExt};
 use crate::ranks;
 use crate::reaper;
-use crate::stream::StreamCore;
+use crate::stream::OpenStream;
 use crate::submission::Submission;
-use anabranch_hal::{EventFlags, EventHandle, EventRecordFlags, Status};
+use anabranch_hal::{EventFlags, EventHandle, EventRecordFlags, Live, Status};
 use anabranch_sync::Mutex;
 use std::panic::Location;
 use std::sync::Arc;
@@ -61,29 +61,33 @@ impl PooledEvent {
         let idle = Self::pool(context).idle.lock().pop();
         let handle = match idle {
             Some(handle) => handle,
-            // SAFETY: the context is live as long as its core.
-            None => unsafe { context.driver().event_create(&context.call(operation), EventFlags::DISABLE_TIMING) }
+            None => context
+                .driver()
+                .event_create(&context.call(operation), EventFlags::DISABLE_TIMING)
                 .during(operation, || context.place())?,
         };
         Ok(Self::from_handle(context, handle))
+    }
+
+    fn live(&self) -> Live<'_, EventHandle> {
+        // SAFETY: an event of the pool is destroyed when this is dropped, or by the context when it is closed.
+        unsafe { Live::new(self.handle) }
     }
 
     /// Records it in a stream of its context.
     ///
     /// # Errors
     /// Any error that the driver returns.
-    pub(crate) fn record(&self, stream: &Arc<StreamCore>, operation: &'static str) -> Result<()> {
-        // SAFETY: the event is live until `self` is dropped; the caller has the stream open.
-        Submission::put_at(stream, operation, Location::caller(), |call, handle| unsafe {
-            self.context.driver().event_record(call, self.handle, handle, EventRecordFlags::empty())
+    pub(crate) fn record(&self, stream: &OpenStream, operation: &'static str) -> Result<()> {
+        Submission::put_at(stream, operation, Location::caller(), |call, handle| {
+            self.context.driver().event_record(call, self.live(), handle, EventRecordFlags::empty())
         })
     }
 
     /// Whether what was captured is complete.
     #[inline]
     pub(crate) fn check(&self) -> Option<Result<()>> {
-        // SAFETY: the event is live until `self` is dropped.
-        match unsafe { self.context.driver().event_query(&self.context.call(OPERATION), self.handle) } {
+        match self.context.driver().event_query(&self.context.call(OPERATION), self.live()) {
             Ok(()) => Some(Ok(())),
             Err(failure) if failure.status == Status::NOT_READY => None,
             Err(failure) => Some(Err(failure).during(OPERATION, || self.context.place())),

@@ -5,7 +5,7 @@ use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
 use crate::error::Result;
 use crate::ranks;
-use crate::stream::StreamCore;
+use crate::stream::OpenStream;
 use crate::submission::Submission;
 use anabranch_hal::{DevicePointer, PinnedFlags, Value, WriteValueFlags};
 use anabranch_sync::Mutex;
@@ -87,10 +87,10 @@ impl Flag {
     ///
     /// # Errors
     /// Any error that the driver returns.
-    pub(crate) fn write(&mut self, stream: &Arc<StreamCore>, value: u64, operation: &'static str) -> Result<()> {
+    pub(crate) fn write(&mut self, stream: &OpenStream, value: u64, operation: &'static str) -> Result<()> {
         let address = DevicePointer(self.address.0 as u64);
         let location = std::panic::Location::caller();
-        // SAFETY: the caller has the stream open; the flag's memory is freed when the context is closed.
+        // SAFETY: the flag's memory is freed when the context is closed, and its work is complete then.
         Submission::put_at(stream, operation, location, |call, handle| unsafe {
             let flags = WriteValueFlags::empty();
             stream.context().driver().stream_write_value(call, handle, address, Value::U64(value), flags)
@@ -123,8 +123,7 @@ impl Inner {
     fn allocate(&mut self, context: &ContextCore) -> Option<()> {
         let flags = PinnedFlags::PORTABLE | PinnedFlags::DEVICE_MAP;
         let (driver, call) = (context.driver(), context.call("allocating memory for completion flags"));
-        // SAFETY: the context is live as long as its core.
-        let page = with_relaxed_capture_mode(driver, || unsafe { driver.allocate_pinned(&call, PAGE, flags) }).ok()?;
+        let page = with_relaxed_capture_mode(driver, || driver.allocate_pinned(&call, PAGE, flags)).ok()?;
         // SAFETY: the page was just allocated with that many bytes, and nobody else has its address.
         unsafe { std::ptr::write_bytes(page, 0, PAGE) };
         self.pages.push(page as usize);

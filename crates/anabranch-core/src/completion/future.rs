@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::host_work;
 use crate::panics::contain_quietly;
 use crate::reaper;
-use crate::stream::StreamCore;
+use crate::stream::{OpenStream, StreamCore};
 use anabranch_hal::Status;
 use futures_core::FusedFuture;
 use std::fmt;
@@ -61,9 +61,9 @@ impl Completion {
 
     /// A future of all work that is in a stream now. `reports_panics`: whether it also reports a panic of a closure of
     /// the stream.
-    pub fn of_stream(stream: &Arc<StreamCore>, reports_panics: bool) -> Self {
+    pub fn of_stream(stream: &OpenStream, reports_panics: bool) -> Self {
         let awaited = AwaitedPoint::put(stream, super::OPERATION).map(Awaited::Point);
-        Self::new(awaited, reports_panics.then(|| stream.clone()))
+        Self::new(awaited, reports_panics.then(|| stream.core().clone()))
     }
 
     /// A future that has already failed.

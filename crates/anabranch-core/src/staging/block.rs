@@ -89,8 +89,7 @@ fn allocate(context: &Arc<ContextCore>, capacity: usize) -> Result<RawBlock> {
             // No capture can depend on memory that nobody has yet.
             let operation = "allocating staging memory";
             with_relaxed_capture_mode(context.driver(), || {
-                // SAFETY: the context is live as long as its core.
-                unsafe { context.driver().allocate_pinned(&context.call(operation), capacity, FLAGS) }
+                context.driver().allocate_pinned(&context.call(operation), capacity, FLAGS)
             })
             .during(operation, || context.place())
             .map_err(|error| {

@@ -5,7 +5,7 @@ mod loom_tests;
 
 use super::{Ownership, StreamCore};
 use crate::ranks;
-use anabranch_hal::DevicePointer;
+use anabranch_hal::{DevicePointer, Live, StreamHandle};
 use anabranch_sync::modelled::{AtomicBool, AtomicU64, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::any::Any;
 use std::sync::Arc;
@@ -14,9 +14,15 @@ use std::time::Duration;
 
 /// A capture, as its member streams use it.
 pub trait Capture: Any + Send + Sync {
-    /// Called when a member stream is dropped, or its handle is returned to the caller. `false`: other threads have been
-    /// submitting work to members for longer than `patience`, and nothing was done.
-    fn stream_ends(&self, stream: &StreamCore, ownership: Ownership, patience: Duration) -> bool;
+    /// Called when a member stream is dropped, or its handle is returned to the caller. It is not destroyed yet. `false`: other
+    /// threads have been submitting work to members for longer than `patience`, and nothing was done.
+    fn stream_ends(
+        &self,
+        stream: &StreamCore,
+        handle: Live<'_, StreamHandle>,
+        ownership: Ownership,
+        patience: Duration,
+    ) -> bool;
 
     /// Called when memory is dropped whose allocation was captured here, in `home`.
     fn release_memory(&self, address: DevicePointer, home: &Arc<StreamCore>);

@@ -9,7 +9,7 @@ use crate::extensions::Extension;
 use crate::ranks;
 use crate::timeline::TimelinePoint;
 use crate::trace;
-use anabranch_hal::{Call, ContextHandle, Driver, EventHandle, Status, StreamHandle};
+use anabranch_hal::{Call, ContextHandle, Driver, EventHandle, Live, Status, StreamHandle};
 use anabranch_sync::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -41,12 +41,13 @@ struct StreamWork {
 
 impl ContextWork for StreamWork {
     fn is_complete(&self) -> bool {
-        let call = Call::new(self.context, "asking whether a lost context runs on");
+        // SAFETY: the context is not closed before its work, which this is, was dropped.
+        let context = unsafe { Live::new(self.context) };
+        let call = Call::new(context, "asking whether a lost context runs on");
         // A stream that ends meanwhile leaves its event before it goes.
         self.streams.all().iter().all(|stream| stream.is_idle())
-            && self.streams.ended.are_complete(&*self.driver, self.context)
-            // SAFETY: the context is not closed before its work is complete.
-            && !unsafe { self.driver.lost_context_is_running(&call) }
+            && self.streams.ended.are_complete(&*self.driver, context)
+            && !self.driver.lost_context_is_running(&call)
     }
 }
 
@@ -73,7 +74,7 @@ impl Drop for Asking<'_> {
 impl EndedStreams {
     /// Whether all of that work is complete. Events that are reached are destroyed, up to the first that is not
     /// reached.
-    fn are_complete(&self, driver: &dyn Driver, context: ContextHandle) -> bool {
+    fn are_complete(&self, driver: &dyn Driver, context: Live<'_, ContextHandle>) -> bool {
         let Some(_asking) = self.ask() else { return false };
         self.are_reached(driver, context)
     }
@@ -83,7 +84,7 @@ impl EndedStreams {
         (!self.is_asking.swap(true, Ordering::Acquire)).then(|| Asking(self))
     }
 
-    fn are_reached(&self, driver: &dyn Driver, context: ContextHandle) -> bool {
+    fn are_reached(&self, driver: &dyn Driver, context: Live<'_, ContextHandle>) -> bool {
         let call = Call::new(context, ASKING);
         loop {
             let Some(event) = self.events.lock().front().copied() else { return true };
@@ -95,7 +96,7 @@ impl EndedStreams {
     }
 
     /// Adds an event, and checks which are reached: at the front, and all of them if there are very many.
-    fn push(&self, driver: &dyn Driver, context: ContextHandle, event: EventHandle) {
+    fn push(&self, driver: &dyn Driver, context: Live<'_, ContextHandle>, event: EventHandle) {
         let count = {
             let mut events = self.events.lock();
             events.push_back(event);
@@ -119,9 +120,9 @@ impl EndedStreams {
 fn is_pending(driver: &dyn Driver, call: &Call<'_>, event: EventHandle) -> bool {
     // A capture beside this is not invalidated by it.
     with_relaxed_capture_mode(driver, || {
-        let is_pending =
-            // SAFETY: the list owns the event, only the caller removes events, and the event's context is open.
-            unsafe { driver.event_query(call, event) }.is_err_and(|failure| failure.status == Status::NOT_READY);
+        // SAFETY: the list owns the event, and only the caller removes events.
+        let live = unsafe { Live::new(event) };
+        let is_pending = driver.event_query(call, live).is_err_and(|failure| failure.status == Status::NOT_READY);
         if !is_pending {
             // SAFETY: the list owns the event, and the caller removes it from the list, so this is its last use. If the
             // call fails, the context is lost, and closing it destroys the event.
@@ -179,7 +180,7 @@ impl StreamRegistry {
 
     /// A stream has ended. Its work is complete when the event is reached, which is then destroyed.
     pub(super) fn stream_ended(&self, context: &ContextCore, event: EventHandle) {
-        self.streams.ended.push(context.driver(), context.handle(), event);
+        self.streams.ended.push(context.driver(), context.live(), event);
     }
 }
 
@@ -206,8 +207,7 @@ impl ContextCore {
         trace::span!("synchronizing a context", device = %self.device());
         let points: Vec<_> =
             self.streams().iter().map(|stream| TimelinePoint::advance(stream.shared().timeline())).collect();
-        // SAFETY: the context is live as long as its core.
-        unsafe { self.driver().context_synchronize(&self.call(operation)) }.during(operation, || self.place())?;
+        self.driver().context_synchronize(&self.call(operation)).during(operation, || self.place())?;
         points.iter().for_each(TimelinePoint::reached);
         self.panics().report_any(operation, || self.place())
     }

@@ -3,7 +3,7 @@
 
 use super::membership::PATIENCE;
 use super::registry::StreamRegistry;
-use super::{Ownership, StreamCore, is_any_capturing};
+use super::{OpenStream, Ownership, StreamCore, is_any_capturing};
 use crate::capture_mode::with_relaxed_capture_mode;
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
@@ -11,7 +11,7 @@ use crate::raw_event::RawEvent;
 use crate::reaper::{self, Attempt};
 use crate::timeline::TimelinePoint;
 use crate::trace;
-use anabranch_hal::{DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, Status, StreamHandle};
+use anabranch_hal::{DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, Live, Status, StreamHandle};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,28 +20,37 @@ use std::time::Duration;
 pub(super) enum SyncState {
     /// By recording an event now. The event is made at its first use, and recorded again each time unless it is still
     /// held elsewhere. While the stream is capturing, the event stays at the point where the stream joined, because
-    /// captured work does not run.
-    Live(Option<SyncEvent>),
+    /// captured work does not run. The stream is not destroyed before this changes.
+    Live(StreamHandle, Option<SyncEvent>),
     /// By the event that was recorded when the stream ended, if there was anything to wait for. The error of recording it
     /// stands for work that may run on in a context that is lost.
     Ended(Result<Option<SyncEvent>>),
 }
 
-impl Default for SyncState {
-    fn default() -> Self {
-        Self::Live(None)
-    }
-}
-
 impl SyncState {
-    pub(super) fn is_live(&self) -> bool {
-        matches!(self, Self::Live(_))
+    /// The state of a stream that exists until the state is another one.
+    pub(super) fn new(handle: StreamHandle) -> Self {
+        Self::Live(handle, None)
     }
 
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self, Self::Live(..))
+    }
+
+    /// The handle, with the event, unless the stream has ended. It does not end while the state is borrowed.
+    pub(super) fn live(&mut self) -> Option<(Live<'_, StreamHandle>, &mut Option<SyncEvent>)> {
+        let Self::Live(handle, event) = self else { return None };
+        // SAFETY: whoever ends a stream changes this state before it is destroyed. It also changes before the life ends for which
+        // somebody promised that a stream of another owner exists: `OpenStream` has not been dropped.
+        Some((unsafe { Live::new(*handle) }, event))
+    }
+
+    /// # Errors
+    /// The stream has ended, and its work could not be recorded.
     fn event(&self) -> Result<Option<&SyncEvent>> {
         match self {
-            Self::Live(event) => Ok(event.as_ref()),
-            Self::Ended(event) => event.as_ref().map(Option::as_ref).map_err(Error::clone),
+            Self::Live(_, event) | Self::Ended(Ok(event)) => Ok(event.as_ref()),
+            Self::Ended(Err(error)) => Err(error.clone()),
         }
     }
 }
@@ -113,7 +122,11 @@ impl StreamCore {
 
     /// Records the work that is in the stream now in the slot's event. A new event is made if there is none, or if the
     /// existing one is held elsewhere, for what it captured before.
-    fn record_into<'a>(&self, slot: &'a mut Option<SyncEvent>) -> Result<&'a SyncEvent> {
+    fn record_into<'a>(
+        &self,
+        handle: Live<'_, StreamHandle>,
+        slot: &'a mut Option<SyncEvent>,
+    ) -> Result<&'a SyncEvent> {
         let timeline = self.shared.timeline();
         let free = slot.take_if(|sync| Arc::strong_count(&sync.event) == 1);
         let sync = match free {
@@ -125,27 +138,28 @@ impl StreamCore {
         };
         let sync = slot.insert(sync);
         let value = sync.point.begin(timeline);
-        self.record_sync(&sync.event)?;
-        if !self.is_captured_elsewhere() {
+        self.record_sync(handle, &sync.event)?;
+        if !self.is_captured_by_others(handle) {
             sync.point.put(value);
         }
         Ok(sync)
     }
 
-    fn record_sync(&self, event: &RawEvent) -> Result<()> {
+    fn record_sync(&self, handle: Live<'_, StreamHandle>, event: &RawEvent) -> Result<()> {
         let operation = "recording an event to order streams";
         let call = self.context.call(operation);
-        // SAFETY: the caller holds the lock of the sync event and found the stream live; the event is borrowed.
-        unsafe { self.context.driver().event_record(&call, event.handle(), self.handle, EventRecordFlags::empty()) }
+        self.context
+            .driver()
+            .event_record(&call, event.live(), handle, EventRecordFlags::empty())
             .during(operation, || self.place())
     }
 
-    fn wait_for_raw(&self, handle: StreamHandle, event: &RawEvent) -> Result<()> {
+    fn wait_for_raw(&self, handle: Live<'_, StreamHandle>, event: &RawEvent) -> Result<()> {
         let operation = "ordering a stream behind another";
         let call = self.context.call(operation);
-        // SAFETY: the caller has this stream open, or holds the lock of its sync event and found it live; the event is
-        // borrowed until the wait is bound.
-        unsafe { self.context.driver().stream_wait_event(&call, handle, event.handle(), EventWaitFlags::empty()) }
+        self.context
+            .driver()
+            .stream_wait_event(&call, handle, event.live(), EventWaitFlags::empty())
             .during(operation, || self.place())
     }
 
@@ -156,33 +170,10 @@ impl StreamCore {
     /// Any error that the driver returns.
     #[cold]
     pub fn record_sync_now(&self) -> Result<()> {
-        match &mut *self.sync.lock() {
-            SyncState::Live(event) if !self.is_capturing() => self.record_into(event).map(|_| ()),
+        match self.sync.lock().live() {
+            Some((handle, event)) if !self.is_capturing() => self.record_into(handle, event).map(|_| ()),
             _ => Ok(()),
         }
-    }
-
-    /// Makes later work of this stream wait for the work that is in `earlier` now, except captured work. `false`: there
-    /// is nothing to wait for.
-    ///
-    /// # Errors
-    /// Any error that the driver returns; `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function.
-    pub fn follow(&self, earlier: &StreamCore) -> Result<bool> {
-        if self.is_same(earlier) {
-            return Ok(false);
-        }
-        let mut sync = earlier.sync.lock();
-        let recorded = match &mut *sync {
-            SyncState::Live(event) if earlier.can_record() => Some(earlier.record_into(event)?),
-            state => state.event()?,
-        };
-        let Some(recorded) = recorded else { return Ok(false) };
-        trace::queued!(stream = self.id, behind = earlier.id, "ordering a stream behind another");
-        let handle = self.handle("ordering a stream behind another")?;
-        self.wait_for_raw(handle, &recorded.event)?;
-        self.has_waited_for(&recorded.point);
-        self.shared.note_work();
-        Ok(true)
     }
 
     /// The stream was made to wait for a point.
@@ -208,10 +199,10 @@ impl StreamCore {
     /// Any error that the driver returns.
     pub fn sync_event(&self) -> Result<Option<SyncEvent>> {
         let mut sync = self.sync.lock();
-        if let SyncState::Live(event) = &mut *sync
+        if let Some((handle, event)) = sync.live()
             && self.can_record()
         {
-            self.record_into(event)?;
+            self.record_into(handle, event)?;
         }
         Ok(sync.event()?.cloned())
     }
@@ -222,9 +213,7 @@ impl StreamCore {
     /// # Errors
     /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` in that case; otherwise any error that the driver returns.
     pub fn sync_event_beside_captures(&self) -> Result<Option<SyncEvent>> {
-        if self.handle.is_legacy() {
-            self.capture_status()?;
-        }
+        self.check_legacy()?;
         self.sync_event()
     }
 
@@ -232,7 +221,19 @@ impl StreamCore {
     /// invalidate.
     pub fn is_barred_by_a_capture(&self) -> bool {
         let is_barred = |error: Error| error.status() == Status::STREAM_CAPTURE_IMPLICIT;
-        is_any_capturing() && self.handle.is_legacy() && self.capture_status().is_err_and(is_barred)
+        is_any_capturing() && self.check_legacy().is_err_and(is_barred)
+    }
+
+    /// For the legacy stream, returns an error beside the capture of a blocking stream. Invalidates no capture.
+    fn check_legacy(&self) -> Result<()> {
+        let Some(legacy) = Live::default_stream(self.handle).filter(|_| self.handle.is_legacy()) else { return Ok(()) };
+        let operation = "asking for a stream's capture status";
+        self.require_usable(operation)?;
+        self.context
+            .driver()
+            .stream_capture_status(&self.context.call(operation), legacy)
+            .during(operation, || self.place())
+            .map(drop)
     }
 
     /// Whether the stream is known to have no work now. In a lost context, what still runs is for the context to know.
@@ -249,15 +250,12 @@ impl StreamCore {
     /// Frees memory in this stream's order, after the events, or returns `None` if the stream has ended, is capturing,
     /// belongs to another thread, or cannot wait for the events because its context is lost.
     pub fn free_behind(&self, events: &[SyncEvent], address: DevicePointer) -> Option<Result<()>> {
-        let sync = self.sync.lock();
-        if !sync.is_live() || !self.can_record() {
-            return None;
-        }
+        let mut sync = self.sync.lock();
+        let (handle, _) = sync.live().filter(|_| self.can_record())?;
         let operation = "freeing in stream order";
         trace::queued!(?address, stream = self.id, device = %self.context.device(), "freeing in stream order");
-        // The lock keeps the stream from ending while these calls use its handle.
         let waits: Result<()> = events.iter().try_for_each(|earlier| {
-            self.wait_for_raw(self.handle, &earlier.event)?;
+            self.wait_for_raw(handle, &earlier.event)?;
             self.count_orders(1);
             self.has_waited_for(&earlier.point);
             Ok(())
@@ -265,8 +263,8 @@ impl StreamCore {
         let driver = self.context.driver();
         let freed = waits.ok().map(|()| {
             let call = self.context.call(operation);
-            // SAFETY: the stream is live; all uses of the memory are in this stream or behind the events just waited for.
-            with_relaxed_capture_mode(driver, || unsafe { driver.free_async(&call, address, self.handle) })
+            // SAFETY: the memory's owner was dropped, and all uses are in this stream or behind the events just waited for.
+            with_relaxed_capture_mode(driver, || unsafe { driver.free_async(&call, address, handle) })
                 .during(operation, || self.place())
         });
         self.shared.note_work();
@@ -275,9 +273,10 @@ impl StreamCore {
 
     /// Calls `action` with the handle. The stream cannot end in the meantime. `None`: it has ended, or is another
     /// thread's default stream.
-    pub fn while_live<R>(&self, action: impl FnOnce(StreamHandle) -> R) -> Option<R> {
-        let sync = self.sync.lock();
-        (sync.is_live() && self.is_on_own_thread()).then(|| action(self.handle))
+    pub fn while_live<R>(&self, action: impl FnOnce(Live<'_, StreamHandle>) -> R) -> Option<R> {
+        let mut sync = self.sync.lock();
+        let (handle, _) = sync.live().filter(|_| self.is_on_own_thread())?;
+        Some(action(handle))
     }
 
     /// Makes the stream join a capture by `join`, a call of the driver, after which `joined` makes it a member. Other
@@ -285,15 +284,19 @@ impl StreamCore {
     ///
     /// # Errors
     /// Any error that the driver returns.
-    pub fn join_with(&self, join: impl FnOnce() -> Result<()>, joined: impl FnOnce()) -> Result<()> {
+    pub fn join_with(
+        &self,
+        join: impl FnOnce() -> Result<()>,
+        joined: impl FnOnce(Live<'_, StreamHandle>),
+    ) -> Result<()> {
         let mut sync = self.sync.lock();
-        let SyncState::Live(event) = &mut *sync else { return Ok(()) };
+        let Some((handle, event)) = sync.live() else { return Ok(()) };
         if !self.is_capturing() {
-            self.record_into(event)?;
+            self.record_into(handle, event)?;
         }
         self.shared.membership().joins();
         join()?;
-        joined();
+        joined(handle);
         Ok(())
     }
 
@@ -302,7 +305,7 @@ impl StreamCore {
     /// # Errors
     /// Any error that the driver returns.
     pub fn record_other(&self, event: &RawEvent) -> Result<bool> {
-        self.while_live(|_| self.record_sync(event)).map_or(Ok(false), |recorded| recorded.map(|()| true))
+        self.while_live(|handle| self.record_sync(handle, event)).map_or(Ok(false), |recorded| recorded.map(|()| true))
     }
 
     /// Whether the handle may still be used.
@@ -315,7 +318,7 @@ impl StreamCore {
     }
 
     /// Ends the stream, and destroys it if it is owned. Queued work still runs, and others can still wait for it. If that cannot
-    /// be done now, the reaper does it later.
+    /// be done now, the reaper does it later. Called for its `OpenStream` only.
     pub(super) fn end(self: &Arc<Self>) -> Result<()> {
         if self.try_end(PATIENCE)? {
             return Ok(());
@@ -333,21 +336,29 @@ impl StreamCore {
 
     /// `false`: nobody could wait for the stream's work afterwards, or another thread submits work to its capture.
     fn try_end(&self, patience: Duration) -> Result<bool> {
+        if !self.is_live() {
+            return Ok(true);
+        }
         // Before the lock, because what the capture retains may be released, and be this stream's to free.
         let capture = self.shared.membership().get().filter(|_| self.is_capturing());
-        if capture.is_some_and(|capture| !capture.stream_ends(self, self.ownership, patience)) {
+        // SAFETY: the stream has not ended, and nobody else ends it: there is one `OpenStream`, whose end this is.
+        let handle = unsafe { Live::new(self.handle) };
+        if capture.is_some_and(|capture| !capture.stream_ends(self, handle, self.ownership, patience)) {
             return Ok(false);
         }
         let mut sync = self.sync.lock();
-        let SyncState::Live(event) = &mut *sync else { return Ok(true) };
-        let recorded = match self.record_end(event) {
+        let Some((handle, event)) = sync.live() else { return Ok(true) };
+        let recorded = match self.record_end(handle, event) {
             Ok(()) => Ok(event.take()),
             Err(error) if error.is_sticky() => Err(error),
+            // The owner may destroy the stream when it is not open any more.
+            Err(error) if self.is_of_another_library() => self.wait_at_end(handle, error).map(|()| None),
             Err(_) => return Ok(false),
         };
         if let Ok(Some(pending)) = &recorded
             && !pending.is_over()
-            && self.note_pending_end(&pending.event).is_err_and(|error| !error.is_sticky())
+            && self.note_pending_end(handle, &pending.event).is_err_and(|error| !error.is_sticky())
+            && !self.is_of_another_library()
         {
             *event = recorded.ok().flatten();
             return Ok(false);
@@ -364,12 +375,17 @@ impl StreamCore {
         Ok(true)
     }
 
+    /// Whether somebody else decides how long the stream exists.
+    fn is_of_another_library(&self) -> bool {
+        self.ownership == Ownership::Foreign && !self.handle.is_legacy() && !self.handle.is_per_thread()
+    }
+
     /// Leaves an event of all work in the slot, if there is any work.
     ///
     /// # Errors
     /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` in the legacy stream beside the capture of a blocking stream; otherwise any
     /// error that the driver returns.
-    fn record_end(&self, slot: &mut Option<SyncEvent>) -> Result<()> {
+    fn record_end(&self, handle: Live<'_, StreamHandle>, slot: &mut Option<SyncEvent>) -> Result<()> {
         if !self.can_record() {
             return Ok(());
         }
@@ -378,9 +394,19 @@ impl StreamCore {
             return Ok(());
         }
         if self.handle.is_legacy() {
-            self.capture_status()?;
+            let call = self.context.call("ending a stream");
+            self.context.driver().stream_capture_status(&call, handle).during("ending a stream", || self.place())?;
         }
-        self.record_into(slot).map(drop)
+        self.record_into(handle, slot).map(drop)
+    }
+
+    /// Waits for the work of a stream that cannot be recorded, and is not the library's any more.
+    ///
+    /// # Errors
+    /// That of recording, if the work cannot be waited for either.
+    fn wait_at_end(&self, handle: Live<'_, StreamHandle>, error: Error) -> Result<()> {
+        let (driver, call) = (self.context.driver(), self.context.call("ending a stream"));
+        with_relaxed_capture_mode(driver, || driver.stream_synchronize(&call, handle)).map_err(|_| error)
     }
 
     /// Notifies the context when the work of this stream, which ends now, is complete. The event for this cannot be an
@@ -388,54 +414,76 @@ impl StreamCore {
     ///
     /// # Errors
     /// Any error that the driver returns.
-    fn note_pending_end(&self, pending: &RawEvent) -> Result<()> {
+    fn note_pending_end(&self, handle: Live<'_, StreamHandle>, pending: &RawEvent) -> Result<()> {
         let operation = "ending a stream";
         let event = if !self.can_record() {
             pending.copy_record(operation)
         } else {
             let (driver, call) = (self.context.driver(), self.context.call(operation));
-            // SAFETY: the caller holds the lock of the sync event and found the stream live; the event was just made.
-            let made = unsafe {
-                driver.event_create(&call, EventFlags::DISABLE_TIMING).and_then(|event| {
-                    driver.event_record(&call, event, self.handle, EventRecordFlags::empty()).map(|()| event)
-                })
-            };
+            let made = driver.event_create(&call, EventFlags::DISABLE_TIMING).and_then(|event| {
+                // SAFETY: the event was just made, and nobody else knows it.
+                let live = unsafe { Live::new(event) };
+                driver.event_record(&call, live, handle, EventRecordFlags::empty()).map(|()| event)
+            });
             made.during(operation, || self.place())
         };
         self.context.extension::<StreamRegistry>().stream_ended(&self.context, event?);
         Ok(())
     }
+}
 
-    /// Returns the handle without destroying the stream.
-    pub fn release(self: &Arc<Self>) -> StreamHandle {
+impl OpenStream {
+    /// Makes later work of this stream wait for the work that is in `earlier` now, except captured work. `false`: there
+    /// is nothing to wait for.
+    ///
+    /// # Errors
+    /// Any error that the driver returns; `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function.
+    pub fn follow(&self, earlier: &StreamCore) -> Result<bool> {
+        if self.is_same(earlier) {
+            return Ok(false);
+        }
+        let mut sync = earlier.sync.lock();
+        let recorded = match sync.live() {
+            Some((handle, event)) if earlier.can_record() => Some(earlier.record_into(handle, event)?),
+            _ => sync.event()?,
+        };
+        let Some(recorded) = recorded else { return Ok(false) };
+        trace::queued!(stream = self.id, behind = earlier.id, "ordering a stream behind another");
+        let handle = self.handle("ordering a stream behind another")?;
+        self.wait_for_raw(handle, &recorded.event)?;
+        self.has_waited_for(&recorded.point);
+        self.shared.note_work();
+        Ok(true)
+    }
+
+    /// Returns the handle without destroying the stream. Whoever destroys it ensures that nobody uses the stream any more.
+    pub fn release(&self) -> StreamHandle {
+        let handle = self.live();
         if let Some(capture) = self.shared.membership().get().filter(|_| self.is_capturing()) {
-            capture.stream_ends(self, Ownership::Owned, PATIENCE);
+            capture.stream_ends(self, handle, Ownership::Owned, PATIENCE);
         }
         if self.ownership == Ownership::Foreign {
             drop_error::report(self.end());
-            return self.handle;
+            return handle.handle();
         }
         let mut sync = self.sync.lock();
-        if let SyncState::Live(event) = &mut *sync {
-            let recorded = self.record_end(event).or_else(|error| {
-                let (driver, call) = (self.context.driver(), self.context.call("returning the handle of a stream"));
-                // SAFETY: the lock of the sync event is held, and the stream was found live.
-                let waited =
-                    with_relaxed_capture_mode(driver, || unsafe { driver.stream_synchronize(&call, self.handle) });
+        if let Some((handle, event)) = sync.live() {
+            let recorded = self.record_end(handle, event).or_else(|error| {
                 *event = None;
-                waited.map_err(|_| error)
+                self.wait_at_end(handle, error)
             });
-            *sync = SyncState::Ended(recorded.map(|()| event.take()));
+            let recorded = recorded.map(|()| event.take());
+            *sync = SyncState::Ended(recorded);
         }
-        self.handle
+        handle.handle()
     }
 
-    /// Waits for the stream's work and ends the stream, unless another object has it open.
+    /// Waits for the stream's work and ends the stream.
     ///
     /// # Errors
     /// An error of waiting, otherwise an error of destroying.
     #[track_caller]
-    pub fn shut_down(self: &Arc<Self>) -> Result<()> {
+    pub fn shut_down(self) -> Result<()> {
         trace::span!("shutting a stream down", stream = self.id, device = %self.context.device());
         let waited = self.synchronize();
         waited.and(self.end())

@@ -13,7 +13,7 @@ use crate::reaper;
 use crate::stream::{OpenStream, StreamCore};
 use anabranch_hal::{
     Access, BackendKind, Call, Capabilities, CaptureMode, ContextFlags, ContextHandle, DeviceOrdinal, DevicePointer,
-    DeviceProperties, Driver, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, Forward, Layered,
+    DeviceProperties, Driver, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, Forward, Layered, Live,
     PriorityRange, Result, StreamFlags, StreamHandle,
 };
 use loom::sync::Mutex;
@@ -58,16 +58,16 @@ impl Model {
         }
     }
 
-    fn update<R>(&self, stream: StreamHandle, update: impl FnOnce(&mut Reach) -> R) -> R {
+    fn update<R>(&self, stream: Live<'_, StreamHandle>, update: impl FnOnce(&mut Reach) -> R) -> R {
         update(&mut self.streams[number(stream)].lock().unwrap())
     }
 
-    fn event(&self, event: EventHandle) -> Arc<Mutex<Reach>> {
-        self.events.lock().unwrap()[event.as_raw() - 1].clone()
+    fn event(&self, event: Live<'_, EventHandle>) -> Arc<Mutex<Reach>> {
+        self.events.lock().unwrap()[event.handle().as_raw() - 1].clone()
     }
 
     /// Queues work.
-    fn work(&self, stream: StreamHandle) -> Work {
+    fn work(&self, stream: Live<'_, StreamHandle>) -> Work {
         let mut reach = self.update(stream, |reach| {
             reach[number(stream)] += 1;
             *reach
@@ -77,11 +77,12 @@ impl Model {
     }
 }
 
-fn number(stream: StreamHandle) -> usize {
-    stream.as_raw() - FIRST_HANDLE
+fn number(stream: Live<'_, StreamHandle>) -> usize {
+    stream.handle().as_raw() - FIRST_HANDLE
 }
 
-impl Forward for Model {
+// SAFETY: nothing follows a handle or an address of the model: both are numbers, and no memory is used.
+unsafe impl Forward for Model {
     fn inner(&self) -> &dyn Driver {
         panic!("a call that the model does not know")
     }
@@ -121,13 +122,12 @@ impl Forward for Model {
         Ok(ContextHandle::from_raw(1))
     }
 
-    // SAFETY: nothing is asked of the caller, here and below: handles are numbers, and a wrong one panics.
+    // SAFETY: nothing is asked of the caller: handles are numbers, and a wrong one panics.
     unsafe fn context_destroy(&self, _: &Call<'_>) -> Result<()> {
         Ok(())
     }
 
-    // SAFETY: as above.
-    unsafe fn lost_context_is_running(&self, _: &Call<'_>) -> bool {
+    fn lost_context_is_running(&self, _: &Call<'_>) -> bool {
         false
     }
 
@@ -135,34 +135,30 @@ impl Forward for Model {
         Ok(CaptureMode::Relaxed)
     }
 
-    // SAFETY: as above.
-    unsafe fn stream_create(&self, _: &Call<'_>, _: StreamFlags, _: i32) -> Result<StreamHandle> {
+    fn stream_create(&self, _: &Call<'_>, _: StreamFlags, _: i32) -> Result<StreamHandle> {
         Ok(StreamHandle::from_raw(FIRST_HANDLE + self.created.fetch_add(1, Ordering::Relaxed)))
     }
 
-    // SAFETY: as above.
+    // SAFETY: nothing is asked of the caller: handles are numbers, and a wrong one panics.
     unsafe fn stream_destroy(&self, _: &Call<'_>, _: StreamHandle) -> Result<()> {
         Ok(())
     }
 
-    // SAFETY: as above.
-    unsafe fn stream_id(&self, _: &Call<'_>, stream: StreamHandle) -> Result<u64> {
-        Ok(stream.as_raw() as u64)
+    fn stream_id(&self, _: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<u64> {
+        Ok(stream.handle().as_raw() as u64)
     }
 
-    // SAFETY: as above.
-    unsafe fn stream_synchronize(&self, _: &Call<'_>, stream: StreamHandle) -> Result<()> {
+    fn stream_synchronize(&self, _: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
         let reach = self.update(stream, |reach| *reach);
         extend(&mut self.complete.lock().unwrap(), &reach);
         Ok(())
     }
 
-    // SAFETY: as above.
-    unsafe fn stream_wait_event(
+    fn stream_wait_event(
         &self,
         _: &Call<'_>,
-        stream: StreamHandle,
-        event: EventHandle,
+        stream: Live<'_, StreamHandle>,
+        event: Live<'_, EventHandle>,
         _: EventWaitFlags,
     ) -> Result<()> {
         let recorded = *self.event(event).lock().unwrap();
@@ -170,24 +166,22 @@ impl Forward for Model {
         Ok(())
     }
 
-    // SAFETY: as above.
-    unsafe fn event_create(&self, _: &Call<'_>, _: EventFlags) -> Result<EventHandle> {
+    fn event_create(&self, _: &Call<'_>, _: EventFlags) -> Result<EventHandle> {
         let mut events = self.events.lock().unwrap();
         events.push(Arc::new(Mutex::new([0; STREAMS])));
         Ok(EventHandle::from_raw(events.len()))
     }
 
-    // SAFETY: as above.
+    // SAFETY: nothing is asked of the caller: handles are numbers, and a wrong one panics.
     unsafe fn event_destroy(&self, _: &Call<'_>, _: EventHandle) -> Result<()> {
         Ok(())
     }
 
-    // SAFETY: as above.
-    unsafe fn event_record(
+    fn event_record(
         &self,
         _: &Call<'_>,
-        event: EventHandle,
-        stream: StreamHandle,
+        event: Live<'_, EventHandle>,
+        stream: Live<'_, StreamHandle>,
         _: EventRecordFlags,
     ) -> Result<()> {
         let event = self.event(event);
@@ -197,8 +191,7 @@ impl Forward for Model {
 
     /// All work is complete at this moment. The reaper's thread, which is outside the model, takes no lock of loom; it
     /// calls this only at the end of a stream, when nothing depends on the answer.
-    // SAFETY: as above.
-    unsafe fn event_query(&self, _: &Call<'_>, event: EventHandle) -> Result<()> {
+    fn event_query(&self, _: &Call<'_>, event: Live<'_, EventHandle>) -> Result<()> {
         if reaper::is_here() {
             return Ok(());
         }
@@ -207,8 +200,7 @@ impl Forward for Model {
         Ok(())
     }
 
-    // SAFETY: as above.
-    unsafe fn event_synchronize(&self, _: &Call<'_>, event: EventHandle) -> Result<()> {
+    fn event_synchronize(&self, _: &Call<'_>, event: Live<'_, EventHandle>) -> Result<()> {
         let recorded = *self.event(event).lock().unwrap();
         extend(&mut self.complete.lock().unwrap(), &recorded);
         Ok(())
@@ -248,8 +240,8 @@ impl World {
         Arc::new(Self { model, streams, memory })
     }
 
-    pub(crate) fn stream(&self, number: usize) -> &Arc<StreamCore> {
-        self.streams[number].core()
+    pub(crate) fn stream(&self, number: usize) -> &OpenStream {
+        &self.streams[number]
     }
 
     /// Submits work that uses the memory.

@@ -47,9 +47,9 @@ impl Driver {
         // pointer and an optional function have the same size, and none is null in both.
         let version = unsafe { transmute::<Option<NonNull<c_void>>, VersionQuery>(version) };
         let query = Query {
-            // SAFETY: as above, in every driver that has it.
+            // SAFETY: every export of this name has this signature; the sizes are the same, as for the version.
             newest: unsafe { transmute::<Option<NonNull<c_void>>, PFN_cuGetProcAddress_v12000>(query) },
-            // SAFETY: as above; the name without a suffix is that of the first signature.
+            // SAFETY: the name without a suffix is that of the first signature; the sizes are the same, as for the version.
             first: unsafe { transmute::<Option<NonNull<c_void>>, PFN_cuGetProcAddress_v11030>(first_query) },
             version: version.and_then(version_of),
         };
@@ -105,7 +105,8 @@ impl Query {
                 }
                 status
             }
-            // SAFETY: as above, with one result.
+            // SAFETY: the name ends with a zero byte, the result is written to a variable that outlives the call, and the
+            // function may be called before the driver is initialised.
             (None, Some(query)) => unsafe { query(name, &mut address, version, flags) },
             (None, None) => return None,
         };

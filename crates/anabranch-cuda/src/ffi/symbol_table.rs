@@ -102,7 +102,8 @@ macro_rules! symbol_table {
                     $($parameter: $kind),*
                 ) -> Result<$output, $crate::ffi::MissingSymbol> {
                     match self.$name {
-                        // SAFETY: the pointer is that of this function, and the caller vouches for the arguments.
+                        // SAFETY: the pointer is that of this function, and the caller promises that the arguments are those
+                        // that it may be given.
                         Some(function) => Ok(unsafe { function($($parameter),*) }),
                         None => Err($crate::ffi::MissingSymbol { name: stringify!($name), since: $since }),
                     }

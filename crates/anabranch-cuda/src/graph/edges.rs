@@ -6,9 +6,9 @@
 use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::Zeroed;
-use crate::ffi::cuda_types::{CUgraph, CUgraphEdgeData, CUgraphNode};
-use crate::handles::{node_handle, raw_node};
-use anabranch_hal::{Dependency, Edge, EdgeData, EdgeKind, Result};
+use crate::ffi::cuda_types::{CUgraphEdgeData, CUgraphNode};
+use crate::handles::{node_handle, raw_graph, raw_node};
+use anabranch_hal::{Dependency, Edge, EdgeData, EdgeKind, GraphHandle, Live, Result};
 use std::ptr;
 
 /// The dependencies of a node, as the driver takes them.
@@ -54,15 +54,11 @@ pub(crate) fn edge_data(raw: &CUgraphEdgeData) -> EdgeData {
 }
 
 /// The edges of a graph.
-///
-/// # Safety
-///
-/// The handle rule.
-pub(super) unsafe fn all(driver: &CudaDriver, graph: CUgraph) -> Result<Vec<Edge>> {
-    let functions = &driver.functions;
+pub(super) fn all(driver: &CudaDriver, graph: Live<'_, GraphHandle>) -> Result<Vec<Edge>> {
+    let (functions, graph) = (&driver.functions, raw_graph(graph));
     let list = |from, to, data, count: &mut usize| {
-        // SAFETY: by the handle rule the graph is live; there is room for as many edges as stated, or only their number is
-        // asked for.
+        // SAFETY: the graph is live, as its type says; there is room for as many edges as stated, or only their number
+        // is asked for.
         check(unsafe {
             // A driver without the newer function knows no data, and leaves the default.
             if functions.cuGraphGetEdges_v2.is_some() {
@@ -89,11 +85,12 @@ pub(super) unsafe fn all(driver: &CudaDriver, graph: CUgraph) -> Result<Vec<Edge
 ///
 /// # Safety
 ///
-/// The handle rule.
-pub(super) unsafe fn add(driver: &CudaDriver, graph: CUgraph, edges: &[Edge]) -> Result<()> {
-    let (from, to, data) = split(edges);
+/// The nodes of the edges exist.
+pub(super) unsafe fn add(driver: &CudaDriver, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()> {
+    let (graph, (from, to, data)) = (raw_graph(graph), split(edges));
     let (from, to, count) = (from.as_ptr(), to.as_ptr(), edges.len());
-    // SAFETY: by the handle rule graph and nodes are live; there are as many nodes at each end as stated, and as many data.
+    // SAFETY: the graph is live, as its type says, and the caller promises that the nodes exist; there are as many
+    // nodes at each end as stated, and as many data.
     check(unsafe {
         match data {
             None => driver.functions.cuGraphAddDependencies(graph, from, to, count),
@@ -106,11 +103,12 @@ pub(super) unsafe fn add(driver: &CudaDriver, graph: CUgraph, edges: &[Edge]) ->
 ///
 /// # Safety
 ///
-/// The handle rule.
-pub(super) unsafe fn remove(driver: &CudaDriver, graph: CUgraph, edges: &[Edge]) -> Result<()> {
-    let (from, to, data) = split(edges);
+/// The nodes of the edges exist.
+pub(super) unsafe fn remove(driver: &CudaDriver, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()> {
+    let (graph, (from, to, data)) = (raw_graph(graph), split(edges));
     let (from, to, count) = (from.as_ptr(), to.as_ptr(), edges.len());
-    // SAFETY: by the handle rule graph and nodes are live; there are as many nodes at each end as stated, and as many data.
+    // SAFETY: the graph is live, as its type says, and the caller promises that the nodes exist; there are as many
+    // nodes at each end as stated, and as many data.
     check(unsafe {
         match data {
             None => driver.functions.cuGraphRemoveDependencies(graph, from, to, count),

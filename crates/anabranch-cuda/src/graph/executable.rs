@@ -8,29 +8,29 @@ use crate::ffi::cuda_types::*;
 use crate::handles::{executable_handle, node_handle, raw_executable, raw_graph, raw_node, raw_stream};
 use anabranch_hal::{
     Call, Detail, ExecutableGraphHandle, ExecutableGraphs, Failure, GraphHandle, GraphInstantiateResult,
-    GraphNodeHandle, GraphUpdateResult, InstantiateFlags, NodeParameters, Result, StreamHandle,
+    GraphNodeHandle, GraphUpdateResult, InstantiateFlags, Live, NodeParameters, Result, StreamHandle,
 };
 use std::ffi::c_uint;
 use std::ptr;
 
 impl ExecutableGraphs for CudaDriver {
-    unsafe fn graph_instantiate(
+    fn graph_instantiate(
         &self,
         call: &Call<'_>,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         flags: InstantiateFlags,
-        upload: Option<StreamHandle>,
+        upload: Option<Live<'_, StreamHandle>>,
     ) -> Result<ExecutableGraphHandle> {
         let _bound = self.bind(call.context)?;
         let graph = raw_graph(graph);
         let mut parameters = CUDA_GRAPH_INSTANTIATE_PARAMS {
             flags: u64::from(flags.bits()),
-            hUploadStream: raw_stream(upload.unwrap_or(StreamHandle::NULL)),
+            hUploadStream: raw_stream(upload.unwrap_or(Live::<StreamHandle>::NULL)),
             ..CUDA_GRAPH_INSTANTIATE_PARAMS::zeroed()
         };
         let mut executable = ptr::null_mut();
         let made =
-            // SAFETY: by the handle rule graph and stream are live.
+            // SAFETY: graph and stream are live, as their types say.
             check(unsafe { self.functions.cuGraphInstantiateWithParams(&mut executable, graph, &mut parameters) });
         made.map_err(|failure| {
             let result = GraphInstantiateResult(parameters.result_out);
@@ -42,27 +42,31 @@ impl ExecutableGraphs for CudaDriver {
 
     unsafe fn executable_destroy(&self, call: &Call<'_>, executable: ExecutableGraphHandle) -> Result<()> {
         let _bound = self.bind_for_handle(call.context)?;
-        // SAFETY: by the handle rule it is live, and this is the last use of it.
+        // SAFETY: the caller promises that the executable graph exists, and that this is the last use of it.
         check(unsafe { self.functions.cuGraphExecDestroy(raw_executable(executable)) })
     }
 
-    unsafe fn executable_flags(&self, call: &Call<'_>, executable: ExecutableGraphHandle) -> Result<InstantiateFlags> {
+    fn executable_flags(
+        &self,
+        call: &Call<'_>,
+        executable: Live<'_, ExecutableGraphHandle>,
+    ) -> Result<InstantiateFlags> {
         let _bound = self.bind_for_handle(call.context)?;
         let mut flags = 0;
-        // SAFETY: by the handle rule it is live.
+        // SAFETY: the executable graph is live, as its type says.
         check(unsafe { self.functions.cuGraphExecGetFlags(raw_executable(executable), &mut flags) })?;
         // The driver has fewer flags than the contract has bits.
         Ok(InstantiateFlags::from_bits_retain(flags as u32))
     }
 
-    unsafe fn executable_upload(
+    fn executable_upload(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        stream: StreamHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         let _bound = self.bind_for_stream(call.context, stream)?;
-        // SAFETY: by the handle rule executable graph and stream are live.
+        // SAFETY: executable graph and stream are live, as their types say.
         check(unsafe { self.functions.cuGraphUpload(raw_executable(executable), raw_stream(stream)) })
     }
 
@@ -70,13 +74,13 @@ impl ExecutableGraphs for CudaDriver {
     unsafe fn executable_launch(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        stream: StreamHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         self.call_on_stream(call.context, stream, move || {
             let (executable, stream) = (raw_executable(executable), raw_stream(stream));
-            // SAFETY: by the handle rule executable graph and stream are live, and the caller vouches for what the nodes
-            // do.
+            // SAFETY: executable graph and stream are live, as their types say, and the caller promises that what the
+            // nodes do is sound until the launch is complete.
             check(unsafe { self.functions.cuGraphLaunch(executable, stream) })
         })
     }
@@ -84,13 +88,13 @@ impl ExecutableGraphs for CudaDriver {
     unsafe fn executable_update(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        graph: GraphHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        graph: Live<'_, GraphHandle>,
     ) -> Result<()> {
         let _bound = self.bind(call.context)?;
         let mut info = CUgraphExecUpdateResultInfo::zeroed();
         let (executable, graph) = (raw_executable(executable), raw_graph(graph));
-        // SAFETY: by the handle rule both are live, and the caller vouches for what the nodes do.
+        // SAFETY: both are live, as their types say, and the caller promises that what the nodes do is sound.
         let updated = check(unsafe { self.functions.cuGraphExecUpdate(executable, graph, &mut info) });
         updated.map_err(|failure| {
             let result = GraphUpdateResult(info.result);
@@ -102,38 +106,38 @@ impl ExecutableGraphs for CudaDriver {
     unsafe fn executable_set_node_parameters(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        node: GraphNodeHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        node: Live<'_, GraphNodeHandle>,
         parameters: &NodeParameters,
     ) -> Result<()> {
         let _bound = self.bind(call.context)?;
-        // SAFETY: the caller vouches for everything, and the context is current.
-        unsafe { replace::in_executable(self, call.context, executable, raw_node(node), parameters) }
+        // SAFETY: the caller promises that the objects that the parameters name exist, and that the node is sound.
+        unsafe { replace::in_executable(self, call.context, executable, node, parameters) }
     }
 
     unsafe fn executable_set_node_enabled(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        node: GraphNodeHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        node: Live<'_, GraphNodeHandle>,
         enabled: bool,
     ) -> Result<()> {
         let _bound = self.bind_for_handle(call.context)?;
         let (executable, node) = (raw_executable(executable), raw_node(node));
-        // SAFETY: by the handle rule both are live, and the caller vouches for what the nodes then do.
+        // SAFETY: both are live, as their types say, and the caller promises that what the nodes then do is sound.
         check(unsafe { self.functions.cuGraphNodeSetEnabled(executable, node, c_uint::from(enabled)) })
     }
 
-    unsafe fn executable_node_enabled(
+    fn executable_node_enabled(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        node: GraphNodeHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        node: Live<'_, GraphNodeHandle>,
     ) -> Result<bool> {
         let _bound = self.bind_for_handle(call.context)?;
         let mut enabled = 0;
         let (executable, node) = (raw_executable(executable), raw_node(node));
-        // SAFETY: by the handle rule both are live.
+        // SAFETY: both are live, as their types say.
         check(unsafe { self.functions.cuGraphNodeGetEnabled(executable, node, &mut enabled) })?;
         Ok(enabled != 0)
     }

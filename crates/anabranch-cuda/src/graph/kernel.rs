@@ -4,9 +4,9 @@ use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
-use crate::handles::{function_handle, raw_context, raw_function};
+use crate::handles::{function_handle, raw_context, raw_function, raw_node};
 use crate::module::attributes;
-use anabranch_hal::{ContextHandle, Failure, KernelNode, ParameterInfo, Result, Status};
+use anabranch_hal::{ContextHandle, Failure, GraphNodeHandle, KernelNode, Live, ParameterInfo, Result, Status};
 use std::ffi::c_void;
 use std::ptr;
 
@@ -18,7 +18,7 @@ pub(super) struct RawKernel {
     _arguments: Vec<*mut c_void>,
 }
 
-pub(super) fn describe(context: ContextHandle, node: &KernelNode) -> RawKernel {
+pub(super) fn describe(context: impl Into<ContextHandle>, node: &KernelNode) -> RawKernel {
     // The driver reads the arguments, and writes nothing.
     let mut arguments: Vec<*mut c_void> =
         node.arguments.iter().map(|argument| argument.as_ptr().cast_mut().cast()).collect();
@@ -66,27 +66,23 @@ impl Attributes {
     }
 }
 
-/// Sets the attributes of a new node that are wanted.
-///
-/// # Safety
-///
-/// The node is a live kernel node.
-pub(super) unsafe fn set_attributes(driver: &CudaDriver, node: CUgraphNode, wanted: Attributes) -> Result<()> {
+/// Sets the attributes of a new node that are wanted. The driver refuses a node of another kind.
+pub(super) fn set_attributes(driver: &CudaDriver, node: Live<'_, GraphNodeHandle>, wanted: Attributes) -> Result<()> {
+    let node = raw_node(node);
     let (attributes, count) = attributes(wanted.cluster, wanted.cooperative, wanted.priority);
     attributes.iter().take(count as usize).try_for_each(|attribute| {
-        // SAFETY: the caller vouches for the node; the value is the one that belongs to the attribute.
+        // SAFETY: the node is live, as its type says; the value is the one that belongs to the attribute.
         check(unsafe { driver.functions.cuGraphKernelNodeSetAttribute(node, attribute.id, &attribute.value) })
     })
 }
 
 /// Changes the attributes of a node where they differ from those wanted.
-///
-/// # Safety
-///
-/// The node is a live kernel node.
-pub(super) unsafe fn change_attributes(driver: &CudaDriver, node: CUgraphNode, wanted: Attributes) -> Result<()> {
-    // SAFETY: the caller vouches for the node.
-    let current = unsafe { read_attributes(driver, node) };
+pub(super) fn change_attributes(
+    driver: &CudaDriver,
+    node: Live<'_, GraphNodeHandle>,
+    wanted: Attributes,
+) -> Result<()> {
+    let current = read_attributes(driver, node);
     if current.agree(wanted) {
         return Ok(());
     }
@@ -94,31 +90,28 @@ pub(super) unsafe fn change_attributes(driver: &CudaDriver, node: CUgraphNode, w
     let priority = wanted.priority.or(current.priority.map(|_| 0));
     let attributes = Attributes { cluster, cooperative: wanted.cooperative, priority };
     let (off, id) = (CUlaunchAttributeValue::zeroed(), CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
-    // SAFETY: the caller vouches for the node, and zeros are the value of an attribute that is off.
-    unsafe {
-        set_attributes(driver, node, attributes)?;
-        if current.cooperative && !wanted.cooperative {
-            check(driver.functions.cuGraphKernelNodeSetAttribute(node, id, &off))?;
-        }
+    set_attributes(driver, node, attributes)?;
+    if current.cooperative && !wanted.cooperative {
+        // SAFETY: the node is live, as its type says, and zeros are the value of an attribute that is off.
+        check(unsafe { driver.functions.cuGraphKernelNodeSetAttribute(raw_node(node), id, &off) })?;
     }
     Ok(())
 }
 
-/// # Safety
-///
-/// The node is a live kernel node.
-pub(super) unsafe fn read_attributes(driver: &CudaDriver, node: CUgraphNode) -> Attributes {
+/// The attributes of a kernel node.
+pub(super) fn read_attributes(driver: &CudaDriver, node: Live<'_, GraphNodeHandle>) -> Attributes {
+    let node = raw_node(node);
     let read = |id| {
         let mut value = CUlaunchAttributeValue::zeroed();
-        // SAFETY: the caller vouches for the node.
+        // SAFETY: the node is live, as its type says.
         let answer = check(unsafe { driver.functions.cuGraphKernelNodeGetAttribute(node, id, &mut value) });
         // An attribute that the device or the driver does not know is one that the node does not have.
         answer.ok().map(|()| value)
     };
     let cluster = read(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
     let (cooperative, priority) = (read(CU_LAUNCH_ATTRIBUTE_COOPERATIVE), read(CU_LAUNCH_ATTRIBUTE_PRIORITY));
-    // SAFETY: the driver has written the member of each attribute, over bytes that were zero; and any bytes are a value of
-    // it.
+    // SAFETY: the driver has written the member of each attribute, over bytes that were zero; and any bytes are a value
+    // of it.
     let (cluster, cooperative, priority) = unsafe {
         (
             cluster.map(|value| value.clusterDim),
@@ -133,28 +126,25 @@ pub(super) unsafe fn read_attributes(driver: &CudaDriver, node: CUgraphNode) -> 
     }
 }
 
-/// The parameters and attributes of a kernel node.
-///
-/// # Safety
-///
-/// The node is a live kernel node, and the context is current.
-pub(super) unsafe fn read(driver: &CudaDriver, node: CUgraphNode) -> Result<KernelNode> {
+/// The parameters and attributes of a kernel node of the current context.
+pub(super) fn read(driver: &CudaDriver, node: Live<'_, GraphNodeHandle>) -> Result<KernelNode> {
     let mut raw = CUDA_KERNEL_NODE_PARAMS::zeroed();
-    // SAFETY: the caller vouches for the node.
-    check(unsafe { driver.functions.cuGraphKernelNodeGetParams(node, &mut raw) })?;
+    // SAFETY: the node is live, as its type says; the driver refuses one of another kind.
+    check(unsafe { driver.functions.cuGraphKernelNodeGetParams(raw_node(node), &mut raw) })?;
     if raw.func.is_null() && !raw.kern.is_null() {
         // A kernel that belongs to no context: another library launched it while the stream was captured.
         // SAFETY: the kernel is that of a live node.
         check(unsafe { driver.functions.cuKernelGetFunction(&mut raw.func, raw.kern) })?;
     }
-    // SAFETY: the function is that of a live node, and the caller says that the context is current.
-    let parameters = unsafe { driver.function_parameters(raw.func) }?.unwrap_or_default();
-    // SAFETY: the description is that of a live node; the driver keeps as many arguments as the function has parameters.
+    // SAFETY: the function is that of a node, which was promised to exist as long as the node does.
+    let function = unsafe { Live::new(function_handle(raw.func)) };
+    let parameters = driver.function_parameters(function)?.unwrap_or_default();
+    // SAFETY: the description is that of a live node; the driver keeps as many arguments as the function has
+    // parameters.
     let arguments = unsafe { arguments(&raw, &parameters) }?;
-    // SAFETY: the caller vouches for the node.
-    let Attributes { cluster, cooperative, priority } = unsafe { read_attributes(driver, node) };
+    let Attributes { cluster, cooperative, priority } = read_attributes(driver, node);
     Ok(KernelNode {
-        function: function_handle(raw.func),
+        function: function.handle(),
         grid: [raw.gridDimX, raw.gridDimY, raw.gridDimZ],
         block: [raw.blockDimX, raw.blockDimY, raw.blockDimZ],
         cluster,
@@ -180,7 +170,7 @@ unsafe fn arguments(raw: &CUDA_KERNEL_NODE_PARAMS, parameters: &[ParameterInfo])
         return Err(Failure::argument(Status::NOT_SUPPORTED, message));
     }
     let argument = |(index, parameter): (usize, &ParameterInfo)| {
-        // SAFETY: the array has an address for each parameter, as the caller says.
+        // SAFETY: the description is the driver's, so the array has an address for each parameter.
         let address = unsafe { raw.kernelParams.add(index).read() };
         // SAFETY: at the address are the bytes of the argument, as many as the parameter has.
         unsafe { std::slice::from_raw_parts(address.cast::<u8>(), parameter.size) }.to_vec()

@@ -83,7 +83,7 @@ pub(super) unsafe fn read(raw: &CUDA_MEM_ALLOC_NODE_PARAMS) -> Result<Allocation
     let access = if raw.accessDescCount == 0 || raw.accessDescs.is_null() {
         &[]
     } else {
-        // SAFETY: the caller vouches for the address and the count.
+        // SAFETY: the caller promises that as many entries as stated are at this address, which is not null.
         unsafe { std::slice::from_raw_parts(raw.accessDescs, raw.accessDescCount) }
     };
     let location = raw.poolProps.location;

@@ -11,15 +11,16 @@ use crate::host_work;
 use crate::memory::copy;
 use anabranch_hal::{
     AddedNode, AllocationNode, ConditionalKind, ConditionalNode, ContextHandle, Dependency, DevicePointer, Edge,
-    EdgeData, Failure, FillNode, FillPattern, GraphHandle, KernelNode, NodeParameters, Result, Status,
+    EdgeData, Failure, FillNode, FillPattern, GraphHandle, KernelNode, Live, NodeParameters, Result, Status,
 };
 use std::ptr;
 
 /// Where a node goes: the graph, and the nodes that it depends on, with edges that have no data.
 struct Place<'a> {
     driver: &'a CudaDriver,
-    context: ContextHandle,
-    graph: CUgraph,
+    context: Live<'a, ContextHandle>,
+    graph: Live<'a, GraphHandle>,
+    /// The caller of [`add`] promises that they exist.
     nodes: Vec<CUgraphNode>,
 }
 
@@ -27,30 +28,32 @@ struct Place<'a> {
 ///
 /// # Safety
 ///
-/// The handle rule, for the parameters too, the context is current, and what the node does at each launch is sound.
+/// The nodes of `dependencies` and the objects of the handles in the parameters exist, and what the node does at each launch is
+/// sound.
 pub(super) unsafe fn add(
     driver: &CudaDriver,
-    context: ContextHandle,
-    graph: GraphHandle,
+    context: Live<'_, ContextHandle>,
+    graph: Live<'_, GraphHandle>,
     dependencies: &[Dependency],
     parameters: &NodeParameters,
 ) -> Result<AddedNode> {
     if let NodeParameters::Conditional(node) = parameters {
-        // SAFETY: the caller vouches for everything.
-        return unsafe { add_conditional(driver, context, raw_graph(graph), dependencies, node) };
+        // SAFETY: the caller promises that the nodes of `dependencies` exist.
+        return unsafe { add_conditional(driver, context, graph, dependencies, node) };
     }
     // The function for each kind takes no data of edges, so the edges with data come afterwards.
     let (plain, with_data): (Vec<&Dependency>, Vec<&Dependency>) =
         dependencies.iter().partition(|dependency| dependency.data == EdgeData::default());
     let nodes = plain.iter().map(|dependency| raw_node(dependency.node)).collect();
-    let place = Place { driver, context, graph: raw_graph(graph), nodes };
-    // SAFETY: the caller vouches for everything.
+    let place = Place { driver, context, graph, nodes };
+    // SAFETY: the caller promises that the nodes and the objects that the parameters name exist, and that the node is
+    // sound.
     let added = unsafe { place.add(parameters) }?;
     if !with_data.is_empty() {
         let edge = |dependency: &&Dependency| Edge { from: dependency.node, to: added.node, data: dependency.data };
         let edges: Vec<Edge> = with_data.iter().map(edge).collect();
-        // SAFETY: the caller vouches for the graph and the nodes, and the new one is live.
-        let connected = unsafe { edges::add(driver, place.graph, &edges) };
+        // SAFETY: the caller promises that the nodes of `dependencies` exist, and the new one was just added.
+        let connected = unsafe { edges::add(driver, graph, &edges) };
         if let Err(failure) = connected {
             // SAFETY: the node was added above, and nobody else knows it.
             let _ = unsafe { driver.functions.cuGraphDestroyNode(raw_node(added.node)) };
@@ -66,11 +69,12 @@ impl Place<'_> {
     /// As for the function [`add`].
     unsafe fn add(&self, parameters: &NodeParameters) -> Result<AddedNode> {
         let Self { driver, context, graph, ref nodes } = *self;
-        let functions = &driver.functions;
+        let (functions, graph) = (&driver.functions, raw_graph(graph));
         let mut node = ptr::null_mut();
         let (first, count, ctx) = (nodes.as_ptr(), nodes.len(), raw_context(context));
-        // SAFETY: the caller vouches for the handles and for what the node does. There are as many nodes as stated. The
-        // driver copies descriptions, operations and child graphs; it refuses to free what no graph allocates; and the
+        // SAFETY: graph and context are live, as their types say. The caller promises that the nodes and the objects
+        // that the parameters name exist, and that the node is sound. There are as many nodes as stated. The driver
+        // copies descriptions, operations and child graphs; it refuses to free what no graph allocates; and the
         // function of a host node takes any key.
         unsafe {
             check(match parameters {
@@ -115,13 +119,14 @@ impl Place<'_> {
     unsafe fn add_kernel(&self, kernel: &KernelNode) -> Result<CUgraphNode> {
         let functions = &self.driver.functions;
         let raw = kernel::describe(self.context, kernel);
-        let mut node = ptr::null_mut();
+        let (graph, mut node) = (raw_graph(self.graph), ptr::null_mut());
         let (first, count) = (self.nodes.as_ptr(), self.nodes.len());
-        // SAFETY: the caller vouches for the handles, for the arguments and for what the kernel does; there are as many
-        // nodes as stated, and the driver copies the arguments, which outlive the call.
-        check(unsafe { functions.cuGraphAddKernelNode(&mut node, self.graph, first, count, &raw.parameters) })?;
-        // SAFETY: the node was added just now, and is a kernel node.
-        let attributes = unsafe { kernel::set_attributes(self.driver, node, kernel::Attributes::of(kernel)) };
+        // SAFETY: the graph is live, as its type says. The caller promises that nodes and function exist, and that the
+        // arguments are those of the kernel; there are as many nodes as stated, and the driver copies the arguments.
+        check(unsafe { functions.cuGraphAddKernelNode(&mut node, graph, first, count, &raw.parameters) })?;
+        // SAFETY: the node was added just now, to a graph that no other thread uses.
+        let new = unsafe { Live::new(node_handle(node)) };
+        let attributes = kernel::set_attributes(self.driver, new, kernel::Attributes::of(kernel));
         if let Err(failure) = attributes {
             // SAFETY: the node was added above, and nobody else knows it.
             let _ = unsafe { functions.cuGraphDestroyNode(node) };
@@ -136,22 +141,22 @@ impl Place<'_> {
     unsafe fn add_allocation(&self, allocation: &AllocationNode) -> Result<AddedNode> {
         let access = memory::access(self.driver, allocation)?;
         let mut raw = memory::describe(self.driver, allocation, &access)?;
-        let mut node = ptr::null_mut();
+        let (graph, mut node) = (raw_graph(self.graph), ptr::null_mut());
         let (first, count) = (self.nodes.as_ptr(), self.nodes.len());
-        // SAFETY: the caller vouches for the handles; there are as many nodes as stated; the description points to as many
-        // entries as it says, which outlive the call, and so do the variables for the results.
-        check(unsafe { self.driver.functions.cuGraphAddMemAllocNode(&mut node, self.graph, first, count, &mut raw) })?;
+        // SAFETY: the graph is live, as its type says, and the caller promises that the nodes exist, of which there are
+        // as many as stated; the description points to as many entries as it says, which outlive the call.
+        check(unsafe { self.driver.functions.cuGraphAddMemAllocNode(&mut node, graph, first, count, &mut raw) })?;
         Ok(AddedNode { address: Some(DevicePointer(raw.dptr)), ..added(node) })
     }
 }
 
 /// # Safety
 ///
-/// As for [`add`].
+/// The nodes of `dependencies` exist.
 unsafe fn add_conditional(
     driver: &CudaDriver,
-    context: ContextHandle,
-    graph: CUgraph,
+    context: Live<'_, ContextHandle>,
+    graph: Live<'_, GraphHandle>,
     dependencies: &[Dependency],
     node: &ConditionalNode,
 ) -> Result<AddedNode> {
@@ -170,12 +175,12 @@ unsafe fn add_conditional(
     };
     let dependencies = RawDependencies::new(dependencies);
     let mut added_node = ptr::null_mut();
-    // SAFETY: the caller vouches for the handles; there are as many nodes as stated, and as many data or none; the parameters
-    // are those of the type that they name, and the results are written to variables that outlive the call.
+    // SAFETY: graph and context are live, as their types say, and the caller promises that the nodes exist; there are
+    // as many nodes as stated, and as many data or none; the parameters are those of the type that they name.
     check(unsafe {
         driver.functions.cuGraphAddNode(
             &mut added_node,
-            graph,
+            raw_graph(graph),
             dependencies.nodes.as_ptr(),
             dependencies.data(),
             dependencies.nodes.len(),

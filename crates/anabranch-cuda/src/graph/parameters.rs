@@ -6,35 +6,30 @@ use crate::error::Answer;
 use crate::error::check;
 use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
-use crate::handles::{event_handle, graph_handle};
+use crate::handles::{event_handle, graph_handle, raw_node};
 use crate::host_work;
 use crate::memory::copy;
-use anabranch_hal::{DevicePointer, Failure, FillNode, FillPattern, GraphNodeKind, NodeParameters, Result, Status};
+use anabranch_hal::{
+    DevicePointer, Failure, FillNode, FillPattern, GraphNodeHandle, GraphNodeKind, Live, NodeParameters, Result, Status,
+};
 use std::ptr;
 
 /// The kind of a node.
-///
-/// # Safety
-///
-/// The node is live.
-pub(super) unsafe fn kind(driver: &CudaDriver, node: CUgraphNode) -> Result<GraphNodeKind> {
+pub(super) fn kind(driver: &CudaDriver, node: Live<'_, GraphNodeHandle>) -> Result<GraphNodeKind> {
     let mut kind = CU_GRAPH_NODE_TYPE_EMPTY;
-    // SAFETY: the caller vouches for the node.
-    check(unsafe { driver.functions.cuGraphNodeGetType(node, &mut kind) })?;
+    // SAFETY: the node is live, as its type says.
+    check(unsafe { driver.functions.cuGraphNodeGetType(raw_node(node), &mut kind) })?;
     Ok(GraphNodeKind(kind))
 }
 
-/// The parameters of a node.
-///
-/// # Safety
-///
-/// The node is live, and a context is current.
-pub(super) unsafe fn read(driver: &CudaDriver, node: CUgraphNode) -> Result<NodeParameters> {
+/// The parameters of a node of the current context.
+pub(super) fn read(driver: &CudaDriver, node: Live<'_, GraphNodeHandle>) -> Result<NodeParameters> {
     let functions = &driver.functions;
-    // SAFETY: the caller vouches for the node and the context, and each function is the one for the node's kind.
+    let (live, kind, node) = (node, kind(driver, node)?, raw_node(node));
+    // SAFETY: the node is live, as its type says, and each function is the one for the node's kind.
     unsafe {
-        match kind(driver, node)? {
-            GraphNodeKind::KERNEL => kernel::read(driver, node).map(NodeParameters::Kernel),
+        match kind {
+            GraphNodeKind::KERNEL => kernel::read(driver, live).map(NodeParameters::Kernel),
             GraphNodeKind::COPY => {
                 let raw = described(|raw| functions.cuGraphMemcpyNodeGetParams(node, raw))?;
                 copy::read(&raw, |address| copy::is_host(functions, address)).map(NodeParameters::Copy)

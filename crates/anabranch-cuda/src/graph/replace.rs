@@ -5,41 +5,42 @@ use super::node::{describe_fill, unknown_kind};
 use super::{kernel, parameters, values};
 use crate::driver::CudaDriver;
 use crate::error::check;
-use crate::ffi::cuda_types::*;
-use crate::handles::{node_handle, raw_context, raw_event, raw_executable, raw_graph};
+use crate::handles::{raw_context, raw_event, raw_executable, raw_graph, raw_node};
 use crate::host_work;
 use crate::memory::copy;
 use anabranch_hal::{
-    ContextHandle, Detail, ExecutableGraphHandle, Failure, GraphNodeKind, GraphUpdateResult, NodeParameters, Result,
-    Status,
+    ContextHandle, Detail, ExecutableGraphHandle, Failure, GraphNodeHandle, GraphNodeKind, GraphUpdateResult, Live,
+    NodeParameters, Result, Status,
 };
 
 /// Replaces the parameters of a node of a graph.
 ///
 /// # Safety
 ///
-/// The handle rule, for the parameters too, the context is current, and what the node does at each launch is sound.
+/// The objects of the handles in the parameters exist, and what the node does at each launch is sound.
 pub(super) unsafe fn in_graph(
     driver: &CudaDriver,
-    context: ContextHandle,
-    node: CUgraphNode,
+    context: Live<'_, ContextHandle>,
+    node: Live<'_, GraphNodeHandle>,
     parameters: &NodeParameters,
 ) -> Result<()> {
     let functions = &driver.functions;
-    // SAFETY: the caller vouches for the handles and for what the node does. The driver copies descriptions and operations,
-    // refuses a node of another kind, and the function of a host node takes any key.
+    let (live, node) = (node, raw_node(node));
+    // SAFETY: node and context are live, as their types say. The caller promises that the objects that the parameters
+    // name exist, and that the node is sound. The driver copies descriptions and operations, refuses a node of another
+    // kind, and the function of a host node takes any key.
     unsafe {
         check(match parameters {
             NodeParameters::Kernel(kernel) => {
                 let raw = kernel::describe(context, kernel);
                 check(functions.cuGraphKernelNodeSetParams(node, &raw.parameters))?;
                 // The driver has taken the node for a kernel node.
-                return kernel::change_attributes(driver, node, Attributes::of(kernel));
+                return kernel::change_attributes(driver, live, Attributes::of(kernel));
             }
             NodeParameters::Copy(copy) => functions.cuGraphMemcpyNodeSetParams(node, &copy::describe(copy)),
             NodeParameters::Fill(fill) => functions.cuGraphMemsetNodeSetParams(node, &describe_fill(fill)?),
             NodeParameters::Host(key) => functions.cuGraphHostNodeSetParams(node, &host_work::describe(*key)),
-            NodeParameters::Empty => return is_empty(driver, node),
+            NodeParameters::Empty => return is_empty(driver, live),
             NodeParameters::EventWait(event) => functions.cuGraphEventWaitNodeSetEvent(node, raw_event(*event)),
             NodeParameters::EventRecord(event) => functions.cuGraphEventRecordNodeSetEvent(node, raw_event(*event)),
             NodeParameters::ValueOperations(operations) => {
@@ -62,19 +63,21 @@ pub(super) unsafe fn in_graph(
 /// As for [`in_graph`].
 pub(super) unsafe fn in_executable(
     driver: &CudaDriver,
-    context: ContextHandle,
-    executable: ExecutableGraphHandle,
-    node: CUgraphNode,
+    context: Live<'_, ContextHandle>,
+    executable: Live<'_, ExecutableGraphHandle>,
+    node: Live<'_, GraphNodeHandle>,
     parameters: &NodeParameters,
 ) -> Result<()> {
     let functions = &driver.functions;
     let (raw, ctx) = (raw_executable(executable), raw_context(context));
-    // SAFETY: the caller vouches for the handles and for what the node does. The driver copies descriptions, operations and
-    // child graphs, refuses a node of another kind, and the function of a host node takes any key.
+    let (live, node) = (node, raw_node(node));
+    // SAFETY: executable graph, node and context are live, as their types say. The caller promises that the objects
+    // that the parameters name exist, and that the node is sound. The driver copies descriptions, operations and child
+    // graphs, refuses a node of another kind, and the function of a host node takes any key.
     unsafe {
         check(match parameters {
             NodeParameters::Kernel(kernel) => {
-                attributes_stay(driver, node, Attributes::of(kernel))?;
+                attributes_stay(driver, live, Attributes::of(kernel))?;
                 let kernel = kernel::describe(context, kernel);
                 functions.cuGraphExecKernelNodeSetParams(raw, node, &kernel.parameters)
             }
@@ -86,7 +89,7 @@ pub(super) unsafe fn in_executable(
             }
             NodeParameters::Host(key) => functions.cuGraphExecHostNodeSetParams(raw, node, &host_work::describe(*key)),
             NodeParameters::Child(child) => functions.cuGraphExecChildGraphNodeSetParams(raw, node, raw_graph(*child)),
-            NodeParameters::Empty => return is_empty(driver, node),
+            NodeParameters::Empty => return is_empty(driver, live),
             NodeParameters::EventWait(event) => {
                 functions.cuGraphExecEventWaitNodeSetEvent(raw, node, raw_event(*event))
             }
@@ -107,30 +110,24 @@ pub(super) unsafe fn in_executable(
 }
 
 /// Refuses other attributes than those that the kernel had when the executable graph was made: they cannot be changed.
-///
-/// # Safety
-///
-/// The node is live.
-unsafe fn attributes_stay(driver: &CudaDriver, node: CUgraphNode, wanted: Attributes) -> Result<()> {
-    // SAFETY: the caller vouches for the node; what is read of a node of another kind is nothing.
-    let current = unsafe { kernel::read_attributes(driver, node) };
+fn attributes_stay(driver: &CudaDriver, node: Live<'_, GraphNodeHandle>, wanted: Attributes) -> Result<()> {
+    // What is read of a node of another kind is nothing.
+    let current = kernel::read_attributes(driver, node);
     // Without a wanted priority, the node keeps its own.
     if current.agree(Attributes { priority: wanted.priority.or(current.priority), ..wanted }) {
         return Ok(());
     }
-    let detail = Detail::Update { result: GraphUpdateResult::ATTRIBUTES_CHANGED, node: Some(node_handle(node)) };
+    let detail = Detail::Update { result: GraphUpdateResult::ATTRIBUTES_CHANGED, node: Some(node.handle()) };
     Err(Failure::with_detail(Status::GRAPH_EXEC_UPDATE_FAILURE, detail))
 }
 
 /// An empty node has no parameters to replace.
-///
-/// # Safety
-///
-/// The node is live.
-unsafe fn is_empty(driver: &CudaDriver, node: CUgraphNode) -> Result<()> {
-    // SAFETY: the caller vouches for the node.
-    let kind = unsafe { parameters::kind(driver, node) }?;
-    if kind == GraphNodeKind::EMPTY { Ok(()) } else { Err(Failure::new(Status::INVALID_VALUE)) }
+fn is_empty(driver: &CudaDriver, node: Live<'_, GraphNodeHandle>) -> Result<()> {
+    if parameters::kind(driver, node)? == GraphNodeKind::EMPTY {
+        Ok(())
+    } else {
+        Err(Failure::new(Status::INVALID_VALUE))
+    }
 }
 
 fn fixed(parameters: &NodeParameters) -> Failure {

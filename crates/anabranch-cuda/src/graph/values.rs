@@ -4,7 +4,7 @@ use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
 use crate::handles::raw_context;
 use anabranch_hal::{
-    ContextHandle, DevicePointer, Failure, Result, Status, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
+    ContextHandle, DevicePointer, Failure, Live, Result, Status, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 use std::ffi::c_uint;
 
@@ -15,7 +15,7 @@ pub(super) fn to_raw(operations: &[ValueOperation]) -> Vec<CUstreamBatchMemOpPar
 
 /// A description that points to the operations.
 pub(super) fn describe(
-    context: ContextHandle,
+    context: Live<'_, ContextHandle>,
     operations: &mut [CUstreamBatchMemOpParams],
 ) -> Result<CUDA_BATCH_MEM_OP_NODE_PARAMS> {
     let count = c_uint::try_from(operations.len()).map_err(|_| Failure::new(Status::INVALID_VALUE))?;
@@ -75,7 +75,7 @@ pub(super) unsafe fn read_all(raw: &CUDA_BATCH_MEM_OP_NODE_PARAMS) -> Result<Vec
     if raw.count == 0 || raw.paramArray.is_null() {
         return Ok(Vec::new());
     }
-    // SAFETY: as the caller says, the array has as many operations as stated, and stays as long as the node.
+    // SAFETY: the description is the driver's, so the array has as many operations as stated, and stays as long as the node.
     let operations = unsafe { std::slice::from_raw_parts(raw.paramArray, raw.count as usize) };
     // SAFETY: each is the driver's.
     operations.iter().map(|operation| unsafe { read(operation) }).collect()

@@ -24,8 +24,8 @@ pub(super) unsafe fn queue(
     bytes: usize,
     stream: CUstream,
 ) -> Result<()> {
-    // SAFETY: the caller vouches for the stream and the ranges; which of them are host memory is what the kind says, and
-    // the driver refuses device addresses that it did not give.
+    // SAFETY: the caller promises that the stream is live, and keeps both ranges valid until the copy has run; which of them
+    // are host memory is what the kind says, and the driver refuses device addresses that it did not give.
     check(unsafe {
         match kind {
             CopyKind::HostToDevice => {
@@ -50,7 +50,8 @@ pub(super) unsafe fn perform(
     source: u64,
     bytes: usize,
 ) -> Result<()> {
-    // SAFETY: the caller vouches for the ranges; which of them are host memory is what the kind says, and the driver
+    // SAFETY: the caller keeps both ranges valid until the copy has run; which of them are host memory is what the kind
+    // says, and the driver
     // refuses device addresses that it did not give.
     check(unsafe {
         match kind {

@@ -21,7 +21,8 @@ pub(super) unsafe fn queue(
     stream: CUstream,
 ) -> Result<()> {
     let to = address.0;
-    // SAFETY: the caller vouches for the stream and the range, which has as many elements of the pattern's width.
+    // SAFETY: the caller promises that the stream is live, and keeps the range valid, which has as many elements of the
+    // pattern's width.
     check(unsafe {
         match pattern {
             FillPattern::U8(value) => functions.cuMemsetD8Async(to, value, count, stream),
@@ -52,14 +53,15 @@ unsafe fn queue_64(
     let [low, high] = halves(value);
     if low == high || count == 0 {
         let words = count.checked_mul(2).ok_or(Failure::new(Status::INVALID_VALUE))?;
-        // SAFETY: the caller vouches for the stream and the range, which is this one in halves of the pattern.
+        // SAFETY: the caller promises that the stream is live, and keeps the range valid, which is this one in halves of the
+        // pattern.
         return check(unsafe { functions.cuMemsetD32Async(address.0, low, words, stream) });
     }
     for (start, rows) in rows(address, count) {
         // Rows of one word, 8 bytes apart.
         for (to, half) in [(start, low), (start.byte_add(4), high)] {
-            // SAFETY: the caller vouches for the stream and the range; these are the first or the second halves of the
-            // words in a part of it.
+            // SAFETY: the caller promises that the stream is live, and keeps the range valid; these are the first or the
+            // second halves of the words in a part of it.
             check(unsafe { functions.cuMemsetD2D32Async(to.0, 8, half, 1, rows, stream) })?;
         }
     }

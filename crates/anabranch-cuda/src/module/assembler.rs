@@ -21,8 +21,8 @@ pub(super) unsafe fn load(functions: &CudaFunctions, image: &Image) -> Result<CU
     let (mut options, mut values) = logs.options();
     let mut module = ptr::null_mut();
     // SAFETY: there are as many options as values, each of the kind that belongs to it; the buffers are at least as long
-    // as stated and outlive the call, and so does the variable for the result. The caller vouches for the image, which
-    // ends with zero bytes as a text must.
+    // as stated and outlive the call, and so does the variable for the result. The caller promises that NVIDIA's tools
+    // made the image, which ends with zero bytes as a text must.
     let loaded = check(unsafe {
         functions.cuModuleLoadDataEx(
             &mut module,

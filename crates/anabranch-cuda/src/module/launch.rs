@@ -21,11 +21,12 @@ pub(super) unsafe fn queue(
     launch: &Launch<'_>,
 ) -> Result<()> {
     if launch.cluster.is_some() || launch.cooperative || launch.priority.is_some() {
-        // SAFETY: the caller vouches for everything.
+        // SAFETY: the caller promises that function and stream are live, and that the launch is sound.
         return unsafe { queue_with_attributes(functions, stream, function, launch) };
     }
     let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
-    // SAFETY: the caller vouches for everything. The driver copies the arguments before it returns.
+    // SAFETY: the caller promises that function and stream are live, and that the launch is sound. The driver copies the
+    // arguments before it returns.
     check(unsafe {
         functions.cuLaunchKernel(
             function,
@@ -68,8 +69,8 @@ unsafe fn queue_with_attributes(
         numAttrs: count,
     };
     let parameters = parameters(launch.arguments);
-    // SAFETY: the caller vouches for everything. As many attributes are there as stated, and the driver reads them, and
-    // copies the arguments, before it returns.
+    // SAFETY: the caller promises that function and stream are live, and that the launch is sound. As many attributes are
+    // there as stated, and the driver reads them, and copies the arguments, before it returns.
     check(unsafe { functions.cuLaunchKernelEx(&config, function, parameters, ptr::null_mut()) })
 }
 

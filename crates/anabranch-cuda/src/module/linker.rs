@@ -46,7 +46,7 @@ pub(super) unsafe fn load(functions: &CudaFunctions, image: &Image, library: &Pa
             functions.cuLinkCreate(options.len() as c_uint, options.as_mut_ptr(), values.as_mut_ptr(), &mut state)
         })?;
         let link = Link { functions, state };
-        // SAFETY: the caller vouches for the image, and the name ends with a zero byte.
+        // SAFETY: the caller promises that NVIDIA's tools made the image, and the name ends with a zero byte.
         unsafe { link.load(image, &path) }
     };
     linked.map_err(|failure| logs.explain(failure))

@@ -25,7 +25,7 @@ pub(super) fn id(kind: StreamAttributeKind) -> Result<CUstreamAttrID> {
 pub(super) unsafe fn read(kind: StreamAttributeKind, value: &CUstreamAttrValue) -> Result<StreamAttribute> {
     match kind {
         StreamAttributeKind::SynchronizationPolicy => {
-            // SAFETY: this member of the union was written, as the caller says; and any bytes are a value of it.
+            // SAFETY: the value is that of this kind, so this member of the union was written; and any bytes are a value of it.
             let policy = match unsafe { value.syncPolicy } {
                 // A stream whose policy was never set answers -1.
                 CUsynchronizationPolicy::MAX | CU_SYNC_POLICY_AUTO => SynchronizationPolicy::Auto,
@@ -37,7 +37,7 @@ pub(super) unsafe fn read(kind: StreamAttributeKind, value: &CUstreamAttrValue) 
             Ok(StreamAttribute::SynchronizationPolicy(policy))
         }
         StreamAttributeKind::AccessPolicyWindow => {
-            // SAFETY: this member of the union was written, as the caller says; and any bytes are a value of it.
+            // SAFETY: the value is that of this kind, so this member of the union was written; and any bytes are a value of it.
             let window = unsafe { value.accessPolicyWindow };
             Ok(StreamAttribute::AccessPolicyWindow(AccessPolicyWindow {
                 address: DevicePointer(window.base_ptr.expose_provenance() as u64),

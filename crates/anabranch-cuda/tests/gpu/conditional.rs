@@ -1,7 +1,7 @@
 //! Graphs that run depending on a value.
 
 use crate::graph::{fill, kernel, skips};
-use crate::support::{DEVICE, Gpu};
+use crate::support::{DEVICE, Gpu, live};
 use anabranch_cuda::load_compiler;
 use anabranch_hal::{
     CompileRequest, ConditionalKind, ConditionalNode, Devices, GraphNodeKind, Graphs, KernelNode, Memory, ModuleImage,
@@ -26,8 +26,8 @@ fn graphs_run_depending_on_a_default_value() {
                 .graph_add_node(&gpu.context.into(), graph, &[], &NodeParameters::Conditional(node))
                 .expect("a conditional node");
             assert_eq!(added.bodies.len(), 1);
-            assert_eq!(gpu.graph_node_kind(&gpu.context.into(), added.node), Ok(GraphNodeKind::CONDITIONAL));
-            gpu.node(added.bodies[0], &[], &fill(memory, 0x0303_0303, 1));
+            assert_eq!(gpu.graph_node_kind(&gpu.context.into(), live(added.node)), Ok(GraphNodeKind::CONDITIONAL));
+            gpu.node(live(added.bodies[0]), &[], &fill(memory, 0x0303_0303, 1));
             let executable = gpu.executable(graph);
             gpu.run(executable);
             assert_eq!(gpu.download(memory, 4), if default == 0 { [9; 4] } else { [3; 4] });
@@ -70,7 +70,8 @@ fn a_kernel_ends_a_loop() {
             Err(failure) if failure.status == Status::FILE_NOT_FOUND => return eprintln!("skipped: {failure}"),
             Err(failure) => panic!("{failure}"),
         };
-        let function = gpu.module_function(&gpu.context.into(), module, "count_down").expect("the kernel is there");
+        let function =
+            live(gpu.module_function(&gpu.context.into(), live(module), "count_down").expect("the kernel is there"));
         let memory = gpu.allocate(4);
         gpu.upload(memory, &5_u32.to_le_bytes());
         let graph = gpu.graph();
@@ -83,7 +84,7 @@ fn a_kernel_ends_a_loop() {
         let added = gpu.graph_add_node(&gpu.context.into(), graph, &[], &node).expect("a conditional node");
         let arguments = vec![handle.0.to_le_bytes().to_vec(), memory.0.to_le_bytes().to_vec()];
         let body = KernelNode { grid: [1; 3], block: [1; 3], arguments, ..kernel(function, memory, 0, 0) };
-        gpu.node(added.bodies[0], &[], &NodeParameters::Kernel(body));
+        gpu.node(live(added.bodies[0]), &[], &NodeParameters::Kernel(body));
         let executable = gpu.executable(graph);
         gpu.run(executable);
         assert_eq!(gpu.download(memory, 4), [0; 4]);

@@ -1,19 +1,19 @@
 //! Graphs: built, read, changed, launched.
 
 use crate::kernels::PTX;
-use crate::support::{DEVICE, Gpu};
+use crate::support::{DEVICE, Gpu, live};
 use anabranch_hal::{
     AllocationNode, Copy3d, CopyPlace, Dependency, Detail, DevicePointer, Devices, Edge, EdgeData, EdgeKind,
     ExecutableGraphs, Failure, FillNode, FillPattern, FunctionHandle, GraphMemoryAttribute, GraphNodeKind,
-    GraphUpdateResult, Graphs, InstantiateFlags, KernelNode, Memory, Modules, NodeParameters, RepeatableWork, Status,
-    Value, ValueOperation, WaitValueFlags, WriteValueFlags,
+    GraphUpdateResult, Graphs, InstantiateFlags, KernelNode, Live, Memory, Modules, NodeParameters, RepeatableWork,
+    Status, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub(crate) fn kernel(function: FunctionHandle, memory: DevicePointer, value: u32, count: u32) -> KernelNode {
+pub(crate) fn kernel(function: Live<'_, FunctionHandle>, memory: DevicePointer, value: u32, count: u32) -> KernelNode {
     KernelNode {
-        function,
+        function: function.handle(),
         grid: [count.div_ceil(128).next_multiple_of(2), 1, 1],
         block: [128, 1, 1],
         cluster: None,
@@ -56,7 +56,7 @@ fn a_kernel_node_is_read_back_changed_and_switched_off() {
         let wanted = kernel(function, memory, 7, 100);
         let node = gpu.node(graph, &[zero], &NodeParameters::Kernel(wanted.clone()));
         let NodeParameters::Kernel(read) =
-            gpu.graph_node_parameters(&gpu.context.into(), node).expect("it is a kernel")
+            gpu.graph_node_parameters(&gpu.context.into(), live(node)).expect("it is a kernel")
         else {
             panic!("it is a kernel");
         };
@@ -69,31 +69,33 @@ fn a_kernel_node_is_read_back_changed_and_switched_off() {
         };
         assert_eq!(value(executable), 7);
         let other = NodeParameters::Kernel(kernel(function, memory, 9, 100));
-        gpu.executable_set_node_parameters(&gpu.context.into(), executable, node, &other).expect("it may be changed");
+        gpu.executable_set_node_parameters(&gpu.context.into(), executable, live(node), &other)
+            .expect("it may be changed");
         assert_eq!(value(executable), 9);
         let cooperative = NodeParameters::Kernel(KernelNode { cooperative: true, ..wanted.clone() });
         let refused =
-            gpu.executable_set_node_parameters(&gpu.context.into(), executable, node, &cooperative).unwrap_err();
+            gpu.executable_set_node_parameters(&gpu.context.into(), executable, live(node), &cooperative).unwrap_err();
         assert_eq!(refused.status, Status::GRAPH_EXEC_UPDATE_FAILURE);
 
-        gpu.executable_set_node_enabled(&gpu.context.into(), executable, node, false).expect("it is a kernel");
-        assert_eq!(gpu.executable_node_enabled(&gpu.context.into(), executable, node), Ok(false));
+        gpu.executable_set_node_enabled(&gpu.context.into(), executable, live(node), false).expect("it is a kernel");
+        assert_eq!(gpu.executable_node_enabled(&gpu.context.into(), executable, live(node)), Ok(false));
         assert_eq!(value(executable), 0);
 
         let special = KernelNode { priority: Some(-1), ..kernel(function, memory, 11, 100) };
-        gpu.graph_node_set_parameters(&gpu.context.into(), node, &NodeParameters::Kernel(special.clone()))
+        gpu.graph_node_set_parameters(&gpu.context.into(), live(node), &NodeParameters::Kernel(special.clone()))
             .expect("as above");
-        let read = gpu.graph_node_parameters(&gpu.context.into(), node).expect("it is a kernel");
+        let read = gpu.graph_node_parameters(&gpu.context.into(), live(node)).expect("it is a kernel");
         assert!(matches!(&read, NodeParameters::Kernel(read) if *read == special), "{read:?}");
-        let prioritized = gpu
-            .graph_instantiate(&gpu.context.into(), graph, InstantiateFlags::USE_NODE_PRIORITY, None)
-            .expect("it is sound");
+        let prioritized = live(
+            gpu.graph_instantiate(&gpu.context.into(), graph, InstantiateFlags::USE_NODE_PRIORITY, None)
+                .expect("it is sound"),
+        );
         // The driver does not report this flag.
         gpu.executable_flags(&gpu.context.into(), prioritized).expect("the driver can say");
         assert_eq!(value(prioritized), 11);
         gpu.destroy(graph, &[executable, prioritized]);
         gpu.free(&gpu.context.into(), memory).expect("the memory is free to go");
-        gpu.module_unload(&gpu.context.into(), module).expect("it is not in use");
+        gpu.module_unload(&gpu.context.into(), module.handle()).expect("it is not in use");
     }
 }
 
@@ -114,10 +116,10 @@ fn copies_and_fills_are_read_back() {
         let out = copy(place(to.0, false), host);
         gpu.node(graph, &[moved], &NodeParameters::Copy(out));
 
-        let read = gpu.graph_node_parameters(&gpu.context.into(), moved).expect("it is a copy");
+        let read = gpu.graph_node_parameters(&gpu.context.into(), live(moved)).expect("it is a copy");
         let NodeParameters::Copy(read) = read else { panic!("it is a copy: {read:?}") };
         assert_eq!((read.source.address, read.source.host, read.extent), (from.0, false, [64, 1, 1]));
-        let read = gpu.graph_node_parameters(&gpu.context.into(), filled).expect("it is a fill");
+        let read = gpu.graph_node_parameters(&gpu.context.into(), live(filled)).expect("it is a fill");
         let NodeParameters::Fill(read) = read else { panic!("it is a fill: {read:?}") };
         assert_eq!((read.address, read.pattern, read.width), (from, FillPattern::U32(0x0101_0101), 16));
         let wide = FillNode { pattern: FillPattern::U64(1), width: 8, ..read };
@@ -151,8 +153,8 @@ fn host_work_runs_at_every_launch_and_can_be_replaced() {
         gpu.run(executable);
         assert_eq!(counts(), [2, 0, 0]);
 
-        gpu.graph_node_set_parameters(&gpu.context.into(), node, &host(&second)).expect("it is a host node");
-        let read = gpu.graph_node_parameters(&gpu.context.into(), node).expect("it is ours");
+        gpu.graph_node_set_parameters(&gpu.context.into(), live(node), &host(&second)).expect("it is a host node");
+        let read = gpu.graph_node_parameters(&gpu.context.into(), live(node)).expect("it is ours");
         assert!(matches!(read, NodeParameters::Host(key) if key == second.key()));
         gpu.run(executable);
         assert_eq!(counts(), [3, 0, 0], "executable graphs made before are untouched");
@@ -160,7 +162,8 @@ fn host_work_runs_at_every_launch_and_can_be_replaced() {
         gpu.run(later);
         assert_eq!(counts(), [3, 1, 0]);
 
-        gpu.executable_set_node_parameters(&gpu.context.into(), later, node, &host(&third)).expect("it is a host node");
+        gpu.executable_set_node_parameters(&gpu.context.into(), later, live(node), &host(&third))
+            .expect("it is a host node");
         gpu.executable_update(&gpu.context.into(), executable, graph).expect("nothing else has changed");
         gpu.destroy(graph, &[]);
         gpu.run(executable);
@@ -176,7 +179,7 @@ fn host_work_runs_at_every_launch_and_can_be_replaced() {
         gpu.run(later);
         assert_eq!(counts(), [3, 2, 1], "work whose owner was dropped does not run");
         for executable in [executable, later] {
-            gpu.executable_destroy(&gpu.context.into(), executable).expect("it is ours");
+            gpu.executable_destroy(&gpu.context.into(), executable.handle()).expect("it is ours");
         }
     }
 }
@@ -200,11 +203,11 @@ fn a_graph_allocates_and_frees() {
         let copied = gpu.node(graph, &[filled], &NodeParameters::Copy(copy));
         let freed = gpu.node(graph, &[copied], &NodeParameters::Free(address));
 
-        let read = gpu.graph_node_parameters(&gpu.context.into(), added.node).expect("the driver can say");
+        let read = gpu.graph_node_parameters(&gpu.context.into(), live(added.node)).expect("the driver can say");
         let NodeParameters::Allocate(read) = read else { panic!("it is an allocation: {read:?}") };
         assert_eq!((read.device, read.address), (DEVICE, address));
         assert!(read.bytes >= wanted.bytes && read.access.is_empty(), "{read:?}");
-        let read = gpu.graph_node_parameters(&gpu.context.into(), freed).expect("the driver can say");
+        let read = gpu.graph_node_parameters(&gpu.context.into(), live(freed)).expect("the driver can say");
         assert!(matches!(read, NodeParameters::Free(read) if read == address), "{read:?}");
         assert_eq!(gpu.graph_clone(&gpu.context.into(), graph).unwrap_err().status, Status::NOT_SUPPORTED);
 
@@ -297,7 +300,7 @@ fn edges_keep_their_data() {
         gpu.graph_remove_edges(&gpu.context.into(), graph, &edges[1..]).expect("it is there");
         gpu.destroy(graph, &[]);
         gpu.free(&gpu.context.into(), memory).expect("the memory is free to go");
-        gpu.module_unload(&gpu.context.into(), module).expect("it is not in use");
+        gpu.module_unload(&gpu.context.into(), module.handle()).expect("it is not in use");
     }
 }
 
@@ -309,15 +312,15 @@ fn children_events_and_values_are_read_back() {
         let memory = gpu.allocate(16);
         let (graph, child) = (gpu.graph(), gpu.graph());
         let original = gpu.node(child, &[], &fill(memory, 1, 1));
-        let embedded = gpu.node(graph, &[], &NodeParameters::Child(child));
-        let read = gpu.graph_node_parameters(&gpu.context.into(), embedded).expect("the driver can say");
+        let embedded = gpu.node(graph, &[], &NodeParameters::Child(child.handle()));
+        let read = gpu.graph_node_parameters(&gpu.context.into(), live(embedded)).expect("the driver can say");
         let NodeParameters::Child(copy) = read else { panic!("it is a child: {read:?}") };
-        assert_ne!(copy, child);
-        assert_eq!(gpu.graph_nodes(&gpu.context.into(), copy).expect("the driver can say").len(), 1);
-        assert!(gpu.graph_find_in_clone(&gpu.context.into(), embedded, child).is_err());
+        assert_ne!(copy, child.handle());
+        assert_eq!(gpu.graph_nodes(&gpu.context.into(), live(copy)).expect("the driver can say").len(), 1);
+        assert!(gpu.graph_find_in_clone(&gpu.context.into(), live(embedded), child).is_err());
 
-        let clone = gpu.graph_clone(&gpu.context.into(), child).expect("a clone");
-        let found = gpu.graph_find_in_clone(&gpu.context.into(), original, clone).expect("it was copied");
+        let clone = live(gpu.graph_clone(&gpu.context.into(), child).expect("a clone"));
+        let found = live(gpu.graph_find_in_clone(&gpu.context.into(), live(original), clone).expect("it was copied"));
         assert_eq!(gpu.graph_node_kind(&gpu.context.into(), found), Ok(GraphNodeKind::FILL));
 
         let operations = vec![
@@ -325,7 +328,7 @@ fn children_events_and_values_are_read_back() {
             ValueOperation::Wait { address: memory, value: Value::U32(7), flags: WaitValueFlags::EQUAL },
         ];
         let values = gpu.node(graph, &[embedded], &NodeParameters::ValueOperations(operations.clone()));
-        let read = gpu.graph_node_parameters(&gpu.context.into(), values).expect("the driver can say");
+        let read = gpu.graph_node_parameters(&gpu.context.into(), live(values)).expect("the driver can say");
         assert!(matches!(&read, NodeParameters::ValueOperations(read) if *read == operations), "{read:?}");
         let executable = gpu.executable(graph);
         gpu.executable_upload(&gpu.context.into(), executable, gpu.stream).expect("an upload");
@@ -347,10 +350,10 @@ fn graphs_need_no_context_to_be_current() {
         let context = gpu.context;
         std::thread::scope(|scope| {
             let worker = scope.spawn(|| {
-                let graph = gpu.graph_create(&context.into()).expect("a graph");
+                let graph = live(gpu.graph_create(&context.into()).expect("a graph"));
                 let node =
                     gpu.graph_add_node(&context.into(), graph, &[], &NodeParameters::Empty).expect("a node").node;
-                let clone = gpu.graph_clone(&context.into(), graph).expect("a clone");
+                let clone = live(gpu.graph_clone(&context.into(), graph).expect("a clone"));
                 assert_eq!(gpu.graph_nodes(&context.into(), graph), Ok(vec![node]));
                 assert_eq!(gpu.graph_edges(&context.into(), graph), Ok(Vec::new()));
                 gpu.graph_destroy_node(&context.into(), node).expect("it is ours");
@@ -358,7 +361,7 @@ fn graphs_need_no_context_to_be_current() {
                 gpu.executable_flags(&context.into(), executable).expect("the driver can say");
                 gpu.executable_launch(&context.into(), executable, gpu.stream).expect("a launch");
                 gpu.destroy(clone, &[executable]);
-                gpu.graph_destroy(&context.into(), graph).expect("it is ours");
+                gpu.graph_destroy(&context.into(), graph.handle()).expect("it is ours");
             });
             worker.join().expect("nothing failed");
         });

@@ -1,7 +1,7 @@
 //! Kernels in PTX, and launches of them.
 
 use crate::support::Gpu;
-use anabranch_hal::{DevicePointer, FunctionHandle, Launch, Modules, Result};
+use anabranch_hal::{DevicePointer, FunctionHandle, Launch, Live, Modules, Result};
 use std::ffi::c_void;
 
 /// `add(values, value, count)` adds to each of `count` 32-bit numbers; `spin(nanoseconds)` takes time.
@@ -71,7 +71,7 @@ fn address<T>(value: &T) -> *const c_void {
 /// Queues `add`, with the rest of the launch as given.
 pub(crate) fn add(
     gpu: &Gpu,
-    add: FunctionHandle,
+    add: Live<'static, FunctionHandle>,
     launch: Launch<'_>,
     values: DevicePointer,
     value: u32,
@@ -89,7 +89,7 @@ pub(crate) fn add(
 }
 
 /// Queues work that takes that long.
-pub(crate) fn spin(gpu: &Gpu, spin: FunctionHandle, milliseconds: u64) {
+pub(crate) fn spin(gpu: &Gpu, spin: Live<'_, FunctionHandle>, milliseconds: u64) {
     let nanoseconds = milliseconds * 1_000_000;
     let launch = Launch { arguments: &[address(&nanoseconds)], ..PLAIN };
     // SAFETY: the argument is the one that the kernel declares.

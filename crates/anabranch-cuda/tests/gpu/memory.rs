@@ -1,6 +1,6 @@
 //! Memory: allocated in every way, copied, filled.
 
-use crate::support::{DEVICE, Gpu};
+use crate::support::{DEVICE, Gpu, live};
 use anabranch_hal::{
     Copy3d, CopyKind, CopyPlace, DevicePointer, FillPattern, Memory, MemoryPoolAttribute, MemoryPoolOptions,
     PinnedFlags, Status,
@@ -125,7 +125,7 @@ fn memory_comes_and_goes_in_stream_order() {
     let Some(gpu) = Gpu::find() else { return };
     // SAFETY: every handle is made here, and destroyed once; the work is waited for before what it uses is freed.
     unsafe {
-        let pool = gpu.memory_pool_create(DEVICE, &MemoryPoolOptions { max_bytes: 64 << 20 }).expect("a pool");
+        let pool = live(gpu.memory_pool_create(DEVICE, &MemoryPoolOptions { max_bytes: 64 << 20 }).expect("a pool"));
         for pool in [None, Some(pool)] {
             let memory = gpu.allocate_async(&gpu.context.into(), 4096, pool, gpu.stream).expect("memory of a pool");
             gpu.fill_async(&gpu.context.into(), memory, FillPattern::U8(7), 4096, gpu.stream).expect("a fill");
@@ -145,9 +145,9 @@ fn memory_comes_and_goes_in_stream_order() {
         gpu.memory_pool_set_attribute(pool, MemoryPoolAttribute::UsedHigh, 0).expect("it can start anew");
         gpu.memory_pool_trim(pool, 0).expect("nothing is in use");
         assert_eq!(gpu.memory_pool_attribute(pool, MemoryPoolAttribute::ReservedCurrent), Ok(0));
-        gpu.memory_pool_destroy(pool).expect("it is ours");
-        let own = gpu.default_memory_pool(DEVICE).expect("the device has pools");
-        assert_eq!(gpu.memory_pool_destroy(own).unwrap_err().status, Status::INVALID_VALUE);
+        gpu.memory_pool_destroy(pool.handle()).expect("it is ours");
+        let own = live(gpu.default_memory_pool(DEVICE).expect("the device has pools"));
+        assert_eq!(gpu.memory_pool_destroy(own.handle()).unwrap_err().status, Status::INVALID_VALUE);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Modules and kernels: loaded, described, launched.
 
 use crate::kernels::{PLAIN, PTX, add};
-use crate::support::{DEVICE, Gpu};
+use crate::support::{DEVICE, Gpu, live};
 use anabranch_cuda::load_compiler;
 use anabranch_hal::{
     Capabilities, CompileRequest, Detail, Devices, FunctionAttribute, Launch, ModuleImage, Modules, OutputKind,
@@ -35,7 +35,7 @@ fn a_kernel_gets_its_arguments_in_every_kind_of_launch() {
             let values = numbers(&gpu.download(memory, 4000));
             assert!(values[..999].iter().all(|&value| value == 42) && values[999] == 0, "{launch:?}: {values:?}");
         }
-        gpu.module_unload(&gpu.context.into(), module).expect("it is not in use");
+        gpu.module_unload(&gpu.context.into(), module.handle()).expect("it is not in use");
     }
 }
 
@@ -50,7 +50,7 @@ fn a_launch_that_cannot_be_is_refused() {
         assert_eq!(refused(Launch { grid: [0, 1, 1], ..PLAIN }), Status::INVALID_VALUE);
         assert_eq!(refused(Launch { block: [2048, 1, 1], ..PLAIN }), Status::INVALID_VALUE);
         assert_eq!(refused(PLAIN), Status::INVALID_VALUE, "the kernel has parameters");
-        gpu.module_unload(&gpu.context.into(), module).expect("it is not in use");
+        gpu.module_unload(&gpu.context.into(), module.handle()).expect("it is not in use");
     }
 }
 
@@ -81,7 +81,7 @@ fn a_module_tells_what_is_in_it() {
             assert_eq!(failure.status, Status::NOT_FOUND, "{name:?}");
             assert_eq!(gpu.module_global(&gpu.context.into(), module, name).unwrap_err().status, Status::NOT_FOUND);
         }
-        gpu.module_unload(&gpu.context.into(), module).expect("it is not in use");
+        gpu.module_unload(&gpu.context.into(), module.handle()).expect("it is not in use");
     }
 }
 
@@ -122,7 +122,8 @@ fn machine_code_runs_and_is_refused_when_cut_off() {
         let image = compiler.compile(&request).expect("the source is valid").image;
         let load = |image| gpu.module_load(&gpu.context.into(), ModuleImage::Binary(image));
         let module = load(&image).expect("the image is whole");
-        let function = gpu.module_function(&gpu.context.into(), module, "add").expect("the kernel is there");
+        let function =
+            live(gpu.module_function(&gpu.context.into(), live(module), "add").expect("the kernel is there"));
         let memory = gpu.allocate(400);
         gpu.upload(memory, &[0; 400]);
         add(&gpu, function, PLAIN, memory, 7, 100).expect("a launch");

@@ -3,19 +3,25 @@
 use anabranch_cuda::CudaDriver;
 use anabranch_hal::{
     ContextHandle, Contexts, CopyKind, Dependency, DeviceOrdinal, DevicePointer, ExecutableGraphHandle,
-    ExecutableGraphs, FunctionHandle, GraphHandle, GraphNodeHandle, Graphs, InstantiateFlags, Memory, ModuleHandle,
-    ModuleImage, Modules, NodeParameters, StreamFlags, StreamHandle, Streams,
+    ExecutableGraphs, FunctionHandle, GraphHandle, GraphNodeHandle, Graphs, Handle, InstantiateFlags, Live, Memory,
+    ModuleHandle, ModuleImage, Modules, NodeParameters, StreamFlags, StreamHandle, Streams,
 };
 use std::ops::Deref;
 use std::sync::Arc;
 
 pub(crate) const DEVICE: DeviceOrdinal = DeviceOrdinal(0);
 
+/// A handle of an object that a test has made. It is not used after the object was destroyed, and graphs on one thread.
+pub(crate) fn live<H: Handle>(handle: H) -> Live<'static, H> {
+    // SAFETY: the tests keep to that.
+    unsafe { Live::new(handle) }
+}
+
 /// A share in the primary context of the first device, and a stream that is waited for at the end.
 pub(crate) struct Gpu {
     driver: Arc<CudaDriver>,
-    pub(crate) context: ContextHandle,
-    pub(crate) stream: StreamHandle,
+    pub(crate) context: Live<'static, ContextHandle>,
+    pub(crate) stream: Live<'static, StreamHandle>,
 }
 
 impl Gpu {
@@ -28,20 +34,17 @@ impl Gpu {
                 return None;
             }
         };
-        let context = driver.primary_context_retain(DEVICE).expect("the device has a primary context");
-        // SAFETY: the context is the one that was retained above.
-        let stream = unsafe { driver.stream_create(&context.into(), StreamFlags::NON_BLOCKING, 0) }.expect("a stream");
+        let context = live(driver.primary_context_retain(DEVICE).expect("the device has a primary context"));
+        let stream = live(driver.stream_create(&context.into(), StreamFlags::NON_BLOCKING, 0).expect("a stream"));
         Some(Self { driver, context, stream })
     }
 
     pub(crate) fn synchronize(&self) {
-        // SAFETY: context and stream live as long as this.
-        unsafe { self.stream_synchronize(&self.context.into(), self.stream) }.expect("the work succeeds");
+        self.stream_synchronize(&self.context.into(), self.stream).expect("the work succeeds");
     }
 
     pub(crate) fn allocate(&self, bytes: usize) -> DevicePointer {
-        // SAFETY: the context lives as long as this.
-        unsafe { Memory::allocate(&**self, &self.context.into(), bytes) }.expect("device memory")
+        Memory::allocate(&**self, &self.context.into(), bytes).expect("device memory")
     }
 
     /// Copies host memory to the device, and waits.
@@ -67,24 +70,21 @@ impl Gpu {
     }
 
     /// Loads PTX and finds a kernel of it.
-    pub(crate) fn kernel(&self, ptx: &str, name: &str) -> (ModuleHandle, FunctionHandle) {
+    pub(crate) fn kernel(&self, ptx: &str, name: &str) -> (Live<'static, ModuleHandle>, Live<'static, FunctionHandle>) {
         // SAFETY: the context lives as long as this.
         let module =
-            unsafe { self.module_load(&self.context.into(), ModuleImage::Ptx(ptx)) }.expect("the PTX is valid");
-        // SAFETY: the module was loaded just now.
-        let function =
-            unsafe { self.module_function(&self.context.into(), module, name) }.expect("the kernel is there");
+            live(unsafe { self.module_load(&self.context.into(), ModuleImage::Ptx(ptx)) }.expect("the PTX is valid"));
+        let function = live(self.module_function(&self.context.into(), module, name).expect("the kernel is there"));
         (module, function)
     }
 
-    pub(crate) fn graph(&self) -> GraphHandle {
-        // SAFETY: the context lives as long as this.
-        unsafe { self.graph_create(&self.context.into()) }.expect("a graph")
+    pub(crate) fn graph(&self) -> Live<'static, GraphHandle> {
+        live(self.graph_create(&self.context.into()).expect("a graph"))
     }
 
     pub(crate) fn node(
         &self,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         after: &[GraphNodeHandle],
         parameters: &NodeParameters,
     ) -> GraphNodeHandle {
@@ -93,25 +93,23 @@ impl Gpu {
         unsafe { self.graph_add_node(&self.context.into(), graph, &dependencies, parameters) }.expect("a node").node
     }
 
-    pub(crate) fn executable(&self, graph: GraphHandle) -> ExecutableGraphHandle {
-        // SAFETY: the tests give graphs that are live.
-        unsafe { self.graph_instantiate(&self.context.into(), graph, InstantiateFlags::empty(), None) }
-            .expect("it is sound")
+    pub(crate) fn executable(&self, graph: Live<'_, GraphHandle>) -> Live<'static, ExecutableGraphHandle> {
+        live(self.graph_instantiate(&self.context.into(), graph, InstantiateFlags::empty(), None).expect("it is sound"))
     }
 
-    pub(crate) fn run(&self, executable: ExecutableGraphHandle) {
+    pub(crate) fn run(&self, executable: Live<'_, ExecutableGraphHandle>) {
         // SAFETY: the tests give executable graphs that are live and do what is sound.
         unsafe { self.executable_launch(&self.context.into(), executable, self.stream) }.expect("a launch");
         self.synchronize();
     }
 
-    pub(crate) fn destroy(&self, graph: GraphHandle, executables: &[ExecutableGraphHandle]) {
+    pub(crate) fn destroy(&self, graph: Live<'_, GraphHandle>, executables: &[Live<'_, ExecutableGraphHandle>]) {
         // SAFETY: the tests give their own, and use them no more.
         unsafe {
             for &executable in executables {
-                self.executable_destroy(&self.context.into(), executable).expect("it is ours");
+                self.executable_destroy(&self.context.into(), executable.handle()).expect("it is ours");
             }
-            self.graph_destroy(&self.context.into(), graph).expect("it is ours");
+            self.graph_destroy(&self.context.into(), graph.handle()).expect("it is ours");
         }
     }
 }
@@ -129,7 +127,7 @@ impl Drop for Gpu {
         // SAFETY: the stream is ours, and so is the share in the context; the tests use neither after this.
         unsafe {
             let _ = self.stream_synchronize(&self.context.into(), self.stream);
-            let _ = self.stream_destroy(&self.context.into(), self.stream);
+            let _ = self.stream_destroy(&self.context.into(), self.stream.handle());
             let _ = self.primary_context_release(DEVICE);
         }
     }

@@ -9,7 +9,7 @@ use crate::{
     DevicePointer, DeviceProperties, Devices, Driver, DriverVersion, Edge, EventFlags, EventHandle, EventRecordFlags,
     EventWaitFlags, Events, ExecutableGraphHandle, ExecutableGraphs, FillPattern, FunctionAttribute, FunctionHandle,
     FunctionInfo, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, Graphs, HostWork,
-    InstantiateFlags, InterprocessEventHandle, Launch, Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle,
+    InstantiateFlags, InterprocessEventHandle, Launch, Live, Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle,
     MemoryPoolOptions, MemoryReport, ModuleHandle, ModuleImage, Modules, NodeParameters, ObjectHandle, ObjectId,
     Objects, PinnedFlags, Result, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value,
     WaitValueFlags, WriteValueFlags,
@@ -19,7 +19,11 @@ use std::fmt;
 /// A driver that forwards to another what it does not do itself. [`Layered`] makes a [`Driver`] of it.
 ///
 /// Every method of the driver contract is here, under its name, and forwards to [`inner`](Self::inner).
-pub trait Forward: fmt::Debug + Send + Sync {
+///
+/// # Safety
+/// What the methods do makes a [`Driver`] that keeps what that asks for: [`inner`](Self::inner) is the same
+/// driver for as long as this lives, and gets the handles that the methods are given.
+pub unsafe trait Forward: fmt::Debug + Send + Sync {
     /// The driver to forward to. It is the same one for as long as this lives.
     fn inner(&self) -> &dyn Driver;
 
@@ -74,48 +78,32 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 
     /// Forwards [`Contexts::context_synchronize`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn context_synchronize(&self, call: &Call<'_>) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().context_synchronize(call) }
+    fn context_synchronize(&self, call: &Call<'_>) -> Result<()> {
+        self.inner().context_synchronize(call)
     }
 
     /// Forwards [`Contexts::lost_context_is_running`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn lost_context_is_running(&self, call: &Call<'_>) -> bool {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().lost_context_is_running(call) }
+    fn lost_context_is_running(&self, call: &Call<'_>) -> bool {
+        self.inner().lost_context_is_running(call)
     }
 
     /// Forwards [`Contexts::context_enable_peer_access`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn context_enable_peer_access(&self, call: &Call<'_>, peer: ContextHandle) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().context_enable_peer_access(call, peer) }
+    fn context_enable_peer_access(&self, call: &Call<'_>, peer: Live<'_, ContextHandle>) -> Result<()> {
+        self.inner().context_enable_peer_access(call, peer)
     }
 
     /// Forwards [`Contexts::context_disable_peer_access`].
     ///
     /// # Safety
     /// As the method of the same name.
-    unsafe fn context_disable_peer_access(&self, call: &Call<'_>, peer: ContextHandle) -> Result<()> {
+    unsafe fn context_disable_peer_access(&self, call: &Call<'_>, peer: Live<'_, ContextHandle>) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().context_disable_peer_access(call, peer) }
     }
 
     /// Forwards [`Streams::stream_create`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_create(&self, call: &Call<'_>, flags: StreamFlags, priority: i32) -> Result<StreamHandle> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_create(call, flags, priority) }
+    fn stream_create(&self, call: &Call<'_>, flags: StreamFlags, priority: i32) -> Result<StreamHandle> {
+        self.inner().stream_create(call, flags, priority)
     }
 
     /// Forwards [`Streams::stream_destroy`].
@@ -128,127 +116,84 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 
     /// Forwards [`Streams::stream_query`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_query(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_query(call, stream) }
+    fn stream_query(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
+        self.inner().stream_query(call, stream)
     }
 
     /// Forwards [`Streams::stream_synchronize`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_synchronize(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_synchronize(call, stream) }
+    fn stream_synchronize(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
+        self.inner().stream_synchronize(call, stream)
     }
 
     /// Forwards [`Streams::stream_take_failure`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_take_failure(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_take_failure(call, stream) }
+    fn stream_take_failure(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
+        self.inner().stream_take_failure(call, stream)
     }
 
     /// Forwards [`Streams::stream_wait_event`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_wait_event(
+    fn stream_wait_event(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
-        event: EventHandle,
+        stream: Live<'_, StreamHandle>,
+        event: Live<'_, EventHandle>,
         flags: EventWaitFlags,
     ) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_wait_event(call, stream, event, flags) }
+        self.inner().stream_wait_event(call, stream, event, flags)
     }
 
     /// Forwards [`Streams::stream_flags`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_flags(&self, call: &Call<'_>, stream: StreamHandle) -> Result<StreamFlags> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_flags(call, stream) }
+    fn stream_flags(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<StreamFlags> {
+        self.inner().stream_flags(call, stream)
     }
 
     /// Forwards [`Streams::stream_priority`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_priority(&self, call: &Call<'_>, stream: StreamHandle) -> Result<i32> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_priority(call, stream) }
+    fn stream_priority(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<i32> {
+        self.inner().stream_priority(call, stream)
     }
 
     /// Forwards [`Streams::stream_id`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_id(&self, call: &Call<'_>, stream: StreamHandle) -> Result<u64> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_id(call, stream) }
+    fn stream_id(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<u64> {
+        self.inner().stream_id(call, stream)
     }
 
     /// Forwards [`Streams::stream_context`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_context(&self, call: &Call<'_>, stream: StreamHandle) -> Result<ContextHandle> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_context(call, stream) }
+    fn stream_context(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<ContextHandle> {
+        self.inner().stream_context(call, stream)
     }
 
     /// Forwards [`Streams::stream_attribute`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_attribute(
+    fn stream_attribute(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         kind: StreamAttributeKind,
     ) -> Result<StreamAttribute> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_attribute(call, stream, kind) }
+        self.inner().stream_attribute(call, stream, kind)
     }
 
     /// Forwards [`Streams::stream_set_attribute`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_set_attribute(
+    fn stream_set_attribute(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         attribute: &StreamAttribute,
     ) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_set_attribute(call, stream, attribute) }
+        self.inner().stream_set_attribute(call, stream, attribute)
     }
 
     /// Forwards [`Streams::stream_launch_host_function`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_launch_host_function(&self, call: &Call<'_>, stream: StreamHandle, work: HostWork) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_launch_host_function(call, stream, work) }
+    fn stream_launch_host_function(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        work: HostWork,
+    ) -> Result<()> {
+        self.inner().stream_launch_host_function(call, stream, work)
     }
 
     /// Forwards [`Streams::stream_add_callback`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_add_callback(&self, call: &Call<'_>, stream: StreamHandle, callback: Callback) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_add_callback(call, stream, callback) }
+    fn stream_add_callback(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>, callback: Callback) -> Result<()> {
+        self.inner().stream_add_callback(call, stream, callback)
     }
 
     /// Forwards [`Streams::stream_wait_value`].
@@ -258,7 +203,7 @@ pub trait Forward: fmt::Debug + Send + Sync {
     unsafe fn stream_wait_value(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         address: DevicePointer,
         value: Value,
         flags: WaitValueFlags,
@@ -274,7 +219,7 @@ pub trait Forward: fmt::Debug + Send + Sync {
     unsafe fn stream_write_value(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         address: DevicePointer,
         value: Value,
         flags: WriteValueFlags,
@@ -284,12 +229,8 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 
     /// Forwards [`Captures::stream_begin_capture`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_begin_capture(&self, call: &Call<'_>, stream: StreamHandle, mode: CaptureMode) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_begin_capture(call, stream, mode) }
+    fn stream_begin_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>, mode: CaptureMode) -> Result<()> {
+        self.inner().stream_begin_capture(call, stream, mode)
     }
 
     /// Forwards [`Captures::stream_begin_capture_to_graph`].
@@ -299,8 +240,8 @@ pub trait Forward: fmt::Debug + Send + Sync {
     unsafe fn stream_begin_capture_to_graph(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
-        graph: GraphHandle,
+        stream: Live<'_, StreamHandle>,
+        graph: Live<'_, GraphHandle>,
         dependencies: &[Dependency],
         mode: CaptureMode,
     ) -> Result<()> {
@@ -309,35 +250,23 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 
     /// Forwards [`Captures::stream_end_capture`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_end_capture(&self, call: &Call<'_>, stream: StreamHandle) -> Result<GraphHandle> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_end_capture(call, stream) }
+    fn stream_end_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<GraphHandle> {
+        self.inner().stream_end_capture(call, stream)
     }
 
     /// Forwards [`Captures::stream_capture_status`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_capture_status(&self, call: &Call<'_>, stream: StreamHandle) -> Result<CaptureStatus> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_capture_status(call, stream) }
+    fn stream_capture_status(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<CaptureStatus> {
+        self.inner().stream_capture_status(call, stream)
     }
 
     /// Forwards [`Captures::stream_capture_info`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn stream_capture_info(
+    fn stream_capture_info(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         with_edge_data: bool,
     ) -> Result<CaptureInfo> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().stream_capture_info(call, stream, with_edge_data) }
+        self.inner().stream_capture_info(call, stream, with_edge_data)
     }
 
     /// Forwards [`Captures::stream_update_capture_dependencies`].
@@ -347,7 +276,7 @@ pub trait Forward: fmt::Debug + Send + Sync {
     unsafe fn stream_update_capture_dependencies(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         dependencies: &[Dependency],
         update: DependencyUpdate,
     ) -> Result<()> {
@@ -361,12 +290,8 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 
     /// Forwards [`Events::event_create`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn event_create(&self, call: &Call<'_>, flags: EventFlags) -> Result<EventHandle> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().event_create(call, flags) }
+    fn event_create(&self, call: &Call<'_>, flags: EventFlags) -> Result<EventHandle> {
+        self.inner().event_create(call, flags)
     }
 
     /// Forwards [`Events::event_destroy`].
@@ -379,81 +304,49 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 
     /// Forwards [`Events::event_record`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn event_record(
+    fn event_record(
         &self,
         call: &Call<'_>,
-        event: EventHandle,
-        stream: StreamHandle,
+        event: Live<'_, EventHandle>,
+        stream: Live<'_, StreamHandle>,
         flags: EventRecordFlags,
     ) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().event_record(call, event, stream, flags) }
+        self.inner().event_record(call, event, stream, flags)
     }
 
     /// Forwards [`Events::event_query`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn event_query(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().event_query(call, event) }
+    fn event_query(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<()> {
+        self.inner().event_query(call, event)
     }
 
     /// Forwards [`Events::event_synchronize`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn event_synchronize(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().event_synchronize(call, event) }
+    fn event_synchronize(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<()> {
+        self.inner().event_synchronize(call, event)
     }
 
     /// Forwards [`Events::event_elapsed`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn event_elapsed(&self, call: &Call<'_>, start: EventHandle, end: EventHandle) -> Result<f32> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().event_elapsed(call, start, end) }
+    fn event_elapsed(&self, call: &Call<'_>, start: Live<'_, EventHandle>, end: Live<'_, EventHandle>) -> Result<f32> {
+        self.inner().event_elapsed(call, start, end)
     }
 
     /// Forwards [`Events::event_export`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn event_export(&self, call: &Call<'_>, event: EventHandle) -> Result<InterprocessEventHandle> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().event_export(call, event) }
+    fn event_export(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<InterprocessEventHandle> {
+        self.inner().event_export(call, event)
     }
 
     /// Forwards [`Events::event_open`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn event_open(&self, call: &Call<'_>, exported: &InterprocessEventHandle) -> Result<EventHandle> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().event_open(call, exported) }
+    fn event_open(&self, call: &Call<'_>, exported: &InterprocessEventHandle) -> Result<EventHandle> {
+        self.inner().event_open(call, exported)
     }
 
     /// Forwards [`Memory::memory_info`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().memory_info(call) }
+    fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo> {
+        self.inner().memory_info(call)
     }
 
     /// Forwards [`Memory::allocate`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().allocate(call, bytes) }
+    fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
+        self.inner().allocate(call, bytes)
     }
 
     /// Forwards [`Memory::free`].
@@ -466,36 +359,28 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 
     /// Forwards [`Memory::allocate_async`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn allocate_async(
+    fn allocate_async(
         &self,
         call: &Call<'_>,
         bytes: usize,
-        pool: Option<MemoryPoolHandle>,
-        stream: StreamHandle,
+        pool: Option<Live<'_, MemoryPoolHandle>>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<DevicePointer> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().allocate_async(call, bytes, pool, stream) }
+        self.inner().allocate_async(call, bytes, pool, stream)
     }
 
     /// Forwards [`Memory::free_async`].
     ///
     /// # Safety
     /// As the method of the same name.
-    unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: StreamHandle) -> Result<()> {
+    unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: Live<'_, StreamHandle>) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().free_async(call, address, stream) }
     }
 
     /// Forwards [`Memory::allocate_pinned`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn allocate_pinned(&self, call: &Call<'_>, bytes: usize, flags: PinnedFlags) -> Result<*mut u8> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().allocate_pinned(call, bytes, flags) }
+    fn allocate_pinned(&self, call: &Call<'_>, bytes: usize, flags: PinnedFlags) -> Result<*mut u8> {
+        self.inner().allocate_pinned(call, bytes, flags)
     }
 
     /// Forwards [`Memory::free_pinned`].
@@ -508,12 +393,8 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 
     /// Forwards [`Memory::allocate_managed`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().allocate_managed(call, bytes) }
+    fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
+        self.inner().allocate_managed(call, bytes)
     }
 
     /// Forwards [`Memory::prefetch_async`].
@@ -526,7 +407,7 @@ pub trait Forward: fmt::Debug + Send + Sync {
         address: DevicePointer,
         bytes: usize,
         device: Option<DeviceOrdinal>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().prefetch_async(call, address, bytes, device, stream) }
@@ -543,7 +424,7 @@ pub trait Forward: fmt::Debug + Send + Sync {
         destination: u64,
         source: u64,
         bytes: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().copy_async(call, kind, destination, source, bytes, stream) }
@@ -567,11 +448,11 @@ pub trait Forward: fmt::Debug + Send + Sync {
         &self,
         call: &Call<'_>,
         destination: DevicePointer,
-        destination_context: ContextHandle,
+        destination_context: Live<'_, ContextHandle>,
         source: DevicePointer,
-        source_context: ContextHandle,
+        source_context: Live<'_, ContextHandle>,
         bytes: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe {
@@ -583,7 +464,7 @@ pub trait Forward: fmt::Debug + Send + Sync {
     ///
     /// # Safety
     /// As the method of the same name.
-    unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: StreamHandle) -> Result<()> {
+    unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: Live<'_, StreamHandle>) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().copy_3d_async(call, copy, stream) }
     }
@@ -598,7 +479,7 @@ pub trait Forward: fmt::Debug + Send + Sync {
         address: DevicePointer,
         pattern: FillPattern,
         count: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().fill_async(call, address, pattern, count, stream) }
@@ -624,44 +505,33 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 
     /// Forwards [`Memory::memory_pool_trim`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn memory_pool_trim(&self, pool: MemoryPoolHandle, keep_bytes: usize) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().memory_pool_trim(pool, keep_bytes) }
+    fn memory_pool_trim(&self, pool: Live<'_, MemoryPoolHandle>, keep_bytes: usize) -> Result<()> {
+        self.inner().memory_pool_trim(pool, keep_bytes)
     }
 
     /// Forwards [`Memory::memory_pool_attribute`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn memory_pool_attribute(&self, pool: MemoryPoolHandle, attribute: MemoryPoolAttribute) -> Result<u64> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().memory_pool_attribute(pool, attribute) }
+    fn memory_pool_attribute(&self, pool: Live<'_, MemoryPoolHandle>, attribute: MemoryPoolAttribute) -> Result<u64> {
+        self.inner().memory_pool_attribute(pool, attribute)
     }
 
     /// Forwards [`Memory::memory_pool_set_attribute`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn memory_pool_set_attribute(
+    fn memory_pool_set_attribute(
         &self,
-        pool: MemoryPoolHandle,
+        pool: Live<'_, MemoryPoolHandle>,
         attribute: MemoryPoolAttribute,
         value: u64,
     ) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().memory_pool_set_attribute(pool, attribute, value) }
+        self.inner().memory_pool_set_attribute(pool, attribute, value)
     }
 
     /// Forwards [`Memory::memory_pool_set_access`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn memory_pool_set_access(&self, pool: MemoryPoolHandle, peer: DeviceOrdinal, allowed: bool) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().memory_pool_set_access(pool, peer, allowed) }
+    fn memory_pool_set_access(
+        &self,
+        pool: Live<'_, MemoryPoolHandle>,
+        peer: DeviceOrdinal,
+        allowed: bool,
+    ) -> Result<()> {
+        self.inner().memory_pool_set_access(pool, peer, allowed)
     }
 
     /// Forwards [`Memory::memory_report`].
@@ -697,82 +567,54 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 
     /// Forwards [`Modules::module_function`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn module_function(&self, call: &Call<'_>, module: ModuleHandle, name: &str) -> Result<FunctionHandle> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().module_function(call, module, name) }
+    fn module_function(&self, call: &Call<'_>, module: Live<'_, ModuleHandle>, name: &str) -> Result<FunctionHandle> {
+        self.inner().module_function(call, module, name)
     }
 
     /// Forwards [`Modules::module_function_names`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn module_function_names(&self, call: &Call<'_>, module: ModuleHandle) -> Result<Vec<String>> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().module_function_names(call, module) }
+    fn module_function_names(&self, call: &Call<'_>, module: Live<'_, ModuleHandle>) -> Result<Vec<String>> {
+        self.inner().module_function_names(call, module)
     }
 
     /// Forwards [`Modules::module_global`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn module_global(
+    fn module_global(
         &self,
         call: &Call<'_>,
-        module: ModuleHandle,
+        module: Live<'_, ModuleHandle>,
         name: &str,
     ) -> Result<(DevicePointer, usize)> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().module_global(call, module, name) }
+        self.inner().module_global(call, module, name)
     }
 
     /// Forwards [`Modules::function_name`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn function_name(&self, call: &Call<'_>, function: FunctionHandle) -> Result<String> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().function_name(call, function) }
+    fn function_name(&self, call: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<String> {
+        self.inner().function_name(call, function)
     }
 
     /// Forwards [`Modules::function_info`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn function_info(&self, call: &Call<'_>, function: FunctionHandle) -> Result<FunctionInfo> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().function_info(call, function) }
+    fn function_info(&self, call: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<FunctionInfo> {
+        self.inner().function_info(call, function)
     }
 
     /// Forwards [`Modules::function_set_attribute`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn function_set_attribute(
+    fn function_set_attribute(
         &self,
         call: &Call<'_>,
-        function: FunctionHandle,
+        function: Live<'_, FunctionHandle>,
         attribute: FunctionAttribute,
     ) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().function_set_attribute(call, function, attribute) }
+        self.inner().function_set_attribute(call, function, attribute)
     }
 
     /// Forwards [`Modules::function_max_active_blocks`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn function_max_active_blocks(
+    fn function_max_active_blocks(
         &self,
         call: &Call<'_>,
-        function: FunctionHandle,
+        function: Live<'_, FunctionHandle>,
         threads_per_block: u32,
         dynamic_shared_bytes: usize,
     ) -> Result<u32> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().function_max_active_blocks(call, function, threads_per_block, dynamic_shared_bytes) }
+        self.inner().function_max_active_blocks(call, function, threads_per_block, dynamic_shared_bytes)
     }
 
     /// Forwards [`Modules::launch`].
@@ -782,8 +624,8 @@ pub trait Forward: fmt::Debug + Send + Sync {
     unsafe fn launch(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
-        function: FunctionHandle,
+        stream: Live<'_, StreamHandle>,
+        function: Live<'_, FunctionHandle>,
         launch: &Launch<'_>,
     ) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
@@ -791,18 +633,14 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 
     /// Forwards [`ExecutableGraphs::graph_instantiate`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn graph_instantiate(
+    fn graph_instantiate(
         &self,
         call: &Call<'_>,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         flags: InstantiateFlags,
-        upload: Option<StreamHandle>,
+        upload: Option<Live<'_, StreamHandle>>,
     ) -> Result<ExecutableGraphHandle> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().graph_instantiate(call, graph, flags, upload) }
+        self.inner().graph_instantiate(call, graph, flags, upload)
     }
 
     /// Forwards [`ExecutableGraphs::executable_destroy`].
@@ -815,26 +653,22 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 
     /// Forwards [`ExecutableGraphs::executable_flags`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn executable_flags(&self, call: &Call<'_>, executable: ExecutableGraphHandle) -> Result<InstantiateFlags> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().executable_flags(call, executable) }
+    fn executable_flags(
+        &self,
+        call: &Call<'_>,
+        executable: Live<'_, ExecutableGraphHandle>,
+    ) -> Result<InstantiateFlags> {
+        self.inner().executable_flags(call, executable)
     }
 
     /// Forwards [`ExecutableGraphs::executable_upload`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn executable_upload(
+    fn executable_upload(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        stream: StreamHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().executable_upload(call, executable, stream) }
+        self.inner().executable_upload(call, executable, stream)
     }
 
     /// Forwards [`ExecutableGraphs::executable_launch`].
@@ -844,8 +678,8 @@ pub trait Forward: fmt::Debug + Send + Sync {
     unsafe fn executable_launch(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        stream: StreamHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().executable_launch(call, executable, stream) }
@@ -858,8 +692,8 @@ pub trait Forward: fmt::Debug + Send + Sync {
     unsafe fn executable_update(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        graph: GraphHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        graph: Live<'_, GraphHandle>,
     ) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().executable_update(call, executable, graph) }
@@ -872,8 +706,8 @@ pub trait Forward: fmt::Debug + Send + Sync {
     unsafe fn executable_set_node_parameters(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        node: GraphNodeHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        node: Live<'_, GraphNodeHandle>,
         parameters: &NodeParameters,
     ) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
@@ -887,8 +721,8 @@ pub trait Forward: fmt::Debug + Send + Sync {
     unsafe fn executable_set_node_enabled(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        node: GraphNodeHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        node: Live<'_, GraphNodeHandle>,
         enabled: bool,
     ) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
@@ -896,26 +730,18 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 
     /// Forwards [`ExecutableGraphs::executable_node_enabled`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn executable_node_enabled(
+    fn executable_node_enabled(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        node: GraphNodeHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        node: Live<'_, GraphNodeHandle>,
     ) -> Result<bool> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().executable_node_enabled(call, executable, node) }
+        self.inner().executable_node_enabled(call, executable, node)
     }
 
     /// Forwards [`Graphs::graph_create`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn graph_create(&self, call: &Call<'_>) -> Result<GraphHandle> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().graph_create(call) }
+    fn graph_create(&self, call: &Call<'_>) -> Result<GraphHandle> {
+        self.inner().graph_create(call)
     }
 
     /// Forwards [`Graphs::graph_destroy`].
@@ -928,26 +754,18 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 
     /// Forwards [`Graphs::graph_clone`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn graph_clone(&self, call: &Call<'_>, graph: GraphHandle) -> Result<GraphHandle> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().graph_clone(call, graph) }
+    fn graph_clone(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<GraphHandle> {
+        self.inner().graph_clone(call, graph)
     }
 
     /// Forwards [`Graphs::graph_find_in_clone`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn graph_find_in_clone(
+    fn graph_find_in_clone(
         &self,
         call: &Call<'_>,
-        original: GraphNodeHandle,
-        clone: GraphHandle,
+        original: Live<'_, GraphNodeHandle>,
+        clone: Live<'_, GraphHandle>,
     ) -> Result<GraphNodeHandle> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().graph_find_in_clone(call, original, clone) }
+        self.inner().graph_find_in_clone(call, original, clone)
     }
 
     /// Forwards [`Graphs::graph_add_node`].
@@ -957,7 +775,7 @@ pub trait Forward: fmt::Debug + Send + Sync {
     unsafe fn graph_add_node(
         &self,
         call: &Call<'_>,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         dependencies: &[Dependency],
         parameters: &NodeParameters,
     ) -> Result<AddedNode> {
@@ -975,21 +793,13 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 
     /// Forwards [`Graphs::graph_node_kind`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn graph_node_kind(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<GraphNodeKind> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().graph_node_kind(call, node) }
+    fn graph_node_kind(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<GraphNodeKind> {
+        self.inner().graph_node_kind(call, node)
     }
 
     /// Forwards [`Graphs::graph_node_parameters`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn graph_node_parameters(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<NodeParameters> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().graph_node_parameters(call, node) }
+    fn graph_node_parameters(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<NodeParameters> {
+        self.inner().graph_node_parameters(call, node)
     }
 
     /// Forwards [`Graphs::graph_node_set_parameters`].
@@ -999,7 +809,7 @@ pub trait Forward: fmt::Debug + Send + Sync {
     unsafe fn graph_node_set_parameters(
         &self,
         call: &Call<'_>,
-        node: GraphNodeHandle,
+        node: Live<'_, GraphNodeHandle>,
         parameters: &NodeParameters,
     ) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
@@ -1007,37 +817,25 @@ pub trait Forward: fmt::Debug + Send + Sync {
     }
 
     /// Forwards [`Graphs::graph_nodes`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn graph_nodes(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().graph_nodes(call, graph) }
+    fn graph_nodes(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<GraphNodeHandle>> {
+        self.inner().graph_nodes(call, graph)
     }
 
     /// Forwards [`Graphs::graph_root_nodes`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn graph_root_nodes(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().graph_root_nodes(call, graph) }
+    fn graph_root_nodes(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<GraphNodeHandle>> {
+        self.inner().graph_root_nodes(call, graph)
     }
 
     /// Forwards [`Graphs::graph_edges`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn graph_edges(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<Edge>> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().graph_edges(call, graph) }
+    fn graph_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<Edge>> {
+        self.inner().graph_edges(call, graph)
     }
 
     /// Forwards [`Graphs::graph_add_edges`].
     ///
     /// # Safety
     /// As the method of the same name.
-    unsafe fn graph_add_edges(&self, call: &Call<'_>, graph: GraphHandle, edges: &[Edge]) -> Result<()> {
+    unsafe fn graph_add_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().graph_add_edges(call, graph, edges) }
     }
@@ -1046,23 +844,19 @@ pub trait Forward: fmt::Debug + Send + Sync {
     ///
     /// # Safety
     /// As the method of the same name.
-    unsafe fn graph_remove_edges(&self, call: &Call<'_>, graph: GraphHandle, edges: &[Edge]) -> Result<()> {
+    unsafe fn graph_remove_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().graph_remove_edges(call, graph, edges) }
     }
 
     /// Forwards [`Graphs::graph_conditional_create`].
-    ///
-    /// # Safety
-    /// As the method of the same name.
-    unsafe fn graph_conditional_create(
+    fn graph_conditional_create(
         &self,
         call: &Call<'_>,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         default: Option<u32>,
     ) -> Result<ConditionalHandle> {
-        // SAFETY: the caller keeps what the method of the same name asks for.
-        unsafe { self.inner().graph_conditional_create(call, graph, default) }
+        self.inner().graph_conditional_create(call, graph, default)
     }
 
     /// Forwards [`Graphs::graph_memory_attribute`].
@@ -1146,25 +940,22 @@ impl<L: Forward> Contexts for Layered<L> {
         unsafe { self.0.context_destroy(call) }
     }
 
-    unsafe fn context_synchronize(&self, call: &Call<'_>) -> Result<()> {
+    fn context_synchronize(&self, call: &Call<'_>) -> Result<()> {
         self.0.called("Contexts", "context_synchronize");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.context_synchronize(call) }
+        self.0.context_synchronize(call)
     }
 
-    unsafe fn lost_context_is_running(&self, call: &Call<'_>) -> bool {
+    fn lost_context_is_running(&self, call: &Call<'_>) -> bool {
         self.0.called("Contexts", "lost_context_is_running");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.lost_context_is_running(call) }
+        self.0.lost_context_is_running(call)
     }
 
-    unsafe fn context_enable_peer_access(&self, call: &Call<'_>, peer: ContextHandle) -> Result<()> {
+    fn context_enable_peer_access(&self, call: &Call<'_>, peer: Live<'_, ContextHandle>) -> Result<()> {
         self.0.called("Contexts", "context_enable_peer_access");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.context_enable_peer_access(call, peer) }
+        self.0.context_enable_peer_access(call, peer)
     }
 
-    unsafe fn context_disable_peer_access(&self, call: &Call<'_>, peer: ContextHandle) -> Result<()> {
+    unsafe fn context_disable_peer_access(&self, call: &Call<'_>, peer: Live<'_, ContextHandle>) -> Result<()> {
         self.0.called("Contexts", "context_disable_peer_access");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.context_disable_peer_access(call, peer) }
@@ -1172,10 +963,9 @@ impl<L: Forward> Contexts for Layered<L> {
 }
 
 impl<L: Forward> Streams for Layered<L> {
-    unsafe fn stream_create(&self, call: &Call<'_>, flags: StreamFlags, priority: i32) -> Result<StreamHandle> {
+    fn stream_create(&self, call: &Call<'_>, flags: StreamFlags, priority: i32) -> Result<StreamHandle> {
         self.0.called("Streams", "stream_create");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_create(call, flags, priority) }
+        self.0.stream_create(call, flags, priority)
     }
 
     unsafe fn stream_destroy(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
@@ -1184,98 +974,91 @@ impl<L: Forward> Streams for Layered<L> {
         unsafe { self.0.stream_destroy(call, stream) }
     }
 
-    unsafe fn stream_query(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
+    fn stream_query(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
         self.0.called("Streams", "stream_query");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_query(call, stream) }
+        self.0.stream_query(call, stream)
     }
 
-    unsafe fn stream_synchronize(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
+    fn stream_synchronize(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
         self.0.called("Streams", "stream_synchronize");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_synchronize(call, stream) }
+        self.0.stream_synchronize(call, stream)
     }
 
-    unsafe fn stream_take_failure(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
+    fn stream_take_failure(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
         self.0.called("Streams", "stream_take_failure");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_take_failure(call, stream) }
+        self.0.stream_take_failure(call, stream)
     }
 
-    unsafe fn stream_wait_event(
+    fn stream_wait_event(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
-        event: EventHandle,
+        stream: Live<'_, StreamHandle>,
+        event: Live<'_, EventHandle>,
         flags: EventWaitFlags,
     ) -> Result<()> {
         self.0.called("Streams", "stream_wait_event");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_wait_event(call, stream, event, flags) }
+        self.0.stream_wait_event(call, stream, event, flags)
     }
 
-    unsafe fn stream_flags(&self, call: &Call<'_>, stream: StreamHandle) -> Result<StreamFlags> {
+    fn stream_flags(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<StreamFlags> {
         self.0.called("Streams", "stream_flags");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_flags(call, stream) }
+        self.0.stream_flags(call, stream)
     }
 
-    unsafe fn stream_priority(&self, call: &Call<'_>, stream: StreamHandle) -> Result<i32> {
+    fn stream_priority(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<i32> {
         self.0.called("Streams", "stream_priority");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_priority(call, stream) }
+        self.0.stream_priority(call, stream)
     }
 
-    unsafe fn stream_id(&self, call: &Call<'_>, stream: StreamHandle) -> Result<u64> {
+    fn stream_id(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<u64> {
         self.0.called("Streams", "stream_id");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_id(call, stream) }
+        self.0.stream_id(call, stream)
     }
 
-    unsafe fn stream_context(&self, call: &Call<'_>, stream: StreamHandle) -> Result<ContextHandle> {
+    fn stream_context(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<ContextHandle> {
         self.0.called("Streams", "stream_context");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_context(call, stream) }
+        self.0.stream_context(call, stream)
     }
 
-    unsafe fn stream_attribute(
+    fn stream_attribute(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         kind: StreamAttributeKind,
     ) -> Result<StreamAttribute> {
         self.0.called("Streams", "stream_attribute");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_attribute(call, stream, kind) }
+        self.0.stream_attribute(call, stream, kind)
     }
 
-    unsafe fn stream_set_attribute(
+    fn stream_set_attribute(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         attribute: &StreamAttribute,
     ) -> Result<()> {
         self.0.called("Streams", "stream_set_attribute");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_set_attribute(call, stream, attribute) }
+        self.0.stream_set_attribute(call, stream, attribute)
     }
 
-    unsafe fn stream_launch_host_function(&self, call: &Call<'_>, stream: StreamHandle, work: HostWork) -> Result<()> {
+    fn stream_launch_host_function(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        work: HostWork,
+    ) -> Result<()> {
         self.0.called("Streams", "stream_launch_host_function");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_launch_host_function(call, stream, work) }
+        self.0.stream_launch_host_function(call, stream, work)
     }
 
-    unsafe fn stream_add_callback(&self, call: &Call<'_>, stream: StreamHandle, callback: Callback) -> Result<()> {
+    fn stream_add_callback(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>, callback: Callback) -> Result<()> {
         self.0.called("Streams", "stream_add_callback");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_add_callback(call, stream, callback) }
+        self.0.stream_add_callback(call, stream, callback)
     }
 
     unsafe fn stream_wait_value(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         address: DevicePointer,
         value: Value,
         flags: WaitValueFlags,
@@ -1288,7 +1071,7 @@ impl<L: Forward> Streams for Layered<L> {
     unsafe fn stream_write_value(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         address: DevicePointer,
         value: Value,
         flags: WriteValueFlags,
@@ -1300,17 +1083,16 @@ impl<L: Forward> Streams for Layered<L> {
 }
 
 impl<L: Forward> Captures for Layered<L> {
-    unsafe fn stream_begin_capture(&self, call: &Call<'_>, stream: StreamHandle, mode: CaptureMode) -> Result<()> {
+    fn stream_begin_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>, mode: CaptureMode) -> Result<()> {
         self.0.called("Captures", "stream_begin_capture");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_begin_capture(call, stream, mode) }
+        self.0.stream_begin_capture(call, stream, mode)
     }
 
     unsafe fn stream_begin_capture_to_graph(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
-        graph: GraphHandle,
+        stream: Live<'_, StreamHandle>,
+        graph: Live<'_, GraphHandle>,
         dependencies: &[Dependency],
         mode: CaptureMode,
     ) -> Result<()> {
@@ -1319,33 +1101,30 @@ impl<L: Forward> Captures for Layered<L> {
         unsafe { self.0.stream_begin_capture_to_graph(call, stream, graph, dependencies, mode) }
     }
 
-    unsafe fn stream_end_capture(&self, call: &Call<'_>, stream: StreamHandle) -> Result<GraphHandle> {
+    fn stream_end_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<GraphHandle> {
         self.0.called("Captures", "stream_end_capture");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_end_capture(call, stream) }
+        self.0.stream_end_capture(call, stream)
     }
 
-    unsafe fn stream_capture_status(&self, call: &Call<'_>, stream: StreamHandle) -> Result<CaptureStatus> {
+    fn stream_capture_status(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<CaptureStatus> {
         self.0.called("Captures", "stream_capture_status");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_capture_status(call, stream) }
+        self.0.stream_capture_status(call, stream)
     }
 
-    unsafe fn stream_capture_info(
+    fn stream_capture_info(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         with_edge_data: bool,
     ) -> Result<CaptureInfo> {
         self.0.called("Captures", "stream_capture_info");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_capture_info(call, stream, with_edge_data) }
+        self.0.stream_capture_info(call, stream, with_edge_data)
     }
 
     unsafe fn stream_update_capture_dependencies(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         dependencies: &[Dependency],
         update: DependencyUpdate,
     ) -> Result<()> {
@@ -1361,10 +1140,9 @@ impl<L: Forward> Captures for Layered<L> {
 }
 
 impl<L: Forward> Events for Layered<L> {
-    unsafe fn event_create(&self, call: &Call<'_>, flags: EventFlags) -> Result<EventHandle> {
+    fn event_create(&self, call: &Call<'_>, flags: EventFlags) -> Result<EventHandle> {
         self.0.called("Events", "event_create");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.event_create(call, flags) }
+        self.0.event_create(call, flags)
     }
 
     unsafe fn event_destroy(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
@@ -1373,60 +1151,52 @@ impl<L: Forward> Events for Layered<L> {
         unsafe { self.0.event_destroy(call, event) }
     }
 
-    unsafe fn event_record(
+    fn event_record(
         &self,
         call: &Call<'_>,
-        event: EventHandle,
-        stream: StreamHandle,
+        event: Live<'_, EventHandle>,
+        stream: Live<'_, StreamHandle>,
         flags: EventRecordFlags,
     ) -> Result<()> {
         self.0.called("Events", "event_record");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.event_record(call, event, stream, flags) }
+        self.0.event_record(call, event, stream, flags)
     }
 
-    unsafe fn event_query(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
+    fn event_query(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<()> {
         self.0.called("Events", "event_query");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.event_query(call, event) }
+        self.0.event_query(call, event)
     }
 
-    unsafe fn event_synchronize(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
+    fn event_synchronize(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<()> {
         self.0.called("Events", "event_synchronize");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.event_synchronize(call, event) }
+        self.0.event_synchronize(call, event)
     }
 
-    unsafe fn event_elapsed(&self, call: &Call<'_>, start: EventHandle, end: EventHandle) -> Result<f32> {
+    fn event_elapsed(&self, call: &Call<'_>, start: Live<'_, EventHandle>, end: Live<'_, EventHandle>) -> Result<f32> {
         self.0.called("Events", "event_elapsed");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.event_elapsed(call, start, end) }
+        self.0.event_elapsed(call, start, end)
     }
 
-    unsafe fn event_export(&self, call: &Call<'_>, event: EventHandle) -> Result<InterprocessEventHandle> {
+    fn event_export(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<InterprocessEventHandle> {
         self.0.called("Events", "event_export");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.event_export(call, event) }
+        self.0.event_export(call, event)
     }
 
-    unsafe fn event_open(&self, call: &Call<'_>, exported: &InterprocessEventHandle) -> Result<EventHandle> {
+    fn event_open(&self, call: &Call<'_>, exported: &InterprocessEventHandle) -> Result<EventHandle> {
         self.0.called("Events", "event_open");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.event_open(call, exported) }
+        self.0.event_open(call, exported)
     }
 }
 
 impl<L: Forward> Memory for Layered<L> {
-    unsafe fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo> {
+    fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo> {
         self.0.called("Memory", "memory_info");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.memory_info(call) }
+        self.0.memory_info(call)
     }
 
-    unsafe fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
+    fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
         self.0.called("Memory", "allocate");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.allocate(call, bytes) }
+        self.0.allocate(call, bytes)
     }
 
     unsafe fn free(&self, call: &Call<'_>, address: DevicePointer) -> Result<()> {
@@ -1435,28 +1205,26 @@ impl<L: Forward> Memory for Layered<L> {
         unsafe { self.0.free(call, address) }
     }
 
-    unsafe fn allocate_async(
+    fn allocate_async(
         &self,
         call: &Call<'_>,
         bytes: usize,
-        pool: Option<MemoryPoolHandle>,
-        stream: StreamHandle,
+        pool: Option<Live<'_, MemoryPoolHandle>>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<DevicePointer> {
         self.0.called("Memory", "allocate_async");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.allocate_async(call, bytes, pool, stream) }
+        self.0.allocate_async(call, bytes, pool, stream)
     }
 
-    unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: StreamHandle) -> Result<()> {
+    unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: Live<'_, StreamHandle>) -> Result<()> {
         self.0.called("Memory", "free_async");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.free_async(call, address, stream) }
     }
 
-    unsafe fn allocate_pinned(&self, call: &Call<'_>, bytes: usize, flags: PinnedFlags) -> Result<*mut u8> {
+    fn allocate_pinned(&self, call: &Call<'_>, bytes: usize, flags: PinnedFlags) -> Result<*mut u8> {
         self.0.called("Memory", "allocate_pinned");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.allocate_pinned(call, bytes, flags) }
+        self.0.allocate_pinned(call, bytes, flags)
     }
 
     unsafe fn free_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()> {
@@ -1465,10 +1233,9 @@ impl<L: Forward> Memory for Layered<L> {
         unsafe { self.0.free_pinned(call, address) }
     }
 
-    unsafe fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
+    fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
         self.0.called("Memory", "allocate_managed");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.allocate_managed(call, bytes) }
+        self.0.allocate_managed(call, bytes)
     }
 
     unsafe fn prefetch_async(
@@ -1477,7 +1244,7 @@ impl<L: Forward> Memory for Layered<L> {
         address: DevicePointer,
         bytes: usize,
         device: Option<DeviceOrdinal>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         self.0.called("Memory", "prefetch_async");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
@@ -1491,7 +1258,7 @@ impl<L: Forward> Memory for Layered<L> {
         destination: u64,
         source: u64,
         bytes: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         self.0.called("Memory", "copy_async");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
@@ -1508,18 +1275,18 @@ impl<L: Forward> Memory for Layered<L> {
         &self,
         call: &Call<'_>,
         destination: DevicePointer,
-        destination_context: ContextHandle,
+        destination_context: Live<'_, ContextHandle>,
         source: DevicePointer,
-        source_context: ContextHandle,
+        source_context: Live<'_, ContextHandle>,
         bytes: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         self.0.called("Memory", "copy_peer_async");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.copy_peer_async(call, destination, destination_context, source, source_context, bytes, stream) }
     }
 
-    unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: StreamHandle) -> Result<()> {
+    unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: Live<'_, StreamHandle>) -> Result<()> {
         self.0.called("Memory", "copy_3d_async");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.copy_3d_async(call, copy, stream) }
@@ -1531,7 +1298,7 @@ impl<L: Forward> Memory for Layered<L> {
         address: DevicePointer,
         pattern: FillPattern,
         count: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         self.0.called("Memory", "fill_async");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
@@ -1554,33 +1321,34 @@ impl<L: Forward> Memory for Layered<L> {
         unsafe { self.0.memory_pool_destroy(pool) }
     }
 
-    unsafe fn memory_pool_trim(&self, pool: MemoryPoolHandle, keep_bytes: usize) -> Result<()> {
+    fn memory_pool_trim(&self, pool: Live<'_, MemoryPoolHandle>, keep_bytes: usize) -> Result<()> {
         self.0.called("Memory", "memory_pool_trim");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.memory_pool_trim(pool, keep_bytes) }
+        self.0.memory_pool_trim(pool, keep_bytes)
     }
 
-    unsafe fn memory_pool_attribute(&self, pool: MemoryPoolHandle, attribute: MemoryPoolAttribute) -> Result<u64> {
+    fn memory_pool_attribute(&self, pool: Live<'_, MemoryPoolHandle>, attribute: MemoryPoolAttribute) -> Result<u64> {
         self.0.called("Memory", "memory_pool_attribute");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.memory_pool_attribute(pool, attribute) }
+        self.0.memory_pool_attribute(pool, attribute)
     }
 
-    unsafe fn memory_pool_set_attribute(
+    fn memory_pool_set_attribute(
         &self,
-        pool: MemoryPoolHandle,
+        pool: Live<'_, MemoryPoolHandle>,
         attribute: MemoryPoolAttribute,
         value: u64,
     ) -> Result<()> {
         self.0.called("Memory", "memory_pool_set_attribute");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.memory_pool_set_attribute(pool, attribute, value) }
+        self.0.memory_pool_set_attribute(pool, attribute, value)
     }
 
-    unsafe fn memory_pool_set_access(&self, pool: MemoryPoolHandle, peer: DeviceOrdinal, allowed: bool) -> Result<()> {
+    fn memory_pool_set_access(
+        &self,
+        pool: Live<'_, MemoryPoolHandle>,
+        peer: DeviceOrdinal,
+        allowed: bool,
+    ) -> Result<()> {
         self.0.called("Memory", "memory_pool_set_access");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.memory_pool_set_access(pool, peer, allowed) }
+        self.0.memory_pool_set_access(pool, peer, allowed)
     }
 
     fn memory_report(&self, device: DeviceOrdinal) -> Option<MemoryReport> {
@@ -1608,69 +1376,62 @@ impl<L: Forward> Modules for Layered<L> {
         unsafe { self.0.module_unload(call, module) }
     }
 
-    unsafe fn module_function(&self, call: &Call<'_>, module: ModuleHandle, name: &str) -> Result<FunctionHandle> {
+    fn module_function(&self, call: &Call<'_>, module: Live<'_, ModuleHandle>, name: &str) -> Result<FunctionHandle> {
         self.0.called("Modules", "module_function");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.module_function(call, module, name) }
+        self.0.module_function(call, module, name)
     }
 
-    unsafe fn module_function_names(&self, call: &Call<'_>, module: ModuleHandle) -> Result<Vec<String>> {
+    fn module_function_names(&self, call: &Call<'_>, module: Live<'_, ModuleHandle>) -> Result<Vec<String>> {
         self.0.called("Modules", "module_function_names");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.module_function_names(call, module) }
+        self.0.module_function_names(call, module)
     }
 
-    unsafe fn module_global(
+    fn module_global(
         &self,
         call: &Call<'_>,
-        module: ModuleHandle,
+        module: Live<'_, ModuleHandle>,
         name: &str,
     ) -> Result<(DevicePointer, usize)> {
         self.0.called("Modules", "module_global");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.module_global(call, module, name) }
+        self.0.module_global(call, module, name)
     }
 
-    unsafe fn function_name(&self, call: &Call<'_>, function: FunctionHandle) -> Result<String> {
+    fn function_name(&self, call: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<String> {
         self.0.called("Modules", "function_name");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.function_name(call, function) }
+        self.0.function_name(call, function)
     }
 
-    unsafe fn function_info(&self, call: &Call<'_>, function: FunctionHandle) -> Result<FunctionInfo> {
+    fn function_info(&self, call: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<FunctionInfo> {
         self.0.called("Modules", "function_info");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.function_info(call, function) }
+        self.0.function_info(call, function)
     }
 
-    unsafe fn function_set_attribute(
+    fn function_set_attribute(
         &self,
         call: &Call<'_>,
-        function: FunctionHandle,
+        function: Live<'_, FunctionHandle>,
         attribute: FunctionAttribute,
     ) -> Result<()> {
         self.0.called("Modules", "function_set_attribute");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.function_set_attribute(call, function, attribute) }
+        self.0.function_set_attribute(call, function, attribute)
     }
 
-    unsafe fn function_max_active_blocks(
+    fn function_max_active_blocks(
         &self,
         call: &Call<'_>,
-        function: FunctionHandle,
+        function: Live<'_, FunctionHandle>,
         threads_per_block: u32,
         dynamic_shared_bytes: usize,
     ) -> Result<u32> {
         self.0.called("Modules", "function_max_active_blocks");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.function_max_active_blocks(call, function, threads_per_block, dynamic_shared_bytes) }
+        self.0.function_max_active_blocks(call, function, threads_per_block, dynamic_shared_bytes)
     }
 
     unsafe fn launch(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
-        function: FunctionHandle,
+        stream: Live<'_, StreamHandle>,
+        function: Live<'_, FunctionHandle>,
         launch: &Launch<'_>,
     ) -> Result<()> {
         self.0.called("Modules", "launch");
@@ -1680,16 +1441,15 @@ impl<L: Forward> Modules for Layered<L> {
 }
 
 impl<L: Forward> ExecutableGraphs for Layered<L> {
-    unsafe fn graph_instantiate(
+    fn graph_instantiate(
         &self,
         call: &Call<'_>,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         flags: InstantiateFlags,
-        upload: Option<StreamHandle>,
+        upload: Option<Live<'_, StreamHandle>>,
     ) -> Result<ExecutableGraphHandle> {
         self.0.called("ExecutableGraphs", "graph_instantiate");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.graph_instantiate(call, graph, flags, upload) }
+        self.0.graph_instantiate(call, graph, flags, upload)
     }
 
     unsafe fn executable_destroy(&self, call: &Call<'_>, executable: ExecutableGraphHandle) -> Result<()> {
@@ -1698,28 +1458,30 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         unsafe { self.0.executable_destroy(call, executable) }
     }
 
-    unsafe fn executable_flags(&self, call: &Call<'_>, executable: ExecutableGraphHandle) -> Result<InstantiateFlags> {
-        self.0.called("ExecutableGraphs", "executable_flags");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.executable_flags(call, executable) }
-    }
-
-    unsafe fn executable_upload(
+    fn executable_flags(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        stream: StreamHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+    ) -> Result<InstantiateFlags> {
+        self.0.called("ExecutableGraphs", "executable_flags");
+        self.0.executable_flags(call, executable)
+    }
+
+    fn executable_upload(
+        &self,
+        call: &Call<'_>,
+        executable: Live<'_, ExecutableGraphHandle>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         self.0.called("ExecutableGraphs", "executable_upload");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.executable_upload(call, executable, stream) }
+        self.0.executable_upload(call, executable, stream)
     }
 
     unsafe fn executable_launch(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        stream: StreamHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         self.0.called("ExecutableGraphs", "executable_launch");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
@@ -1729,8 +1491,8 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
     unsafe fn executable_update(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        graph: GraphHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        graph: Live<'_, GraphHandle>,
     ) -> Result<()> {
         self.0.called("ExecutableGraphs", "executable_update");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
@@ -1740,8 +1502,8 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
     unsafe fn executable_set_node_parameters(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        node: GraphNodeHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        node: Live<'_, GraphNodeHandle>,
         parameters: &NodeParameters,
     ) -> Result<()> {
         self.0.called("ExecutableGraphs", "executable_set_node_parameters");
@@ -1752,8 +1514,8 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
     unsafe fn executable_set_node_enabled(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        node: GraphNodeHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        node: Live<'_, GraphNodeHandle>,
         enabled: bool,
     ) -> Result<()> {
         self.0.called("ExecutableGraphs", "executable_set_node_enabled");
@@ -1761,23 +1523,21 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         unsafe { self.0.executable_set_node_enabled(call, executable, node, enabled) }
     }
 
-    unsafe fn executable_node_enabled(
+    fn executable_node_enabled(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        node: GraphNodeHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        node: Live<'_, GraphNodeHandle>,
     ) -> Result<bool> {
         self.0.called("ExecutableGraphs", "executable_node_enabled");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.executable_node_enabled(call, executable, node) }
+        self.0.executable_node_enabled(call, executable, node)
     }
 }
 
 impl<L: Forward> Graphs for Layered<L> {
-    unsafe fn graph_create(&self, call: &Call<'_>) -> Result<GraphHandle> {
+    fn graph_create(&self, call: &Call<'_>) -> Result<GraphHandle> {
         self.0.called("Graphs", "graph_create");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.graph_create(call) }
+        self.0.graph_create(call)
     }
 
     unsafe fn graph_destroy(&self, call: &Call<'_>, graph: GraphHandle) -> Result<()> {
@@ -1786,27 +1546,25 @@ impl<L: Forward> Graphs for Layered<L> {
         unsafe { self.0.graph_destroy(call, graph) }
     }
 
-    unsafe fn graph_clone(&self, call: &Call<'_>, graph: GraphHandle) -> Result<GraphHandle> {
+    fn graph_clone(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<GraphHandle> {
         self.0.called("Graphs", "graph_clone");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.graph_clone(call, graph) }
+        self.0.graph_clone(call, graph)
     }
 
-    unsafe fn graph_find_in_clone(
+    fn graph_find_in_clone(
         &self,
         call: &Call<'_>,
-        original: GraphNodeHandle,
-        clone: GraphHandle,
+        original: Live<'_, GraphNodeHandle>,
+        clone: Live<'_, GraphHandle>,
     ) -> Result<GraphNodeHandle> {
         self.0.called("Graphs", "graph_find_in_clone");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.graph_find_in_clone(call, original, clone) }
+        self.0.graph_find_in_clone(call, original, clone)
     }
 
     unsafe fn graph_add_node(
         &self,
         call: &Call<'_>,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         dependencies: &[Dependency],
         parameters: &NodeParameters,
     ) -> Result<AddedNode> {
@@ -1821,22 +1579,20 @@ impl<L: Forward> Graphs for Layered<L> {
         unsafe { self.0.graph_destroy_node(call, node) }
     }
 
-    unsafe fn graph_node_kind(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<GraphNodeKind> {
+    fn graph_node_kind(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<GraphNodeKind> {
         self.0.called("Graphs", "graph_node_kind");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.graph_node_kind(call, node) }
+        self.0.graph_node_kind(call, node)
     }
 
-    unsafe fn graph_node_parameters(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<NodeParameters> {
+    fn graph_node_parameters(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<NodeParameters> {
         self.0.called("Graphs", "graph_node_parameters");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.graph_node_parameters(call, node) }
+        self.0.graph_node_parameters(call, node)
     }
 
     unsafe fn graph_node_set_parameters(
         &self,
         call: &Call<'_>,
-        node: GraphNodeHandle,
+        node: Live<'_, GraphNodeHandle>,
         parameters: &NodeParameters,
     ) -> Result<()> {
         self.0.called("Graphs", "graph_node_set_parameters");
@@ -1844,45 +1600,41 @@ impl<L: Forward> Graphs for Layered<L> {
         unsafe { self.0.graph_node_set_parameters(call, node, parameters) }
     }
 
-    unsafe fn graph_nodes(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
+    fn graph_nodes(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<GraphNodeHandle>> {
         self.0.called("Graphs", "graph_nodes");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.graph_nodes(call, graph) }
+        self.0.graph_nodes(call, graph)
     }
 
-    unsafe fn graph_root_nodes(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<GraphNodeHandle>> {
+    fn graph_root_nodes(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<GraphNodeHandle>> {
         self.0.called("Graphs", "graph_root_nodes");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.graph_root_nodes(call, graph) }
+        self.0.graph_root_nodes(call, graph)
     }
 
-    unsafe fn graph_edges(&self, call: &Call<'_>, graph: GraphHandle) -> Result<Vec<Edge>> {
+    fn graph_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<Edge>> {
         self.0.called("Graphs", "graph_edges");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.graph_edges(call, graph) }
+        self.0.graph_edges(call, graph)
     }
 
-    unsafe fn graph_add_edges(&self, call: &Call<'_>, graph: GraphHandle, edges: &[Edge]) -> Result<()> {
+    unsafe fn graph_add_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()> {
         self.0.called("Graphs", "graph_add_edges");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_add_edges(call, graph, edges) }
     }
 
-    unsafe fn graph_remove_edges(&self, call: &Call<'_>, graph: GraphHandle, edges: &[Edge]) -> Result<()> {
+    unsafe fn graph_remove_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()> {
         self.0.called("Graphs", "graph_remove_edges");
         // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
         unsafe { self.0.graph_remove_edges(call, graph, edges) }
     }
 
-    unsafe fn graph_conditional_create(
+    fn graph_conditional_create(
         &self,
         call: &Call<'_>,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         default: Option<u32>,
     ) -> Result<ConditionalHandle> {
         self.0.called("Graphs", "graph_conditional_create");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.graph_conditional_create(call, graph, default) }
+        self.0.graph_conditional_create(call, graph, default)
     }
 
     fn graph_memory_attribute(&self, device: DeviceOrdinal, attribute: GraphMemoryAttribute) -> Result<u64> {
@@ -1918,7 +1670,8 @@ impl<L: Forward> Objects for Layered<L> {
     }
 }
 
-impl<L: Forward> Driver for Layered<L> {
+// SAFETY: who implements `Forward` promises what the trait asks for.
+unsafe impl<L: Forward> Driver for Layered<L> {
     fn kind(&self) -> BackendKind {
         self.0.called("Driver", "kind");
         self.0.kind()

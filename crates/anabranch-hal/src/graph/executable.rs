@@ -1,6 +1,6 @@
 //! Executable graphs.
 
-use crate::{Call, ExecutableGraphHandle, GraphHandle, GraphNodeHandle, NodeParameters, Result, StreamHandle};
+use crate::{Call, ExecutableGraphHandle, GraphHandle, GraphNodeHandle, Live, NodeParameters, Result, StreamHandle};
 use bitflags::bitflags;
 
 bitflags! {
@@ -22,7 +22,7 @@ bitflags! {
 /// Creating, updating and launching executable graphs.
 ///
 /// An executable graph counts as a graph of its own. As with [`Graphs`](crate::Graphs), two threads must not use it at
-/// the same time.
+/// the same time, which a [`Live`] of it promises.
 pub trait ExecutableGraphs {
     /// Instantiates a graph (`cuGraphInstantiate`). With [`InstantiateFlags::UPLOAD`] the upload is queued in the
     /// stream `upload`.
@@ -30,42 +30,34 @@ pub trait ExecutableGraphs {
     /// # Errors
     ///
     /// The detail of the failure gives the reason and the node, if they are known.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn graph_instantiate(
+    fn graph_instantiate(
         &self,
         call: &Call<'_>,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         flags: InstantiateFlags,
-        upload: Option<StreamHandle>,
+        upload: Option<Live<'_, StreamHandle>>,
     ) -> Result<ExecutableGraphHandle>;
 
     /// Destroys an executable graph. This never blocks. Launches that are queued or running complete normally.
     ///
     /// # Safety
     ///
-    /// The handle rule applies.
+    /// The executable graph exists, and nobody uses it during the call or afterwards.
     unsafe fn executable_destroy(&self, call: &Call<'_>, executable: ExecutableGraphHandle) -> Result<()>;
 
     /// Returns the flags that the graph was instantiated with.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn executable_flags(&self, call: &Call<'_>, executable: ExecutableGraphHandle) -> Result<InstantiateFlags>;
-
-    /// Uploads an executable graph in stream order, so that its first launch need not (`cuGraphUpload`).
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn executable_upload(
+    fn executable_flags(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        stream: StreamHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+    ) -> Result<InstantiateFlags>;
+
+    /// Uploads an executable graph in stream order, so that its first launch need not (`cuGraphUpload`).
+    fn executable_upload(
+        &self,
+        call: &Call<'_>,
+        executable: Live<'_, ExecutableGraphHandle>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()>;
 
     /// Launches an executable graph in stream order. The launch also follows all earlier launches of the same
@@ -73,12 +65,12 @@ pub trait ExecutableGraphs {
     ///
     /// # Safety
     ///
-    /// The handle rule applies. What the nodes do must be sound at this point of the stream.
+    /// What the nodes do must be sound at this point of the stream, and remain sound until the launch is complete.
     unsafe fn executable_launch(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        stream: StreamHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()>;
 
     /// Takes the parameters of all nodes from a graph with the same structure. Later launches use them.
@@ -94,8 +86,8 @@ pub trait ExecutableGraphs {
     unsafe fn executable_update(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        graph: GraphHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        graph: Live<'_, GraphHandle>,
     ) -> Result<()>;
 
     /// Replaces the parameters of one node. Later launches use them. The node is identified by its handle in the graph
@@ -107,8 +99,8 @@ pub trait ExecutableGraphs {
     unsafe fn executable_set_node_parameters(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        node: GraphNodeHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        node: Live<'_, GraphNodeHandle>,
         parameters: &NodeParameters,
     ) -> Result<()>;
 
@@ -117,24 +109,20 @@ pub trait ExecutableGraphs {
     ///
     /// # Safety
     ///
-    /// The handle rule applies. What the nodes do must still be sound.
+    /// What the nodes do must still be sound.
     unsafe fn executable_set_node_enabled(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        node: GraphNodeHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        node: Live<'_, GraphNodeHandle>,
         enabled: bool,
     ) -> Result<()>;
 
     /// Returns whether a kernel, copy or fill node is enabled.
-    ///
-    /// # Safety
-    ///
-    /// The handle rule applies.
-    unsafe fn executable_node_enabled(
+    fn executable_node_enabled(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        node: GraphNodeHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        node: Live<'_, GraphNodeHandle>,
     ) -> Result<bool>;
 }

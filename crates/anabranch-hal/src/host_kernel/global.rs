@@ -45,21 +45,21 @@ macro_rules! device_elements {
         impl DeviceElement for $element {
             #[inline(always)]
             unsafe fn load(address: *const Self) -> Self {
-                // SAFETY: the caller guarantees the address, and the atomic has the size and alignment of the element.
+                // SAFETY: the caller promises that an element is there, of which the atomic has the size and alignment.
                 let atomic = unsafe { $atomic::from_ptr(address.cast_mut().cast()) };
                 bytemuck::cast::<$bits, $element>(atomic.load(Ordering::Relaxed))
             }
 
             #[inline(always)]
             unsafe fn store(address: *mut Self, value: Self) {
-                // SAFETY: the caller guarantees the address, and the atomic has the size and alignment of the element.
+                // SAFETY: the caller promises that an element is there, of which the atomic has the size and alignment.
                 let atomic = unsafe { $atomic::from_ptr(address.cast()) };
                 atomic.store(bytemuck::cast::<$element, $bits>(value), Ordering::Relaxed);
             }
 
             #[inline(always)]
             unsafe fn compare_exchange(address: *mut Self, current: Self, new: Self) -> Result<Self, Self> {
-                // SAFETY: the caller guarantees the address, and the atomic has the size and alignment of the element.
+                // SAFETY: the caller promises that an element is there, of which the atomic has the size and alignment.
                 let atomic = unsafe { $atomic::from_ptr(address.cast()) };
                 atomic
                     .compare_exchange(
@@ -101,7 +101,7 @@ pub struct GlobalSlice<'a, T> {
 // SAFETY: safe methods access the memory only atomically, and the callers of the unsafe ones guarantee exclusive
 // access. The creator of the slice guaranteed that the memory remains valid for `'a`.
 unsafe impl<T: DeviceElement> Send for GlobalSlice<'_, T> {}
-// SAFETY: as above.
+// SAFETY: threads that share the slice access the memory atomically, or guarantee exclusive access.
 unsafe impl<T: DeviceElement> Sync for GlobalSlice<'_, T> {}
 
 impl<'a, T: DeviceElement> GlobalSlice<'a, T> {
@@ -163,7 +163,7 @@ impl<'a, T: DeviceElement> GlobalSlice<'a, T> {
     /// launch](super::HostFunction::new).
     pub unsafe fn as_slice(&self, range: Range<usize>) -> &'a [T] {
         self.check(&range);
-        // SAFETY: the range was checked. The caller guarantees that nothing writes to it.
+        // SAFETY: the range was checked, and the caller promises that nothing writes it while the slice is in use.
         unsafe { std::slice::from_raw_parts(self.base.add(range.start), range.len()) }
     }
 
@@ -179,7 +179,7 @@ impl<'a, T: DeviceElement> GlobalSlice<'a, T> {
         if !self.writable {
             self.read_only()
         }
-        // SAFETY: the range was checked. The caller guarantees that nothing else accesses it.
+        // SAFETY: the range was checked, and the caller promises that nothing else accesses it while the slice is in use.
         unsafe { std::slice::from_raw_parts_mut(self.base.add(range.start), range.len()) }
     }
 

@@ -3,7 +3,9 @@
 use crate::engine::ContextCore;
 use crate::graph::{GraphState, Node};
 use crate::memory::HostMemory;
-use anabranch_hal::{AddedNode, Dependency, Failure, GraphHandle, GraphNodeHandle, NodeParameters, Result, Status};
+use anabranch_hal::{
+    AddedNode, Dependency, Failure, GraphHandle, GraphNodeHandle, Live, NodeParameters, Result, Status,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -22,12 +24,8 @@ impl CaptureGraph {
     }
 
     /// A graph that exists.
-    ///
-    /// # Safety
-    /// The handle rule.
-    pub(super) unsafe fn existing(graph: GraphHandle) -> Result<Self> {
-        // SAFETY: the caller guarantees it.
-        let graph = unsafe { GraphState::of(graph) }?.share();
+    pub(super) fn existing(graph: Live<'_, GraphHandle>) -> Result<Self> {
+        let graph = GraphState::of(graph)?.share();
         Ok(Self { graph: graph.ok_or(Failure::new(Status::INVALID_VALUE))?, existing: true })
     }
 
@@ -38,18 +36,20 @@ impl CaptureGraph {
     /// `CUDA_ERROR_INVALID_VALUE (1)` when one of the nodes does not belong to the graph.
     ///
     /// # Safety
-    /// The handle rule.
+    /// The nodes of `dependencies` exist.
     pub(super) unsafe fn check(&self, dependencies: &[Dependency]) -> Result<()> {
-        // SAFETY: the caller guarantees it.
-        dependencies.iter().try_for_each(|dependency| unsafe { self.graph.number_of(dependency.node) }.map(|_| ()))
+        dependencies.iter().try_for_each(|dependency| {
+            // SAFETY: the caller promises that the nodes of `dependencies` exist.
+            self.graph.number_of(unsafe { Live::new(dependency.node) }).map(|_| ())
+        })
     }
 
     /// Adds a node.
     ///
     /// # Safety
-    /// The handle rule, for the node's parameters too.
+    /// As for [`GraphState::add_node`].
     pub(super) unsafe fn add_node(&self, dependencies: &[Dependency], parameters: NodeParameters) -> Result<AddedNode> {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller promises that the nodes and the objects of the handles exist, and that the node is sound.
         unsafe { self.graph.add_node(dependencies, parameters) }
     }
 

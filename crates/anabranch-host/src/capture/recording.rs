@@ -49,10 +49,11 @@ impl<'a> Recording<'a> {
     /// Adds a node that depends on what the stream has captured so far. If that fails, the capture remains valid.
     ///
     /// # Safety
-    /// The handle rule, for the node's parameters too; what the node does at each launch is sound.
+    /// The objects of the handles in the parameters exist, kernels as long as the node and its copies do; what the node does
+    /// at each launch is sound.
     pub(crate) unsafe fn add(&mut self, parameters: NodeParameters) -> Result<AddedNode> {
         let stream = self.stream;
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller promises that the objects of the handles exist, and that the node is sound.
         unsafe { self.session()?.add_node(stream, parameters) }
     }
 

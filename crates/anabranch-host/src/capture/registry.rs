@@ -13,8 +13,8 @@ use crate::graph::GraphState;
 use crate::memory::HostMemory;
 use crate::ranks;
 use anabranch_hal::{
-    CaptureInfo, CaptureMode, CaptureStatus, Dependency, DependencyUpdate, EdgeData, Failure, GraphHandle, Result,
-    Status,
+    CaptureInfo, CaptureMode, CaptureStatus, Dependency, DependencyUpdate, EdgeData, Failure, GraphHandle, Live,
+    Result, Status,
 };
 use anabranch_sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -114,16 +114,35 @@ impl CaptureRegistry {
         self.captures.lock()
     }
 
-    /// Makes a stream capture, into a graph below some nodes of it where they are given.
+    /// Makes a stream capture.
+    pub(crate) fn begin(&self, stream: &Arc<StreamState>, memory: &Arc<HostMemory>, mode: CaptureMode) -> Result<()> {
+        self.begin_with(stream, mode, || Ok((CaptureGraph::create(&stream.core, memory), Vec::new())))
+    }
+
+    /// Makes a stream capture into a graph that exists, below some nodes of it.
     ///
     /// # Safety
-    /// The handle rule, until the capture ends.
-    pub(crate) unsafe fn begin(
+    /// The nodes of `dependencies` exist until the capture ends.
+    pub(crate) unsafe fn begin_in(
         &self,
         stream: &Arc<StreamState>,
-        memory: &Arc<HostMemory>,
         mode: CaptureMode,
-        existing: Option<(GraphHandle, &[Dependency])>,
+        graph: Live<'_, GraphHandle>,
+        dependencies: &[Dependency],
+    ) -> Result<()> {
+        self.begin_with(stream, mode, || {
+            let graph = CaptureGraph::existing(graph)?;
+            // SAFETY: the caller promises that the nodes of `dependencies` exist.
+            unsafe { graph.check(dependencies) }?;
+            Ok((graph, dependencies.to_vec()))
+        })
+    }
+
+    fn begin_with(
+        &self,
+        stream: &Arc<StreamState>,
+        mode: CaptureMode,
+        graph: impl FnOnce() -> Result<(CaptureGraph, Vec<Dependency>)>,
     ) -> Result<()> {
         if stream.role == Role::Legacy {
             return Err(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED));
@@ -132,16 +151,7 @@ impl CaptureRegistry {
         if captures.id_of(stream).is_some() {
             return Err(Failure::new(Status::ILLEGAL_STATE));
         }
-        let (graph, dependencies) = match existing {
-            None => (CaptureGraph::create(&stream.core, memory), Vec::new()),
-            Some((graph, dependencies)) => {
-                // SAFETY: the caller guarantees it.
-                let graph = unsafe { CaptureGraph::existing(graph) }?;
-                // SAFETY: as above.
-                unsafe { graph.check(dependencies) }?;
-                (graph, dependencies.to_vec())
-            }
-        };
+        let (graph, dependencies) = graph()?;
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         captures.sessions.insert(id, Session::new(id, graph, mode, current_thread(), stream.id));
         captures.enter(id, stream, dependencies);
@@ -152,7 +162,7 @@ impl CaptureRegistry {
     /// Changes what the next node of a stream will depend on.
     ///
     /// # Safety
-    /// The handle rule.
+    /// The nodes of `dependencies` exist until the capture ends.
     pub(crate) unsafe fn update(
         &self,
         stream: &Arc<StreamState>,
@@ -163,7 +173,7 @@ impl CaptureRegistry {
             return Err(Failure::new(Status::ILLEGAL_STATE));
         };
         let session = recording.session()?;
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller promises that the nodes of `dependencies` exist.
         unsafe { session.graph.check(dependencies) }?;
         match update {
             DependencyUpdate::Add => session.add_dependencies(stream, dependencies),

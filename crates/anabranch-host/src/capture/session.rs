@@ -82,9 +82,11 @@ impl Session {
     /// Adds a node to the stream.
     ///
     /// # Safety
-    /// The handle rule, for the node's parameters too.
+    /// The objects of the handles in the parameters exist, kernels as long as the node and its copies do; what the node does
+    /// at each launch is sound.
     pub(super) unsafe fn add_node(&mut self, stream: &StreamState, parameters: NodeParameters) -> Result<AddedNode> {
-        // SAFETY: the caller guarantees it; nodes of a graph that is captured into are not removed meanwhile.
+        // SAFETY: the caller promises it for the parameters. The dependencies are nodes that the capture made, or that somebody
+        // promised to exist until it ends.
         let added = unsafe { self.graph.add_node(self.dependencies(stream), parameters) }?;
         if let Some(branch) = self.branches.get_mut(&stream.id) {
             let parents = branch.dependencies.iter().map(|dependency| dependency.node).collect();

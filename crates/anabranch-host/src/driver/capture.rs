@@ -4,37 +4,34 @@ use super::{HostDriver, resolve, resolve_even_if_lost};
 use crate::capture::{Ended, exchange_mode};
 use crate::error::permitted;
 use anabranch_hal::{
-    Call, CaptureInfo, CaptureMode, CaptureStatus, Captures, Dependency, DependencyUpdate, GraphHandle, Result,
+    Call, CaptureInfo, CaptureMode, CaptureStatus, Captures, Dependency, DependencyUpdate, GraphHandle, Live, Result,
     StreamHandle,
 };
 use std::sync::Arc;
 
 impl Captures for HostDriver {
-    unsafe fn stream_begin_capture(&self, call: &Call<'_>, stream: StreamHandle, mode: CaptureMode) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
-        // SAFETY: as above.
-        unsafe { self.shared.captures.begin(&stream, &self.shared.memory, mode, None) }
+    fn stream_begin_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>, mode: CaptureMode) -> Result<()> {
+        let stream = resolve(&self.shared, call.context, stream)?;
+        self.shared.captures.begin(&stream, &self.shared.memory, mode)
     }
 
     unsafe fn stream_begin_capture_to_graph(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
-        graph: GraphHandle,
+        stream: Live<'_, StreamHandle>,
+        graph: Live<'_, GraphHandle>,
         dependencies: &[Dependency],
         mode: CaptureMode,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
-        // SAFETY: as above.
-        unsafe { self.shared.captures.begin(&stream, &self.shared.memory, mode, Some((graph, dependencies))) }
+        let stream = resolve(&self.shared, call.context, stream)?;
+        // SAFETY: the caller promises that the nodes of `dependencies` exist until the capture ends.
+        unsafe { self.shared.captures.begin_in(&stream, mode, graph, dependencies) }
     }
 
-    unsafe fn stream_end_capture(&self, call: &Call<'_>, stream: StreamHandle) -> Result<GraphHandle> {
-        // SAFETY: the handle rule. A stream that was destroyed while it captures lives as long as the capture, and the
-        // reference taken here keeps it until the end of the call.
-        let stream = unsafe { resolve_even_if_lost(&self.shared, call.context, stream) }?;
+    fn stream_end_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<GraphHandle> {
+        // A stream that was destroyed while it captures lives as long as the capture, and the reference taken here keeps it
+        // until the end of the call.
+        let stream = resolve_even_if_lost(&self.shared, call.context, stream)?;
         let stream = Arc::clone(&stream);
         let Ended { graph, existing, outcome } = self.shared.captures.end(&stream)?;
         let handle = graph.handle();
@@ -49,33 +46,30 @@ impl Captures for HostDriver {
         outcome.map(|()| handle)
     }
 
-    unsafe fn stream_capture_status(&self, call: &Call<'_>, stream: StreamHandle) -> Result<CaptureStatus> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+    fn stream_capture_status(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<CaptureStatus> {
+        let stream = resolve(&self.shared, call.context, stream)?;
         self.shared.captures.status(&stream)
     }
 
-    unsafe fn stream_capture_info(
+    fn stream_capture_info(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         with_edge_data: bool,
     ) -> Result<CaptureInfo> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+        let stream = resolve(&self.shared, call.context, stream)?;
         self.shared.captures.info(&stream, with_edge_data)
     }
 
     unsafe fn stream_update_capture_dependencies(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         dependencies: &[Dependency],
         update: DependencyUpdate,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
-        // SAFETY: as above.
+        let stream = resolve(&self.shared, call.context, stream)?;
+        // SAFETY: the caller promises that the nodes of `dependencies` exist until the capture ends.
         unsafe { self.shared.captures.update(&stream, dependencies, update) }
     }
 

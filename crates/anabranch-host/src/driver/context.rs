@@ -5,7 +5,7 @@ use crate::engine::{ContextCore, Role, StreamState};
 use crate::error::permitted;
 use crate::handles::handle;
 use crate::ranks;
-use anabranch_hal::{Call, ContextFlags, ContextHandle, Contexts, DeviceOrdinal, Failure, Result, Status};
+use anabranch_hal::{Call, ContextFlags, ContextHandle, Contexts, DeviceOrdinal, Failure, Live, Result, Status};
 use anabranch_sync::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -31,13 +31,9 @@ impl ContextState {
 }
 
 /// The context of a call, which is made outside of host work, and which is not lost.
-///
-/// # Safety
-/// The handle rule.
-pub(super) unsafe fn usable<'a>(call: &Call<'_>) -> Result<&'a ContextState> {
+pub(super) fn usable<'a>(call: &Call<'a>) -> Result<&'a ContextState> {
     permitted()?;
-    // SAFETY: the caller guarantees it.
-    let context = unsafe { ContextState::of(call.context) }?;
+    let context = ContextState::of(call.context)?;
     context.core.check()?;
     Ok(context)
 }
@@ -101,29 +97,27 @@ impl Contexts for HostDriver {
 
     unsafe fn context_destroy(&self, call: &Call<'_>) -> Result<()> {
         permitted()?;
-        let context = self.contexts.remove(call.context.as_raw()).ok_or(Failure::new(Status::INVALID_CONTEXT))?;
+        let context =
+            self.contexts.remove(call.context.handle().as_raw()).ok_or(Failure::new(Status::INVALID_CONTEXT))?;
         self.tear_down(&context);
         Ok(())
     }
 
-    unsafe fn context_synchronize(&self, call: &Call<'_>) -> Result<()> {
+    fn context_synchronize(&self, call: &Call<'_>) -> Result<()> {
         permitted()?;
-        // SAFETY: the handle rule.
-        let core = &unsafe { ContextState::of(call.context) }?.core;
+        let core = &ContextState::of(call.context)?.core;
         self.shared.captures.before_synchronizing_context(core)?;
         self.synchronize_context(core)
     }
 
-    unsafe fn lost_context_is_running(&self, call: &Call<'_>) -> bool {
-        // SAFETY: the handle rule.
-        let Ok(context) = (unsafe { ContextState::of(call.context) }) else { return false };
+    fn lost_context_is_running(&self, call: &Call<'_>) -> bool {
+        let Ok(context) = ContextState::of(call.context) else { return false };
         context.core.is_lost() && context.core.streams().iter().any(|stream| !stream.is_idle())
     }
 
-    unsafe fn context_enable_peer_access(&self, call: &Call<'_>, peer: ContextHandle) -> Result<()> {
+    fn context_enable_peer_access(&self, call: &Call<'_>, peer: Live<'_, ContextHandle>) -> Result<()> {
         permitted()?;
-        // SAFETY: the handle rule.
-        let (context, peer) = unsafe { (ContextState::of(call.context)?, ContextState::of(peer)?) };
+        let (context, peer) = (ContextState::of(call.context)?, ContextState::of(peer)?);
         context.core.check()?;
         if context.core.device == peer.core.device {
             return Err(Failure::new(Status::PEER_ACCESS_UNSUPPORTED));
@@ -135,10 +129,9 @@ impl Contexts for HostDriver {
         }
     }
 
-    unsafe fn context_disable_peer_access(&self, call: &Call<'_>, peer: ContextHandle) -> Result<()> {
+    unsafe fn context_disable_peer_access(&self, call: &Call<'_>, peer: Live<'_, ContextHandle>) -> Result<()> {
         permitted()?;
-        // SAFETY: the handle rule.
-        let (context, peer) = unsafe { (ContextState::of(call.context)?, ContextState::of(peer)?) };
+        let (context, peer) = (ContextState::of(call.context)?, ContextState::of(peer)?);
         context.core.check()?;
         if context.peers.lock().remove(&peer.core.id) {
             Ok(())

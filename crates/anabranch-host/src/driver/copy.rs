@@ -53,7 +53,7 @@ pub(super) unsafe fn copy(
             destination: end(destination, manner.to_host),
             extent: [bytes, 1, 1],
         };
-        // SAFETY: the caller vouches for what the node does.
+        // SAFETY: the caller keeps both ranges valid until the copy has run, which is at each launch of the node.
         unsafe { recording.add(NodeParameters::Copy(copy)) }?;
         return Ok(());
     }
@@ -69,13 +69,13 @@ pub(super) unsafe fn copy(
     }
     if manner.stage && bytes <= SMALL_COPY {
         let mut data = [0; SMALL_COPY];
-        // SAFETY: the caller vouches for the source, and the array is large enough and the call's own.
+        // SAFETY: the caller keeps the source valid; the array is large enough and the call's own.
         unsafe { ptr::copy_nonoverlapping(address(source).cast_const(), data.as_mut_ptr(), bytes) };
         stream.enqueue(work(SmallCopy { destination, length: bytes as u8, source: data }));
         return Ok(());
     }
     if manner.stage && bytes <= STAGING_LIMIT {
-        // SAFETY: the caller vouches for the source.
+        // SAFETY: the caller keeps the source valid until the copy has run, which is later.
         let staged = unsafe { StagedBytes::copy_from(source, bytes, &shared.memory.staged_bytes, STAGED_IN_ALL) };
         if let Some(source) = staged {
             stream.enqueue(work(StagedCopy { destination, source }));
@@ -134,7 +134,7 @@ pub(super) unsafe fn copy_3d(shared: &Shared, stream: &Arc<StreamState>, copy: &
     }
     let (from, to) = check_copy_3d(&shared.memory.table, copy)?;
     if let Some(mut recording) = shared.captures.recording(stream)? {
-        // SAFETY: the caller vouches for what the node does.
+        // SAFETY: the caller keeps both volumes valid until the copy has run, which is at each launch of the node.
         unsafe { recording.add(NodeParameters::Copy(*copy)) }?;
         return Ok(());
     }

@@ -5,15 +5,14 @@ use crate::engine::WaitStrategy;
 use crate::error::permitted;
 use crate::event::{EventState, Recorded};
 use anabranch_hal::{
-    Call, EventFlags, EventHandle, EventRecordFlags, Events, Failure, InterprocessEventHandle, NodeParameters, Result,
-    Status, StreamHandle,
+    Call, EventFlags, EventHandle, EventRecordFlags, Events, Failure, InterprocessEventHandle, Live, NodeParameters,
+    Result, Status, StreamHandle,
 };
 use std::sync::Arc;
 
 impl Events for HostDriver {
-    unsafe fn event_create(&self, call: &Call<'_>, flags: EventFlags) -> Result<EventHandle> {
-        // SAFETY: the handle rule.
-        let context = unsafe { usable(call) }?;
+    fn event_create(&self, call: &Call<'_>, flags: EventFlags) -> Result<EventHandle> {
+        let context = usable(call)?;
         let interprocess = flags.contains(EventFlags::INTERPROCESS);
         if !EventFlags::all().contains(flags) || (interprocess && !flags.contains(EventFlags::DISABLE_TIMING)) {
             return Err(Failure::new(Status::INVALID_VALUE));
@@ -27,28 +26,25 @@ impl Events for HostDriver {
 
     unsafe fn event_destroy(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
         permitted()?;
-        // SAFETY: the handle rule.
-        unsafe { ContextState::of(call.context) }?;
-        // SAFETY: the handle rule.
-        let core = Arc::clone(&unsafe { EventState::of(event) }?.core);
-        self.events.remove(event.as_raw()).ok_or(Failure::new(Status::INVALID_HANDLE))?;
+        ContextState::of(call.context)?;
+        let removed = self.events.remove(event.as_raw()).ok_or(Failure::new(Status::INVALID_HANDLE))?;
+        let core = Arc::clone(&removed.core);
+        drop(removed);
         core.check()
     }
 
-    unsafe fn event_record(
+    fn event_record(
         &self,
         call: &Call<'_>,
-        event: EventHandle,
-        stream: StreamHandle,
+        event: Live<'_, EventHandle>,
+        stream: Live<'_, StreamHandle>,
         flags: EventRecordFlags,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+        let stream = resolve(&self.shared, call.context, stream)?;
         if !EventRecordFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
-        // SAFETY: the handle rule.
-        let state = unsafe { EventState::of(event) }?;
+        let state = EventState::of(event)?;
         let external = flags.contains(EventRecordFlags::EXTERNAL);
         let recording = self.shared.captures.recording(&stream)?;
         if external && recording.is_none() {
@@ -60,8 +56,8 @@ impl Events for HostDriver {
         match recording {
             None => state.record(&stream),
             Some(mut recording) if external => {
-                // SAFETY: the handle rule.
-                unsafe { recording.add(NodeParameters::EventRecord(event)) }?;
+                // SAFETY: the event exists, as `Live` says. The node shares it, and records it at any launch.
+                unsafe { recording.add(NodeParameters::EventRecord(event.handle())) }?;
             }
             Some(mut recording) => {
                 let record = recording.record()?;
@@ -74,12 +70,10 @@ impl Events for HostDriver {
         Ok(())
     }
 
-    unsafe fn event_query(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
+    fn event_query(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<()> {
         permitted()?;
-        // SAFETY: the handle rule.
-        unsafe { ContextState::of(call.context) }?;
-        // SAFETY: the handle rule.
-        let event = unsafe { EventState::of(event) }?;
+        ContextState::of(call.context)?;
+        let event = EventState::of(event)?;
         if let Recorded::Captured(record) = event.recorded() {
             return Err(self.shared.captures.query_event(&record));
         }
@@ -92,12 +86,10 @@ impl Events for HostDriver {
         }
     }
 
-    unsafe fn event_synchronize(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
+    fn event_synchronize(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<()> {
         permitted()?;
-        // SAFETY: the handle rule.
-        unsafe { ContextState::of(call.context) }?;
-        // SAFETY: the handle rule.
-        let event = unsafe { EventState::of(event) }?;
+        ContextState::of(call.context)?;
+        let event = EventState::of(event)?;
         let recorded = event.recorded();
         if let Recorded::Captured(record) = &recorded {
             return Err(self.shared.captures.synchronize_event(record));
@@ -111,12 +103,10 @@ impl Events for HostDriver {
         position.stream.core.check()
     }
 
-    unsafe fn event_elapsed(&self, call: &Call<'_>, start: EventHandle, end: EventHandle) -> Result<f32> {
+    fn event_elapsed(&self, call: &Call<'_>, start: Live<'_, EventHandle>, end: Live<'_, EventHandle>) -> Result<f32> {
         permitted()?;
-        // SAFETY: the handle rule.
-        unsafe { ContextState::of(call.context) }?;
-        // SAFETY: the handle rule.
-        let (start, end) = unsafe { (EventState::of(start)?, EventState::of(end)?) };
+        ContextState::of(call.context)?;
+        let (start, end) = (EventState::of(start)?, EventState::of(end)?);
         start.core.check()?;
         end.core.check()?;
         if !Arc::ptr_eq(&start.core, &end.core) {
@@ -133,12 +123,12 @@ impl Events for HostDriver {
         Ok((end.wrapping_sub(start).cast_signed() as f64 / 1e6) as f32)
     }
 
-    unsafe fn event_export(&self, _: &Call<'_>, _event: EventHandle) -> Result<InterprocessEventHandle> {
+    fn event_export(&self, _: &Call<'_>, _event: Live<'_, EventHandle>) -> Result<InterprocessEventHandle> {
         permitted()?;
         Err(Failure::new(Status::NOT_SUPPORTED))
     }
 
-    unsafe fn event_open(&self, _: &Call<'_>, _exported: &InterprocessEventHandle) -> Result<EventHandle> {
+    fn event_open(&self, _: &Call<'_>, _exported: &InterprocessEventHandle) -> Result<EventHandle> {
         permitted()?;
         Err(Failure::new(Status::NOT_SUPPORTED))
     }

@@ -5,33 +5,28 @@ use crate::error::permitted;
 use crate::executable::ExecutableState;
 use crate::graph::GraphState;
 use anabranch_hal::{
-    Call, ExecutableGraphHandle, ExecutableGraphs, Failure, GraphHandle, GraphNodeHandle, InstantiateFlags,
+    Call, ExecutableGraphHandle, ExecutableGraphs, Failure, GraphHandle, GraphNodeHandle, InstantiateFlags, Live,
     NodeParameters, Result, Status, StreamHandle,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// An executable graph for a call.
-///
-/// # Safety
-/// The handle rule.
-unsafe fn executable_of<'a>(call: &Call<'_>, executable: ExecutableGraphHandle) -> Result<&'a ExecutableState> {
-    // SAFETY: the caller guarantees it.
-    unsafe { usable(call) }?;
-    // SAFETY: the caller guarantees it.
-    unsafe { ExecutableState::of(executable) }
+fn executable_of<'a>(call: &Call<'_>, executable: Live<'a, ExecutableGraphHandle>) -> Result<&'a ExecutableState> {
+    usable(call)?;
+    ExecutableState::of(executable)
 }
 
 impl ExecutableGraphs for HostDriver {
-    unsafe fn graph_instantiate(
+    fn graph_instantiate(
         &self,
         call: &Call<'_>,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         flags: InstantiateFlags,
-        upload: Option<StreamHandle>,
+        upload: Option<Live<'_, StreamHandle>>,
     ) -> Result<ExecutableGraphHandle> {
-        // SAFETY: the handle rule.
-        let (_, graph) = unsafe { (usable(call)?, GraphState::of(graph)?) };
+        usable(call)?;
+        let graph = GraphState::of(graph)?;
         self.shared.captures.before_unsafe_call()?;
         if !InstantiateFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
@@ -41,8 +36,7 @@ impl ExecutableGraphs for HostDriver {
         }
         let executable = ExecutableState::new(graph, flags)?;
         if flags.contains(InstantiateFlags::UPLOAD) {
-            // SAFETY: the handle rule.
-            let stream = unsafe { resolve(&self.shared, call.context, upload.unwrap_or(StreamHandle::LEGACY)) }?;
+            let stream = resolve(&self.shared, call.context, upload.unwrap_or(Live::LEGACY))?;
             if let Some(recording) = self.shared.captures.recording(&stream)? {
                 return recording.refuse();
             }
@@ -53,10 +47,9 @@ impl ExecutableGraphs for HostDriver {
 
     unsafe fn executable_destroy(&self, call: &Call<'_>, executable: ExecutableGraphHandle) -> Result<()> {
         permitted()?;
-        // SAFETY: the handle rule.
-        unsafe { ContextState::of(call.context) }?;
-        // SAFETY: the handle rule.
-        let core = Arc::clone(&unsafe { ExecutableState::of(executable) }?.core);
+        ContextState::of(call.context)?;
+        // SAFETY: the caller promises that the executable graph exists.
+        let core = Arc::clone(&ExecutableState::of(unsafe { Live::new(executable) })?.core);
         self.shared.captures.before_unsafe_call()?;
         let removed = self.executables.remove(executable.as_raw()).ok_or(Failure::new(Status::INVALID_VALUE))?;
         removed.destroyed.store(true, Ordering::Release);
@@ -65,23 +58,24 @@ impl ExecutableGraphs for HostDriver {
         core.check()
     }
 
-    unsafe fn executable_flags(&self, call: &Call<'_>, executable: ExecutableGraphHandle) -> Result<InstantiateFlags> {
-        // SAFETY: the handle rule.
-        let executable = unsafe { executable_of(call, executable) }?;
+    fn executable_flags(
+        &self,
+        call: &Call<'_>,
+        executable: Live<'_, ExecutableGraphHandle>,
+    ) -> Result<InstantiateFlags> {
+        let executable = executable_of(call, executable)?;
         // Hardware does not report the others.
         Ok(executable.flags & InstantiateFlags::AUTO_FREE_ON_LAUNCH)
     }
 
-    unsafe fn executable_upload(
+    fn executable_upload(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        stream: StreamHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
-        // SAFETY: the handle rule.
-        let executable = unsafe { executable_of(call, executable) }?;
+        let stream = resolve(&self.shared, call.context, stream)?;
+        let executable = executable_of(call, executable)?;
         match self.shared.captures.recording(&stream)? {
             Some(recording) => recording.refuse(),
             None => executable.memory.map(),
@@ -91,13 +85,11 @@ impl ExecutableGraphs for HostDriver {
     unsafe fn executable_launch(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        stream: StreamHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
-        // SAFETY: the handle rule.
-        let executable = unsafe { ExecutableState::of(executable) }?;
+        let stream = resolve(&self.shared, call.context, stream)?;
+        let executable = ExecutableState::of(executable)?;
         if let Some(recording) = self.shared.captures.recording(&stream)? {
             return recording.refuse();
         }
@@ -107,42 +99,39 @@ impl ExecutableGraphs for HostDriver {
     unsafe fn executable_update(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        graph: GraphHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        graph: Live<'_, GraphHandle>,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        unsafe { executable_of(call, executable)?.update(GraphState::of(graph)?) }
+        executable_of(call, executable)?.update(GraphState::of(graph)?)
     }
 
     unsafe fn executable_set_node_parameters(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        node: GraphNodeHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        node: Live<'_, GraphNodeHandle>,
         parameters: &NodeParameters,
     ) -> Result<()> {
-        // SAFETY: the handle rule, and the caller vouches for the parameters.
+        // SAFETY: the caller promises that the objects of the handles in the parameters exist, and that the node is sound.
         unsafe { executable_of(call, executable)?.set_parameters(node, parameters.clone()) }
     }
 
     unsafe fn executable_set_node_enabled(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        node: GraphNodeHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        node: Live<'_, GraphNodeHandle>,
         enabled: bool,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        unsafe { executable_of(call, executable)?.set_enabled(node, enabled) }
+        executable_of(call, executable)?.set_enabled(node, enabled)
     }
 
-    unsafe fn executable_node_enabled(
+    fn executable_node_enabled(
         &self,
         call: &Call<'_>,
-        executable: ExecutableGraphHandle,
-        node: GraphNodeHandle,
+        executable: Live<'_, ExecutableGraphHandle>,
+        node: Live<'_, GraphNodeHandle>,
     ) -> Result<bool> {
-        // SAFETY: the handle rule.
-        unsafe { executable_of(call, executable)?.is_enabled(node) }
+        executable_of(call, executable)?.is_enabled(node)
     }
 }

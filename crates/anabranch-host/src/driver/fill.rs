@@ -25,7 +25,7 @@ pub(super) unsafe fn fill(
     let bytes = count.checked_mul(pattern.width()).ok_or_else(bad)?;
     check_fill(&shared.memory.table, begin, pattern, bytes)?;
     if let Some(mut recording) = shared.captures.recording(stream)? {
-        // SAFETY: the caller vouches for the range.
+        // SAFETY: the caller keeps the range valid until the fill has run, which is at each launch of the nodes.
         return unsafe { record(&mut recording, DevicePointer(begin), pattern, count) };
     }
     stream.enqueue(work(Fill { address: begin, pattern, count }));
@@ -46,7 +46,7 @@ unsafe fn record(
 ) -> Result<()> {
     let mut add = |address, pitch, pattern, width, height| {
         let node = FillNode { address, pitch, pattern, width, height };
-        // SAFETY: the caller vouches for the range.
+        // SAFETY: the fill is within the range, which the caller keeps valid at each launch.
         unsafe { recording.add(NodeParameters::Fill(node)) }.map(|_| ())
     };
     let FillPattern::U64(value) = pattern else {

@@ -8,20 +8,16 @@ use crate::memory::{
     release, retire,
 };
 use anabranch_hal::{
-    AllocationNode, Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Failure, FillPattern, Memory,
-    MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport, NodeParameters, PinnedFlags,
-    Result, Status, StreamHandle,
+    AllocationNode, Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Failure, FillPattern, Live,
+    Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport, NodeParameters,
+    PinnedFlags, Result, Status, StreamHandle,
 };
 use std::sync::Arc;
 
 impl HostDriver {
     /// A context that is not lost, and its device.
-    ///
-    /// # Safety
-    /// The handle rule.
-    unsafe fn context_and_device<'a>(&'a self, call: &Call<'_>) -> Result<(&'a ContextState, &'a DeviceMemory)> {
-        // SAFETY: the handle rule.
-        let context: &'a ContextState = unsafe { usable(call) }?;
+    fn context_and_device<'a>(&'a self, call: &Call<'a>) -> Result<(&'a ContextState, &'a DeviceMemory)> {
+        let context = usable(call)?;
         Ok((context, self.shared.memory.device(context.core.device)?))
     }
 
@@ -50,16 +46,15 @@ impl HostDriver {
     /// Frees memory of the wanted kinds, after the context's work.
     ///
     /// # Safety
-    /// The handle rule; nobody uses the memory any more.
+    /// Nobody uses the memory any more, except work that this waits for.
     unsafe fn free_block(
         &self,
-        context: ContextHandle,
+        context: Live<'_, ContextHandle>,
         address: u64,
         wanted: impl Fn(MemoryKind) -> bool,
     ) -> Result<()> {
         permitted()?;
-        // SAFETY: the handle rule.
-        let context = unsafe { ContextState::of(context) }?;
+        let context = ContextState::of(context)?;
         self.shared.captures.before_unsafe_call()?;
         if address == 0 {
             return context.core.check();
@@ -87,41 +82,37 @@ impl HostDriver {
 }
 
 impl Memory for HostDriver {
-    unsafe fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo> {
-        // SAFETY: the handle rule.
-        let (_, device) = unsafe { self.context_and_device(call) }?;
+    fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo> {
+        let (_, device) = self.context_and_device(call)?;
         Ok(MemoryInfo { free: device.account.free(), total: device.account.total() })
     }
 
-    unsafe fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
-        // SAFETY: the handle rule.
-        let (context, device) = unsafe { self.context_and_device(call) }?;
+    fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
+        let (context, device) = self.context_and_device(call)?;
         self.allocate_block(context, device, bytes, MemoryKind::Device).map(DevicePointer)
     }
 
     unsafe fn free(&self, call: &Call<'_>, address: DevicePointer) -> Result<()> {
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller promises that nobody uses the memory any more, except work that this waits for.
         unsafe {
             self.free_block(call.context, address.0, |kind| !matches!(kind, MemoryKind::Pinned | MemoryKind::Global))
         }
     }
 
-    unsafe fn allocate_async(
+    fn allocate_async(
         &self,
         call: &Call<'_>,
         bytes: usize,
-        pool: Option<MemoryPoolHandle>,
-        stream: StreamHandle,
+        pool: Option<Live<'_, MemoryPoolHandle>>,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<DevicePointer> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+        let stream = resolve(&self.shared, call.context, stream)?;
         if bytes == 0 {
             return Ok(DevicePointer::NULL);
         }
         if let Some(mut recording) = self.shared.captures.recording(&stream)? {
             let device = match pool {
-                // SAFETY: the handle rule.
-                Some(pool) => unsafe { PoolState::of(pool) }?.device,
+                Some(pool) => PoolState::of(pool)?.device,
                 None => stream.core.device,
             };
             let node = AllocationNode {
@@ -130,13 +121,12 @@ impl Memory for HostDriver {
                 access: Vec::new(),
                 address: DevicePointer::NULL,
             };
-            // SAFETY: an allocation refers to nothing that could have been destroyed.
+            // SAFETY: an allocation refers to no object and to no address.
             let added = unsafe { recording.add(NodeParameters::Allocate(node)) }?;
             return added.address.ok_or(Failure::new(Status::UNKNOWN));
         }
         let pool = match pool {
-            // SAFETY: the handle rule.
-            Some(pool) => unsafe { PoolState::of(pool) }?.share().ok_or(Failure::new(Status::INVALID_VALUE))?,
+            Some(pool) => PoolState::of(pool)?.share().ok_or(Failure::new(Status::INVALID_VALUE))?,
             None => Arc::clone(self.shared.memory.device(stream.core.device)?.default_pool()),
         };
         self.shared.captures.before_unsafe_call()?;
@@ -150,14 +140,13 @@ impl Memory for HostDriver {
         Ok(DevicePointer(self.shared.memory.table.insert(allocation)))
     }
 
-    unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: StreamHandle) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve_even_if_lost(&self.shared, call.context, stream) }?;
+    unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: Live<'_, StreamHandle>) -> Result<()> {
+        let stream = resolve_even_if_lost(&self.shared, call.context, stream)?;
         if address.is_null() {
             return stream.core.check();
         }
         if let Some(mut recording) = self.shared.captures.recording(&stream)? {
-            // SAFETY: the caller vouches for what the node does.
+            // SAFETY: the caller promises that all other uses of the memory are ordered before the free.
             unsafe { recording.add(NodeParameters::Free(address)) }?;
             return stream.core.check();
         }
@@ -195,9 +184,8 @@ impl Memory for HostDriver {
         stream.core.check()
     }
 
-    unsafe fn allocate_pinned(&self, call: &Call<'_>, bytes: usize, flags: PinnedFlags) -> Result<*mut u8> {
-        // SAFETY: the handle rule.
-        let (context, device) = unsafe { self.context_and_device(call) }?;
+    fn allocate_pinned(&self, call: &Call<'_>, bytes: usize, flags: PinnedFlags) -> Result<*mut u8> {
+        let (context, device) = self.context_and_device(call)?;
         if !PinnedFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
@@ -211,13 +199,12 @@ impl Memory for HostDriver {
 
     unsafe fn free_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()> {
         let address = address.expose_provenance() as u64;
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller promises that nobody uses the memory any more, except work that this waits for.
         unsafe { self.free_block(call.context, address, |kind| kind == MemoryKind::Pinned) }
     }
 
-    unsafe fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
-        // SAFETY: the handle rule.
-        let (context, device) = unsafe { self.context_and_device(call) }?;
+    fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
+        let (context, device) = self.context_and_device(call)?;
         self.allocate_block(context, device, bytes, MemoryKind::Managed).map(DevicePointer)
     }
 
@@ -227,10 +214,9 @@ impl Memory for HostDriver {
         address: DevicePointer,
         bytes: usize,
         device: Option<DeviceOrdinal>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+        let stream = resolve(&self.shared, call.context, stream)?;
         if let Some(recording) = self.shared.captures.recording(&stream)? {
             return recording.refuse();
         }
@@ -251,18 +237,16 @@ impl Memory for HostDriver {
         destination: u64,
         source: u64,
         bytes: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
-        // SAFETY: the caller vouches for both ranges.
+        let stream = resolve(&self.shared, call.context, stream)?;
+        // SAFETY: the caller keeps both ranges valid until the copy is complete.
         unsafe { copy::copy(&self.shared, &stream, kind, destination, source, bytes, false) }
     }
 
     unsafe fn copy(&self, call: &Call<'_>, kind: CopyKind, destination: u64, source: u64, bytes: usize) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, StreamHandle::LEGACY) }?;
-        // SAFETY: the caller vouches for both ranges.
+        let stream = resolve(&self.shared, call.context, Live::LEGACY)?;
+        // SAFETY: the caller keeps both ranges valid until the copy is complete.
         unsafe { copy::copy(&self.shared, &stream, kind, destination, source, bytes, true) }
     }
 
@@ -270,29 +254,26 @@ impl Memory for HostDriver {
         &self,
         call: &Call<'_>,
         destination: DevicePointer,
-        destination_context: ContextHandle,
+        destination_context: Live<'_, ContextHandle>,
         source: DevicePointer,
-        source_context: ContextHandle,
+        source_context: Live<'_, ContextHandle>,
         bytes: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+        let stream = resolve(&self.shared, call.context, stream)?;
         for peer in [destination_context, source_context] {
-            // SAFETY: the handle rule.
-            unsafe { ContextState::of(peer) }?.core.check()?;
+            ContextState::of(peer)?.core.check()?;
         }
         if let Some(recording) = self.shared.captures.recording(&stream)? {
             return recording.refuse();
         }
-        // SAFETY: the caller vouches for both ranges.
+        // SAFETY: the caller keeps both ranges valid until the copy is complete.
         unsafe { copy::copy(&self.shared, &stream, CopyKind::DeviceToDevice, destination.0, source.0, bytes, false) }
     }
 
-    unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: StreamHandle) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
-        // SAFETY: the caller vouches for both volumes.
+    unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: Live<'_, StreamHandle>) -> Result<()> {
+        let stream = resolve(&self.shared, call.context, stream)?;
+        // SAFETY: the caller keeps both volumes valid until the copy is complete.
         unsafe { copy::copy_3d(&self.shared, &stream, copy) }
     }
 
@@ -302,11 +283,10 @@ impl Memory for HostDriver {
         address: DevicePointer,
         pattern: FillPattern,
         count: usize,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
-        // SAFETY: the caller vouches for the range.
+        let stream = resolve(&self.shared, call.context, stream)?;
+        // SAFETY: the caller keeps the range valid until the fill is complete.
         unsafe { fill::fill(&self.shared, &stream, address.0, pattern, count) }
     }
 
@@ -326,8 +306,8 @@ impl Memory for HostDriver {
 
     unsafe fn memory_pool_destroy(&self, pool: MemoryPoolHandle) -> Result<()> {
         permitted()?;
-        // SAFETY: the handle rule.
-        let state = unsafe { PoolState::of(pool) }?;
+        // SAFETY: the caller promises that the pool exists.
+        let state = PoolState::of(unsafe { Live::new(pool) })?;
         if state.is_default {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
@@ -337,38 +317,39 @@ impl Memory for HostDriver {
         Ok(())
     }
 
-    unsafe fn memory_pool_trim(&self, pool: MemoryPoolHandle, keep_bytes: usize) -> Result<()> {
+    fn memory_pool_trim(&self, pool: Live<'_, MemoryPoolHandle>, keep_bytes: usize) -> Result<()> {
         permitted()?;
-        // SAFETY: the handle rule.
-        let pool = unsafe { PoolState::of(pool) }?;
+        let pool = PoolState::of(pool)?;
         self.shared.captures.before_unsafe_call()?;
         pool.trim(keep_bytes);
         Ok(())
     }
 
-    unsafe fn memory_pool_attribute(&self, pool: MemoryPoolHandle, attribute: MemoryPoolAttribute) -> Result<u64> {
+    fn memory_pool_attribute(&self, pool: Live<'_, MemoryPoolHandle>, attribute: MemoryPoolAttribute) -> Result<u64> {
         permitted()?;
-        // SAFETY: the handle rule.
-        unsafe { PoolState::of(pool) }?.attribute(attribute)
+        PoolState::of(pool)?.attribute(attribute)
     }
 
-    unsafe fn memory_pool_set_attribute(
+    fn memory_pool_set_attribute(
         &self,
-        pool: MemoryPoolHandle,
+        pool: Live<'_, MemoryPoolHandle>,
         attribute: MemoryPoolAttribute,
         value: u64,
     ) -> Result<()> {
         permitted()?;
-        // SAFETY: the handle rule.
-        let pool = unsafe { PoolState::of(pool) }?;
+        let pool = PoolState::of(pool)?;
         self.shared.captures.before_unsafe_call()?;
         pool.set_attribute(attribute, value)
     }
 
-    unsafe fn memory_pool_set_access(&self, pool: MemoryPoolHandle, peer: DeviceOrdinal, allowed: bool) -> Result<()> {
+    fn memory_pool_set_access(
+        &self,
+        pool: Live<'_, MemoryPoolHandle>,
+        peer: DeviceOrdinal,
+        allowed: bool,
+    ) -> Result<()> {
         permitted()?;
-        // SAFETY: the handle rule.
-        let pool = unsafe { PoolState::of(pool) }?;
+        let pool = PoolState::of(pool)?;
         self.shared.memory.device(peer.0)?;
         // All memory is memory of this process. Only a device's access to its own pool cannot be taken away.
         if pool.device == peer.0 && !allowed {

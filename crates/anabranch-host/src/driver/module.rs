@@ -6,8 +6,8 @@ use crate::error::permitted;
 use crate::limits::{MAX_SHARED_BYTES_OPTIN, MAX_THREADS_PER_BLOCK};
 use crate::module::{FunctionState, ModuleState};
 use anabranch_hal::{
-    Call, DevicePointer, Failure, FunctionAttribute, FunctionHandle, FunctionInfo, Launch, ModuleHandle, ModuleImage,
-    Modules, NodeParameters, ParameterInfo, Result, Status, StreamHandle,
+    Call, DevicePointer, Failure, FunctionAttribute, FunctionHandle, FunctionInfo, Launch, Live, ModuleHandle,
+    ModuleImage, Modules, NodeParameters, ParameterInfo, Result, Status, StreamHandle,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,13 +35,13 @@ impl HostDriver {
             return Err(failure);
         }
         if let Some(mut recording) = self.shared.captures.recording(stream)? {
-            // SAFETY: the caller vouches for the arguments, whose number was checked.
+            // SAFETY: the caller promises that the arguments can be read, whose number was checked.
             let node = unsafe { function.node(stream, launch) };
-            // SAFETY: the caller vouches for what the kernel does.
+            // SAFETY: the caller promises that the kernel is sound and remains loaded, at each launch of the node.
             unsafe { recording.add(NodeParameters::Kernel(node)) }?;
             return Ok(());
         }
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller promises that the arguments can be read, and that the kernel is sound and remains loaded.
         unsafe { function.enqueue(stream, launch) }
         Ok(())
     }
@@ -49,8 +49,7 @@ impl HostDriver {
 
 impl Modules for HostDriver {
     unsafe fn module_load(&self, call: &Call<'_>, image: ModuleImage<'_>) -> Result<ModuleHandle> {
-        // SAFETY: the handle rule.
-        let context = unsafe { usable(call) }?;
+        let context = usable(call)?;
         let ModuleImage::Host(module) = image else {
             return Err(Failure::argument(
                 Status::NOT_SUPPORTED,
@@ -65,10 +64,9 @@ impl Modules for HostDriver {
 
     unsafe fn module_unload(&self, call: &Call<'_>, module: ModuleHandle) -> Result<()> {
         permitted()?;
-        // SAFETY: the handle rule.
-        unsafe { ContextState::of(call.context) }?;
-        // SAFETY: the handle rule.
-        let core = Arc::clone(&unsafe { ModuleState::of(module) }?.core);
+        ContextState::of(call.context)?;
+        // SAFETY: the caller promises that the module exists.
+        let core = Arc::clone(&ModuleState::of(unsafe { Live::new(module) })?.core);
         self.shared.captures.before_unsafe_call()?;
         // Launches in flight do not keep the module alive.
         core.wait_for_all();
@@ -76,9 +74,9 @@ impl Modules for HostDriver {
         core.check()
     }
 
-    unsafe fn module_function(&self, call: &Call<'_>, module: ModuleHandle, name: &str) -> Result<FunctionHandle> {
-        // SAFETY: the handle rule.
-        let (_, module) = unsafe { (usable(call)?, ModuleState::of(module)?) };
+    fn module_function(&self, call: &Call<'_>, module: Live<'_, ModuleHandle>, name: &str) -> Result<FunctionHandle> {
+        usable(call)?;
+        let module = ModuleState::of(module)?;
         if name.is_empty() {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
@@ -89,20 +87,20 @@ impl Modules for HostDriver {
             .ok_or(Failure::new(Status::NOT_FOUND))
     }
 
-    unsafe fn module_function_names(&self, call: &Call<'_>, module: ModuleHandle) -> Result<Vec<String>> {
-        // SAFETY: the handle rule.
-        let (_, module) = unsafe { (usable(call)?, ModuleState::of(module)?) };
+    fn module_function_names(&self, call: &Call<'_>, module: Live<'_, ModuleHandle>) -> Result<Vec<String>> {
+        usable(call)?;
+        let module = ModuleState::of(module)?;
         Ok(module.functions.iter().map(|function| function.function.name().to_owned()).collect())
     }
 
-    unsafe fn module_global(
+    fn module_global(
         &self,
         call: &Call<'_>,
-        module: ModuleHandle,
+        module: Live<'_, ModuleHandle>,
         name: &str,
     ) -> Result<(DevicePointer, usize)> {
-        // SAFETY: the handle rule.
-        let (_, module) = unsafe { (usable(call)?, ModuleState::of(module)?) };
+        usable(call)?;
+        let module = ModuleState::of(module)?;
         if name.is_empty() || module.function(name).is_some() {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
@@ -110,15 +108,14 @@ impl Modules for HostDriver {
         global.map(|global| (global.address, global.bytes)).ok_or(Failure::new(Status::NOT_FOUND))
     }
 
-    unsafe fn function_name(&self, _: &Call<'_>, function: FunctionHandle) -> Result<String> {
+    fn function_name(&self, _: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<String> {
         permitted()?;
-        // SAFETY: the handle rule.
-        Ok(unsafe { FunctionState::of(function) }?.function.name().to_owned())
+        Ok(FunctionState::of(function)?.function.name().to_owned())
     }
 
-    unsafe fn function_info(&self, call: &Call<'_>, function: FunctionHandle) -> Result<FunctionInfo> {
-        // SAFETY: the handle rule.
-        let (_, function) = unsafe { (usable(call)?, FunctionState::of(function)?) };
+    fn function_info(&self, call: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<FunctionInfo> {
+        usable(call)?;
+        let function = FunctionState::of(function)?;
         let mut offset = 0;
         let parameters = function.function.parameter_sizes().iter().map(|&size| {
             let parameter = ParameterInfo { offset, size };
@@ -136,14 +133,14 @@ impl Modules for HostDriver {
         })
     }
 
-    unsafe fn function_set_attribute(
+    fn function_set_attribute(
         &self,
         call: &Call<'_>,
-        function: FunctionHandle,
+        function: Live<'_, FunctionHandle>,
         attribute: FunctionAttribute,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        let (_, function) = unsafe { (usable(call)?, FunctionState::of(function)?) };
+        usable(call)?;
+        let function = FunctionState::of(function)?;
         let bad = Err(Failure::new(Status::INVALID_VALUE));
         match attribute {
             FunctionAttribute::MaxDynamicSharedBytes(bytes) => {
@@ -166,35 +163,31 @@ impl Modules for HostDriver {
         Ok(())
     }
 
-    unsafe fn function_max_active_blocks(
+    fn function_max_active_blocks(
         &self,
         call: &Call<'_>,
-        function: FunctionHandle,
+        function: Live<'_, FunctionHandle>,
         threads_per_block: u32,
         dynamic_shared_bytes: usize,
     ) -> Result<u32> {
-        // SAFETY: the handle rule.
-        unsafe { usable(call) }?;
+        usable(call)?;
         if threads_per_block == 0 {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
-        // SAFETY: the handle rule.
-        Ok(unsafe { FunctionState::of(function) }?.max_active_blocks(threads_per_block, dynamic_shared_bytes))
+        Ok(FunctionState::of(function)?.max_active_blocks(threads_per_block, dynamic_shared_bytes))
     }
 
     unsafe fn launch(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
-        function: FunctionHandle,
+        stream: Live<'_, StreamHandle>,
+        function: Live<'_, FunctionHandle>,
         launch: &Launch<'_>,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
-        // SAFETY: the handle rule.
-        let function = unsafe { FunctionState::of(function) }?;
-        // SAFETY: the caller vouches for the arguments and for what the kernel does; `module_unload` waits for the launches
-        // that it finds, and by its rule there are none later.
+        let stream = resolve(&self.shared, call.context, stream)?;
+        let function = FunctionState::of(function)?;
+        // SAFETY: the caller promises that the arguments are those of the kernel, and that it is sound with them.
+        // `module_unload` waits for the launches that it finds, and its caller promises that there are none later.
         unsafe { self.launch_or_capture(&stream, function, launch) }
     }
 }

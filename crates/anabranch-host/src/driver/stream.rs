@@ -5,54 +5,49 @@ use super::{ContextState, HostDriver, Shared, usable};
 use crate::engine::{Entry, Role, StreamState, work};
 use crate::error::permitted;
 use crate::event::{EventState, Recorded};
-use crate::handles::handle;
 use crate::limits::PRIORITY_RANGE;
 use crate::memory::{ValueWrite, check_value_write, value_condition};
 use anabranch_hal::{
-    Call, Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, Failure, HostWork, NodeParameters,
+    Call, Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, Failure, HostWork, Live, NodeParameters,
     Result, Status, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value, ValueOperation,
     WaitValueFlags, WriteValueFlags,
 };
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::sync::Arc;
 
-handle!(StreamState, StreamHandle, INVALID_HANDLE);
-
 /// A stream for the duration of a call.
 #[derive(Debug)]
-pub(super) enum StreamReference {
+pub(super) enum StreamReference<'a> {
     /// The handle's own reference, which is therefore not dropped here.
-    Borrowed(ManuallyDrop<Arc<StreamState>>),
+    Borrowed(ManuallyDrop<Arc<StreamState>>, PhantomData<Live<'a, StreamHandle>>),
     /// A reference of the call's own.
     Owned(Arc<StreamState>),
 }
 
-impl Deref for StreamReference {
+impl Deref for StreamReference<'_> {
     type Target = Arc<StreamState>;
 
     #[inline]
     fn deref(&self) -> &Arc<StreamState> {
         match self {
-            Self::Borrowed(stream) => stream,
+            Self::Borrowed(stream, _) => stream,
             Self::Owned(stream) => stream,
         }
     }
 }
 
 /// The stream that a handle names in a context, whether or not a context is lost.
-///
-/// # Safety
-/// The handle rule; neither is destroyed while the reference is used.
 #[inline]
-pub(super) unsafe fn resolve_even_if_lost(
+pub(super) fn resolve_even_if_lost<'a>(
     shared: &Shared,
-    context: ContextHandle,
-    stream: StreamHandle,
-) -> Result<StreamReference> {
+    context: Live<'_, ContextHandle>,
+    stream: Live<'a, StreamHandle>,
+) -> Result<StreamReference<'a>> {
     permitted()?;
-    // SAFETY: the handle rule.
-    let context = unsafe { ContextState::of(context) }?;
+    let context = ContextState::of(context)?;
+    let stream = stream.handle();
     if stream.is_legacy() {
         return Ok(StreamReference::Owned(Arc::clone(&context.legacy)));
     }
@@ -60,32 +55,30 @@ pub(super) unsafe fn resolve_even_if_lost(
         return per_thread_stream(shared, context).map(StreamReference::Owned);
     }
     // SAFETY: the handle is the address of a stream in an `Arc` (`Handles::insert`), whose reference count includes one for the
-    // handle until it is destroyed, which by the handle rule is later than the end of this reference. That count is not
+    // handle until the stream is destroyed, which is later than the end of this reference, as `Live` says. That count is not
     // changed, because the `Arc` is never dropped.
     let stream = unsafe { Arc::from_raw(stream.as_raw() as *const StreamState) };
-    Ok(StreamReference::Borrowed(ManuallyDrop::new(stream)))
+    Ok(StreamReference::Borrowed(ManuallyDrop::new(stream), PhantomData))
 }
 
 /// The stream that a handle names in a context; a lost context's error if either's context is lost.
-///
-/// # Safety
-/// As for [`resolve_even_if_lost`].
 #[inline]
-pub(super) unsafe fn resolve(shared: &Shared, context: ContextHandle, stream: StreamHandle) -> Result<StreamReference> {
-    // SAFETY: the caller guarantees it.
-    let stream = unsafe { resolve_even_if_lost(shared, context, stream) }?;
+pub(super) fn resolve<'a>(
+    shared: &Shared,
+    context: Live<'_, ContextHandle>,
+    stream: Live<'a, StreamHandle>,
+) -> Result<StreamReference<'a>> {
+    let stream = resolve_even_if_lost(shared, context, stream)?;
     stream.core.check()?;
-    if stream.core.handle() != context {
-        // SAFETY: the handle rule.
-        unsafe { ContextState::of(context) }?.core.check()?;
+    if stream.core.handle() != context.handle() {
+        ContextState::of(context)?.core.check()?;
     }
     Ok(stream)
 }
 
 impl Streams for HostDriver {
-    unsafe fn stream_create(&self, call: &Call<'_>, flags: StreamFlags, priority: i32) -> Result<StreamHandle> {
-        // SAFETY: the handle rule.
-        let context = unsafe { usable(call) }?;
+    fn stream_create(&self, call: &Call<'_>, flags: StreamFlags, priority: i32) -> Result<StreamHandle> {
+        let context = usable(call)?;
         if !StreamFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
@@ -97,22 +90,19 @@ impl Streams for HostDriver {
 
     unsafe fn stream_destroy(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
         permitted()?;
-        // SAFETY: the handle rule.
-        unsafe { ContextState::of(call.context) }?;
+        ContextState::of(call.context)?;
         if stream.is_legacy() || stream.is_per_thread() {
             return Err(Failure::new(Status::INVALID_HANDLE));
         }
-        // SAFETY: the handle rule.
-        let core = Arc::clone(&unsafe { StreamState::of(stream) }?.core);
         let removed = self.streams.remove(stream.as_raw()).ok_or(Failure::new(Status::INVALID_HANDLE))?;
+        let core = Arc::clone(&removed.core);
         // A thread that runs the stream's work, or waits for it, holds its own reference.
         drop(removed);
         core.check()
     }
 
-    unsafe fn stream_query(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve_even_if_lost(&self.shared, call.context, stream) }?;
+    fn stream_query(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
+        let stream = resolve_even_if_lost(&self.shared, call.context, stream)?;
         self.shared.captures.before_synchronizing(&stream)?;
         self.shared.engine.help_with_query();
         let end = stream.end();
@@ -125,9 +115,8 @@ impl Streams for HostDriver {
         stream.take_failure(end)
     }
 
-    unsafe fn stream_synchronize(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve_even_if_lost(&self.shared, call.context, stream) }?;
+    fn stream_synchronize(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
+        let stream = resolve_even_if_lost(&self.shared, call.context, stream)?;
         self.shared.captures.before_synchronizing(&stream)?;
         let strategy = stream.strategy();
         let engine = &self.shared.engine;
@@ -144,31 +133,28 @@ impl Streams for HostDriver {
         stream.take_failure(end)
     }
 
-    unsafe fn stream_take_failure(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve_even_if_lost(&self.shared, call.context, stream) }?;
+    fn stream_take_failure(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
+        let stream = resolve_even_if_lost(&self.shared, call.context, stream)?;
         stream.take_failure(stream.completion.completed())
     }
 
-    unsafe fn stream_wait_event(
+    fn stream_wait_event(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
-        event: EventHandle,
+        stream: Live<'_, StreamHandle>,
+        event: Live<'_, EventHandle>,
         flags: EventWaitFlags,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+        let stream = resolve(&self.shared, call.context, stream)?;
         if !EventWaitFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
         let external = flags.contains(EventWaitFlags::EXTERNAL);
-        // SAFETY: the handle rule.
-        let state = unsafe { EventState::of(event) }?;
+        let state = EventState::of(event)?;
         if external {
             let mut recording = self.shared.captures.recording(&stream)?.ok_or(Failure::new(Status::ILLEGAL_STATE))?;
-            // SAFETY: the handle rule.
-            unsafe { recording.add(NodeParameters::EventWait(event)) }?;
+            // SAFETY: the event exists, as `Live` says. The node shares it, and can wait for it at any launch.
+            unsafe { recording.add(NodeParameters::EventWait(event.handle())) }?;
             return Ok(());
         }
         let recorded = state.recorded();
@@ -187,66 +173,64 @@ impl Streams for HostDriver {
         Ok(())
     }
 
-    unsafe fn stream_flags(&self, call: &Call<'_>, stream: StreamHandle) -> Result<StreamFlags> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+    fn stream_flags(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<StreamFlags> {
+        let stream = resolve(&self.shared, call.context, stream)?;
         self.shared.captures.before_asking(&stream)?;
         Ok(stream.flags())
     }
 
-    unsafe fn stream_priority(&self, call: &Call<'_>, stream: StreamHandle) -> Result<i32> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+    fn stream_priority(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<i32> {
+        let stream = resolve(&self.shared, call.context, stream)?;
         Ok(stream.priority)
     }
 
-    unsafe fn stream_id(&self, call: &Call<'_>, stream: StreamHandle) -> Result<u64> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+    fn stream_id(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<u64> {
+        let stream = resolve(&self.shared, call.context, stream)?;
         self.shared.captures.before_asking(&stream)?;
         Ok(stream.id)
     }
 
-    unsafe fn stream_context(&self, call: &Call<'_>, stream: StreamHandle) -> Result<ContextHandle> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+    fn stream_context(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<ContextHandle> {
+        let stream = resolve(&self.shared, call.context, stream)?;
         Ok(stream.core.handle())
     }
 
-    unsafe fn stream_attribute(
+    fn stream_attribute(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         kind: StreamAttributeKind,
     ) -> Result<StreamAttribute> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+        let stream = resolve(&self.shared, call.context, stream)?;
         match kind {
             StreamAttributeKind::SynchronizationPolicy => Ok(StreamAttribute::SynchronizationPolicy(stream.policy())),
             _ => Err(Failure::new(Status::NOT_SUPPORTED)),
         }
     }
 
-    unsafe fn stream_set_attribute(
+    fn stream_set_attribute(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         attribute: &StreamAttribute,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+        let stream = resolve(&self.shared, call.context, stream)?;
         match attribute {
             StreamAttribute::SynchronizationPolicy(policy) if stream.set_policy(*policy) => Ok(()),
             _ => Err(Failure::new(Status::NOT_SUPPORTED)),
         }
     }
 
-    unsafe fn stream_launch_host_function(&self, call: &Call<'_>, stream: StreamHandle, work: HostWork) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+    fn stream_launch_host_function(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        work: HostWork,
+    ) -> Result<()> {
+        let stream = resolve(&self.shared, call.context, stream)?;
         if let Some(mut recording) = self.shared.captures.recording(&stream)? {
             let work = work.repeatable().ok_or(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED))?;
-            // SAFETY: host work names no handle.
+            // SAFETY: the node runs a key, which names no handle, and for which nothing runs if its closure no longer exists.
             unsafe { recording.add(NodeParameters::Host(work)) }?;
             return Ok(());
         }
@@ -254,9 +238,8 @@ impl Streams for HostDriver {
         Ok(())
     }
 
-    unsafe fn stream_add_callback(&self, call: &Call<'_>, stream: StreamHandle, callback: Callback) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+    fn stream_add_callback(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>, callback: Callback) -> Result<()> {
+        let stream = resolve(&self.shared, call.context, stream)?;
         if let Some(recording) = self.shared.captures.recording(&stream)? {
             return recording.refuse();
         }
@@ -267,18 +250,17 @@ impl Streams for HostDriver {
     unsafe fn stream_wait_value(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         address: DevicePointer,
         value: Value,
         flags: WaitValueFlags,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
-        // SAFETY: the caller vouches for the address.
+        let stream = resolve(&self.shared, call.context, stream)?;
+        // SAFETY: the caller keeps the address valid until the wait is complete.
         let condition = unsafe { value_condition(&self.shared.memory.table, address, value, flags) }?;
         if let Some(mut recording) = self.shared.captures.recording(&stream)? {
             let operation = ValueOperation::Wait { address, value, flags };
-            // SAFETY: the caller vouches for what the node does.
+            // SAFETY: the caller keeps the address valid until the wait is complete, which is at every launch of the node.
             unsafe { recording.add(NodeParameters::ValueOperations(vec![operation])) }?;
             return Ok(());
         }
@@ -289,17 +271,16 @@ impl Streams for HostDriver {
     unsafe fn stream_write_value(
         &self,
         call: &Call<'_>,
-        stream: StreamHandle,
+        stream: Live<'_, StreamHandle>,
         address: DevicePointer,
         value: Value,
         flags: WriteValueFlags,
     ) -> Result<()> {
-        // SAFETY: the handle rule.
-        let stream = unsafe { resolve(&self.shared, call.context, stream) }?;
+        let stream = resolve(&self.shared, call.context, stream)?;
         check_value_write(&self.shared.memory.table, address, value, flags)?;
         if let Some(mut recording) = self.shared.captures.recording(&stream)? {
             let operation = ValueOperation::Write { address, value, flags };
-            // SAFETY: the caller vouches for what the node does.
+            // SAFETY: the caller keeps the address valid until the write is complete, which is at every launch of the node.
             unsafe { recording.add(NodeParameters::ValueOperations(vec![operation])) }?;
             return Ok(());
         }

@@ -20,51 +20,52 @@ fn without_workers() -> (HostDriver, Call<'static>, Arc<AtomicBool>) {
         false => engine::start_worker(engine),
     };
     let driver = HostDriver::with(&options, engine::start_with(&options, None, Box::new(start)), None);
-    let context = driver.primary_context_retain(DeviceOrdinal(0)).unwrap();
+    // SAFETY: the context goes with the driver.
+    let context = unsafe { Live::new(driver.primary_context_retain(DeviceOrdinal(0)).unwrap()) };
     (driver, context.into(), fails)
 }
 
-fn stream(driver: &HostDriver, call: &Call<'_>) -> StreamHandle {
-    // SAFETY: the context goes with the driver.
-    unsafe { driver.stream_create(call, StreamFlags::NON_BLOCKING, 0) }.unwrap()
+fn stream(driver: &HostDriver, call: &Call<'_>) -> Live<'static, StreamHandle> {
+    // SAFETY: the stream goes with the driver, or is destroyed after its last use.
+    unsafe { Live::new(driver.stream_create(call, StreamFlags::NON_BLOCKING, 0).unwrap()) }
 }
 
-fn event(driver: &HostDriver, call: &Call<'_>) -> EventHandle {
-    // SAFETY: as above.
-    unsafe { driver.event_create(call, EventFlags::DISABLE_TIMING) }.unwrap()
+fn event(driver: &HostDriver, call: &Call<'_>) -> Live<'static, EventHandle> {
+    // SAFETY: the event goes with the driver.
+    unsafe { Live::new(driver.event_create(call, EventFlags::DISABLE_TIMING).unwrap()) }
 }
 
 /// Makes one stream wait for another.
-fn follow(driver: &HostDriver, call: &Call<'_>, later: StreamHandle, earlier: StreamHandle, event: EventHandle) {
-    // SAFETY: the streams are live, and the event goes with the driver.
-    unsafe {
-        driver.event_record(call, event, earlier, EventRecordFlags::empty()).unwrap();
-        driver.stream_wait_event(call, later, event, EventWaitFlags::empty()).unwrap();
-    }
+fn follow(
+    driver: &HostDriver,
+    call: &Call<'_>,
+    later: Live<'_, StreamHandle>,
+    earlier: Live<'_, StreamHandle>,
+    event: Live<'_, EventHandle>,
+) {
+    driver.event_record(call, event, earlier, EventRecordFlags::empty()).unwrap();
+    driver.stream_wait_event(call, later, event, EventWaitFlags::empty()).unwrap();
 }
 
-fn count(driver: &HostDriver, call: &Call<'_>, stream: StreamHandle, counter: &Arc<AtomicUsize>) {
+fn count(driver: &HostDriver, call: &Call<'_>, stream: Live<'_, StreamHandle>, counter: &Arc<AtomicUsize>) {
     let counter = Arc::clone(counter);
     let work = HostWork::new(move || {
         counter.fetch_add(1, Ordering::SeqCst);
     });
-    // SAFETY: the stream is live, and the work does not unwind.
-    unsafe { driver.stream_launch_host_function(call, stream, work) }.unwrap();
+    driver.stream_launch_host_function(call, stream, work).unwrap();
 }
 
 /// Waits for a stream.
-fn synchronize(driver: &HostDriver, call: &Call<'_>, stream: StreamHandle) {
-    // SAFETY: streams of a test are destroyed after their last use.
-    unsafe { driver.stream_synchronize(call, stream) }.unwrap();
+fn synchronize(driver: &HostDriver, call: &Call<'_>, stream: Live<'_, StreamHandle>) {
+    driver.stream_synchronize(call, stream).unwrap();
 }
 
 /// A number in device memory, initially of any value.
 fn number(driver: &HostDriver, call: &Call<'_>) -> DevicePointer {
-    // SAFETY: the context goes with the driver.
-    unsafe { driver.allocate(call, 4) }.unwrap()
+    driver.allocate(call, 4).unwrap()
 }
 
-fn wait_for_seven(driver: &HostDriver, call: &Call<'_>, stream: StreamHandle, address: DevicePointer) {
+fn wait_for_seven(driver: &HostDriver, call: &Call<'_>, stream: Live<'_, StreamHandle>, address: DevicePointer) {
     // SAFETY: the stream is live, and the memory goes with the driver.
     unsafe { driver.stream_wait_value(call, stream, address, Value::U32(7), WaitValueFlags::EQUAL) }.unwrap();
 }
@@ -100,14 +101,12 @@ fn queries_run_what_no_worker_can() {
     let (driver, call, _fails) = without_workers();
     let (one, ran) = (stream(&driver, &call), Arc::default());
     (0..10).for_each(|_| count(&driver, &call, one, &ran));
-    // SAFETY: the stream is live.
-    until(|| unsafe { driver.stream_query(&call, one) }.is_ok());
+    until(|| driver.stream_query(&call, one).is_ok());
     assert_eq!(ran.load(Ordering::SeqCst), 10);
     let (other, event) = (stream(&driver, &call), event(&driver, &call));
     count(&driver, &call, one, &ran);
     follow(&driver, &call, other, one, event);
-    // SAFETY: the event goes with the driver.
-    until(|| unsafe { driver.event_query(&call, event) }.is_ok());
+    until(|| driver.event_query(&call, event).is_ok());
     assert_eq!(ran.load(Ordering::SeqCst), 11);
 }
 
@@ -140,7 +139,7 @@ fn two_threads_that_wait_for_one_stream_leave_it_to_each_other() {
 }
 
 /// Streams of which each waits for the one before.
-fn chain(driver: &HostDriver, call: &Call<'_>, length: usize, ran: &Arc<AtomicUsize>) -> StreamHandle {
+fn chain(driver: &HostDriver, call: &Call<'_>, length: usize, ran: &Arc<AtomicUsize>) -> Live<'static, StreamHandle> {
     let event = event(driver, call);
     let mut last = stream(driver, call);
     count(driver, call, last, ran);
@@ -184,7 +183,7 @@ fn a_chain_that_never_ran_goes_with_the_driver() {
         count(&driver, &call, next, &ran);
         // Nobody but the waits in the queues holds the stream any more.
         // SAFETY: this is the last use of the stream.
-        unsafe { driver.stream_destroy(&call, last) }.unwrap();
+        unsafe { driver.stream_destroy(&call, last.handle()) }.unwrap();
         last = next;
     }
     let small = std::thread::Builder::new().stack_size(128 << 10);

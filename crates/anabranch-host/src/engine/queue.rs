@@ -119,7 +119,7 @@ pub(crate) struct Queue<E, P> {
 // SAFETY: entries are moved from the threads that enqueue them to the one that takes them out, and `P` is cloned for
 // others under a lock. The head is used by one thread at a time, which the protocol of the word sees to.
 unsafe impl<E: Send, P: Send> Send for Queue<E, P> {}
-// SAFETY: as above.
+// SAFETY: threads that share it enqueue, which moves entries in, and the head is used by one of them at a time.
 unsafe impl<E: Send, P: Send> Sync for Queue<E, P> {}
 
 /// The right to run a queue, from claiming it until it is idle, parked or given back.

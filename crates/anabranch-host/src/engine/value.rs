@@ -51,7 +51,7 @@ impl ValueCondition {
     fn is_satisfied(&self) -> bool {
         match self.value {
             Value::U32(value) => {
-                // SAFETY: `new`'s caller vouched for the address; other writers are kernels, which write in one piece.
+                // SAFETY: whoever called `new` keeps the address valid, and it is aligned; others write it in one piece.
                 let current = unsafe { AtomicU32::from_ptr(self.address as usize as *mut u32) }.load(Ordering::Acquire);
                 match self.comparison {
                     Comparison::GreaterOrEqual => current.wrapping_sub(value).cast_signed() >= 0,
@@ -61,7 +61,7 @@ impl ValueCondition {
                 }
             }
             Value::U64(value) => {
-                // SAFETY: as above.
+                // SAFETY: whoever called `new` keeps the address valid, and it is aligned; others write it in one piece.
                 let current = unsafe { AtomicU64::from_ptr(self.address as usize as *mut u64) }.load(Ordering::Acquire);
                 match self.comparison {
                     Comparison::GreaterOrEqual => current.wrapping_sub(value).cast_signed() >= 0,
@@ -87,11 +87,11 @@ impl fmt::Debug for ValueCondition {
 pub(crate) unsafe fn write_value(address: u64, value: Value) {
     match value {
         Value::U32(value) => {
-            // SAFETY: the caller vouches for the address.
+            // SAFETY: the caller promises that the address is valid, and aligned to 4 bytes.
             unsafe { AtomicU32::from_ptr(address as usize as *mut u32) }.store(value, Ordering::Release);
         }
         Value::U64(value) => {
-            // SAFETY: as above.
+            // SAFETY: the caller promises that the address is valid, and aligned to 8 bytes.
             unsafe { AtomicU64::from_ptr(address as usize as *mut u64) }.store(value, Ordering::Release);
         }
     }

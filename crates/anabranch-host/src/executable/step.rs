@@ -186,7 +186,7 @@ fn copy_rows(copy: &Copy3d) {
         // SAFETY: the caller that launched the graph guaranteed both volumes, and the row lies in them, as was checked.
         unsafe { copy_racing(first(&copy.destination), first(&copy.source), copy.extent[0]) }
     } else {
-        // SAFETY: as above.
+        // SAFETY: the caller that launched the graph guaranteed both volumes, and the copy was checked.
         unsafe { run_copy_3d(copy, copy_racing) }
     }
 }

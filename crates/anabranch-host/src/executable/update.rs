@@ -4,7 +4,7 @@ use super::ExecutableState;
 use super::plan::{Flat, Step};
 use crate::graph::{Action, GraphState, Node, NodeState, Place, locate};
 use anabranch_hal::{
-    Copy3d, Detail, EdgeData, Failure, FillNode, GraphHandle, GraphNodeHandle, GraphUpdateResult, NodeParameters,
+    Copy3d, Detail, EdgeData, Failure, FillNode, GraphHandle, GraphNodeHandle, GraphUpdateResult, Live, NodeParameters,
     Result, Status, ValueOperation,
 };
 use std::collections::HashMap;
@@ -135,12 +135,8 @@ impl ExecutableState {
     }
 
     /// The index of a node of the graph that this was made from. `CUDA_ERROR_INVALID_VALUE (1)` when there is none.
-    ///
-    /// # Safety
-    /// The handle rule.
-    unsafe fn index(&self, node: GraphNodeHandle) -> Result<(u32, u64)> {
-        // SAFETY: the caller guarantees it.
-        let id = unsafe { NodeState::of(node) }?.id;
+    fn index(&self, node: Live<'_, GraphNodeHandle>) -> Result<(u32, u64)> {
+        let id = NodeState::of(node)?.id;
         let index = self.shape.index_of.get(&id).copied();
         let index = index.ok_or_else(|| {
             Failure::argument(Status::INVALID_VALUE, "the node does not belong to the graph that was instantiated")
@@ -151,22 +147,25 @@ impl ExecutableState {
     /// Replaces what one node does.
     ///
     /// # Safety
-    /// The handle rule, for the parameters too.
-    pub(crate) unsafe fn set_parameters(&self, node: GraphNodeHandle, parameters: NodeParameters) -> Result<()> {
-        // SAFETY: the caller guarantees it.
-        let (index, id) = unsafe { self.index(node) }?;
-        // SAFETY: the caller guarantees it.
-        let (graph, _) = unsafe { locate(node) }?;
+    /// The objects of the handles in the parameters exist, kernels as long as this does; what the node does at each launch is
+    /// sound.
+    pub(crate) unsafe fn set_parameters(
+        &self,
+        node: Live<'_, GraphNodeHandle>,
+        parameters: NodeParameters,
+    ) -> Result<()> {
+        let (index, id) = self.index(node)?;
+        let (graph, _) = locate(node)?;
         let before = Arc::clone(&self.launches.lock().plan);
         let old = before.steps.get(index as usize).ok_or(Failure::new(Status::INVALID_VALUE))?;
         if old.action.kind() != parameters.kind() {
             return Err(Failure::argument(Status::INVALID_VALUE, "the parameters are those of another kind of node"));
         }
         if let NodeParameters::Child(child) = parameters {
-            // SAFETY: the caller guarantees it.
-            return unsafe { self.set_child(index, id, child) };
+            // SAFETY: the caller promises that the graph in the parameters exists.
+            return self.set_child(index, id, unsafe { Live::new(child) });
         }
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller promises that the objects of the handles exist, and that the node is sound.
         let action = Arc::new(unsafe { graph.make_plain(parameters) }?);
         replaceable(&old.action, &action)
             .map_err(|result| Failure::argument(Status::INVALID_VALUE, result.reason()))?;
@@ -186,12 +185,8 @@ impl ExecutableState {
     }
 
     /// Replaces what the nodes of a child graph do.
-    ///
-    /// # Safety
-    /// The handle rule.
-    unsafe fn set_child(&self, index: u32, id: u64, child: GraphHandle) -> Result<()> {
-        // SAFETY: the caller guarantees it.
-        let child = unsafe { GraphState::of(child) }?;
+    fn set_child(&self, index: u32, id: u64, child: Live<'_, GraphHandle>) -> Result<()> {
+        let child = GraphState::of(child)?;
         let old = find_child(&self.original, id).ok_or(Failure::new(Status::INVALID_VALUE))?;
         compare(&old, child).map_err(refused)?;
         let source = child.copy(Place::Child);
@@ -213,12 +208,8 @@ impl ExecutableState {
     }
 
     /// Lets a kernel, copy or fill do nothing, or do its work again.
-    ///
-    /// # Safety
-    /// The handle rule.
-    pub(crate) unsafe fn set_enabled(&self, node: GraphNodeHandle, enabled: bool) -> Result<()> {
-        // SAFETY: the caller guarantees it.
-        let (index, _) = unsafe { self.index(node) }?;
+    pub(crate) fn set_enabled(&self, node: Live<'_, GraphNodeHandle>, enabled: bool) -> Result<()> {
+        let (index, _) = self.index(node)?;
         let mut launches = self.launches.lock();
         let step = launches.plan.steps.get(index as usize);
         if !step.is_some_and(can_be_disabled) {
@@ -231,12 +222,8 @@ impl ExecutableState {
     }
 
     /// Whether a kernel, copy or fill does its work.
-    ///
-    /// # Safety
-    /// The handle rule.
-    pub(crate) unsafe fn is_enabled(&self, node: GraphNodeHandle) -> Result<bool> {
-        // SAFETY: the caller guarantees it.
-        let (index, _) = unsafe { self.index(node) }?;
+    pub(crate) fn is_enabled(&self, node: Live<'_, GraphNodeHandle>) -> Result<bool> {
+        let (index, _) = self.index(node)?;
         let launches = self.launches.lock();
         let step = launches.plan.steps.get(index as usize).filter(|step| can_be_disabled(step));
         step.map(|step| step.enabled).ok_or(Failure::new(Status::INVALID_VALUE))

@@ -2,23 +2,26 @@
 
 use super::node::{Action, NodeState};
 use super::state::{GraphState, Place};
-use anabranch_hal::{AddedNode, Dependency, Failure, GraphNodeHandle, GraphNodeKind, NodeParameters, Result, Status};
+use anabranch_hal::{
+    AddedNode, Dependency, Failure, GraphNodeHandle, GraphNodeKind, Live, NodeParameters, Result, Status,
+};
 use std::sync::Arc;
 
 impl GraphState {
     /// Adds a node, checked as hardware checks it, to this graph, which may be one that a capture makes.
     ///
     /// # Safety
-    /// The handle rule, for the node's parameters too.
+    /// The nodes of `dependencies` and the objects of the handles in the parameters exist, kernels as long as the node and
+    /// its copies do; what the node does at each launch is sound.
     pub(crate) unsafe fn add_node(&self, dependencies: &[Dependency], parameters: NodeParameters) -> Result<AddedNode> {
         if self.place == Place::Child && matches!(parameters.kind(), GraphNodeKind::ALLOCATE | GraphNodeKind::FREE) {
             return Err(Failure::argument(Status::NOT_SUPPORTED, "the graph of a node cannot allocate or free memory"));
         }
         let to_kernel = matches!(parameters, NodeParameters::Kernel(_));
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller promises that the nodes of `dependencies` exist.
         let before = unsafe { self.lock().check_dependencies(self, dependencies, to_kernel) }?;
         // What a node needs is made without the lock, because another graph, or this one, may be copied for it.
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller promises that the objects of the handles exist, and that the node is sound.
         let action = unsafe { self.make_action(&before, parameters) }?;
         let mut contents = self.lock();
         let mut node = contents.make_node(self.weak(), action);
@@ -68,11 +71,7 @@ pub(crate) fn can_be_in_body(kind: GraphNodeKind) -> bool {
 }
 
 /// The graph of a node, and the node's number in it.
-///
-/// # Safety
-/// The handle rule.
-pub(crate) unsafe fn locate(node: GraphNodeHandle) -> Result<(Arc<GraphState>, u64)> {
-    // SAFETY: the caller guarantees it.
-    let node = unsafe { NodeState::of(node) }?;
+pub(crate) fn locate(node: Live<'_, GraphNodeHandle>) -> Result<(Arc<GraphState>, u64)> {
+    let node = NodeState::of(node)?;
     Ok((node.graph()?, node.number))
 }

@@ -2,7 +2,7 @@
 
 use super::node::Action;
 use super::state::{Contents, GraphState};
-use anabranch_hal::{Dependency, Edge, EdgeData, EdgeKind, Failure, Result, Status};
+use anabranch_hal::{Dependency, Edge, EdgeData, EdgeKind, Failure, Live, Result, Status};
 use std::collections::HashSet;
 
 /// The highest port of a kernel.
@@ -35,7 +35,7 @@ impl Contents {
     /// Checks what a new node depends on. Returns the earlier nodes by number.
     ///
     /// # Safety
-    /// The handle rule.
+    /// The nodes of `dependencies` exist.
     pub(super) unsafe fn check_dependencies(
         &self,
         graph: &GraphState,
@@ -45,8 +45,8 @@ impl Contents {
         let mut checked: Vec<(u64, EdgeData)> = Vec::with_capacity(dependencies.len());
         let mut seen = HashSet::new();
         for dependency in dependencies {
-            // SAFETY: the caller guarantees it.
-            let from = unsafe { graph.number_of(dependency.node) }?;
+            // SAFETY: the caller promises that the nodes of `dependencies` exist.
+            let from = graph.number_of(unsafe { Live::new(dependency.node) })?;
             self.check_data(from, to_kernel, dependency.data)?;
             let twice = if dependencies.len() <= FEW {
                 checked.iter().any(|(other, _)| *other == from)
@@ -107,12 +107,13 @@ impl GraphState {
     /// Adds edges, up to the first that is refused.
     ///
     /// # Safety
-    /// The handle rule.
+    /// The nodes of the edges exist.
     pub(crate) unsafe fn add_edges(&self, edges: &[Edge]) -> Result<()> {
         let mut contents = self.lock();
         edges.iter().try_for_each(|edge| {
-            // SAFETY: the caller guarantees it.
-            let (from, to) = unsafe { (self.number_of(edge.from)?, self.number_of(edge.to)?) };
+            // SAFETY: the caller promises that the nodes of the edges exist.
+            let (from, to) = unsafe { (Live::new(edge.from), Live::new(edge.to)) };
+            let (from, to) = (self.number_of(from)?, self.number_of(to)?);
             let to_kernel = matches!(*contents.node(to)?.action, Action::Kernel(_));
             contents.check_data(from, to_kernel, edge.data)?;
             if from == to {
@@ -130,15 +131,16 @@ impl GraphState {
     /// Removes edges, up to the first that is refused.
     ///
     /// # Safety
-    /// The handle rule.
+    /// The nodes of the edges exist.
     pub(crate) unsafe fn remove_edges(&self, edges: &[Edge]) -> Result<()> {
         let mut contents = self.lock();
         if contents.has_memory_nodes {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
         for edge in edges {
-            // SAFETY: the caller guarantees it.
-            let (from, to) = unsafe { (self.number_of(edge.from)?, self.number_of(edge.to)?) };
+            // SAFETY: the caller promises that the nodes of the edges exist.
+            let (from, to) = unsafe { (Live::new(edge.from), Live::new(edge.to)) };
+            let (from, to) = (self.number_of(from)?, self.number_of(to)?);
             if !contents.node(to)?.before.contains(&(from, edge.data)) {
                 return Err(Failure::argument(Status::INVALID_VALUE, "an edge is not there"));
             }

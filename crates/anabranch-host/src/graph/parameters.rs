@@ -7,7 +7,7 @@ use crate::memory::{GraphBlock, check_copy_3d, check_fill, check_value_write, va
 use crate::module::FunctionState;
 use anabranch_hal::{
     AllocationNode, ConditionalKind, ConditionalNode, CopyPlace, DevicePointer, EdgeData, EventHandle, Failure,
-    FillNode, FillPattern, GraphHandle, KernelNode, NodeParameters, Result, Status, ValueOperation,
+    FillNode, FillPattern, GraphHandle, KernelNode, Live, NodeParameters, Result, Status, ValueOperation,
 };
 use std::sync::Arc;
 
@@ -22,15 +22,17 @@ impl GraphState {
     /// What a new node does. `before`: the nodes that it will depend on.
     ///
     /// # Safety
-    /// The handle rule, for the parameters.
+    /// As for [`make_plain`](Self::make_plain).
     pub(super) unsafe fn make_action(&self, before: &[(u64, EdgeData)], parameters: NodeParameters) -> Result<Action> {
         match parameters {
-            // SAFETY: the caller guarantees it.
-            NodeParameters::Child(graph) => unsafe { self.make_child(graph) }.map(Action::Child),
+            NodeParameters::Child(graph) => {
+                // SAFETY: the caller promises that the graph in the parameters exists.
+                self.make_child(unsafe { Live::new(graph) }).map(Action::Child)
+            }
             NodeParameters::Allocate(allocation) => self.make_allocation(before, allocation).map(Action::Allocate),
             NodeParameters::Free(address) => self.make_free(address).map(Action::Free),
             NodeParameters::Conditional(node) => self.make_conditional(&node).map(Action::Conditional),
-            // SAFETY: the caller guarantees it.
+            // SAFETY: the caller promises that the objects of the handles exist, and that the node is sound.
             other => unsafe { self.make_plain(other) },
         }
     }
@@ -38,10 +40,11 @@ impl GraphState {
     /// What a node of a kind does that owns nothing of the graph.
     ///
     /// # Safety
-    /// The handle rule, for the parameters.
+    /// The objects of the handles in the parameters exist, kernels as long as the node and its copies do; what the node does
+    /// at each launch is sound.
     pub(crate) unsafe fn make_plain(&self, parameters: NodeParameters) -> Result<Action> {
         match parameters {
-            // SAFETY: the caller guarantees it.
+            // SAFETY: the caller promises that the kernel remains loaded as long as the node and its copies are there.
             NodeParameters::Kernel(kernel) => unsafe { make_kernel(kernel) }.map(Action::Kernel),
             NodeParameters::Copy(copy) => {
                 // Also of a single row, for which it means nothing.
@@ -59,23 +62,20 @@ impl GraphState {
             NodeParameters::Host(work) => Ok(Action::Host(work)),
             NodeParameters::Empty => Ok(Action::Empty),
             NodeParameters::EventWait(event) => {
-                // SAFETY: the caller guarantees it.
-                unsafe { share_event(event) }.map(Action::EventWait)
+                // SAFETY: the caller promises that the event in the parameters exists.
+                share_event(unsafe { Live::new(event) }).map(Action::EventWait)
             }
             NodeParameters::EventRecord(event) => {
-                // SAFETY: the caller guarantees it.
-                unsafe { share_event(event) }.map(Action::EventRecord)
+                // SAFETY: the caller promises that the event in the parameters exists.
+                share_event(unsafe { Live::new(event) }).map(Action::EventRecord)
             }
             NodeParameters::ValueOperations(operations) => self.make_values(operations).map(Action::Values),
             _ => Err(Failure::new(Status::NOT_SUPPORTED)),
         }
     }
 
-    /// # Safety
-    /// The handle rule.
-    unsafe fn make_child(&self, graph: GraphHandle) -> Result<Arc<GraphState>> {
-        // SAFETY: the caller guarantees it.
-        let graph = unsafe { GraphState::of(graph) }?;
+    fn make_child(&self, graph: Live<'_, GraphHandle>) -> Result<Arc<GraphState>> {
+        let graph = GraphState::of(graph)?;
         if graph.lock().owns_something() {
             return Err(Failure::argument(
                 Status::NOT_SUPPORTED,
@@ -164,12 +164,12 @@ impl GraphState {
     /// Replaces what a node does by something of the same kind.
     ///
     /// # Safety
-    /// The handle rule, for the parameters too.
+    /// As for [`make_plain`](Self::make_plain).
     pub(crate) unsafe fn set_parameters(&self, number: u64, parameters: NodeParameters) -> Result<()> {
         if self.lock().node(number)?.kind() != parameters.kind() {
             return Err(invalid("the parameters are those of another kind of node"));
         }
-        // SAFETY: the caller guarantees it.
+        // SAFETY: the caller promises that the objects of the handles exist, and that the node is sound.
         let action = Arc::new(unsafe { self.make_plain(parameters) }?);
         let before = std::mem::replace(&mut self.lock().node_mut(number)?.action, action);
         // Dropped without the lock.
@@ -179,21 +179,18 @@ impl GraphState {
 }
 
 /// # Safety
-/// The handle rule.
+/// The kernel remains loaded as long as the node and its copies are there; what it does at each launch is sound.
 unsafe fn make_kernel(parameters: KernelNode) -> Result<KernelAction> {
-    // SAFETY: the caller guarantees it.
-    let function = unsafe { FunctionState::of(parameters.function) }?;
-    // SAFETY: the node runs only in launches, for which the caller vouches that the module is still loaded.
+    // SAFETY: the caller promises that the kernel is loaded.
+    let function = FunctionState::of(unsafe { Live::new(parameters.function) })?;
+    // SAFETY: the caller promises that the kernel remains loaded as long as something can launch it.
     let work = unsafe { function.prepare(&parameters) }?;
     Ok(KernelAction { core: Arc::clone(&function.core), work: Arc::new(work), parameters })
 }
 
-/// # Safety
-/// The handle rule.
-unsafe fn share_event(event: EventHandle) -> Result<Arc<EventState>> {
-    if event.as_raw() == 0 {
+fn share_event(event: Live<'_, EventHandle>) -> Result<Arc<EventState>> {
+    if event.handle().is_null() {
         return Err(invalid("there is no event"));
     }
-    // SAFETY: the caller guarantees it.
-    unsafe { EventState::of(event) }?.share().ok_or(Failure::new(Status::INVALID_HANDLE))
+    EventState::of(event)?.share().ok_or(Failure::new(Status::INVALID_HANDLE))
 }

@@ -9,7 +9,7 @@ use crate::engine::{ContextCore, Position};
 use crate::handles::handle;
 use crate::memory::HostMemory;
 use crate::ranks;
-use anabranch_hal::{Failure, GraphHandle, GraphNodeHandle, GraphNodeKind, Result, Status};
+use anabranch_hal::{Failure, GraphHandle, GraphNodeHandle, GraphNodeKind, Live, Result, Status};
 use anabranch_sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -117,12 +117,8 @@ impl GraphState {
     }
 
     /// The number of a node. `CUDA_ERROR_INVALID_VALUE (1)` when it is one of another graph, or was removed.
-    ///
-    /// # Safety
-    /// The handle rule.
-    pub(crate) unsafe fn number_of(&self, node: GraphNodeHandle) -> Result<u64> {
-        // SAFETY: the caller guarantees it.
-        let node = unsafe { NodeState::of(node) }?;
+    pub(crate) fn number_of(&self, node: Live<'_, GraphNodeHandle>) -> Result<u64> {
+        let node = NodeState::of(node)?;
         if std::ptr::eq(node.graph.as_ptr(), self) {
             Ok(node.number)
         } else {

@@ -104,7 +104,7 @@ impl StagedBytes {
             account.fetch_sub(bytes as u64, Ordering::Relaxed);
             return None;
         }
-        // SAFETY: the caller vouches for the range.
+        // SAFETY: the caller promises that so many initialised bytes can be read there.
         let data = unsafe { std::slice::from_raw_parts(source as usize as *const u8, bytes) };
         Some(Self { data: data.into(), account: Arc::clone(account) })
     }

@@ -64,7 +64,7 @@ pub(crate) fn copy_3d_operation(copy: &Copy3d) -> Operation {
 /// The source is valid for reads, and the destination for writes, of `bytes` bytes.
 pub(crate) unsafe fn run_copy(destination: u64, source: u64, bytes: usize) {
     let (destination, source) = (address(destination), address(source));
-    // SAFETY: the caller vouches for both ranges.
+    // SAFETY: the caller promises that so many bytes can be read at the one address and written at the other.
     unsafe { ptr::copy(source.cast_const(), destination, bytes) }
 }
 
@@ -82,7 +82,7 @@ pub(crate) unsafe fn run_copy_3d(copy: &Copy3d, run_copy: unsafe fn(u64, u64, us
             };
             // The check has found that no offset overflows.
             if let (Some(source), Some(destination)) = (row_of(&copy.source), row_of(&copy.destination)) {
-                // SAFETY: the caller vouches for the volumes, and the row lies in them.
+                // SAFETY: the row lies in both volumes, which the caller promises are valid.
                 unsafe { run_copy(destination, source, width) }
             }
         }

@@ -24,13 +24,13 @@ pub(crate) fn check_fill(table: &AllocationTable, begin: u64, pattern: FillPatte
 pub(crate) unsafe fn run_fill(begin: u64, pattern: FillPattern, count: usize) {
     let begin = address(begin);
     match pattern {
-        // SAFETY: the caller vouches for the range.
+        // SAFETY: the caller promises that `count` bytes can be written.
         FillPattern::U8(value) => unsafe { begin.write_bytes(value, count) },
-        // SAFETY: as above, and for the alignment.
+        // SAFETY: the caller promises that `count` elements can be written, and that the first is aligned.
         FillPattern::U16(value) => unsafe { fill_with(begin.cast(), value, count) },
-        // SAFETY: as above.
+        // SAFETY: the caller promises that `count` elements can be written, and that the first is aligned.
         FillPattern::U32(value) => unsafe { fill_with(begin.cast(), value, count) },
-        // SAFETY: as above.
+        // SAFETY: the caller promises that `count` elements can be written, and that the first is aligned.
         FillPattern::U64(value) => unsafe { fill_with(begin.cast(), value, count) },
     }
 }
@@ -39,7 +39,7 @@ pub(crate) unsafe fn run_fill(begin: u64, pattern: FillPattern, count: usize) {
 /// `begin` is aligned, and valid for writes of `count` elements.
 unsafe fn fill_with<T: Copy>(begin: *mut T, value: T, count: usize) {
     for index in 0..count {
-        // SAFETY: the caller vouches for the range.
+        // SAFETY: the element is one of the `count` that the caller promises can be written.
         unsafe { begin.add(index).write(value) }
     }
 }

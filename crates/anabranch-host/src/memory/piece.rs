@@ -17,7 +17,7 @@ pub(crate) struct RawPiece {
 
 // SAFETY: a piece owns its memory, as a box does, and gives out no references to it but those that it is borrowed for.
 unsafe impl Send for RawPiece {}
-// SAFETY: as above.
+// SAFETY: through a shared piece, memory is accessed only where callers promise that nobody else uses it.
 unsafe impl Sync for RawPiece {}
 
 impl RawPiece {
@@ -48,7 +48,7 @@ impl RawPiece {
     /// # Safety
     /// Nobody writes it meanwhile.
     pub(crate) unsafe fn bytes(&self) -> &[u8] {
-        // SAFETY: the memory is the piece's own, and initialised; the caller guarantees the rest.
+        // SAFETY: the memory is the piece's own, and initialised; the caller promises that nobody writes it.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.layout.size()) }
     }
 
@@ -59,7 +59,7 @@ impl RawPiece {
     pub(crate) unsafe fn fill(&self, range: std::ops::Range<usize>, value: u8) {
         let end = range.end.min(self.layout.size());
         if let Some(count) = end.checked_sub(range.start) {
-            // SAFETY: the range lies in the memory, and the caller vouches that nobody uses it.
+            // SAFETY: the range lies in the memory, and the caller promises that nobody uses it.
             unsafe { self.base.as_ptr().add(range.start).write_bytes(value, count) }
         }
     }

@@ -47,7 +47,7 @@ pub(crate) unsafe fn copy_racing(destination: u64, source: u64, bytes: usize) {
     let copy = |at: usize, width: usize| {
         let (to, from) = (address(destination + at as u64), address(source + at as u64));
         access!(width, Atomic => {
-            // SAFETY: the caller vouches for the ranges, in which these bytes are, and which are aligned to the width.
+            // SAFETY: these bytes are within the ranges, which the caller keeps valid, and are aligned to the width.
             let (to, from) = unsafe { (Atomic::from_ptr(to.cast()), Atomic::from_ptr(from.cast())) };
             to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
         });
@@ -99,7 +99,7 @@ pub(crate) unsafe fn fill_racing(begin: u64, pattern: FillPattern, count: usize)
     let fill = |at: usize, width: usize| {
         let to = address(begin + at as u64);
         access!(width, Atomic => {
-            // SAFETY: the caller vouches for the range, in which these bytes are, and which are aligned to the width.
+            // SAFETY: these bytes are within the range, which the caller keeps valid, and are aligned to the width.
             let to = unsafe { Atomic::from_ptr(to.cast()) };
             // The word repeats the pattern, and no access is narrower than it.
             to.store(word as _, Ordering::Relaxed);

@@ -39,7 +39,7 @@ pub(crate) unsafe fn value_condition(
         WaitValueFlags::NOR => Comparison::Nor,
         _ => Comparison::GreaterOrEqual,
     };
-    // SAFETY: the alignment was checked; the caller guarantees the rest.
+    // SAFETY: the alignment was checked, and the caller keeps the address valid as long as the condition is used.
     Ok(unsafe { ValueCondition::new(address.0, value, comparison) })
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct KernelReference(NonNull<FunctionState>);
 
 // SAFETY: it is a shared reference to a `FunctionState`, which may be used from any thread.
 unsafe impl Send for KernelReference {}
-// SAFETY: as above.
+// SAFETY: sharing it shares the `FunctionState`, which may be used from any thread.
 unsafe impl Sync for KernelReference {}
 
 impl KernelReference {

@@ -23,7 +23,7 @@ impl FunctionState {
     /// Each argument's address is valid for reads of its parameter's size; what the kernel then does is sound; the
     /// kernel's module is not unloaded before it has run.
     pub(crate) unsafe fn enqueue(&self, stream: &Arc<StreamState>, launch: &Launch<'_>) {
-        // SAFETY: the caller vouches for the module.
+        // SAFETY: the caller promises that the module is not unloaded before the launch has run.
         let kernel = unsafe { KernelReference::new(self) };
         let mut launched = Spares::of(stream).take().unwrap_or_else(|| Arc::new(KernelWork::new(kernel)));
         // A spare launch is nobody else's; if it were, it would be left to them.
@@ -38,7 +38,7 @@ impl FunctionState {
             work.values.clear();
             let sizes = self.function.parameter_sizes();
             for (&address, &size) in launch.arguments.iter().zip(sizes).filter(|(_, size)| **size > 0) {
-                // SAFETY: the caller vouches for the address, which was checked not to be null.
+                // SAFETY: the caller promises that as many bytes can be read there; that it is not null was checked.
                 work.values.extend_from_slice(unsafe { std::slice::from_raw_parts(address.cast::<u8>(), size) });
             }
             work.ranges.clear();
@@ -55,7 +55,7 @@ impl FunctionState {
     pub(crate) unsafe fn node(&self, stream: &StreamState, launch: &Launch<'_>) -> KernelNode {
         let value = |(&address, &size): (&*const c_void, &usize)| match size {
             0 => Vec::new(),
-            // SAFETY: the caller vouches for the address, which was checked not to be null.
+            // SAFETY: the caller promises that as many bytes can be read there; that it is not null was checked.
             size => unsafe { std::slice::from_raw_parts(address.cast::<u8>(), size) }.to_vec(),
         };
         KernelNode {
@@ -91,7 +91,7 @@ impl FunctionState {
         if node.arguments.iter().zip(self.function.parameter_sizes()).any(|(value, &size)| value.len() != size) {
             return Err(Failure::argument(Status::INVALID_VALUE, "an argument is not of the size of its parameter"));
         }
-        // SAFETY: the caller vouches for the module.
+        // SAFETY: the caller promises that the module is not unloaded before all that runs it has run.
         let mut work = KernelWork::new(unsafe { KernelReference::new(self) });
         work.grid = node.grid;
         work.block = node.block;

@@ -1,6 +1,6 @@
 //! Graphs, behind calls that are short to write.
 
-use super::Fixture;
+use super::{Fixture, live};
 use anabranch_hal::*;
 
 impl Fixture {
@@ -12,13 +12,13 @@ impl Fixture {
         key
     }
 
-    pub fn graph(&self) -> GraphHandle {
-        unsafe { self.driver.graph_create(&self.context.into()) }.unwrap()
+    pub fn graph(&self) -> Live<'static, GraphHandle> {
+        live(self.driver.graph_create(&self.context.into()).unwrap())
     }
 
     pub fn try_add(
         &self,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         before: &[GraphNodeHandle],
         parameters: NodeParameters,
     ) -> Result<AddedNode> {
@@ -26,13 +26,18 @@ impl Fixture {
         unsafe { self.driver.graph_add_node(&self.context.into(), graph, &before, &parameters) }
     }
 
-    pub fn add(&self, graph: GraphHandle, before: &[GraphNodeHandle], parameters: NodeParameters) -> GraphNodeHandle {
+    pub fn add(
+        &self,
+        graph: Live<'_, GraphHandle>,
+        before: &[GraphNodeHandle],
+        parameters: NodeParameters,
+    ) -> GraphNodeHandle {
         self.try_add(graph, before, parameters).unwrap().node
     }
 
     pub fn add_host(
         &self,
-        graph: GraphHandle,
+        graph: Live<'_, GraphHandle>,
         before: &[GraphNodeHandle],
         work: impl Fn() + Send + Sync + 'static,
     ) -> GraphNodeHandle {
@@ -40,28 +45,36 @@ impl Fixture {
         self.add(graph, before, node)
     }
 
-    pub fn instantiate(&self, graph: GraphHandle) -> ExecutableGraphHandle {
-        self.try_instantiate(graph, InstantiateFlags::empty()).unwrap()
+    pub fn instantiate(&self, graph: Live<'_, GraphHandle>) -> Live<'static, ExecutableGraphHandle> {
+        live(self.try_instantiate(graph, InstantiateFlags::empty()).unwrap())
     }
 
-    pub fn try_instantiate(&self, graph: GraphHandle, flags: InstantiateFlags) -> Result<ExecutableGraphHandle> {
-        unsafe { self.driver.graph_instantiate(&self.context.into(), graph, flags, None) }
+    pub fn try_instantiate(
+        &self,
+        graph: Live<'_, GraphHandle>,
+        flags: InstantiateFlags,
+    ) -> Result<ExecutableGraphHandle> {
+        self.driver.graph_instantiate(&self.context.into(), graph, flags, None)
     }
 
-    pub fn launch_graph(&self, executable: ExecutableGraphHandle, stream: StreamHandle) -> Result<()> {
+    pub fn launch_graph(
+        &self,
+        executable: Live<'_, ExecutableGraphHandle>,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
         unsafe { self.driver.executable_launch(&self.context.into(), executable, stream) }
     }
 
-    pub fn destroy_graph(&self, graph: GraphHandle) {
-        unsafe { self.driver.graph_destroy(&self.context.into(), graph) }.unwrap();
+    pub fn destroy_graph(&self, graph: Live<'_, GraphHandle>) {
+        unsafe { self.driver.graph_destroy(&self.context.into(), graph.handle()) }.unwrap();
     }
 
-    pub fn destroy_executable(&self, executable: ExecutableGraphHandle) {
-        unsafe { self.driver.executable_destroy(&self.context.into(), executable) }.unwrap();
+    pub fn destroy_executable(&self, executable: Live<'_, ExecutableGraphHandle>) {
+        unsafe { self.driver.executable_destroy(&self.context.into(), executable.handle()) }.unwrap();
     }
 
     /// Launches once, and waits.
-    pub fn run_graph(&self, executable: ExecutableGraphHandle, stream: StreamHandle) {
+    pub fn run_graph(&self, executable: Live<'_, ExecutableGraphHandle>, stream: Live<'_, StreamHandle>) {
         self.launch_graph(executable, stream).unwrap();
         self.synchronize(stream).unwrap();
     }
@@ -72,9 +85,13 @@ impl Fixture {
 }
 
 /// A kernel node without arguments.
-pub fn kernel(function: FunctionHandle, arguments: &[&[u8]], memory: &[(u32, DevicePointer, u64)]) -> NodeParameters {
+pub fn kernel(
+    function: Live<'_, FunctionHandle>,
+    arguments: &[&[u8]],
+    memory: &[(u32, DevicePointer, u64)],
+) -> NodeParameters {
     NodeParameters::Kernel(KernelNode {
-        function,
+        function: function.handle(),
         grid: [1; 3],
         block: [1; 3],
         cluster: None,

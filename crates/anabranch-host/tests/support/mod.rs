@@ -15,10 +15,15 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+/// A handle of an object that a test has made. It is not used after the object was destroyed, graphs only on one thread.
+pub fn live<H: Handle>(handle: H) -> Live<'static, H> {
+    unsafe { Live::new(handle) }
+}
+
 /// A driver and a context of its first device.
 pub struct Fixture {
     pub driver: HostDriver,
-    pub context: ContextHandle,
+    pub context: Live<'static, ContextHandle>,
     pub work: Mutex<Vec<RepeatableWork>>,
 }
 
@@ -51,28 +56,28 @@ impl Fixture {
 
     pub fn with(options: HostOptions) -> Self {
         let driver = HostDriver::new(options);
-        let context = driver.primary_context_retain(DeviceOrdinal(0)).unwrap();
+        let context = live(driver.primary_context_retain(DeviceOrdinal(0)).unwrap());
         Self { driver, context, work: Mutex::default() }
     }
 
-    pub fn blocking(&self) -> StreamHandle {
-        unsafe { self.driver.stream_create(&self.context.into(), StreamFlags::empty(), 0) }.unwrap()
+    pub fn blocking(&self) -> Live<'static, StreamHandle> {
+        live(self.driver.stream_create(&self.context.into(), StreamFlags::empty(), 0).unwrap())
     }
 
-    pub fn stream(&self) -> StreamHandle {
-        unsafe { self.driver.stream_create(&self.context.into(), StreamFlags::NON_BLOCKING, 0) }.unwrap()
+    pub fn stream(&self) -> Live<'static, StreamHandle> {
+        live(self.driver.stream_create(&self.context.into(), StreamFlags::NON_BLOCKING, 0).unwrap())
     }
 
-    pub fn event(&self) -> EventHandle {
-        unsafe { self.driver.event_create(&self.context.into(), EventFlags::DISABLE_TIMING) }.unwrap()
+    pub fn event(&self) -> Live<'static, EventHandle> {
+        live(self.driver.event_create(&self.context.into(), EventFlags::DISABLE_TIMING).unwrap())
     }
 
-    pub fn host(&self, stream: StreamHandle, work: impl FnOnce() + Send + 'static) {
-        unsafe { self.driver.stream_launch_host_function(&self.context.into(), stream, HostWork::new(work)) }.unwrap();
+    pub fn host(&self, stream: Live<'_, StreamHandle>, work: impl FnOnce() + Send + 'static) {
+        self.driver.stream_launch_host_function(&self.context.into(), stream, HostWork::new(work)).unwrap();
     }
 
     /// Work that runs until the gate is opened.
-    pub fn gate(&self, stream: StreamHandle) -> Gate {
+    pub fn gate(&self, stream: Live<'_, StreamHandle>) -> Gate {
         let (sender, receiver): (Sender<()>, Receiver<()>) = channel();
         self.host(stream, move || {
             let _ = receiver.recv();
@@ -80,39 +85,39 @@ impl Fixture {
         Gate(Some(sender))
     }
 
-    pub fn record(&self, event: EventHandle, stream: StreamHandle) {
-        unsafe { self.driver.event_record(&self.context.into(), event, stream, EventRecordFlags::empty()) }.unwrap();
+    pub fn record(&self, event: Live<'_, EventHandle>, stream: Live<'_, StreamHandle>) {
+        self.driver.event_record(&self.context.into(), event, stream, EventRecordFlags::empty()).unwrap();
     }
 
-    pub fn wait(&self, stream: StreamHandle, event: EventHandle) {
-        unsafe { self.driver.stream_wait_event(&self.context.into(), stream, event, EventWaitFlags::empty()) }.unwrap();
+    pub fn wait(&self, stream: Live<'_, StreamHandle>, event: Live<'_, EventHandle>) {
+        self.driver.stream_wait_event(&self.context.into(), stream, event, EventWaitFlags::empty()).unwrap();
     }
 
-    pub fn query(&self, stream: StreamHandle) -> i32 {
-        status(unsafe { self.driver.stream_query(&self.context.into(), stream) })
+    pub fn query(&self, stream: Live<'_, StreamHandle>) -> i32 {
+        status(self.driver.stream_query(&self.context.into(), stream))
     }
 
-    pub fn query_event(&self, event: EventHandle) -> i32 {
-        status(unsafe { self.driver.event_query(&self.context.into(), event) })
+    pub fn query_event(&self, event: Live<'_, EventHandle>) -> i32 {
+        status(self.driver.event_query(&self.context.into(), event))
     }
 
-    pub fn synchronize(&self, stream: StreamHandle) -> Result<()> {
-        unsafe { self.driver.stream_synchronize(&self.context.into(), stream) }
+    pub fn synchronize(&self, stream: Live<'_, StreamHandle>) -> Result<()> {
+        self.driver.stream_synchronize(&self.context.into(), stream)
     }
 
     pub fn synchronize_all(&self) -> Result<()> {
-        unsafe { self.driver.context_synchronize(&self.context.into()) }
+        self.driver.context_synchronize(&self.context.into())
     }
 
     pub fn allocate(&self, bytes: usize) -> DevicePointer {
-        unsafe { self.driver.allocate(&self.context.into(), bytes) }.unwrap()
+        self.driver.allocate(&self.context.into(), bytes).unwrap()
     }
 
     pub fn free(&self, address: DevicePointer) {
         unsafe { self.driver.free(&self.context.into(), address) }.unwrap();
     }
 
-    pub fn fill(&self, stream: StreamHandle, address: DevicePointer, value: u32, count: usize) {
+    pub fn fill(&self, stream: Live<'_, StreamHandle>, address: DevicePointer, value: u32, count: usize) {
         unsafe { self.driver.fill_async(&self.context.into(), address, FillPattern::U32(value), count, stream) }
             .unwrap();
     }
@@ -125,21 +130,21 @@ impl Fixture {
         values
     }
 
-    pub fn load(&self, functions: impl IntoIterator<Item = HostFunction>) -> ModuleHandle {
+    pub fn load(&self, functions: impl IntoIterator<Item = HostFunction>) -> Live<'static, ModuleHandle> {
         let module: HostModule = functions.into_iter().collect();
-        unsafe { self.driver.module_load(&self.context.into(), ModuleImage::Host(&module)) }.unwrap()
+        live(unsafe { self.driver.module_load(&self.context.into(), ModuleImage::Host(&module)) }.unwrap())
     }
 
-    pub fn function(&self, function: HostFunction) -> FunctionHandle {
+    pub fn function(&self, function: HostFunction) -> Live<'static, FunctionHandle> {
         let name = function.name().to_owned();
         let module = self.load([function]);
-        unsafe { self.driver.module_function(&self.context.into(), module, &name) }.unwrap()
+        live(self.driver.module_function(&self.context.into(), module, &name).unwrap())
     }
 
     pub fn launch(
         &self,
-        stream: StreamHandle,
-        function: FunctionHandle,
+        stream: Live<'_, StreamHandle>,
+        function: Live<'_, FunctionHandle>,
         blocks: u32,
         threads: u32,
         memory: &[(DevicePointer, u64)],

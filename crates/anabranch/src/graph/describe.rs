@@ -5,8 +5,8 @@ use crate::error::Result;
 use anabranch_core::context::ContextCore;
 use anabranch_core::node::Node;
 use anabranch_hal::{
-    Call, ConditionalKind, CopyPlace, EdgeKind, GraphHandle, GraphNodeHandle, GraphNodeKind, NodeParameters, Value,
-    ValueOperation,
+    Call, ConditionalKind, CopyPlace, EdgeKind, GraphHandle, GraphNodeHandle, GraphNodeKind, Live, NodeParameters,
+    Value, ValueOperation,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -85,19 +85,14 @@ struct Describer<'a> {
 }
 
 impl Describer<'_> {
-    fn call(&self) -> Call<'static> {
+    fn call(&self) -> Call<'_> {
         self.context.call("describing a graph")
     }
 
     /// A graph inside a node. Parameters that the driver does not report are left out.
-    fn graph(&self, graph: GraphHandle) -> GraphDescription {
-        // SAFETY: the graph belongs to a node of a graph that is live and locked.
-        let (nodes, edges) = unsafe {
-            (
-                self.context.driver().graph_nodes(&self.call(), graph).unwrap_or_default(),
-                self.context.driver().graph_edges(&self.call(), graph).unwrap_or_default(),
-            )
-        };
+    fn graph(&self, graph: Live<'_, GraphHandle>) -> GraphDescription {
+        let nodes = self.context.driver().graph_nodes(&self.call(), graph).unwrap_or_default();
+        let edges = self.context.driver().graph_edges(&self.call(), graph).unwrap_or_default();
         let number = |node: GraphNodeHandle| nodes.iter().position(|&other| other == node).unwrap_or(0) as u64;
         GraphDescription {
             edges: edges
@@ -108,18 +103,18 @@ impl Describer<'_> {
                     kind: edge_kind(edge.data.kind),
                 })
                 .collect(),
-            nodes: nodes.iter().enumerate().map(|(place, &node)| self.node(place as u64, node)).collect(),
+            nodes: nodes
+                .iter()
+                .enumerate()
+                // SAFETY: the node is one of the graph, which nobody changes meanwhile, as `Live` says.
+                .map(|(place, &node)| self.node(place as u64, unsafe { Live::new(node) }))
+                .collect(),
         }
     }
 
-    fn node(&self, number: u64, node: GraphNodeHandle) -> NodeDescription {
-        // SAFETY: the node belongs to a graph that is live and locked.
-        let (kind, parameters) = unsafe {
-            (
-                self.context.driver().graph_node_kind(&self.call(), node),
-                self.context.driver().graph_node_parameters(&self.call(), node),
-            )
-        };
+    fn node(&self, number: u64, node: Live<'_, GraphNodeHandle>) -> NodeDescription {
+        let kind = self.context.driver().graph_node_kind(&self.call(), node);
+        let parameters = self.context.driver().graph_node_parameters(&self.call(), node);
         let kind = match (&kind, &parameters) {
             (Ok(kind), _) => *kind,
             (Err(_), Ok(parameters)) => parameters.kind(),
@@ -133,12 +128,15 @@ impl Describer<'_> {
             graphs: Vec::new(),
         };
         if let Ok(parameters) = parameters {
-            self.fill(&mut description, &parameters);
+            // SAFETY: the parameters are those of the node, which is live.
+            unsafe { self.fill(&mut description, &parameters) };
         }
         description
     }
 
-    fn fill(&self, description: &mut NodeDescription, parameters: &NodeParameters) {
+    /// # Safety
+    /// The parameters are those of a live node, which refers to kernels that are loaded, and owns the graphs inside.
+    unsafe fn fill(&self, description: &mut NodeDescription, parameters: &NodeParameters) {
         let mut set = |name: &'static str, value: String| {
             description.parameters.insert(name, value);
         };
@@ -161,9 +159,9 @@ impl Describer<'_> {
                 if !kernel.arguments.is_empty() {
                     set("arguments", kernel.arguments.iter().map(|bytes| number(bytes)).collect::<Vec<_>>().join(", "));
                 }
-                // SAFETY: the kernel is one of a live node's.
-                let name = unsafe { self.context.driver().function_name(&self.call(), kernel.function) };
-                if let Ok(name) = name {
+                // SAFETY: the kernel is loaded as long as a node refers to it.
+                let function = unsafe { Live::new(kernel.function) };
+                if let Ok(name) = self.context.driver().function_name(&self.call(), function) {
                     description.label = name;
                 }
             }
@@ -192,7 +190,10 @@ impl Describer<'_> {
             NodeParameters::ValueOperations(operations) => {
                 set("operations", operations.iter().map(operation).collect::<Vec<_>>().join(", "));
             }
-            NodeParameters::Child(child) => description.graphs.push(self.graph(*child)),
+            NodeParameters::Child(child) => {
+                // SAFETY: the node owns the graph, and no other thread uses it.
+                description.graphs.push(self.graph(unsafe { Live::new(*child) }));
+            }
             NodeParameters::Conditional(conditional) => {
                 let kind = match conditional.kind {
                     ConditionalKind::If => "if",
@@ -200,7 +201,9 @@ impl Describer<'_> {
                     ConditionalKind::Switch => "switch",
                 };
                 description.label = kind.to_owned();
-                description.graphs = conditional.bodies.iter().map(|&body| self.graph(body)).collect();
+                // SAFETY: the node owns the graphs, and no other thread uses them.
+                let graphs = conditional.bodies.iter().map(|&body| self.graph(unsafe { Live::new(body) }));
+                description.graphs = graphs.collect();
             }
             _ => {}
         }

@@ -41,7 +41,7 @@ macro_rules! edit {
                 config: &LaunchConfig,
                 arguments: A,
             ) -> Result<Node> {
-                // SAFETY: the caller's word.
+                // SAFETY: the caller promises that each launch of the kernel is sound.
                 self.add(dependencies, unsafe { NodeWork::kernel(kernel, config, arguments) }?)
             }
 
@@ -61,7 +61,7 @@ macro_rules! edit {
                 dependencies: impl Dependencies,
                 length: usize,
             ) -> Result<(Node, Buffer<T>)> {
-                // SAFETY: the caller's word.
+                // SAFETY: the caller promises that elements are read only after they were written.
                 unsafe { self.add_allocation_with_access(dependencies, length, &[]) }
             }
 
@@ -106,7 +106,7 @@ macro_rules! edit {
                     )
                     .at(self.object().place()));
                 }
-                // SAFETY: the caller's word.
+                // SAFETY: the caller promises that no node uses the memory after the free, or beside it.
                 self.add(dependencies, unsafe { NodeWork::free(memory.device_pointer()) })
             }
 

@@ -65,7 +65,7 @@ impl From<UpdateError> for Error {
 impl ExecutableGraph {
     #[track_caller]
     pub(super) fn new(graph: &Graph, flags: InstantiateFlags, upload: Option<&Stream>) -> Result<Self> {
-        let upload = upload.map(|stream| &**stream.core());
+        let upload = upload.map(|stream| stream.core());
         Ok(Self { core: ExecutableCore::instantiate(graph.object(), flags, upload)? })
     }
 

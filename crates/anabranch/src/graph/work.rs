@@ -39,7 +39,7 @@ impl NodeWork<'_> {
     /// # Safety
     /// Same as for [`NodeWorkCore::new`].
     unsafe fn new(parameters: NodeParameters) -> Self {
-        // SAFETY: by the contract of this function.
+        // SAFETY: the caller promises that what the parameters refer to exists, and that the node is sound at every launch.
         Self::of(unsafe { NodeWorkCore::new(parameters) })
     }
 
@@ -78,7 +78,7 @@ impl NodeWork<'_> {
                 arguments: arguments.values.iter().zip(arguments.sizes).map(bytes).collect(),
                 ranges: arguments.ranges.to_vec(),
             });
-            // SAFETY: that the launch is sound is the caller's word. The work retains the memory and the module.
+            // SAFETY: the caller promises that each launch is sound. The work retains the memory and the module.
             let mut work = unsafe { NodeWorkCore::new(parameters) };
             for access in arguments.accesses {
                 work = work.with_memory(access.memory, access.access);
@@ -238,7 +238,7 @@ impl NodeWork<'_> {
     /// # Safety
     /// The addresses are valid for the device at every launch.
     pub unsafe fn value_operations(operations: impl Into<Vec<ValueOperation>>) -> Self {
-        // SAFETY: the addresses are the caller's word.
+        // SAFETY: the caller keeps the addresses valid at every launch.
         unsafe { Self::new(NodeParameters::ValueOperations(operations.into())) }
     }
 
@@ -248,7 +248,7 @@ impl NodeWork<'_> {
     /// At every launch, an allocation node has allocated the memory before this node runs, and nothing uses it
     /// afterwards.
     pub unsafe fn free(address: DevicePointer) -> Self {
-        // SAFETY: that the free is sound is the caller's word.
+        // SAFETY: the caller promises that the memory is allocated when the node runs, and that nothing uses it afterwards.
         unsafe { Self::new(NodeParameters::Free(address)) }
     }
 
@@ -258,7 +258,8 @@ impl NodeWork<'_> {
     /// Everything that the parameters refer to lives as long as the graph, and everything made from it, can run. The
     /// work of the node is sound at every launch.
     pub unsafe fn from_parameters(parameters: NodeParameters) -> Self {
-        // SAFETY: this is the caller's word.
+        // SAFETY: the caller promises that what the parameters refer to lives as long as something can run the node, and that
+        // the node is sound at every launch.
         unsafe { Self::new(parameters) }
     }
 }
@@ -282,7 +283,8 @@ impl<A: KernelArguments> KernelCall<'_, A> {
     /// Same as [`NodeWork::kernel`].
     pub unsafe fn into_node<'n>(self, config: &LaunchConfig) -> Result<NodeWork<'n>> {
         let (kernel, arguments) = self.into_parts();
-        // SAFETY: the caller's promise; the arguments are those that were declared.
+        // SAFETY: the arguments are those that were declared, and the caller promises that the declaration is that of the code,
+        // and that each launch is sound.
         unsafe { NodeWork::kernel(kernel, config, arguments) }
     }
 }

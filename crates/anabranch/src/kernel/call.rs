@@ -52,7 +52,8 @@ impl<'a, A: KernelArguments> KernelCall<'a, A> {
     #[inline]
     #[track_caller]
     pub unsafe fn launch(self, stream: &Stream, config: &LaunchConfig) -> Result<()> {
-        // SAFETY: the caller's promise; the arguments are those that were declared.
+        // SAFETY: the arguments are those that were declared, and the caller promises that the declaration is that of the code,
+        // and that the launch is sound.
         unsafe { stream.launch(self.kernel, config, self.arguments) }
     }
 }

@@ -90,7 +90,7 @@ use bytemuck::NoUninit;
 /// let config = LaunchConfig::for_elements(3);
 /// // SAFETY: the declaration is that of the code, both buffers have `n` elements, and a thread uses only its own.
 /// unsafe { kernels.saxpy(&mut y, &x, 2.0, 3).launch(&stream, &config)? };
-/// // SAFETY: as above, for the last two elements.
+/// // SAFETY: the declaration is that of the code, and the last two elements are as many as it is told.
 /// unsafe { kernels.scale(y.slice_mut(1..)?, 0.5, 2).launch(&stream, &config)? };
 /// assert_eq!(stream.download(&y)?, [21.0, 21.0, 31.5]);
 /// # Ok::<(), anabranch::Error>(())
@@ -132,7 +132,7 @@ use bytemuck::NoUninit;
 /// # })?;
 ///
 /// let mut graph = context.create_graph()?;
-/// // SAFETY: as above, at every launch of the graph.
+/// // SAFETY: at every launch of the graph, the buffer has an element, and there is one thread.
 /// graph.add((), unsafe { kernels.increment(&mut counter).into_node(&config)? })?;
 /// graph.instantiate()?.launch(&stream)?;
 /// assert_eq!(stream.download(&counter)?, [2]);

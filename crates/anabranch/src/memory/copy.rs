@@ -123,7 +123,8 @@ impl Stream {
         if destination.byte_len() == 0 {
             return destination.allocation().require_context(self.core(), OPERATION);
         }
-        // SAFETY: the destination is within its memory, and as long as the source; the rest is the caller's word.
+        // SAFETY: the destination is within its memory, and as long as the source, which the caller keeps unchanged until the
+        // copy has run.
         unsafe { self.core().copy_from_host(destination.end(), source.as_ptr().cast(), destination.byte_len()) }
     }
 
@@ -145,7 +146,8 @@ impl Stream {
         if source.byte_len() == 0 {
             return source.allocation().require_context(self.core(), OPERATION);
         }
-        // SAFETY: the source is within its memory, and as long as the destination; the rest is the caller's word.
+        // SAFETY: the source is within its memory, and as long as the destination, which nobody uses until the copy has run, as
+        // the caller promises.
         unsafe { self.core().copy_to_host(destination.as_mut_ptr().cast(), source.end(), source.byte_len()) }
     }
 
@@ -159,7 +161,7 @@ impl Stream {
     /// Any error that the driver returns.
     #[track_caller]
     pub unsafe fn copy_raw(&self, destination: DevicePointer, source: DevicePointer, bytes: usize) -> Result<()> {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller keeps both ranges valid until the copy has run, and orders it with other uses.
         unsafe { self.core().copy_addresses(OPERATION, &[], CopyKind::Inferred, destination.0, source.0, bytes) }
     }
 }

@@ -261,10 +261,10 @@ impl Stream {
         self.sync_scope(|scope| {
             scope.borrow(OPERATION, access.memory, || {
                 if access.memory.is_retained() {
-                    // SAFETY: the caller's word; the scope waits before this returns.
+                    // SAFETY: the caller keeps both regions valid until this returns, before which the scope waits.
                     return unsafe { staged::copy_region(self, access, copy) };
                 }
-                // SAFETY: as above.
+                // SAFETY: the caller keeps both regions valid until this returns, before which the scope waits.
                 unsafe { self.core().copy_3d(&[access], copy) }
             })
         })

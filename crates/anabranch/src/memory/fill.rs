@@ -83,7 +83,7 @@ impl Stream {
     /// `CUDA_ERROR_INVALID_VALUE (1)` if the range is not within an allocation, or not aligned to the pattern's width.
     #[track_caller]
     pub unsafe fn fill_raw(&self, address: DevicePointer, pattern: FillPattern, count: usize) -> Result<()> {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller keeps the range valid until the fill has run, and orders it with other uses.
         unsafe { self.core().fill(&[], address, pattern, count) }
     }
 }

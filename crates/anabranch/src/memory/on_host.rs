@@ -31,7 +31,7 @@ pub(crate) fn copy<T: Pod>(stream: &Stream, to: BufferSliceMut<'_, T>, from: Buf
 #[track_caller]
 pub(crate) unsafe fn copy_from<T: Pod>(stream: &Stream, to: *mut u8, from: BufferSlice<'_, T>) -> Result<()> {
     let accesses = [MemoryAccess::read(from.allocation())];
-    // SAFETY: the source is the access; the destination is the caller's word.
+    // SAFETY: the source is the access. The caller keeps the destination valid, which nobody else uses until the copy has run.
     unsafe { copy_range(stream, &accesses, to.expose_provenance() as u64, from.device_pointer().0, from.byte_len()) }
 }
 
@@ -43,7 +43,7 @@ unsafe fn copy_range(stream: &Stream, accesses: &[MemoryAccess<'_>], to: u64, fr
         return accesses.iter().try_for_each(|access| access.memory.require_context(stream.core(), "copying"));
     }
     let copy = Copy3d { source: row(from, bytes), destination: row(to, bytes), extent: [bytes, 1, 1] };
-    // SAFETY: the caller's word.
+    // SAFETY: the caller keeps both ranges valid until the copy has run, and nobody else uses the destination.
     unsafe { copy_region(stream, accesses, copy) }
 }
 
@@ -55,7 +55,8 @@ unsafe fn copy_range(stream: &Stream, accesses: &[MemoryAccess<'_>], to: u64, fr
 /// among the accesses.
 #[track_caller]
 pub(super) unsafe fn copy_region(stream: &Stream, accesses: &[MemoryAccess<'_>], copy: Copy3d) -> Result<()> {
-    // SAFETY: the caller's word; pinned memory is freed behind its uses, of which this is one.
+    // SAFETY: the caller keeps both regions valid until the copy has run, and nobody else uses the destination; pinned memory is
+    // freed behind its uses, of which this is one.
     stream.core().host_function_using(accesses, move || unsafe { copy_rows(&copy) })
 }
 
@@ -72,7 +73,7 @@ pub(super) unsafe fn copy_rows(copy: &Copy3d) {
     };
     for (z, y) in (0..slices).flat_map(|z| (0..rows).map(move |y| (z, y))) {
         let (from, to) = (begin(&copy.source, y, z), begin(&copy.destination, y, z));
-        // SAFETY: the row is within both regions, which are the caller's word.
+        // SAFETY: the row is within both regions, which the caller promises are valid and do not overlap.
         unsafe { to.copy_from_nonoverlapping(from, width) };
     }
 }

@@ -6,7 +6,7 @@ use crate::stream::Stream;
 use anabranch_core::capture_mode::with_relaxed_capture_mode;
 use anabranch_core::drop_error;
 use anabranch_core::reaper;
-use anabranch_hal::{MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions};
+use anabranch_hal::{Live, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions};
 use std::fmt;
 
 /// A pool of memory for stream-ordered allocations. Freed memory stays in the pool for later allocations. It returns to
@@ -60,8 +60,9 @@ impl MemoryPool {
     /// # Errors
     /// Only an error of earlier asynchronous work.
     pub fn trim(&self, keep_bytes: usize) -> Result<()> {
-        // SAFETY: the pool is live while it is borrowed.
-        unsafe { self.device.driver().memory_pool_trim(self.handle, keep_bytes) }
+        self.device
+            .driver()
+            .memory_pool_trim(self.live(), keep_bytes)
             .during("trimming a memory pool", || self.device.to_string())
     }
 
@@ -132,8 +133,9 @@ impl MemoryPool {
         if !self.device.core().same_driver(peer.core()) {
             return Err(self.device.core().refuse_other_driver(peer.core(), operation));
         }
-        // SAFETY: the pool is live while it is borrowed.
-        unsafe { self.device.driver().memory_pool_set_access(self.handle, peer.ordinal(), allowed) }
+        self.device
+            .driver()
+            .memory_pool_set_access(self.live(), peer.ordinal(), allowed)
             .during(operation, || self.device.to_string())
     }
 
@@ -142,8 +144,9 @@ impl MemoryPool {
     /// # Errors
     /// Any error that the driver returns.
     pub fn attribute(&self, attribute: MemoryPoolAttribute) -> Result<u64> {
-        // SAFETY: the pool is live while it is borrowed.
-        unsafe { self.device.driver().memory_pool_attribute(self.handle, attribute) }
+        self.device
+            .driver()
+            .memory_pool_attribute(self.live(), attribute)
             .during("reading a memory pool's attribute", || self.device.to_string())
     }
 
@@ -152,9 +155,15 @@ impl MemoryPool {
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` if the attribute cannot be set, or not to that value.
     pub fn set_attribute(&self, attribute: MemoryPoolAttribute, value: u64) -> Result<()> {
-        // SAFETY: the pool is live while it is borrowed.
-        unsafe { self.device.driver().memory_pool_set_attribute(self.handle, attribute, value) }
+        self.device
+            .driver()
+            .memory_pool_set_attribute(self.live(), attribute, value)
             .during("setting a memory pool's attribute", || self.device.to_string())
+    }
+
+    pub(super) fn live(&self) -> Live<'_, MemoryPoolHandle> {
+        // SAFETY: the pool is destroyed when this is dropped, or not at all if it is the default one.
+        unsafe { Live::new(self.handle) }
     }
 
     /// The pool's device.

@@ -130,10 +130,8 @@ fn wait_beside_captures(stream: &Stream) -> Result<()> {
 /// Returns when no work that is in the stream now uses borrowed memory any more. For where no event can be recorded.
 #[cold]
 fn wait_at_once(stream: &Stream) {
-    let core = stream.core();
-    let (driver, call) = (core.context().driver(), core.context().call("waiting for work that borrows memory"));
-    // SAFETY: the stream is open while it is borrowed, and this thread has just queued work in it.
-    let wait = || with_relaxed_capture_mode(driver, || unsafe { driver.stream_synchronize(&call, core.raw()) });
+    // This thread has just queued work in the stream, so it may wait for it.
+    let wait = || stream.core().wait_anywhere("waiting for work that borrows memory");
     // In the legacy stream beside a capture that another thread has just begun: until that has ended.
     while wait().is_err_and(|failure| failure.status == Status::STREAM_CAPTURE_IMPLICIT) {
         std::thread::sleep(Duration::from_millis(1));
@@ -272,7 +270,7 @@ macro_rules! scoped_work {
                 let destination = destination.into();
                 self.entered.borrow(self.stream, "copying", destination.allocation(), || {
                     if destination.allocation().is_retained() {
-                        // SAFETY: as below.
+                        // SAFETY: the source is borrowed for the environment's life, and the scope waits before that ends.
                         return unsafe { staged::copy_from_host(self.stream, destination, source) };
                     }
                     // SAFETY: the source is borrowed for the environment's life, and the scope waits before that ends.
@@ -294,7 +292,8 @@ macro_rules! scoped_work {
                 let source = source.into();
                 self.entered.borrow(self.stream, "copying", source.allocation(), || {
                     if source.allocation().is_retained() {
-                        // SAFETY: as below.
+                        // SAFETY: the destination is borrowed exclusively for the environment's life, and the scope waits
+                        // before that ends.
                         return unsafe { staged::copy_to_host(self.stream, destination, source) };
                     }
                     // SAFETY: the destination is borrowed exclusively for the environment's life, and the scope waits

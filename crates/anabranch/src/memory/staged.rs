@@ -24,7 +24,8 @@ pub(super) unsafe fn copy_from_host<T: Pod>(
 ) -> Result<()> {
     require_equal_lengths(destination.len(), source.len())?;
     let (from, to) = (source.as_ptr().expose_provenance() as u64, destination.device_pointer().0);
-    // SAFETY: the destination is within its memory, and as long as the source; the rest is the caller's word.
+    // SAFETY: the destination is within its memory, and as long as the source, which the caller keeps unchanged until the copy
+    // has run.
     unsafe { copy_row(stream, MemoryAccess::write(destination.allocation()), to, from, destination.byte_len()) }
 }
 
@@ -39,7 +40,8 @@ pub(super) unsafe fn copy_to_host<T: Pod>(
 ) -> Result<()> {
     require_equal_lengths(destination.len(), source.len())?;
     let (from, to) = (source.device_pointer().0, destination.as_mut_ptr().expose_provenance() as u64);
-    // SAFETY: the source is within its memory, and as long as the destination; the rest is the caller's word.
+    // SAFETY: the source is within its memory, and as long as the destination, which nobody uses until the copy has run, as the
+    // caller promises.
     unsafe { copy_row(stream, MemoryAccess::read(source.allocation()), to, from, source.byte_len()) }
 }
 
@@ -54,7 +56,7 @@ unsafe fn copy_row(stream: &Stream, access: MemoryAccess<'_>, to: u64, from: u64
         Access::Read => source.host = access.memory.is_pinned(),
         Access::Write => destination.host = access.memory.is_pinned(),
     }
-    // SAFETY: the caller's word.
+    // SAFETY: the caller promises that the one range is within the memory, and keeps the other valid until the copy has run.
     unsafe { copy_region(stream, access, &Copy3d { source, destination, extent: [bytes, 1, 1] }) }
 }
 
@@ -66,7 +68,8 @@ unsafe fn copy_row(stream: &Stream, access: MemoryAccess<'_>, to: u64, from: u64
 /// except for reading the source.
 pub(super) unsafe fn copy_region(stream: &Stream, access: MemoryAccess<'_>, copy: &Copy3d) -> Result<()> {
     if access.memory.is_pinned() {
-        // SAFETY: the caller's word. Plain memory is no pinned memory, so they do not overlap.
+        // SAFETY: the caller promises that the one region is within the memory, and keeps the other valid until the copy has run.
+        // Plain memory is no pinned memory, so they do not overlap.
         return unsafe { on_host::copy_region(stream, &[access], *copy) };
     }
     let [width, rows, slices] = copy.extent;
@@ -76,19 +79,19 @@ pub(super) unsafe fn copy_region(stream: &Stream, access: MemoryAccess<'_>, copy
     let staged = CopyPlace { pitch: width, height: rows, ..on_host::row(address, width) };
     let (to_staged, from_staged) = (Copy3d { destination: staged, ..*copy }, Copy3d { source: staged, ..*copy });
     if access.access == Access::Write {
-        // SAFETY: the source is the caller's word; the block has room for the region, and is used by nobody else.
+        // SAFETY: the caller keeps the source valid; the block has room for the region, and is used by nobody else.
         unsafe { on_host::copy_rows(&to_staged) };
         // SAFETY: the destination is within the memory. The block is freed, or used by somebody else, only when the copy is
         // over.
         unsafe { stream.core().copy_3d(&[access], &from_staged) }?;
     } else {
-        // SAFETY: as above, for the source.
+        // SAFETY: the source is within the memory. The block is freed, or used by somebody else, only when the copy is over.
         unsafe { stream.core().copy_3d(&[access], &to_staged) }?;
     }
     // A panic of earlier work is left for later calls on the stream to report.
     stream.core().sync_event()?.as_ref().map_or(Ok(()), SyncEvent::synchronize)?;
     if access.access == Access::Read {
-        // SAFETY: the copy to the block is complete; the destination is the caller's word.
+        // SAFETY: the copy to the block is complete, and the caller keeps the destination valid, which nobody else uses.
         unsafe { on_host::copy_rows(&from_staged) };
     }
     block.give_back();

@@ -31,14 +31,17 @@ impl<'a> BorrowedStream<'a> {
     /// ```
     ///
     /// # Safety
-    /// For as long as `'a`, `handle` is a live stream of `context`, of the same driver. If a [guard](Stream::enter) of
-    /// this stream is leaked, the caller keeps the stream live for as long as the thread uses its current stream.
+    /// For as long as `'a`, `handle` is a live stream of `context`, of the same driver. If the result is leaked, the caller
+    /// keeps the stream live for as long as anything that was used with it exists. If a [guard](Stream::enter) of this
+    /// stream is leaked, the caller keeps the stream live for as long as the thread uses its current stream.
     ///
     /// # Errors
     /// If the driver does not know the handle; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is
     /// capturing, unless this library already knows the stream.
     pub unsafe fn from_raw(context: &Context, handle: StreamHandle) -> Result<Self> {
-        Ok(Self { stream: Stream::open(context, handle, Ownership::Foreign)?, lifetime: PhantomData })
+        // SAFETY: the caller keeps the stream for as long as `'a`, which is longer than the result.
+        let stream = unsafe { Stream::open(context, handle, Ownership::Foreign) }?;
+        Ok(Self { stream, lifetime: PhantomData })
     }
 
     pub(super) fn of(stream: &'a Stream) -> Self {

@@ -150,7 +150,7 @@ impl Stream {
     /// `CUDA_ERROR_INVALID_VALUE (1)` if the address is not aligned to 4 bytes, or the flags are invalid.
     #[track_caller]
     pub unsafe fn wait_value_32(&self, address: DevicePointer, value: u32, flags: WaitValueFlags) -> Result<()> {
-        // SAFETY: the address is the caller's word.
+        // SAFETY: the caller keeps the address valid until the wait has run.
         unsafe { self.core().wait_value("waiting for a value", &[], address, Value::U32(value), flags) }
     }
 
@@ -164,7 +164,7 @@ impl Stream {
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it.
     #[track_caller]
     pub unsafe fn wait_value_64(&self, address: DevicePointer, value: u64, flags: WaitValueFlags) -> Result<()> {
-        // SAFETY: the address is the caller's word.
+        // SAFETY: the caller keeps the address valid until the wait has run.
         unsafe { self.core().wait_value("waiting for a value", &[], address, Value::U64(value), flags) }
     }
 
@@ -177,7 +177,7 @@ impl Stream {
     /// `CUDA_ERROR_INVALID_VALUE (1)` if the address is not aligned to 4 bytes, or the flags are invalid.
     #[track_caller]
     pub unsafe fn write_value_32(&self, address: DevicePointer, value: u32, flags: WriteValueFlags) -> Result<()> {
-        // SAFETY: the address is the caller's word.
+        // SAFETY: the caller keeps the address valid until the write has run.
         unsafe { self.core().write_value("writing a value", &[], address, Value::U32(value), flags) }
     }
 
@@ -191,7 +191,7 @@ impl Stream {
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it.
     #[track_caller]
     pub unsafe fn write_value_64(&self, address: DevicePointer, value: u64, flags: WriteValueFlags) -> Result<()> {
-        // SAFETY: the address is the caller's word.
+        // SAFETY: the caller keeps the address valid until the write has run.
         unsafe { self.core().write_value("writing a value", &[], address, Value::U64(value), flags) }
     }
 }

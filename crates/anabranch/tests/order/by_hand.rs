@@ -2,6 +2,7 @@
 
 use super::{copy_waits, held_word, is_held, streams};
 use crate::common::{hold, host};
+use anabranch::hal::Live;
 use anabranch::{BorrowedStream, CaptureMode, EventRecordFlags, Graph, InstantiateFlags, NodeWork};
 
 #[test]
@@ -144,15 +145,15 @@ fn an_event_recorded_while_another_library_captures_is_no_order() {
     let producer = unsafe { BorrowedStream::from_raw(&context, owner.as_raw()) }.unwrap();
     let (word, signal) = held_word(&context, &producer);
     let driver = context.device().driver();
-    // SAFETY: the handles are live, and the graph is destroyed once.
-    unsafe {
-        driver.stream_begin_capture(&context.as_raw().into(), producer.as_raw(), CaptureMode::Relaxed).unwrap();
-        // Draws the consumer in, behind nothing that runs.
-        consumer.wait(&producer.record_event().unwrap()).unwrap();
-        producer.wait(&consumer.record_event().unwrap()).unwrap();
-        let graph = driver.stream_end_capture(&context.as_raw().into(), producer.as_raw()).unwrap();
-        driver.graph_destroy(&context.as_raw().into(), graph).unwrap();
-    }
+    // SAFETY: context and stream exist as long as the test.
+    let (call, stream) = unsafe { (Live::new(context.as_raw()).into(), Live::new(producer.as_raw())) };
+    driver.stream_begin_capture(&call, stream, CaptureMode::Relaxed).unwrap();
+    // Draws the consumer in, behind nothing that runs.
+    consumer.wait(&producer.record_event().unwrap()).unwrap();
+    producer.wait(&consumer.record_event().unwrap()).unwrap();
+    let graph = driver.stream_end_capture(&call, stream).unwrap();
+    // SAFETY: the graph was just made, and nobody else knows it.
+    unsafe { driver.graph_destroy(&call, graph) }.unwrap();
     copy_waits(&consumer, &word, 1, &signal);
 }
 

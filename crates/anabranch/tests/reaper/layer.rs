@@ -69,7 +69,8 @@ struct OneLock {
     lock: Mutex<()>,
 }
 
-impl Forward for OneLock {
+// SAFETY: all calls go to the one driver, with what they were given.
+unsafe impl Forward for OneLock {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }

@@ -5,7 +5,7 @@
 
 use super::{Capture, Membership};
 use crate::stream::{Ownership, StreamCore};
-use anabranch_hal::DevicePointer;
+use anabranch_hal::{DevicePointer, Live, StreamHandle};
 use loom::sync::Mutex;
 use loom::thread;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::time::Duration;
 struct NoCapture;
 
 impl Capture for NoCapture {
-    fn stream_ends(&self, _: &StreamCore, _: Ownership, _: Duration) -> bool {
+    fn stream_ends(&self, _: &StreamCore, _: Live<'_, StreamHandle>, _: Ownership, _: Duration) -> bool {
         true
     }
 

@@ -80,7 +80,7 @@ pub(super) struct Line {
 
 // SAFETY: the cell is reached under the rules of the queue, which is what these tests check.
 unsafe impl Send for Line {}
-// SAFETY: as above.
+// SAFETY: the cell is reached under the rules of the queue, which is what these tests check.
 unsafe impl Sync for Line {}
 
 impl Line {
