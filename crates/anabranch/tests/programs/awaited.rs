@@ -1,10 +1,10 @@
 //! Operations that own what they use until they are complete, and what becomes of their futures.
 
-use crate::environment::{LENGTH, combined};
+use crate::environment::{LENGTH, combined, for_each};
 use crate::operation::{Fate, Kind};
 use crate::run::half;
 use crate::world::{BUFFERS, Future, Given, StreamSlot, World, panic_on_purpose};
-use anabranch::{Buffer, Enqueued, LaunchConfig, Reads, Result, Stream};
+use anabranch::{Buffer, Enqueued, Reads, Result, Stream};
 use futures::executor::block_on;
 use futures::task::noop_waker_ref;
 use futures::{FutureExt, StreamExt, TryFutureExt};
@@ -76,7 +76,7 @@ impl World<'_> {
         let kernel = &self.kernels[stream.device].combine;
         let arguments = (to, Reads(left), Reads(right), value);
         // SAFETY: the kernel reads its three buffers, which have the same length, and writes the first.
-        let future = unsafe { stream.stream.launch_async(kernel, &LaunchConfig::new(1, 1), arguments) };
+        let future = unsafe { stream.stream.launch_async(kernel, &for_each(LENGTH), arguments) };
         let given = move |(to, Reads(left), Reads(right), _)| {
             vec![Given::Buffer(t, to), Given::Buffer(l, left), Given::Buffer(r, right)]
         };
@@ -92,7 +92,7 @@ impl World<'_> {
             let (first, second) = buffer.slice_mut(..)?.split_at(half())?;
             let arguments = (first, second.as_slice(), second.as_slice(), value);
             // SAFETY: the kernel reads all three slices, which have the same length, and writes the first.
-            unsafe { stream.launch(kernel, &LaunchConfig::new(1, 1), arguments) }?;
+            unsafe { stream.launch(kernel, &for_each(half()), arguments) }?;
             if panics {
                 panic_on_purpose();
             }

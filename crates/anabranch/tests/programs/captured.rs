@@ -1,9 +1,9 @@
 //! Graphs of programs.
 
-use crate::environment::combined;
+use crate::environment::{LENGTH, combined, for_each};
 use crate::operation::Captured;
 use crate::world::{Number, Place, StreamSlot, World};
-use anabranch::{Buffer, CaptureMode, ExecutableGraph, Kernel, LaunchConfig, Result, Stream};
+use anabranch::{Buffer, CaptureMode, ExecutableGraph, Kernel, Result, Stream};
 use std::slice::GetDisjointMutError;
 
 /// What a graph does, with the numbers of the contents that it does it to.
@@ -47,7 +47,7 @@ pub(crate) fn combine(
     [to, left, right]: [usize; 3],
     value: u32,
 ) -> Result<bool> {
-    let config = LaunchConfig::new(1, 1);
+    let config = for_each(LENGTH);
     if let Some([to, left, right]) = three(place, to, left, right) {
         // SAFETY: the kernel reads its three buffers, which have the same length, and writes the first.
         unsafe { stream.launch(kernel, &config, (to, &*left, &*right, value)) }?;
@@ -107,7 +107,7 @@ fn capture(
             if let Some([destination, source]) = two(place, to, from) {
                 // All of it is written first: by a fill, and then by the kernel.
                 let mut memory = stream.allocate_zeroed::<u32>(source.len())?;
-                let config = LaunchConfig::new(1, 1);
+                let config = for_each(LENGTH);
                 // SAFETY: as in `combine`.
                 unsafe { stream.launch(kernel, &config, (&mut memory, &*source, &*source, value)) }?;
                 stream.copy(destination, &memory)?;

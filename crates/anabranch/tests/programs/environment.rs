@@ -5,10 +5,10 @@ use crate::forget::Leaks;
 use crate::world::{ON_PURPOSE, panic_on_purpose};
 use anabranch::{
     AllocationKind, Context, ContextFlags, Device, DualModule, HostFunction, Instance, Kernel, KernelFault,
-    LiveAllocation, Stream, flush_deferred_drops, set_drop_error_hook,
+    LaunchConfig, LiveAllocation, Stream, flush_deferred_drops, set_drop_error_hook,
 };
 use std::cell::Cell;
-use std::sync::{Mutex, Once};
+use std::sync::{LazyLock, Mutex, Once};
 use std::time::{Duration, Instant};
 
 /// How many elements each buffer has.
@@ -44,8 +44,25 @@ pub(crate) struct Kernels {
     pub(crate) fault: Kernel,
 }
 
+/// Whether programs run on CUDA devices, without what is for host devices only: nobody says there how memory is used, no kernel
+/// panics, and a context that is lost is lost for the process.
+pub(crate) fn is_on_cuda() -> bool {
+    static ON_CUDA: LazyLock<bool> = LazyLock::new(|| std::env::var_os("ANABRANCH_PROGRAMS_ON_CUDA").is_some());
+    *ON_CUDA
+}
+
+/// A thread for each element.
+pub(crate) fn for_each(length: usize) -> LaunchConfig {
+    LaunchConfig::new(1, length as u32)
+}
+
 impl Kernels {
     fn load(context: &Context) -> Self {
+        if is_on_cuda() {
+            let module = DualModule::new().ptx(include_str!("../data/combine.ptx")).load(context).unwrap();
+            let combine = module.kernel("combine").unwrap();
+            return Self { panic: combine.clone(), fault: combine.clone(), combine };
+        }
         let combine = HostFunction::new("combine", &[8, 8, 8, 4], |_, arguments| {
             let to = arguments.slice::<u32>(0);
             let (left, right) = (arguments.slice::<u32>(1), arguments.slice::<u32>(2));
@@ -87,8 +104,11 @@ fn watch_errors_of_drops() {
     });
 }
 
-/// Host devices. With a seed, work runs in an order that is made from it, one operation after the other.
+/// The devices. On host devices with a seed, work runs in an order that is made from it, one operation after the other.
 pub(crate) fn instance(devices: u32, seed: Option<u64>) -> Instance {
+    if is_on_cuda() {
+        return Instance::builder().host(false).build().unwrap();
+    }
     let builder = Instance::builder().cuda(false).host_devices(devices).host_check_memory(true);
     let builder = match seed {
         Some(seed) => builder.host_seed(seed),
@@ -101,6 +121,7 @@ impl Environment {
     pub(crate) fn new(devices: u32, seed: Option<u64>) -> Self {
         watch_errors_of_drops();
         let (instance, has_workers) = (instance(devices, seed), seed.is_none());
+        assert!(!instance.devices().is_empty(), "there is no device");
         let contexts: Vec<Context> = instance.devices().iter().map(|device| device.context().unwrap()).collect();
         let kernels = contexts.iter().map(Kernels::load).collect();
         let devices = instance.devices().to_vec();
@@ -179,6 +200,10 @@ fn assert_little_is_left(
     synchronize: impl Fn(),
     counts: impl Fn(&LiveAllocation) -> bool,
 ) {
+    if is_on_cuda() {
+        synchronize();
+        return flush_deferred_drops();
+    }
     let begin = Instant::now();
     loop {
         synchronize();

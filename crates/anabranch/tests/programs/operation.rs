@@ -261,6 +261,23 @@ pub(crate) enum Operation {
     Together(Vec<Vec<Step>>),
 }
 
+impl Operation {
+    /// Whether it needs kernels that are closures, or other devices.
+    pub(crate) fn is_for_host_devices(&self) -> bool {
+        match self {
+            Self::Foreign(_) | Self::Forget(Forget::Kernel { .. }) | Self::Share(Share::Views { .. }) => true,
+            Self::Unwind(unwind) => matches!(
+                unwind,
+                Unwind::Kernel { .. }
+                    | Unwind::DropOfKernel { .. }
+                    | Unwind::DropOfRefused { .. }
+                    | Unwind::KernelNode { .. }
+            ),
+            _ => false,
+        }
+    }
+}
+
 /// Work that can be captured.
 #[derive(Clone, Debug)]
 pub(crate) enum Captured {

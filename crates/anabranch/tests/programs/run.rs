@@ -2,10 +2,10 @@
 
 use crate::awaited::poll_once;
 use crate::captured::{combine, two};
-use crate::environment::{Environment, LENGTH, combined};
+use crate::environment::{Environment, LENGTH, combined, for_each, is_on_cuda};
 use crate::operation::{Operation, Program, Step, Thread};
 use crate::world::{Given, ON_PURPOSE, Place, World, panic_on_purpose};
-use anabranch::{LaunchConfig, Status};
+use anabranch::Status;
 use futures::executor::block_on;
 use futures::{FutureExt, TryFutureExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,13 +29,14 @@ pub(crate) fn run(environment: &Environment, program: &Program) {
 }
 
 fn run_thread(environment: &Environment, program: &Program, thread: &Thread) {
-    let contexts = match thread.loss {
+    let loss = thread.loss.as_ref().filter(|_| !is_on_cuda());
+    let contexts = match loss {
         None => environment.contexts.clone(),
         Some(_) => environment.contexts_to_lose(),
     };
     let mut world = World::new(environment, contexts, program.streams);
     world.run(&thread.steps);
-    match &thread.loss {
+    match loss {
         None => world.finish(),
         Some(loss) => world.lose(loss),
     }
@@ -61,6 +62,9 @@ impl World<'_> {
     #[allow(clippy::too_many_lines, reason = "it is a list")]
     pub(crate) fn step(&mut self, operation: &Operation) {
         use Operation as O;
+        if is_on_cuda() && operation.is_for_host_devices() {
+            return;
+        }
         match *operation {
             O::Combine { stream, to, left, right, value } => {
                 let stream = self.stream(stream);
@@ -83,7 +87,7 @@ impl World<'_> {
                 let kernel = &self.kernels[stream.device].combine;
                 let arguments = (second, first.as_slice(), first.as_slice(), value);
                 // SAFETY: the kernel reads all three slices, which have the same length, and writes the first.
-                unsafe { stream.stream.launch(kernel, &LaunchConfig::new(1, 1), arguments) }.unwrap();
+                unsafe { stream.stream.launch(kernel, &for_each(half()), arguments) }.unwrap();
                 let words = &mut self.memories[slot.number];
                 for index in 0..half() {
                     words[half() + index] = combined(words[half() + index], words[index], words[index], value);

@@ -1,9 +1,9 @@
 //! Threads of a program that share what they work with, and each have memory of their own.
 
-use crate::environment::LENGTH;
+use crate::environment::{LENGTH, for_each};
 use crate::operation::Step;
 use crate::world::{Place, StreamSlot, Words, World};
-use anabranch::{Buffer, BufferSlice, ExecutableGraph, Graph, LaunchConfig, NodeWork, PinnedBuffer};
+use anabranch::{Buffer, BufferSlice, ExecutableGraph, Graph, NodeWork, PinnedBuffer};
 use std::sync::{Arc, Mutex};
 use std::thread::scope;
 
@@ -28,8 +28,7 @@ impl Shared {
         let mut graph = place.context.create_graph().unwrap();
         let kernel = &world.kernels[device].combine;
         // SAFETY: the kernel reads its three buffers, which have the same length, and writes the first.
-        let node =
-            unsafe { graph.add_kernel((), kernel, &LaunchConfig::new(1, 1), (&mut scratch, &buffer, &buffer, 5u32)) };
+        let node = unsafe { graph.add_kernel((), kernel, &for_each(LENGTH), (&mut scratch, &buffer, &buffer, 5u32)) };
         graph.add(node.unwrap(), NodeWork::copy(&mut scratch, &pinned).unwrap()).unwrap();
         let executable = graph.instantiate().unwrap();
         Self { buffer, pinned, words, executable, graph: Mutex::new(graph) }
