@@ -174,11 +174,12 @@ impl OpenStream {
                 capture.goes_on();
             }
             let Some(capture) = now.filter(|_| has_ended) else {
-                // A capture that was begun through another library. What its nodes refer to is the responsibility of
-                // the code that began it through the raw handle, which is unsafe to use.
                 let id = next_graph_id();
                 return ended.map(|graph| Part {
-                    graph: GraphObject::new(context, graph, id, NodeTable::new(id), Retained::default()),
+                    // SAFETY: the driver has just given the graph to this call. The capture was begun through another library: what
+                    // the nodes refer to is the responsibility of the code that began it through the raw handle, which is unsafe to
+                    // use.
+                    graph: unsafe { GraphObject::new(context, graph, id, NodeTable::new(id), Retained::default()) },
                     conditions: Vec::new(),
                     levels: 0,
                 });

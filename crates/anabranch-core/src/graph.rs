@@ -263,7 +263,8 @@ impl GraphObject {
         let mut retained = Retained::default();
         retained.merge(guard.retained());
         let id = next_graph_id();
-        let clone = Self::new(self.context(), handle, id, NodeTable::new(id), retained);
+        // SAFETY: the graph was just made, and what its nodes refer to is retained, as this graph retains it.
+        let clone = unsafe { Self::new(self.context(), handle, id, NodeTable::new(id), retained) };
         let levels = guard.levels_below();
         drop(guard);
         clone.lock().add_levels(levels, "cloning a graph")?;

@@ -95,8 +95,12 @@ pub struct GraphGuard<'a> {
 
 impl GraphObject {
     /// Takes ownership of a graph of the driver. `nodes`: those that are already known.
+    ///
+    /// # Safety
+    /// The handle is null, or that of a graph of the context, which nobody else uses or destroys. The nodes are its own, and
+    /// what they refer to is retained, or exists as long as they do.
     #[track_caller]
-    pub fn new(
+    pub unsafe fn new(
         context: &Arc<ContextCore>,
         handle: GraphHandle,
         id: u64,
@@ -125,7 +129,8 @@ impl GraphObject {
         let operation = "creating a graph";
         let handle = context.driver().graph_create(&context.call(operation)).during(operation, || context.place())?;
         let id = next_graph_id();
-        Ok(Self::new(context, handle, id, NodeTable::new(id), Retained::default()))
+        // SAFETY: the graph was just made, and has no nodes.
+        Ok(unsafe { Self::new(context, handle, id, NodeTable::new(id), Retained::default()) })
     }
 
     /// An empty graph. If the driver cannot create one, its handle is null, which every call refuses.
@@ -133,7 +138,8 @@ impl GraphObject {
     pub fn create_or_null(context: &Arc<ContextCore>) -> Arc<Self> {
         Self::create(context).unwrap_or_else(|_| {
             let id = next_graph_id();
-            Self::new(context, GraphHandle::from_raw(0), id, NodeTable::new(id), Retained::default())
+            // SAFETY: the handle is null.
+            unsafe { Self::new(context, GraphHandle::from_raw(0), id, NodeTable::new(id), Retained::default()) }
         })
     }
 

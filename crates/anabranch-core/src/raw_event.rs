@@ -32,9 +32,9 @@ impl RawEvent {
         Ok(Self::from_handle(context, handle))
     }
 
-    /// Takes ownership of a handle of the context's driver.
+    /// Takes ownership of an event that was just made in the context.
     #[track_caller]
-    pub fn from_handle(context: &Arc<ContextCore>, handle: EventHandle) -> Self {
+    pub(crate) fn from_handle(context: &Arc<ContextCore>, handle: EventHandle) -> Self {
         Self { context: context.clone(), handle, label: Label::new(context, ObjectHandle::Event(handle)) }
     }
 

@@ -91,7 +91,7 @@ impl<'a> Submission<'a> {
     /// # Errors
     /// Same as [`begin`](Self::begin); otherwise any error that the driver returns.
     #[inline(always)]
-    pub fn put_at<R>(
+    pub(crate) fn put_at<R>(
         stream: &'a OpenStream,
         operation: &'static str,
         location: &'static Location<'static>,
@@ -140,7 +140,7 @@ impl<'a> Submission<'a> {
     /// `CUDA_ERROR_INVALID_HANDLE (400)` for memory of another context; `CUDA_ERROR_ILLEGAL_STATE (401)` in strict
     /// order; otherwise any error that the driver returns.
     #[inline(always)]
-    pub fn submit<R>(
+    pub(crate) fn submit<R>(
         &self,
         accesses: &[MemoryAccess<'_>],
         queue: impl FnOnce(&Call<'_>, Live<'_, StreamHandle>) -> anabranch_hal::Result<R>,
@@ -156,7 +156,7 @@ impl<'a> Submission<'a> {
     /// # Errors
     /// Same as [`submit`](Self::submit).
     #[inline(always)]
-    pub fn submit_reached<R>(
+    pub(crate) fn submit_reached<R>(
         &self,
         accesses: &[MemoryAccess<'_>],
         queue: impl FnOnce(&Call<'_>, Live<'_, StreamHandle>) -> anabranch_hal::Result<R>,
@@ -173,7 +173,7 @@ impl<'a> Submission<'a> {
     /// # Errors
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order; otherwise any error that the driver returns.
     #[inline(always)]
-    pub fn order<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) -> Result<()> {
+    pub(crate) fn order<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) -> Result<()> {
         if self.stream.context().is_order_strict() {
             self.check_order(accesses.clone())?;
         }
@@ -211,7 +211,7 @@ impl<'a> Submission<'a> {
     /// # Errors
     /// Any error that the driver returns.
     #[inline(always)]
-    pub fn queue<R>(
+    pub(crate) fn queue<R>(
         &self,
         queue: impl FnOnce(&Call<'_>, Live<'_, StreamHandle>) -> anabranch_hal::Result<R>,
     ) -> Result<R> {
@@ -237,7 +237,7 @@ impl<'a> Submission<'a> {
     /// Any error that the driver returns if the stream is a thread's default stream, in which only that thread can
     /// record.
     #[inline(always)]
-    pub fn finish<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) -> Result<()> {
+    pub(crate) fn finish<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) -> Result<()> {
         let stream = self.stream;
         if stream.is_capturing() {
             self.finish_captured(accesses);

@@ -77,7 +77,10 @@ impl Graph {
     /// to lives as long as the graph, and everything made from it, can run.
     pub unsafe fn from_raw(context: &Context, handle: GraphHandle) -> Self {
         let id = next_graph_id();
-        Self::from_object(GraphObject::new(context.core(), handle, id, NodeTable::new(id), Retained::default()))
+        // SAFETY: the caller promises that nobody else uses or destroys the graph, and that what its nodes refer to lives as long as
+        // it can run.
+        let object = unsafe { GraphObject::new(context.core(), handle, id, NodeTable::new(id), Retained::default()) };
+        Self::from_object(object)
     }
 
     /// The driver's handle, which is valid as long as this graph. Drivers do not synchronize graphs: code that calls

@@ -144,7 +144,8 @@ impl Stream {
     }
 
     /// Returns the stream's handle without destroying the stream. Buffers that the stream has used can still be used
-    /// and dropped safely.
+    /// and dropped safely. If the stream is current in a running [`with_current`](Self::with_current), it must not be
+    /// destroyed before that returns.
     #[must_use = "the handle is the caller's to destroy"]
     pub fn into_raw(self) -> StreamHandle {
         self.core().release()

@@ -143,13 +143,14 @@ impl FinishedCapture {
     }
 
     /// The graph, with everything that it must retain.
-    pub fn into_part(self, context: &Arc<ContextCore>, handle: GraphHandle) -> Part {
+    pub(crate) fn into_part(self, context: &Arc<ContextCore>, handle: GraphHandle) -> Part {
         let graph = match self.into {
             Some(object) => {
                 object.lock().retained_mut().merge(&self.retained);
                 object
             }
-            None => GraphObject::new(context, handle, self.graph, self.nodes, self.retained),
+            // SAFETY: the driver has just made the graph of the capture, which has retained what its nodes refer to.
+            None => unsafe { GraphObject::new(context, handle, self.graph, self.nodes, self.retained) },
         };
         let mut guard = graph.lock();
         guard.has_captured(self.allocated);

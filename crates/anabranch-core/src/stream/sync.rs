@@ -273,7 +273,7 @@ impl StreamCore {
 
     /// Calls `action` with the handle. The stream cannot end in the meantime. `None`: it has ended, or is another
     /// thread's default stream.
-    pub fn while_live<R>(&self, action: impl FnOnce(Live<'_, StreamHandle>) -> R) -> Option<R> {
+    pub(crate) fn while_live<R>(&self, action: impl FnOnce(Live<'_, StreamHandle>) -> R) -> Option<R> {
         let mut sync = self.sync.lock();
         let (handle, _) = sync.live().filter(|_| self.is_on_own_thread())?;
         Some(action(handle))
