@@ -185,6 +185,8 @@ impl OpenStream {
                 });
             };
             let finished = capture.finish();
+            // What the capture leaves behind may be memory that its streams would free, if they still could.
+            drop(stopped);
             return match ended {
                 Ok(graph) => Ok(finished.into_part(context, graph)),
                 Err(error) => {
@@ -279,7 +281,8 @@ impl OpenStream {
     /// Captures a conditional node that runs the parts depending on a number, after the parts were captured.
     ///
     /// # Errors
-    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the capture was abandoned while the parts were captured;
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the capture was abandoned while the parts were captured, or if another thread has been
+    /// submitting work to a stream of the capture for more than a second;
     /// `CUDA_ERROR_INVALID_VALUE (1)` for more than [`MOST_BODIES`] parts;
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes; `CUDA_ERROR_FILE_NOT_FOUND (301)` if
     /// the device runtime is not found.
@@ -294,6 +297,9 @@ impl OpenStream {
         if parts.len() > MOST_BODIES {
             return Err(too_many_bodies(CONDITION).at(self.place()));
         }
+        // Others would come between the parts and the node, or between the node and what the stream captures next.
+        let mut members = Vec::new();
+        let _stopped = self.stop_members(CONDITION, &mut members)?;
         open.close_parts();
         let capture = open.capture();
         if !capture_of(self).is_some_and(|now| Arc::ptr_eq(&now, capture)) {
@@ -301,7 +307,7 @@ impl OpenStream {
         }
         // What runs inside cannot wait for single streams of the capture: it comes after all of them.
         capture.order_behind_all(self)?;
-        let submission = Submission::begin(self, CONDITION)?;
+        let submission = Submission::begin_alone(self, CONDITION)?;
         let accesses = [MemoryAccess::read(&condition.memory)];
         submission.order(accesses.iter().copied())?;
         if capture.is_part() {

@@ -1,11 +1,10 @@
 //! Executable graphs.
 
 use crate::capture_mode::with_relaxed_capture_mode;
-use crate::context::{ContextCore, other_context};
+use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::exclusion::Shared;
-use crate::graph::own_child;
 use crate::graph_object::GraphObject;
 use crate::host_work::refuse_inside;
 use crate::idle_memory::attempt_behind;
@@ -287,13 +286,8 @@ impl ExecutableCore {
     pub fn set_node(&self, node: Node, work: &NodeWork) -> Result<()> {
         let operation = "changing a node of an executable graph";
         let source = &self.source;
-        if work.context.as_ref().is_some_and(|other| !other.is_same(&self.context)) {
-            return Err(other_context(operation, "work", source.place()));
-        }
+        source.check_work(work, operation)?;
         work.memory.iter().try_for_each(|memory| source.require_reach(memory.memory(), operation))?;
-        if work.child.as_ref().is_some_and(|child| child.shares_lock(source)) {
-            return Err(own_child(operation));
-        }
         let mut state = self.lock(operation)?;
         let (guard, child) = source.lock_with(work.child.as_deref());
         let handle = guard.node(node, operation)?;

@@ -74,15 +74,13 @@ impl GraphObject {
         })
     }
 
-    /// Locks the graph, and a graph that becomes a child, and retains what a node's work refers to.
-    fn prepare<'a>(
-        &'a self,
-        work: &'a NodeWork,
-        operation: &'static str,
-    ) -> Result<(GraphGuard<'a>, Option<GraphGuard<'a>>)> {
-        if let Some(context) = &work.context
-            && !context.is_same(self.context())
-        {
+    /// Whether work can be a node of this graph, or of an executable graph that was made from it.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` for work of another context; `CUDA_ERROR_INVALID_VALUE (1)` for a conditional value of
+    /// another graph, and for a graph that would contain itself.
+    pub(crate) fn check_work(&self, work: &NodeWork, operation: &'static str) -> Result<()> {
+        if work.context.as_ref().is_some_and(|context| !context.is_same(self.context())) {
             return Err(other_context(operation, "work", self.place()));
         }
         if work.conditional_of.is_some_and(|graph| !self.owns(graph)) {
@@ -92,6 +90,16 @@ impl GraphObject {
         if work.child.as_ref().is_some_and(|child| child.shares_lock(self)) {
             return Err(own_child(operation));
         }
+        Ok(())
+    }
+
+    /// Locks the graph, and a graph that becomes a child, and retains what a node's work refers to.
+    fn prepare<'a>(
+        &'a self,
+        work: &'a NodeWork,
+        operation: &'static str,
+    ) -> Result<(GraphGuard<'a>, Option<GraphGuard<'a>>)> {
+        self.check_work(work, operation)?;
         let (mut guard, child) = self.lock_with(work.child.as_deref());
         if let Some(child) = &child {
             guard.add_levels(1 + child.levels_below(), operation)?;

@@ -68,8 +68,28 @@ impl<'a> Submission<'a> {
         operation: &'static str,
         location: &'static Location<'static>,
     ) -> Result<Self> {
+        let submitting = stream.shared().membership().submitting();
+        Self::begin_while(Some(submitting), stream, operation, location)
+    }
+
+    /// Begins a submission in a stream of a capture to which nobody else submits work, because the caller has stopped it.
+    ///
+    /// # Errors
+    /// Same as [`begin`](Self::begin).
+    #[track_caller]
+    pub(crate) fn begin_alone(stream: &'a OpenStream, operation: &'static str) -> Result<Self> {
+        Self::begin_while(None, stream, operation, Location::caller())
+    }
+
+    #[inline(always)]
+    fn begin_while(
+        submitting: Option<Submitting<'a>>,
+        stream: &'a OpenStream,
+        operation: &'static str,
+        location: &'static Location<'static>,
+    ) -> Result<Self> {
         let handle = stream.handle(operation)?;
-        let submitting = Cell::new(Some(stream.shared().membership().submitting()));
+        let submitting = Cell::new(submitting);
         let (value, was_captured) = (stream.shared().timeline().value(), stream.is_capturing());
         let (exclusive, capture) = (Cell::new(None), OnceCell::new());
         Ok(Self {

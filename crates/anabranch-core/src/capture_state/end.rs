@@ -87,7 +87,7 @@ impl CaptureState {
         patience: Duration,
     ) -> bool {
         let mut members = self.members();
-        let _stopped = loop {
+        let stopped = loop {
             match members.iter().map(|stream| stream.membership().change_within(patience)).collect::<Option<Vec<_>>>() {
                 None => return false,
                 Some(stopped) if self.begins_to_end(members.len()) => break stopped,
@@ -98,6 +98,7 @@ impl CaptureState {
         let call = context.call("giving a capture up");
         let ended = context.driver().stream_end_capture(&call, origin);
         let finished = self.finish();
+        drop(stopped);
         match ended {
             // Destroyed at once, unless it was there before.
             Ok(graph) => drop(finished.into_part(context, graph)),
@@ -125,6 +126,9 @@ impl Capture for CaptureState {
     fn release_memory(&self, address: DevicePointer, home: &Arc<StreamCore>) {
         {
             let mut inner = self.inner.lock();
+            if inner.has_ended {
+                return;
+            }
             if inner.conditions_open > 0 {
                 inner.released.push((address, home.clone()));
                 return;

@@ -12,6 +12,7 @@
 use anabranch_hal::{Access, GraphNodeHandle};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::thread::{self, ThreadId};
 
 /// How far streams have been followed: the id of each with the number of its last operation, in ascending order of ids. Every
 /// use has one, so that a clock of few streams allocates no memory.
@@ -58,8 +59,17 @@ pub(crate) struct CapturedHistory {
     lanes: BTreeMap<u64, u64>,
     /// How many lanes have ids that are not ids of streams.
     later_lanes: u64,
-    /// Uses whose nodes are about to be made: address, stream and access.
-    pending: Vec<(u64, u64, Access)>,
+    /// Uses whose nodes are about to be made.
+    pending: Vec<Pending>,
+}
+
+/// A use whose node is about to be made.
+struct Pending {
+    address: u64,
+    stream: u64,
+    /// The thread that makes the node. Others may make nodes in the same stream at the same time.
+    thread: ThreadId,
+    access: Access,
 }
 
 /// The order that a stream lacks, and that will be added.
@@ -127,7 +137,7 @@ impl CapturedHistory {
 
     /// The nodes that a use on `stream` must follow and does not yet. From now on they count as followed.
     pub(crate) fn follow(&mut self, address: u64, stream: u64, access: Access) -> MissingOrder {
-        self.pending.push((address, stream, access));
+        self.pending.push(Pending { address, stream, thread: thread::current().id(), access });
         let lane = self.lane(stream);
         let Some(uses) = self.memory.get(&address) else { return MissingOrder::default() };
         let clock = self.clocks.entry(lane).or_default();
@@ -167,19 +177,21 @@ impl CapturedHistory {
         uses.find(|last| last.lane != lane && !is_followed(last)).map(|last| last.stream)
     }
 
-    /// The stream's pending uses were captured as these nodes. `None`: the driver was not queried.
-    pub(crate) fn settle(&mut self, stream: u64, nodes: Option<&[GraphNodeHandle]>) {
+    /// This thread's pending uses in the stream were captured as these nodes, or as nodes before them. `None`: the driver was not
+    /// queried. Whether other threads have pending uses in the stream.
+    pub(crate) fn settle(&mut self, stream: u64, nodes: Option<&[GraphNodeHandle]>) -> bool {
         let lane = self.lane(stream);
         let clock = self.clocks.entry(lane).or_default();
         let number = clock.get(lane) + 1;
         clock.advance(lane, number);
         let last = LastUse { stream, lane, number, nodes: nodes.map(SmallVec::from_slice), clock: clock.clone() };
-        self.pending.retain(|&(address, other, access)| {
-            if other != stream {
+        let here = thread::current().id();
+        self.pending.retain(|pending| {
+            if pending.stream != stream || pending.thread != here {
                 return true;
             }
-            let uses = self.memory.entry(address).or_default();
-            match access {
+            let uses = self.memory.entry(pending.address).or_default();
+            match pending.access {
                 Access::Write => *uses = Uses { writer: Some(last.clone()), readers: SmallVec::new() },
                 Access::Read => {
                     uses.readers.retain(|reader| reader.lane != lane);
@@ -188,6 +200,7 @@ impl CapturedHistory {
             }
             false
         });
+        self.pending.iter().any(|pending| pending.stream == stream)
     }
 
     /// Uses of a stream whose nodes are not known precede these nodes.
@@ -217,14 +230,14 @@ impl CapturedHistory {
     /// Forgets memory that no longer exists.
     pub(crate) fn forget(&mut self, address: u64) {
         self.memory.remove(&address);
-        self.pending.retain(|&(other, _, _)| other != address);
+        self.pending.retain(|pending| pending.address != address);
     }
 
     /// All memory that was used, with the strongest access.
     pub(crate) fn accesses(&self) -> Vec<(u64, Access)> {
         let access = |uses: &Uses| if uses.writer.is_some() { Access::Write } else { Access::Read };
         let settled = self.memory.iter().map(|(&address, uses)| (address, access(uses)));
-        settled.chain(self.pending.iter().map(|&(address, _, access)| (address, access))).collect()
+        settled.chain(self.pending.iter().map(|pending| (pending.address, pending.access))).collect()
     }
 }
 

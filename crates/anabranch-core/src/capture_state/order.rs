@@ -144,9 +144,9 @@ impl CaptureState {
         access: Access,
         retained: Option<&Arc<Allocation>>,
     ) -> Result<()> {
-        stream.shared().membership().set_pending(true);
         let missing = {
             let mut inner = self.inner.lock();
+            stream.shared().membership().set_pending(true);
             if let Some(memory) = retained {
                 inner.retained.add_memory(memory, access);
             }
@@ -171,14 +171,17 @@ impl CaptureState {
     /// Called after work of `stream` was captured: the nodes that the stream has made are noted with the memory that
     /// the work used.
     pub fn settle(&self, stream: &StreamCore) {
-        stream.shared().membership().set_pending(false);
+        let membership = stream.shared().membership();
         let mut inner = self.inner.lock();
         if !inner.has_branches() {
-            return inner.history.settle(stream.id(), None);
+            let others = inner.history.settle(stream.id(), None);
+            return membership.set_pending(others);
         }
         drop(inner);
         if let Some(nodes) = dependencies(stream) {
-            self.inner.lock().history.settle(stream.id(), Some(&nodes));
+            let mut inner = self.inner.lock();
+            let others = inner.history.settle(stream.id(), Some(&nodes));
+            membership.set_pending(others);
         }
     }
 
