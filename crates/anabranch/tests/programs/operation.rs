@@ -262,10 +262,13 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// Whether it needs kernels that are closures, or other devices.
+    /// Whether it needs kernels that are closures, other devices, or host functions that run beside one that waits.
     pub(crate) fn is_for_host_devices(&self) -> bool {
         match self {
-            Self::Foreign(_) | Self::Forget(Forget::Kernel { .. }) | Self::Share(Share::Views { .. }) => true,
+            Self::Foreign(_)
+            | Self::Hold { .. }
+            | Self::Forget(Forget::Kernel { .. })
+            | Self::Share(Share::Views { .. }) => true,
             Self::Unwind(unwind) => matches!(
                 unwind,
                 Unwind::Kernel { .. }
