@@ -13,6 +13,7 @@ pub use sync::SyncEvent;
 
 use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
+use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::extensions::{Extension, Extensions};
 use crate::host_work;
@@ -70,7 +71,7 @@ impl Deref for OpenStream {
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        sync::end_in_drop(&self.core);
+        drop_error::report(self.core.end());
     }
 }
 

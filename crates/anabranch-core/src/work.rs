@@ -445,7 +445,7 @@ impl LaunchShape {
             return error;
         }
         let device = stream.context().device().properties();
-        let threads: u64 = self.block.iter().map(|&extent| u64::from(extent)).product();
+        let threads = self.block.iter().fold(1u64, |threads, &extent| threads.saturating_mul(extent.into()));
         let exceeds = |extents: &[u32; 3], limits: &[u32; 3]| (0..3).any(|axis| extents[axis] > limits[axis]);
         let message = if self.grid.contains(&0) {
             format!("the grid {:?} has no blocks; make every extent at least 1", self.grid)

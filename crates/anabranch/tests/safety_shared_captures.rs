@@ -8,7 +8,8 @@ mod common;
 use anabranch::hal::{self, Call, Driver, FillPattern, Forward, GraphHandle, Layered, Live};
 use anabranch::hal::{AddedNode, Dependency, NodeParameters};
 use anabranch::{
-    CaptureMode, ConditionalKind, Context, DevicePointer, Graph, Instance, NodeWork, Status, StreamHandle,
+    CaptureMode, ConditionalKind, Context, DevicePointer, DualModule, Graph, HostFunction, Instance, LaunchConfig,
+    NodeWork, Region, Status, StreamFlags, StreamHandle, Volume, VolumeMut, flush_deferred_drops,
 };
 use common::{assert_ends, checked_host};
 use std::fmt;
@@ -177,5 +178,83 @@ fn safety_71_an_executable_graph_sets_no_conditional_value_of_another_graph() {
     let refused = executable.set_node(node, NodeWork::set_conditional(foreign, &word).unwrap()).unwrap_err();
     assert_eq!(refused.status(), Status::INVALID_VALUE);
     executable.launch(&stream).unwrap();
+    stream.synchronize().unwrap();
+}
+
+#[test]
+fn safety_72_memory_whose_allocation_was_not_captured_is_not_filled_in_a_capture() {
+    let (context, beside) = interrupted();
+    let stream = Arc::new(context.create_stream().unwrap());
+    let other = stream.clone();
+    let begun = Arc::new(Mutex::new(None));
+    let thread = begun.clone();
+    let begin = move || {
+        let begin = move || other.begin_capture(CaptureMode::Relaxed);
+        *thread.lock().unwrap() = Some(std::thread::spawn(begin));
+        // Where the other thread does not wait for this call, it is ready by now.
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    *beside.fill.lock().unwrap() = Some(Box::new(begin));
+    let buffer = stream.allocate_zeroed::<u32>(4).unwrap();
+    begun.lock().unwrap().take().unwrap().join().unwrap().unwrap();
+    assert!(stream.end_capture().unwrap().nodes().unwrap().is_empty());
+    assert_eq!(stream.download(&buffer).unwrap(), [0; 4]);
+}
+
+#[test]
+fn safety_72_plain_memory_is_not_filled_in_a_capture() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    stream.begin_capture(CaptureMode::Relaxed).unwrap();
+    let refused = context.allocate_zeroed::<u32>(&stream, 4).unwrap_err();
+    assert_eq!(refused.status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+    stream.end_capture().unwrap();
+    let buffer = context.allocate_zeroed::<u32>(&stream, 4).unwrap();
+    assert_eq!(stream.download(&buffer).unwrap(), [0; 4]);
+}
+
+#[test]
+fn safety_73_a_stream_that_is_shut_down_in_a_host_function_leaves_no_capture() {
+    let context = checked_host();
+    let (stream, capturing) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    capturing.begin_capture(CaptureMode::Global).unwrap();
+    let (done, shut_down) = std::sync::mpsc::channel();
+    stream.launch_host_func(move || done.send(capturing.shutdown().map_err(|error| error.status())).unwrap()).unwrap();
+    assert_eq!(shut_down.recv().unwrap(), Err(Status::NOT_PERMITTED));
+    flush_deferred_drops();
+    stream.synchronize().unwrap();
+    context.synchronize().unwrap();
+}
+
+#[test]
+fn safety_74_copies_of_nothing_wait_for_no_capture() {
+    assert_ends(|| {
+        let context = checked_host();
+        let legacy = context.legacy_stream().unwrap();
+        let capturing = context.create_stream_with_flags(StreamFlags::empty()).unwrap();
+        let empty = legacy.allocate_zeroed::<u32>(0).unwrap();
+        capturing.begin_capture(CaptureMode::Relaxed).unwrap();
+        let refused = legacy.download(&empty).unwrap_err();
+        assert_eq!(refused.status(), Status::STREAM_CAPTURE_IMPLICIT);
+        capturing.end_capture().unwrap_err();
+        assert_eq!(legacy.download(&empty).unwrap(), [0; 0]);
+    });
+}
+
+#[test]
+fn safety_75_extents_beyond_all_numbers_are_refused() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let (mut to, from) = (stream.upload(&[0u32; 4]).unwrap(), stream.upload(&[1u32; 4]).unwrap());
+    let region = Region { extent: [1, 1, 1], ..Region::default() };
+    let rows = usize::MAX / 2;
+    let refused = stream.copy_region(VolumeMut::new(&mut to, rows, 1), Volume::new(&from, rows, 1), &region);
+    assert_eq!(refused.unwrap_err().status(), Status::INVALID_VALUE);
+    let nothing = HostFunction::new("nothing", &[], |_, _| {});
+    let kernel = DualModule::new().host_function(nothing).load(&context).unwrap().kernel("nothing").unwrap();
+    for config in [LaunchConfig::new(1, 1).cluster([u32::MAX; 3]), LaunchConfig::new(1, [u32::MAX; 3])] {
+        assert!(stream.launch_checked(&kernel, &config, ()).is_err());
+    }
+    stream.launch_checked(&kernel, &LaunchConfig::new(1, 1), ()).unwrap();
     stream.synchronize().unwrap();
 }

@@ -318,8 +318,13 @@ impl StreamCore {
     }
 
     /// Ends the stream, and destroys it if it is owned. Queued work still runs, and others can still wait for it. If that cannot
-    /// be done now, the reaper does it later. Called for its `OpenStream` only.
+    /// be done now, or here, the reaper does it later. Called for its `OpenStream` only.
     pub(super) fn end(self: &Arc<Self>) -> Result<()> {
+        if crate::host_work::is_inside() {
+            let core = self.clone();
+            reaper::later(move || drop_error::report(core.end()));
+            return Ok(());
+        }
         if self.try_end(PATIENCE)? {
             return Ok(());
         }
@@ -487,15 +492,5 @@ impl OpenStream {
         trace::span!("shutting a stream down", stream = self.id, device = %self.context.device());
         let waited = self.synchronize();
         waited.and(self.end())
-    }
-}
-
-/// Ends a stream when the last right to use it is dropped.
-pub(super) fn end_in_drop(core: &Arc<StreamCore>) {
-    if crate::host_work::is_inside() {
-        let core = core.clone();
-        reaper::later(move || drop_error::report(core.end()));
-    } else {
-        drop_error::report(core.end());
     }
 }

@@ -107,7 +107,6 @@ impl FunctionState {
         let fits = |extents: [u32; 3], limits: [u32; 3]| {
             extents.iter().zip(limits).all(|(&extent, limit)| (1..=limit).contains(&extent))
         };
-        let product = |extents: [u32; 3]| extents.iter().map(|&extent| u64::from(extent)).product::<u64>();
         if !fits(launch.grid, MAX_GRID_DIMENSIONS) {
             return invalid("an extent of the grid is 0 or too large");
         }
@@ -145,7 +144,7 @@ impl FunctionState {
     fn check_cluster(&self, grid: [u32; 3], cluster: [u32; 3]) -> Result<()> {
         let non_portable = self.non_portable_cluster_size.load(Ordering::Relaxed);
         let largest = if non_portable { LARGEST_CLUSTER_SIZE } else { PORTABLE_CLUSTER_SIZE };
-        let blocks: u64 = cluster.iter().map(|&extent| u64::from(extent)).product();
+        let blocks = product(cluster);
         let divides = grid.iter().zip(cluster).all(|(&blocks, extent)| extent != 0 && blocks % extent == 0);
         if divides && blocks <= largest {
             return Ok(());
@@ -155,4 +154,9 @@ impl FunctionState {
             format!("the extents of a cluster divide those of the grid, and it has no more than {largest} blocks"),
         ))
     }
+}
+
+/// How many blocks, or threads, there are, or the largest number.
+fn product(extents: [u32; 3]) -> u64 {
+    extents.iter().fold(1, |product: u64, &extent| product.saturating_mul(extent.into()))
 }

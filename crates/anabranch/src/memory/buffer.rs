@@ -1,10 +1,11 @@
 //! Device memory.
 
 use super::slice::buffer_methods;
-use super::{BufferSlice, MemoryPool};
+use super::{BufferSlice, MemoryPool, uncaptured};
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::stream::Stream;
+use anabranch_core::host_work::refuse_inside;
 use anabranch_core::memory::{Allocation, byte_size};
 use anabranch_hal::Status;
 use bytemuck::Pod;
@@ -63,9 +64,7 @@ impl Stream {
     /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
     #[track_caller]
     pub fn allocate_zeroed<T: Pod>(&self, length: usize) -> Result<Buffer<T>> {
-        let mut buffer = Buffer::stream_ordered(self, length, None)?;
-        self.fill_zero(&mut buffer)?;
-        Ok(buffer)
+        self.zeroed(|| Buffer::stream_ordered(self, length, None))
     }
 
     /// Like [`allocate_zeroed`](Self::allocate_zeroed), but from another pool.
@@ -74,7 +73,15 @@ impl Stream {
     /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory, in the pool or on the device.
     #[track_caller]
     pub fn allocate_zeroed_from<T: Pod>(&self, pool: &MemoryPool, length: usize) -> Result<Buffer<T>> {
-        let mut buffer = Buffer::stream_ordered(self, length, Some(pool))?;
+        self.zeroed(|| Buffer::stream_ordered(self, length, Some(pool)))
+    }
+
+    /// Fills fresh memory. Both are captured, or neither is: the stream neither joins nor leaves a capture in between.
+    fn zeroed<T: Pod>(&self, allocate: impl FnOnce() -> Result<Buffer<T>>) -> Result<Buffer<T>> {
+        // Before the lock, which the thread may hold around the host function.
+        refuse_inside("allocating in stream order").map_err(|error| error.at(self.core().place()))?;
+        let _submitting = self.core().shared().membership().submitting();
+        let mut buffer = allocate()?;
         self.fill_zero(&mut buffer)?;
         Ok(buffer)
     }
@@ -147,13 +154,16 @@ impl Context {
     /// code that requires the driver's plain allocator.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the
+    /// stream is capturing: the memory would exist, and would be filled by launches of the graph.
     #[track_caller]
     pub fn allocate_zeroed<T: Pod>(&self, stream: &Stream, length: usize) -> Result<Buffer<T>> {
         let bytes = byte_size::<T>(length, "allocating")?;
-        let memory = Arc::new(Allocation::plain(self.core(), bytes)?);
-        let mut buffer = Buffer { memory, length, element: PhantomData };
-        stream.fill_zero(&mut buffer)?;
-        Ok(buffer)
+        uncaptured(stream, "allocating", || {
+            let memory = Arc::new(Allocation::plain(self.core(), bytes)?);
+            let mut buffer = Buffer { memory, length, element: PhantomData };
+            stream.fill_zero(&mut buffer)?;
+            Ok(buffer)
+        })
     }
 }

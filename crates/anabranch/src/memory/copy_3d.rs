@@ -86,10 +86,14 @@ impl End {
                 self.length
             )));
         }
+        let pitch = self.row_length.checked_mul(size_of::<T>());
+        let pitch = pitch.ok_or_else(|| {
+            refuse(format!("the {name}'s rows of {} elements are longer than the address space", self.row_length))
+        })?;
         Ok(CopyPlace {
             address: self.address,
             host: self.host,
-            pitch: self.row_length * size_of::<T>(),
+            pitch,
             height: self.rows,
             origin: [origin[0] * size_of::<T>(), origin[1], origin[2]],
         })

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::ranks;
 use crate::stream::Stream;
 use anabranch_core::capture_mode::with_relaxed_capture_mode;
-use anabranch_core::host_work;
+use anabranch_core::host_work::{self, refuse_inside};
 use anabranch_core::memory::Allocation;
 use anabranch_core::stream::SyncEvent;
 use anabranch_core::submission::refuse_captured_memory;
@@ -64,6 +64,10 @@ impl Entered<'_> {
         let mut behind = None;
         let queued = uncaptured(stream, operation, || {
             refuse_captured_memory(memory, core, operation)?;
+            // Where nothing can be waited for, nothing is borrowed.
+            if core.is_barred_by_a_capture() {
+                core.capture_status()?;
+            }
             let queued = queue();
             match core.sync_event() {
                 Ok(event) => behind = event,
@@ -192,6 +196,8 @@ impl Stream {
 /// Calls `queue`, which queues work that must not be captured, unless the stream is capturing. The stream does not join
 /// a capture in the meantime.
 pub(crate) fn uncaptured<R>(stream: &Stream, operation: &'static str, queue: impl FnOnce() -> Result<R>) -> Result<R> {
+    // Before the lock, which the thread may hold around the host function.
+    refuse_inside(operation).map_err(|error| error.at(stream.core().place()))?;
     let _submitting = stream.core().shared().membership().submitting();
     stream.core().refuse_while_capturing(operation)?;
     queue()
