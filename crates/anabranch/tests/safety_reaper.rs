@@ -7,7 +7,7 @@ mod common;
 
 use anabranch::hal::{Driver, Forward, Layered};
 use anabranch::{
-    Context, ContextFlags, DualModule, HostFunction, Instance, Kernel, KernelFault, LaunchConfig, Stream,
+    Context, ContextFlags, Device, DualModule, HostFunction, Instance, Kernel, KernelFault, LaunchConfig, Stream,
     flush_deferred_drops, reset_drop_error_hook, set_drop_error_hook,
 };
 use common::{assert_ends, hold, host, until};
@@ -39,6 +39,16 @@ fn hold_by_host_function(stream: &Stream) -> Held {
     stream.launch_host_func(pass).unwrap();
     begun.recv().unwrap();
     held
+}
+
+/// Waits until all memory of a device is freed, in which nothing was found.
+fn until_nothing_is_left(device: &Device) {
+    until("the end of the memory", || {
+        flush_deferred_drops();
+        let report = device.memory_report().unwrap();
+        assert!(report.findings.is_empty(), "{:#?}", report.findings);
+        report.allocations.is_empty()
+    });
 }
 
 /// A driver of its own for a device that others use too.
@@ -302,12 +312,7 @@ fn safety_39_memory_is_kept_for_a_kernel_whose_stream_ended_after_its_context_wa
         drop(held);
         until("the end of the kernel", || written.load(Ordering::SeqCst) == 1);
         drop((home, running, context));
-        until("the end of the memory", || {
-            flush_deferred_drops();
-            let report = device.memory_report().unwrap();
-            assert!(report.findings.is_empty(), "{:#?}", report.findings);
-            report.allocations.is_empty()
-        });
+        until_nothing_is_left(&device);
     });
 }
 
@@ -333,12 +338,7 @@ fn safety_39_memory_of_a_lost_context_is_freed_though_it_has_no_new_streams_and_
     gate.set(1);
     assert_eq!(elsewhere.download(&copied).unwrap(), [0; 8]);
     drop((home, context));
-    until("the end of the memory of the lost context", || {
-        flush_deferred_drops();
-        let report = device.memory_report().unwrap();
-        assert!(report.findings.is_empty(), "{:#?}", report.findings);
-        report.allocations.is_empty()
-    });
+    until_nothing_is_left(device);
 }
 
 #[test]

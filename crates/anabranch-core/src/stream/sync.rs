@@ -428,7 +428,12 @@ impl StreamCore {
             let made = driver.event_create(&call, EventFlags::DISABLE_TIMING).and_then(|event| {
                 // SAFETY: the event was just made, and nobody else knows it.
                 let live = unsafe { Live::new(event) };
-                driver.event_record(&call, live, handle, EventRecordFlags::empty()).map(|()| event)
+                let recorded = driver.event_record(&call, live, handle, EventRecordFlags::empty());
+                if recorded.is_err() {
+                    // SAFETY: nobody else knows the event, and this is its last use.
+                    let _ = unsafe { driver.event_destroy(&call, event) };
+                }
+                recorded.map(|()| event)
             });
             made.during(operation, || self.place())
         };
