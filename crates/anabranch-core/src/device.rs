@@ -2,6 +2,7 @@
 
 use crate::device_name::DeviceName;
 use crate::error::{Error, Result, ResultExt};
+use crate::extensions::{Extension, Extensions};
 use anabranch_hal::{
     Capabilities, DeviceOrdinal, DeviceProperties, Driver, GraphMemoryAttribute, MemoryReport, Status,
 };
@@ -14,6 +15,7 @@ pub struct DeviceCore {
     name: DeviceName,
     properties: DeviceProperties,
     observes_objects: bool,
+    extensions: Extensions,
 }
 
 impl DeviceCore {
@@ -28,7 +30,8 @@ impl DeviceCore {
             let name = DeviceName { backend, ordinal: DeviceOrdinal(ordinal) };
             let properties = driver.device_properties(name.ordinal).during(operation, || name.to_string())?;
             let observes_objects = driver.observes_objects();
-            Ok(Arc::new(Self { driver: driver.clone(), name, properties, observes_objects }))
+            let extensions = Extensions::new();
+            Ok(Arc::new(Self { driver: driver.clone(), name, properties, observes_objects, extensions }))
         };
         (0..count).map(device).collect()
     }
@@ -52,6 +55,11 @@ impl DeviceCore {
     /// The constant properties of the device.
     pub fn properties(&self) -> &DeviceProperties {
         &self.properties
+    }
+
+    /// What a higher module has attached to the device.
+    pub(crate) fn extension<T: Extension + Default>(&self) -> &T {
+        self.extensions.get()
     }
 
     /// Whether the device has all of these capabilities.

@@ -14,7 +14,7 @@ struct Entry {
     next: OnceLock<Box<Entry>>,
 }
 
-/// What can be attached to a context or a stream.
+/// What can be attached to a device, a context or a stream.
 pub trait Extension: Any + Send + Sync {
     /// Called by a context that is about to be closed, when all its work is complete.
     fn close(&mut self, context: &ClosingContext<'_>) {

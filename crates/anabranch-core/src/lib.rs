@@ -9,7 +9,7 @@
 //!   [`label`].
 //! * **Timelines**: [`clock`], [`timeline`], [`raw_event`], [`stream`].
 //! * **Memory**: [`access`] (which streams use a piece of memory, and their order), [`idle_memory`], [`host_access`],
-//!   [`memory`], [`retained`].
+//!   [`memory_pool`], [`memory`], [`retained`].
 //! * **Captures, as their member streams know them**: [`node`], [`graph_object`], [`conditional_setter`], [`conditional_part`],
 //!   [`capture_state`].
 //! * **[`submission`]**, through which all work is submitted, and [`work`], the kinds of work; [`module`], [`event`].
@@ -44,6 +44,7 @@ pub mod host_work;
 pub mod idle_memory;
 pub mod label;
 pub mod memory;
+pub mod memory_pool;
 pub mod module;
 pub mod node;
 pub mod node_work;

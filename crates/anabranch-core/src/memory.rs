@@ -1,18 +1,22 @@
 //! A piece of memory of any kind, and when it can be freed.
 
-use crate::access::{AccessHistory, LastUse};
+mod stream_ordered;
+
+use self::stream_ordered::StreamOrdered;
+use crate::access::AccessHistory;
 use crate::context::{ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::host_access::HostAccess;
 use crate::host_work;
-use crate::idle_memory::{BlockKind, attempt_behind};
+use crate::idle_memory::BlockKind;
 use crate::label::Label;
+use crate::memory_pool::MemoryPoolCore;
 use crate::ranks;
 use crate::reaper;
-use crate::stream::{Capture, PendingWork, StreamCore, SyncEvent, is_any_capturing};
+use crate::stream::{Capture, PendingWork, StreamCore, is_any_capturing};
 use crate::trace;
-use anabranch_hal::{ALLOCATION_ALIGNMENT, Access, DevicePointer, ObjectHandle, PinnedFlags, Status, StreamFlags};
+use anabranch_hal::{ALLOCATION_ALIGNMENT, Access, DevicePointer, ObjectHandle, PinnedFlags, Status};
 use anabranch_sync::Mutex;
 use std::any::Any;
 use std::fmt;
@@ -42,8 +46,13 @@ pub struct Allocation {
 
 /// Where memory comes from, which determines how it is freed.
 pub enum Origin {
-    /// From a pool, in the order of this stream.
-    StreamOrdered(Arc<StreamCore>),
+    /// From a pool, in the order of a stream.
+    StreamOrdered {
+        /// The stream.
+        stream: Arc<StreamCore>,
+        /// The pool, unless it is the default one, which is never destroyed.
+        pool: Option<Arc<MemoryPoolCore>>,
+    },
     /// From the device, immediately.
     Plain,
     /// Managed.
@@ -96,10 +105,16 @@ impl Allocation {
 
     /// Takes ownership of memory that a stream that does not capture has just allocated.
     #[track_caller]
-    pub fn in_stream_order(stream: &Arc<StreamCore>, address: DevicePointer, bytes: usize) -> Self {
+    pub fn in_stream_order(
+        stream: &Arc<StreamCore>,
+        pool: Option<Arc<MemoryPoolCore>>,
+        address: DevicePointer,
+        bytes: usize,
+    ) -> Self {
         // Read after the driver was asked, so that no point that the value covers came before the allocation.
         let history = AccessHistory::begin(stream, stream.shared().timeline().value());
-        Self::with_history(stream.context(), address, bytes, Origin::StreamOrdered(stream.clone()), history)
+        let origin = Origin::StreamOrdered { stream: stream.clone(), pool };
+        Self::with_history(stream.context(), address, bytes, origin, history)
     }
 
     #[track_caller]
@@ -366,7 +381,10 @@ fn free(
     history: AccessHistory,
 ) -> Result<()> {
     let kind = match origin {
-        Origin::StreamOrdered(home) => return free_in_stream_order(context, address, bytes, home, history),
+        Origin::StreamOrdered { stream, pool } => {
+            let freed = StreamOrdered { context, address, bytes, home: stream, pool: pool.as_ref() };
+            return freed.free(history);
+        }
         Origin::Plain | Origin::Graph(_) | Origin::Captured { .. } => BlockKind::Plain,
         Origin::Managed => BlockKind::Managed,
         Origin::Pinned(flags) => BlockKind::pinned(*flags),
@@ -375,98 +393,6 @@ fn free(
     history.into_pending().iter().for_each(|last| work.add(&last.stream));
     context.free_when_idle(kind, bytes, address.0, work);
     Ok(())
-}
-
-/// Frees memory in the stream that it was allocated in, after its uses in all streams.
-fn free_in_stream_order(
-    context: &Arc<ContextCore>,
-    address: DevicePointer,
-    bytes: usize,
-    home: &Arc<StreamCore>,
-    history: AccessHistory,
-) -> Result<()> {
-    // As most memory: used by the stream that it was allocated on.
-    if history.is_only_of(home)
-        && !home.is_barred_by_a_capture()
-        && let Some(freed) = home.free_behind(&[], address)
-        && !is_refused_for_a_capture(&freed)
-    {
-        return freed;
-    }
-    let uses = history.into_pending();
-    // The stream may have ended and have been opened again.
-    let home = uses.iter().map(|last| &last.stream).find(|stream| stream.is_same(home)).unwrap_or(home);
-    let mut streams = std::iter::once(home).chain(uses.iter().map(|last| &last.stream));
-    let is_barred = streams.any(|stream| stream.is_barred_by_a_capture());
-    let freed = if is_barred { None } else { free_behind_uses(context, address, home, &uses) };
-    freed.unwrap_or_else(|| {
-        free_when_unused(context, address, bytes, home, &uses);
-        Ok(())
-    })
-}
-
-/// Frees memory in the order of `home`, or of a stream of its own if that has ended, behind the uses in all streams. `None`: a
-/// capture that was begun in the meantime keeps it from being freed, or the context is lost, which has no new events, streams
-/// and waits.
-fn free_behind_uses(
-    context: &Arc<ContextCore>,
-    address: DevicePointer,
-    home: &Arc<StreamCore>,
-    uses: &[LastUse],
-) -> Option<Result<()>> {
-    let add = |mut events: Vec<SyncEvent>, last: &LastUse| -> Result<Vec<SyncEvent>> {
-        SyncEvent::add_to(&mut events, &last.stream, last.value)?;
-        Ok(events)
-    };
-    let mut later = uses.iter().filter(|last| !home.is_after(&last.stream, last.value));
-    let in_order = later.try_fold(Vec::new(), add).ok().and_then(|events| home.free_behind(&events, address));
-    let freed = match in_order {
-        Some(freed) => freed,
-        None => {
-            // The stream has ended. Any other will do, behind the end of that one, and behind all other uses: what this object
-            // of the stream came after at its end is not what the stream has followed since under another.
-            let end = home.sync_event().ok()?.into_iter().collect();
-            let events = uses.iter().try_fold(end, add).ok()?;
-            free_elsewhere(context, address, &events)?
-        }
-    };
-    Some(freed).filter(|freed| !is_refused_for_a_capture(freed))
-}
-
-/// Frees memory in a stream of its own, behind the events. `None`: there is no stream to be had.
-fn free_elsewhere(context: &Arc<ContextCore>, address: DevicePointer, events: &[SyncEvent]) -> Option<Result<()>> {
-    let stream = StreamCore::create(context, StreamFlags::NON_BLOCKING, 0).ok()?;
-    stream.core().free_behind(events, address)
-}
-
-/// Whether a capture that was begun since the streams were asked has kept memory from being freed.
-fn is_refused_for_a_capture(freed: &Result<()>) -> bool {
-    freed.as_ref().is_err_and(|error| error.status() == Status::STREAM_CAPTURE_IMPLICIT)
-}
-
-/// Frees memory when its uses are over. For where a capture keeps a stream from being asked, or from being used, and for
-/// where there is no event or stream to be had.
-#[cold]
-fn free_when_unused(
-    context: &Arc<ContextCore>,
-    address: DevicePointer,
-    bytes: usize,
-    home: &Arc<StreamCore>,
-    uses: &[LastUse],
-) {
-    let mut work = PendingWork::default();
-    work.add(home);
-    uses.iter().for_each(|last| work.add(&last.stream));
-    let (context, home) = (context.clone(), home.clone());
-    attempt_behind(work, move || {
-        let freed = if home.is_barred_by_a_capture() { None } else { home.free_behind(&[], address) };
-        let freed = freed.filter(|freed| !is_refused_for_a_capture(freed));
-        match freed.or_else(|| free_elsewhere(&context, address, &[])) {
-            Some(freed) => drop_error::report(freed),
-            // Nothing uses it, so that it can be freed in no order.
-            None => context.free_when_idle(BlockKind::Plain, bytes, address.0, PendingWork::default()),
-        }
-    });
 }
 
 impl fmt::Debug for Allocation {

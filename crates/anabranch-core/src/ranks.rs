@@ -24,6 +24,8 @@ ranks! { from 100;
     RETAINED_MEMORY,
     /// The readers and the writer of one piece of memory.
     ACCESS_HISTORY,
+    /// The streams in which memory of a pool was freed.
+    MEMORY_POOL,
     /// A stream's sync event, and whether the stream has ended.
     SYNC_EVENT,
     /// The writes of a stream's flag, in the order of their values.
@@ -48,6 +50,8 @@ ranks! { from 100;
     STAGING_MEMORY,
     /// Memory that is freed when its context is idle.
     IDLE_MEMORY,
+    /// The memory pools of a device that nobody uses.
+    IDLE_MEMORY_POOLS,
     /// The reactor of a context, while it is started.
     REACTOR,
     /// What was registered with a reactor.

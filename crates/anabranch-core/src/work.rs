@@ -5,13 +5,14 @@ use crate::context::other_context;
 use crate::error::{Error, Result};
 use crate::host_work::{self, RepeatableHostWork};
 use crate::memory::{Allocation, MemoryAccess, Origin};
+use crate::memory_pool::MemoryPoolCore;
 use crate::module::KernelCore;
 use crate::stream::{Capture, OpenStream, StreamCore};
 use crate::submission::Submission;
 use crate::trace;
 use anabranch_hal::{
-    Copy3d, CopyKind, DeclaredRange, DeviceOrdinal, DevicePointer, FillPattern, Launch, Live, MemoryPoolHandle, Status,
-    Value, WaitValueFlags, WriteValueFlags,
+    Copy3d, CopyKind, DeclaredRange, DeviceOrdinal, DevicePointer, FillPattern, Launch, Status, Value, WaitValueFlags,
+    WriteValueFlags,
 };
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -188,18 +189,20 @@ impl OpenStream {
     /// # Errors
     /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
     #[track_caller]
-    pub fn allocate(&self, bytes: usize, pool: Option<Live<'_, MemoryPoolHandle>>) -> Result<Arc<Allocation>> {
+    pub fn allocate(&self, bytes: usize, pool: Option<&Arc<MemoryPoolCore>>) -> Result<Arc<Allocation>> {
         let operation = "allocating in stream order";
         let context = self.context();
         trace::queued!(bytes, stream = self.id(), device = %context.device(), "{operation}");
         let submission = Submission::begin(self, operation)?;
         let mut address = DevicePointer::NULL;
         if bytes > 0 {
-            address = submission.queue(|call, stream| context.driver().allocate_async(call, bytes, pool, stream))?;
+            address = submission.queue(|call, stream| {
+                context.driver().allocate_async(call, bytes, pool.map(|pool| pool.live()), stream)
+            })?;
         }
         // Other streams must come after the allocation.
         let Some(capture) = capture_of(self) else {
-            let allocation = Arc::new(Allocation::in_stream_order(self, address, bytes));
+            let allocation = Arc::new(Allocation::in_stream_order(self, pool.cloned(), address, bytes));
             submission.finish(std::iter::empty())?;
             return Ok(allocation);
         };

@@ -44,7 +44,7 @@ impl<T: Pod> Buffer<T> {
             pool.require_reach(stream)?;
         }
         let bytes = byte_size::<T>(length, "allocating in stream order")?;
-        let memory = stream.core().allocate(bytes, pool.map(MemoryPool::live))?;
+        let memory = stream.core().allocate(bytes, pool.map(MemoryPool::core))?;
         Ok(Self { memory, length, element: PhantomData })
     }
 }

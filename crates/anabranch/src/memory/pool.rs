@@ -3,20 +3,19 @@
 use crate::device::Device;
 use crate::error::{Result, ResultExt};
 use crate::stream::Stream;
-use anabranch_core::capture_mode::with_relaxed_capture_mode;
-use anabranch_core::drop_error;
-use anabranch_core::reaper;
-use anabranch_hal::{Live, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions};
+use anabranch_core::memory_pool::MemoryPoolCore;
+use anabranch_hal::{MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions};
 use std::fmt;
+use std::sync::Arc;
 
 /// A pool of memory for stream-ordered allocations. Freed memory stays in the pool for later allocations. It returns to
 /// the device when the pool is trimmed, or at a synchronization if the pool holds more than its release threshold.
 ///
-/// Buffers remain valid when their pool is dropped. Follows the Driver API's group *Stream Ordered Memory Allocator*.
+/// Buffers remain valid when their pool is dropped. When they are freed too, the library keeps the pool for the next one
+/// that is created with the same options. Follows the Driver API's group *Stream Ordered Memory Allocator*.
 pub struct MemoryPool {
     device: Device,
-    handle: MemoryPoolHandle,
-    owned: bool,
+    core: Arc<MemoryPoolCore>,
 }
 
 impl Device {
@@ -25,11 +24,7 @@ impl Device {
     /// # Errors
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no pools.
     pub fn default_memory_pool(&self) -> Result<MemoryPool> {
-        let handle = self
-            .driver()
-            .default_memory_pool(self.ordinal())
-            .during("opening the default memory pool", || self.to_string())?;
-        Ok(MemoryPool { device: self.clone(), handle, owned: false })
+        Ok(MemoryPool { device: self.clone(), core: MemoryPoolCore::default_of(self.core())? })
     }
 
     /// Makes a memory pool.
@@ -37,11 +32,7 @@ impl Device {
     /// # Errors
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no pools.
     pub fn create_memory_pool(&self, options: &MemoryPoolOptions) -> Result<MemoryPool> {
-        let handle = self
-            .driver()
-            .memory_pool_create(self.ordinal(), options)
-            .during("creating a memory pool", || self.to_string())?;
-        Ok(MemoryPool { device: self.clone(), handle, owned: true })
+        Ok(MemoryPool { device: self.clone(), core: MemoryPoolCore::create(self.core(), options)? })
     }
 }
 
@@ -62,7 +53,7 @@ impl MemoryPool {
     pub fn trim(&self, keep_bytes: usize) -> Result<()> {
         self.device
             .driver()
-            .memory_pool_trim(self.live(), keep_bytes)
+            .memory_pool_trim(self.core.live(), keep_bytes)
             .during("trimming a memory pool", || self.device.to_string())
     }
 
@@ -127,16 +118,9 @@ impl MemoryPool {
     ///
     /// # Errors
     /// `CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)` or `CUDA_ERROR_INVALID_VALUE (1)` if `peer` cannot access this
-    /// device's memory.
+    /// device's memory; `CUDA_ERROR_INVALID_DEVICE (101)` if it belongs to another driver.
     pub fn set_peer_access(&self, peer: &Device, allowed: bool) -> Result<()> {
-        let operation = "setting peer access of a memory pool";
-        if !self.device.core().same_driver(peer.core()) {
-            return Err(self.device.core().refuse_other_driver(peer.core(), operation));
-        }
-        self.device
-            .driver()
-            .memory_pool_set_access(self.live(), peer.ordinal(), allowed)
-            .during(operation, || self.device.to_string())
+        self.core.set_peer_access(peer.core(), allowed)
     }
 
     /// Reads an attribute of the pool.
@@ -146,7 +130,7 @@ impl MemoryPool {
     pub fn attribute(&self, attribute: MemoryPoolAttribute) -> Result<u64> {
         self.device
             .driver()
-            .memory_pool_attribute(self.live(), attribute)
+            .memory_pool_attribute(self.core.live(), attribute)
             .during("reading a memory pool's attribute", || self.device.to_string())
     }
 
@@ -157,13 +141,12 @@ impl MemoryPool {
     pub fn set_attribute(&self, attribute: MemoryPoolAttribute, value: u64) -> Result<()> {
         self.device
             .driver()
-            .memory_pool_set_attribute(self.live(), attribute, value)
+            .memory_pool_set_attribute(self.core.live(), attribute, value)
             .during("setting a memory pool's attribute", || self.device.to_string())
     }
 
-    pub(super) fn live(&self) -> Live<'_, MemoryPoolHandle> {
-        // SAFETY: the pool is destroyed when this is dropped, or not at all if it is the default one.
-        unsafe { Live::new(self.handle) }
+    pub(super) fn core(&self) -> &Arc<MemoryPoolCore> {
+        &self.core
     }
 
     /// The pool's device.
@@ -173,27 +156,12 @@ impl MemoryPool {
 
     /// The driver's handle, which is valid as long as this pool.
     pub fn as_raw(&self) -> MemoryPoolHandle {
-        self.handle
-    }
-}
-
-impl Drop for MemoryPool {
-    fn drop(&mut self) {
-        if !self.owned {
-            return;
-        }
-        let (device, handle) = (self.device.clone(), self.handle);
-        reaper::now_or_later(move || {
-            let driver = device.driver();
-            // SAFETY: the pool is owned by the value being dropped, so this is its last use.
-            let result = with_relaxed_capture_mode(&**driver, || unsafe { driver.memory_pool_destroy(handle) });
-            drop_error::report(result.during("destroying a memory pool", || device.to_string()));
-        });
+        self.core.live().handle()
     }
 }
 
 impl fmt::Debug for MemoryPool {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "MemoryPool({}, {:?})", self.device, self.handle)
+        fmt::Debug::fmt(&self.core, formatter)
     }
 }

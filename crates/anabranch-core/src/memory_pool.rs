@@ -1,0 +1,151 @@
+//! Memory pools.
+
+mod idle;
+
+use self::idle::IdlePools;
+use crate::device::DeviceCore;
+use crate::error::{Result, ResultExt};
+use crate::host_work::refuse_inside;
+use crate::idle_memory::attempt_behind;
+use crate::ranks;
+use crate::reaper;
+use crate::stream::{PendingWork, StreamCore};
+use anabranch_hal::{DeviceOrdinal, Live, MemoryPoolHandle, MemoryPoolOptions, Status};
+use anabranch_sync::Mutex;
+use std::fmt;
+use std::sync::Arc;
+
+/// A memory pool of a device. Its memory holds references to it, so that it is given back when all of that is freed.
+pub struct MemoryPoolCore {
+    device: Arc<DeviceCore>,
+    handle: MemoryPoolHandle,
+    /// `None`: the pool that the device uses by default, which is never destroyed.
+    options: Option<MemoryPoolOptions>,
+    uses: Mutex<Uses>,
+}
+
+#[derive(Default)]
+struct Uses {
+    /// The streams in which memory was freed, except those that have ended since, with all their work.
+    freed_in: Vec<Arc<StreamCore>>,
+    /// The devices that were allowed to access the memory.
+    peers: Vec<DeviceOrdinal>,
+}
+
+impl MemoryPoolCore {
+    /// The pool that a device uses by default.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no pools.
+    pub fn default_of(device: &Arc<DeviceCore>) -> Result<Arc<Self>> {
+        let handle = device
+            .driver()
+            .default_memory_pool(device.ordinal())
+            .during("opening the default memory pool", || device.to_string())?;
+        Ok(Self::new(device, handle, None))
+    }
+
+    /// Makes a pool.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no pools.
+    pub fn create(device: &Arc<DeviceCore>, options: &MemoryPoolOptions) -> Result<Arc<Self>> {
+        let operation = "creating a memory pool";
+        refuse_inside(operation).map_err(|error| error.at(device.to_string()))?;
+        let idle = device.extension::<IdlePools>();
+        let create = || device.driver().memory_pool_create(device.ordinal(), options);
+        let handle = match idle.take(options) {
+            Some(handle) => handle,
+            None => create()
+                .or_else(|failure| {
+                    if failure.status != Status::OUT_OF_MEMORY {
+                        return Err(failure);
+                    }
+                    // A driver has room for few pools.
+                    idle.destroy_all();
+                    create()
+                })
+                .during(operation, || device.to_string())?,
+        };
+        Ok(Self::new(device, handle, Some(*options)))
+    }
+
+    fn new(device: &Arc<DeviceCore>, handle: MemoryPoolHandle, options: Option<MemoryPoolOptions>) -> Arc<Self> {
+        let uses = Mutex::new(ranks::MEMORY_POOL, Uses::default());
+        Arc::new(Self { device: device.clone(), handle, options, uses })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Arc<DeviceCore> {
+        &self.device
+    }
+
+    /// The pool's handle.
+    pub fn live(&self) -> Live<'_, MemoryPoolHandle> {
+        // SAFETY: the pool is given back when this is dropped, or not at all if it is the default one.
+        unsafe { Live::new(self.handle) }
+    }
+
+    /// Allows or forbids a device to access memory of this pool.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)` or `CUDA_ERROR_INVALID_VALUE (1)` if `peer` cannot access this
+    /// device's memory; `CUDA_ERROR_INVALID_DEVICE (101)` if it belongs to another driver.
+    pub fn set_peer_access(&self, peer: &DeviceCore, allowed: bool) -> Result<()> {
+        let operation = "setting peer access of a memory pool";
+        if !self.device.same_driver(peer) {
+            return Err(self.device.refuse_other_driver(peer, operation));
+        }
+        if allowed {
+            let peers = &mut self.uses.lock().peers;
+            if !peers.contains(&peer.ordinal()) {
+                peers.push(peer.ordinal());
+            }
+        }
+        self.device
+            .driver()
+            .memory_pool_set_access(self.live(), peer.ordinal(), allowed)
+            .during(operation, || self.device.to_string())
+    }
+
+    /// Notes that memory of the pool is about to be freed in a stream.
+    pub(crate) fn is_freed_in(&self, stream: &Arc<StreamCore>) {
+        if self.options.is_none() {
+            return;
+        }
+        let streams = &mut self.uses.lock().freed_in;
+        if streams.iter().any(|known| Arc::ptr_eq(known, stream)) {
+            return;
+        }
+        if streams.len() == streams.capacity() {
+            streams.retain(|known| known.is_live() || !work_of([known]).is_over());
+        }
+        streams.push(stream.clone());
+    }
+}
+
+/// The work that is in some streams now.
+fn work_of<'a>(streams: impl IntoIterator<Item = &'a Arc<StreamCore>>) -> PendingWork {
+    let mut work = PendingWork::default();
+    streams.into_iter().for_each(|stream| work.add(stream));
+    work
+}
+
+impl Drop for MemoryPoolCore {
+    fn drop(&mut self) {
+        let Some(options) = self.options else { return };
+        let (device, handle) = (self.device.clone(), self.handle);
+        let Uses { freed_in, peers } = std::mem::take(&mut *self.uses.lock());
+        reaper::now_or_later(move || {
+            let give_back = move || device.extension::<IdlePools>().give_back(&device, handle, options, peers);
+            let mut work = work_of(&freed_in);
+            if work.is_over() { give_back() } else { attempt_behind(work, give_back) }
+        });
+    }
+}
+
+impl fmt::Debug for MemoryPoolCore {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "MemoryPool({}, {:?})", self.device, self.handle)
+    }
+}
