@@ -1,6 +1,9 @@
 //! What can be written on the command line.
 
+use anabranch_conformance::programs::Family;
 use clap::{Args, Parser, Subcommand};
+use std::ops::Range;
+use std::path::PathBuf;
 
 /// Streams, events and memory of GPUs, and of a software device that needs none: shows which devices there are, and
 /// checks that they do what the documentation says.
@@ -18,6 +21,9 @@ Examples:
   anabranch conformance --device host            check the software device
   anabranch conformance --filter event           only the cases about events
   anabranch conformance --count-calls            the same over a layer, which counts calls of the driver
+  anabranch fuzz --device cuda:0 --seeds 0..1000 --record FILE
+                                                 record what a GPU answers to random programs
+  anabranch fuzz --device host --against FILE    compare the software device with that
 
 Environment:
   ANABRANCH_DEVICE         the device that is used where none is named, such as cuda:0 or host
@@ -35,6 +41,9 @@ pub(crate) enum Command {
     /// Asks a device several hundred questions about streams, events, memory and kernels, and compares its answers with
     /// those of real hardware.
     Conformance(ConformanceOptions),
+    /// Makes random programs of calls of the driver on a device, and records its answers in a file, or compares them with
+    /// those that another device has given.
+    Fuzz(FuzzOptions),
 }
 
 #[derive(Debug, Args)]
@@ -75,4 +84,55 @@ pub(crate) struct ConformanceOptions {
     /// Runs cases in this process even if they leave the device unusable for it, and prints only the outcome.
     #[arg(long, hide = true, requires = "exact")]
     pub(crate) in_this_process: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FuzzOptions {
+    /// The device to ask: cuda, cuda:1, host. Without it the default device.
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
+
+    /// The seeds of the programs of each family, such as 0..1000. Without it 0..200, or all that are recorded.
+    #[arg(long, value_name = "FIRST..END", value_parser = seeds)]
+    pub(crate) seeds: Option<Range<u64>>,
+
+    /// Runs only programs of this family, which can be given several times: streams, gates, capture, graphs.
+    #[arg(long, value_name = "FAMILY")]
+    pub(crate) family: Vec<Family>,
+
+    /// Writes the answers to this file.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["against", "print"])]
+    pub(crate) record: Option<PathBuf>,
+
+    /// Compares the answers with those in this file.
+    #[arg(long, value_name = "FILE", conflicts_with = "print")]
+    pub(crate) against: Option<String>,
+
+    /// Prints the program of this seed with its answers.
+    #[arg(long, value_name = "SEED")]
+    pub(crate) print: Option<u64>,
+
+    /// How many processes run programs. Without it as many as there are cores.
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) jobs: Option<usize>,
+
+    /// After how many seconds a program hangs.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub(crate) limit: u64,
+
+    /// Prints one JSON object in each line, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Runs the programs that are named on standard input, in this process.
+    #[arg(long, hide = true)]
+    pub(crate) worker: bool,
+}
+
+/// Reads a range of seeds.
+fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let wrong = || format!("`{text}` is no range of seeds, such as 0..1000");
+    let (first, end) = text.split_once("..").ok_or_else(wrong)?;
+    let (first, end) = (first.parse().map_err(|_| wrong())?, end.parse().map_err(|_| wrong())?);
+    if first < end { Ok(first..end) } else { Err(format!("there is no seed in `{text}`")) }
 }

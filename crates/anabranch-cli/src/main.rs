@@ -3,6 +3,7 @@
 mod arguments;
 mod conformance;
 mod devices;
+mod fuzz;
 mod isolation;
 mod output;
 mod progress;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Devices(options) => devices::run(&options),
         Command::Conformance(options) => conformance::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
     };
     let (message, code) = match result {
         Ok(code) => return code,

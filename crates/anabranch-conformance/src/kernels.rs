@@ -1,9 +1,10 @@
 //! The kernels of the cases: PTX compiled from `kernels.cu`, and the same kernels as Rust closures.
 
+use anabranch::hal::HostModule;
 use anabranch::{DualModule, HostFunction, KernelFault};
 use std::time::{Duration, Instant};
 
-const PTX: &str = include_str!("kernels.ptx");
+pub(crate) const PTX: &str = include_str!("kernels.ptx");
 
 /// The structure that the kernel `mixed` takes by value, laid out as C++ does.
 #[repr(C)]
@@ -18,17 +19,25 @@ pub(crate) struct Mixed {
 
 /// The kernels, for both kinds of devices.
 pub(crate) fn program() -> DualModule {
-    DualModule::new()
-        .ptx(PTX)
-        .host_global("table", 16)
-        .host_function(HostFunction::new("store", &[8, 4], |_, arguments| {
+    let host = host_module();
+    let program = host.globals().iter().fold(DualModule::new().ptx(PTX), |program, global| {
+        program.host_global(global.name.as_str(), global.bytes)
+    });
+    host.functions().iter().cloned().fold(program, DualModule::host_function)
+}
+
+/// The kernels, for the software device.
+pub(crate) fn host_module() -> HostModule {
+    HostModule::new()
+        .with_global("table", 16)
+        .with_function(HostFunction::new("store", &[8, 4], |_, arguments| {
             arguments.slice::<u32>(0).set(0, arguments.scalar(1));
         }))
-        .host_function(HostFunction::new("add", &[8, 4, 4], |_, arguments| {
+        .with_function(HostFunction::new("add", &[8, 4, 4], |_, arguments| {
             let (output, factor, value) = (arguments.slice::<u32>(0), arguments.scalar::<u32>(1), arguments.scalar(2));
             output.set(0, output.get(0).wrapping_mul(factor).wrapping_add(value));
         }))
-        .host_function(HostFunction::new("scale", &[8, 8, 4, 4], |block, arguments| {
+        .with_function(HostFunction::new("scale", &[8, 8, 4, 4], |block, arguments| {
             let (destination, source) = (arguments.slice::<f32>(0), arguments.slice::<f32>(1));
             let (factor, count) = (arguments.scalar::<f32>(2), arguments.scalar::<u32>(3) as usize);
             block.phase(|thread, _| {
@@ -38,18 +47,18 @@ pub(crate) fn program() -> DualModule {
                 }
             });
         }))
-        .host_function(HostFunction::new("spin", &[8], |_, arguments| {
+        .with_function(HostFunction::new("spin", &[8], |_, arguments| {
             let (start, long) = (Instant::now(), Duration::from_nanos(arguments.scalar(0)));
             while start.elapsed() < long {
                 std::thread::yield_now();
             }
         }))
-        .host_function(HostFunction::new("fault", &[8], |_, arguments| {
+        .with_function(HostFunction::new("fault", &[8], |_, arguments| {
             let output = arguments.slice::<u32>(0);
             output.set(output.len(), 1);
         }))
-        .host_function(HostFunction::new("trap", &[], |_, _| KernelFault::trap("the kernel trapped").raise()))
-        .host_function(HostFunction::new("reverse", &[8], |block, arguments| {
+        .with_function(HostFunction::new("trap", &[], |_, _| KernelFault::trap("the kernel trapped").raise()))
+        .with_function(HostFunction::new("reverse", &[8], |block, arguments| {
             let data = arguments.slice::<u32>(0);
             let count = block.thread_count();
             let base = block.index()[0] as usize * count;
@@ -60,7 +69,7 @@ pub(crate) fn program() -> DualModule {
                 data.set(base + thread.linear(), shared.slice::<u32>()[count - 1 - thread.linear()]);
             });
         }))
-        .host_function(HostFunction::new("indices", &[8], |block, arguments| {
+        .with_function(HostFunction::new("indices", &[8], |block, arguments| {
             let output = arguments.slice::<u32>(0);
             let [x, y, z] = block.index();
             let [width, height, _] = block.grid_dimensions();
@@ -69,17 +78,17 @@ pub(crate) fn program() -> DualModule {
                 output.set(number as usize * count + thread.linear(), number * 65536 + thread.linear() as u32);
             });
         }))
-        .host_function(HostFunction::new("read_table", &[8], |block, arguments| {
+        .with_function(HostFunction::new("read_table", &[8], |block, arguments| {
             let (output, table) = (arguments.slice::<u32>(0), arguments.global::<u32>("table"));
             block.phase(|thread, _| output.set(thread.linear(), table.get(thread.linear())));
         }))
-        .host_function(HostFunction::new("count_up", &[8], |block, arguments| {
+        .with_function(HostFunction::new("count_up", &[8], |block, arguments| {
             let output = arguments.slice::<u32>(0);
             block.phase(|_, _| {
                 output.fetch_update(0, |value| value.wrapping_add(1));
             });
         }))
-        .host_function(HostFunction::new("mixed", &[8, 1, 2, 4, 8, 4, 8, 24], |_, arguments| {
+        .with_function(HostFunction::new("mixed", &[8, 1, 2, 4, 8, 4, 8, 24], |_, arguments| {
             let output = arguments.slice::<u64>(0);
             output.set(0, u64::from(arguments.scalar::<u8>(1)));
             output.set(1, u64::from(arguments.scalar::<u16>(2)));

@@ -11,6 +11,7 @@ mod environment;
 mod gate;
 mod kernels;
 mod live;
+pub mod programs;
 mod report;
 mod runner;
 

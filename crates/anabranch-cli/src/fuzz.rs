@@ -1,0 +1,185 @@
+//! `anabranch fuzz`.
+
+mod date;
+mod pool;
+mod report;
+mod worker;
+
+use crate::arguments::FuzzOptions;
+use crate::output::{self, Failure};
+use crate::progress::Progress;
+use anabranch::{Device, Instance};
+use anabranch_conformance::programs::{
+    Answer, Family, Header, Program, Recorded, Recording, first_difference,
+};
+use pool::{Pool, Task};
+use report::Groups;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// How many programs of each family are run if nothing else is said.
+const SEEDS: Range<u64> = 0..200;
+
+pub(crate) fn run(options: &FuzzOptions) -> Result<ExitCode, Failure> {
+    let device = device(options.device.as_deref())?;
+    if options.worker {
+        return worker::run(&device);
+    }
+    let pool = Pool::new(device.to_string(), options);
+    if let Some(seed) = options.print {
+        return print(&pool, options, seed);
+    }
+    match (&options.record, &options.against) {
+        (Some(file), _) => record(&pool, &device, options, file),
+        (None, Some(against)) => compare(&pool, options, Path::new(against)),
+        (None, None) => {
+            let (_, summary) = play(&pool, &programs(options))?;
+            summary.print(options.json)?;
+            Ok(if summary.fatal == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+    }
+}
+
+/// The device of that name, or the default one.
+fn device(name: Option<&str>) -> Result<Device, Failure> {
+    // A worker runs one program at a time: two threads of the software device are enough.
+    let builder = Instance::builder().host_workers(2);
+    Ok(match name {
+        Some(name) => builder.cuda(!name.starts_with("host")).build()?.device(name)?,
+        None => builder.build()?.default_device()?,
+    })
+}
+
+fn families(options: &FuzzOptions) -> Vec<Family> {
+    if options.family.is_empty() { Family::ALL.to_vec() } else { options.family.clone() }
+}
+
+/// The programs that were asked for.
+fn programs(options: &FuzzOptions) -> Vec<(Family, u64)> {
+    let seeds = options.seeds.clone().unwrap_or(SEEDS);
+    families(options).into_iter().flat_map(|family| seeds.clone().map(move |seed| (family, seed))).collect()
+}
+
+/// Prints one program with its answers.
+fn print(pool: &Pool, options: &FuzzOptions, seed: u64) -> Result<ExitCode, Failure> {
+    for family in families(options) {
+        let program = Program::new(family, seed);
+        let played = pool.play_one(&Task { family, seed, keep: None })?;
+        output::line(&format!("{family} {seed}, {} calls", program.len()))?;
+        for (index, answer) in played.answers.iter().enumerate() {
+            output::line(&format!("{index:>4} {} -> {answer}", program.text(index)))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What came of many programs.
+struct Summary {
+    programs: usize,
+    calls: usize,
+    fatal: usize,
+    unsteady: Vec<(Family, u64)>,
+    seconds: f64,
+}
+
+impl Summary {
+    fn print(&self, json: bool) -> Result<(), Failure> {
+        let Self { programs, calls, fatal, unsteady, seconds } = self;
+        let rate = *programs as f64 / seconds;
+        if json {
+            return output::json_line(&serde_json::json!({
+                "programs": programs, "calls": calls, "fatal": fatal, "seconds": seconds, "programs_per_second": rate,
+                "unsteady": unsteady.iter().map(|(family, seed)| format!("{family} {seed}")).collect::<Vec<_>>(),
+            }));
+        }
+        for (family, seed) in unsteady {
+            output::line(&format!("{family} {seed}: its process crashed or hung, but not when it ran again alone"))?;
+        }
+        output::line(&format!(
+            "{programs} programs, {calls} calls, {fatal} crashed or hung; {rate:.0} programs a second"
+        ))
+    }
+}
+
+type Answers = BTreeMap<(Family, u64), Vec<Answer>>;
+
+/// Runs programs.
+fn play(pool: &Pool, programs: &[(Family, u64)]) -> Result<(Answers, Summary), Failure> {
+    let (start, progress) = (Instant::now(), Progress::new(programs.len()));
+    let mut answers = Answers::new();
+    let mut summary = Summary { programs: 0, calls: 0, fatal: 0, unsteady: Vec::new(), seconds: 0.0 };
+    let tasks = programs.iter().map(|&(family, seed)| Task { family, seed, keep: None }).collect();
+    pool.play_all(tasks, |task, played| {
+        summary.programs += 1;
+        summary.calls += played.answers.len();
+        if played.answers.last().is_some_and(Answer::is_fatal) {
+            summary.fatal += 1;
+        }
+        if played.is_unsteady {
+            summary.unsteady.push((task.family, task.seed));
+        }
+        answers.insert((task.family, task.seed), played.answers);
+        progress.step(|| Ok(()))
+    })?;
+    summary.seconds = start.elapsed().as_secs_f64();
+    Ok((answers, summary))
+}
+
+/// Writes the answers of a device to a file.
+fn record(pool: &Pool, device: &Device, options: &FuzzOptions, path: &Path) -> Result<ExitCode, Failure> {
+    let failed = |error: std::io::Error| Failure::Failed(format!("{} cannot be written: {error}", path.display()));
+    // Before the work, so that it is not in vain.
+    let file = File::create(path).map_err(failed)?;
+    let (answers, summary) = play(pool, &programs(options))?;
+    let header = Header {
+        device: device.properties().name.clone(),
+        driver: format!("CUDA {}", device.driver_version()),
+        date: date::today(),
+    };
+    let record = |((family, seed), answers)| Recorded::new(&Program::new(family, seed), answers);
+    let recording = Recording { header, programs: answers.into_iter().map(record).collect() };
+    recording.write(file).map_err(failed)?;
+    summary.print(options.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Compares a device with a recording.
+fn compare(pool: &Pool, options: &FuzzOptions, path: &Path) -> Result<ExitCode, Failure> {
+    let file = File::open(path)
+        .map_err(|error| Failure::Usage(format!("{} cannot be opened: {error}", path.display())))?;
+    let recording = Recording::read(file)
+        .map_err(|reason| Failure::Failed(format!("{} is no recording: {reason}", path.display())))?;
+    let families = families(options);
+    let chosen: Vec<&Recorded> = recording
+        .programs
+        .iter()
+        .filter(|recorded| families.contains(&recorded.family))
+        .filter(|recorded| options.seeds.as_ref().is_none_or(|seeds| seeds.contains(&recorded.seed)))
+        .collect();
+    if chosen.is_empty() {
+        return Err(Failure::Usage(format!("{} has no program that was asked for", path.display())));
+    }
+    for recorded in &chosen {
+        recorded.program().map_err(Failure::Failed)?;
+    }
+    let wanted: Vec<(Family, u64)> = chosen.iter().map(|recorded| (recorded.family, recorded.seed)).collect();
+    let (answers, summary) = play(pool, &wanted)?;
+    let mut groups = Groups::default();
+    for recorded in chosen {
+        let here = answers.get(&(recorded.family, recorded.seed)).map(|here| &here[..]).unwrap_or_default();
+        if let Some(difference) = first_difference(here, &recorded.answers) {
+            groups.add(Program::new(recorded.family, recorded.seed), here, difference);
+        }
+    }
+    if !options.json {
+        let Header { device, driver, date } = &recording.header;
+        output::line(&format!("compared with {device}, {driver}, of {date}"))?;
+    }
+    groups.print(options.json)?;
+    summary.print(options.json)?;
+    Ok(if groups.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,115 @@
+//! Differences in groups.
+
+use crate::output::{self, Failure};
+use anabranch_conformance::programs::{Answer, Difference, Family, Outcome, Program};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// How many calls before a difference are printed.
+const BEFORE: usize = 40;
+/// How many seeds of a group are printed.
+const SEEDS: usize = 12;
+
+/// What the differences of a group have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Kind {
+    family: Family,
+    call: &'static str,
+    here: String,
+    there: String,
+}
+
+struct Example {
+    program: Program,
+    here: Vec<Answer>,
+    difference: Difference,
+}
+
+#[derive(Default)]
+struct Group {
+    seeds: Vec<u64>,
+    example: Option<Example>,
+}
+
+/// Differences, by what they have in common.
+#[derive(Default)]
+pub(super) struct Groups(BTreeMap<Kind, Group>);
+
+impl Kind {
+    pub(super) fn of(program: &Program, difference: &Difference) -> Self {
+        let Difference { index, here, there } = difference;
+        let same = here.outcome == there.outcome;
+        let text = |outcome: Outcome| if same { format!("{outcome} with another value") } else { outcome.to_string() };
+        let (here, there) = (text(here.outcome), text(there.outcome));
+        Self { family: program.family(), call: program.name(*index), here, there }
+    }
+}
+
+impl Groups {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn add(&mut self, program: Program, here: &[Answer], difference: Difference) {
+        let group = self.0.entry(Kind::of(&program, &difference)).or_default();
+        group.seeds.push(program.seed());
+        // The one with the fewest calls before the difference.
+        if group.example.as_ref().is_none_or(|example| difference.index < example.difference.index) {
+            group.example = Some(Example { program, here: here.to_vec(), difference });
+        }
+    }
+
+    pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
+        let mut groups: Vec<_> = self.0.iter().collect();
+        groups.sort_by_key(|(kind, group)| (kind.family, std::cmp::Reverse(group.seeds.len())));
+        for (kind, group) in groups {
+            let Some(example) = &group.example else { continue };
+            if json {
+                print_json(kind, group, example)?;
+            } else {
+                print_text(kind, group, example)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn print_json(kind: &Kind, group: &Group, example: &Example) -> Result<(), Failure> {
+    let Difference { index, here, there } = &example.difference;
+    let before: Vec<String> = (0..*index).map(|index| call(example, index)).collect();
+    output::json_line(&json!({
+        "family": kind.family.name(), "call": kind.call, "here": kind.here, "recorded": kind.there,
+        "count": group.seeds.len(), "seeds": group.seeds,
+        "example": {
+            "seed": example.program.seed(), "index": index, "before": before, "call": example.program.text(*index),
+            "here": here.to_string(), "recorded": there.to_string(),
+        },
+    }))
+}
+
+fn print_text(kind: &Kind, group: &Group, example: &Example) -> Result<(), Failure> {
+    let Kind { family, call: name, here, there } = kind;
+    let seeds: Vec<String> = group.seeds.iter().take(SEEDS).map(ToString::to_string).collect();
+    let count = group.seeds.len();
+    let more = if count > SEEDS { ", ..." } else { "" };
+    output::line(&format!(
+        "-- {family}: {name}: here {here}, recorded {there}: {count} times; seeds {}{more}",
+        seeds.join(", ")
+    ))?;
+    let Difference { index, here, there } = &example.difference;
+    let seed = example.program.seed();
+    if *index > BEFORE {
+        output::line(&format!("   {seed} ... {} calls", index - BEFORE))?;
+    }
+    for before in index.saturating_sub(BEFORE)..*index {
+        output::line(&format!("   {seed} {before} {}", call(example, before)))?;
+    }
+    let text = example.program.text(*index);
+    output::line(&format!("   here:     {seed} {index} {text} -> {here}"))?;
+    output::line(&format!("   recorded: {seed} {index} {text} -> {there}\n"))
+}
+
+fn call(example: &Example, index: usize) -> String {
+    let answer = example.here.get(index).map(ToString::to_string).unwrap_or_default();
+    format!("{} -> {answer}", example.program.text(index))
+}

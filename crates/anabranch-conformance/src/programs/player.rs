@@ -1,0 +1,222 @@
+//! Makes the calls of programs on a device.
+
+mod captures;
+mod contents;
+mod ending;
+mod executables;
+mod graphs;
+mod harness;
+mod memory;
+mod modules;
+mod nodes;
+mod objects;
+mod streams;
+
+use super::answer::{Answer, Outcome};
+use super::call::{Call, HarnessCall};
+use super::{HostThread, Program};
+use anabranch::hal::{self, Driver, contain};
+use anabranch::{Device, Result};
+use harness::Harness;
+use objects::Objects;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Is told of every answer as soon as there is one.
+type Listener = Box<dyn FnMut(&Answer) + Send>;
+
+/// Makes the calls of programs on one device, with two host threads. What all programs need is made once.
+pub struct Player {
+    /// `None` after a panic on the second thread.
+    stage: Option<Box<Stage>>,
+    turns: Sender<Turn>,
+    returns: Receiver<Box<Stage>>,
+}
+
+/// What came of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Played {
+    /// One answer to each call, and one to the end of the program: how its captures ended, what memory contains, and what
+    /// went wrong when its objects were destroyed. Fewer if a call panicked.
+    pub answers: Vec<Answer>,
+    /// Whether the player cannot be used any more, because the context is lost or a call panicked.
+    pub is_lost: bool,
+}
+
+/// All that calls need. It goes from thread to thread.
+struct Stage {
+    driver: Arc<dyn Driver>,
+    harness: Harness,
+    objects: Objects,
+    thread: HostThread,
+    answers: Vec<Answer>,
+    /// What is to be said of the end of the program.
+    ending: Vec<String>,
+    listener: Listener,
+    is_lost: bool,
+}
+
+/// Calls for the second thread.
+struct Turn {
+    stage: Box<Stage>,
+    program: Arc<Program>,
+    /// The numbers of the first call and of the one after the last. If they are equal, the thread ends the program.
+    from: usize,
+    to: usize,
+}
+
+impl Player {
+    /// Opens a device: makes contexts, loads kernels and allocates memory.
+    ///
+    /// # Errors
+    ///
+    /// The error of the device, if that fails.
+    pub fn open(device: &Device) -> Result<Self> {
+        Self::with_listener(device, |_| {})
+    }
+
+    /// Opens a device like [`open`](Self::open). The listener is told of each answer as soon as there is one.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`open`](Self::open).
+    pub fn with_listener(device: &Device, listener: impl FnMut(&Answer) + Send + 'static) -> Result<Self> {
+        let driver = device.driver().clone();
+        let harness = Harness::open(device)?;
+        let objects = Objects::new(&harness);
+        let stage = Stage {
+            driver,
+            harness,
+            objects,
+            thread: HostThread::First,
+            answers: Vec::new(),
+            ending: Vec::new(),
+            listener: Box::new(listener),
+            is_lost: false,
+        };
+        let (turns, wait) = channel::<Turn>();
+        let (give_back, returns) = channel();
+        let second = move || {
+            for Turn { mut stage, program, from, to } in wait {
+                stage.thread = HostThread::Second;
+                if from == to { stage.leave_thread() } else { stage.calls(&program, from, to) }
+                if give_back.send(stage).is_err() {
+                    return;
+                }
+            }
+        };
+        // Without the second thread, its calls panic no one: the stage is lost at its first turn.
+        let _ = std::thread::Builder::new().name("anabranch-second".to_owned()).spawn(second);
+        Ok(Self { stage: Some(Box::new(stage)), turns, returns })
+    }
+
+    /// Makes the calls of a program, ends what it has left open, and destroys what it has made.
+    pub fn play(&mut self, program: &Program) -> Played {
+        let lost = Played { answers: Vec::new(), is_lost: true };
+        let Some(mut stage) = self.stage.take() else { return lost };
+        let program = Arc::new(program.clone());
+        stage.begin();
+        let (mut from, mut used_second) = (0, false);
+        while from < program.len() && !stage.is_lost {
+            let thread = program.calls[from].0;
+            let to = (from..program.len()).find(|&index| program.calls[index].0 != thread).unwrap_or(program.len());
+            if thread == HostThread::First {
+                stage.thread = HostThread::First;
+                stage.calls(&program, from, to);
+            } else {
+                used_second = true;
+                match self.second(stage, &program, from, to) {
+                    Some(returned) => stage = returned,
+                    None => return lost,
+                }
+            }
+            from = to;
+        }
+        if used_second && !stage.is_lost {
+            match self.second(stage, &program, from, from) {
+                Some(returned) => stage = returned,
+                None => return lost,
+            }
+        }
+        stage.thread = HostThread::First;
+        if !stage.is_lost {
+            stage.end();
+        }
+        let played = Played { answers: std::mem::take(&mut stage.answers), is_lost: stage.is_lost };
+        self.stage = Some(stage);
+        played
+    }
+
+    fn second(&self, stage: Box<Stage>, program: &Arc<Program>, from: usize, to: usize) -> Option<Box<Stage>> {
+        self.turns.send(Turn { stage, program: program.clone(), from, to }).ok()?;
+        self.returns.recv().ok()
+    }
+}
+
+impl Stage {
+    fn calls(&mut self, program: &Program, from: usize, to: usize) {
+        for (_, call) in &program.calls[from..to] {
+            let answer = contain(|| self.call(call)).unwrap_or_else(|thrown| {
+                self.is_lost = true;
+                Answer::with(Outcome::Crashed, format!("panicked: {}", thrown.message()))
+            });
+            self.answer(answer);
+            if self.is_lost {
+                return;
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        (self.listener)(&answer);
+        self.answers.push(answer);
+    }
+
+    /// Opens the gates that streams wait for, but none that is first waited for later.
+    fn open_gates(&mut self) {
+        for gate in std::mem::take(&mut self.objects.gates) {
+            self.harness.open_gate(gate);
+        }
+    }
+
+    fn call(&mut self, call: &Call) -> Answer {
+        if call.may_wait() {
+            self.open_gates();
+        }
+        let answer = match call {
+            Call::Harness(HarnessCall::OpenGate { gate }) => {
+                self.harness.open_gate(*gate);
+                Some(Answer::new(Outcome::Status(0)))
+            }
+            Call::Harness(HarnessCall::ReadContents {}) => Some(self.read_contents()),
+            Call::Stream(call) => self.stream_call(call),
+            Call::Event(call) => self.event_call(call),
+            Call::Capture(call) => self.capture_call(call),
+            Call::Memory(call) => self.memory_call(call),
+            Call::Module(call) => self.module_call(call),
+            Call::Graph(call) => self.graph_call(call),
+            Call::Executable(call) => self.executable_call(call),
+        };
+        answer.unwrap_or(Answer::new(Outcome::Skipped))
+    }
+}
+
+/// The answer to a call that returns nothing.
+fn plain(result: hal::Result<()>) -> Answer {
+    told(result, |()| String::new())
+}
+
+/// The answer to a call of which the result is described.
+fn told<T>(result: hal::Result<T>, tell: impl FnOnce(T) -> String) -> Answer {
+    match result {
+        Ok(value) => Answer::with(Outcome::Status(0), tell(value)),
+        Err(failure) => Answer::new(Outcome::Status(failure.status.0)),
+    }
+}
+
+impl fmt::Debug for Player {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Player").finish_non_exhaustive()
+    }
+}

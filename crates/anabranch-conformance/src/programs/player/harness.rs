@@ -1,0 +1,227 @@
+//! What all programs use: contexts, kernels, memory and gates.
+
+use super::super::call::Place;
+use super::super::slots::{ContextSlot, GateSlot, RegionSlot, WordSlot};
+use crate::kernels;
+use anabranch::hal::{
+    self, Call, Capabilities, ContextFlags, ContextHandle, CopyKind, DeviceOrdinal, DevicePointer, Driver,
+    FunctionHandle, Live, ModuleHandle, ModuleImage, PinnedFlags,
+};
+use anabranch::{Device, Error};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// The bytes of each buffer.
+pub(super) const BYTES: usize = 4096;
+/// Where the number is that fulfils the condition of every open wait, in device memory.
+pub(super) const OPEN: usize = 480;
+/// Where numbers are written by streams, in device memory.
+pub(super) const MARKS: usize = 256;
+/// How many numbers are written by streams.
+pub(super) const MARK_COUNT: usize = 8;
+/// How many numbers kernels change.
+pub(super) const WORD_COUNT: usize = 48;
+/// How many gates there are.
+pub(super) const GATE_COUNT: usize = 64;
+/// How many regions there are, and the bytes of each.
+pub(super) const REGION_COUNT: usize = 16;
+pub(super) const REGION_BYTES: usize = 64;
+/// Where the regions are that copies read, and those that copies and fills write.
+const IMAGE: usize = 512;
+const TARGET: usize = IMAGE + REGION_COUNT * REGION_BYTES;
+
+/// One of the two contexts.
+pub(super) struct HarnessContext {
+    pub(super) handle: ContextHandle,
+    module: ModuleHandle,
+    pub(super) count_up: FunctionHandle,
+    pub(super) add: FunctionHandle,
+    pub(super) device: DevicePointer,
+}
+
+pub(super) struct Harness {
+    driver: Arc<dyn Driver>,
+    pub(super) ordinal: DeviceOrdinal,
+    pub(super) is_host: bool,
+    pub(super) contexts: [HarnessContext; 2],
+    pub(super) pinned: *mut u8,
+    pub(super) pageable: *mut u8,
+    /// The sum of the numbers of all host functions that have run.
+    pub(super) host_sum: Arc<AtomicU64>,
+}
+
+// SAFETY: the pointers are those of memory that the harness owns. The host reads and writes it through atomics, or while no
+// work is pending.
+unsafe impl Send for Harness {}
+
+/// The byte that a region is filled with.
+pub(super) fn pattern(region: usize) -> u8 {
+    0xa1 + region as u8
+}
+
+/// What the buffers contain before a program.
+pub(super) fn initial() -> Vec<u8> {
+    let mut bytes = vec![0; BYTES];
+    bytes[OPEN..OPEN + 8].copy_from_slice(&1u64.to_le_bytes());
+    for region in 0..REGION_COUNT {
+        let start = IMAGE + region * REGION_BYTES;
+        bytes[start..start + REGION_BYTES].fill(pattern(region));
+    }
+    bytes
+}
+
+/// Where a region is written to.
+pub(super) fn target(region: usize) -> usize {
+    TARGET + region % REGION_COUNT * REGION_BYTES
+}
+
+/// The image of the kernels for a device.
+pub(super) fn with_image<R>(is_host: bool, load: impl FnOnce(ModuleImage<'_>) -> R) -> R {
+    if is_host { load(ModuleImage::Host(&kernels::host_module())) } else { load(ModuleImage::Ptx(kernels::PTX)) }
+}
+
+impl HarnessContext {
+    /// The module of the kernels.
+    pub(super) fn module(&self) -> ModuleHandle {
+        self.module
+    }
+
+    fn open(driver: &dyn Driver, is_host: bool, handle: ContextHandle) -> hal::Result<Self> {
+        // SAFETY: the context was just retained or created, and exists as long as the harness does.
+        let call = Call::new(unsafe { Live::new(handle) }, "preparing programs");
+        let module = with_image(is_host, |image| {
+            // SAFETY: the image is no binary.
+            unsafe { driver.module_load(&call, image) }
+        })?;
+        // SAFETY: the module was just loaded.
+        let function = |name| driver.module_function(&call, unsafe { Live::new(module) }, name);
+        let (count_up, add) = (function("count_up")?, function("add")?);
+        Ok(Self { handle, module, count_up, add, device: driver.allocate(&call, BYTES)? })
+    }
+}
+
+impl Harness {
+    pub(super) fn open(device: &Device) -> Result<Self, Error> {
+        Self::with_driver(device).map_err(|failure| Error::driver("preparing random programs", failure))
+    }
+
+    fn with_driver(device: &Device) -> hal::Result<Self> {
+        let (driver, ordinal) = (device.driver().clone(), device.ordinal());
+        let is_host = device.capabilities().contains(Capabilities::HOST_FUNCTIONS);
+        let primary = driver.primary_context_retain(ordinal)?;
+        let own = driver.context_create(ordinal, ContextFlags::empty())?;
+        let contexts = [
+            HarnessContext::open(&*driver, is_host, primary)?,
+            HarnessContext::open(&*driver, is_host, own)?,
+        ];
+        // SAFETY: the context was just retained.
+        let call = Call::new(unsafe { Live::new(primary) }, "preparing programs");
+        let pinned = driver.allocate_pinned(&call, BYTES, PinnedFlags::PORTABLE | PinnedFlags::DEVICE_MAP)?;
+        let pageable = Box::into_raw(vec![0u64; BYTES / 8].into_boxed_slice()).cast();
+        Ok(Self { driver, ordinal, is_host, contexts, pinned, pageable, host_sum: Arc::default() })
+    }
+
+    pub(super) fn call(&self, context: ContextSlot) -> Call<'static> {
+        // SAFETY: the contexts of the harness exist until it is dropped, and nothing uses it afterwards.
+        Call::new(unsafe { Live::new(self.context(context).handle) }, "a call of a program")
+    }
+
+    pub(super) fn context(&self, context: ContextSlot) -> &HarnessContext {
+        &self.contexts[usize::from(context.0 % 2)]
+    }
+
+    /// The address of a number that kernels change.
+    pub(super) fn word(&self, context: ContextSlot, word: WordSlot) -> DevicePointer {
+        self.context(context).device.byte_add(usize::from(word.0) % WORD_COUNT * 4)
+    }
+
+    fn base(&self, context: ContextSlot, place: Place) -> u64 {
+        match place {
+            Place::Device => self.context(context).device.0,
+            Place::Pinned => self.pinned as u64,
+            Place::Pageable => self.pageable as u64,
+        }
+    }
+
+    /// Where a region is read.
+    pub(super) fn source(&self, context: ContextSlot, place: Place, region: RegionSlot) -> u64 {
+        self.base(context, place) + (IMAGE + usize::from(region.0) % REGION_COUNT * REGION_BYTES) as u64
+    }
+
+    /// Where a region is written.
+    pub(super) fn target(&self, context: ContextSlot, place: Place, region: RegionSlot) -> u64 {
+        self.base(context, place) + target(usize::from(region.0)) as u64
+    }
+
+    /// The address of a gate.
+    pub(super) fn gate(&self, gate: GateSlot) -> DevicePointer {
+        DevicePointer(self.pinned as u64).byte_add(usize::from(gate.0) % GATE_COUNT * 4)
+    }
+
+    pub(super) fn open_gate(&self, gate: GateSlot) {
+        // SAFETY: the gates are numbers at the start of pinned memory, which is aligned, and which the host and the device
+        // access as whole numbers of this size.
+        let gate = unsafe { AtomicU32::from_ptr(self.gate(gate).0 as *mut u32) };
+        gate.store(1, Ordering::Release);
+    }
+
+    fn open_all_gates(&self) {
+        (0..GATE_COUNT as u16).for_each(|gate| self.open_gate(GateSlot(gate)));
+    }
+
+    /// Sets all memory to what it is before a program. No work is pending.
+    pub(super) fn reset(&self) -> hal::Result<()> {
+        let initial = initial();
+        self.host_sum.store(0, Ordering::Release);
+        for place in [self.pinned, self.pageable] {
+            // SAFETY: both buffers have this many bytes, and no work is pending that uses them.
+            unsafe { place.copy_from_nonoverlapping(initial.as_ptr(), BYTES) };
+        }
+        for context in [ContextSlot(0), ContextSlot(1)] {
+            let (call, device) = (self.call(context), self.context(context).device.0);
+            // SAFETY: both ranges are valid. The call is followed by a wait before the source is dropped.
+            unsafe { self.driver.copy(&call, CopyKind::HostToDevice, device, initial.as_ptr() as u64, BYTES) }?;
+            self.driver.context_synchronize(&call)?;
+        }
+        Ok(())
+    }
+
+    /// The contents of the device memory of a context. No work is pending.
+    pub(super) fn read(&self, context: ContextSlot) -> hal::Result<Vec<u8>> {
+        let (mut bytes, device) = (vec![0u8; BYTES], self.context(context).device.0);
+        let destination = bytes.as_mut_ptr() as u64;
+        // SAFETY: both ranges are valid, and the call waits until the copy to pageable memory is complete.
+        unsafe { self.driver.copy(&self.call(context), CopyKind::DeviceToHost, destination, device, BYTES) }?;
+        Ok(bytes)
+    }
+
+    /// The contents of host memory. No work is pending.
+    pub(super) fn read_host(&self, address: *const u8) -> Vec<u8> {
+        // SAFETY: the caller gives one of the two buffers of this many bytes, and no work is pending.
+        unsafe { std::slice::from_raw_parts(address, BYTES) }.to_vec()
+    }
+}
+
+impl Drop for Harness {
+    fn drop(&mut self) {
+        self.open_all_gates();
+        // Of a lost context nothing can be freed.
+        let synchronized = [0, 1].map(|context| self.driver.context_synchronize(&self.call(ContextSlot(context))));
+        if synchronized.iter().any(Result::is_err) {
+            return;
+        }
+        // SAFETY: all work is complete, and nobody uses the harness any more. The pageable memory was made from a box of
+        // this many numbers.
+        unsafe {
+            for context in [0, 1].map(ContextSlot) {
+                let (call, own) = (self.call(context), self.context(context));
+                let _ = self.driver.free(&call, own.device);
+                let _ = self.driver.module_unload(&call, own.module);
+            }
+            let _ = self.driver.free_pinned(&self.call(ContextSlot(0)), self.pinned);
+            let _ = self.driver.context_destroy(&self.call(ContextSlot(1)));
+            let _ = self.driver.primary_context_release(self.ordinal);
+            drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.pageable.cast::<u64>(), BYTES / 8)));
+        }
+    }
+}

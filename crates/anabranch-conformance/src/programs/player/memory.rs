@@ -1,0 +1,254 @@
+//! Calls for memory.
+
+use super::super::answer::Answer;
+use super::super::call::{BadPlace, MemoryCall, Place};
+use super::super::slots::{ContextSlot, MemorySlot, New, RegionSlot, StreamSlot};
+use super::harness::{BYTES, REGION_BYTES, pattern};
+use super::objects::{MemoryKind, MemoryObject, live};
+use super::{Stage, plain, told};
+use anabranch::hal::{
+    CaptureStatus, Copy3d, CopyKind, CopyPlace, DevicePointer, FillPattern, MemoryPoolOptions, PinnedFlags,
+};
+
+/// The kind of a copy between two places.
+fn copy_kind(from: Place, to: Place) -> CopyKind {
+    match (from, to) {
+        (Place::Device, Place::Device) => CopyKind::DeviceToDevice,
+        (Place::Device, _) => CopyKind::DeviceToHost,
+        (_, Place::Device) => CopyKind::HostToDevice,
+        _ => CopyKind::Inferred,
+    }
+}
+
+/// The pattern that writes the byte of a region, in elements of that width.
+pub(super) fn fill_pattern(region: RegionSlot, width: u8) -> FillPattern {
+    let byte = pattern(usize::from(region.0));
+    match width {
+        1 => FillPattern::U8(byte),
+        2 => FillPattern::U16(u16::from_ne_bytes([byte; 2])),
+        4 => FillPattern::U32(u32::from_ne_bytes([byte; 4])),
+        _ => FillPattern::U64(u64::from_ne_bytes([byte; 8])),
+    }
+}
+
+impl Stage {
+    /// A copy of a box of bytes within one region: rows of 16 bytes, and slices of 2 rows.
+    pub(super) fn copy_3d(
+        &self,
+        context: ContextSlot,
+        from: Place,
+        to: Place,
+        region: RegionSlot,
+        extent: [usize; 3],
+    ) -> Copy3d {
+        let place = |address, place| CopyPlace {
+            address,
+            host: place != Place::Device,
+            pitch: 16,
+            height: 2,
+            origin: [0; 3],
+        };
+        Copy3d {
+            source: place(self.harness.source(context, from, region), from),
+            destination: place(self.harness.target(context, to, region), to),
+            extent,
+        }
+    }
+
+    pub(super) fn memory_call(&mut self, call: &MemoryCall) -> Option<Answer> {
+        let driver = self.driver.clone();
+        Some(match call {
+            MemoryCall::Copy { context, from, to, region } => {
+                let (source, destination) = self.ends(*context, *from, *to, *region);
+                let (call, kind) = (self.harness.call(*context), copy_kind(*from, *to));
+                // SAFETY: both ranges are memory of the harness.
+                plain(unsafe { driver.copy(&call, kind, destination, source, REGION_BYTES) })
+            }
+            MemoryCall::CopyAsync { stream, from, to, region, bytes } => {
+                let (stream, context) = self.objects.stream(*stream)?;
+                let (source, destination) = self.ends(context, *from, *to, *region);
+                let (call, kind) = (self.harness.call(context), copy_kind(*from, *to));
+                let bytes = usize::from(*bytes).min(REGION_BYTES);
+                // SAFETY: both ranges are memory of the harness.
+                plain(unsafe { driver.copy_async(&call, kind, destination, source, bytes, stream) })
+            }
+            MemoryCall::CopyBad { stream, place } => {
+                let (stream, context) = self.objects.stream(*stream)?;
+                let (source, _) = self.ends(context, Place::Device, Place::Device, RegionSlot(0));
+                let (call, destination) = (self.harness.call(context), self.bad(context, *place));
+                let kind = CopyKind::DeviceToDevice;
+                // SAFETY: the source is memory of the harness. The driver refuses the destination: it is null, or ends
+                // behind its allocation.
+                plain(unsafe { driver.copy_async(&call, kind, destination.0, source, REGION_BYTES, stream) })
+            }
+            MemoryCall::Copy3d { stream, from, to, region, extent } => {
+                let (stream, context) = self.objects.stream(*stream)?;
+                let copy = self.copy_3d(context, *from, *to, *region, *extent);
+                // SAFETY: the boxes are within one region of the harness.
+                plain(unsafe { driver.copy_3d_async(&self.harness.call(context), &copy, stream) })
+            }
+            MemoryCall::CopyPeer { stream, region } => {
+                let (stream, context) = self.objects.stream(*stream)?;
+                let (call, other) = (self.harness.call(context), ContextSlot(1 - context.0 % 2));
+                let source = DevicePointer(self.harness.source(other, Place::Device, *region));
+                let destination = DevicePointer(self.harness.target(context, Place::Device, *region));
+                let of = self.harness.call(other).context;
+                // SAFETY: both ranges are memory of the harness, in the contexts that are named.
+                let copied = unsafe {
+                    driver.copy_peer_async(&call, destination, call.context, source, of, REGION_BYTES, stream)
+                };
+                plain(copied)
+            }
+            MemoryCall::Fill { stream, region, width, count } => {
+                let (stream, context) = self.objects.stream(*stream)?;
+                let address = DevicePointer(self.harness.target(context, Place::Device, *region));
+                let (pattern, count) = (fill_pattern(*region, *width), usize::from(*count));
+                let count = count.min(REGION_BYTES / pattern.width());
+                // SAFETY: the range is memory of the harness.
+                plain(unsafe { driver.fill_async(&self.harness.call(context), address, pattern, count, stream) })
+            }
+            MemoryCall::FillBad { stream, place } => {
+                let (stream, context) = self.objects.stream(*stream)?;
+                let (address, pattern) = (self.bad(context, *place), fill_pattern(RegionSlot(0), 4));
+                // SAFETY: the driver refuses the address: it is null or not aligned, or the range ends behind its
+                // allocation.
+                plain(unsafe { driver.fill_async(&self.harness.call(context), address, pattern, 16, stream) })
+            }
+            MemoryCall::Prefetch { stream } => {
+                let (stream, context) = self.objects.stream(*stream)?;
+                let (call, device) = (self.harness.call(context), Some(self.harness.ordinal));
+                // SAFETY: the range is memory of the harness.
+                plain(unsafe {
+                    driver.prefetch_async(&call, self.harness.context(context).device, BYTES, device, stream)
+                })
+            }
+            MemoryCall::Info { context } => plain(driver.memory_info(&self.harness.call(*context)).map(drop)),
+            MemoryCall::Allocate { memory: New(slot), context, bytes } => {
+                let address = driver.allocate(&self.harness.call(*context), *bytes);
+                told(address, |address| self.allocated(*slot, address, *context, MemoryKind::Plain))
+            }
+            MemoryCall::AllocateManaged { memory: New(slot), context, bytes } => {
+                let address = driver.allocate_managed(&self.harness.call(*context), *bytes);
+                told(address, |address| self.allocated(*slot, address, *context, MemoryKind::Plain))
+            }
+            MemoryCall::AllocatePinned { memory: New(slot), context, bytes, flags } => {
+                let flags = PinnedFlags::from_bits_retain(flags.0);
+                let address = driver.allocate_pinned(&self.harness.call(*context), *bytes, flags);
+                told(address, |address| {
+                    self.allocated(*slot, DevicePointer(address as u64), *context, MemoryKind::Pinned)
+                })
+            }
+            MemoryCall::AllocateAsync { memory: New(slot), stream, bytes, pool } => {
+                let (stream, context) = self.objects.stream(*stream)?;
+                let pool = match pool {
+                    Some(pool) => Some(live(*self.objects.pools.get(pool)?)),
+                    None => None,
+                };
+                let call = self.harness.call(context);
+                let address = driver.allocate_async(&call, *bytes, pool, stream);
+                told(address, |address| {
+                    let status = driver.stream_capture_status(&call, stream);
+                    let kind = match status {
+                        Ok(CaptureStatus::None) => MemoryKind::Async,
+                        _ => MemoryKind::Graph,
+                    };
+                    self.allocated(*slot, address, context, kind)
+                })
+            }
+            MemoryCall::Free { context, memory } => {
+                let address = self.take_memory(*memory, &[MemoryKind::Plain])?;
+                // SAFETY: the memory is allocated, and no work was given its address.
+                plain(unsafe { driver.free(&self.harness.call(*context), address) })
+            }
+            MemoryCall::FreePinned { context, memory } => {
+                let address = self.take_memory(*memory, &[MemoryKind::Pinned])?;
+                // SAFETY: the memory is allocated, and no work was given its address.
+                plain(unsafe { driver.free_pinned(&self.harness.call(*context), address.0 as *mut u8) })
+            }
+            MemoryCall::FreeAsync { stream, memory } => return self.free_async(*stream, *memory),
+            MemoryCall::PoolCreate { pool: New(slot), max_bytes } => {
+                let options = MemoryPoolOptions { max_bytes: *max_bytes };
+                told(driver.memory_pool_create(self.harness.ordinal, &options), |pool| {
+                    self.objects.pools.insert(*slot, pool);
+                    String::new()
+                })
+            }
+            MemoryCall::PoolDestroy { pool } => {
+                let pool = self.objects.pools.remove(pool)?;
+                // SAFETY: the slot is empty now, so that nobody uses the pool any more.
+                plain(unsafe { driver.memory_pool_destroy(pool) })
+            }
+            MemoryCall::PoolTrim { pool, keep_bytes } => {
+                plain(driver.memory_pool_trim(live(*self.objects.pools.get(pool)?), *keep_bytes))
+            }
+            MemoryCall::PeerAccess { context, peer } => {
+                let peer = self.harness.call(*peer).context;
+                plain(driver.context_enable_peer_access(&self.harness.call(*context), peer))
+            }
+        })
+    }
+
+    fn ends(&self, context: ContextSlot, from: Place, to: Place, region: RegionSlot) -> (u64, u64) {
+        (self.harness.source(context, from, region), self.harness.target(context, to, region))
+    }
+
+    fn bad(&self, context: ContextSlot, place: BadPlace) -> DevicePointer {
+        let device = self.harness.context(context).device;
+        match place {
+            BadPlace::Null => DevicePointer::NULL,
+            BadPlace::End => device.byte_add(BYTES - 16),
+            BadPlace::Odd => DevicePointer(self.harness.target(context, Place::Device, RegionSlot(0))).byte_add(1),
+        }
+    }
+
+    /// Notes memory, and says what its address is like.
+    pub(super) fn allocated(
+        &mut self,
+        slot: MemorySlot,
+        address: DevicePointer,
+        context: ContextSlot,
+        kind: MemoryKind,
+    ) -> String {
+        if address.is_null() {
+            return "null".to_owned();
+        }
+        self.objects.memory.insert(slot, MemoryObject { address, context, kind });
+        if address.0 % 256 == 0 { String::new() } else { format!("aligned to {}", 1 << address.0.trailing_zeros()) }
+    }
+
+    /// Takes memory to free it, or the null address for no slot.
+    fn take_memory(&mut self, slot: Option<MemorySlot>, kinds: &[MemoryKind]) -> Option<DevicePointer> {
+        let Some(slot) = slot else { return Some(DevicePointer::NULL) };
+        let memory = self.objects.memory.get(&slot).copied().filter(|memory| kinds.contains(&memory.kind))?;
+        self.objects.memory.remove(&slot);
+        Some(memory.address)
+    }
+
+    fn free_async(
+        &mut self,
+        stream: StreamSlot,
+        memory: Option<MemorySlot>,
+    ) -> Option<Answer> {
+        let (stream, context) = self.objects.stream(stream)?;
+        let address = match memory {
+            Some(slot) => {
+                let memory = self.objects.memory.get(&slot)?;
+                if ![MemoryKind::Async, MemoryKind::Graph].contains(&memory.kind) {
+                    return None;
+                }
+                memory.address
+            }
+            None => DevicePointer::NULL,
+        };
+        let call = self.harness.call(context);
+        // SAFETY: the memory is allocated, by a stream or by a graph, and no work was given its address.
+        let freed = unsafe { self.driver.free_async(&call, address, stream) };
+        if let (Ok(()), Some(slot)) = (&freed, memory) {
+            let status = self.driver.stream_capture_status(&call, stream);
+            if !status.is_ok_and(|status| status == CaptureStatus::Active) {
+                self.objects.memory.remove(&slot);
+            }
+        }
+        Some(plain(freed))
+    }
+}
