@@ -9,9 +9,7 @@ use crate::arguments::FuzzOptions;
 use crate::output::{self, Failure};
 use crate::progress::Progress;
 use anabranch::{Device, Instance};
-use anabranch_conformance::programs::{
-    Answer, Family, Header, Program, Recorded, Recording, first_difference,
-};
+use anabranch_conformance::programs::{Answer, Family, Header, Program, Recorded, Recording, first_difference};
 use pool::{Pool, Task};
 use report::Groups;
 use std::collections::BTreeMap;
@@ -149,8 +147,8 @@ fn record(pool: &Pool, device: &Device, options: &FuzzOptions, path: &Path) -> R
 
 /// Compares a device with a recording.
 fn compare(pool: &Pool, options: &FuzzOptions, path: &Path) -> Result<ExitCode, Failure> {
-    let file = File::open(path)
-        .map_err(|error| Failure::Usage(format!("{} cannot be opened: {error}", path.display())))?;
+    let file =
+        File::open(path).map_err(|error| Failure::Usage(format!("{} cannot be opened: {error}", path.display())))?;
     let recording = Recording::read(file)
         .map_err(|reason| Failure::Failed(format!("{} is no recording: {reason}", path.display())))?;
     let families = families(options);

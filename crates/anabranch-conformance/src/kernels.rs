@@ -20,9 +20,10 @@ pub(crate) struct Mixed {
 /// The kernels, for both kinds of devices.
 pub(crate) fn program() -> DualModule {
     let host = host_module();
-    let program = host.globals().iter().fold(DualModule::new().ptx(PTX), |program, global| {
-        program.host_global(global.name.as_str(), global.bytes)
-    });
+    let program = host
+        .globals()
+        .iter()
+        .fold(DualModule::new().ptx(PTX), |program, global| program.host_global(global.name.as_str(), global.bytes));
     host.functions().iter().cloned().fold(program, DualModule::host_function)
 }
 

@@ -20,7 +20,6 @@ pub use compare::{Difference, first_difference};
 pub use player::{Played, Player};
 pub use recording::{Header, Recorded, Recording};
 
-
 use call::Call;
 use std::fmt;
 use std::str::FromStr;
@@ -36,11 +35,28 @@ pub enum Family {
     Capture,
     /// Graphs that are built node by node, changed and launched.
     Graphs,
+    /// Memory: allocating, freeing, pools, and copies and fills at any address.
+    Memory,
+    /// Waits for values, and writes of values, at any address.
+    Values,
+    /// Modules, kernels and their attributes, and launches with any configuration.
+    Modules,
+    /// All kinds of calls after a kernel has lost the context.
+    Sticky,
 }
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 4] = [Self::Streams, Self::Gates, Self::Capture, Self::Graphs];
+    pub const ALL: [Self; 8] = [
+        Self::Streams,
+        Self::Gates,
+        Self::Capture,
+        Self::Graphs,
+        Self::Memory,
+        Self::Values,
+        Self::Modules,
+        Self::Sticky,
+    ];
 
     /// The name, as on the command line.
     pub const fn name(self) -> &'static str {
@@ -49,7 +65,16 @@ impl Family {
             Self::Gates => "gates",
             Self::Capture => "capture",
             Self::Graphs => "graphs",
+            Self::Memory => "memory",
+            Self::Values => "values",
+            Self::Modules => "modules",
+            Self::Sticky => "sticky",
         }
+    }
+
+    /// Whether the programs access memory at any address.
+    fn has_arena(self) -> bool {
+        matches!(self, Self::Memory | Self::Values)
     }
 }
 

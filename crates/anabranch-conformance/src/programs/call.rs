@@ -1,11 +1,15 @@
 //! The calls of a program, with slots as operands.
 
+mod arena;
 mod graph;
 mod memory;
+mod module;
 mod stream;
 
+pub(crate) use arena::{AddressSpec, ArenaCall, Base, PlaceSpec};
 pub(crate) use graph::{ExecutableCall, GraphCall, NodeSpec, ValueSpec};
-pub(crate) use memory::{BadPlace, KernelSpec, MemoryCall, ModuleCall, Place, Wrong};
+pub(crate) use memory::{BadPlace, MemoryCall, Place};
+pub(crate) use module::{ImageSpec, KernelSpec, LaunchSpec, ModuleCall, Wrong};
 pub(crate) use stream::{CaptureCall, EventCall, StreamCall, WaitSpec};
 
 use super::slots::{GateSlot, Operand};
@@ -68,6 +72,7 @@ pub(crate) enum Call {
     Event(EventCall),
     Capture(CaptureCall),
     Memory(MemoryCall),
+    Arena(ArenaCall),
     Module(ModuleCall),
     Graph(GraphCall),
     Executable(ExecutableCall),
@@ -107,6 +112,7 @@ groups! {
     Event EventCall
     Capture CaptureCall
     Memory MemoryCall
+    Arena ArenaCall
     Module ModuleCall
     Graph GraphCall
     Executable ExecutableCall
@@ -117,10 +123,16 @@ impl Call {
     pub(crate) fn may_wait(&self) -> bool {
         match self {
             Self::Harness(call) => matches!(call, HarnessCall::ReadContents {}),
-            Self::Stream(call) => matches!(call, StreamCall::Synchronize { .. } | StreamCall::ContextSynchronize { .. }),
+            Self::Stream(call) => {
+                matches!(call, StreamCall::Synchronize { .. } | StreamCall::ContextSynchronize { .. })
+            }
             Self::Event(call) => matches!(call, EventCall::Synchronize { .. }),
             Self::Memory(call) => call.may_wait(),
-            Self::Module(call) => matches!(call, ModuleCall::LoadAndUnload { .. }),
+            Self::Arena(_) => true,
+            Self::Module(call) => {
+                use ModuleCall::{Load, LoadAndUnload, Unload};
+                matches!(call, LoadAndUnload { .. } | Load { .. } | Unload { .. })
+            }
             Self::Graph(call) => matches!(call, GraphCall::MemoryTrim {}),
             Self::Capture(_) | Self::Executable(_) => false,
         }

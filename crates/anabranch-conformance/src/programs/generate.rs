@@ -5,8 +5,13 @@
 mod capture;
 mod gates;
 mod graphs;
+mod memory;
 mod model;
+mod modules;
+mod nodes;
+mod sticky;
 mod streams;
+mod values;
 mod work;
 
 use super::call::Call;
@@ -32,6 +37,10 @@ pub(super) fn calls(family: Family, seed: u64) -> Vec<(HostThread, Call)> {
         Family::Gates => gates::fill(&mut generator),
         Family::Capture => capture::fill(&mut generator),
         Family::Graphs => graphs::fill(&mut generator),
+        Family::Memory => memory::fill(&mut generator),
+        Family::Values => values::fill(&mut generator),
+        Family::Modules => modules::fill(&mut generator),
+        Family::Sticky => sticky::fill(&mut generator),
     }
     generator.calls
 }

@@ -1,5 +1,7 @@
 //! Makes the calls of programs on a device.
 
+mod arena;
+mod arena_calls;
 mod captures;
 mod contents;
 mod ending;
@@ -55,6 +57,8 @@ struct Stage {
     ending: Vec<String>,
     listener: Listener,
     is_lost: bool,
+    /// Whether the program accesses memory at any address.
+    has_arena: bool,
 }
 
 /// Calls for the second thread.
@@ -94,13 +98,18 @@ impl Player {
             ending: Vec::new(),
             listener: Box::new(listener),
             is_lost: false,
+            has_arena: false,
         };
         let (turns, wait) = channel::<Turn>();
         let (give_back, returns) = channel();
         let second = move || {
             for Turn { mut stage, program, from, to } in wait {
                 stage.thread = HostThread::Second;
-                if from == to { stage.leave_thread() } else { stage.calls(&program, from, to) }
+                if from == to {
+                    stage.leave_thread()
+                } else {
+                    stage.calls(&program, from, to)
+                }
                 if give_back.send(stage).is_err() {
                     return;
                 }
@@ -116,7 +125,7 @@ impl Player {
         let lost = Played { answers: Vec::new(), is_lost: true };
         let Some(mut stage) = self.stage.take() else { return lost };
         let program = Arc::new(program.clone());
-        stage.begin();
+        stage.begin(program.family);
         let (mut from, mut used_second) = (0, false);
         while from < program.len() && !stage.is_lost {
             let thread = program.calls[from].0;
@@ -194,6 +203,7 @@ impl Stage {
             Call::Event(call) => self.event_call(call),
             Call::Capture(call) => self.capture_call(call),
             Call::Memory(call) => self.memory_call(call),
+            Call::Arena(call) => self.arena_call(call),
             Call::Module(call) => self.module_call(call),
             Call::Graph(call) => self.graph_call(call),
             Call::Executable(call) => self.executable_call(call),

@@ -1,6 +1,9 @@
 //! The operands of calls: places for objects, and choices among the memory of the harness.
 
-use anabranch::hal::{CaptureMode, DependencyUpdate};
+use super::call::{BadPlace, ImageSpec, Place, Wrong};
+use anabranch::hal::{
+    CaptureMode, CopyKind, DependencyUpdate, FillPattern, FunctionAttribute, MemoryPoolAttribute, Value,
+};
 use std::fmt::{self, Display, Formatter};
 
 /// An operand, as it is printed.
@@ -43,6 +46,10 @@ slots! {
     MemorySlot "m"
     /// A memory pool.
     PoolSlot "p"
+    /// A module that the program has loaded. 0 and 1 are those of the harness in the two contexts.
+    ModuleSlot "module"
+    /// A kernel.
+    FunctionSlot "f"
     /// A conditional value.
     ConditionalSlot "v"
     /// A gate: a number in pinned memory that streams wait for.
@@ -63,7 +70,7 @@ impl StreamSlot {
     }
 }
 
-/// A node: the one that was found as the `index`-th of a graph.
+/// A node of a graph. The nodes that a capture makes get numbers when they are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeSlot {
     pub(crate) graph: GraphSlot,
@@ -201,4 +208,5 @@ macro_rules! shown_as {
 }
 
 shown_as!("{}": u8 u16 u32 u64 i32 usize bool);
-shown_as!("{:?}": CaptureMode DependencyUpdate &'static str [u32; 3] [usize; 3]);
+shown_as!("{:?}": CaptureMode DependencyUpdate CopyKind FillPattern FunctionAttribute MemoryPoolAttribute Value);
+shown_as!("{:?}": BadPlace ImageSpec Place Wrong &'static str [usize; 3]);

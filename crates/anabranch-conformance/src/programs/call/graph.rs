@@ -1,7 +1,8 @@
 //! Calls for graphs and executable graphs.
 
 use super::calls;
-use super::memory::{KernelSpec, Place};
+use super::memory::Place;
+use super::module::KernelSpec;
 use crate::programs::slots::{
     ConditionalSlot, ContextSlot, DependencySlot, EdgeSlot, EventSlot, ExecutableSlot, Flags, GraphSlot, MemorySlot,
     New, NodeSlot, Operand, RegionSlot, StreamSlot,
@@ -25,17 +26,37 @@ pub(crate) enum ValueSpec {
 pub(crate) enum NodeSpec {
     Empty,
     Kernel(KernelSpec),
-    Copy { from: Place, to: Place, region: RegionSlot, extent: [usize; 3] },
-    Fill { region: RegionSlot, width: u8, count: u8, rows: u8, pitch: u8, odd: bool },
+    Copy {
+        from: Place,
+        to: Place,
+        region: RegionSlot,
+        extent: [usize; 3],
+    },
+    Fill {
+        region: RegionSlot,
+        width: u8,
+        count: u8,
+        rows: u8,
+        pitch: u8,
+        odd: bool,
+    },
     Host(u32),
     Child(GraphSlot),
     EventRecord(EventSlot),
     EventWait(EventSlot),
-    Allocate { memory: New<MemorySlot>, bytes: usize },
+    Allocate {
+        memory: New<MemorySlot>,
+        bytes: usize,
+    },
     Free(Option<MemorySlot>),
     Values(Vec<ValueSpec>),
     /// Its bodies are that many graph slots from this one on.
-    Conditional { value: ConditionalSlot, kind: ConditionalKind, bodies: u32, first: New<GraphSlot> },
+    Conditional {
+        value: ConditionalSlot,
+        kind: ConditionalKind,
+        bodies: u32,
+        first: New<GraphSlot>,
+    },
 }
 
 impl Operand for ValueSpec {
@@ -85,7 +106,7 @@ calls! {
         Destroy "graph_destroy" { graph: GraphSlot }
         Clone "graph_clone" { graph: GraphSlot, clone: New<GraphSlot> }
         FindInClone "graph_find_in_clone" { node: NodeSlot, clone: GraphSlot }
-        AddNode "graph_add_node" { graph: GraphSlot, dependencies: Vec<DependencySlot>, node: NodeSpec }
+        AddNode "graph_add_node" { node: New<NodeSlot>, dependencies: Vec<DependencySlot>, work: NodeSpec }
         DestroyNode "graph_destroy_node" { node: NodeSlot }
         NodeKind "graph_node_kind" { node: NodeSlot }
         NodeParameters "graph_node_parameters" { node: NodeSlot }

@@ -1,10 +1,8 @@
 //! Calls for memory and kernels.
 
 use super::calls;
-use crate::programs::slots::{
-    ContextSlot, Flags, MemorySlot, New, Operand, PoolSlot, RegionSlot, StreamSlot, WordSlot,
-};
-use std::fmt::{self, Formatter};
+use crate::programs::slots::{ContextSlot, Flags, MemorySlot, New, PoolSlot, RegionSlot, StreamSlot};
+use anabranch::hal::MemoryPoolAttribute;
 
 /// A buffer of the harness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,47 +20,6 @@ pub(crate) enum BadPlace {
     End,
     /// An address that is not aligned to the width of a fill.
     Odd,
-}
-
-/// What is wrong with a launch on purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wrong {
-    EmptyGrid,
-    EmptyBlock,
-    LargeBlock,
-    LargeShared,
-    LargeCooperative,
-    LargeCluster,
-    NoFunction,
-    NoArguments,
-}
-
-/// A launch of the kernel that adds 1 in each thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KernelSpec {
-    pub(crate) word: WordSlot,
-    pub(crate) grid: u32,
-    pub(crate) block: u32,
-    pub(crate) wrong: Option<Wrong>,
-}
-
-macro_rules! shown_by_name {
-    ($($Type:ty)*) => { $(
-        impl Operand for $Type {
-            fn show(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-                write!(formatter, "{self:?}")
-            }
-        }
-    )* };
-}
-
-shown_by_name!(Place BadPlace Wrong);
-
-impl Operand for KernelSpec {
-    fn show(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        write!(formatter, "count_up,{},grid {},block {}", self.word, self.grid, self.block)?;
-        self.wrong.map_or(Ok(()), |wrong| write!(formatter, ",{wrong:?}"))
-    }
 }
 
 calls! {
@@ -89,6 +46,11 @@ calls! {
         PoolCreate "memory_pool_create" { pool: New<PoolSlot>, max_bytes: u64 }
         PoolDestroy "memory_pool_destroy" { pool: PoolSlot }
         PoolTrim "memory_pool_trim" { pool: PoolSlot, keep_bytes: usize }
+        DefaultPool "default_memory_pool" { device: u32 }
+        PoolAttribute "memory_pool_attribute" { pool: PoolSlot, attribute: MemoryPoolAttribute }
+        PoolSetAttribute "memory_pool_set_attribute" { pool: PoolSlot, attribute: MemoryPoolAttribute, value: u64 }
+        PoolSetAccess "memory_pool_set_access" { pool: PoolSlot, peer: u32, allowed: bool }
+        PeerDisable "context_disable_peer_access" { context: ContextSlot, peer: ContextSlot }
         PeerAccess "context_enable_peer_access" { context: ContextSlot, peer: ContextSlot }
     }
 }
@@ -105,20 +67,9 @@ impl MemoryCall {
             | Self::FreePinned { .. }
             | Self::PoolDestroy { .. }
             | Self::PoolTrim { .. }
+            | Self::PeerDisable { .. }
             | Self::PeerAccess { .. } => true,
             _ => false,
         }
-    }
-}
-
-calls! {
-    /// Calls for modules and kernels.
-    ModuleCall {
-        Launch "launch" { stream: StreamSlot, kernel: KernelSpec }
-        LaunchAdd "launch_add" { stream: StreamSlot, word: WordSlot, factor: u32, value: u32 }
-        LaunchOther "launch_other_context" { stream: StreamSlot }
-        LoadAndUnload "module_load" { context: ContextSlot }
-        Function "module_function" { context: ContextSlot, name: &'static str }
-        FunctionInfo "function_info" { context: ContextSlot, name: &'static str }
     }
 }

@@ -72,7 +72,8 @@ calls! {
         }
         End "stream_end_capture" { stream: StreamSlot }
         Status "stream_capture_status" { stream: StreamSlot }
-        Info "stream_capture_info" { stream: StreamSlot, edge_data: bool }
+        // Nodes that have no names yet get numbers from `first` on.
+        Info "stream_capture_info" { stream: StreamSlot, edge_data: bool, first: u16 }
         Update "stream_update_capture_dependencies" {
             stream: StreamSlot, dependencies: Vec<DependencySlot>, update: DependencyUpdate,
         }

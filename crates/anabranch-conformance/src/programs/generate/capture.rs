@@ -4,7 +4,7 @@ use super::super::HostThread;
 use super::super::call::{CaptureCall, EventCall, ExecutableCall, GraphCall, NodeSpec, StreamCall};
 use super::super::slots::{ContextSlot, DependencySlot, EdgeSpec, Flags, GraphSlot, New, NodeSlot, StreamSlot};
 use super::Generator;
-use super::model::{ModelCapture, ModelGraph};
+use super::model::ModelCapture;
 use anabranch::hal::{CaptureMode, DependencyUpdate};
 
 pub(super) fn fill(generator: &mut Generator) {
@@ -16,7 +16,10 @@ pub(super) fn fill(generator: &mut Generator) {
         let active: Vec<usize> =
             (0..generator.model.captures.len()).filter(|&index| generator.model.captures[index].is_active).collect();
         match generator.numbers.pick(&active) {
-            _ if generator.numbers.chance(wild, 32) => anything(generator),
+            Some(capture) if generator.numbers.chance(wild, 32) => {
+                anything(generator);
+                generator.model.captures[capture].is_suspect = true;
+            }
             Some(capture) => inside(generator, capture),
             None => outside(generator),
         }
@@ -42,11 +45,8 @@ fn outside(generator: &mut Generator) {
         11 | 12 => launch(generator),
         13 => record(generator, stream),
         14 => {
-            let executables = generator.model.executables.clone();
             let graphs: Vec<GraphSlot> = usable(generator);
-            if let (Some((executable, _)), Some(graph)) =
-                (generator.numbers.pick(&executables), generator.numbers.pick(&graphs))
-            {
+            if let (Some((executable, _)), Some(graph)) = (generator.executable(), generator.numbers.pick(&graphs)) {
                 generator.push(ExecutableCall::Update { executable, graph });
             }
         }
@@ -64,13 +64,13 @@ fn begin(generator: &mut Generator) {
     let graph = generator.model.new_graph();
     generator.push_on(thread, CaptureCall::Begin { stream, mode, graph: New(graph) });
     if stream.0 >= 6 || stream.is_per_thread() {
-        generator.model.graphs.push(ModelGraph { slot: graph, nodes: 0, is_usable: false });
+        generator.note_graph(graph, false);
         begun(generator, stream, thread, graph);
     }
 }
 
 fn begun(generator: &mut Generator, origin: StreamSlot, thread: HostThread, graph: GraphSlot) {
-    let capture = ModelCapture { origin, thread, graph, members: vec![origin], is_active: true };
+    let capture = ModelCapture { origin, thread, graph, members: vec![origin], is_active: true, is_suspect: false };
     generator.model.captures.push(capture);
 }
 
@@ -81,7 +81,7 @@ fn begin_to_graph(generator: &mut Generator) {
         None => {
             let (graph, context) = (generator.model.new_graph(), generator.context());
             generator.push(GraphCall::Create { graph: New(graph), context });
-            generator.model.graphs.push(ModelGraph { slot: graph, nodes: 0, is_usable: true });
+            generator.note_graph(graph, true);
             graph
         }
     };
@@ -104,7 +104,11 @@ fn dependencies(generator: &mut Generator, graph: GraphSlot) -> Vec<DependencySl
     }
     let with_data = |node| {
         let data = if generator.numbers.chance(1, 24) {
-            EdgeSpec(generator.numbers.below(3) as u8, generator.numbers.below(2) as u8, generator.numbers.below(3) as u8)
+            EdgeSpec(
+                generator.numbers.below(3) as u8,
+                generator.numbers.below(2) as u8,
+                generator.numbers.below(3) as u8,
+            )
         } else {
             EdgeSpec::default()
         };
@@ -117,6 +121,10 @@ fn dependencies(generator: &mut Generator, graph: GraphSlot) -> Vec<DependencySl
 fn inside(generator: &mut Generator, index: usize) {
     let capture = generator.model.captures[index].clone();
     let member = generator.numbers.pick(&capture.members).unwrap_or(capture.origin);
+    // A capture that was invalidated is looked at for a while, and then ended.
+    if capture.is_suspect && generator.numbers.chance(1, 5) {
+        return end(generator, index);
+    }
     match generator.numbers.below(40) {
         0..=13 => {
             generator.work(member);
@@ -129,7 +137,7 @@ fn inside(generator: &mut Generator, index: usize) {
         }
         27 => update(generator, member, capture.graph),
         28 => generator.push(CaptureCall::Status { stream: member }),
-        29 => generator.push(CaptureCall::Info { stream: member, edge_data: false }),
+        29 => generator.push(CaptureCall::Info { stream: member, edge_data: false, first: 0 }),
         30 => {
             let mode = mode(generator);
             generator.push(CaptureCall::ExchangeMode { mode });
@@ -140,11 +148,14 @@ fn inside(generator: &mut Generator, index: usize) {
         }
         32 => {
             let dependencies = dependencies(generator, capture.graph);
-            generator.push(GraphCall::AddNode { graph: capture.graph, dependencies, node: NodeSpec::Empty });
-            count_node(generator, capture.graph);
+            let node = New(generator.new_node(capture.graph, Some(NodeSpec::Empty)));
+            generator.push(GraphCall::AddNode { node, dependencies, work: NodeSpec::Empty });
         }
         33 => begin(generator),
-        34 => generator.odd_work(member),
+        34 => {
+            generator.odd_work(member);
+            generator.model.captures[index].is_suspect = true;
+        }
         35 => {
             let stream = generator.stream();
             generator.ask_stream(stream);
@@ -155,7 +166,7 @@ fn inside(generator: &mut Generator, index: usize) {
             let flags = Flags(generator.numbers.one_of([0, 1, 1, 2]));
             generator.push(StreamCall::WaitEvent { stream: member, event: Some(event), flags });
         }
-        38 => launch(generator),
+        38 if capture.is_suspect => launch(generator),
         _ => {
             let graph = capture.graph;
             let call = match generator.numbers.below(3) {
@@ -170,14 +181,8 @@ fn inside(generator: &mut Generator, index: usize) {
 
 /// Asks which nodes were made, so that they have names.
 fn found_node(generator: &mut Generator, stream: StreamSlot, graph: GraphSlot) {
-    generator.push(CaptureCall::Info { stream, edge_data: true });
-    count_node(generator, graph);
-}
-
-fn count_node(generator: &mut Generator, graph: GraphSlot) {
-    if let Some(graph) = generator.model.graph(graph) {
-        graph.nodes += 1;
-    }
+    let first = generator.new_node(graph, Some(NodeSpec::Empty)).index;
+    generator.push(CaptureCall::Info { stream, edge_data: true, first });
 }
 
 fn record(generator: &mut Generator, stream: StreamSlot) {
@@ -196,7 +201,7 @@ fn fork(generator: &mut Generator, index: usize, member: StreamSlot) {
     let stream = if generator.numbers.chance(1, 12) { generator.stream() } else { generator.created_stream() };
     generator.push(EventCall::Record { event: Some(event), stream: member, flags: Flags(0) });
     generator.push(StreamCall::WaitEvent { stream, event: Some(event), flags: Flags(0) });
-    generator.push(CaptureCall::Info { stream, edge_data: true });
+    generator.push(CaptureCall::Info { stream, edge_data: true, first: 0 });
     if generator.model.capture_of(stream).is_none() && stream.0 >= 6 {
         generator.model.captures[index].members.push(stream);
     }
@@ -213,7 +218,7 @@ fn update(generator: &mut Generator, stream: StreamSlot, graph: GraphSlot) {
     let dependencies = dependencies(generator, graph);
     let update = generator.numbers.one_of([DependencyUpdate::Add, DependencyUpdate::Set]);
     generator.push(CaptureCall::Update { stream, dependencies, update });
-    generator.push(CaptureCall::Info { stream, edge_data: true });
+    generator.push(CaptureCall::Info { stream, edge_data: true, first: 0 });
 }
 
 /// Ends a capture, mostly after all its streams were joined, and on the thread on which it began.
@@ -256,9 +261,8 @@ fn instantiate_and_launch(generator: &mut Generator, graph: GraphSlot) {
 }
 
 fn launch(generator: &mut Generator) {
-    let executables = generator.model.executables.clone();
     let graphs = usable(generator);
-    match (generator.numbers.pick(&executables), generator.numbers.pick(&graphs)) {
+    match (generator.executable(), generator.numbers.pick(&graphs)) {
         (Some((executable, _)), _) if generator.numbers.chance(3, 4) => {
             let stream = generator.stream();
             let call = match generator.numbers.below(8) {

@@ -64,9 +64,11 @@ fn step(generator: &mut Generator, held: &mut Held) {
         }
         11..=13 => {
             let event = generator.event_for(stream);
-            let fits = generator.model.events.iter().any(|known| {
-                known.slot == event && known.context == generator.context_of(stream)
-            });
+            let fits = generator
+                .model
+                .events
+                .iter()
+                .any(|known| known.slot == event && known.context == generator.context_of(stream));
             generator.push(EventCall::Record { event: Some(event), stream, flags: Flags(0) });
             if fits {
                 held.events.insert(event, held.streams.get(&stream).cloned().unwrap_or_default());

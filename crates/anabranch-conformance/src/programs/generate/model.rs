@@ -1,10 +1,10 @@
 //! What a program probably has made so far.
 
 use super::super::HostThread;
-use super::super::call::{EventCall, StreamCall};
+use super::super::call::{EventCall, NodeSpec, StreamCall};
 use super::super::slots::{
-    ContextSlot, DEFAULT_STREAMS, EventSlot, ExecutableSlot, Flags, GraphSlot, MemorySlot, New, NodeSlot, PoolSlot,
-    StreamSlot,
+    ContextSlot, DEFAULT_STREAMS, EventSlot, ExecutableSlot, Flags, FunctionSlot, GraphSlot, MemorySlot, ModuleSlot,
+    New, NodeSlot, PoolSlot, StreamSlot,
 };
 use super::Generator;
 
@@ -24,14 +24,26 @@ pub(super) struct ModelCapture {
     /// All streams that belong to it.
     pub(super) members: Vec<StreamSlot>,
     pub(super) is_active: bool,
+    /// Whether something was done that may have invalidated it.
+    pub(super) is_suspect: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct ModelGraph {
     pub(super) slot: GraphSlot,
-    pub(super) nodes: u16,
+    /// The nodes that probably exist, and what they do.
+    pub(super) nodes: Vec<(u16, NodeSpec)>,
+    /// How many numbers of nodes are taken.
+    pub(super) numbers: u16,
     /// Whether it exists, and no capture adds to it.
     pub(super) is_usable: bool,
+}
+
+impl ModelGraph {
+    /// What a node does.
+    pub(super) fn work(&self, index: u16) -> Option<NodeSpec> {
+        self.nodes.iter().find(|(known, _)| *known == index).map(|(_, work)| work.clone())
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -44,7 +56,9 @@ pub(super) struct Model {
     pub(super) executables: Vec<(ExecutableSlot, GraphSlot)>,
     pub(super) memory: Vec<MemorySlot>,
     pub(super) pools: Vec<PoolSlot>,
-    made: [u16; 7],
+    pub(super) modules: Vec<ModuleSlot>,
+    pub(super) functions: Vec<FunctionSlot>,
+    made: [u16; 9],
 }
 
 impl Model {
@@ -79,6 +93,15 @@ impl Model {
 
     pub(super) fn new_value(&mut self) -> u16 {
         self.next(6)
+    }
+
+    pub(super) fn new_module(&mut self) -> ModuleSlot {
+        // The first two are those of the harness.
+        ModuleSlot(2 + self.next(7))
+    }
+
+    pub(super) fn new_function(&mut self) -> FunctionSlot {
+        FunctionSlot(self.next(8))
     }
 
     /// The number of the capture that a stream belongs to.
@@ -159,8 +182,32 @@ impl Generator {
 
     /// A node of a graph that is probably there.
     pub(super) fn node_of(&mut self, graph: GraphSlot) -> Option<NodeSlot> {
-        let nodes = self.model.graph(graph)?.nodes;
-        let index = if nodes == 0 { return None } else { self.numbers.below(usize::from(nodes)) as u16 };
+        let nodes = self.model.graph(graph)?.nodes.len();
+        let position = if nodes == 0 { return None } else { self.numbers.below(nodes) };
+        let index = self.model.graph(graph)?.nodes.get(position)?.0;
         Some(NodeSlot { graph, index })
+    }
+
+    /// A number for a new node of a graph. `work` is what it does if it is probably made.
+    pub(super) fn new_node(&mut self, graph: GraphSlot, work: Option<NodeSpec>) -> NodeSlot {
+        let Some(known) = self.model.graph(graph) else { return NodeSlot { graph, index: 0 } };
+        let index = known.numbers;
+        known.numbers += 1;
+        known.nodes.extend(work.map(|work| (index, work)));
+        NodeSlot { graph, index }
+    }
+
+    /// A graph that is made now.
+    pub(super) fn note_graph(&mut self, slot: GraphSlot, is_usable: bool) {
+        self.model.graphs.push(ModelGraph { slot, nodes: Vec::new(), numbers: 0, is_usable });
+    }
+
+    /// An executable graph, mostly one that was made lately.
+    pub(super) fn executable(&mut self) -> Option<(ExecutableSlot, GraphSlot)> {
+        let from = match self.numbers.chance(3, 4) {
+            true => self.model.executables.len().saturating_sub(2),
+            false => 0,
+        };
+        self.numbers.pick(&self.model.executables[from..])
     }
 }

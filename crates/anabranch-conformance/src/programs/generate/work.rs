@@ -4,7 +4,7 @@ use super::super::call::{
     BadPlace, EventCall, ExecutableCall, GraphCall, HarnessCall, KernelSpec, MemoryCall, ModuleCall, Place, StreamCall,
     WaitSpec, Wrong,
 };
-use super::super::slots::{ContextSlot, Flags, New, Patience, RegionSlot, StreamSlot, WordSlot};
+use super::super::slots::{ContextSlot, Flags, ModuleSlot, New, Patience, RegionSlot, StreamSlot, WordSlot};
 use super::Generator;
 
 /// How many numbers are only ever increased. The ones behind them belong to a stream each.
@@ -16,7 +16,14 @@ impl Generator {
     }
 
     pub(super) fn place(&mut self) -> Place {
-        self.numbers.one_of([Place::Device, Place::Device, Place::Device, Place::Pinned, Place::Pinned, Place::Pageable])
+        self.numbers.one_of([
+            Place::Device,
+            Place::Device,
+            Place::Device,
+            Place::Pinned,
+            Place::Pinned,
+            Place::Pageable,
+        ])
     }
 
     /// A place that no copy of the host has to wait for.
@@ -119,8 +126,7 @@ impl Generator {
             }
             14 => self.push(MemoryCall::Prefetch { stream }),
             15 => {
-                let executable = self.numbers.pick(&self.model.executables);
-                if let Some((executable, _)) = executable {
+                if let Some((executable, _)) = self.executable() {
                     self.push(ExecutableCall::Launch { executable, stream });
                 }
             }
@@ -189,9 +195,15 @@ impl Generator {
             8 => self.push(ModuleCall::LoadAndUnload { context }),
             9 => {
                 let name = self.numbers.one_of(["count_up", "store", "nothing", ""]);
-                self.push(ModuleCall::Function { context, name });
+                let (function, module) = (New(self.model.new_function()), Some(ModuleSlot(context.0)));
+                self.push(ModuleCall::Function { function, module, name });
+                self.model.functions.push(function.0);
             }
-            10 => self.push(ModuleCall::FunctionInfo { context, name: "add" }),
+            10 => {
+                if let Some(function) = self.numbers.pick(&self.model.functions) {
+                    self.push(ModuleCall::Info { function: Some(function) });
+                }
+            }
             11 => self.push(GraphCall::MemoryTrim {}),
             12 => {
                 let pool = self.model.new_pool();

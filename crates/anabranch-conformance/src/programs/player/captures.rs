@@ -2,7 +2,7 @@
 
 use super::super::answer::{Answer, Outcome};
 use super::super::call::CaptureCall;
-use super::super::slots::{ContextSlot, DependencySlot, EdgeSpec, GraphSlot, New, StreamSlot};
+use super::super::slots::{ContextSlot, DependencySlot, EdgeSpec, GraphSlot, New, NodeSlot, StreamSlot};
 use super::objects::{Capture, GraphOwner, live};
 use super::{Stage, plain, told};
 use anabranch::hal::{CaptureStatus, Dependency, EdgeData, EdgeKind, GraphHandle, Live, Status, StreamHandle};
@@ -50,9 +50,9 @@ impl Stage {
                 let (stream, context) = self.objects.stream(*stream)?;
                 told(driver.stream_capture_status(&self.harness.call(context), stream), |status| format!("{status:?}"))
             }
-            CaptureCall::Info { stream, edge_data } => {
+            CaptureCall::Info { stream, edge_data, first } => {
                 let (stream, context) = self.objects.stream(*stream)?;
-                self.capture_info(stream, context, *edge_data)
+                self.capture_info(stream, context, *edge_data, *first)
             }
             CaptureCall::Update { stream, dependencies, update } => {
                 let (stream, context) = self.objects.stream(*stream)?;
@@ -131,7 +131,13 @@ impl Stage {
         }
     }
 
-    fn capture_info(&mut self, stream: Live<'static, StreamHandle>, context: ContextSlot, edge_data: bool) -> Answer {
+    fn capture_info(
+        &mut self,
+        stream: Live<'static, StreamHandle>,
+        context: ContextSlot,
+        edge_data: bool,
+        first: u16,
+    ) -> Answer {
         let info = self.driver.stream_capture_info(&self.harness.call(context), stream, edge_data);
         told(info, |info| {
             let mut text = format!("{:?}", info.status);
@@ -144,9 +150,10 @@ impl Stage {
             let Some(graph) = graph else { return text + " unknown graph" };
             text.push_str(&format!(" {graph} deps="));
             for (index, &node) in info.dependencies.iter().enumerate() {
-                self.objects.find_node(graph, node);
+                self.objects.find_node(NodeSlot { graph, index: first }, node);
                 let kind = self.driver.graph_node_kind(&self.harness.call(context), live(node));
-                let kind = kind.map_or_else(|failure| format!("failed {}", failure.status.0), |kind| kind.0.to_string());
+                let kind =
+                    kind.map_or_else(|failure| format!("failed {}", failure.status.0), |kind| kind.0.to_string());
                 let data = info.edge_data.as_ref().and_then(|data| data.get(index)).copied().unwrap_or_default();
                 let name = self.objects.node_name(graph, node);
                 text.push_str(&format!("{}{name}:{kind}{}", if index > 0 { "," } else { "" }, edge_text(data)));

@@ -1,16 +1,21 @@
 //! The beginning and the end of a program.
 
-use super::super::HostThread;
 use super::super::answer::{Answer, Outcome};
 use super::super::slots::{ContextSlot, DEFAULT_STREAMS, StreamSlot};
+use super::super::{Family, HostThread};
 use super::Stage;
 use super::objects::{GraphOwner, MemoryKind, Objects};
 use anabranch::hal::{self, CaptureMode, Live, StreamAttribute, StreamHandle, SynchronizationPolicy};
 
 impl Stage {
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin(&mut self, family: Family) {
         self.answers.clear();
-        self.is_lost = self.harness.reset().is_err();
+        self.has_arena = family.has_arena();
+        let mut reset = self.harness.reset();
+        if self.has_arena {
+            reset = reset.and_then(|()| self.fill_arena());
+        }
+        self.is_lost = reset.is_err();
     }
 
     /// Ends what this thread has begun: its captures, and its capture mode.
@@ -100,7 +105,7 @@ impl Stage {
                     MemoryKind::Graph => {}
                 }
             }
-            for (module, context) in &objects.modules {
+            for (module, context) in objects.loaded.iter().chain(objects.modules.values()) {
                 note("module_unload", driver.module_unload(&call(*context), *module));
             }
             for pool in objects.pools.values() {

@@ -6,9 +6,7 @@ use super::super::slots::{ContextSlot, EdgeSlot, GraphSlot, New, NodeSlot};
 use super::captures::{edge_data, edge_text};
 use super::objects::{GraphOwner, MemoryKind, live};
 use super::{Stage, plain, told};
-use anabranch::hal::{
-    AddedNode, Call, Driver, Edge, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, Live, Status,
-};
+use anabranch::hal::{AddedNode, Call, Driver, Edge, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, Live, Status};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 
@@ -118,9 +116,8 @@ impl Stage {
             let (node, _) = self.objects.open_node(slot).filter(|_| self.exists(slot.graph))?;
             Some(node.handle())
         };
-        let edge = |edge: &EdgeSlot| {
-            Some(Edge { from: node(edge.from)?, to: node(edge.to)?, data: edge_data(edge.data) })
-        };
+        let edge =
+            |edge: &EdgeSlot| Some(Edge { from: node(edge.from)?, to: node(edge.to)?, data: edge_data(edge.data) });
         edges.iter().map(edge).collect()
     }
 
@@ -159,11 +156,12 @@ impl Stage {
                 let (original, context) = self.objects.node(*node)?;
                 let (handle, _) = self.objects.graph(*clone)?;
                 told(driver.graph_find_in_clone(&self.harness.call(context), original, handle), |found| {
-                    self.objects.find_node(*clone, found);
+                    self.objects.find_node(NodeSlot { graph: *clone, index: node.index }, found);
                     self.objects.node_name(*clone, found)
                 })
             }
-            GraphCall::AddNode { graph, dependencies, node } => {
+            GraphCall::AddNode { node: New(slot), dependencies, work: node } => {
+                let graph = &slot.graph;
                 let (handle, context) = self.objects.open_graph(*graph).filter(|_| self.exists(*graph))?;
                 let dependencies = self.dependencies(dependencies)?;
                 let parameters = self.parameters(*graph, context, node)?;
@@ -171,7 +169,7 @@ impl Stage {
                 // SAFETY: nodes and objects exist, and events are kept until the program is over. What the node does is
                 // sound whenever it runs: it uses memory of the harness only.
                 let added = unsafe { driver.graph_add_node(&call, handle, &dependencies, &parameters) };
-                told(added, |added| self.added(*graph, context, node, &added))
+                told(added, |added| self.added(*slot, context, node, &added))
             }
             GraphCall::DestroyNode { node } => {
                 let (handle, context) = self.objects.node(*node)?;
@@ -250,23 +248,20 @@ impl Stage {
     }
 
     /// Notes a node and what came with it, and names it.
-    fn added(&mut self, graph: GraphSlot, context: ContextSlot, spec: &NodeSpec, added: &AddedNode) -> String {
-        self.objects.find_node(graph, added.node);
-        let mut text = self.objects.node_name(graph, added.node);
+    fn added(&mut self, slot: NodeSlot, context: ContextSlot, spec: &NodeSpec, added: &AddedNode) -> String {
+        self.objects.find_node(slot, added.node);
+        let Some(found) = self.objects.node_slot(slot.graph, added.node) else { return "no name".to_owned() };
+        let mut text = if found == slot { String::new() } else { found.to_string() };
         match spec {
-            NodeSpec::Allocate { memory: New(memory), .. } => match added.address {
+            NodeSpec::Allocate { memory: New(memory), bytes } => match added.address {
                 Some(address) => {
-                    let what = self.allocated(*memory, address, context, MemoryKind::Graph);
-                    text.push_str(if what.is_empty() { "" } else { " " });
-                    text.push_str(&what);
+                    text.push_str(&self.allocated(*memory, address, context, MemoryKind::Graph, *bytes));
                 }
                 None => text.push_str(" no address"),
             },
             NodeSpec::Conditional { first: New(first), .. } => {
-                text.push_str(&format!(" bodies={}", added.bodies.len()));
-                let nodes = self.objects.graphs.get(&graph).map(|graph| &graph.nodes[..]).unwrap_or_default();
-                let Some(index) = nodes.iter().position(|&node| node == Some(added.node)) else { return text };
-                let owner = GraphOwner::Node(NodeSlot { graph, index: index as u16 });
+                text.push_str(&format!("bodies={}", added.bodies.len()));
+                let owner = GraphOwner::Node(found);
                 for (offset, &body) in added.bodies.iter().enumerate() {
                     self.objects.add_graph(GraphSlot(first.0 + offset as u16), body, context, owner);
                 }

@@ -2,14 +2,15 @@
 
 use super::super::call::Place;
 use super::super::slots::{ContextSlot, GateSlot, RegionSlot, WordSlot};
+use super::arena::Arena;
 use crate::kernels;
 use anabranch::hal::{
     self, Call, Capabilities, ContextFlags, ContextHandle, CopyKind, DeviceOrdinal, DevicePointer, Driver,
-    FunctionHandle, Live, ModuleHandle, ModuleImage, PinnedFlags,
+    FunctionHandle, HostModule, Live, ModuleHandle, ModuleImage, PinnedFlags,
 };
 use anabranch::{Device, Error};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 /// The bytes of each buffer.
 pub(super) const BYTES: usize = 4096;
@@ -36,6 +37,8 @@ pub(super) struct HarnessContext {
     module: ModuleHandle,
     pub(super) count_up: FunctionHandle,
     pub(super) add: FunctionHandle,
+    pub(super) fault: FunctionHandle,
+    pub(super) trap: FunctionHandle,
     pub(super) device: DevicePointer,
 }
 
@@ -46,6 +49,7 @@ pub(super) struct Harness {
     pub(super) contexts: [HarnessContext; 2],
     pub(super) pinned: *mut u8,
     pub(super) pageable: *mut u8,
+    pub(super) arena: Arena,
     /// The sum of the numbers of all host functions that have run.
     pub(super) host_sum: Arc<AtomicU64>,
 }
@@ -77,7 +81,8 @@ pub(super) fn target(region: usize) -> usize {
 
 /// The image of the kernels for a device.
 pub(super) fn with_image<R>(is_host: bool, load: impl FnOnce(ModuleImage<'_>) -> R) -> R {
-    if is_host { load(ModuleImage::Host(&kernels::host_module())) } else { load(ModuleImage::Ptx(kernels::PTX)) }
+    static HOST: LazyLock<HostModule> = LazyLock::new(kernels::host_module);
+    if is_host { load(ModuleImage::Host(&HOST)) } else { load(ModuleImage::Ptx(kernels::PTX)) }
 }
 
 impl HarnessContext {
@@ -95,8 +100,15 @@ impl HarnessContext {
         })?;
         // SAFETY: the module was just loaded.
         let function = |name| driver.module_function(&call, unsafe { Live::new(module) }, name);
-        let (count_up, add) = (function("count_up")?, function("add")?);
-        Ok(Self { handle, module, count_up, add, device: driver.allocate(&call, BYTES)? })
+        Ok(Self {
+            handle,
+            module,
+            count_up: function("count_up")?,
+            add: function("add")?,
+            fault: function("fault")?,
+            trap: function("trap")?,
+            device: driver.allocate(&call, BYTES)?,
+        })
     }
 }
 
@@ -110,15 +122,15 @@ impl Harness {
         let is_host = device.capabilities().contains(Capabilities::HOST_FUNCTIONS);
         let primary = driver.primary_context_retain(ordinal)?;
         let own = driver.context_create(ordinal, ContextFlags::empty())?;
-        let contexts = [
-            HarnessContext::open(&*driver, is_host, primary)?,
-            HarnessContext::open(&*driver, is_host, own)?,
-        ];
-        // SAFETY: the context was just retained.
-        let call = Call::new(unsafe { Live::new(primary) }, "preparing programs");
+        let contexts =
+            [HarnessContext::open(&*driver, is_host, primary)?, HarnessContext::open(&*driver, is_host, own)?];
+        // SAFETY: the contexts were just retained and created.
+        let calls = [primary, own].map(|handle| Call::new(unsafe { Live::new(handle) }, "preparing programs"));
+        let [call, _] = calls;
+        let arena = Arena::open(&*driver, &calls)?;
         let pinned = driver.allocate_pinned(&call, BYTES, PinnedFlags::PORTABLE | PinnedFlags::DEVICE_MAP)?;
         let pageable = Box::into_raw(vec![0u64; BYTES / 8].into_boxed_slice()).cast();
-        Ok(Self { driver, ordinal, is_host, contexts, pinned, pageable, host_sum: Arc::default() })
+        Ok(Self { driver, ordinal, is_host, contexts, pinned, pageable, arena, host_sum: Arc::default() })
     }
 
     pub(super) fn call(&self, context: ContextSlot) -> Call<'static> {
@@ -186,6 +198,11 @@ impl Harness {
         Ok(())
     }
 
+    /// Waits for all work of both contexts.
+    pub(super) fn synchronize(&self) -> hal::Result<()> {
+        [0, 1].into_iter().try_for_each(|context| self.driver.context_synchronize(&self.call(ContextSlot(context))))
+    }
+
     /// The contents of the device memory of a context. No work is pending.
     pub(super) fn read(&self, context: ContextSlot) -> hal::Result<Vec<u8>> {
         let (mut bytes, device) = (vec![0u8; BYTES], self.context(context).device.0);
@@ -206,13 +223,13 @@ impl Drop for Harness {
     fn drop(&mut self) {
         self.open_all_gates();
         // Of a lost context nothing can be freed.
-        let synchronized = [0, 1].map(|context| self.driver.context_synchronize(&self.call(ContextSlot(context))));
-        if synchronized.iter().any(Result::is_err) {
+        if self.synchronize().is_err() {
             return;
         }
         // SAFETY: all work is complete, and nobody uses the harness any more. The pageable memory was made from a box of
         // this many numbers.
         unsafe {
+            self.arena.close(&*self.driver, &[0, 1].map(|context| self.call(ContextSlot(context))));
             for context in [0, 1].map(ContextSlot) {
                 let (call, own) = (self.call(context), self.context(context));
                 let _ = self.driver.free(&call, own.device);

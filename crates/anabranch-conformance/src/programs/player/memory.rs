@@ -7,7 +7,8 @@ use super::harness::{BYTES, REGION_BYTES, pattern};
 use super::objects::{MemoryKind, MemoryObject, live};
 use super::{Stage, plain, told};
 use anabranch::hal::{
-    CaptureStatus, Copy3d, CopyKind, CopyPlace, DevicePointer, FillPattern, MemoryPoolOptions, PinnedFlags,
+    CaptureStatus, Copy3d, CopyKind, CopyPlace, DeviceOrdinal, DevicePointer, FillPattern, MemoryPoolOptions,
+    PinnedFlags,
 };
 
 /// The kind of a copy between two places.
@@ -41,13 +42,8 @@ impl Stage {
         region: RegionSlot,
         extent: [usize; 3],
     ) -> Copy3d {
-        let place = |address, place| CopyPlace {
-            address,
-            host: place != Place::Device,
-            pitch: 16,
-            height: 2,
-            origin: [0; 3],
-        };
+        let place =
+            |address, place| CopyPlace { address, host: place != Place::Device, pitch: 16, height: 2, origin: [0; 3] };
         Copy3d {
             source: place(self.harness.source(context, from, region), from),
             destination: place(self.harness.target(context, to, region), to),
@@ -125,17 +121,17 @@ impl Stage {
             MemoryCall::Info { context } => plain(driver.memory_info(&self.harness.call(*context)).map(drop)),
             MemoryCall::Allocate { memory: New(slot), context, bytes } => {
                 let address = driver.allocate(&self.harness.call(*context), *bytes);
-                told(address, |address| self.allocated(*slot, address, *context, MemoryKind::Plain))
+                told(address, |address| self.allocated(*slot, address, *context, MemoryKind::Plain, *bytes))
             }
             MemoryCall::AllocateManaged { memory: New(slot), context, bytes } => {
                 let address = driver.allocate_managed(&self.harness.call(*context), *bytes);
-                told(address, |address| self.allocated(*slot, address, *context, MemoryKind::Plain))
+                told(address, |address| self.allocated(*slot, address, *context, MemoryKind::Plain, *bytes))
             }
             MemoryCall::AllocatePinned { memory: New(slot), context, bytes, flags } => {
                 let flags = PinnedFlags::from_bits_retain(flags.0);
                 let address = driver.allocate_pinned(&self.harness.call(*context), *bytes, flags);
                 told(address, |address| {
-                    self.allocated(*slot, DevicePointer(address as u64), *context, MemoryKind::Pinned)
+                    self.allocated(*slot, DevicePointer(address as u64), *context, MemoryKind::Pinned, *bytes)
                 })
             }
             MemoryCall::AllocateAsync { memory: New(slot), stream, bytes, pool } => {
@@ -152,7 +148,7 @@ impl Stage {
                         Ok(CaptureStatus::None) => MemoryKind::Async,
                         _ => MemoryKind::Graph,
                     };
-                    self.allocated(*slot, address, context, kind)
+                    self.allocated(*slot, address, context, kind, *bytes)
                 })
             }
             MemoryCall::Free { context, memory } => {
@@ -181,6 +177,27 @@ impl Stage {
             MemoryCall::PoolTrim { pool, keep_bytes } => {
                 plain(driver.memory_pool_trim(live(*self.objects.pools.get(pool)?), *keep_bytes))
             }
+            MemoryCall::DefaultPool { device } => {
+                let device = DeviceOrdinal(device.wrapping_add(self.harness.ordinal.0));
+                plain(driver.default_memory_pool(device).map(drop))
+            }
+            MemoryCall::PoolAttribute { pool, attribute } => {
+                let value = driver.memory_pool_attribute(live(*self.objects.pools.get(pool)?), *attribute);
+                told(value, |value| value.to_string())
+            }
+            MemoryCall::PoolSetAttribute { pool, attribute, value } => {
+                let pool = live(*self.objects.pools.get(pool)?);
+                plain(driver.memory_pool_set_attribute(pool, *attribute, *value))
+            }
+            MemoryCall::PoolSetAccess { pool, peer, allowed } => {
+                let (pool, peer) = (live(*self.objects.pools.get(pool)?), peer.wrapping_add(self.harness.ordinal.0));
+                plain(driver.memory_pool_set_access(pool, DeviceOrdinal(peer), *allowed))
+            }
+            MemoryCall::PeerDisable { context, peer } => {
+                let peer = self.harness.call(*peer).context;
+                // SAFETY: access between the two contexts of one device is never enabled, so that no work uses it.
+                plain(unsafe { driver.context_disable_peer_access(&self.harness.call(*context), peer) })
+            }
             MemoryCall::PeerAccess { context, peer } => {
                 let peer = self.harness.call(*peer).context;
                 plain(driver.context_enable_peer_access(&self.harness.call(*context), peer))
@@ -208,11 +225,13 @@ impl Stage {
         address: DevicePointer,
         context: ContextSlot,
         kind: MemoryKind,
+        bytes: usize,
     ) -> String {
         if address.is_null() {
             return "null".to_owned();
         }
-        self.objects.memory.insert(slot, MemoryObject { address, context, kind });
+        self.objects.memory.insert(slot, MemoryObject { address, context, kind, bytes, is_filled: false });
+        self.fill_memory(slot);
         if address.0 % 256 == 0 { String::new() } else { format!("aligned to {}", 1 << address.0.trailing_zeros()) }
     }
 
@@ -221,14 +240,11 @@ impl Stage {
         let Some(slot) = slot else { return Some(DevicePointer::NULL) };
         let memory = self.objects.memory.get(&slot).copied().filter(|memory| kinds.contains(&memory.kind))?;
         self.objects.memory.remove(&slot);
+        self.forget_piece(slot);
         Some(memory.address)
     }
 
-    fn free_async(
-        &mut self,
-        stream: StreamSlot,
-        memory: Option<MemorySlot>,
-    ) -> Option<Answer> {
+    fn free_async(&mut self, stream: StreamSlot, memory: Option<MemorySlot>) -> Option<Answer> {
         let (stream, context) = self.objects.stream(stream)?;
         let address = match memory {
             Some(slot) => {
@@ -247,6 +263,7 @@ impl Stage {
             let status = self.driver.stream_capture_status(&call, stream);
             if !status.is_ok_and(|status| status == CaptureStatus::Active) {
                 self.objects.memory.remove(&slot);
+                self.forget_piece(slot);
             }
         }
         Some(plain(freed))

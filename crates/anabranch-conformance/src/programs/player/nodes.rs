@@ -166,9 +166,11 @@ impl Stage {
     }
 
     fn event_text(&self, event: EventHandle) -> String {
-        let known = self.objects.events.keys().find(|&&slot| {
-            self.objects.event(Some(slot)).is_some_and(|(known, _)| known.handle() == event)
-        });
+        let known = self
+            .objects
+            .events
+            .keys()
+            .find(|&&slot| self.objects.event(Some(slot)).is_some_and(|(known, _)| known.handle() == event));
         known.map_or("?".to_owned(), ToString::to_string)
     }
 

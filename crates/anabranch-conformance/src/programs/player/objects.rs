@@ -2,13 +2,13 @@
 
 use super::super::HostThread;
 use super::super::slots::{
-    ConditionalSlot, ContextSlot, DEFAULT_STREAMS, EventSlot, ExecutableSlot, GateSlot, GraphSlot, MemorySlot, NodeSlot, PoolSlot,
-    StreamSlot,
+    ConditionalSlot, ContextSlot, DEFAULT_STREAMS, EventSlot, ExecutableSlot, FunctionSlot, GateSlot, GraphSlot,
+    MemorySlot, ModuleSlot, NodeSlot, PoolSlot, StreamSlot,
 };
 use super::harness::Harness;
 use anabranch::hal::{
-    ConditionalHandle, DevicePointer, EventHandle, ExecutableGraphHandle, GraphHandle, GraphNodeHandle, Handle, Live,
-    MemoryPoolHandle, ModuleHandle, RepeatableWork, StreamHandle,
+    ConditionalHandle, DevicePointer, EventHandle, ExecutableGraphHandle, FunctionHandle, GraphHandle, GraphNodeHandle,
+    Handle, Live, MemoryPoolHandle, ModuleHandle, RepeatableWork, StreamHandle,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,8 +40,8 @@ pub(super) struct GraphObject {
     pub(super) handle: GraphHandle,
     pub(super) context: ContextSlot,
     pub(super) owner: GraphOwner,
-    /// The nodes in the order in which they were found. `None` where one was destroyed.
-    pub(super) nodes: Vec<Option<GraphNodeHandle>>,
+    /// The nodes that have names.
+    pub(super) nodes: BTreeMap<u16, GraphNodeHandle>,
 }
 
 pub(super) struct ExecutableObject {
@@ -65,6 +65,18 @@ pub(super) struct MemoryObject {
     pub(super) address: DevicePointer,
     pub(super) context: ContextSlot,
     pub(super) kind: MemoryKind,
+    pub(super) bytes: usize,
+    /// Whether its contents are known.
+    pub(super) is_filled: bool,
+}
+
+/// A kernel that the program has looked up.
+#[derive(Clone, Copy)]
+pub(super) struct FunctionObject {
+    pub(super) handle: FunctionHandle,
+    pub(super) context: ContextSlot,
+    pub(super) module: ModuleSlot,
+    pub(super) name: &'static str,
 }
 
 /// A capture that began in a stream and has not ended.
@@ -92,7 +104,9 @@ pub(super) struct Objects {
     /// The default streams that were given another policy.
     pub(super) policies: BTreeSet<StreamSlot>,
     /// Modules that could not be unloaded while a stream captured.
-    pub(super) modules: Vec<(ModuleHandle, ContextSlot)>,
+    pub(super) loaded: Vec<(ModuleHandle, ContextSlot)>,
+    pub(super) modules: BTreeMap<ModuleSlot, (ModuleHandle, ContextSlot)>,
+    pub(super) functions: BTreeMap<FunctionSlot, FunctionObject>,
     /// The host functions of captures and nodes, which exist until the program is over.
     pub(super) host_work: Vec<RepeatableWork>,
 }
@@ -166,14 +180,8 @@ impl Objects {
         self.executables.remove(&slot).map(|executable| (executable.handle, executable.context))
     }
 
-    pub(super) fn add_graph(
-        &mut self,
-        slot: GraphSlot,
-        handle: GraphHandle,
-        context: ContextSlot,
-        owner: GraphOwner,
-    ) {
-        self.graphs.insert(slot, GraphObject { handle, context, owner, nodes: Vec::new() });
+    pub(super) fn add_graph(&mut self, slot: GraphSlot, handle: GraphHandle, context: ContextSlot, owner: GraphOwner) {
+        self.graphs.insert(slot, GraphObject { handle, context, owner, nodes: BTreeMap::new() });
     }
 
     /// A graph that may be changed and launched: no capture adds to it, to a graph that it is inside of, or to one inside
@@ -224,8 +232,7 @@ impl Objects {
 
     /// Empties the slot of a graph and those of all graphs inside of it.
     pub(super) fn forget_graph(&mut self, slot: GraphSlot) {
-        let inside: Vec<GraphSlot> =
-            self.graphs.keys().copied().filter(|&inner| self.is_inside(inner, slot)).collect();
+        let inside: Vec<GraphSlot> = self.graphs.keys().copied().filter(|&inner| self.is_inside(inner, slot)).collect();
         for slot in inside {
             self.graphs.remove(&slot);
             self.conditionals.retain(|_, (_, graph, _)| *graph != slot);
@@ -241,24 +248,29 @@ impl Objects {
     /// A node of a graph that may be looked at.
     pub(super) fn open_node(&self, slot: NodeSlot) -> Option<(Live<'static, GraphNodeHandle>, ContextSlot)> {
         let graph = self.graphs.get(&slot.graph)?;
-        let node = graph.nodes.get(usize::from(slot.index)).copied().flatten()?;
-        Some((live(node), graph.context))
+        graph.nodes.get(&slot.index).map(|&node| (live(node), graph.context))
     }
 
-    /// Gives a node the next number of its graph, if it has none.
-    pub(super) fn find_node(&mut self, graph: GraphSlot, node: GraphNodeHandle) {
-        if let Some(graph) = self.graphs.get_mut(&graph) {
-            if !graph.nodes.contains(&Some(node)) {
-                graph.nodes.push(Some(node));
+    /// Names a node that has no name: with that number, or the next one that is free.
+    pub(super) fn find_node(&mut self, slot: NodeSlot, node: GraphNodeHandle) {
+        if let Some(graph) = self.graphs.get_mut(&slot.graph) {
+            let free = (slot.index..).find(|index| !graph.nodes.contains_key(index));
+            if let (Some(index), false) = (free, graph.nodes.values().any(|&found| found == node)) {
+                graph.nodes.insert(index, node);
             }
         }
     }
 
+    /// The slot of a node of a graph.
+    pub(super) fn node_slot(&self, graph: GraphSlot, node: GraphNodeHandle) -> Option<NodeSlot> {
+        let found = self.graphs.get(&graph)?.nodes.iter().find(|(_, found)| **found == node);
+        found.map(|(&index, _)| NodeSlot { graph, index })
+    }
+
     /// The name of a node of a graph.
     pub(super) fn node_name(&self, graph: GraphSlot, node: GraphNodeHandle) -> String {
-        let nodes = self.graphs.get(&graph).map(|graph| &graph.nodes[..]).unwrap_or_default();
-        match nodes.iter().position(|&found| found == Some(node)) {
-            Some(index) => format!("{graph}.{index}"),
+        match self.node_slot(graph, node) {
+            Some(slot) => slot.to_string(),
             None => format!("{graph}.?"),
         }
     }
@@ -266,9 +278,7 @@ impl Objects {
     /// Empties the slot of a node that was destroyed, and those of the graphs inside of it.
     pub(super) fn forget_node(&mut self, slot: NodeSlot) {
         if let Some(graph) = self.graphs.get_mut(&slot.graph) {
-            if let Some(node) = graph.nodes.get_mut(usize::from(slot.index)) {
-                *node = None;
-            }
+            graph.nodes.remove(&slot.index);
         }
         let bodies: Vec<GraphSlot> = self
             .graphs

@@ -6,8 +6,8 @@ use super::super::slots::{ContextSlot, DEFAULT_STREAMS, New, Patience, StreamSlo
 use super::harness::{MARK_COUNT, MARKS, OPEN};
 use super::{Stage, plain, told};
 use anabranch::hal::{
-    self, DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, HostWork, RepeatableWork, Status, StreamAttribute,
-    StreamAttributeKind, StreamFlags, SynchronizationPolicy, Value, WaitValueFlags, WriteValueFlags,
+    self, DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, HostWork, RepeatableWork, Status,
+    StreamAttribute, StreamAttributeKind, StreamFlags, SynchronizationPolicy, Value, WaitValueFlags, WriteValueFlags,
 };
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -188,8 +188,7 @@ impl Stage {
         let driver = self.driver.clone();
         Some(match call {
             EventCall::Create { event: New(slot), context, flags } => {
-                let created =
-                    driver.event_create(&self.harness.call(*context), EventFlags::from_bits_retain(flags.0));
+                let created = driver.event_create(&self.harness.call(*context), EventFlags::from_bits_retain(flags.0));
                 told(created, |handle| {
                     self.objects.add_event(*slot, handle, *context);
                     String::new()
