@@ -1,5 +1,6 @@
 //! What can be written on the command line.
 
+use crate::fuzz::Fault;
 use anabranch_conformance::programs::Family;
 use clap::{Args, Parser, Subcommand};
 use std::ops::Range;
@@ -24,6 +25,7 @@ Examples:
   anabranch fuzz --device cuda:0 --seeds 0..1000 --record FILE
                                                  record what a GPU answers to random programs
   anabranch fuzz --device host --against FILE    compare the software device with that
+  anabranch fuzz --device host --against cuda:0  compare both at once
 
 Environment:
   ANABRANCH_DEVICE         the device that is used where none is named, such as cuda:0 or host
@@ -96,7 +98,8 @@ pub(crate) struct FuzzOptions {
     #[arg(long, value_name = "FIRST..END", value_parser = seeds)]
     pub(crate) seeds: Option<Range<u64>>,
 
-    /// Runs only programs of this family, which can be given several times: streams, gates, capture, graphs.
+    /// Runs only programs of this family, which can be given several times: streams, gates, capture, graphs, memory,
+    /// values, modules, sticky.
     #[arg(long, value_name = "FAMILY")]
     pub(crate) family: Vec<Family>,
 
@@ -104,8 +107,9 @@ pub(crate) struct FuzzOptions {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["against", "print"])]
     pub(crate) record: Option<PathBuf>,
 
-    /// Compares the answers with those in this file.
-    #[arg(long, value_name = "FILE", conflicts_with = "print")]
+    /// Compares the answers with those in this file, or with those of this device. With a device, each kind of difference
+    /// is shown by a program of few calls.
+    #[arg(long, value_name = "FILE|DEVICE", conflicts_with = "print")]
     pub(crate) against: Option<String>,
 
     /// Prints the program of this seed with its answers.
@@ -127,6 +131,10 @@ pub(crate) struct FuzzOptions {
     /// Runs the programs that are named on standard input, in this process.
     #[arg(long, hide = true)]
     pub(crate) worker: bool,
+
+    /// Gives the driver of the device a fault, to see that it is found: alter, abort:CALL or hang:CALL.
+    #[arg(long, hide = true, value_name = "FAULT")]
+    pub(crate) fault: Option<Fault>,
 }
 
 /// Reads a range of seeds.

@@ -1,6 +1,8 @@
 //! `anabranch fuzz`.
 
+mod compare;
 mod date;
+mod fault;
 mod pool;
 mod report;
 mod worker;
@@ -9,9 +11,9 @@ use crate::arguments::FuzzOptions;
 use crate::output::{self, Failure};
 use crate::progress::Progress;
 use anabranch::{Device, Instance};
-use anabranch_conformance::programs::{Answer, Family, Header, Program, Recorded, Recording, first_difference};
+use anabranch_conformance::programs::{Answer, Family, Header, Program, Recorded, Recording};
+pub(crate) use fault::Fault;
 use pool::{Pool, Task};
-use report::Groups;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
@@ -23,17 +25,22 @@ use std::time::Instant;
 const SEEDS: Range<u64> = 0..200;
 
 pub(crate) fn run(options: &FuzzOptions) -> Result<ExitCode, Failure> {
-    let device = device(options.device.as_deref())?;
+    let fault = options.fault.as_ref();
+    let device = device(options.device.as_deref(), fault)?;
     if options.worker {
         return worker::run(&device);
     }
-    let pool = Pool::new(device.to_string(), options);
+    let pool = Pool::new(&device, fault, options);
     if let Some(seed) = options.print {
         return print(&pool, options, seed);
     }
     match (&options.record, &options.against) {
         (Some(file), _) => record(&pool, &device, options, file),
-        (None, Some(against)) => compare(&pool, options, Path::new(against)),
+        (None, Some(against)) if Path::new(against).exists() => compare::with_file(&pool, options, Path::new(against)),
+        (None, Some(against)) => {
+            let other = Pool::new(&self::device(Some(against), None)?, None, options);
+            compare::with_device(&pool, &other, options)
+        }
         (None, None) => {
             let (_, summary) = play(&pool, &programs(options))?;
             summary.print(options.json)?;
@@ -42,10 +49,13 @@ pub(crate) fn run(options: &FuzzOptions) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The device of that name, or the default one.
-fn device(name: Option<&str>) -> Result<Device, Failure> {
+/// The device of that name, or the default one, with a fault.
+fn device(name: Option<&str>, fault: Option<&Fault>) -> Result<Device, Failure> {
     // A worker runs one program at a time: two threads of the software device are enough.
-    let builder = Instance::builder().host_workers(2);
+    let mut builder = Instance::builder().host_workers(2);
+    if let Some(fault) = fault.cloned() {
+        builder = builder.wrap(move |driver| fault.wrap(driver));
+    }
     Ok(match name {
         Some(name) => builder.cuda(!name.starts_with("host")).build()?.device(name)?,
         None => builder.build()?.default_device()?,
@@ -143,41 +153,4 @@ fn record(pool: &Pool, device: &Device, options: &FuzzOptions, path: &Path) -> R
     recording.write(file).map_err(failed)?;
     summary.print(options.json)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Compares a device with a recording.
-fn compare(pool: &Pool, options: &FuzzOptions, path: &Path) -> Result<ExitCode, Failure> {
-    let file =
-        File::open(path).map_err(|error| Failure::Usage(format!("{} cannot be opened: {error}", path.display())))?;
-    let recording = Recording::read(file)
-        .map_err(|reason| Failure::Failed(format!("{} is no recording: {reason}", path.display())))?;
-    let families = families(options);
-    let chosen: Vec<&Recorded> = recording
-        .programs
-        .iter()
-        .filter(|recorded| families.contains(&recorded.family))
-        .filter(|recorded| options.seeds.as_ref().is_none_or(|seeds| seeds.contains(&recorded.seed)))
-        .collect();
-    if chosen.is_empty() {
-        return Err(Failure::Usage(format!("{} has no program that was asked for", path.display())));
-    }
-    for recorded in &chosen {
-        recorded.program().map_err(Failure::Failed)?;
-    }
-    let wanted: Vec<(Family, u64)> = chosen.iter().map(|recorded| (recorded.family, recorded.seed)).collect();
-    let (answers, summary) = play(pool, &wanted)?;
-    let mut groups = Groups::default();
-    for recorded in chosen {
-        let here = answers.get(&(recorded.family, recorded.seed)).map(|here| &here[..]).unwrap_or_default();
-        if let Some(difference) = first_difference(here, &recorded.answers) {
-            groups.add(Program::new(recorded.family, recorded.seed), here, difference);
-        }
-    }
-    if !options.json {
-        let Header { device, driver, date } = &recording.header;
-        output::line(&format!("compared with {device}, {driver}, of {date}"))?;
-    }
-    groups.print(options.json)?;
-    summary.print(options.json)?;
-    Ok(if groups.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -13,12 +13,14 @@ mod generate;
 mod numbers;
 mod player;
 mod recording;
+mod shrink;
 mod slots;
 
 pub use answer::{Answer, Outcome};
 pub use compare::{Difference, first_difference};
 pub use player::{Played, Player};
 pub use recording::{Header, Recorded, Recording};
+pub use shrink::shrink;
 
 use call::Call;
 use std::fmt;

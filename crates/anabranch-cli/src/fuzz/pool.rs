@@ -1,15 +1,17 @@
 //! Runs programs in other processes, which may crash or hang.
 
+use super::fault::Fault;
 use super::worker::{ALONE, DONE, LOST, READY};
 use crate::arguments::FuzzOptions;
 use crate::output::Failure;
+use anabranch::Device;
 use anabranch_conformance::programs::{Answer, Family, Outcome, Program};
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::str::FromStr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How many programs a worker is given at once, so that it need not wait for the next.
@@ -67,9 +69,12 @@ pub(super) struct Played {
 /// Processes that run programs on one device.
 #[derive(Debug)]
 pub(super) struct Pool {
-    device: String,
+    /// What the processes are told about the device.
+    arguments: Vec<String>,
     jobs: usize,
     limit: Duration,
+    /// Processes that have nothing to do.
+    idle: Mutex<Vec<Worker>>,
 }
 
 /// Why a worker gave no more answers.
@@ -79,6 +84,7 @@ enum End {
 }
 
 /// One process.
+#[derive(Debug)]
 struct Worker {
     child: Child,
     lines: Receiver<String>,
@@ -86,10 +92,15 @@ struct Worker {
 }
 
 impl Pool {
-    pub(super) fn new(device: String, options: &FuzzOptions) -> Self {
+    /// Makes a pool of processes for a device, whose driver has a fault on purpose.
+    pub(super) fn new(device: &Device, fault: Option<&Fault>, options: &FuzzOptions) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let jobs = options.jobs.unwrap_or(cores).max(1);
-        Self { device, jobs, limit: Duration::from_secs(options.limit) }
+        let mut arguments = vec!["--device".to_owned(), device.to_string()];
+        if let Some(fault) = fault {
+            arguments.extend(["--fault".to_owned(), fault.to_string()]);
+        }
+        let (jobs, limit) = (options.jobs.unwrap_or(cores).max(1), Duration::from_secs(options.limit));
+        Self { arguments, jobs, limit, idle: Mutex::default() }
     }
 
     /// Runs one program.
@@ -116,13 +127,14 @@ impl Pool {
             for _ in 0..jobs {
                 let (queue, results) = (&queue, results.clone());
                 scope.spawn(move || {
-                    let mut worker = None;
+                    let mut worker = self.idle().pop();
                     loop {
                         let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
                         let left = queue.len().saturating_sub(BATCH);
                         let batch: Vec<Task> = queue.drain(left..).rev().collect();
                         drop(queue);
                         if batch.is_empty() {
+                            self.idle().extend(worker);
                             return;
                         }
                         let mut send = |task: Task, played| results.send(Ok((task, played))).is_ok();
@@ -145,6 +157,10 @@ impl Pool {
         })
     }
 
+    fn idle(&self) -> MutexGuard<'_, Vec<Worker>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Runs some programs on one process, which is started if there is none. Returns whether the answers are wanted.
     fn play_batch(
         &self,
@@ -161,7 +177,7 @@ impl Pool {
             // What a process that ends does not read is given to the next one.
             let text: String = tasks.clone().map(|task| format!("{task}\n")).collect();
             current.ask(&text);
-            while let Some(task) = tasks.next() {
+            for task in tasks.by_ref() {
                 let (answers, end) = current.program();
                 let is_lost = !matches!(end, Ok(false));
                 let played = match end {
@@ -197,10 +213,12 @@ impl Pool {
     }
 
     fn start(&self) -> Result<Worker, Failure> {
-        let failed = |what: String| Failure::Failed(format!("a process for {} {what}", self.device));
+        let command = format!("anabranch fuzz --worker {}", self.arguments.join(" "));
+        let failed = |what: String| Failure::Failed(format!("the process `{command}` {what}"));
         let program = std::env::current_exe().map_err(|error| failed(format!("could not be started: {error}")))?;
         let child = Command::new(program)
-            .args(["fuzz", "--worker", "--device", &self.device])
+            .args(["fuzz", "--worker"])
+            .args(&self.arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -221,10 +239,7 @@ impl Pool {
             Err(RecvTimeoutError::Timeout) => Err(failed("did not open the device in time".to_owned())),
             Err(RecvTimeoutError::Disconnected) => {
                 let status = worker.child.wait().map_or("no status".to_owned(), |status| status.to_string());
-                Err(failed(format!(
-                    "could not open the device ({status}); `anabranch fuzz --worker --device {}` says why",
-                    self.device
-                )))
+                Err(failed(format!("could not open the device ({status}): run it to see why")))
             }
         }
     }

@@ -19,16 +19,18 @@ pub(super) struct Kind {
     there: String,
 }
 
-struct Example {
-    program: Program,
-    here: Vec<Answer>,
-    difference: Difference,
+/// One program with a difference, and the answers here.
+pub(super) struct Example {
+    pub(super) program: Program,
+    pub(super) here: Vec<Answer>,
+    pub(super) difference: Difference,
 }
 
+/// All differences of a kind.
 #[derive(Default)]
-struct Group {
+pub(super) struct Group {
     seeds: Vec<u64>,
-    example: Option<Example>,
+    pub(super) example: Option<Example>,
 }
 
 /// Differences, by what they have in common.
@@ -57,6 +59,14 @@ impl Groups {
         if group.example.as_ref().is_none_or(|example| difference.index < example.difference.index) {
             group.example = Some(Example { program, here: here.to_vec(), difference });
         }
+    }
+
+    /// Changes each group.
+    pub(super) fn each(
+        &mut self,
+        mut change: impl FnMut(&Kind, &mut Group) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.0.iter_mut().try_for_each(|(kind, group)| change(kind, group))
     }
 
     pub(super) fn print(&self, json: bool) -> Result<(), Failure> {

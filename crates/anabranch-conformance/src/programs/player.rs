@@ -30,7 +30,7 @@ type Listener = Box<dyn FnMut(&Answer) + Send>;
 
 /// Makes the calls of programs on one device, with two host threads. What all programs need is made once.
 pub struct Player {
-    /// `None` after a panic on the second thread.
+    /// `None` once the player is lost.
     stage: Option<Box<Stage>>,
     turns: Sender<Turn>,
     returns: Receiver<Box<Stage>>,
@@ -120,7 +120,8 @@ impl Player {
         Ok(Self { stage: Some(Box::new(stage)), turns, returns })
     }
 
-    /// Makes the calls of a program, ends what it has left open, and destroys what it has made.
+    /// Makes the calls of a program, ends what it has left open, and destroys what it has made. A player that is lost
+    /// makes none.
     pub fn play(&mut self, program: &Program) -> Played {
         let lost = Played { answers: Vec::new(), is_lost: true };
         let Some(mut stage) = self.stage.take() else { return lost };
@@ -153,7 +154,9 @@ impl Player {
             stage.end();
         }
         let played = Played { answers: std::mem::take(&mut stage.answers), is_lost: stage.is_lost };
-        self.stage = Some(stage);
+        if !played.is_lost {
+            self.stage = Some(stage);
+        }
         played
     }
 

@@ -3,8 +3,8 @@
 use super::super::HostThread;
 use super::super::call::{CaptureCall, EventCall, ExecutableCall, GraphCall, NodeSpec, StreamCall};
 use super::super::slots::{ContextSlot, DependencySlot, EdgeSpec, Flags, GraphSlot, New, NodeSlot, StreamSlot};
-use super::Generator;
 use super::model::ModelCapture;
+use super::{Generator, nodes};
 use anabranch::hal::{CaptureMode, DependencyUpdate};
 
 pub(super) fn fill(generator: &mut Generator) {
@@ -77,13 +77,8 @@ fn begun(generator: &mut Generator, origin: StreamSlot, thread: HostThread, grap
 fn begin_to_graph(generator: &mut Generator) {
     let graphs = usable(generator);
     let graph = match generator.numbers.pick(&graphs) {
-        Some(graph) => graph,
-        None => {
-            let (graph, context) = (generator.model.new_graph(), generator.context());
-            generator.push(GraphCall::Create { graph: New(graph), context });
-            generator.note_graph(graph, true);
-            graph
-        }
+        Some(graph) if generator.numbers.chance(3, 4) => graph,
+        _ => create_graph(generator),
     };
     let (stream, mode, thread) = (generator.created_stream(), mode(generator), thread(generator));
     let dependencies = dependencies(generator, graph);
@@ -92,6 +87,22 @@ fn begin_to_graph(generator: &mut Generator) {
         graph.is_usable = false;
     }
     begun(generator, stream, thread, graph);
+}
+
+/// A new graph, or the body of a conditional node of one.
+fn create_graph(generator: &mut Generator) -> GraphSlot {
+    let (graph, context) = (generator.model.new_graph(), generator.context());
+    generator.push(GraphCall::Create { graph: New(graph), context });
+    generator.note_graph(graph, true);
+    if generator.numbers.chance(2, 3) {
+        return graph;
+    }
+    let work = nodes::conditional(generator, graph, false);
+    let NodeSpec::Conditional { first: New(body), .. } = work else { return graph };
+    let node = New(generator.new_node(graph, Some(work.clone())));
+    generator.push(GraphCall::AddNode { node, dependencies: vec![], work });
+    generator.note_graph(body, true);
+    body
 }
 
 /// Some nodes of a graph, without repetition, mostly.

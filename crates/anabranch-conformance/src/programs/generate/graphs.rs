@@ -36,7 +36,8 @@ fn step(generator: &mut Generator, taste: Taste) {
         17 => clone(generator, graph),
         18..=21 => look(generator, graph),
         22 | 23 => {
-            if let Some((node, parameters)) = new_parameters(generator, graph, taste) {
+            let Some(node) = generator.node_of(graph) else { return };
+            if let Some(parameters) = new_parameters(generator, node, taste) {
                 generator.push(GraphCall::NodeSetParameters { node, parameters });
             }
         }
@@ -90,6 +91,9 @@ fn add_node(generator: &mut Generator, graph: GraphSlot, taste: Taste) {
         _ => Vec::new(),
     };
     let node = New(generator.new_node(graph, is_right.then(|| work.clone())));
+    if let Some(graph) = generator.model.graph(graph).filter(|_| is_right) {
+        graph.edges.extend(dependencies.iter().map(|dependency| (dependency.node.index, node.0.index)));
+    }
     generator.push(GraphCall::AddNode { node, dependencies, work });
     if is_right {
         bodies.into_iter().for_each(|body| generator.note_graph(GraphSlot(body), true));
@@ -97,7 +101,7 @@ fn add_node(generator: &mut Generator, graph: GraphSlot, taste: Taste) {
 }
 
 fn edges(generator: &mut Generator, graph: GraphSlot, taste: Taste) {
-    let count = generator.numbers.one_of([1, 1, 1, 2, 3]);
+    let (count, adds) = (generator.numbers.one_of([1, 1, 1, 2, 3]), generator.numbers.chance(2, 3));
     let mut edges = Vec::new();
     for _ in 0..count {
         let (Some(mut from), Some(mut to)) = (generator.node_of(graph), generator.node_of(graph)) else { return };
@@ -105,13 +109,24 @@ fn edges(generator: &mut Generator, graph: GraphSlot, taste: Taste) {
         if from.index > to.index && !taste.is_wrong(&mut generator.numbers) {
             std::mem::swap(&mut from, &mut to);
         }
+        let is_wrong = taste.is_wrong(&mut generator.numbers);
+        let known = generator.model.graph(graph).map(|graph| graph.edges.clone()).unwrap_or_default();
+        if adds && !is_wrong && (from == to || known.contains(&(from.index, to.index))) {
+            continue;
+        }
+        if let (false, false, Some((earlier, later))) = (adds, is_wrong, generator.numbers.pick(&known)) {
+            (from.index, to.index) = (earlier, later);
+        }
+        if let Some(graph) = generator.model.graph(graph) {
+            graph.edges.retain(|edge| *edge != (from.index, to.index));
+            graph.edges.extend(adds.then_some((from.index, to.index)));
+        }
         edges.push(EdgeSlot { from, to, data: edge_data(generator, taste) });
     }
-    let call = match generator.numbers.chance(2, 3) {
+    generator.push(match adds {
         true => GraphCall::AddEdges { graph, edges },
         false => GraphCall::RemoveEdges { graph, edges },
-    };
-    generator.push(call);
+    });
 }
 
 fn destroy_node(generator: &mut Generator, graph: GraphSlot) {
@@ -119,6 +134,7 @@ fn destroy_node(generator: &mut Generator, graph: GraphSlot) {
         generator.push(GraphCall::DestroyNode { node });
         if let Some(graph) = generator.model.graph(graph) {
             graph.nodes.retain(|(index, _)| *index != node.index);
+            graph.edges.retain(|(from, to)| *from != node.index && *to != node.index);
         }
     }
 }
@@ -151,11 +167,10 @@ fn look(generator: &mut Generator, graph: GraphSlot) {
     generator.push(call);
 }
 
-/// A node of a graph and other parameters for it, mostly of the same kind.
-fn new_parameters(generator: &mut Generator, graph: GraphSlot, taste: Taste) -> Option<(NodeSlot, NodeSpec)> {
-    let node = generator.node_of(graph)?;
-    let work = generator.model.graph(graph)?.work(node.index)?;
-    Some((node, node_spec_like(generator, graph, &work, taste)))
+/// Other parameters for a node, mostly of the same kind.
+fn new_parameters(generator: &mut Generator, node: NodeSlot, taste: Taste) -> Option<NodeSpec> {
+    let work = generator.model.graph(node.graph)?.work(node.index)?;
+    Some(node_spec_like(generator, node.graph, &work, taste))
 }
 
 fn instantiate(generator: &mut Generator, graph: GraphSlot, taste: Taste) {
@@ -169,6 +184,8 @@ fn instantiate(generator: &mut Generator, graph: GraphSlot, taste: Taste) {
     let (flags, new) = (Flags(flags), New(executable));
     generator.push(ExecutableCall::Instantiate { graph, executable: new, flags, upload });
     generator.model.executables.push((executable, graph));
+    let numbers = generator.model.graph(graph).map_or(0, |graph| graph.numbers);
+    generator.model.instantiated.insert(executable, numbers);
     if generator.numbers.chance(3, 4) {
         let stream = generator.stream();
         generator.push(ExecutableCall::Launch { executable, stream });
@@ -180,7 +197,15 @@ fn executable(generator: &mut Generator, graph: GraphSlot, taste: Taste) {
         return instantiate(generator, graph, taste);
     };
     let other = taste.is_wrong(&mut generator.numbers);
-    let node = generator.node_of(if other { graph } else { of });
+    let (from, limit) = match other {
+        true => (graph, u16::MAX),
+        false => (of, generator.model.instantiated.get(&executable).copied().unwrap_or(u16::MAX)),
+    };
+    // A node that existed when the graph was instantiated.
+    let mut node = generator.node_of(from);
+    for _ in 0..3 {
+        node = node.filter(|node| node.index < limit).or_else(|| generator.node_of(from));
+    }
     let stream = generator.stream();
     let call = match (generator.numbers.below(16), node) {
         (0..=5, _) => ExecutableCall::Launch { executable, stream },
@@ -192,8 +217,8 @@ fn executable(generator: &mut Generator, graph: GraphSlot, taste: Taste) {
         }
         (11, Some(node)) => ExecutableCall::SetEnabled { executable, node, enabled: generator.numbers.chance(1, 2) },
         (12, Some(node)) => ExecutableCall::Enabled { executable, node },
-        (13 | 14, _) => match new_parameters(generator, if other { graph } else { of }, taste) {
-            Some((node, parameters)) => ExecutableCall::SetParameters { executable, node, parameters },
+        (13 | 14, Some(node)) => match new_parameters(generator, node, taste) {
+            Some(parameters) => ExecutableCall::SetParameters { executable, node, parameters },
             None => ExecutableCall::Launch { executable, stream },
         },
         (15, _) if generator.numbers.chance(1, 3) => {

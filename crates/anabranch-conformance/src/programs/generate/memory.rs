@@ -67,13 +67,32 @@ pub(super) fn address(generator: &mut Generator) -> AddressSpec {
     AddressSpec { base, offset }
 }
 
+/// An address for one side of a copy, mostly in that half of a buffer. Drivers do not check addresses of the host.
+fn side(generator: &mut Generator, is_host: bool, half: u16) -> AddressSpec {
+    if !is_host && generator.numbers.chance(1, 3) {
+        return address(generator);
+    }
+    let base = match is_host {
+        true => generator.numbers.one_of([Base::Pinned, Base::Pageable, Base::Managed, Base::Device]),
+        false => base(generator),
+    };
+    let offset = match base {
+        Base::Memory(_) => generator.numbers.one_of([0, 0, 1, 4, 16, 64]),
+        _ => half * (BYTES / 2) as u16 + generator.numbers.below(15) as u16 * 64,
+    };
+    AddressSpec { base, offset }
+}
+
 fn size(generator: &mut Generator) -> usize {
-    generator.numbers.one_of([0, 1, 3, 4, 8, 16, 33, 64, 100, 4096, 4097])
+    generator.numbers.one_of([0, 1, 3, 4, 8, 16, 33, 64, 64, 100, 1000, 4097])
 }
 
 fn copy(generator: &mut Generator, stream: StreamSlot) {
     let kinds = [CopyKind::HostToDevice, CopyKind::DeviceToHost, CopyKind::DeviceToDevice, CopyKind::Inferred];
-    let (kind, to, from) = (generator.numbers.one_of(kinds), address(generator), address(generator));
+    let kind = generator.numbers.one_of(kinds);
+    let is_host = |host_kinds: [CopyKind; 2]| host_kinds.contains(&kind);
+    let to = side(generator, is_host([CopyKind::DeviceToHost, CopyKind::Inferred]), 0);
+    let from = side(generator, is_host([CopyKind::HostToDevice, CopyKind::Inferred]), 1);
     let bytes = size(generator);
     if generator.numbers.chance(1, 3) {
         let context = generator.context();
@@ -85,9 +104,10 @@ fn copy(generator: &mut Generator, stream: StreamSlot) {
 
 fn place(generator: &mut Generator, half: u16) -> PlaceSpec {
     let base = base(generator);
+    let is_host = matches!(base, Base::Pinned | Base::Pageable | Base::Managed);
     let offset = match generator.numbers.below(6) {
-        0 => 1,
-        1 => (BYTES - 64) as u16,
+        0 if !is_host => 1,
+        1 if !is_host => (BYTES - 64) as u16,
         _ => half * (BYTES / 2) as u16,
     };
     PlaceSpec {
@@ -133,7 +153,7 @@ fn fill_memory(generator: &mut Generator, stream: StreamSlot) {
 fn allocate(generator: &mut Generator, stream: StreamSlot) {
     let (memory, context) = (New(generator.model.new_memory()), generator.context());
     let bytes = generator.numbers.one_of([0, 1, 512, 1000, 4096, 65536, 1 << 50, usize::MAX]);
-    let pool = generator.numbers.pick(&generator.model.pools).filter(|_| bytes % 3 != 0);
+    let pool = generator.numbers.pick(&generator.model.pools).filter(|_| !bytes.is_multiple_of(3));
     let call = match generator.numbers.below(6) {
         0 => MemoryCall::Allocate { memory, context, bytes },
         1 => MemoryCall::AllocateManaged { memory, context, bytes },

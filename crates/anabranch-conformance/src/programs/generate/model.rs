@@ -7,6 +7,7 @@ use super::super::slots::{
     New, NodeSlot, PoolSlot, StreamSlot,
 };
 use super::Generator;
+use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ModelEvent {
@@ -33,6 +34,8 @@ pub(super) struct ModelGraph {
     pub(super) slot: GraphSlot,
     /// The nodes that probably exist, and what they do.
     pub(super) nodes: Vec<(u16, NodeSpec)>,
+    /// The edges that probably exist.
+    pub(super) edges: Vec<(u16, u16)>,
     /// How many numbers of nodes are taken.
     pub(super) numbers: u16,
     /// Whether it exists, and no capture adds to it.
@@ -54,6 +57,8 @@ pub(super) struct Model {
     pub(super) captures: Vec<ModelCapture>,
     pub(super) graphs: Vec<ModelGraph>,
     pub(super) executables: Vec<(ExecutableSlot, GraphSlot)>,
+    /// How many numbers of nodes were taken when the last executable graphs were made.
+    pub(super) instantiated: BTreeMap<ExecutableSlot, u16>,
     pub(super) memory: Vec<MemorySlot>,
     pub(super) pools: Vec<PoolSlot>,
     pub(super) modules: Vec<ModuleSlot>,
@@ -199,7 +204,7 @@ impl Generator {
 
     /// A graph that is made now.
     pub(super) fn note_graph(&mut self, slot: GraphSlot, is_usable: bool) {
-        self.model.graphs.push(ModelGraph { slot, nodes: Vec::new(), numbers: 0, is_usable });
+        self.model.graphs.push(ModelGraph { slot, nodes: Vec::new(), edges: Vec::new(), numbers: 0, is_usable });
     }
 
     /// An executable graph, mostly one that was made lately.

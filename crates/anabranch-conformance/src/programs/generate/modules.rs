@@ -126,7 +126,8 @@ fn launch(generator: &mut Generator, stream: StreamSlot, function: Option<Functi
     let numbers = &mut generator.numbers;
     let grid = match numbers.below(8) {
         0 => numbers.one_of([[0, 1, 1], [1, 0, 1], [1, 1, 0]]),
-        1 => numbers.one_of([[70_000, 1, 1], [1, 65_535, 1], [1, 1, 65_535], [1, 65_536, 1], [1, 1, 65_536]]),
+        1 if numbers.chance(1, 8) => numbers.one_of([[70_000, 1, 1], [1, 65_535, 1], [1, 1, 65_535]]),
+        1 => numbers.one_of([[1, 65_536, 1], [1, 1, 65_536]]),
         2 => numbers.one_of([[2, 3, 4], [8, 1, 1], [18, 1, 1], [1 << 31, 1, 1]]),
         _ => [1 + numbers.below(4) as u32, 1, 1],
     };
@@ -156,8 +157,9 @@ fn launch(generator: &mut Generator, stream: StreamSlot, function: Option<Functi
         0 => numbers.one_of([1, 1024, 49152, 49153, 65536, 232_448, 232_449, u32::MAX]),
         _ => 0,
     };
-    // Whether a cooperative grid of middling size fits differs between devices.
-    let cooperative = numbers.chance(1, 10) && (grid[0] <= 4 || grid[0] > 1 << 20);
+    // Whether a cooperative grid of more than one block fits differs between devices, unless it is huge.
+    let blocks = grid.iter().map(|&extent| u64::from(extent)).product::<u64>();
+    let cooperative = numbers.chance(1, 10) && (blocks <= 1 || blocks > 1 << 20);
     let priority = if numbers.chance(1, 10) { Some(numbers.one_of([0, -1, -5, -100, 5, 100])) } else { None };
     let has_arguments = !numbers.chance(1, 20);
     let launch = LaunchSpec { grid, block, cluster, shared, cooperative, priority, has_arguments };

@@ -162,7 +162,7 @@ fn values(generator: &mut Generator, is_wrong: bool) -> Vec<ValueSpec> {
 }
 
 /// A conditional node, after a call that creates its value.
-fn conditional(generator: &mut Generator, graph: GraphSlot, is_wrong: bool) -> NodeSpec {
+pub(super) fn conditional(generator: &mut Generator, graph: GraphSlot, is_wrong: bool) -> NodeSpec {
     let value = ConditionalSlot(generator.model.new_value());
     let kind = generator.numbers.one_of([ConditionalKind::If, ConditionalKind::While, ConditionalKind::Switch]);
     // The body of a loop would run for ever.

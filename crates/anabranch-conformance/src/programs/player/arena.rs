@@ -186,10 +186,10 @@ impl Stage {
             // except to wait for a value, which is written in one piece.
             unsafe {
                 match (<[u8; 4]>::try_from(bytes), <[u8; 8]>::try_from(bytes)) {
-                    (Ok(word), _) if address % 4 == 0 => {
+                    (Ok(word), _) if address.is_multiple_of(4) => {
                         AtomicU32::from_ptr(address as *mut u32).store(u32::from_ne_bytes(word), Ordering::Release);
                     }
-                    (_, Ok(word)) if address % 8 == 0 => {
+                    (_, Ok(word)) if address.is_multiple_of(8) => {
                         AtomicU64::from_ptr(address as *mut u64).store(u64::from_ne_bytes(word), Ordering::Release);
                     }
                     _ => (address as *mut u8).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()),

@@ -232,7 +232,11 @@ impl Stage {
         }
         self.objects.memory.insert(slot, MemoryObject { address, context, kind, bytes, is_filled: false });
         self.fill_memory(slot);
-        if address.0 % 256 == 0 { String::new() } else { format!("aligned to {}", 1 << address.0.trailing_zeros()) }
+        if address.0.is_multiple_of(256) {
+            String::new()
+        } else {
+            format!("aligned to {}", 1 << address.0.trailing_zeros())
+        }
     }
 
     /// Takes memory to free it, or the null address for no slot.

@@ -2,7 +2,7 @@
 
 use super::super::answer::{Answer, Outcome};
 use super::super::call::{EventCall, StreamCall, WaitSpec};
-use super::super::slots::{ContextSlot, DEFAULT_STREAMS, New, Patience, StreamSlot};
+use super::super::slots::{ContextSlot, DEFAULT_STREAMS, EventSlot, New, Patience, StreamSlot};
 use super::harness::{MARK_COUNT, MARKS, OPEN};
 use super::{Stage, plain, told};
 use anabranch::hal::{
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// How long a query is repeated of what completes by itself, and of what is held up.
 const COMPLETES: Duration = Duration::from_millis(500);
-const HELD: Duration = Duration::from_micros(300);
+const HELD: Duration = Duration::from_micros(50);
 
 /// Asks until the answer is certain.
 fn query(patience: Patience, mut ask: impl FnMut() -> hal::Result<()>) -> Answer {
@@ -63,10 +63,10 @@ impl Stage {
         Some(match call {
             StreamCall::Query { patience, .. } => query(*patience, || driver.stream_query(made_in, stream)),
             StreamCall::Synchronize { .. } => plain(driver.stream_synchronize(made_in, stream)),
-            StreamCall::WaitEvent { event, flags, .. } => {
-                let (event, _) = self.objects.event(*event)?;
+            StreamCall::WaitEvent { event: slot, flags, .. } => {
+                let (event, _) = self.objects.event(*slot)?;
                 let flags = EventWaitFlags::from_bits_retain(flags.0);
-                self.note_event_in_graph(call);
+                self.note_capture_of(*slot);
                 plain(driver.stream_wait_event(made_in, stream, event, flags))
             }
             StreamCall::Flags { .. } => {
@@ -167,11 +167,10 @@ impl Stage {
         work
     }
 
-    fn note_event_in_graph(&mut self, call: &StreamCall) {
-        if let StreamCall::WaitEvent { event: Some(event), .. } = call {
-            if let Some(event) = self.objects.events.get_mut(event) {
-                event.is_in_graph |= !self.objects.captures.is_empty();
-            }
+    /// Notes that a capture may refer to an event.
+    fn note_capture_of(&mut self, slot: Option<EventSlot>) {
+        if let Some(event) = slot.and_then(|slot| self.objects.events.get_mut(&slot)) {
+            event.is_in_graph |= !self.objects.captures.is_empty();
         }
     }
 
@@ -205,9 +204,7 @@ impl Stage {
             EventCall::Record { event, stream, flags } => {
                 let (handle, _) = self.objects.event(*event)?;
                 let (stream, context) = self.objects.stream(*stream)?;
-                if let Some(event) = event.and_then(|event| self.objects.events.get_mut(&event)) {
-                    event.is_in_graph |= !self.objects.captures.is_empty();
-                }
+                self.note_capture_of(*event);
                 let flags = EventRecordFlags::from_bits_retain(flags.0);
                 plain(driver.event_record(&self.harness.call(context), handle, stream, flags))
             }
