@@ -124,6 +124,10 @@ pub(crate) struct FuzzOptions {
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub(crate) limit: u64,
 
+    /// After how many seconds no more programs are begun. What was done until then is written or compared.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) seconds: Option<u64>,
+
     /// Prints one JSON object in each line, for programs.
     #[arg(long)]
     pub(crate) json: bool,

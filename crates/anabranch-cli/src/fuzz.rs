@@ -24,6 +24,9 @@ use std::time::Instant;
 /// How many programs of each family are run if nothing else is said.
 const SEEDS: Range<u64> = 0..200;
 
+/// How many programs are run before the time is looked at.
+const CHUNK: usize = 256;
+
 pub(crate) fn run(options: &FuzzOptions) -> Result<ExitCode, Failure> {
     let fault = options.fault.as_ref();
     let device = device(options.device.as_deref(), fault)?;
@@ -42,7 +45,7 @@ pub(crate) fn run(options: &FuzzOptions) -> Result<ExitCode, Failure> {
             compare::with_device(&pool, &other, options)
         }
         (None, None) => {
-            let (_, summary) = play(&pool, &programs(options))?;
+            let (_, summary) = play(&pool, &programs(options), options.seconds)?;
             summary.print(options.json)?;
             Ok(if summary.fatal == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
@@ -66,10 +69,11 @@ fn families(options: &FuzzOptions) -> Vec<Family> {
     if options.family.is_empty() { Family::ALL.to_vec() } else { options.family.clone() }
 }
 
-/// The programs that were asked for.
+/// The programs that were asked for, those of a seed one after the other.
 fn programs(options: &FuzzOptions) -> Vec<(Family, u64)> {
     let seeds = options.seeds.clone().unwrap_or(SEEDS);
-    families(options).into_iter().flat_map(|family| seeds.clone().map(move |seed| (family, seed))).collect()
+    let families = families(options);
+    seeds.flat_map(|seed| families.iter().map(move |&family| (family, seed))).collect()
 }
 
 /// Prints one program with its answers.
@@ -115,24 +119,29 @@ impl Summary {
 
 type Answers = BTreeMap<(Family, u64), Vec<Answer>>;
 
-/// Runs programs.
-fn play(pool: &Pool, programs: &[(Family, u64)]) -> Result<(Answers, Summary), Failure> {
+/// Runs programs, as far as there is time.
+fn play(pool: &Pool, programs: &[(Family, u64)], seconds: Option<u64>) -> Result<(Answers, Summary), Failure> {
     let (start, progress) = (Instant::now(), Progress::new(programs.len()));
     let mut answers = Answers::new();
     let mut summary = Summary { programs: 0, calls: 0, fatal: 0, unsteady: Vec::new(), seconds: 0.0 };
-    let tasks = programs.iter().map(|&(family, seed)| Task { family, seed, keep: None }).collect();
-    pool.play_all(tasks, |task, played| {
-        summary.programs += 1;
-        summary.calls += played.answers.len();
-        if played.answers.last().is_some_and(Answer::is_fatal) {
-            summary.fatal += 1;
+    for programs in programs.chunks(if seconds.is_some() { CHUNK } else { programs.len().max(1) }) {
+        if seconds.is_some_and(|seconds| start.elapsed().as_secs() >= seconds) {
+            break;
         }
-        if played.is_unsteady {
-            summary.unsteady.push((task.family, task.seed));
-        }
-        answers.insert((task.family, task.seed), played.answers);
-        progress.step(|| Ok(()))
-    })?;
+        let tasks = programs.iter().map(|&(family, seed)| Task { family, seed, keep: None }).collect();
+        pool.play_all(tasks, |task, played| {
+            summary.programs += 1;
+            summary.calls += played.answers.len();
+            if played.answers.last().is_some_and(Answer::is_fatal) {
+                summary.fatal += 1;
+            }
+            if played.is_unsteady {
+                summary.unsteady.push((task.family, task.seed));
+            }
+            answers.insert((task.family, task.seed), played.answers);
+            progress.step(|| Ok(()))
+        })?;
+    }
     summary.seconds = start.elapsed().as_secs_f64();
     Ok((answers, summary))
 }
@@ -142,7 +151,7 @@ fn record(pool: &Pool, device: &Device, options: &FuzzOptions, path: &Path) -> R
     let failed = |error: std::io::Error| Failure::Failed(format!("{} cannot be written: {error}", path.display()));
     // Before the work, so that it is not in vain.
     let file = File::create(path).map_err(failed)?;
-    let (answers, summary) = play(pool, &programs(options))?;
+    let (answers, summary) = play(pool, &programs(options), options.seconds)?;
     let header = Header {
         device: device.properties().name.clone(),
         driver: format!("CUDA {}", device.driver_version()),

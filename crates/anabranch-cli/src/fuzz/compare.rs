@@ -36,12 +36,11 @@ pub(super) fn with_file(pool: &Pool, options: &FuzzOptions, path: &Path) -> Resu
         recorded.program().map_err(|reason| Failure::Failed(format!("{}: {reason}", path.display())))?;
     }
     let wanted: Vec<(Family, u64)> = chosen.iter().map(|recorded| (recorded.family, recorded.seed)).collect();
-    let (answers, summary) = play(pool, &wanted)?;
+    let (answers, summary) = play(pool, &wanted, options.seconds)?;
     let mut groups = Groups::default();
     for recorded in chosen {
-        let here = answers.get(&(recorded.family, recorded.seed)).map(|here| &here[..]).unwrap_or_default();
-        if let Some(difference) = first_difference(here, &recorded.answers) {
-            groups.add(Program::new(recorded.family, recorded.seed), here, difference);
+        if let Some(here) = answers.get(&(recorded.family, recorded.seed)) {
+            groups.compare(Program::new(recorded.family, recorded.seed), here, &recorded.answers);
         }
     }
     if !options.json {
@@ -55,16 +54,13 @@ pub(super) fn with_file(pool: &Pool, options: &FuzzOptions, path: &Path) -> Resu
 
 /// Compares two devices, and makes the examples of their differences short.
 pub(super) fn with_device(pool: &Pool, other: &Pool, options: &FuzzOptions) -> Result<ExitCode, Failure> {
-    let wanted = programs(options);
-    let (here, summary) = play(pool, &wanted)?;
-    let (there, _) = play(other, &wanted)?;
+    let (here, summary) = play(pool, &programs(options), options.seconds)?;
+    let played: Vec<(Family, u64)> = here.keys().copied().collect();
+    let (there, _) = play(other, &played, None)?;
     let mut groups = Groups::default();
-    for (family, seed) in wanted {
-        let answers = |of: &super::Answers| of.get(&(family, seed)).cloned().unwrap_or_default();
-        let here = answers(&here);
-        if let Some(difference) = first_difference(&here, &answers(&there)) {
-            groups.add(Program::new(family, seed), &here, difference);
-        }
+    for (&(family, seed), here) in &here {
+        let there = there.get(&(family, seed)).map(|there| &there[..]).unwrap_or_default();
+        groups.compare(Program::new(family, seed), here, there);
     }
     groups.each(|kind, group| shorten(pool, other, kind, group))?;
     groups.print(options.json)?;

@@ -1,7 +1,7 @@
 //! Differences in groups.
 
 use crate::output::{self, Failure};
-use anabranch_conformance::programs::{Answer, Difference, Family, Outcome, Program};
+use anabranch_conformance::programs::{Answer, Difference, Family, Outcome, Program, first_difference};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -33,9 +33,12 @@ pub(super) struct Group {
     pub(super) example: Option<Example>,
 }
 
-/// Differences, by what they have in common.
+/// Differences, by what they have in common, and how many programs of each family were compared.
 #[derive(Default)]
-pub(super) struct Groups(BTreeMap<Kind, Group>);
+pub(super) struct Groups {
+    groups: BTreeMap<Kind, Group>,
+    compared: BTreeMap<Family, usize>,
+}
 
 impl Kind {
     pub(super) fn of(program: &Program, difference: &Difference) -> Self {
@@ -49,11 +52,14 @@ impl Kind {
 
 impl Groups {
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.groups.is_empty()
     }
 
-    pub(super) fn add(&mut self, program: Program, here: &[Answer], difference: Difference) {
-        let group = self.0.entry(Kind::of(&program, &difference)).or_default();
+    /// Compares the answers to a program.
+    pub(super) fn compare(&mut self, program: Program, here: &[Answer], there: &[Answer]) {
+        *self.compared.entry(program.family()).or_default() += 1;
+        let Some(difference) = first_difference(here, there) else { return };
+        let group = self.groups.entry(Kind::of(&program, &difference)).or_default();
         group.seeds.push(program.seed());
         // The one with the fewest calls before the difference.
         if group.example.as_ref().is_none_or(|example| difference.index < example.difference.index) {
@@ -66,11 +72,11 @@ impl Groups {
         &mut self,
         mut change: impl FnMut(&Kind, &mut Group) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        self.0.iter_mut().try_for_each(|(kind, group)| change(kind, group))
+        self.groups.iter_mut().try_for_each(|(kind, group)| change(kind, group))
     }
 
     pub(super) fn print(&self, json: bool) -> Result<(), Failure> {
-        let mut groups: Vec<_> = self.0.iter().collect();
+        let mut groups: Vec<_> = self.groups.iter().collect();
         groups.sort_by_key(|(kind, group)| (kind.family, std::cmp::Reverse(group.seeds.len())));
         for (kind, group) in groups {
             let Some(example) = &group.example else { continue };
@@ -80,7 +86,17 @@ impl Groups {
                 print_text(kind, group, example)?;
             }
         }
-        Ok(())
+        self.compared.iter().try_for_each(|(family, compared)| self.print_family(*family, *compared, json))
+    }
+
+    fn print_family(&self, family: Family, compared: usize, json: bool) -> Result<(), Failure> {
+        let groups = self.groups.iter().filter(|(kind, _)| kind.family == family);
+        let different: usize = groups.map(|(_, group)| group.seeds.len()).sum();
+        let equal = compared - different;
+        if json {
+            return output::json_line(&json!({ "family": family.name(), "compared": compared, "equal": equal }));
+        }
+        output::line(&format!("{family}: {equal} of {compared} programs equal"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where two devices answer differently.
 
-use super::answer::Answer;
+use super::answer::{Answer, Outcome};
 
 /// The first call of a program that two devices answer differently.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,12 +13,19 @@ pub struct Difference {
     pub there: Answer,
 }
 
+/// Whether two answers are equal. A call that is not made here, because the device does not provide what it needs, may be
+/// refused there.
+fn is_alike(here: &Answer, there: &Answer) -> bool {
+    let is_refused = matches!(there.outcome, Outcome::Status(status) if status != 0);
+    here == there || (here.outcome == Outcome::Skipped && is_refused)
+}
+
 /// Finds the first difference. What comes after a call that the second device did not survive is not compared, nor is
 /// that call: nobody is to imitate it.
 pub fn first_difference(here: &[Answer], there: &[Answer]) -> Option<Difference> {
     let known = there.iter().position(Answer::is_fatal).unwrap_or(there.len());
     let differs = |(index, (here, there)): (usize, (&Answer, &Answer))| {
-        (here != there).then(|| Difference { index, here: here.clone(), there: there.clone() })
+        (!is_alike(here, there)).then(|| Difference { index, here: here.clone(), there: there.clone() })
     };
     here.iter().zip(&there[..known]).enumerate().find_map(differs)
 }

@@ -40,7 +40,7 @@ calls! {
         Priority "stream_priority" { stream: StreamSlot }
         Id "stream_id" { stream: StreamSlot }
         Context "stream_context" { stream: StreamSlot }
-        Attribute "stream_attribute" { stream: StreamSlot, window: bool }
+        Attribute "stream_attribute" { stream: StreamSlot }
         SetPolicy "stream_set_attribute" { stream: StreamSlot, policy: u8 }
         HostFunction "stream_launch_host_function" { stream: StreamSlot, number: u32, repeatable: bool }
         Callback "stream_add_callback" { stream: StreamSlot, number: u32 }

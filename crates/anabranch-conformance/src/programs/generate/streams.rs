@@ -26,7 +26,7 @@ fn step(generator: &mut Generator) {
         34 => generator.read_contents(),
         35 => create_stream(generator),
         36 => {
-            let (context, flags) = (generator.context(), generator.numbers.one_of([0, 1, 2, 3, 2, 0, 4, 5, 6, 8]));
+            let (context, flags) = (generator.context(), generator.numbers.one_of([0, 1, 2, 3, 2, 0, 8, 5, 9, 8]));
             generator.create_event(context, flags);
         }
         37 => destroy(generator),

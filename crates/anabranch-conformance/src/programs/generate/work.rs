@@ -144,7 +144,6 @@ impl Generator {
 
     /// A question about a stream.
     pub(super) fn ask_stream(&mut self, stream: StreamSlot) {
-        let window = self.numbers.chance(1, 2);
         let call = match self.numbers.below(9) {
             0..=2 => StreamCall::Query { stream, patience: Patience::Either },
             3 => StreamCall::Flags { stream },
@@ -152,7 +151,7 @@ impl Generator {
             5 => StreamCall::Id { stream },
             6 => StreamCall::Context { stream },
             7 => StreamCall::TakeFailure { stream },
-            _ => StreamCall::Attribute { stream, window },
+            _ => StreamCall::Attribute { stream },
         };
         self.push(call);
     }

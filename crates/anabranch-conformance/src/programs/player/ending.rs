@@ -108,8 +108,13 @@ impl Stage {
             for (module, context) in objects.loaded.iter().chain(objects.modules.values()) {
                 note("module_unload", driver.module_unload(&call(*context), *module));
             }
+            if !objects.pools.is_empty() {
+                // A pool is destroyed when all frees of its memory are complete.
+                note("context_synchronize", driver.context_synchronize(&call(ContextSlot(0))));
+                note("context_synchronize", driver.context_synchronize(&call(ContextSlot(1))));
+            }
             for pool in objects.pools.values() {
-                note("memory_pool_destroy", driver.memory_pool_destroy(*pool));
+                note("memory_pool_destroy", driver.memory_pool_destroy(pool.handle));
             }
         }
         if objects.uses_graph_memory() {

@@ -4,7 +4,7 @@ use super::super::answer::Answer;
 use super::super::call::{BadPlace, MemoryCall, Place};
 use super::super::slots::{ContextSlot, MemorySlot, New, RegionSlot, StreamSlot};
 use super::harness::{BYTES, REGION_BYTES, pattern};
-use super::objects::{MemoryKind, MemoryObject, live};
+use super::objects::{MemoryKind, MemoryObject, PoolObject, live};
 use super::{Stage, plain, told};
 use anabranch::hal::{
     CaptureStatus, Copy3d, CopyKind, CopyPlace, DeviceOrdinal, DevicePointer, FillPattern, MemoryPoolOptions,
@@ -137,7 +137,11 @@ impl Stage {
             MemoryCall::AllocateAsync { memory: New(slot), stream, bytes, pool } => {
                 let (stream, context) = self.objects.stream(*stream)?;
                 let pool = match pool {
-                    Some(pool) => Some(live(*self.objects.pools.get(pool)?)),
+                    Some(pool) => {
+                        let pool = self.objects.pools.get_mut(pool)?;
+                        pool.is_used = true;
+                        Some(live(pool.handle))
+                    }
                     None => None,
                 };
                 let call = self.harness.call(context);
@@ -164,33 +168,36 @@ impl Stage {
             MemoryCall::FreeAsync { stream, memory } => return self.free_async(*stream, *memory),
             MemoryCall::PoolCreate { pool: New(slot), max_bytes } => {
                 let options = MemoryPoolOptions { max_bytes: *max_bytes };
-                told(driver.memory_pool_create(self.harness.ordinal, &options), |pool| {
-                    self.objects.pools.insert(*slot, pool);
+                told(driver.memory_pool_create(self.harness.ordinal, &options), |handle| {
+                    self.objects.pools.insert(*slot, PoolObject { handle, is_used: false });
                     String::new()
                 })
             }
             MemoryCall::PoolDestroy { pool } => {
-                let pool = self.objects.pools.remove(pool)?;
+                // CUDA's driver crashes later if memory of the pool is freed after that, in another stream.
+                let PoolObject { handle, .. } = self.objects.pools.get(pool).copied().filter(|pool| !pool.is_used)?;
+                self.objects.pools.remove(pool);
                 // SAFETY: the slot is empty now, so that nobody uses the pool any more.
-                plain(unsafe { driver.memory_pool_destroy(pool) })
+                plain(unsafe { driver.memory_pool_destroy(handle) })
             }
             MemoryCall::PoolTrim { pool, keep_bytes } => {
-                plain(driver.memory_pool_trim(live(*self.objects.pools.get(pool)?), *keep_bytes))
+                plain(driver.memory_pool_trim(live(self.objects.pools.get(pool)?.handle), *keep_bytes))
             }
             MemoryCall::DefaultPool { device } => {
                 let device = DeviceOrdinal(device.wrapping_add(self.harness.ordinal.0));
                 plain(driver.default_memory_pool(device).map(drop))
             }
             MemoryCall::PoolAttribute { pool, attribute } => {
-                let value = driver.memory_pool_attribute(live(*self.objects.pools.get(pool)?), *attribute);
+                let value = driver.memory_pool_attribute(live(self.objects.pools.get(pool)?.handle), *attribute);
                 told(value, |value| value.to_string())
             }
             MemoryCall::PoolSetAttribute { pool, attribute, value } => {
-                let pool = live(*self.objects.pools.get(pool)?);
+                let pool = live(self.objects.pools.get(pool)?.handle);
                 plain(driver.memory_pool_set_attribute(pool, *attribute, *value))
             }
             MemoryCall::PoolSetAccess { pool, peer, allowed } => {
-                let (pool, peer) = (live(*self.objects.pools.get(pool)?), peer.wrapping_add(self.harness.ordinal.0));
+                let (pool, peer) =
+                    (live(self.objects.pools.get(pool)?.handle), peer.wrapping_add(self.harness.ordinal.0));
                 plain(driver.memory_pool_set_access(pool, DeviceOrdinal(peer), *allowed))
             }
             MemoryCall::PeerDisable { context, peer } => {

@@ -129,6 +129,8 @@ impl Stage {
                 // SAFETY: no image is a binary.
                 let load = |image: ModuleImage<'_>| unsafe { driver.module_load(&call, image) };
                 let loaded = match image_text(*image) {
+                    // The software device takes no PTX.
+                    Some(_) if self.harness.is_host => return None,
                     Some(text) => load(ModuleImage::Ptx(&text)),
                     None => with_image(self.harness.is_host, load),
                 };

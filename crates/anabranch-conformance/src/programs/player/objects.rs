@@ -70,6 +70,14 @@ pub(super) struct MemoryObject {
     pub(super) is_filled: bool,
 }
 
+/// A memory pool that the program has made.
+#[derive(Clone, Copy)]
+pub(super) struct PoolObject {
+    pub(super) handle: MemoryPoolHandle,
+    /// Whether memory was allocated from it.
+    pub(super) is_used: bool,
+}
+
 /// A kernel that the program has looked up.
 #[derive(Clone, Copy)]
 pub(super) struct FunctionObject {
@@ -96,7 +104,7 @@ pub(super) struct Objects {
     pub(super) graphs: BTreeMap<GraphSlot, GraphObject>,
     pub(super) executables: BTreeMap<ExecutableSlot, ExecutableObject>,
     pub(super) memory: BTreeMap<MemorySlot, MemoryObject>,
-    pub(super) pools: BTreeMap<PoolSlot, MemoryPoolHandle>,
+    pub(super) pools: BTreeMap<PoolSlot, PoolObject>,
     pub(super) conditionals: BTreeMap<ConditionalSlot, (ConditionalHandle, GraphSlot, Option<u32>)>,
     pub(super) captures: Vec<Capture>,
     /// The gates that streams wait for.

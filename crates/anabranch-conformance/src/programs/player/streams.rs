@@ -81,12 +81,8 @@ impl Stage {
                 let known = own.into_iter().find(|&slot| self.harness.context(slot).handle == found);
                 known.map_or("another".to_owned(), |slot| slot.to_string())
             }),
-            StreamCall::Attribute { window, .. } => {
-                let kind = if *window {
-                    StreamAttributeKind::AccessPolicyWindow
-                } else {
-                    StreamAttributeKind::SynchronizationPolicy
-                };
+            StreamCall::Attribute { .. } => {
+                let kind = StreamAttributeKind::SynchronizationPolicy;
                 told(driver.stream_attribute(made_in, stream, kind), |value| match value {
                     StreamAttribute::SynchronizationPolicy(policy) => format!("{policy:?}"),
                     _ => String::new(),
