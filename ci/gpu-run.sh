@@ -2,7 +2,7 @@
 # Runs on a machine with a GPU what ci/gpu-pack.sh has packed, and writes what came of it to a folder.
 #
 #   ci/gpu-run.sh [FOLDER] [STEP ...]      steps: conformance tests main overhead graphs overlap await host sanitize, all by
-#                                          default, and programs
+#                                          default, and programs, fuzz
 #
 # Exit status 1 if anything failed.
 set -uo pipefail
@@ -57,6 +57,17 @@ if wanted main; then
     done
     step server timeout 120 "$pack/examples/server" load --device cuda:0 --requests 5000 --deadline 500
     step server-peace timeout 120 "$pack/examples/server" load --device cuda:0 --requests 20000 --trouble 0
+fi
+# Not by default either: it takes ten minutes, and only a changed generator needs it.
+if wanted fuzz; then
+    families=()
+    for family in streams gates capture graphs memory values modules; do families+=(--family "$family"); done
+    fuzz=("$pack/anabranch" fuzz --device cuda:0)
+    # A program that loses its context takes a process of its own, which takes a second to start.
+    step fuzz-sticky "${fuzz[@]}" --family sticky --seeds 0..200 --record "$results/programs-sticky.gz"
+    step fuzz-record "${fuzz[@]}" "${families[@]}" --seeds 0..2500 --record "$results/programs.gz"
+    # What a GPU does not answer again the same is of no use.
+    step fuzz-again "${fuzz[@]}" --against "$results/programs.gz" --seeds 0..250
 fi
 wanted overhead && step overhead "$pack/benches/cuda_overhead" --bench
 wanted graphs && step graphs "$pack/benches/cuda_graphs" --bench

@@ -1,6 +1,6 @@
 //! What can be written on the command line.
 
-use crate::fuzz::Fault;
+use crate::fault::Fault;
 use anabranch_conformance::programs::Family;
 use clap::{Args, Parser, Subcommand};
 use std::ops::Range;

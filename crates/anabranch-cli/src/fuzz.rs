@@ -2,17 +2,16 @@
 
 mod compare;
 mod date;
-mod fault;
 mod pool;
 mod report;
 mod worker;
 
 use crate::arguments::FuzzOptions;
+use crate::fault::Fault;
 use crate::output::{self, Failure};
 use crate::progress::Progress;
 use anabranch::{Device, Instance};
 use anabranch_conformance::programs::{Answer, Family, Header, Program, Recorded, Recording};
-pub(crate) use fault::Fault;
 use pool::{Pool, Task};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,10 +28,11 @@ const CHUNK: usize = 256;
 
 pub(crate) fn run(options: &FuzzOptions) -> Result<ExitCode, Failure> {
     let fault = options.fault.as_ref();
-    let device = device(options.device.as_deref(), fault)?;
+    let open = || device(options.device.as_deref(), fault);
     if options.worker {
-        return worker::run(&device);
+        return worker::run(open);
     }
+    let device = open()?;
     let pool = Pool::new(&device, fault, options);
     if let Some(seed) = options.print {
         return print(&pool, options, seed);
@@ -55,7 +55,7 @@ pub(crate) fn run(options: &FuzzOptions) -> Result<ExitCode, Failure> {
 /// The device of that name, or the default one, with a fault.
 fn device(name: Option<&str>, fault: Option<&Fault>) -> Result<Device, Failure> {
     // A worker runs one program at a time: two threads of the software device are enough.
-    let mut builder = Instance::builder().host_workers(2);
+    let mut builder = Instance::builder().isolated().host_workers(2);
     if let Some(fault) = fault.cloned() {
         builder = builder.wrap(move |driver| fault.wrap(driver));
     }

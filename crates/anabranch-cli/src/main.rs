@@ -3,6 +3,7 @@
 mod arguments;
 mod conformance;
 mod devices;
+mod fault;
 mod fuzz;
 mod isolation;
 mod output;

@@ -1,5 +1,7 @@
 //! `anabranch fuzz`: what a device does wrong is found, and named.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

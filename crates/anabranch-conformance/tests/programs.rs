@@ -1,5 +1,7 @@
 //! Random programs of calls of the driver contract.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use anabranch::hal::{Call, Driver, Forward, Layered, Live, Result, StreamHandle, Value, WaitValueFlags};
 use anabranch::{Device, DevicePointer, Instance, InstanceBuilder};
 use anabranch_conformance::programs::{

@@ -1,8 +1,8 @@
 //! Runs programs in other processes, which may crash or hang.
 
-use super::fault::Fault;
 use super::worker::{ALONE, DONE, LOST, READY};
 use crate::arguments::FuzzOptions;
+use crate::fault::Fault;
 use crate::output::Failure;
 use anabranch::Device;
 use anabranch_conformance::programs::{Answer, Family, Outcome, Program};

@@ -5,7 +5,7 @@
 
 use super::pool::Task;
 use crate::output::Failure;
-use anabranch::Device;
+use anabranch::{Capabilities, Device};
 use anabranch_conformance::programs::{Answer, Player};
 use std::io::{BufRead, Write, stdin, stdout};
 use std::process::ExitCode;
@@ -21,16 +21,19 @@ pub(super) const DONE: &str = ".done";
 /// The line after a program that has lost the device for this process, which ends.
 pub(super) const LOST: &str = ".lost";
 
-pub(super) fn run(device: &Device) -> Result<ExitCode, Failure> {
+pub(super) fn run(open: impl Fn() -> Result<Device, Failure>) -> Result<ExitCode, Failure> {
     let announce = Arc::new(AtomicBool::new(false));
-    let announced = announce.clone();
-    let listener = move |answer: &Answer| {
-        if announced.load(Ordering::Relaxed) {
-            // If nobody reads it any more, the process ends after this program.
-            let _ = write(&(answer.to_line() + "\n"));
-        }
+    let start = || {
+        let (device, announced) = (open()?, announce.clone());
+        let listener = move |answer: &Answer| {
+            if announced.load(Ordering::Relaxed) {
+                // If nobody reads it any more, the process ends after this program.
+                let _ = write(&(answer.to_line() + "\n"));
+            }
+        };
+        Ok::<_, Failure>((Player::with_listener(&device, listener)?, device))
     };
-    let mut player = Player::with_listener(device, listener)?;
+    let (mut player, mut device) = start()?;
     write(&format!("{READY}\n"))?;
     for line in stdin().lock().lines() {
         let line = line.map_err(|_| Failure::OutputClosed)?;
@@ -42,9 +45,14 @@ pub(super) fn run(device: &Device) -> Result<ExitCode, Failure> {
         if !alone {
             played.answers.iter().for_each(|answer| text.extend([&*answer.to_line(), "\n"]));
         }
-        text.extend([if played.is_lost { LOST } else { DONE }, "\n"]);
+        // After a panic, nothing is certain.
+        let has_panicked = played.answers.last().is_none_or(Answer::is_fatal);
+        let recovers = device.capabilities().contains(Capabilities::CONTEXT_RECOVERY) && !has_panicked;
+        text.extend([if played.is_lost && !recovers { LOST } else { DONE }, "\n"]);
         write(&text)?;
-        if played.is_lost {
+        if played.is_lost && recovers {
+            (player, device) = start()?;
+        } else if played.is_lost {
             // Threads of a lost device may never end.
             std::process::exit(0);
         }

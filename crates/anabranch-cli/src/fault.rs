@@ -41,7 +41,7 @@ impl FromStr for Fault {
 
 impl Fault {
     /// The driver with this fault.
-    pub(super) fn wrap(&self, driver: Arc<dyn Driver>) -> Arc<dyn Driver> {
+    pub(crate) fn wrap(&self, driver: Arc<dyn Driver>) -> Arc<dyn Driver> {
         Arc::new(Layered(Faulty { driver, fault: self.clone() }))
     }
 }
