@@ -2,7 +2,9 @@
 
 mod conditionals;
 mod launch;
+mod pairing;
 mod plan;
+mod replace;
 mod run;
 mod step;
 mod update;
@@ -13,6 +15,7 @@ use crate::handles::handle;
 use crate::ranks;
 use anabranch_hal::{ExecutableGraphHandle, Failure, InstantiateFlags, Result, Status};
 use anabranch_sync::Mutex;
+pub(crate) use plan::refused;
 use plan::{Flat, Plan, Shape};
 use run::Run;
 use std::fmt;
@@ -61,18 +64,12 @@ impl ExecutableState {
         if graph.place == Place::Body {
             return Err(Failure::argument(Status::NOT_SUPPORTED, "the graph belongs to a conditional node"));
         }
-        let owns_something = graph.lock().owns_something();
-        let earlier = if owns_something { graph.instance() } else { None };
-        if earlier.as_ref().is_some_and(|earlier| !earlier.is_destroyed()) {
-            return Err(Failure::argument(
-                Status::NOT_SUPPORTED,
-                "a graph that allocates or has conditional nodes has one executable graph at a time",
-            ));
-        }
-        // Launches of an earlier one that was destroyed may still use the memory.
-        let last = earlier.and_then(|earlier| earlier.last_launch());
         // Of the graph itself, so that an error names its own nodes.
         Flat::new(graph)?.check()?;
+        let earlier = graph.instance();
+        refuse_second(earlier.as_deref())?;
+        // Launches of an earlier one that was destroyed may still use the memory.
+        let last = earlier.and_then(|earlier| earlier.last_launch());
         let source = graph.copy(Place::Alone);
         let flat = Flat::new(&source)?;
         let conditionals = flat.conditionals();
@@ -92,14 +89,29 @@ impl ExecutableState {
             destroyed: AtomicBool::new(false),
             launches: Mutex::new(ranks::LAUNCHES, Launches { plan: Arc::new(plan), last, source }),
         });
-        let instance: Weak<Self> = Arc::downgrade(&executable);
-        graph.set_instance(instance);
+        let mut contents = graph.lock();
+        if contents.marks.own_something() {
+            let instance: Weak<Self> = Arc::downgrade(&executable);
+            contents.instance = Some(instance);
+        }
+        drop(contents);
         Ok(executable)
     }
 
     /// Another reference to this executable graph. `None`: it is being dropped.
     pub(crate) fn share(&self) -> Option<Arc<Self>> {
         self.this.upgrade()
+    }
+}
+
+/// Refuses what would be a second executable graph of a graph that owns something.
+fn refuse_second(instance: Option<&dyn Instance>) -> Result<()> {
+    match instance {
+        Some(instance) if !instance.is_destroyed() => Err(Failure::argument(
+            Status::NOT_SUPPORTED,
+            "a graph that allocates or has conditional nodes has one executable graph at a time",
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -11,5 +11,5 @@ mod state;
 
 pub(crate) use add::{can_be_in_body, locate};
 pub(crate) use memory::LaunchMemory;
-pub(crate) use node::{Action, Node, NodeState, ValueStep};
+pub(crate) use node::{Action, ConditionalAction, Node, NodeState, ValueStep};
 pub(crate) use state::{Contents, GraphState, Instance, Place};

@@ -2,11 +2,11 @@
 
 use super::{ContextState, HostDriver, resolve, usable};
 use crate::error::permitted;
-use crate::executable::ExecutableState;
+use crate::executable::{ExecutableState, refused};
 use crate::graph::GraphState;
 use anabranch_hal::{
-    Call, ExecutableGraphHandle, ExecutableGraphs, Failure, GraphHandle, GraphNodeHandle, InstantiateFlags, Live,
-    NodeParameters, Result, Status, StreamHandle,
+    Call, Detail, ExecutableGraphHandle, ExecutableGraphs, Failure, GraphHandle, GraphInstantiateResult,
+    GraphNodeHandle, InstantiateFlags, Live, NodeParameters, Result, Status, StreamHandle,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,6 +15,35 @@ use std::sync::atomic::Ordering;
 fn executable_of<'a>(call: &Call<'_>, executable: Live<'a, ExecutableGraphHandle>) -> Result<&'a ExecutableState> {
     usable(call)?;
     ExecutableState::of(executable)
+}
+
+impl HostDriver {
+    fn instantiate(
+        &self,
+        call: &Call<'_>,
+        graph: &GraphState,
+        flags: InstantiateFlags,
+        upload: Option<Live<'_, StreamHandle>>,
+    ) -> Result<Arc<ExecutableState>> {
+        if !InstantiateFlags::all().contains(flags) {
+            return Err(Failure::new(Status::INVALID_VALUE));
+        }
+        if flags.contains(InstantiateFlags::DEVICE_LAUNCH) {
+            return Err(Failure::new(Status::NOT_SUPPORTED));
+        }
+        if !flags.contains(InstantiateFlags::UPLOAD) {
+            self.shared.captures.before_unsafe_call()?;
+            return ExecutableState::new(graph, flags);
+        }
+        // With an upload, the call is one of the stream, and no potentially unsafe one.
+        let stream = resolve(&self.shared, call.context, upload.unwrap_or(Live::LEGACY))?;
+        if let Some(recording) = self.shared.captures.recording(&stream)? {
+            return recording.refuse();
+        }
+        let executable = ExecutableState::new(graph, flags)?;
+        executable.memory.map()?;
+        Ok(executable)
+    }
 }
 
 impl ExecutableGraphs for HostDriver {
@@ -27,21 +56,13 @@ impl ExecutableGraphs for HostDriver {
     ) -> Result<ExecutableGraphHandle> {
         usable(call)?;
         let graph = GraphState::of(graph)?;
-        self.shared.captures.before_unsafe_call()?;
-        if !InstantiateFlags::all().contains(flags) {
-            return Err(Failure::new(Status::INVALID_VALUE));
-        }
-        if flags.contains(InstantiateFlags::DEVICE_LAUNCH) {
-            return Err(Failure::new(Status::NOT_SUPPORTED));
-        }
-        let executable = ExecutableState::new(graph, flags)?;
-        if flags.contains(InstantiateFlags::UPLOAD) {
-            let stream = resolve(&self.shared, call.context, upload.unwrap_or(Live::LEGACY))?;
-            if let Some(recording) = self.shared.captures.recording(&stream)? {
-                return recording.refuse();
+        let executable = self.instantiate(call, graph, flags, upload).map_err(|failure| {
+            // Hardware gives a reason whatever is wrong. Where it knows none better, it says that the code is the reason.
+            match failure.detail.as_deref() {
+                Some(Detail::Instantiate { .. }) => failure,
+                _ => refused(failure.status, GraphInstantiateResult::ERROR, None),
             }
-            executable.memory.map()?;
-        }
+        })?;
         Ok(ExecutableGraphHandle::from_raw(self.executables.insert(executable)))
     }
 

@@ -83,8 +83,8 @@ impl Step {
 }
 
 /// Why a graph cannot be instantiated.
-fn refused(result: GraphInstantiateResult, node: Option<GraphNodeHandle>) -> Failure {
-    Failure::with_detail(Status::INVALID_VALUE, Detail::Instantiate { result, node })
+pub(crate) fn refused(status: Status, result: GraphInstantiateResult, node: Option<GraphNodeHandle>) -> Failure {
+    Failure::with_detail(status, Detail::Instantiate { result, node })
 }
 
 /// A graph that is being flattened.
@@ -97,6 +97,8 @@ pub(super) struct Flat {
     bodies: HashMap<u32, Vec<Vec<u32>>>,
     index_of: HashMap<u64, u32>,
     values: Vec<(ConditionalHandle, Option<u32>)>,
+    /// Whether no node asks for one of the values.
+    has_unused_value: bool,
     /// The indices of nodes in conditional nodes' graphs.
     inside: Vec<Range<u32>>,
 }
@@ -128,9 +130,7 @@ impl Flat {
 
     /// Adds a graph, which a conditional node runs if `in_body`.
     fn add_graph(&mut self, graph: &Contents, in_body: bool) -> Result<Ends> {
-        if graph.conditionals.iter().any(|value| !value.used) {
-            return Err(refused(GraphInstantiateResult::CONDITIONAL_HANDLE_UNUSED, None));
-        }
+        self.has_unused_value |= graph.conditionals.iter().any(|value| !value.used);
         self.values.extend(graph.conditionals.iter().map(|value| (value.handle, value.default)));
         // Where each node begins and ends, by number.
         let mut places: HashMap<u64, (u32, u32)> = HashMap::with_capacity(graph.nodes.len());
@@ -138,7 +138,7 @@ impl Flat {
         for (&number, node) in &graph.nodes {
             if in_body && !can_be_in_body(node.kind()) {
                 let result = GraphInstantiateResult::NODE_OPERATION_NOT_SUPPORTED;
-                return Err(refused(result, Some(node.state.handle())));
+                return Err(refused(Status::INVALID_VALUE, result, Some(node.state.handle())));
             }
             let begin = self.push(&node.action, node.state.handle())?;
             let mut end = begin;
@@ -216,7 +216,7 @@ impl Flat {
         }
         let stuck = nodes.iter().find(|node| before.get(node).is_some_and(|&count| count > 0));
         let handle = stuck.and_then(|&node| self.handles.get(node as usize)).copied();
-        Err(refused(GraphInstantiateResult::INVALID_STRUCTURE, handle))
+        Err(refused(Status::INVALID_VALUE, GraphInstantiateResult::INVALID_STRUCTURE, handle))
     }
 
     /// The values of conditional nodes, if there are some.
@@ -241,8 +241,11 @@ impl Flat {
         (0..self.end()).filter(|&index| is_inside.get(index as usize) == Some(&false)).collect()
     }
 
-    /// Refuses cycles. Those in conditional nodes' graphs are refused already.
+    /// Refuses what cannot be instantiated: unused values and cycles. Cycles in conditional nodes' graphs are refused already.
     pub(super) fn check(&self) -> Result<()> {
+        if self.has_unused_value {
+            return Err(refused(Status::INVALID_VALUE, GraphInstantiateResult::CONDITIONAL_HANDLE_UNUSED, None));
+        }
         self.order(self.outside(), &self.edges).map(drop)
     }
 

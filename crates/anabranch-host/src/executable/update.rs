@@ -1,103 +1,19 @@
 //! Changes of an executable graph, from its next launch on.
 
-use super::ExecutableState;
+use super::pairing::{Difference, merge};
 use super::plan::{Flat, Step};
-use crate::graph::{Action, GraphState, Node, NodeState, Place, locate};
+use super::replace::{attributes_stay, replaceable};
+use super::{ExecutableState, refuse_second};
+use crate::graph::{Action, GraphState, NodeState, locate};
 use anabranch_hal::{
-    Copy3d, Detail, EdgeData, Failure, FillNode, GraphHandle, GraphNodeHandle, GraphUpdateResult, Live, NodeParameters,
-    Result, Status, ValueOperation,
+    Detail, Failure, GraphHandle, GraphNodeHandle, GraphNodeKind, GraphUpdateResult, Live, NodeParameters, Result,
+    Status,
 };
-use std::collections::HashMap;
+use std::ptr;
 use std::sync::Arc;
-
-/// Why a graph is not like another, and at which node.
-type Difference = (GraphUpdateResult, Option<GraphNodeHandle>);
 
 fn refused((result, node): Difference) -> Failure {
     Failure::with_detail(Status::GRAPH_EXEC_UPDATE_FAILURE, Detail::Update { result, node })
-}
-
-/// Whether what a node does can be replaced by something of the same kind.
-fn replaceable(old: &Action, new: &Action) -> std::result::Result<(), GraphUpdateResult> {
-    let same = match (old, new) {
-        (Action::Kernel(old), Action::Kernel(new)) if !Arc::ptr_eq(&old.core, &new.core) => {
-            return Err(GraphUpdateResult::UNSUPPORTED_FUNCTION_CHANGE);
-        }
-        (Action::Copy(old), Action::Copy(new)) => {
-            let places = |copy: &Copy3d| (copy.source.host, copy.destination.host);
-            let is_row = |copy: &Copy3d| copy.extent[1] == 1 && copy.extent[2] == 1;
-            places(old) == places(new) && (is_row(old) && is_row(new) || old.extent == new.extent)
-        }
-        (Action::Fill(old), Action::Fill(new)) => {
-            let extents = |fill: &FillNode| (fill.width, fill.height, fill.pattern.width(), fill.pitch);
-            old.height == 1 && new.height == 1 || extents(old) == extents(new)
-        }
-        (Action::Values(old), Action::Values(new)) => {
-            old.parameters.iter().map(operation).eq(new.parameters.iter().map(operation))
-        }
-        // Memory of another graph has another address, or may be in use by that graph's launches.
-        (Action::Allocate(old), Action::Allocate(new)) if !Arc::ptr_eq(&old.block, &new.block) => {
-            return Err(GraphUpdateResult::ERROR);
-        }
-        (Action::Conditional(old), Action::Conditional(new)) => {
-            old.kind == new.kind && old.bodies.len() == new.bodies.len()
-        }
-        _ => true,
-    };
-    if same { Ok(()) } else { Err(GraphUpdateResult::PARAMETERS_CHANGED) }
-}
-
-/// What an operation is, whatever its address and value.
-fn operation(operation: &ValueOperation) -> (bool, u64) {
-    let (writes, value) = match operation {
-        ValueOperation::Wait { value, .. } => (false, value),
-        ValueOperation::Write { value, .. } => (true, value),
-    };
-    (writes, value.width())
-}
-
-fn nodes(graph: &GraphState) -> Vec<Node> {
-    graph.lock().nodes.values().cloned().collect()
-}
-
-/// Compares two graphs, node by node in the order in which they were made.
-fn compare(old: &GraphState, new: &GraphState) -> std::result::Result<(), Difference> {
-    // Without their locks, because those of the graphs inside of them are taken below, in no order.
-    let (old, new) = (nodes(old), nodes(new));
-    if old.len() != new.len() {
-        return Err((GraphUpdateResult::TOPOLOGY_CHANGED, None));
-    }
-    let ranks = |nodes: &[Node]| -> HashMap<u64, usize> {
-        nodes.iter().enumerate().map(|(rank, node)| (node.state.number, rank)).collect()
-    };
-    let (old_ranks, new_ranks) = (ranks(&old), ranks(&new));
-    let ranked = |before: &[(u64, EdgeData)], ranks: &HashMap<u64, usize>| {
-        let rank =
-            |(number, data): &(u64, EdgeData)| (ranks.get(number).copied(), data.from_port, data.to_port, data.kind.0);
-        let mut ranked: Vec<_> = before.iter().map(rank).collect();
-        ranked.sort_unstable();
-        ranked
-    };
-    for (old, new) in old.iter().zip(&new) {
-        let different = |result| Err((result, Some(new.state.handle())));
-        if old.kind() != new.kind() {
-            return different(GraphUpdateResult::NODE_KIND_CHANGED);
-        }
-        if ranked(&old.before, &old_ranks) != ranked(&new.before, &new_ranks) {
-            return different(GraphUpdateResult::TOPOLOGY_CHANGED);
-        }
-        if let Err(result) = replaceable(&old.action, &new.action) {
-            return different(result);
-        }
-        match (&*old.action, &*new.action) {
-            (Action::Child(old), Action::Child(new)) => compare(old, new)?,
-            (Action::Conditional(old), Action::Conditional(new)) => {
-                old.bodies.iter().zip(&new.bodies).try_for_each(|(old, new)| compare(old, new))?;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// The child graph made from the node of that id, wherever it is in a graph.
@@ -114,8 +30,10 @@ impl ExecutableState {
     /// Takes over what the nodes of a graph of the same structure do.
     pub(crate) fn update(&self, graph: &GraphState) -> Result<()> {
         let mut launches = self.launches.lock();
-        compare(&launches.source, graph).map_err(refused)?;
-        let source = graph.copy(Place::Alone);
+        let instance = graph.instance();
+        // Memory and bodies of a graph are for one executable graph only.
+        refuse_second(instance.as_deref().filter(|&other| !ptr::addr_eq(other, self)))?;
+        let source = merge(&launches.source, graph).map_err(refused)?;
         let flat = Flat::new(&source)?;
         let conditionals = flat.conditionals();
         let mut steps = flat.steps(conditionals.as_ref());
@@ -154,8 +72,17 @@ impl ExecutableState {
         node: Live<'_, GraphNodeHandle>,
         parameters: NodeParameters,
     ) -> Result<()> {
+        let (graph, number) = locate(node)?;
+        let described = Arc::clone(&graph.lock().node(number)?.action);
+        match &parameters {
+            // There is nothing to replace, so no executable graph is asked.
+            NodeParameters::Empty if described.kind() == GraphNodeKind::EMPTY => return Ok(()),
+            NodeParameters::Kernel(wanted) if !attributes_stay(&described, wanted) => {
+                return Err(refused((GraphUpdateResult::ATTRIBUTES_CHANGED, Some(node.handle()))));
+            }
+            _ => {}
+        }
         let (index, id) = self.index(node)?;
-        let (graph, _) = locate(node)?;
         let before = Arc::clone(&self.launches.lock().plan);
         let old = before.steps.get(index as usize).ok_or(Failure::new(Status::INVALID_VALUE))?;
         if old.action.kind() != parameters.kind() {
@@ -188,8 +115,7 @@ impl ExecutableState {
     fn set_child(&self, index: u32, id: u64, child: Live<'_, GraphHandle>) -> Result<()> {
         let child = GraphState::of(child)?;
         let old = find_child(&self.original, id).ok_or(Failure::new(Status::INVALID_VALUE))?;
-        compare(&old, child).map_err(refused)?;
-        let source = child.copy(Place::Child);
+        let source = merge(&old, child).map_err(refused)?;
         let mut launches = self.launches.lock();
         let steps = Flat::new(&source)?.steps(launches.plan.conditionals.as_ref());
         let plan = Arc::make_mut(&mut launches.plan);

@@ -19,11 +19,16 @@ impl GraphState {
         }
         let to_kernel = matches!(parameters, NodeParameters::Kernel(_));
         // SAFETY: the caller promises that the nodes of `dependencies` exist.
-        let before = unsafe { self.lock().check_dependencies(self, dependencies, to_kernel) }?;
-        // What a node needs is made without the lock, because another graph, or this one, may be copied for it.
+        let before = unsafe { self.lock().check_dependencies(self, dependencies, to_kernel) };
+        // What a node needs is made without the lock, because another graph, or this one, may be copied for it. What is
+        // wrong with the parameters is told first, as on hardware.
         // SAFETY: the caller promises that the objects of the handles exist, and that the node is sound.
-        let action = unsafe { self.make_action(&before, parameters) }?;
+        let action = unsafe { self.make_action(before.as_deref().unwrap_or_default(), parameters) }?;
+        let before = before?;
         let mut contents = self.lock();
+        if let Action::Conditional(conditional) = &action {
+            contents.use_conditional(conditional.handle)?;
+        }
         let mut node = contents.make_node(self.weak(), action);
         contents.link(&before, node.state.number);
         node.before = before;
@@ -38,7 +43,6 @@ impl GraphState {
                 _ => Vec::new(),
             },
         };
-        contents.has_memory_nodes |= matches!(&*node.action, Action::Allocate(_) | Action::Free(_));
         contents.nodes.insert(node.state.number, node);
         Ok(added)
     }
@@ -46,7 +50,7 @@ impl GraphState {
     /// Removes a node and its edges.
     pub(crate) fn remove_node(&self, number: u64) -> Result<()> {
         let mut contents = self.lock();
-        if contents.has_memory_nodes || contents.node(number)?.kind() == GraphNodeKind::CONDITIONAL {
+        if contents.marks.memory {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
         contents.unlink_all(number);

@@ -1,45 +1,54 @@
 //! Copies of graphs.
 
+use super::conditional::ConditionalValue;
 use super::node::{Action, ConditionalAction, Node};
 use super::state::{Contents, GraphState, Instance, Place};
 use anabranch_hal::{Failure, GraphNodeHandle, Result, Status};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 impl GraphState {
     /// A copy with everything inside of it. Nodes keep their numbers.
     pub(crate) fn copy(&self, place: Place) -> Arc<Self> {
         let source = self.lock();
         let copy = self.new_beside(place);
-        let mut contents = Contents {
-            next_number: source.next_number,
-            has_memory_nodes: source.has_memory_nodes,
-            conditionals: source.conditionals.clone(),
-            ..Contents::default()
-        };
-        for (&number, node) in &source.nodes {
-            let action = match &*node.action {
-                Action::Child(child) => Arc::new(Action::Child(child.copy(place.of_child()))),
-                Action::Conditional(conditional) => Arc::new(Action::Conditional(ConditionalAction {
-                    handle: conditional.handle,
-                    kind: conditional.kind,
-                    bodies: conditional.bodies.iter().map(|body| body.copy(Place::Body)).collect(),
-                })),
-                _ => Arc::clone(&node.action),
-            };
-            let mut copied = Node::new(node.state.copy_for(copy.weak()), node.state.id, action);
-            copied.before.clone_from(&node.before);
-            copied.after.clone_from(&node.after);
-            contents.nodes.insert(number, copied);
-        }
-        drop(source);
-        *copy.lock() = contents;
+        copy.become_copy(&source, source.conditionals.clone(), |node| match &*node.action {
+            Action::Child(child) => Arc::new(Action::Child(child.copy(place.of_child()))),
+            Action::Conditional(conditional) => {
+                let bodies = conditional.bodies.iter().map(|body| body.copy(Place::Body)).collect();
+                Arc::new(Action::Conditional(ConditionalAction { bodies, ..*conditional }))
+            }
+            _ => Arc::clone(&node.action),
+        });
         copy
+    }
+
+    /// Becomes a copy of another graph, with other values, whose nodes do what `action_of` returns. The graphs in the actions
+    /// are younger than this one, because graphs are locked from the oldest on.
+    pub(crate) fn become_copy(
+        self: &Arc<Self>,
+        source: &Contents,
+        conditionals: Vec<ConditionalValue>,
+        action_of: impl Fn(&Node) -> Arc<Action>,
+    ) {
+        let nodes = source.nodes.iter().map(|(&number, node)| {
+            let state = node.state.copy_for(self.weak());
+            (number, Node { state, source: node.state.id, action: action_of(node), ..node.clone() })
+        });
+        let contents = Contents {
+            nodes: nodes.collect(),
+            next_number: source.next_number,
+            sinks_made: source.sinks_made,
+            marks: source.marks,
+            conditionals,
+            instance: None,
+        };
+        *self.lock() = contents;
     }
 
     /// A clone as callers ask for one. `CUDA_ERROR_NOT_SUPPORTED (801)` when it owns memory or graphs, or is one of a
     /// conditional node's.
     pub(crate) fn clone_graph(&self) -> Result<Arc<Self>> {
-        if self.place == Place::Body || self.lock().owns_something() {
+        if self.place == Place::Body || self.lock().marks.own_something() {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
         Ok(self.copy(Place::Alone))
@@ -53,10 +62,7 @@ impl GraphState {
         node.map(|node| node.state.handle()).ok_or(Failure::new(Status::INVALID_VALUE))
     }
 
-    pub(crate) fn set_instance(&self, instance: Weak<dyn Instance>) {
-        self.lock().instance = Some(instance);
-    }
-
+    /// The executable graph that was made from it last while it owned something.
     pub(crate) fn instance(&self) -> Option<Arc<dyn Instance>> {
         self.lock().instance.as_ref()?.upgrade()
     }

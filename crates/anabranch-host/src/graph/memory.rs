@@ -69,7 +69,7 @@ impl Contents {
     /// What a launch does to memory. The graphs of nodes have no part in it.
     pub(crate) fn launch_memory(&self) -> LaunchMemory {
         let mut memory = LaunchMemory::default();
-        if !self.has_memory_nodes {
+        if !self.marks.memory {
             return memory;
         }
         // Where each block is in the list, by address.

@@ -32,6 +32,8 @@ pub(crate) struct Node {
     pub(crate) before: Vec<(u64, EdgeData)>,
     /// The nodes that depend on it, by number.
     pub(crate) after: Vec<u64>,
+    /// When it last became a sink, a node that no other depends on, counted in its graph.
+    pub(crate) sink_since: u64,
 }
 
 /// What a node does: its parameters, checked, with all that it needs to run.
@@ -91,7 +93,7 @@ pub(crate) struct ConditionalAction {
 
 impl Node {
     pub(super) fn new(state: Arc<NodeState>, source: u64, action: Arc<Action>) -> Self {
-        Self { state, source, action, before: Vec::new(), after: Vec::new() }
+        Self { state, source, action, before: Vec::new(), after: Vec::new(), sink_since: 0 }
     }
 }
 

@@ -76,7 +76,7 @@ impl GraphState {
 
     fn make_child(&self, graph: Live<'_, GraphHandle>) -> Result<Arc<GraphState>> {
         let graph = GraphState::of(graph)?;
-        if graph.lock().owns_something() {
+        if graph.lock().marks.own_something() {
             return Err(Failure::argument(
                 Status::NOT_SUPPORTED,
                 "a child can neither allocate nor have conditional nodes",
@@ -86,23 +86,26 @@ impl GraphState {
     }
 
     fn make_allocation(&self, before: &[(u64, EdgeData)], parameters: AllocationNode) -> Result<AllocateAction> {
+        for device in std::iter::once(&parameters.device).chain(&parameters.access) {
+            self.memory.device(device.0).map_err(|_| invalid("there is no such device"))?;
+        }
+        self.lock().marks.memory = true;
         if parameters.bytes == 0 {
             return Err(invalid("none can be allocated of no size"));
-        }
-        self.memory.device(parameters.device.0).map_err(|_| invalid("there is no such device"))?;
-        for peer in &parameters.access {
-            self.memory.device(peer.0)?;
         }
         let reused = self.lock().reusable_block(before, parameters.device.0, parameters.bytes);
         let block = match reused {
             Some(block) => block,
             None => GraphBlock::reserve(&self.memory, self.core.id, parameters.device.0, parameters.bytes)?,
         };
-        let parameters = AllocationNode { address: DevicePointer(block.address()), ..parameters };
+        let mut parameters = AllocationNode { address: DevicePointer(block.address()), ..parameters };
+        // The device has access anyway.
+        parameters.access.retain(|&peer| peer != parameters.device);
         Ok(AllocateAction { parameters, block })
     }
 
     fn make_free(&self, address: DevicePointer) -> Result<FreeAction> {
+        self.lock().marks.memory = true;
         let block = self.memory.graphs.block(address.0);
         let block = block.ok_or_else(|| invalid("the address is not one that a graph has allocated"))?;
         if self.lock().is_freed(&block) {
@@ -130,6 +133,7 @@ impl GraphState {
     }
 
     fn make_conditional(&self, node: &ConditionalNode) -> Result<ConditionalAction> {
+        self.lock().marks.conditional = true;
         let fits = match node.kind {
             ConditionalKind::If => (1..=2).contains(&node.body_count),
             ConditionalKind::While => node.body_count == 1,
@@ -138,7 +142,6 @@ impl GraphState {
         if !fits {
             return Err(invalid("a conditional node of this kind cannot have as many graphs"));
         }
-        self.lock().use_conditional(node.handle)?;
         let body = || self.new_beside(Place::Body);
         let bodies = (0..node.body_count).map(|_| body()).collect();
         Ok(ConditionalAction { handle: node.handle, kind: node.kind, bodies })

@@ -55,11 +55,30 @@ pub(crate) struct Contents {
     /// By number.
     pub(crate) nodes: BTreeMap<u64, Node>,
     pub(super) next_number: u64,
+    /// How often a node became a sink.
+    pub(super) sinks_made: u64,
     pub(crate) conditionals: Vec<ConditionalValue>,
-    /// Whether it allocates or frees memory, which forbids much. The graphs of its nodes do not.
-    pub(crate) has_memory_nodes: bool,
-    /// The newest executable graph made from it.
-    pub(super) instance: Option<Weak<dyn Instance>>,
+    /// What kinds of nodes it was ever asked to add that forbid other calls. The graphs of its nodes do not count.
+    pub(crate) marks: Marks,
+    /// The executable graph that was made from it last while it owned something.
+    pub(crate) instance: Option<Weak<dyn Instance>>,
+}
+
+/// What restricts a graph for as long as it exists. Hardware notes it when it is asked to add such a node, before it
+/// looks at the parameters, and keeps it when the node is refused or removed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks {
+    /// An allocation or a free: nothing can be removed any more.
+    pub(crate) memory: bool,
+    /// A conditional node.
+    pub(crate) conditional: bool,
+}
+
+impl Marks {
+    /// Whether nodes own memory or graphs, which forbids clones, a second executable graph, and being a child.
+    pub(crate) fn own_something(self) -> bool {
+        self.memory || self.conditional
+    }
 }
 
 /// An executable graph, as the graph knows it that it was made from.
@@ -87,7 +106,7 @@ impl GraphState {
     }
 
     /// An empty graph of the same context.
-    pub(super) fn new_beside(&self, place: Place) -> Arc<Self> {
+    pub(crate) fn new_beside(&self, place: Place) -> Arc<Self> {
         let order = NEXT_GRAPH.fetch_add(1, Ordering::Relaxed);
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
@@ -128,16 +147,18 @@ impl GraphState {
 }
 
 impl Contents {
-    /// Whether it has nodes that own memory or graphs, which forbids clones, a second executable graph, and being a child.
-    pub(crate) fn owns_something(&self) -> bool {
-        self.has_memory_nodes || self.nodes.values().any(|node| node.kind() == GraphNodeKind::CONDITIONAL)
-    }
-
     /// A new node without edges, not yet entered.
     pub(super) fn make_node(&mut self, graph: Weak<GraphState>, action: Action) -> Node {
         let number = self.next_number;
         self.next_number += 1;
-        Node::new(NodeState::new(graph, number), 0, Arc::new(action))
+        let sink_since = self.note_sink();
+        Node { sink_since, ..Node::new(NodeState::new(graph, number), 0, Arc::new(action)) }
+    }
+
+    /// Counts a node that becomes a sink.
+    pub(super) fn note_sink(&mut self) -> u64 {
+        self.sinks_made += 1;
+        self.sinks_made
     }
 
     /// A node by number; `CUDA_ERROR_INVALID_VALUE (1)` when it was removed.

@@ -1,0 +1,60 @@
+//! What a node of an executable graph does, replaced by something of the same kind.
+
+use crate::graph::Action;
+use anabranch_hal::{Copy3d, FillNode, GraphUpdateResult, KernelNode, ValueOperation};
+use std::sync::Arc;
+
+/// Whether what a node does can be replaced by something of the same kind.
+pub(super) fn replaceable(old: &Action, new: &Action) -> std::result::Result<(), GraphUpdateResult> {
+    let same = match (old, new) {
+        (Action::Kernel(old), Action::Kernel(new)) if !Arc::ptr_eq(&old.core, &new.core) => {
+            return Err(GraphUpdateResult::UNSUPPORTED_FUNCTION_CHANGE);
+        }
+        (Action::Kernel(old), Action::Kernel(new)) if old.parameters.cooperative != new.parameters.cooperative => {
+            return Err(GraphUpdateResult::ATTRIBUTES_CHANGED);
+        }
+        // The work belongs to the context of the event.
+        (Action::EventRecord(old), Action::EventRecord(new)) => Arc::ptr_eq(&old.core, &new.core),
+        (Action::Copy(old), Action::Copy(new)) => {
+            let places = |copy: &Copy3d| (copy.source.host, copy.destination.host);
+            let is_row = |copy: &Copy3d| copy.extent[1] == 1 && copy.extent[2] == 1;
+            places(old) == places(new) && (is_row(old) && is_row(new) || old.extent == new.extent)
+        }
+        (Action::Fill(old), Action::Fill(new)) => {
+            let extents = |fill: &FillNode| (fill.width, fill.height, fill.pattern.width(), fill.pitch);
+            old.height == 1 && new.height == 1 || extents(old) == extents(new)
+        }
+        (Action::Values(old), Action::Values(new)) => {
+            old.parameters.iter().map(operation).eq(new.parameters.iter().map(operation))
+        }
+        // Memory of another graph has another address, or may be in use by that graph's launches.
+        (Action::Allocate(old), Action::Allocate(new)) if !Arc::ptr_eq(&old.block, &new.block) => {
+            return Err(GraphUpdateResult::ERROR);
+        }
+        (Action::Conditional(old), Action::Conditional(new)) => {
+            old.kind == new.kind && old.bodies.len() == new.bodies.len()
+        }
+        _ => true,
+    };
+    if same { Ok(()) } else { Err(GraphUpdateResult::PARAMETERS_CHANGED) }
+}
+
+/// What an operation is, whatever its address and value.
+fn operation(operation: &ValueOperation) -> (bool, u64) {
+    let (writes, value) = match operation {
+        ValueOperation::Wait { value, .. } => (false, value),
+        ValueOperation::Write { value, .. } => (true, value),
+    };
+    (writes, value.width())
+}
+
+/// Whether the attributes that are wanted of a kernel are those that its node in the graph has. Those of an executable
+/// graph cannot change. A wanted priority of none stands for the node's own.
+pub(super) fn attributes_stay(node: &Action, wanted: &KernelNode) -> bool {
+    let attributes = |kernel: &KernelNode| (kernel.cluster.unwrap_or([1; 3]), kernel.cooperative);
+    let (current, priority) = match node {
+        Action::Kernel(kernel) => (attributes(&kernel.parameters), kernel.parameters.priority),
+        _ => (([1; 3], false), None),
+    };
+    current == attributes(wanted) && wanted.priority.is_none_or(|wanted| wanted == priority.unwrap_or(0))
+}
