@@ -14,7 +14,7 @@ mod value;
 mod work;
 
 pub(crate) use block::{Account, Block, StagedBytes};
-pub(crate) use copy::{address, check_copy_3d, copy_3d_operation, run_copy_3d};
+pub(crate) use copy::{VolumeCopy, address};
 pub(crate) use device::DeviceMemory;
 pub(crate) use fill::{check_fill, fill_operation};
 pub(crate) use graph::GraphBlock;
@@ -24,7 +24,7 @@ pub(crate) use pool::PoolState;
 pub(crate) use racing::{copy_racing, fill_racing};
 pub(crate) use table::{Allocation, AllocationTable, Lookup, MemoryKind};
 pub(crate) use value::{check_value_write, value_condition, value_write_operation};
-pub(crate) use work::{Arrival, Copy, Fill, FreeGraphBlock, SMALL_COPY, SmallCopy, StagedCopy, ValueWrite, VolumeCopy};
+pub(crate) use work::{Arrival, Copy, Fill, FreeGraphBlock, SMALL_COPY, SmallCopy, StagedCopy, ValueWrite};
 pub(crate) use work::{release, retire};
 
 use anabranch_hal::{Failure, Result, Status};

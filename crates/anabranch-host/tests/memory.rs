@@ -229,6 +229,27 @@ fn regions() {
 }
 
 #[test]
+fn regions_lie_close_together_where_no_pitch_or_height_is_given() {
+    let fixture = Fixture::new();
+    let (driver, context, stream) = (&fixture.driver, fixture.context, fixture.stream());
+    let memory = fixture.allocate(24);
+    let source: Vec<u8> = (1..=24).collect();
+    let place = |address, host, pitch, height| CopyPlace { address, host, pitch, height, origin: [0; 3] };
+    let copy = |pitch, height, extent| {
+        let source = place(source.as_ptr() as u64, true, pitch, height);
+        let copy = Copy3d { source, destination: place(memory.0, false, 0, 0), extent };
+        status(unsafe { driver.copy_3d_async(&context.into(), &copy, stream) })
+    };
+    assert_eq!(copy(0, 0, [2, 3, 4]), 0);
+    assert_eq!(copy(0, 0, [2, 3, 5]), 1, "it ends outside of the memory");
+    assert_eq!((copy(1, 0, [2, 1, 1]), copy(2, 2, [2, 3, 1])), (1, 1), "what is given has to be enough");
+    let mut back = [0u8; 24];
+    assert_eq!(self::copy(&fixture, CopyKind::DeviceToHost, back.as_mut_ptr() as u64, memory.0, 24, stream), 0);
+    fixture.synchronize(stream).unwrap();
+    assert_eq!(back.to_vec(), source);
+}
+
+#[test]
 fn managed_memory_is_prefetched() {
     let fixture = Fixture::new();
     let (driver, context, stream) = (&fixture.driver, fixture.context, fixture.stream());

@@ -174,16 +174,6 @@ fn one_byte_too_many_is_found() {
 }
 
 #[test]
-fn one_byte_too_many_of_a_copy_is_found_in_memory_of_pools_too() {
-    let fixture = checked();
-    let stream = fixture.stream();
-    let (to, from) = (fixture.allocate_async(100, stream), fixture.allocate_async(101, stream));
-    assert_eq!(fixture.copy(CopyKind::DeviceToDevice, to, from, 101, stream), 0);
-    assert_eq!(status(fixture.synchronize(stream)), 700);
-    fixture.assert_found(MemoryFindingKind::OutOfBounds, to.0, 101, &["a copy", "to 1 bytes past the end"]);
-}
-
-#[test]
 fn memory_that_never_was_is_found() {
     let fixture = checked();
     let (stream, kernel) = (fixture.stream(), fixture.function(one()));
@@ -401,7 +391,7 @@ fn numbers_of_pools_are_what_they_are_without() {
     for _ in 0..5 {
         let memory = fixture.allocate_async(4096, stream);
         fixture.free_async(memory, stream);
-        assert_eq!(reserved(), 4096);
+        assert_eq!(reserved(), 32 << 20);
     }
     fixture.synchronize(stream).unwrap();
     assert_eq!(reserved(), 0);

@@ -53,6 +53,23 @@ fn arguments() {
 }
 
 #[test]
+fn memory_ends_after_the_bytes_that_were_asked_for() {
+    let fixture = Fixture::new();
+    let stream = fixture.stream();
+    let (to, from) = (allocate(&fixture, 100, None, stream), allocate(&fixture, 101, None, stream));
+    let pool = live(fixture.driver.default_memory_pool(DeviceOrdinal(0)).unwrap());
+    let used = || attribute(&fixture, pool, MemoryPoolAttribute::UsedCurrent);
+    let copy = |to: u64, bytes| {
+        let kind = CopyKind::DeviceToDevice;
+        status(unsafe { fixture.driver.copy_async(&fixture.context.into(), kind, to, from, bytes, stream) })
+    };
+    assert_eq!((copy(to, 100), copy(to, 101), copy(to + 100, 1), used()), (0, 1, 1, 201));
+    // A block that is used again ends where the new owner's bytes do.
+    assert_eq!(free(&fixture, to, stream), 0);
+    assert_eq!((allocate(&fixture, 101, None, stream), copy(to, 101), copy(to + 101, 1), used()), (to, 0, 1, 202));
+}
+
+#[test]
 fn memory_above_the_threshold_is_released_by_synchronizing() {
     let fixture = Fixture::new();
     let (driver, stream) = (&fixture.driver, fixture.stream());
@@ -61,11 +78,13 @@ fn memory_above_the_threshold_is_released_by_synchronizing() {
     let numbers =
         || [ReservedCurrent, ReservedHigh, UsedCurrent, UsedHigh].map(|which| attribute(&fixture, live(pool), which));
     let memory = allocate(&fixture, 4096, None, stream);
-    assert_eq!(numbers(), [4096; 4]);
+    // Memory is reserved in units.
+    let unit = 32 << 20;
+    assert_eq!(numbers(), [unit, unit, 4096, 4096]);
     assert_eq!(free(&fixture, memory, stream), 0);
-    assert_eq!(numbers(), [4096, 4096, 0, 4096]);
+    assert_eq!(numbers(), [unit, unit, 0, 4096]);
     fixture.synchronize(stream).unwrap();
-    assert_eq!(numbers(), [0, 4096, 0, 4096]);
+    assert_eq!(numbers(), [0, unit, 0, 4096]);
     assert_eq!(driver.memory_info(&fixture.context.into()).unwrap().free, 1 << 30);
 
     let set = |which, value| status(driver.memory_pool_set_attribute(live(pool), which, value));
@@ -75,9 +94,13 @@ fn memory_above_the_threshold_is_released_by_synchronizing() {
     let memory = allocate(&fixture, 4096, None, stream);
     assert_eq!(free(&fixture, memory, stream), 0);
     fixture.synchronize_all().unwrap();
-    assert_eq!(numbers(), [4096, 4096, 0, 4096]);
+    assert_eq!(numbers(), [unit, unit, 0, 4096]);
     driver.memory_pool_trim(live(pool), 4096).unwrap();
-    assert_eq!(attribute(&fixture, live(pool), ReservedCurrent), 4096);
+    assert_eq!(
+        attribute(&fixture, live(pool), ReservedCurrent),
+        unit,
+        "a trim leaves no less than it was told to keep"
+    );
     driver.memory_pool_trim(live(pool), 0).unwrap();
     assert_eq!(attribute(&fixture, live(pool), ReservedCurrent), 0);
     assert_eq!(status(unsafe { driver.memory_pool_destroy(pool) }), 1);
@@ -94,7 +117,7 @@ fn a_destroyed_pool_releases_memory_where_it_was_freed() {
     let more = driver.allocate_async(&fixture.context.into(), 1, Some(pool), stream);
     assert_eq!(status(more), 2);
     driver.memory_pool_set_access(pool, DeviceOrdinal(1), true).unwrap();
-    assert_eq!(status(driver.memory_pool_set_access(pool, DeviceOrdinal(0), false)), 1);
+    assert_eq!(status(driver.memory_pool_set_access(pool, DeviceOrdinal(0), false)), 101);
     let gate = fixture.gate(stream);
     fixture.fill(stream, DevicePointer(one), 1, 1024);
     fixture.fill(stream, DevicePointer(two), 2, 1024);

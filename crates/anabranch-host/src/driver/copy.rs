@@ -4,7 +4,6 @@ use super::Shared;
 use crate::engine::{Moment, Operation, Position, StreamState, Turn, Use, WaitStrategy, work};
 use crate::memory::{
     AllocationTable, Copy, Lookup, MemoryKind, SMALL_COPY, SmallCopy, StagedBytes, StagedCopy, VolumeCopy, address,
-    check_copy_3d,
 };
 use anabranch_hal::{Copy3d, CopyKind, CopyPlace, Failure, NodeParameters, Result, Status};
 use std::ptr;
@@ -132,14 +131,14 @@ pub(super) unsafe fn copy_3d(shared: &Shared, stream: &Arc<StreamState>, copy: &
     if copy.extent.contains(&0) {
         return Ok(());
     }
-    let (from, to) = check_copy_3d(&shared.memory.table, copy)?;
+    let checked = VolumeCopy::new(&shared.memory.table, copy)?;
     if let Some(mut recording) = shared.captures.recording(stream)? {
         // SAFETY: the caller keeps both volumes valid until the copy has run, which is at each launch of the node.
         unsafe { recording.add(NodeParameters::Copy(*copy)) }?;
         return Ok(());
     }
-    let sequence = stream.enqueue(work(VolumeCopy(*copy)));
-    if from == Lookup::Unknown || to == Lookup::Unknown {
+    let sequence = stream.enqueue(work(checked));
+    if checked.touches_pageable {
         shared.engine.wait(&Position { stream: Arc::clone(stream), sequence }, WaitStrategy::Auto);
         stream.core.check()?;
     }

@@ -353,7 +353,7 @@ impl Memory for HostDriver {
         self.shared.memory.device(peer.0)?;
         // All memory is memory of this process. Only a device's access to its own pool cannot be taken away.
         if pool.device == peer.0 && !allowed {
-            return Err(Failure::new(Status::INVALID_VALUE));
+            return Err(Failure::new(Status::INVALID_DEVICE));
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ pub(super) fn replaceable(old: &Action, new: &Action) -> std::result::Result<(),
         // The work belongs to the context of the event.
         (Action::EventRecord(old), Action::EventRecord(new)) => Arc::ptr_eq(&old.core, &new.core),
         (Action::Copy(old), Action::Copy(new)) => {
+            let (old, new) = (&old.parameters, &new.parameters);
             let places = |copy: &Copy3d| (copy.source.host, copy.destination.host);
             let is_row = |copy: &Copy3d| copy.extent[1] == 1 && copy.extent[2] == 1;
             places(old) == places(new) && (is_row(old) && is_row(new) || old.extent == new.extent)

@@ -4,11 +4,9 @@ use super::plan::{Plan, Step};
 use super::run::{Current, Due, NodeWait, Run};
 use crate::engine::{Engine, Moment, Operation, Turn, Waiter, write_value};
 use crate::graph::{Action, ValueStep};
-use crate::memory::{
-    FreedBy, copy_3d_operation, copy_racing, fill_operation, fill_racing, run_copy_3d, value_write_operation,
-};
+use crate::memory::{FreedBy, copy_racing, fill_operation, fill_racing, value_write_operation};
 use crate::module::{KernelError, KernelWork, run_kernel};
-use anabranch_hal::{ConditionalKind, Copy3d, FillNode};
+use anabranch_hal::{ConditionalKind, FillNode};
 use std::sync::Arc;
 
 impl Current {
@@ -76,7 +74,8 @@ impl Run {
                     return false;
                 }
             }
-            Action::Copy(copy) => copy_rows(copy),
+            // SAFETY: the caller that launched the graph guaranteed both volumes.
+            Action::Copy(copy) => unsafe { copy.work.run(copy_racing) },
             Action::Fill(fill) => fill_rows(fill),
             // Memory is allocated and freed when the launch is enqueued; the other kinds only order nodes.
             _ => {}
@@ -167,27 +166,13 @@ impl Run {
 fn operation(action: &Action, kernel: Option<&Arc<KernelWork>>) -> Option<Operation> {
     match (action, kernel) {
         (Action::Kernel(_), Some(work)) => Some(work.operation()),
-        (Action::Copy(copy), _) => Some(copy_3d_operation(copy)),
+        (Action::Copy(copy), _) => Some(copy.work.operation()),
         (Action::Fill(fill), _) => {
             let row = fill.width.saturating_mul(fill.pattern.width());
             let bytes = fill.height.saturating_sub(1).saturating_mul(fill.pitch).saturating_add(row);
             Some(fill_operation(fill.address.0, bytes))
         }
         _ => None,
-    }
-}
-
-fn copy_rows(copy: &Copy3d) {
-    if copy.extent[1] == 1 && copy.extent[2] == 1 {
-        let first = |place: &anabranch_hal::CopyPlace| {
-            let [x, y, z] = place.origin;
-            place.address.wrapping_add(((z * place.height + y) * place.pitch + x) as u64)
-        };
-        // SAFETY: the caller that launched the graph guaranteed both volumes, and the row lies in them, as was checked.
-        unsafe { copy_racing(first(&copy.destination), first(&copy.source), copy.extent[0]) }
-    } else {
-        // SAFETY: the caller that launched the graph guaranteed both volumes, and the copy was checked.
-        unsafe { run_copy_3d(copy, copy_racing) }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::state::GraphState;
 use crate::engine::{ContextCore, ValueCondition};
 use crate::event::EventState;
-use crate::memory::GraphBlock;
+use crate::memory::{GraphBlock, VolumeCopy};
 use crate::module::KernelWork;
 use anabranch_hal::{
     AllocationNode, ConditionalHandle, ConditionalKind, ConditionalNode, Copy3d, DevicePointer, EdgeData, EventHandle,
@@ -40,7 +40,7 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) enum Action {
     Kernel(KernelAction),
-    Copy(Copy3d),
+    Copy(CopyAction),
     Fill(FillNode),
     Host(HostWorkKey),
     Child(Arc<GraphState>),
@@ -58,6 +58,12 @@ pub(crate) struct KernelAction {
     pub(crate) parameters: KernelNode,
     pub(crate) core: Arc<ContextCore>,
     pub(crate) work: Arc<KernelWork>,
+}
+
+#[derive(Debug)]
+pub(crate) struct CopyAction {
+    pub(crate) parameters: Copy3d,
+    pub(crate) work: VolumeCopy,
 }
 
 #[derive(Debug)]
@@ -120,7 +126,7 @@ impl Action {
         let event = |event: &Arc<EventState>| EventHandle::from_raw(Arc::as_ptr(event) as usize);
         match self {
             Self::Kernel(kernel) => NodeParameters::Kernel(kernel.parameters.clone()),
-            Self::Copy(copy) => NodeParameters::Copy(*copy),
+            Self::Copy(copy) => NodeParameters::Copy(copy.parameters),
             Self::Fill(fill) => NodeParameters::Fill(*fill),
             Self::Host(work) => NodeParameters::Host(*work),
             Self::Child(child) => NodeParameters::Child(child.handle()),

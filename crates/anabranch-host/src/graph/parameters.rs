@@ -1,13 +1,15 @@
 //! What nodes do, checked as hardware checks it when they are added or changed.
 
-use super::node::{Action, AllocateAction, ConditionalAction, FreeAction, KernelAction, ValueStep, ValuesAction};
+use super::node::{
+    Action, AllocateAction, ConditionalAction, CopyAction, FreeAction, KernelAction, ValueStep, ValuesAction,
+};
 use super::state::{GraphState, Place};
 use crate::event::EventState;
-use crate::memory::{GraphBlock, check_copy_3d, check_fill, check_value_write, value_condition};
+use crate::memory::{GraphBlock, VolumeCopy, check_fill, check_value_write, value_condition};
 use crate::module::FunctionState;
 use anabranch_hal::{
-    AllocationNode, ConditionalKind, ConditionalNode, CopyPlace, DevicePointer, EdgeData, EventHandle, Failure,
-    FillNode, FillPattern, GraphHandle, KernelNode, Live, NodeParameters, Result, Status, ValueOperation,
+    AllocationNode, ConditionalKind, ConditionalNode, DevicePointer, EdgeData, EventHandle, Failure, FillNode,
+    FillPattern, GraphHandle, KernelNode, Live, NodeParameters, Result, Status, ValueOperation,
 };
 use std::sync::Arc;
 
@@ -47,16 +49,11 @@ impl GraphState {
             // SAFETY: the caller promises that the kernel remains loaded as long as the node and its copies are there.
             NodeParameters::Kernel(kernel) => unsafe { make_kernel(kernel) }.map(Action::Kernel),
             NodeParameters::Copy(copy) => {
-                // Also of a single row, for which it means nothing.
-                let too_short = |place: &CopyPlace| place.pitch > 0 && place.pitch < copy.extent[0];
-                if too_short(&copy.source) || too_short(&copy.destination) {
-                    return Err(invalid("the pitch is less than a row"));
-                }
                 if copy.extent.contains(&0) {
                     return Err(invalid("an extent of the copy is 0"));
                 }
-                check_copy_3d(&self.memory.table, &copy)?;
-                Ok(Action::Copy(copy))
+                let work = VolumeCopy::new(&self.memory.table, &copy)?;
+                Ok(Action::Copy(CopyAction { parameters: copy, work }))
             }
             NodeParameters::Fill(fill) => self.check_fill(&fill).map(|()| Action::Fill(fill)),
             NodeParameters::Host(work) => Ok(Action::Host(work)),

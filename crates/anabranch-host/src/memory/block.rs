@@ -42,6 +42,9 @@ impl Account {
 #[derive(Debug)]
 pub(crate) struct Block {
     piece: Piece,
+    /// How large it is.
+    capacity: usize,
+    /// How much of it was asked for. Accesses beyond are refused.
     bytes: usize,
     account: Arc<Account>,
 }
@@ -57,15 +60,28 @@ impl Block {
             account.give_back(bytes as u64);
             return Err(out_of_memory());
         };
-        Ok(Self { piece, bytes, account: Arc::clone(account) })
+        Ok(Self { piece, capacity: bytes, bytes, account: Arc::clone(account) })
     }
 
     pub(crate) fn address(&self) -> u64 {
         self.piece.address()
     }
 
+    /// How much of it was asked for.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// How large it is.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// The block, of which only so many bytes were asked for.
+    pub(crate) fn with_bytes(self, bytes: usize) -> Self {
+        let mut block = self;
+        block.bytes = bytes.min(block.capacity);
+        block
     }
 
     pub(crate) fn piece(&self) -> &Piece {
@@ -76,14 +92,14 @@ impl Block {
     /// checks memory, or not possible.
     pub(crate) fn exchange(&mut self) -> Option<Piece> {
         let observer = self.account.observer.as_ref()?;
-        let other = Piece::allocate(self.bytes, Some(observer))?;
+        let other = Piece::allocate(self.capacity, Some(observer))?;
         Some(std::mem::replace(&mut self.piece, other))
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        self.account.give_back(self.bytes as u64);
+        self.account.give_back(self.capacity as u64);
     }
 }
 

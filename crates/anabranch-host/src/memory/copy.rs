@@ -5,32 +5,80 @@ use crate::engine::{Operation, Use};
 use anabranch_hal::{Copy3d, CopyPlace, Failure, Result, Status};
 use std::ptr;
 
-/// What both ends of a copy are, from and to; `CUDA_ERROR_INVALID_VALUE (1)` where they cannot be what they are said to
-/// be. No extent is 0.
-pub(crate) fn check_copy_3d(table: &AllocationTable, copy: &Copy3d) -> Result<(Lookup, Lookup)> {
-    Ok((place(table, &copy.source, copy.extent)?, place(table, &copy.destination, copy.extent)?))
+/// A copy of rows and slices that was checked. Its pitches and heights are spelled out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VolumeCopy {
+    copy: Copy3d,
+    /// Whether one end is pageable host memory.
+    pub(crate) touches_pageable: bool,
 }
 
-/// What one end of the copy is; `CUDA_ERROR_INVALID_VALUE (1)` where its pitch or height do not fit, or it is outside
-/// of memory.
-fn place(table: &AllocationTable, place: &CopyPlace, extent: [usize; 3]) -> Result<Lookup> {
-    let bad = || Failure::new(Status::INVALID_VALUE);
-    let [x, y, z] = place.origin;
-    let [width, rows, slices] = extent;
-    let row_end = x.checked_add(width).ok_or_else(bad)?;
-    let rows_end = y.checked_add(rows).ok_or_else(bad)?;
-    let slices_end = z.checked_add(slices).ok_or_else(bad)?;
-    let several_rows = rows_end > 1 || slices_end > 1;
-    if place.address == 0 || (several_rows && row_end > place.pitch) || (slices_end > 1 && rows_end > place.height) {
-        return Err(bad());
+impl VolumeCopy {
+    /// `CUDA_ERROR_INVALID_VALUE (1)` where the ends cannot be what they are said to be. No extent is 0.
+    pub(crate) fn new(table: &AllocationTable, copy: &Copy3d) -> Result<Self> {
+        let (source, from) = place(table, &copy.source, copy.extent)?;
+        let (destination, to) = place(table, &copy.destination, copy.extent)?;
+        let touches_pageable = from == Lookup::Unknown || to == Lookup::Unknown;
+        Ok(Self { copy: Copy3d { source, destination, extent: copy.extent }, touches_pageable })
     }
-    let (first, bytes) = volume_range(place, extent).ok_or_else(bad)?;
+
+    /// What the copy uses.
+    pub(crate) fn operation(&self) -> Operation {
+        let end = |place: &CopyPlace| {
+            // What overflows was refused.
+            let (address, bytes) = volume_range(place, self.copy.extent).unwrap_or((place.address, 0));
+            Use { address, bytes: bytes as u64, may_be_host: place.host }
+        };
+        Operation::new("a copy", [end(&self.copy.source), end(&self.copy.destination)])
+    }
+
+    /// Copies each row by `run_copy`.
+    ///
+    /// # Safety
+    /// Both volumes are valid, as `run_copy` needs it.
+    pub(crate) unsafe fn run(&self, run_copy: unsafe fn(u64, u64, usize)) {
+        let [width, rows, slices] = self.copy.extent;
+        for slice in 0..slices {
+            for row in 0..rows {
+                let row_of = |place: &CopyPlace| {
+                    let [x, y, z] = place.origin;
+                    offset(place, [x, y + row, z + slice]).map(|offset| place.address.wrapping_add(offset as u64))
+                };
+                // The check has found that no offset overflows.
+                if let (Some(source), Some(destination)) = (row_of(&self.copy.source), row_of(&self.copy.destination)) {
+                    // SAFETY: the row lies in both volumes, which the caller promises are valid.
+                    unsafe { run_copy(destination, source, width) }
+                }
+            }
+        }
+    }
+}
+
+/// One end of a copy, and what memory it is; `CUDA_ERROR_INVALID_VALUE (1)` where its pitch or height do not fit, or it is
+/// outside of memory.
+fn place(table: &AllocationTable, place: &CopyPlace, extent: [usize; 3]) -> Result<(CopyPlace, Lookup)> {
+    let bad = || Failure::new(Status::INVALID_VALUE);
+    let place = spelled_out(place, extent).filter(|place| place.address != 0).ok_or_else(bad)?;
+    let (first, bytes) = volume_range(&place, extent).ok_or_else(bad)?;
     let found = table.find(first, bytes);
     match found {
         Lookup::Overrun => Err(bad()),
         Lookup::Unknown if !place.host => Err(bad()),
-        _ => Ok(found),
+        _ => Ok((place, found)),
     }
+}
+
+/// The place with its pitch and height, of which 0 means that rows or slices lie close together. `None`: they are less than
+/// the region needs, also where it has a single row or slice.
+fn spelled_out(place: &CopyPlace, extent: [usize; 3]) -> Option<CopyPlace> {
+    let least = |origin: usize, extent: usize, given: usize| {
+        let needed = origin.checked_add(extent)?;
+        let given = if given == 0 { needed } else { given };
+        (given >= needed).then_some(given)
+    };
+    let pitch = least(place.origin[0], extent[0], place.pitch)?;
+    let height = least(place.origin[1], extent[1], place.height)?;
+    Some(CopyPlace { pitch, height, ..*place })
 }
 
 /// The range from the first byte of a region to its last, by its address and size. `None`: it is too large. No extent is 0.
@@ -48,16 +96,6 @@ fn offset(place: &CopyPlace, [x, y, z]: [usize; 3]) -> Option<usize> {
     z.checked_mul(place.height)?.checked_add(y)?.checked_mul(place.pitch)?.checked_add(x)
 }
 
-/// What a copy of rows and slices uses.
-pub(crate) fn copy_3d_operation(copy: &Copy3d) -> Operation {
-    let end = |place: &CopyPlace| {
-        // What overflows was refused when the copy was enqueued.
-        let (address, bytes) = volume_range(place, copy.extent).unwrap_or((place.address, 0));
-        Use { address, bytes: bytes as u64, may_be_host: place.host }
-    };
-    Operation::new("a copy", [end(&copy.source), end(&copy.destination)])
-}
-
 /// Copies between two addresses. The ranges may overlap.
 ///
 /// # Safety
@@ -66,27 +104,6 @@ pub(crate) unsafe fn run_copy(destination: u64, source: u64, bytes: usize) {
     let (destination, source) = (address(destination), address(source));
     // SAFETY: the caller promises that so many bytes can be read at the one address and written at the other.
     unsafe { ptr::copy(source.cast_const(), destination, bytes) }
-}
-
-/// Copies rows and slices, each row by `run_copy`.
-///
-/// # Safety
-/// Both volumes are valid, as `run_copy` needs it, and the copy was checked by [`check_copy_3d`].
-pub(crate) unsafe fn run_copy_3d(copy: &Copy3d, run_copy: unsafe fn(u64, u64, usize)) {
-    let [width, rows, slices] = copy.extent;
-    for slice in 0..slices {
-        for row in 0..rows {
-            let row_of = |place: &CopyPlace| {
-                let [x, y, z] = place.origin;
-                offset(place, [x, y + row, z + slice]).map(|offset| place.address.wrapping_add(offset as u64))
-            };
-            // The check has found that no offset overflows.
-            if let (Some(source), Some(destination)) = (row_of(&copy.source), row_of(&copy.destination)) {
-                // SAFETY: the row lies in both volumes, which the caller promises are valid.
-                unsafe { run_copy(destination, source, width) }
-            }
-        }
-    }
 }
 
 /// The pointer to an address that the driver was given as a number.

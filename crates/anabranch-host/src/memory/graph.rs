@@ -9,6 +9,7 @@ use super::HostMemory;
 use super::block::{Account, Block};
 use super::device::DeviceMemory;
 use super::observer::{MemoryObserver, Origin};
+use super::pool::in_units;
 use super::table::{Allocation, MemoryKind};
 use crate::ranks;
 use anabranch_hal::{Failure, GraphMemoryAttribute, Result, Status};
@@ -26,7 +27,9 @@ pub(crate) struct GraphBlock {
     context: u64,
     device: u32,
     address: u64,
+    /// How much was asked for.
     bytes: usize,
+    capacity: usize,
     state: Mutex<BlockState>,
 }
 
@@ -115,8 +118,8 @@ impl GraphMemoryCounters {
         Ok(match attribute {
             GraphMemoryAttribute::UsedCurrent => counts.used,
             GraphMemoryAttribute::UsedHigh => counts.used_high,
-            GraphMemoryAttribute::ReservedCurrent => counts.reserved,
-            GraphMemoryAttribute::ReservedHigh => counts.reserved_high,
+            GraphMemoryAttribute::ReservedCurrent => in_units(counts.reserved),
+            GraphMemoryAttribute::ReservedHigh => in_units(counts.reserved_high),
             _ => return Err(Failure::new(Status::NOT_SUPPORTED)),
         })
     }
@@ -143,11 +146,11 @@ impl GraphBlock {
     /// A block that no other has the address of.
     pub(crate) fn reserve(memory: &Arc<HostMemory>, context: u64, device: u32, bytes: usize) -> Result<Arc<Self>> {
         let out_of_memory = || Failure::new(Status::OUT_OF_MEMORY);
-        let bytes = bytes.checked_next_multiple_of(GRANULARITY).ok_or_else(out_of_memory)?;
-        if bytes as u64 > memory.device(device)?.account.total() {
+        let capacity = bytes.checked_next_multiple_of(GRANULARITY).ok_or_else(out_of_memory)?;
+        if capacity as u64 > memory.device(device)?.account.total() {
             return Err(out_of_memory());
         }
-        let block = Block::allocate(&memory.graphs.addresses, bytes)?;
+        let block = Block::allocate(&memory.graphs.addresses, capacity)?.with_bytes(bytes);
         let origin = Origin { kind: MemoryKind::Graph, device, bytes, stream: None };
         memory.notify(|observer| observer.allocated(&block, origin));
         let allocation = Allocation { block, kind: MemoryKind::Graph, owner: None, pool: None };
@@ -158,6 +161,7 @@ impl GraphBlock {
             device,
             address,
             bytes,
+            capacity,
             state: Mutex::new(ranks::GRAPH_BLOCK, BlockState::default()),
         });
         memory.graphs.blocks.lock().insert(address, Known { block: Arc::downgrade(&block), live: None });
@@ -188,7 +192,7 @@ impl GraphBlock {
         if state.mapped {
             return Ok(());
         }
-        let bytes = self.bytes as u64;
+        let bytes = self.capacity as u64;
         if !device.account.take(bytes) {
             device.give_all_idle_memory_back();
             if !device.account.take(bytes) {
@@ -202,11 +206,10 @@ impl GraphBlock {
 
     fn unmap(&self, state: &mut BlockState, device: &DeviceMemory) {
         if std::mem::take(&mut state.mapped) {
-            device.account.give_back(self.bytes as u64);
-            let bytes = self.bytes as u64;
-            let used = if std::mem::take(&mut state.used) { bytes } else { 0 };
+            device.account.give_back(self.capacity as u64);
+            let used = if std::mem::take(&mut state.used) { self.bytes as u64 } else { 0 };
             device.graphs.change(|counts| {
-                counts.reserved -= bytes;
+                counts.reserved -= self.capacity as u64;
                 counts.used -= used;
             });
         }

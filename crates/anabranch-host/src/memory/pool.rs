@@ -19,8 +19,8 @@ use std::sync::{Arc, Weak};
 /// Blocks are multiples of this, so that freed ones fit again.
 const GRANULARITY: usize = 512;
 
-/// A pool's limit is rounded up to this, as on an H100, which reserves in pieces of this size.
-const LIMIT_GRANULARITY: u64 = 32 << 20;
+/// An H100 reserves memory in pieces of this size.
+const RESERVED_UNIT: u64 = 32 << 20;
 
 /// A freed block may serve a request that is smaller by this, or by half of the block.
 const SMALL_WASTE: usize = 64 << 10;
@@ -73,7 +73,7 @@ impl PoolState {
     pub(crate) fn new(device: &DeviceMemory, is_default: bool, max_bytes: u64) -> Arc<Self> {
         let limit = match max_bytes {
             0 => u64::MAX,
-            bytes => bytes.checked_next_multiple_of(LIMIT_GRANULARITY).unwrap_or(u64::MAX),
+            bytes => in_units(bytes),
         };
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
@@ -93,37 +93,37 @@ impl PoolState {
 
     /// A block that the stream may use after all that is in it now.
     pub(crate) fn allocate(&self, device: &DeviceMemory, bytes: usize, stream: &Arc<StreamState>) -> Result<Block> {
-        let bytes = bytes.checked_next_multiple_of(GRANULARITY).ok_or(Failure::new(Status::OUT_OF_MEMORY))?;
-        if let Some(block) = self.reuse(bytes, stream) {
-            return Ok(block);
-        }
-        self.reserve(bytes).or_else(|_| {
-            device.give_all_idle_memory_back();
-            self.reserve(bytes)
-        })
+        let capacity = bytes.checked_next_multiple_of(GRANULARITY).ok_or(Failure::new(Status::OUT_OF_MEMORY))?;
+        let block = match self.reuse(capacity, stream) {
+            Some(block) => block,
+            None => self.reserve(capacity).or_else(|_| {
+                device.give_all_idle_memory_back();
+                self.reserve(capacity)
+            })?,
+        };
+        self.contents.lock().use_bytes(bytes);
+        Ok(block.with_bytes(bytes))
     }
 
-    fn reuse(&self, bytes: usize, stream: &Arc<StreamState>) -> Option<Block> {
+    fn reuse(&self, capacity: usize, stream: &Arc<StreamState>) -> Option<Block> {
         let mut contents = self.contents.lock();
-        let largest = bytes.saturating_add(bytes.max(SMALL_WASTE));
-        let mut fitting = contents.idle.range((bytes, 0)..=(largest, u64::MAX));
+        let largest = capacity.saturating_add(capacity.max(SMALL_WASTE));
+        let mut fitting = contents.idle.range((capacity, 0)..=(largest, u64::MAX));
         let key = fitting.find_map(|(key, idle)| idle.is_free_for(stream).then_some(*key))?;
         let idle = contents.idle.remove(&key)?;
         self.idle_blocks.fetch_sub(1, Ordering::Relaxed);
-        contents.use_bytes(idle.block.bytes());
         Some(idle.block)
     }
 
-    fn reserve(&self, bytes: usize) -> Result<Block> {
+    fn reserve(&self, capacity: usize) -> Result<Block> {
         let mut contents = self.contents.lock();
-        let reserved = contents.reserved.saturating_add(bytes as u64);
+        let reserved = contents.reserved.saturating_add(capacity as u64);
         if reserved > self.max_bytes {
             return Err(Failure::new(Status::OUT_OF_MEMORY));
         }
-        let block = Block::allocate(&self.account, bytes)?;
+        let block = Block::allocate(&self.account, capacity)?;
         contents.reserved = reserved;
         contents.reserved_high = contents.reserved_high.max(reserved);
-        contents.use_bytes(bytes);
         Ok(block)
     }
 
@@ -132,13 +132,13 @@ impl PoolState {
         let mut contents = self.contents.lock();
         contents.used = contents.used.saturating_sub(block.bytes() as u64);
         if contents.destroyed {
-            contents.reserved = contents.reserved.saturating_sub(block.bytes() as u64);
+            contents.reserved = contents.reserved.saturating_sub(block.capacity() as u64);
             drop(contents);
             release(IdleBlock { block, freed_at });
             return;
         }
         self.idle_blocks.fetch_add(1, Ordering::Relaxed);
-        contents.idle.insert((block.bytes(), block.address()), IdleBlock { block, freed_at });
+        contents.idle.insert((block.capacity(), block.address()), IdleBlock { block, freed_at });
     }
 
     /// Gives memory back that is above the threshold. Called when a thread has synchronized.
@@ -147,18 +147,20 @@ impl PoolState {
         self.trim(usize::try_from(threshold).unwrap_or(usize::MAX));
     }
 
-    /// Gives memory back that nobody uses, until no more than `keep_bytes` are reserved.
+    /// Gives memory back that nobody uses, as long as at least `keep_bytes` remain reserved.
     pub(crate) fn trim(&self, keep_bytes: usize) {
         let mut released = Vec::new();
         let mut contents = self.contents.lock();
-        while contents.reserved > keep_bytes as u64 {
-            // The largest first, so that as few as possible go.
-            let Some(key) = contents.idle.iter().rev().find_map(|(key, idle)| idle.is_free().then_some(*key)) else {
-                break;
-            };
-            let Some(idle) = contents.idle.remove(&key) else { break };
-            contents.reserved = contents.reserved.saturating_sub(idle.block.bytes() as u64);
-            released.push(idle);
+        // The largest first, so that as few as possible go.
+        let free = contents.idle.iter().rev().filter_map(|(key, idle)| idle.is_free().then_some(*key));
+        for key in free.collect::<Vec<_>>() {
+            let left = contents.reserved.saturating_sub(key.0 as u64);
+            if in_units(left) >= keep_bytes as u64
+                && let Some(idle) = contents.idle.remove(&key)
+            {
+                contents.reserved = left;
+                released.push(idle);
+            }
         }
         drop(contents);
         self.idle_blocks.fetch_sub(released.len(), Ordering::Relaxed);
@@ -180,7 +182,7 @@ impl PoolState {
         let mut contents = self.contents.lock();
         contents.destroyed = true;
         let idle: Vec<_> = std::mem::take(&mut contents.idle).into_values().collect();
-        let bytes: u64 = idle.iter().map(|idle| idle.block.bytes() as u64).sum();
+        let bytes: u64 = idle.iter().map(|idle| idle.block.capacity() as u64).sum();
         contents.reserved = contents.reserved.saturating_sub(bytes);
         self.idle_blocks.fetch_sub(idle.len(), Ordering::Relaxed);
         idle
@@ -190,8 +192,8 @@ impl PoolState {
         let contents = self.contents.lock();
         match attribute {
             MemoryPoolAttribute::ReleaseThreshold => Ok(contents.threshold),
-            MemoryPoolAttribute::ReservedCurrent => Ok(contents.reserved),
-            MemoryPoolAttribute::ReservedHigh => Ok(contents.reserved_high),
+            MemoryPoolAttribute::ReservedCurrent => Ok(in_units(contents.reserved)),
+            MemoryPoolAttribute::ReservedHigh => Ok(in_units(contents.reserved_high)),
             MemoryPoolAttribute::UsedCurrent => Ok(contents.used),
             MemoryPoolAttribute::UsedHigh => Ok(contents.used_high),
             _ => Err(Failure::new(Status::NOT_SUPPORTED)),
@@ -208,6 +210,11 @@ impl PoolState {
         }
         Ok(())
     }
+}
+
+/// How much is reserved where so many bytes are needed.
+pub(super) fn in_units(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(RESERVED_UNIT).unwrap_or(u64::MAX)
 }
 
 impl Contents {

@@ -5,14 +5,14 @@
 
 use super::HostMemory;
 use super::block::{Block, StagedBytes};
-use super::copy::{copy_3d_operation, run_copy, run_copy_3d};
+use super::copy::{VolumeCopy, run_copy};
 use super::fill::{fill_operation, run_fill};
 use super::graph::GraphBlock;
 use super::observer::FreedBy;
 use super::piece::Piece;
 use super::value::value_write_operation;
 use crate::engine::{Entry, Operation, Outcome, Turn, Use, Work, work, write_value};
-use anabranch_hal::{Copy3d, FillPattern, Value};
+use anabranch_hal::{FillPattern, Value};
 use std::sync::Arc;
 
 /// The largest upload that is kept in its entry, in bytes.
@@ -83,19 +83,15 @@ impl Work for StagedCopy {
     }
 }
 
-/// A copy of rows and slices.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct VolumeCopy(pub(crate) Copy3d);
-
 impl Work for VolumeCopy {
     fn run(&mut self, _: &Turn<'_>) -> Outcome {
-        // SAFETY: the caller that enqueued the copy guaranteed both volumes; it was checked then.
-        unsafe { run_copy_3d(&self.0, run_copy) }
+        // SAFETY: the caller that enqueued the copy guaranteed both volumes.
+        unsafe { VolumeCopy::run(self, run_copy) }
         Outcome::Done
     }
 
     fn operation(&self) -> Option<Operation> {
-        Some(copy_3d_operation(&self.0))
+        Some(VolumeCopy::operation(self))
     }
 }
 
