@@ -40,14 +40,20 @@ mod graph_edges;
 mod graph_events;
 mod graph_host;
 mod graph_instantiate;
+mod graph_instantiate_refused;
 mod graph_launch;
 mod graph_life;
 mod graph_memory;
 mod graph_nodes;
+mod graph_pairing;
 mod graph_query;
 mod graph_random;
+mod graph_raw;
 mod graph_refused;
+mod graph_refused_whole;
+mod graph_restricted;
 mod graph_set;
+mod graph_set_refused;
 mod graph_tools;
 mod graph_update;
 mod host_function;
@@ -122,16 +128,21 @@ pub fn all() -> Vec<Case> {
         peer::CASES,
         graph_nodes::CASES,
         graph_refused::CASES,
+        graph_refused_whole::CASES,
+        graph_restricted::CASES,
         graph_edges::CASES,
         graph_query::CASES,
         graph_change::CASES,
         graph_instantiate::CASES,
+        graph_instantiate_refused::CASES,
         graph_launch::CASES,
         graph_events::CASES,
         graph_host::CASES,
         graph_life::CASES,
         graph_update::CASES,
+        graph_pairing::CASES,
         graph_set::CASES,
+        graph_set_refused::CASES,
         graph_memory::CASES,
         graph_conditional::CASES,
         graph_random::CASES,

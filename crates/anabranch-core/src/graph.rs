@@ -214,7 +214,7 @@ impl GraphObject {
     /// Removes a node and its edges.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for allocations, frees and conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph was ever asked to add an allocation or a free.
     #[track_caller]
     pub fn remove_node(&self, node: Node) -> Result<()> {
         let operation = "removing a node from a graph";
@@ -244,10 +244,11 @@ impl GraphObject {
         })
     }
 
-    /// Removes edges. If one is refused, the edges before it have been removed.
+    /// Removes edges by their nodes, whatever the data is. If one is refused, the edges before it have been removed.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that does not exist.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that does not exist; `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph was ever
+    /// asked to add an allocation or a free.
     #[track_caller]
     pub fn remove_edges(&self, edges: &[GraphEdge]) -> Result<()> {
         let operation = "removing edges from a graph";

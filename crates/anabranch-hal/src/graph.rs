@@ -51,7 +51,7 @@ pub trait Graphs: ExecutableGraphs {
     ///
     /// # Errors
     ///
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph allocates or frees memory, or has conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph was ever asked to add an allocation, a free or a conditional node.
     fn graph_clone(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<GraphHandle>;
 
     /// Returns the node of `clone` that was copied from `original`. `original` must be a node of the graph that was
@@ -67,7 +67,8 @@ pub trait Graphs: ExecutableGraphs {
         clone: Live<'_, GraphHandle>,
     ) -> Result<GraphNodeHandle>;
 
-    /// Adds a node to a graph. The node depends on the given nodes.
+    /// Adds a node to a graph. The node depends on the given nodes. If the call fails, the graph has the nodes that it had.
+    /// If it was asked for an allocation, a free or a conditional node, it is restricted all the same.
     ///
     /// # Safety
     ///
@@ -83,6 +84,10 @@ pub trait Graphs: ExecutableGraphs {
     ) -> Result<AddedNode>;
 
     /// Removes a node and its edges.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph was ever asked to add an allocation or a free.
     ///
     /// # Safety
     ///
@@ -100,7 +105,8 @@ pub trait Graphs: ExecutableGraphs {
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver cannot report the parameters.
     fn graph_node_parameters(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<NodeParameters>;
 
-    /// Replaces the parameters of a node with others of the same kind. Existing executable graphs do not change.
+    /// Replaces the parameters of a node with others of the same kind. Existing executable graphs do not change. If the call
+    /// fails, the node keeps its parameters.
     ///
     /// # Safety
     ///
@@ -133,11 +139,12 @@ pub trait Graphs: ExecutableGraphs {
     /// The nodes of the edges exist.
     unsafe fn graph_add_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()>;
 
-    /// Removes edges.
+    /// Removes edges. The data of the edges is ignored.
     ///
     /// # Errors
     ///
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if an edge does not exist.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if an edge does not exist; `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph was ever asked
+    /// to add an allocation or a free.
     ///
     /// # Safety
     ///

@@ -48,9 +48,9 @@ pub struct CopyPlace {
     pub address: u64,
     /// Whether the address is in host memory.
     pub host: bool,
-    /// The distance between the starts of two rows, in bytes.
+    /// The distance between the starts of two rows, in bytes. 0 stands for where the region ends in a row.
     pub pitch: usize,
-    /// The distance between the starts of two slices, in rows.
+    /// The distance between the starts of two slices, in rows. 0 stands for where the region ends in a slice.
     pub height: usize,
     /// The start of the region: bytes in x, rows in y, slices in z.
     pub origin: [usize; 3],
@@ -271,8 +271,8 @@ pub trait Memory {
     /// The pool exists, and nobody uses it during the call or afterwards, except that its allocations are freed.
     unsafe fn memory_pool_destroy(&self, pool: MemoryPoolHandle) -> Result<()>;
 
-    /// Returns memory to the device until the pool reserves no more than `keep_bytes`, or no more than its allocations
-    /// need.
+    /// Returns memory that no allocation needs to the device. The pool reserves at least `keep_bytes` afterwards if it did
+    /// before.
     fn memory_pool_trim(&self, pool: Live<'_, MemoryPoolHandle>, keep_bytes: usize) -> Result<()>;
 
     /// Reads an attribute of a pool.
@@ -292,6 +292,10 @@ pub trait Memory {
 
     /// Allows or forbids the device `peer` to access memory of the pool. Work that accesses it although that is forbidden
     /// fails with `CUDA_ERROR_ILLEGAL_ADDRESS (700)`.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` if `peer` does not exist, or is the device of the pool and access is forbidden.
     fn memory_pool_set_access(
         &self,
         pool: Live<'_, MemoryPoolHandle>,

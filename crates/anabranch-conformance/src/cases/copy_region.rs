@@ -18,6 +18,9 @@ pub(super) const CASES: &[Case] = &[
     Case::new("copy_region.outside_of_a_volume", "X2", outside_of_a_volume),
     Case::new("copy_region.extents_of_the_driver", "X2", extents_of_the_driver),
     Case::new("copy_region.limits_of_the_driver", "X2", limits_of_the_driver),
+    Case::new("copy_region.pitches_and_heights_of_the_driver", "X2", pitches_and_heights_of_the_driver),
+    Case::new("copy_region.close_together", "S1", close_together),
+    Case::new("copy_region.close_together_from_an_origin", "S1", close_together_from_an_origin),
 ];
 
 /// A volume's extents: row length, rows and slices.
@@ -255,4 +258,66 @@ fn limits_of_the_driver(environment: &Environment) -> Verdict {
             ("one row of a pitch of 4 GiB", far, Status::SUCCESS),
         ]
     })
+}
+
+/// 0 stands for as much as the region needs. What is given must be enough, also where there is a single row or slice.
+fn pitches_and_heights_of_the_driver(environment: &Environment) -> Verdict {
+    ask(environment, |from, to| {
+        let copy = |pitch: usize, height: usize, origin: [usize; 3], extent: [usize; 3]| Copy3d {
+            source: CopyPlace { origin, ..volume(from, pitch, height) },
+            destination: volume(to, PITCH, ROWS),
+            extent,
+        };
+        let (good, bad) = (Status::SUCCESS, Status::INVALID_VALUE);
+        vec![
+            ("no pitch for a row", copy(0, ROWS, [0; 3], [64, 1, 1]), good),
+            ("no pitch for rows", copy(0, ROWS, [0; 3], [64, 4, 1]), good),
+            ("no pitch for slices", copy(0, ROWS, [0; 3], [64, 1, 3]), good),
+            ("no pitch for rows and slices", copy(0, ROWS, [0; 3], [64, 4, 3]), good),
+            ("no height for rows", copy(PITCH, 0, [0; 3], [64, 4, 1]), good),
+            ("no height for slices", copy(PITCH, 0, [0; 3], [64, 1, 3]), good),
+            ("no height for rows and slices", copy(PITCH, 0, [0; 3], [64, 4, 3]), good),
+            ("neither for rows and slices", copy(0, 0, [0; 3], [64, 4, 3]), good),
+            ("neither from an origin", copy(0, 0, [16, 2, 1], [64, 4, 3]), good),
+            ("too small a pitch for a row", copy(32, ROWS, [0; 3], [64, 1, 1]), bad),
+            ("too small a pitch for slices", copy(32, ROWS, [0; 3], [64, 1, 3]), bad),
+            ("too small a pitch from an origin", copy(64, ROWS, [16, 0, 0], [64, 1, 1]), bad),
+            ("too small a height for a slice", copy(PITCH, 2, [0; 3], [64, 4, 1]), bad),
+            ("too small a height for slices", copy(PITCH, 2, [0; 3], [64, 4, 3]), bad),
+            ("too small a height from an origin", copy(PITCH, 4, [0, 2, 0], [64, 4, 1]), bad),
+        ]
+    })
+}
+
+/// Copies a region of 2 x 3 x 2 bytes from a buffer of consecutive numbers, and returns the copy.
+fn copied(environment: &Environment, pitch: usize, height: usize, origin: [usize; 3]) -> Result<Vec<u8>, Failed> {
+    let raw = Raw::new(environment)?;
+    let stream = environment.stream()?;
+    let source = stream.upload(&(0..=255).collect::<Vec<u8>>())?;
+    let destination = stream.allocate_zeroed::<u8>(12)?;
+    stream.synchronize()?;
+    let copy = Copy3d {
+        source: CopyPlace { origin, ..volume(source.device_pointer(), pitch, height) },
+        destination: volume(destination.device_pointer(), 2, 3),
+        extent: [2, 3, 2],
+    };
+    // SAFETY: both volumes lie in the buffers, which outlive the copy.
+    equal("the copy", unsafe { raw.copy_region(&copy) }, Status::SUCCESS)?;
+    raw.synchronize()?;
+    Ok(stream.download(&destination)?)
+}
+
+fn close_together(environment: &Environment) -> Verdict {
+    let all: Vec<u8> = (0..12).collect();
+    equal("neither", copied(environment, 0, 0, [0; 3])?, all)?;
+    equal("no pitch", copied(environment, 0, 4, [0; 3])?, vec![0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13])?;
+    equal("no height", copied(environment, 4, 0, [0; 3])?, vec![0, 1, 4, 5, 8, 9, 12, 13, 16, 17, 20, 21])
+}
+
+/// The origin lies in the rows and slices.
+fn close_together_from_an_origin(environment: &Environment) -> Verdict {
+    // Rows of 3 bytes, slices of 4 rows.
+    let row = |number: u8| [number * 3 + 1, number * 3 + 2];
+    let expected: Vec<u8> = [1, 2, 3, 5, 6, 7].into_iter().flat_map(row).collect();
+    equal("the region", copied(environment, 0, 0, [1, 1, 0])?, expected)
 }

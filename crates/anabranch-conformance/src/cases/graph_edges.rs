@@ -26,6 +26,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.edge_data_reads_back", "G1", edge_data_reads_back),
     Case::new("graph.edge_data_refused", "G1", edge_data_refused),
     Case::new("graph.edge_data_and_a_second_edge", "G1", edge_data_and_a_second_edge),
+    Case::new("graph.edge_removed_whatever_its_data", "G1", edge_removed_whatever_its_data),
 ];
 
 fn plain(from: Node, to: Node) -> GraphEdge {
@@ -225,4 +226,22 @@ fn edge_data_and_a_second_edge(environment: &Environment) -> Verdict {
     graph.add_edges(&[GraphEdge { from, to, data: programmatic(1) }])?;
     refused("a plain edge beside it", graph.add_edges(&[plain(from, to)]), Status::INVALID_VALUE)?;
     equal("edges", graph.edges()?.len(), 1)
+}
+
+/// An edge is removed by its nodes. The data is not compared, and need not be possible.
+fn edge_removed_whatever_its_data(environment: &Environment) -> Verdict {
+    let (mut graph, from, to) = two_kernels(environment)?;
+    let none = EdgeData::default();
+    for (there, given) in [
+        (none, programmatic(1)),
+        (none, EdgeData { to_port: 1, ..none }),
+        (none, EdgeData { kind: EdgeKind(7), ..none }),
+        (programmatic(1), none),
+        (programmatic(1), programmatic(2)),
+    ] {
+        graph.add_edges(&[GraphEdge { from, to, data: there }])?;
+        graph.remove_edges(&[GraphEdge { from, to, data: given }])?;
+        equal(&format!("{there:?} removed as {given:?}"), graph.edges()?.len(), 0)?;
+    }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! Graphs that allocate memory.
 
+use super::graph_raw::RawGraph;
 use super::graph_tools::{graph_of, launch, run, word};
 use super::memory_raw::Raw;
 use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused, status_of};
@@ -7,8 +8,8 @@ use crate::environment::Environment;
 use crate::gate::quiesce;
 use crate::live::Owner;
 use anabranch::{
-    Buffer, Capabilities, CaptureMode, DevicePointer, Graph, GraphMemoryAttribute, GraphNodeKind, InstantiateFlags,
-    NodeParameters, NodeWork, Result, Status,
+    AllocationNode, Buffer, Capabilities, CaptureMode, DevicePointer, Graph, GraphMemoryAttribute, GraphNodeKind,
+    InstantiateFlags, NodeParameters, NodeWork, Result, Status,
 };
 
 pub(super) const CASES: &[Case] = &[
@@ -29,6 +30,12 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.memory_attributes", "M4", memory_attributes)
         .needs(&[Need::Capability(Capabilities::MEMORY_POOLS)]),
     Case::new("graph.memory_high_water_marks_are_reset", "M4", memory_high_water_marks_are_reset),
+    Case::new("graph.memory_counts_the_bytes_asked_for", "M4", memory_counts_the_bytes_asked_for)
+        .needs(&[Need::Capability(Capabilities::MEMORY_POOLS)]),
+    Case::new("graph.memory_is_reserved_in_units", "M4", memory_is_reserved_in_units)
+        .needs(&[Need::Capability(Capabilities::MEMORY_POOLS)]),
+    Case::new("graph.memory_lists_no_access_of_its_own_device", "M4", memory_lists_no_access_of_its_own_device)
+        .needs(&[Need::Capability(Capabilities::MEMORY_POOLS)]),
 ];
 
 /// A graph that allocates numbers and leaves them allocated.
@@ -311,4 +318,46 @@ fn memory_high_water_marks_are_reset(environment: &Environment) -> Verdict {
         refused("the current value", device.reset_graph_memory_high(current), Status::INVALID_VALUE)?;
     }
     Ok(())
+}
+
+/// What the first launch of a graph that allocates so many bytes adds to an attribute.
+fn added(environment: &Environment, bytes: usize, attribute: GraphMemoryAttribute) -> Result<u64, Failed> {
+    let (stream, raw, device) = (environment.stream()?, Raw::new(environment)?, environment.device());
+    quiesce(environment)?;
+    device.trim_graph_memory()?;
+    let before = device.graph_memory_attribute(attribute)?;
+    let mut graph = environment.context().create_graph()?;
+    // SAFETY: nothing reads the memory.
+    let (_, memory): (_, Buffer<u8>) = unsafe { graph.add_allocation((), bytes) }?;
+    launch(&graph.instantiate()?, &stream)?;
+    let after = device.graph_memory_attribute(attribute)?;
+    equal("freeing it", free(&raw, memory.device_pointer()), Status::SUCCESS)?;
+    raw.synchronize()?;
+    Ok(after - before)
+}
+
+fn memory_counts_the_bytes_asked_for(environment: &Environment) -> Verdict {
+    for bytes in [1, 1000, (4 << 20) + 1] {
+        equal(&format!("used with {bytes} bytes"), added(environment, bytes, USED)?, bytes as u64)?;
+    }
+    Ok(())
+}
+
+fn memory_is_reserved_in_units(environment: &Environment) -> Verdict {
+    const UNIT: u64 = 32 << 20;
+    for (bytes, reserved) in [(1, UNIT), (UNIT as usize, UNIT), (UNIT as usize + 1, 2 * UNIT)] {
+        equal(&format!("reserved with {bytes} bytes"), added(environment, bytes, RESERVED)?, reserved)?;
+    }
+    Ok(())
+}
+
+fn memory_lists_no_access_of_its_own_device(environment: &Environment) -> Verdict {
+    let graph = RawGraph::new(environment)?;
+    let device = environment.device().ordinal();
+    let node = AllocationNode { device, bytes: 64, access: vec![device], address: DevicePointer::NULL };
+    graph.must_add(&[], NodeParameters::Allocate(node))?;
+    match graph.parameters(0)? {
+        Ok(NodeParameters::Allocate(found)) => equal("access", (found.device, found.access), (device, Vec::new())),
+        other => Err(Failed(format!("the node is {other:?}"))),
+    }
 }

@@ -1,11 +1,12 @@
 //! Memory pools: attributes, retained memory, and memory returned to the device.
 
+use super::memory_raw::{Raw, address};
 use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused, status_of};
 use crate::environment::Environment;
 use crate::gate::Gate;
 use crate::live::Owner;
-use anabranch::hal::DeviceOrdinal;
-use anabranch::{Capabilities, MemoryPool, MemoryPoolAttribute, MemoryPoolOptions, Status};
+use anabranch::hal::{CopyKind, DeviceOrdinal};
+use anabranch::{Capabilities, DevicePointer, MemoryPool, MemoryPoolAttribute, MemoryPoolOptions, Status};
 
 const POOLS: &[Need] = &[Need::Capability(Capabilities::MEMORY_POOLS)];
 const LARGE: usize = 8 << 20;
@@ -28,6 +29,11 @@ pub(super) const CASES: &[Case] = &[
     Case::new("pool.allocation_of_nothing", "M3", allocation_of_nothing).needs(POOLS),
     Case::new("pool.of_a_missing_device", "X2", of_a_missing_device).needs(POOLS),
     Case::new("pool.default_pool_serves_allocations", "M3", default_pool_serves_allocations).needs(POOLS),
+    Case::new("pool.counts_the_bytes_asked_for", "M3", counts_the_bytes_asked_for).needs(POOLS),
+    Case::new("pool.reserves_in_units", "M3", reserves_in_units).needs(POOLS),
+    Case::new("pool.trim_keeps_at_least_as_much", "M3", trim_keeps_at_least_as_much).needs(POOLS),
+    Case::new("pool.access_of_its_own_device", "X2", access_of_its_own_device).needs(POOLS),
+    Case::new("pool.memory_ends_after_the_bytes_asked_for", "M1", memory_ends_after_the_bytes_asked_for).needs(POOLS),
 ];
 
 fn new_pool(environment: &Environment) -> Result<MemoryPool, Failed> {
@@ -181,6 +187,85 @@ fn limit_is_kept(environment: &Environment) -> Verdict {
     equal("afterwards", stream.download(again.slice(..4)?)?, vec![0; 4])?;
     drop(again);
     Ok(stream.synchronize()?)
+}
+
+/// What an H100 reserves at once.
+const UNIT: u64 = 32 << 20;
+
+/// Allocates from a pool.
+fn allocate(raw: &Raw, pool: &MemoryPool, bytes: usize) -> Result<DevicePointer, Failed> {
+    let context = raw.context().into();
+    let address = raw.driver().allocate_async(&context, bytes, Some(pool.live()), raw.stream().live());
+    address.map_err(|failure| Failed(format!("allocating {bytes} bytes: {failure}")))
+}
+
+fn counts_the_bytes_asked_for(environment: &Environment) -> Verdict {
+    let (raw, pool) = (Raw::new(environment)?, new_pool(environment)?);
+    let mut expected = 0;
+    for bytes in [1, 100, 1000, 4097, LARGE + 1] {
+        let address = allocate(&raw, &pool, bytes)?;
+        equal(&format!("used with {bytes} bytes"), pool.used_bytes()?, bytes as u64)?;
+        expected = bytes as u64;
+        // SAFETY: nothing uses the memory.
+        equal("the free", unsafe { raw.free_async(address) }, Status::SUCCESS)?;
+    }
+    equal("the most used", pool.used_bytes_high()?, expected)?;
+    raw.synchronize()
+}
+
+fn reserves_in_units(environment: &Environment) -> Verdict {
+    let (raw, pool) = (Raw::new(environment)?, new_pool(environment)?);
+    let small = allocate(&raw, &pool, 1)?;
+    equal("reserved for a byte", [pool.reserved_bytes()?, pool.reserved_bytes_high()?], [UNIT; 2])?;
+    let large = allocate(&raw, &pool, UNIT as usize)?;
+    equal("reserved for a unit more", [pool.reserved_bytes()?, pool.reserved_bytes_high()?], [2 * UNIT; 2])?;
+    for address in [small, large] {
+        // SAFETY: nothing uses the memory.
+        equal("the free", unsafe { raw.free_async(address) }, Status::SUCCESS)?;
+    }
+    raw.synchronize()?;
+    equal("reserved afterwards", [pool.reserved_bytes()?, pool.reserved_bytes_high()?], [0, 2 * UNIT])
+}
+
+fn trim_keeps_at_least_as_much(environment: &Environment) -> Verdict {
+    let (raw, pool) = (Raw::new(environment)?, new_pool(environment)?);
+    pool.set_release_threshold(u64::MAX)?;
+    let address = allocate(&raw, &pool, SMALL)?;
+    // SAFETY: nothing uses the memory.
+    equal("the free", unsafe { raw.free_async(address) }, Status::SUCCESS)?;
+    raw.synchronize()?;
+    for (keep, left) in [(UNIT as usize, UNIT), (1, UNIT), (0, 0)] {
+        pool.trim(keep)?;
+        equal(&format!("reserved after a trim to {keep}"), pool.reserved_bytes()?, left)?;
+    }
+    Ok(())
+}
+
+fn access_of_its_own_device(environment: &Environment) -> Verdict {
+    let pool = new_pool(environment)?;
+    let device = environment.device().ordinal();
+    let set = |allowed| status_of(environment.device().driver().memory_pool_set_access(pool.live(), device, allowed));
+    equal("given", set(true), Status::SUCCESS)?;
+    equal("taken away", set(false), Status::INVALID_DEVICE)
+}
+
+fn memory_ends_after_the_bytes_asked_for(environment: &Environment) -> Verdict {
+    let (raw, pool) = (Raw::new(environment)?, new_pool(environment)?);
+    let other = address("allocating", raw.allocate_async(8192))?;
+    for bytes in [1, 100, 1000, 1023, 4097] {
+        let memory = allocate(&raw, &pool, bytes)?;
+        let copy = |to: DevicePointer, count: usize| {
+            // SAFETY: both ranges lie in the allocations, or the driver refuses the call.
+            unsafe { raw.copy(CopyKind::DeviceToDevice, to.0, other.0, count) }
+        };
+        let found = [copy(memory, bytes), copy(memory, bytes + 1), copy(memory.byte_add(bytes), 1)];
+        equal(&format!("{bytes} bytes"), found, [Status::SUCCESS, Status::INVALID_VALUE, Status::INVALID_VALUE])?;
+        // SAFETY: what uses the memory is in the stream already.
+        equal("the free", unsafe { raw.free_async(memory) }, Status::SUCCESS)?;
+    }
+    // SAFETY: what uses the memory is in the stream already.
+    equal("the free of the other", unsafe { raw.free_async(other) }, Status::SUCCESS)?;
+    raw.synchronize()
 }
 
 /// Hardware reserves memory in large units and rounds the maximum size up to a unit.

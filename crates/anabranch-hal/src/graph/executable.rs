@@ -29,7 +29,9 @@ pub trait ExecutableGraphs {
     ///
     /// # Errors
     ///
-    /// The detail of the failure gives the reason and the node, if they are known.
+    /// The detail of the failure gives the reason and the node, if they are known. `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph
+    /// was asked to add an allocation, a free or a conditional node before an executable graph of it was made that still
+    /// exists.
     fn graph_instantiate(
         &self,
         call: &Call<'_>,
@@ -78,7 +80,8 @@ pub trait ExecutableGraphs {
     /// # Errors
     ///
     /// `CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)` if the update is not possible. The detail of the failure gives the
-    /// reason and the node.
+    /// reason and the node. `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph can have one executable graph only, and has another
+    /// one.
     ///
     /// # Safety
     ///

@@ -257,7 +257,7 @@ impl Streams for HostDriver {
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
         // SAFETY: the caller keeps the address valid until the wait is complete.
-        let condition = unsafe { value_condition(&self.shared.memory.table, address, value, flags) }?;
+        let condition = unsafe { value_condition(Some(&self.shared.memory.table), address, value, flags) }?;
         if let Some(mut recording) = self.shared.captures.recording(&stream)? {
             let operation = ValueOperation::Wait { address, value, flags };
             // SAFETY: the caller keeps the address valid until the wait is complete, which is at every launch of the node.
@@ -277,7 +277,7 @@ impl Streams for HostDriver {
         flags: WriteValueFlags,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
-        check_value_write(&self.shared.memory.table, address, value, flags)?;
+        check_value_write(Some(&self.shared.memory.table), address, value, flags)?;
         if let Some(mut recording) = self.shared.captures.recording(&stream)? {
             let operation = ValueOperation::Write { address, value, flags };
             // SAFETY: the caller keeps the address valid until the write is complete, which is at every launch of the node.

@@ -38,9 +38,14 @@ pub(crate) struct ValueCondition {
 
 impl ValueCondition {
     /// # Safety
-    /// `address` is aligned for the value, and stays valid, initialised memory until the condition is used no more.
+    /// `address` is aligned for the value, and is valid, initialised memory whenever the condition is used.
     pub(crate) unsafe fn new(address: u64, value: Value, comparison: Comparison) -> Self {
         Self { address, value, comparison }
+    }
+
+    /// The address, and how many bytes are read there.
+    pub(crate) fn place(&self) -> (u64, u64) {
+        (self.address, self.value.width())
     }
 
     /// What a wait for it uses.

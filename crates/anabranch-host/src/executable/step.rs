@@ -4,9 +4,9 @@ use super::plan::{Plan, Step};
 use super::run::{Current, Due, NodeWait, Run};
 use crate::engine::{Engine, Moment, Operation, Turn, Waiter, write_value};
 use crate::graph::{Action, ValueStep};
-use crate::memory::{FreedBy, copy_racing, fill_operation, fill_racing, value_write_operation};
+use crate::memory::{FreedBy, Lookup, copy_racing, fill_operation, fill_racing, value_write_operation};
 use crate::module::{KernelError, KernelWork, run_kernel};
-use anabranch_hal::{ConditionalKind, FillNode};
+use anabranch_hal::{ConditionalKind, FillNode, KernelFault};
 use std::sync::Arc;
 
 impl Current {
@@ -95,6 +95,16 @@ impl Run {
     fn run_values(self: &Arc<Self>, engine: &Engine, current: &Current, steps: &[ValueStep], due: Due) -> bool {
         let mut due = due;
         while let Some(step) = steps.get(due.part as usize) {
+            let (address, bytes) = match *step {
+                ValueStep::Wait(condition) => condition.place(),
+                ValueStep::Write { address, value } => (address, value.width()),
+            };
+            if !matches!(self.memory.table.find(address, bytes as usize), Lookup::Inside(_)) {
+                let message =
+                    format!("a value operation of a graph uses {bytes} bytes at {address:#x}, which are no memory");
+                current.stream.core.lose(KernelFault::illegal_address(message));
+                return true;
+            }
             let operation = engine.observer.is_some().then(|| match *step {
                 ValueStep::Wait(condition) => condition.operation(),
                 ValueStep::Write { address, value } => value_write_operation(address, value),
@@ -112,7 +122,8 @@ impl Run {
                     }
                 }
                 ValueStep::Write { address, value } => {
-                    // SAFETY: the caller that launched the graph guaranteed the address; its alignment was checked.
+                    // SAFETY: the address is one of memory, as was just checked, and aligned, as was checked before; the caller that
+                    // launched the graph guaranteed that nobody else uses it.
                     unsafe { write_value(address, value) }
                     engine.values.written();
                 }

@@ -66,7 +66,7 @@ impl GraphState {
                 // SAFETY: the caller promises that the event in the parameters exists.
                 share_event(unsafe { Live::new(event) }).map(Action::EventRecord)
             }
-            NodeParameters::ValueOperations(operations) => self.make_values(operations).map(Action::Values),
+            NodeParameters::ValueOperations(operations) => make_values(operations).map(Action::Values),
             _ => Err(Failure::new(Status::NOT_SUPPORTED)),
         }
     }
@@ -109,24 +109,6 @@ impl GraphState {
             return Err(invalid("the graph frees the memory already"));
         }
         Ok(FreeAction { address, block })
-    }
-
-    fn make_values(&self, parameters: Vec<ValueOperation>) -> Result<ValuesAction> {
-        if parameters.len() > MOST_VALUES {
-            return Err(invalid("a node has at most 255 value operations"));
-        }
-        let steps = parameters.iter().map(|operation| match *operation {
-            // SAFETY: the caller that launches the graph guarantees the address; its alignment is checked.
-            ValueOperation::Wait { address, value, flags } => unsafe {
-                value_condition(&self.memory.table, address, value, flags).map(ValueStep::Wait)
-            },
-            ValueOperation::Write { address, value, flags } => {
-                check_value_write(&self.memory.table, address, value, flags)?;
-                Ok(ValueStep::Write { address: address.0, value })
-            }
-        });
-        let steps = steps.collect::<Result<_>>()?;
-        Ok(ValuesAction { parameters, steps })
     }
 
     fn make_conditional(&self, node: &ConditionalNode) -> Result<ConditionalAction> {
@@ -193,4 +175,23 @@ fn share_event(event: Live<'_, EventHandle>) -> Result<Arc<EventState>> {
         return Err(invalid("there is no event"));
     }
     EventState::of(event)?.share().ok_or(Failure::new(Status::INVALID_HANDLE))
+}
+
+fn make_values(parameters: Vec<ValueOperation>) -> Result<ValuesAction> {
+    if parameters.len() > MOST_VALUES {
+        return Err(invalid("a node has at most 255 value operations"));
+    }
+    // Unlike streams, nodes take any address, and it is looked at when they run.
+    let steps = parameters.iter().map(|operation| match *operation {
+        // SAFETY: that the address is one of memory is checked each time before the condition is used.
+        ValueOperation::Wait { address, value, flags } => unsafe {
+            value_condition(None, address, value, flags).map(ValueStep::Wait)
+        },
+        ValueOperation::Write { address, value, flags } => {
+            check_value_write(None, address, value, flags)?;
+            Ok(ValueStep::Write { address: address.0, value })
+        }
+    });
+    let steps = steps.collect::<Result<_>>()?;
+    Ok(ValuesAction { parameters, steps })
 }

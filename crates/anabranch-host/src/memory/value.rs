@@ -4,15 +4,16 @@ use super::table::{AllocationTable, Lookup, MemoryKind};
 use crate::engine::{Comparison, Operation, Use, ValueCondition};
 use anabranch_hal::{DevicePointer, Failure, Result, Status, Value, WaitValueFlags, WriteValueFlags};
 
-/// Checks the address of a value operation.
+/// Checks the address of a value operation. Without a table, it is looked at when the operation runs.
 fn check_value(
-    table: &AllocationTable,
+    table: Option<&AllocationTable>,
     address: DevicePointer,
     value: Value,
     usable: impl FnOnce(MemoryKind) -> bool,
 ) -> Result<()> {
     let width = value.width();
-    let inside = matches!(table.find(address.0, width as usize), Lookup::Inside(kind) if usable(kind));
+    let found = table.map(|table| table.find(address.0, width as usize));
+    let inside = found.is_none_or(|found| matches!(found, Lookup::Inside(kind) if usable(kind)));
     if inside && address.0.is_multiple_of(width) { Ok(()) } else { Err(Failure::new(Status::INVALID_VALUE)) }
 }
 
@@ -21,7 +22,7 @@ fn check_value(
 /// # Safety
 /// The address stays valid, initialised memory until the condition is used no more.
 pub(crate) unsafe fn value_condition(
-    table: &AllocationTable,
+    table: Option<&AllocationTable>,
     address: DevicePointer,
     value: Value,
     flags: WaitValueFlags,
@@ -45,7 +46,7 @@ pub(crate) unsafe fn value_condition(
 
 /// Checks a value write.
 pub(crate) fn check_value_write(
-    table: &AllocationTable,
+    table: Option<&AllocationTable>,
     address: DevicePointer,
     value: Value,
     flags: WriteValueFlags,

@@ -122,7 +122,7 @@ macro_rules! edit {
             /// Removes a node and its edges.
             ///
             /// # Errors
-            /// `CUDA_ERROR_NOT_SUPPORTED (801)` for allocations, frees and conditional nodes.
+            /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph was ever asked to add an allocation or a free.
             #[track_caller]
             pub fn remove_node(&mut self, node: Node) -> Result<()> {
                 self.object().remove_node(node)
@@ -138,10 +138,11 @@ macro_rules! edit {
                 self.object().add_edges(edges)
             }
 
-            /// Removes edges. If one is refused, the edges before it have been removed.
+            /// Removes edges by their nodes, whatever the data is. If one is refused, the edges before it have been removed.
             ///
             /// # Errors
-            /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that does not exist.
+            /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that does not exist; `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph was
+            /// ever asked to add an allocation or a free.
             #[track_caller]
             pub fn remove_edges(&mut self, edges: &[GraphEdge]) -> Result<()> {
                 self.object().remove_edges(edges)
