@@ -4,7 +4,7 @@ use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
-use crate::handles::{function_handle, raw_context, raw_function, raw_node};
+use crate::handles::{function_handle, node_handle, raw_context, raw_function, raw_node};
 use crate::module::attributes;
 use anabranch_hal::{ContextHandle, Failure, GraphNodeHandle, KernelNode, Live, ParameterInfo, Result, Status};
 use std::ffi::c_void;
@@ -42,6 +42,26 @@ pub(super) fn describe(context: impl Into<ContextHandle>, node: &KernelNode) -> 
     RawKernel { parameters, _arguments: arguments }
 }
 
+/// The same description, for the function that adds nodes of all kinds.
+pub(super) fn to_newest(parameters: &CUDA_KERNEL_NODE_PARAMS) -> CUDA_KERNEL_NODE_PARAMS_v3 {
+    let CUDA_KERNEL_NODE_PARAMS { func, sharedMemBytes, kernelParams, extra, kern, ctx, .. } = *parameters;
+    let CUDA_KERNEL_NODE_PARAMS { gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, .. } = *parameters;
+    CUDA_KERNEL_NODE_PARAMS_v3 {
+        func,
+        gridDimX,
+        gridDimY,
+        gridDimZ,
+        blockDimX,
+        blockDimY,
+        blockDimZ,
+        sharedMemBytes,
+        kernelParams,
+        extra,
+        kern,
+        ctx,
+    }
+}
+
 /// The attributes of a kernel node, which the driver keeps apart from its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attributes {
@@ -55,6 +75,11 @@ impl Attributes {
         Self { cluster: node.cluster, cooperative: node.cooperative, priority: node.priority }
     }
 
+    /// Whether all have their defaults.
+    pub(super) fn are_defaults(self) -> bool {
+        self.agree(Self { cluster: None, cooperative: false, priority: None })
+    }
+
     /// Whether launches with both would be the same. A cluster of one block equals no cluster, and 0 is the priority of a
     /// node that was given none.
     pub(super) fn agree(self, other: Self) -> bool {
@@ -64,6 +89,34 @@ impl Attributes {
         };
         normal(self) == normal(other)
     }
+}
+
+/// Checks a kernel with its attributes in a graph of its own. A node that is added and then refused for its attributes cannot
+/// be removed from a graph that allocates, and one that is changed has lost its parameters.
+///
+/// # Safety
+///
+/// The function exists, and the arguments are those of the kernel.
+pub(super) unsafe fn check_apart(
+    driver: &CudaDriver,
+    context: Live<'_, ContextHandle>,
+    kernel: &KernelNode,
+) -> Result<()> {
+    let functions = &driver.functions;
+    let (mut graph, mut node) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: the result is written to a variable that outlives the call. There are no flags yet.
+    check(unsafe { functions.cuGraphCreate(&mut graph, 0) })?;
+    let raw = describe(context, kernel);
+    // SAFETY: the graph was made just now, and the node depends on none. The caller promises that the function exists, and that
+    // the arguments are those of the kernel, which the driver copies.
+    let added = check(unsafe { functions.cuGraphAddKernelNode(&mut node, graph, ptr::null(), 0, &raw.parameters) });
+    let checked = added.and_then(|()| {
+        // SAFETY: the node was added just now, to a graph that nobody else knows.
+        set_attributes(driver, unsafe { Live::new(node_handle(node)) }, Attributes::of(kernel))
+    });
+    // SAFETY: the graph was made above, and this is the last use of it.
+    let destroyed = check(unsafe { functions.cuGraphDestroy(graph) });
+    checked.and(destroyed)
 }
 
 /// Sets the attributes of a new node that are wanted. The driver refuses a node of another kind.
@@ -227,5 +280,6 @@ mod tests {
         assert!(none.agree(Attributes { cluster: Some([1; 3]), priority: Some(0), ..none }));
         assert!(!none.agree(Attributes { cluster: Some([2, 1, 1]), ..none }));
         assert!(!none.agree(Attributes { cooperative: true, ..none }));
+        assert!(none.are_defaults() && !Attributes { priority: Some(-1), ..none }.are_defaults());
     }
 }

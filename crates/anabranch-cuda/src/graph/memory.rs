@@ -74,6 +74,12 @@ pub(super) fn describe(
     })
 }
 
+/// The same description, for the function that adds nodes of all kinds.
+pub(super) fn to_newest(parameters: &CUDA_MEM_ALLOC_NODE_PARAMS) -> CUDA_MEM_ALLOC_NODE_PARAMS_v2 {
+    let CUDA_MEM_ALLOC_NODE_PARAMS { poolProps, accessDescs, accessDescCount, bytesize, dptr } = *parameters;
+    CUDA_MEM_ALLOC_NODE_PARAMS_v2 { poolProps, accessDescs, accessDescCount, bytesize, dptr }
+}
+
 /// The allocation that the driver describes.
 ///
 /// # Safety

@@ -1,6 +1,6 @@
 //! Adding nodes.
 
-use super::{edges, kernel, memory, values};
+use super::{kernel, memory, values};
 use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::Zeroed;
@@ -10,21 +10,21 @@ use crate::handles::{graph_handle, node_handle, raw_context, raw_event, raw_grap
 use crate::host_work;
 use crate::memory::copy;
 use anabranch_hal::{
-    AddedNode, AllocationNode, ConditionalKind, ConditionalNode, ContextHandle, Dependency, DevicePointer, Edge,
-    EdgeData, Failure, FillNode, FillPattern, GraphHandle, KernelNode, Live, NodeParameters, Result, Status,
+    AddedNode, ConditionalKind, ConditionalNode, ContextHandle, Dependency, DevicePointer, Failure, FillNode,
+    FillPattern, GraphHandle, Live, NodeParameters, Result, Status,
 };
 use std::ptr;
 
-/// Where a node goes: the graph, and the nodes that it depends on, with edges that have no data.
+/// Where a node goes: the graph, and the nodes that it depends on.
 struct Place<'a> {
     driver: &'a CudaDriver,
     context: Live<'a, ContextHandle>,
     graph: Live<'a, GraphHandle>,
     /// The caller of [`add`] promises that they exist.
-    nodes: Vec<CUgraphNode>,
+    dependencies: RawDependencies,
 }
 
-/// Adds a node.
+/// Adds a node, or nothing.
 ///
 /// # Safety
 ///
@@ -37,38 +37,50 @@ pub(super) unsafe fn add(
     dependencies: &[Dependency],
     parameters: &NodeParameters,
 ) -> Result<AddedNode> {
-    if let NodeParameters::Conditional(node) = parameters {
-        // SAFETY: the caller promises that the nodes of `dependencies` exist.
-        return unsafe { add_conditional(driver, context, graph, dependencies, node) };
+    let place = Place { driver, context, graph, dependencies: RawDependencies::new(dependencies) };
+    let NodeParameters::Kernel(kernel) = parameters else {
+        // SAFETY: the caller promises that the nodes and the objects that the parameters name exist, and that the node is
+        // sound.
+        return unsafe { place.add(parameters) };
+    };
+    let attributes = kernel::Attributes::of(kernel);
+    if !attributes.are_defaults() {
+        // SAFETY: the caller promises that the function exists, and that the node is sound.
+        unsafe { kernel::check_apart(driver, context, kernel) }?;
     }
-    // The function for each kind takes no data of edges, so the edges with data come afterwards.
-    let (plain, with_data): (Vec<&Dependency>, Vec<&Dependency>) =
-        dependencies.iter().partition(|dependency| dependency.data == EdgeData::default());
-    let nodes = plain.iter().map(|dependency| raw_node(dependency.node)).collect();
-    let place = Place { driver, context, graph, nodes };
-    // SAFETY: the caller promises that the nodes and the objects that the parameters name exist, and that the node is
-    // sound.
+    // SAFETY: the caller promises that the nodes and the function exist, and that the node is sound.
     let added = unsafe { place.add(parameters) }?;
-    if !with_data.is_empty() {
-        let edge = |dependency: &&Dependency| Edge { from: dependency.node, to: added.node, data: dependency.data };
-        let edges: Vec<Edge> = with_data.iter().map(edge).collect();
-        // SAFETY: the caller promises that the nodes of `dependencies` exist, and the new one was just added.
-        let connected = unsafe { edges::add(driver, graph, &edges) };
-        if let Err(failure) = connected {
-            // SAFETY: the node was added above, and nobody else knows it.
-            let _ = unsafe { driver.functions.cuGraphDestroyNode(raw_node(added.node)) };
-            return Err(failure);
-        }
+    // SAFETY: the node was added just now, to a graph that no other thread uses.
+    let set = kernel::set_attributes(driver, unsafe { Live::new(added.node) }, attributes);
+    if let Err(failure) = set {
+        // SAFETY: the node was added above, and nobody else knows it.
+        let _ = unsafe { driver.functions.cuGraphDestroyNode(raw_node(added.node)) };
+        return Err(failure);
     }
     Ok(added)
 }
 
 impl Place<'_> {
+    /// Adds a node without the attributes that a kernel has.
+    ///
     /// # Safety
     ///
     /// As for the function [`add`].
     unsafe fn add(&self, parameters: &NodeParameters) -> Result<AddedNode> {
-        let Self { driver, context, graph, ref nodes } = *self;
+        // The function for each kind is in every driver, but takes no data of edges, and knows no conditional nodes.
+        let needs_any = self.dependencies.has_data() || matches!(parameters, NodeParameters::Conditional(_));
+        // SAFETY: the caller promises that the nodes and the objects that the parameters name exist, and that the node is
+        // sound.
+        unsafe { if needs_any { self.add_any(parameters) } else { self.add_plain(parameters) } }
+    }
+
+    /// Adds a node by the function for its kind.
+    ///
+    /// # Safety
+    ///
+    /// As for the function [`add`]. The edges have no data.
+    unsafe fn add_plain(&self, parameters: &NodeParameters) -> Result<AddedNode> {
+        let Self { driver, context, graph, dependencies: RawDependencies { ref nodes, .. } } = *self;
         let (functions, graph) = (&driver.functions, raw_graph(graph));
         let mut node = ptr::null_mut();
         let (first, count, ctx) = (nodes.as_ptr(), nodes.len(), raw_context(context));
@@ -78,8 +90,16 @@ impl Place<'_> {
         // function of a host node takes any key.
         unsafe {
             check(match parameters {
-                NodeParameters::Kernel(kernel) => return self.add_kernel(kernel).map(added),
-                NodeParameters::Allocate(allocation) => return self.add_allocation(allocation),
+                NodeParameters::Kernel(kernel) => {
+                    let raw = kernel::describe(context, kernel);
+                    functions.cuGraphAddKernelNode(&mut node, graph, first, count, &raw.parameters)
+                }
+                NodeParameters::Allocate(allocation) => {
+                    let access = memory::access(driver, allocation)?;
+                    let mut raw = memory::describe(driver, allocation, &access)?;
+                    check(functions.cuGraphAddMemAllocNode(&mut node, graph, first, count, &mut raw))?;
+                    return Ok(AddedNode { address: Some(DevicePointer(raw.dptr)), ..added(node) });
+                }
                 NodeParameters::Copy(copy) => {
                     functions.cuGraphAddMemcpyNode(&mut node, graph, first, count, &copy::describe(copy), ctx)
                 }
@@ -113,56 +133,113 @@ impl Place<'_> {
         Ok(added(node))
     }
 
+    /// Adds a node by the function for all kinds, which came with the data of edges.
+    ///
     /// # Safety
     ///
     /// As for the function [`add`].
-    unsafe fn add_kernel(&self, kernel: &KernelNode) -> Result<CUgraphNode> {
-        let functions = &self.driver.functions;
-        let raw = kernel::describe(self.context, kernel);
-        let (graph, mut node) = (raw_graph(self.graph), ptr::null_mut());
-        let (first, count) = (self.nodes.as_ptr(), self.nodes.len());
-        // SAFETY: the graph is live, as its type says. The caller promises that nodes and function exist, and that the
-        // arguments are those of the kernel; there are as many nodes as stated, and the driver copies the arguments.
-        check(unsafe { functions.cuGraphAddKernelNode(&mut node, graph, first, count, &raw.parameters) })?;
-        // SAFETY: the node was added just now, to a graph that no other thread uses.
-        let new = unsafe { Live::new(node_handle(node)) };
-        let attributes = kernel::set_attributes(self.driver, new, kernel::Attributes::of(kernel));
-        if let Err(failure) = attributes {
-            // SAFETY: the node was added above, and nobody else knows it.
-            let _ = unsafe { functions.cuGraphDestroyNode(node) };
-            return Err(failure);
-        }
-        Ok(node)
-    }
-
-    /// # Safety
-    ///
-    /// As for the function [`add`].
-    unsafe fn add_allocation(&self, allocation: &AllocationNode) -> Result<AddedNode> {
-        let access = memory::access(self.driver, allocation)?;
-        let mut raw = memory::describe(self.driver, allocation, &access)?;
-        let (graph, mut node) = (raw_graph(self.graph), ptr::null_mut());
-        let (first, count) = (self.nodes.as_ptr(), self.nodes.len());
-        // SAFETY: the graph is live, as its type says, and the caller promises that the nodes exist, of which there are
-        // as many as stated; the description points to as many entries as it says, which outlive the call.
-        check(unsafe { self.driver.functions.cuGraphAddMemAllocNode(&mut node, graph, first, count, &mut raw) })?;
-        Ok(AddedNode { address: Some(DevicePointer(raw.dptr)), ..added(node) })
+    unsafe fn add_any(&self, parameters: &NodeParameters) -> Result<AddedNode> {
+        let Self { driver, context, graph, ref dependencies } = *self;
+        let ctx = raw_context(context);
+        // What descriptions point to, which outlives the call.
+        let (kernel, access, mut operations);
+        let mut raw = CUgraphNodeParams::zeroed();
+        let description = &mut raw.__bindgen_anon_1;
+        raw.type_ = match parameters {
+            NodeParameters::Kernel(node) => {
+                kernel = kernel::describe(context, node);
+                description.kernel = kernel::to_newest(&kernel.parameters);
+                CU_GRAPH_NODE_TYPE_KERNEL
+            }
+            NodeParameters::Copy(copy) => {
+                let copy = copy::describe(copy);
+                description.memcpy =
+                    CUDA_MEMCPY_NODE_PARAMS { copyCtx: ctx, copyParams: copy, ..CUDA_MEMCPY_NODE_PARAMS::zeroed() };
+                CU_GRAPH_NODE_TYPE_MEMCPY
+            }
+            NodeParameters::Fill(fill) => {
+                let CUDA_MEMSET_NODE_PARAMS { dst, pitch, value, elementSize, width, height } = describe_fill(fill)?;
+                description.memset = CUDA_MEMSET_NODE_PARAMS_v2 { dst, pitch, value, elementSize, width, height, ctx };
+                CU_GRAPH_NODE_TYPE_MEMSET
+            }
+            NodeParameters::Host(key) => {
+                let CUDA_HOST_NODE_PARAMS { fn_, userData } = host_work::describe(*key);
+                description.host = CUDA_HOST_NODE_PARAMS_v2 { fn_, userData };
+                CU_GRAPH_NODE_TYPE_HOST
+            }
+            NodeParameters::Child(child) => {
+                // Zero stands for a copy of the graph.
+                description.graph =
+                    CUDA_CHILD_GRAPH_NODE_PARAMS { graph: raw_graph(*child), ..CUDA_CHILD_GRAPH_NODE_PARAMS::zeroed() };
+                CU_GRAPH_NODE_TYPE_GRAPH
+            }
+            NodeParameters::Empty => CU_GRAPH_NODE_TYPE_EMPTY,
+            NodeParameters::EventWait(event) => {
+                description.eventWait = CUDA_EVENT_WAIT_NODE_PARAMS { event: raw_event(*event) };
+                CU_GRAPH_NODE_TYPE_WAIT_EVENT
+            }
+            NodeParameters::EventRecord(event) => {
+                description.eventRecord = CUDA_EVENT_RECORD_NODE_PARAMS { event: raw_event(*event) };
+                CU_GRAPH_NODE_TYPE_EVENT_RECORD
+            }
+            NodeParameters::Allocate(allocation) => {
+                access = memory::access(driver, allocation)?;
+                description.alloc = memory::to_newest(&memory::describe(driver, allocation, &access)?);
+                CU_GRAPH_NODE_TYPE_MEM_ALLOC
+            }
+            NodeParameters::Free(address) => {
+                description.free = CUDA_MEM_FREE_NODE_PARAMS { dptr: address.0 };
+                CU_GRAPH_NODE_TYPE_MEM_FREE
+            }
+            NodeParameters::ValueOperations(values) => {
+                operations = values::to_raw(values);
+                let CUDA_BATCH_MEM_OP_NODE_PARAMS { ctx, count, paramArray, flags } =
+                    values::describe(context, &mut operations)?;
+                description.memOp = CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 { ctx, count, paramArray, flags };
+                CU_GRAPH_NODE_TYPE_BATCH_MEM_OP
+            }
+            NodeParameters::Conditional(node) => {
+                description.conditional = describe_conditional(node, ctx);
+                CU_GRAPH_NODE_TYPE_CONDITIONAL
+            }
+            other => return Err(unknown_kind(other)),
+        };
+        let mut node = ptr::null_mut();
+        // SAFETY: the graph is live, as its type says. The caller promises that the nodes and the objects that the
+        // parameters name exist, and that the node is sound. There are as many nodes as stated, and as many data or none. The
+        // parameters are those of the type that they name, and what they point to outlives the call.
+        check(unsafe {
+            driver.functions.cuGraphAddNode(
+                &mut node,
+                raw_graph(graph),
+                dependencies.nodes.as_ptr(),
+                dependencies.data(),
+                dependencies.nodes.len(),
+                &mut raw,
+            )
+        })?;
+        let added = added(node);
+        Ok(match parameters {
+            NodeParameters::Allocate(_) => {
+                // SAFETY: this is the member that was written above, and that the driver has added to.
+                let address = unsafe { raw.__bindgen_anon_1.alloc }.dptr;
+                AddedNode { address: Some(DevicePointer(address)), ..added }
+            }
+            NodeParameters::Conditional(node) => {
+                // SAFETY: this is the member that was written above, and that the driver has added to.
+                let bodies = unsafe { raw.__bindgen_anon_1.conditional }.phGraph_out;
+                // SAFETY: the driver's array has a graph for each body that was asked for, and stays as long as the node.
+                let bodies = unsafe { bodies_at(bodies, node.body_count) };
+                AddedNode { bodies, ..added }
+            }
+            _ => added,
+        })
     }
 }
 
-/// # Safety
-///
-/// The nodes of `dependencies` exist.
-unsafe fn add_conditional(
-    driver: &CudaDriver,
-    context: Live<'_, ContextHandle>,
-    graph: Live<'_, GraphHandle>,
-    dependencies: &[Dependency],
-    node: &ConditionalNode,
-) -> Result<AddedNode> {
-    let mut raw = CUgraphNodeParams::zeroed();
-    raw.type_ = CU_GRAPH_NODE_TYPE_CONDITIONAL;
-    raw.__bindgen_anon_1.conditional = CUDA_CONDITIONAL_NODE_PARAMS {
+/// The driver's description of a conditional node.
+fn describe_conditional(node: &ConditionalNode, ctx: CUcontext) -> CUDA_CONDITIONAL_NODE_PARAMS {
+    CUDA_CONDITIONAL_NODE_PARAMS {
         handle: node.handle.0,
         type_: match node.kind {
             ConditionalKind::If => CU_GRAPH_COND_TYPE_IF,
@@ -170,32 +247,23 @@ unsafe fn add_conditional(
             ConditionalKind::Switch => CU_GRAPH_COND_TYPE_SWITCH,
         },
         size: node.body_count,
-        ctx: raw_context(context),
+        ctx,
         ..CUDA_CONDITIONAL_NODE_PARAMS::zeroed()
-    };
-    let dependencies = RawDependencies::new(dependencies);
-    let mut added_node = ptr::null_mut();
-    // SAFETY: graph and context are live, as their types say, and the caller promises that the nodes exist; there are
-    // as many nodes as stated, and as many data or none; the parameters are those of the type that they name.
-    check(unsafe {
-        driver.functions.cuGraphAddNode(
-            &mut added_node,
-            raw_graph(graph),
-            dependencies.nodes.as_ptr(),
-            dependencies.data(),
-            dependencies.nodes.len(),
-            &mut raw,
-        )
-    })?;
-    // SAFETY: this is the member that was written above, and that the driver has added to.
-    let bodies = unsafe { raw.__bindgen_anon_1.conditional }.phGraph_out;
-    let bodies = if bodies.is_null() {
-        Vec::new()
-    } else {
-        // SAFETY: the driver's array has a graph for each body that was asked for, and stays as long as the node.
-        unsafe { std::slice::from_raw_parts(bodies, node.body_count as usize) }.to_vec()
-    };
-    Ok(AddedNode { bodies: bodies.into_iter().map(graph_handle).collect(), ..added(added_node) })
+    }
+}
+
+/// The graphs of an array of the driver's.
+///
+/// # Safety
+///
+/// The array is null, or has as many graphs as stated.
+unsafe fn bodies_at(bodies: *const CUgraph, count: u32) -> Vec<GraphHandle> {
+    if bodies.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: the caller promises that there are as many graphs, and the array is not null.
+    let bodies = unsafe { std::slice::from_raw_parts(bodies, count as usize) };
+    bodies.iter().map(|&body| graph_handle(body)).collect()
 }
 
 fn added(node: CUgraphNode) -> AddedNode {

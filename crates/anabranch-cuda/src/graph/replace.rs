@@ -9,8 +9,8 @@ use crate::handles::{raw_context, raw_event, raw_executable, raw_graph, raw_node
 use crate::host_work;
 use crate::memory::copy;
 use anabranch_hal::{
-    ContextHandle, Detail, ExecutableGraphHandle, Failure, GraphNodeHandle, GraphNodeKind, GraphUpdateResult, Live,
-    NodeParameters, Result, Status,
+    ContextHandle, Detail, ExecutableGraphHandle, Failure, GraphNodeHandle, GraphNodeKind, GraphUpdateResult,
+    KernelNode, Live, NodeParameters, Result, Status,
 };
 
 /// Replaces the parameters of a node of a graph.
@@ -31,12 +31,7 @@ pub(super) unsafe fn in_graph(
     // kind, and the function of a host node takes any key.
     unsafe {
         check(match parameters {
-            NodeParameters::Kernel(kernel) => {
-                let raw = kernel::describe(context, kernel);
-                check(functions.cuGraphKernelNodeSetParams(node, &raw.parameters))?;
-                // The driver has taken the node for a kernel node.
-                return kernel::change_attributes(driver, live, Attributes::of(kernel));
-            }
+            NodeParameters::Kernel(kernel) => return kernel_in_graph(driver, context, live, kernel),
             NodeParameters::Copy(copy) => functions.cuGraphMemcpyNodeSetParams(node, &copy::describe(copy)),
             NodeParameters::Fill(fill) => functions.cuGraphMemsetNodeSetParams(node, &describe_fill(fill)?),
             NodeParameters::Host(key) => functions.cuGraphHostNodeSetParams(node, &host_work::describe(*key)),
@@ -54,6 +49,36 @@ pub(super) unsafe fn in_graph(
             other => return Err(unknown_kind(other)),
         })
     }
+}
+
+/// Replaces a kernel and its attributes, all or nothing.
+///
+/// # Safety
+///
+/// As for [`in_graph`].
+unsafe fn kernel_in_graph(
+    driver: &CudaDriver,
+    context: Live<'_, ContextHandle>,
+    node: Live<'_, GraphNodeHandle>,
+    kernel: &KernelNode,
+) -> Result<()> {
+    // What is read of a node of another kind is nothing.
+    let (current, wanted) = (kernel::read_attributes(driver, node), Attributes::of(kernel));
+    if !(current.are_defaults() && wanted.are_defaults()) {
+        // SAFETY: the caller promises that the function exists, and that the node is sound.
+        unsafe { kernel::check_apart(driver, context, kernel) }?;
+    }
+    if current.cluster.is_some() {
+        // The driver would check the new grid against the old cluster.
+        kernel::change_attributes(driver, node, Attributes { cluster: None, ..current })?;
+    }
+    let raw = kernel::describe(context, kernel);
+    // SAFETY: the node is live, as its type says. The caller promises that the function exists, and that the arguments are those
+    // of the kernel, which the driver copies. It refuses a node of another kind.
+    let set = check(unsafe { driver.functions.cuGraphKernelNodeSetParams(raw_node(node), &raw.parameters) });
+    // The driver has taken the node for a kernel node, or it keeps what it had.
+    let attributes = kernel::change_attributes(driver, node, if set.is_ok() { wanted } else { current });
+    set.and(attributes)
 }
 
 /// Replaces the parameters of a node of an executable graph.
