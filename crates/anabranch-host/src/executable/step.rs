@@ -122,8 +122,8 @@ impl Run {
                     }
                 }
                 ValueStep::Write { address, value } => {
-                    // SAFETY: the address is one of memory, as was just checked, and aligned, as was checked before; the caller that
-                    // launched the graph guaranteed that nobody else uses it.
+                    // SAFETY: the address is one of memory, as was just checked, and aligned, as was checked before;
+                    // the caller that launched the graph guaranteed that nobody else uses it.
                     unsafe { write_value(address, value) }
                     engine.values.written();
                 }
