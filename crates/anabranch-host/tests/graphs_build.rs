@@ -198,6 +198,27 @@ fn a_clone_has_the_nodes_of_its_original_and_goes_its_own_way() {
 }
 
 #[test]
+fn a_value_operation_outside_of_memory_loses_the_context_when_it_runs() {
+    for wait in [false, true] {
+        let fixture = Fixture::new();
+        let (stream, graph) = (fixture.stream(), fixture.graph());
+        let (address, value) = (DevicePointer(0x1234_5678_0000), Value::U32(1));
+        fixture.add(
+            graph,
+            &[],
+            NodeParameters::ValueOperations(vec![if wait {
+                ValueOperation::Wait { address, value, flags: WaitValueFlags::EQUAL }
+            } else {
+                ValueOperation::Write { address, value, flags: WriteValueFlags::empty() }
+            }]),
+        );
+        let executable = fixture.instantiate(graph);
+        fixture.launch_graph(executable, stream).unwrap();
+        assert_eq!(status(fixture.synchronize(stream)), 700);
+    }
+}
+
+#[test]
 fn graphs_cannot_be_used_inside_of_host_work() {
     let fixture = Arc::new(Fixture::new());
     let (stream, graph) = (fixture.stream(), fixture.graph());

@@ -1,14 +1,17 @@
 //! How an update pairs the nodes of two graphs.
 
 use super::graph_raw::RawGraph;
+use super::graph_tools::{chain, digit, launch, word};
 use crate::case::{Case, Failed, Verdict, equal};
 use crate::environment::Environment;
 use crate::live::Owner;
-use anabranch::{EdgeData, Event, GraphUpdateResult, NodeParameters, Status};
+use anabranch::{Buffer, EdgeData, Event, Graph, GraphEdge, GraphUpdateResult, Node, NodeParameters, NodeWork, Status};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("graph.update_pairs_from_the_sinks", "G3", pairs_from_the_sinks),
     Case::new("graph.update_of_nodes_made_in_another_order", "G3", nodes_made_in_another_order),
+    Case::new("graph.update_runs_in_the_order_of_the_edges", "G3", runs_in_the_order_of_the_edges),
+    Case::new("graph.update_of_a_child_made_in_another_order", "G3", child_made_in_another_order),
     Case::new("graph.update_of_sinks_in_another_order", "G3", sinks_in_another_order),
     Case::new("graph.update_of_a_sink_that_was_none_for_a_while", "G3", sink_that_was_none_for_a_while),
     Case::new("graph.update_of_dependencies_in_another_order", "G3", dependencies_in_another_order),
@@ -64,6 +67,55 @@ fn nodes_made_in_another_order(environment: &Environment) -> Verdict {
     let old = graph(environment, &event, &[('r', &[]), ('w', &[]), ('e', &[0, 1])])?;
     let new = graph(environment, &event, &[('w', &[]), ('r', &[]), ('e', &[1, 0])])?;
     equal("the update", update(&old, &new)?, DONE)
+}
+
+/// A chain of kernels that append these digits, whose nodes are added from the last one to the first one.
+fn backwards(environment: &Environment, word: &mut Buffer<u32>, digits: &[u32]) -> Result<Graph, Failed> {
+    let mut graph = environment.context().create_graph()?;
+    let mut later: Option<Node> = None;
+    for &number in digits.iter().rev() {
+        let node = graph.add((), digit(environment, word, number)?)?;
+        let edge = later.map(|to| GraphEdge { from: node, to, data: EdgeData::default() });
+        graph.add_edges(edge.as_slice())?;
+        later = Some(node);
+    }
+    Ok(graph)
+}
+
+fn forwards(environment: &Environment, word: &mut Buffer<u32>, digits: &[u32]) -> Result<Graph, Failed> {
+    let mut graph = environment.context().create_graph()?;
+    let works = digits.iter().map(|&number| digit(environment, word, number)).collect::<Result<Vec<_>, _>>()?;
+    chain(&mut graph, works)?;
+    Ok(graph)
+}
+
+fn runs_in_the_order_of_the_edges(environment: &Environment) -> Verdict {
+    let (stream, mut word) = word(environment)?;
+    let executable = forwards(environment, &mut word, &[1, 2, 3])?.instantiate()?;
+    executable.update(&backwards(environment, &mut word, &[4, 5, 6])?)?;
+    launch(&executable, &stream)?;
+    equal("the order", stream.download(&word)?, vec![456])?;
+    executable.update(&forwards(environment, &mut word, &[7, 8, 9])?)?;
+    launch(&executable, &stream)?;
+    equal("the order after another update", stream.download(&word)?, vec![456_789])
+}
+
+fn child_made_in_another_order(environment: &Environment) -> Verdict {
+    let (stream, mut word) = word(environment)?;
+    let first = forwards(environment, &mut word, &[1, 2])?;
+    let mut graph = environment.context().create_graph()?;
+    let node = graph.add((), NodeWork::child(&first))?;
+    graph.add(node, digit(environment, &mut word, 3)?)?;
+    let executable = graph.instantiate()?;
+    executable.set_node(node, NodeWork::child(&backwards(environment, &mut word, &[4, 5])?))?;
+    launch(&executable, &stream)?;
+    equal("the order", stream.download(&word)?, vec![453])?;
+    let mut other = environment.context().create_graph()?;
+    let node = other.add((), NodeWork::child(&backwards(environment, &mut word, &[6, 7])?))?;
+    other.add(node, digit(environment, &mut word, 8)?)?;
+    executable.update(&other)?;
+    launch(&executable, &stream)?;
+    equal("the order after an update", stream.download(&word)?, vec![453_678])
 }
 
 fn sinks_in_another_order(environment: &Environment) -> Verdict {
