@@ -191,7 +191,10 @@ impl AccessHistory {
             self.publish(&list);
         }
         // If what follows is refused, others who wait for this use still come after the uses before it.
-        if stream.is_per_thread() { stream.record_sync_now() } else { Ok(()) }
+        if stream.is_per_thread() {
+            stream.record_sync_now();
+        }
+        Ok(())
     }
 
     /// Gives a use a later value after it was queued.

@@ -313,7 +313,7 @@ impl OpenStream {
         if capture.is_part() {
             // A graph with conditional nodes cannot be a child. So they are added when the part is put into a body.
             let placeholder = self.add_captured_node(&NodeParameters::Empty)?.node;
-            submission.finish(accesses.iter().copied())?;
+            submission.finish(accesses.iter().copied());
             for part in &parts {
                 capture.adopt(&part.graph, self)?;
             }
@@ -329,7 +329,7 @@ impl OpenStream {
             .graph_conditional_create(&context.call(CONDITION), graph, None)
             .during(CONDITION, || self.place())?;
         self.capture_setting(&submission, handle, condition)?;
-        submission.finish(accesses.iter().copied())?;
+        submission.finish(accesses.iter().copied());
         let node = NodeParameters::Conditional(ConditionalNode {
             handle,
             kind,

@@ -63,7 +63,6 @@ impl Record {
     /// Called before the driver is asked to record the event in `stream`. Nothing is known until [`recorded`](Self::recorded).
     #[inline(always)]
     fn begin(&mut self, stream: &StreamCore) -> u64 {
-        self.captured_elsewhere = false;
         let timeline = stream.shared().timeline();
         self.point.get_or_insert_with(|| TimelinePoint::unknown(timeline)).begin(timeline)
     }
@@ -360,6 +359,8 @@ impl OpenStream {
         self.put(RECORDING, location, |call, stream| {
             self.context().driver().event_record(call, event.raw.live(), stream, flags)
         })?;
+        // Until then, that of the earlier record holds.
+        record.captured_elsewhere = false;
         Ok(value)
     }
 

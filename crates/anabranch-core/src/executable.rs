@@ -183,9 +183,8 @@ impl ExecutableCore {
             // Before it runs, because that may panic at once.
             state.retained.host_work().iter().for_each(|work| work.launched_in(stream.id(), stream.shared().panics()));
         }
-        let mut is_launched = false;
         let result = if state.host_visible.is_empty() {
-            self.queue(&submission, &state, ordered.is_some(), &mut is_launched)
+            self.queue(&submission, &state, ordered.is_some())
         } else {
             let mut guards = SmallVec::<[_; 4]>::new();
             let excluded = state.host_visible.iter().try_for_each(|(memory, access)| {
@@ -193,23 +192,17 @@ impl ExecutableCore {
                 Ok(())
             });
             // While the host is excluded, because it looks at the access history.
-            excluded.and_then(|()| self.queue(&submission, &state, ordered.is_some(), &mut is_launched))
+            excluded.and_then(|()| self.queue(&submission, &state, ordered.is_some()))
         };
         drop(host_bound);
-        if is_launched && is_first_in_stream {
+        if result.is_ok() && is_first_in_stream {
             state.last = Some(stream.core().clone());
         }
         result
     }
 
     #[inline]
-    fn queue(
-        &self,
-        submission: &Submission<'_>,
-        state: &MutexGuard<'_, State>,
-        is_ordered: bool,
-        is_launched: &mut bool,
-    ) -> Result<()> {
+    fn queue(&self, submission: &Submission<'_>, state: &MutexGuard<'_, State>, is_ordered: bool) -> Result<()> {
         if !is_ordered {
             submission.order(state.accesses())?;
         }
@@ -217,8 +210,8 @@ impl ExecutableCore {
             // SAFETY: what the nodes refer to is retained until the launch is complete, and all uses of it were just ordered.
             unsafe { self.context.driver().executable_launch(call, self.live(state), stream) }
         })?;
-        *is_launched = true;
-        submission.finish(state.accesses())
+        submission.finish(state.accesses());
+        Ok(())
     }
 
     /// Calls the driver with the executable, which is locked.

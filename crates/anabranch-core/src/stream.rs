@@ -1,5 +1,6 @@
 //! Streams: a handle, its identity, its timeline, and a way to wait for the work of a stream even after it has ended.
 
+mod end;
 mod membership;
 mod pending;
 mod registry;

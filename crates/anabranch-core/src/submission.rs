@@ -183,7 +183,7 @@ impl<'a> Submission<'a> {
     ) -> Result<R> {
         self.order(accesses.iter().copied())?;
         let result = self.queue(queue)?;
-        self.finish(accesses.iter().copied())?;
+        self.finish(accesses.iter().copied());
         Ok(result)
     }
 
@@ -252,22 +252,20 @@ impl<'a> Submission<'a> {
     }
 
     /// Updates the access histories after the driver was called.
-    ///
-    /// # Errors
-    /// Any error that the driver returns if the stream is a thread's default stream, in which only that thread can
-    /// record.
     #[inline(always)]
-    pub(crate) fn finish<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) -> Result<()> {
+    pub(crate) fn finish<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) {
         let stream = self.stream;
         if stream.is_capturing() {
             self.finish_captured(accesses);
             drop(self.exclusive.take());
-            return Ok(());
+            return;
         }
         if stream.shared().timeline().value() != self.value {
             accesses.for_each(|access| self.update(access));
         }
-        if stream.is_per_thread() { stream.record_sync_now() } else { Ok(()) }
+        if stream.is_per_thread() {
+            stream.record_sync_now();
+        }
     }
 
     #[cold]

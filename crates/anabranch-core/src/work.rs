@@ -203,7 +203,7 @@ impl OpenStream {
         // Other streams must come after the allocation.
         let Some(capture) = capture_of(self) else {
             let allocation = Arc::new(Allocation::in_stream_order(self, pool.cloned(), address, bytes));
-            submission.finish(std::iter::empty())?;
+            submission.finish(std::iter::empty());
             return Ok(allocation);
         };
         let graph = capture.graph();
@@ -213,7 +213,7 @@ impl OpenStream {
         let allocation = Arc::new(Allocation::new(context, address, bytes, origin));
         let accesses = [MemoryAccess::write(&allocation)];
         submission.order(accesses.iter().copied())?;
-        submission.finish(accesses.iter().copied())?;
+        submission.finish(accesses.iter().copied());
         Ok(allocation)
     }
 

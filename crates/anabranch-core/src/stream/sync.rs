@@ -1,57 +1,60 @@
 //! A stream's sync event: how others wait for the work that is in a stream at a given time, even after the stream has
 //! ended.
 
-use super::membership::PATIENCE;
-use super::registry::StreamRegistry;
-use super::{OpenStream, Ownership, StreamCore, is_any_capturing};
+use super::{OpenStream, StreamCore, is_any_capturing};
 use crate::capture_mode::with_relaxed_capture_mode;
-use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::raw_event::RawEvent;
-use crate::reaper::{self, Attempt};
 use crate::timeline::TimelinePoint;
 use crate::trace;
 use anabranch_hal::{DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, Live, Status, StreamHandle};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+
+const RECORDING: &str = "recording an event to order streams";
 
 /// How others wait for all work that is in a stream now.
 pub(super) enum SyncState {
     /// By recording an event now. The event is made at its first use, and recorded again each time unless it is still
-    /// held elsewhere. While the stream is capturing, the event stays at the point where the stream joined, because
+    /// held elsewhere. While the stream is capturing, the record stays at the point where the stream joined, because
     /// captured work does not run. The stream is not destroyed before this changes.
-    Live(StreamHandle, Option<SyncEvent>),
-    /// By the event that was recorded when the stream ended, if there was anything to wait for. The error of recording it
-    /// stands for work that may run on in a context that is lost.
-    Ended(Result<Option<SyncEvent>>),
+    Live(StreamHandle, LastRecord),
+    /// By what was recorded when the stream ended.
+    Ended(LastRecord),
+}
+
+/// What was recorded of a stream's work last.
+pub(super) enum LastRecord {
+    /// Nothing. There is no work to wait for.
+    Nothing,
+    /// All work at that time.
+    Event(SyncEvent),
+    /// The record has failed with that error, or has unwound. Whoever waits for the work gets an error, unless the host has
+    /// waited for the point of the stream's timeline with that value.
+    Failed { error: Option<Error>, value: u64 },
 }
 
 impl SyncState {
     /// The state of a stream that exists until the state is another one.
     pub(super) fn new(handle: StreamHandle) -> Self {
-        Self::Live(handle, None)
+        Self::Live(handle, LastRecord::Nothing)
     }
 
     pub(super) fn is_live(&self) -> bool {
         matches!(self, Self::Live(..))
     }
 
-    /// The handle, with the event, unless the stream has ended. It does not end while the state is borrowed.
-    pub(super) fn live(&mut self) -> Option<(Live<'_, StreamHandle>, &mut Option<SyncEvent>)> {
-        let Self::Live(handle, event) = self else { return None };
+    /// The handle, with the record, unless the stream has ended. It does not end while the state is borrowed.
+    pub(super) fn live(&mut self) -> Option<(Live<'_, StreamHandle>, &mut LastRecord)> {
+        let Self::Live(handle, last) = self else { return None };
         // SAFETY: whoever ends a stream changes this state before it is destroyed. It also changes before the life ends for which
         // somebody promised that a stream of another owner exists: `OpenStream` has not been dropped.
-        Some((unsafe { Live::new(*handle) }, event))
+        Some((unsafe { Live::new(*handle) }, last))
     }
 
-    /// # Errors
-    /// The stream has ended, and its work could not be recorded.
-    fn event(&self) -> Result<Option<&SyncEvent>> {
-        match self {
-            Self::Live(_, event) | Self::Ended(Ok(event)) => Ok(event.as_ref()),
-            Self::Ended(Err(error)) => Err(error.clone()),
-        }
+    fn last_record(&self) -> &LastRecord {
+        let (Self::Live(_, last) | Self::Ended(last)) = self;
+        last
     }
 }
 
@@ -116,27 +119,43 @@ impl fmt::Debug for SyncEvent {
 
 impl StreamCore {
     /// Whether this thread can record how far the stream's work has come, outside captures.
-    fn can_record(&self) -> bool {
+    pub(super) fn can_record(&self) -> bool {
         self.is_on_own_thread() && !self.is_capturing()
     }
 
-    /// Records the work that is in the stream now in the slot's event. A new event is made if there is none, or if the
-    /// existing one is held elsewhere, for what it captured before.
-    fn record_into<'a>(
-        &self,
-        handle: Live<'_, StreamHandle>,
-        slot: &'a mut Option<SyncEvent>,
-    ) -> Result<&'a SyncEvent> {
+    /// Records the work that is in the stream now. A new event is made if there is none, or if the existing one is held
+    /// elsewhere, for what it captured before.
+    ///
+    /// # Errors
+    /// Any error that the driver returns. The earlier record is gone then: it does not cover the work.
+    pub(super) fn record_into(&self, handle: Live<'_, StreamHandle>, last: &mut LastRecord) -> Result<()> {
+        // Nobody takes the earlier record for a later one, even if the driver unwinds.
+        let before = std::mem::replace(last, self.no_record(None));
+        match self.record_in_event_of(handle, before) {
+            Ok(event) => *last = LastRecord::Event(event),
+            Err(error) => {
+                *last = self.no_record(Some(&error));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The state after a record that has failed, or has unwound.
+    pub(super) fn no_record(&self, error: Option<&Error>) -> LastRecord {
+        // The work of now has smaller values than the next point.
+        LastRecord::Failed { error: error.cloned(), value: self.shared.timeline().value() + 1 }
+    }
+
+    fn record_in_event_of(&self, handle: Live<'_, StreamHandle>, before: LastRecord) -> Result<SyncEvent> {
         let timeline = self.shared.timeline();
-        let free = slot.take_if(|sync| Arc::strong_count(&sync.event) == 1);
-        let sync = match free {
-            Some(sync) => sync,
-            None => SyncEvent {
+        let mut sync = match before {
+            LastRecord::Event(sync) if Arc::strong_count(&sync.event) == 1 => sync,
+            _ => SyncEvent {
                 event: Arc::new(RawEvent::create(&self.context, EventFlags::DISABLE_TIMING)?),
                 point: TimelinePoint::unknown(timeline),
             },
         };
-        let sync = slot.insert(sync);
         let value = sync.point.begin(timeline);
         self.record_sync(handle, &sync.event)?;
         if !self.is_captured_by_others(handle) {
@@ -145,13 +164,34 @@ impl StreamCore {
         Ok(sync)
     }
 
+    /// What was recorded last, or `None` if there is no work.
+    ///
+    /// # Errors
+    /// That of the record, if the work may not be complete.
+    pub(super) fn recorded<'a>(&self, last: &'a LastRecord) -> Result<Option<&'a SyncEvent>> {
+        match last {
+            LastRecord::Nothing => Ok(None),
+            LastRecord::Event(event) => Ok(Some(event)),
+            LastRecord::Failed { value, .. } if self.shared.timeline().is_reached(*value) => Ok(None),
+            LastRecord::Failed { error, .. } => Err(self.not_recorded(error.as_ref())),
+        }
+    }
+
+    #[cold]
+    fn not_recorded(&self, error: Option<&Error>) -> Error {
+        let unwound = || Error::argument(Status::ILLEGAL_STATE, RECORDING, "the driver has unwound").at(self.place());
+        let error = error.cloned().unwrap_or_else(unwound);
+        error.with_hint(
+            "wait for the work: synchronize with the context, or with the stream on a thread that can use it",
+        )
+    }
+
     fn record_sync(&self, handle: Live<'_, StreamHandle>, event: &RawEvent) -> Result<()> {
-        let operation = "recording an event to order streams";
-        let call = self.context.call(operation);
+        let call = self.context.call(RECORDING);
         self.context
             .driver()
             .event_record(&call, event.live(), handle, EventRecordFlags::empty())
-            .during(operation, || self.place())
+            .during(RECORDING, || self.place())
     }
 
     fn wait_for_raw(&self, handle: Live<'_, StreamHandle>, event: &RawEvent) -> Result<()> {
@@ -164,15 +204,14 @@ impl StreamCore {
     }
 
     /// Another thread cannot record in this thread's default stream, so this is done after each use of tracked memory,
-    /// and after each submission that others may have to wait for.
-    ///
-    /// # Errors
-    /// Any error that the driver returns.
+    /// and after each submission that others may have to wait for. If it fails, those who wait get the error: the work is
+    /// queued.
     #[cold]
-    pub fn record_sync_now(&self) -> Result<()> {
-        match self.sync.lock().live() {
-            Some((handle, event)) if !self.is_capturing() => self.record_into(handle, event).map(|_| ()),
-            _ => Ok(()),
+    pub fn record_sync_now(&self) {
+        if let Some((handle, last)) = self.sync.lock().live()
+            && !self.is_capturing()
+        {
+            let _ = self.record_into(handle, last);
         }
     }
 
@@ -192,6 +231,13 @@ impl StreamCore {
         self.is_same(earlier) || self.shared.timeline().is_after(earlier.shared.timeline(), value)
     }
 
+    fn record_if_possible(&self, sync: &mut SyncState) -> Result<()> {
+        match sync.live() {
+            Some((handle, last)) if self.can_record() => self.record_into(handle, last),
+            _ => Ok(()),
+        }
+    }
+
     /// An event that is reached when the work that is in the stream now is complete, or `None` if there is no work. For
     /// another thread's default stream, that is the work that was recorded there.
     ///
@@ -199,12 +245,8 @@ impl StreamCore {
     /// Any error that the driver returns.
     pub fn sync_event(&self) -> Result<Option<SyncEvent>> {
         let mut sync = self.sync.lock();
-        if let Some((handle, event)) = sync.live()
-            && self.can_record()
-        {
-            self.record_into(handle, event)?;
-        }
-        Ok(sync.event()?.cloned())
+        self.record_if_possible(&mut sync)?;
+        Ok(self.recorded(sync.last_record())?.cloned())
     }
 
     /// Like [`sync_event`](Self::sync_event), but returns an error where recording would invalidate a capture: in the legacy
@@ -290,9 +332,9 @@ impl StreamCore {
         joined: impl FnOnce(Live<'_, StreamHandle>),
     ) -> Result<()> {
         let mut sync = self.sync.lock();
-        let Some((handle, event)) = sync.live() else { return Ok(()) };
+        let Some((handle, last)) = sync.live() else { return Ok(()) };
         if !self.is_capturing() {
-            self.record_into(handle, event)?;
+            self.record_into(handle, last)?;
         }
         self.shared.membership().joins();
         join()?;
@@ -316,130 +358,6 @@ impl StreamCore {
         }
         self.sync.lock().is_live()
     }
-
-    /// Ends the stream, and destroys it if it is owned. Queued work still runs, and others can still wait for it. If that cannot
-    /// be done now, or here, the reaper does it later. Called for its `OpenStream` only.
-    pub(super) fn end(self: &Arc<Self>) -> Result<()> {
-        if crate::host_work::is_inside() {
-            let core = self.clone();
-            reaper::later(move || drop_error::report(core.end()));
-            return Ok(());
-        }
-        if self.try_end(PATIENCE)? {
-            return Ok(());
-        }
-        let core = self.clone();
-        reaper::attempt(u64::MAX - self.id, move || match core.try_end(Duration::ZERO) {
-            Ok(false) => Attempt::Pending,
-            ended => {
-                drop_error::report(ended.map(drop));
-                Attempt::Done
-            }
-        });
-        Ok(())
-    }
-
-    /// `false`: nobody could wait for the stream's work afterwards, or another thread submits work to its capture.
-    fn try_end(&self, patience: Duration) -> Result<bool> {
-        if !self.is_live() {
-            return Ok(true);
-        }
-        // Before the lock, because what the capture retains may be released, and be this stream's to free.
-        let capture = self.shared.membership().get().filter(|_| self.is_capturing());
-        // SAFETY: the stream has not ended, and nobody else ends it: there is one `OpenStream`, whose end this is.
-        let handle = unsafe { Live::new(self.handle) };
-        if capture.is_some_and(|capture| !capture.stream_ends(self, handle, self.ownership, patience)) {
-            return Ok(false);
-        }
-        let mut sync = self.sync.lock();
-        let Some((handle, event)) = sync.live() else { return Ok(true) };
-        let recorded = match self.record_end(handle, event) {
-            Ok(()) => Ok(event.take()),
-            Err(error) if error.is_sticky() => Err(error),
-            // The owner may destroy the stream when it is not open any more.
-            Err(error) if self.is_of_another_library() => self.wait_at_end(handle, error).map(|()| None),
-            Err(_) => return Ok(false),
-        };
-        if let Ok(Some(pending)) = &recorded
-            && !pending.is_over()
-            && self.note_pending_end(handle, &pending.event).is_err_and(|error| !error.is_sticky())
-            && !self.is_of_another_library()
-        {
-            *event = recorded.ok().flatten();
-            return Ok(false);
-        }
-        *sync = SyncState::Ended(recorded);
-        if self.ownership == Ownership::Foreign {
-            return Ok(true);
-        }
-        let operation = "destroying a stream";
-        trace::rare!(stream = self.id, device = %self.context.device(), "destroying a stream");
-        // SAFETY: the state says that the stream has ended, so nobody uses the handle after this.
-        unsafe { self.context.driver().stream_destroy(&self.context.call(operation), self.handle) }
-            .during(operation, || self.place())?;
-        Ok(true)
-    }
-
-    /// Whether somebody else decides how long the stream exists.
-    fn is_of_another_library(&self) -> bool {
-        self.ownership == Ownership::Foreign && !self.handle.is_legacy() && !self.handle.is_per_thread()
-    }
-
-    /// Leaves an event of all work in the slot, if there is any work.
-    ///
-    /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` in the legacy stream beside the capture of a blocking stream; otherwise any
-    /// error that the driver returns.
-    fn record_end(&self, handle: Live<'_, StreamHandle>, slot: &mut Option<SyncEvent>) -> Result<()> {
-        if !self.can_record() {
-            return Ok(());
-        }
-        if !self.shared.has_work() {
-            *slot = None;
-            return Ok(());
-        }
-        if self.handle.is_legacy() {
-            let call = self.context.call("ending a stream");
-            self.context.driver().stream_capture_status(&call, handle).during("ending a stream", || self.place())?;
-        }
-        self.record_into(handle, slot).map(drop)
-    }
-
-    /// Waits for the work of a stream that cannot be recorded, and is not the library's any more.
-    ///
-    /// # Errors
-    /// That of recording, if the work cannot be waited for either.
-    fn wait_at_end(&self, handle: Live<'_, StreamHandle>, error: Error) -> Result<()> {
-        let (driver, call) = (self.context.driver(), self.context.call("ending a stream"));
-        with_relaxed_capture_mode(driver, || driver.stream_synchronize(&call, handle)).map_err(|_| error)
-    }
-
-    /// Notifies the context when the work of this stream, which ends now, is complete. The event for this cannot be an
-    /// owned one, because that would keep the context open.
-    ///
-    /// # Errors
-    /// Any error that the driver returns.
-    fn note_pending_end(&self, handle: Live<'_, StreamHandle>, pending: &RawEvent) -> Result<()> {
-        let operation = "ending a stream";
-        let event = if !self.can_record() {
-            pending.copy_record(operation)
-        } else {
-            let (driver, call) = (self.context.driver(), self.context.call(operation));
-            let made = driver.event_create(&call, EventFlags::DISABLE_TIMING).and_then(|event| {
-                // SAFETY: the event was just made, and nobody else knows it.
-                let live = unsafe { Live::new(event) };
-                let recorded = driver.event_record(&call, live, handle, EventRecordFlags::empty());
-                if recorded.is_err() {
-                    // SAFETY: nobody else knows the event, and this is its last use.
-                    let _ = unsafe { driver.event_destroy(&call, event) };
-                }
-                recorded.map(|()| event)
-            });
-            made.during(operation, || self.place())
-        };
-        self.context.extension::<StreamRegistry>().stream_ended(&self.context, event?);
-        Ok(())
-    }
 }
 
 impl OpenStream {
@@ -453,49 +371,13 @@ impl OpenStream {
             return Ok(false);
         }
         let mut sync = earlier.sync.lock();
-        let recorded = match sync.live() {
-            Some((handle, event)) if earlier.can_record() => Some(earlier.record_into(handle, event)?),
-            _ => sync.event()?,
-        };
-        let Some(recorded) = recorded else { return Ok(false) };
+        earlier.record_if_possible(&mut sync)?;
+        let Some(recorded) = earlier.recorded(sync.last_record())? else { return Ok(false) };
         trace::queued!(stream = self.id, behind = earlier.id, "ordering a stream behind another");
         let handle = self.handle("ordering a stream behind another")?;
         self.wait_for_raw(handle, &recorded.event)?;
         self.has_waited_for(&recorded.point);
         self.shared.note_work();
         Ok(true)
-    }
-
-    /// Returns the handle without destroying the stream. Whoever destroys it ensures that nobody uses the stream any more.
-    pub fn release(&self) -> StreamHandle {
-        let handle = self.live();
-        if let Some(capture) = self.shared.membership().get().filter(|_| self.is_capturing()) {
-            capture.stream_ends(self, handle, Ownership::Owned, PATIENCE);
-        }
-        if self.ownership == Ownership::Foreign {
-            drop_error::report(self.end());
-            return handle.handle();
-        }
-        let mut sync = self.sync.lock();
-        if let Some((handle, event)) = sync.live() {
-            let recorded = self.record_end(handle, event).or_else(|error| {
-                *event = None;
-                self.wait_at_end(handle, error)
-            });
-            let recorded = recorded.map(|()| event.take());
-            *sync = SyncState::Ended(recorded);
-        }
-        handle.handle()
-    }
-
-    /// Waits for the stream's work and ends the stream.
-    ///
-    /// # Errors
-    /// An error of waiting, otherwise an error of destroying.
-    #[track_caller]
-    pub fn shut_down(self) -> Result<()> {
-        trace::span!("shutting a stream down", stream = self.id, device = %self.context.device());
-        let waited = self.synchronize();
-        waited.and(self.end())
     }
 }

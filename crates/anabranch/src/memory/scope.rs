@@ -71,8 +71,7 @@ impl Entered<'_> {
             let queued = queue();
             match core.sync_event() {
                 Ok(event) => behind = event,
-                // In the default stream of a thread, work may have been queued although an error was returned.
-                Err(_) if queued.is_ok() || core.is_per_thread() => wait_at_once(stream),
+                Err(_) if queued.is_ok() => wait_at_once(stream),
                 Err(_) => {}
             }
             queued

@@ -1,0 +1,179 @@
+//! The end of a stream.
+
+use super::membership::PATIENCE;
+use super::registry::StreamRegistry;
+use super::sync::{LastRecord, SyncState};
+use super::{OpenStream, Ownership, StreamCore};
+use crate::capture_mode::with_relaxed_capture_mode;
+use crate::drop_error;
+use crate::error::{Result, ResultExt};
+use crate::raw_event::RawEvent;
+use crate::reaper::{self, Attempt};
+use crate::trace;
+use anabranch_hal::{EventFlags, EventRecordFlags, Live, StreamHandle};
+use std::sync::Arc;
+use std::time::Duration;
+
+impl StreamCore {
+    /// Ends the stream, and destroys it if it is owned. Queued work still runs, and others can still wait for it. If that cannot
+    /// be done now, or here, the reaper does it later. Called for its `OpenStream` only.
+    pub(super) fn end(self: &Arc<Self>) -> Result<()> {
+        if crate::host_work::is_inside() {
+            let core = self.clone();
+            reaper::later(move || drop_error::report(core.end()));
+            return Ok(());
+        }
+        if self.try_end(PATIENCE)? {
+            return Ok(());
+        }
+        let core = self.clone();
+        reaper::attempt(u64::MAX - self.id, move || match core.try_end(Duration::ZERO) {
+            Ok(false) => Attempt::Pending,
+            ended => {
+                drop_error::report(ended.map(drop));
+                Attempt::Done
+            }
+        });
+        Ok(())
+    }
+
+    /// `false`: nobody could wait for the stream's work afterwards, or another thread submits work to its capture.
+    fn try_end(&self, patience: Duration) -> Result<bool> {
+        if !self.is_live() {
+            return Ok(true);
+        }
+        // Before the lock, because what the capture retains may be released, and be this stream's to free.
+        let capture = self.shared.membership().get().filter(|_| self.is_capturing());
+        // SAFETY: the stream has not ended, and nobody else ends it: there is one `OpenStream`, whose end this is.
+        let handle = unsafe { Live::new(self.handle) };
+        if capture.is_some_and(|capture| !capture.stream_ends(self, handle, self.ownership, patience)) {
+            return Ok(false);
+        }
+        let mut sync = self.sync.lock();
+        let Some((handle, last)) = sync.live() else { return Ok(true) };
+        if let Err(error) = self.record_end(handle, last) {
+            // In a lost context work may run on, for which the error stands.
+            if !error.is_sticky() {
+                if !self.is_of_another_library() {
+                    return Ok(false);
+                }
+                // The owner may destroy the stream when it is not open any more.
+                self.wait_at_end(handle, last);
+            }
+        }
+        if let LastRecord::Event(pending) = last
+            && !pending.is_over()
+            && self.note_pending_end(handle, pending.event()).is_err_and(|error| !error.is_sticky())
+            && !self.is_of_another_library()
+        {
+            return Ok(false);
+        }
+        *sync = SyncState::Ended(std::mem::replace(last, LastRecord::Nothing));
+        if self.ownership == Ownership::Foreign {
+            return Ok(true);
+        }
+        let operation = "destroying a stream";
+        trace::rare!(stream = self.id, device = %self.context.device(), "destroying a stream");
+        // SAFETY: the state says that the stream has ended, so nobody uses the handle after this.
+        unsafe { self.context.driver().stream_destroy(&self.context.call(operation), self.handle) }
+            .during(operation, || self.place())?;
+        Ok(true)
+    }
+
+    /// Whether somebody else decides how long the stream exists.
+    fn is_of_another_library(&self) -> bool {
+        self.ownership == Ownership::Foreign && !self.handle.is_legacy() && !self.handle.is_per_thread()
+    }
+
+    /// Leaves a record of all work, if there is any work.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` in the legacy stream beside the capture of a blocking stream; otherwise any
+    /// error that the driver returns, or has returned to the thread that this is the default stream of.
+    fn record_end(&self, handle: Live<'_, StreamHandle>, last: &mut LastRecord) -> Result<()> {
+        if !self.can_record() {
+            return self.recorded(last).map(drop);
+        }
+        if !self.shared.has_work() {
+            *last = LastRecord::Nothing;
+            return Ok(());
+        }
+        if self.handle.is_legacy() {
+            let call = self.context.call("ending a stream");
+            let status = self.context.driver().stream_capture_status(&call, handle);
+            if let Err(error) = status.during("ending a stream", || self.place()) {
+                *last = self.no_record(Some(&error));
+                return Err(error);
+            }
+        }
+        self.record_into(handle, last)
+    }
+
+    /// Waits for the work of a stream that cannot be recorded. If that fails too, nobody can wait for the work.
+    fn wait_at_end(&self, handle: Live<'_, StreamHandle>, last: &mut LastRecord) {
+        let (driver, call) = (self.context.driver(), self.context.call("ending a stream"));
+        if with_relaxed_capture_mode(driver, || driver.stream_synchronize(&call, handle)).is_ok() {
+            *last = LastRecord::Nothing;
+        }
+    }
+
+    /// Notifies the context when the work of this stream, which ends now, is complete. The event for this cannot be an
+    /// owned one, because that would keep the context open.
+    ///
+    /// # Errors
+    /// Any error that the driver returns.
+    fn note_pending_end(&self, handle: Live<'_, StreamHandle>, pending: &RawEvent) -> Result<()> {
+        let operation = "ending a stream";
+        let event = if !self.can_record() {
+            pending.copy_record(operation)
+        } else {
+            let (driver, call) = (self.context.driver(), self.context.call(operation));
+            let made = driver.event_create(&call, EventFlags::DISABLE_TIMING).and_then(|event| {
+                // SAFETY: the event was just made, and nobody else knows it.
+                let live = unsafe { Live::new(event) };
+                let recorded = driver.event_record(&call, live, handle, EventRecordFlags::empty());
+                if recorded.is_err() {
+                    // SAFETY: nobody else knows the event, and this is its last use.
+                    let _ = unsafe { driver.event_destroy(&call, event) };
+                }
+                recorded.map(|()| event)
+            });
+            made.during(operation, || self.place())
+        };
+        self.context.extension::<StreamRegistry>().stream_ended(&self.context, event?);
+        Ok(())
+    }
+}
+
+impl OpenStream {
+    /// Returns the handle without destroying the stream. Whoever destroys it ensures that nobody uses the stream any more.
+    pub fn release(&self) -> StreamHandle {
+        let handle = self.live();
+        if let Some(capture) = self.shared.membership().get().filter(|_| self.is_capturing()) {
+            capture.stream_ends(self, handle, Ownership::Owned, PATIENCE);
+        }
+        if self.ownership == Ownership::Foreign {
+            drop_error::report(self.end());
+            return handle.handle();
+        }
+        let mut sync = self.sync.lock();
+        if let Some((handle, last)) = sync.live() {
+            if self.record_end(handle, last).is_err() {
+                self.wait_at_end(handle, last);
+            }
+            *sync = SyncState::Ended(std::mem::replace(last, LastRecord::Nothing));
+        }
+        handle.handle()
+    }
+
+    /// Waits for the stream's work and ends the stream.
+    ///
+    /// # Errors
+    /// An error of waiting, otherwise an error of destroying.
+    #[track_caller]
+    pub fn shut_down(self) -> Result<()> {
+        trace::span!("shutting a stream down", stream = self.id, device = %self.context.device());
+        let waited = self.synchronize();
+        waited.and(self.end())
+    }
+}

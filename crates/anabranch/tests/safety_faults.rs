@@ -1,0 +1,63 @@
+//! Classes of defects where a call of the driver fails in the middle of a call of the library, or another thread comes between
+//! two calls of the driver. `docs/safety.md` lists them all by the numbers in the tests' names.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod common;
+#[path = "safety_faults/layer.rs"]
+mod layer;
+
+use anabranch::{Context, DevicePointer, Status, flush_deferred_drops};
+use common::{hold, until};
+use layer::Faults;
+use std::sync::mpsc::channel;
+
+/// Whether memory is allocated.
+fn is_allocated(context: &Context, address: DevicePointer) -> bool {
+    let allocations = context.device().memory_report().unwrap().allocations;
+    allocations.iter().any(|allocation| allocation.address == address.0)
+}
+
+fn no_findings(context: &Context) {
+    context.synchronize().unwrap();
+    assert_eq!(context.device().memory_report().unwrap().findings, []);
+}
+
+#[test]
+fn safety_76_work_in_the_default_stream_of_a_thread_that_could_not_be_recorded_is_not_forgotten() {
+    let faults = Faults::default();
+    let context = faults.context();
+    let home = context.create_stream().unwrap();
+    let mut dropped = home.upload(&[0u32; 4]).unwrap();
+    let mut used = home.upload(&[0u32; 4]).unwrap();
+    let (sender, receiver) = channel();
+    let (done, wait) = channel::<()>();
+    let (of_thread, of_layer) = (context.clone(), faults.clone());
+    let thread = std::thread::spawn(move || {
+        let stream = of_thread.per_thread_stream().unwrap();
+        stream.fill(&mut dropped, 1u32).unwrap();
+        stream.fill(&mut used, 1u32).unwrap();
+        of_layer.fail("event_record");
+        let held = hold(&of_thread, &stream);
+        stream.fill(&mut dropped, 2u32).unwrap();
+        stream.fill(&mut used, 2u32).unwrap();
+        of_layer.mend("event_record");
+        sender.send((dropped, used, held)).unwrap();
+        wait.recv().unwrap();
+        stream.synchronize().unwrap();
+    });
+    let (dropped, mut used, held) = receiver.recv().unwrap();
+    let address = dropped.device_pointer();
+    drop(dropped);
+    flush_deferred_drops();
+    home.synchronize().unwrap();
+    assert!(is_allocated(&context, address), "it is freed before the work that uses it");
+    assert_eq!(home.fill(&mut used, 3u32).unwrap_err().status(), Status::OUT_OF_MEMORY);
+    held.set(1);
+    done.send(()).unwrap();
+    thread.join().unwrap();
+    home.fill(&mut used, 3u32).unwrap();
+    assert_eq!(home.download(&used).unwrap(), [3; 4]);
+    until("the free", || !is_allocated(&context, address));
+    no_findings(&context);
+}

@@ -1,0 +1,73 @@
+//! A layer that lets calls of the driver fail.
+
+#![allow(clippy::undocumented_unsafe_blocks, reason = "the layer forwards what it is given")]
+
+use anabranch::hal::*;
+use anabranch::{Context, Instance};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+/// What happens to calls, by method. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Faults {
+    rules: Arc<Mutex<Rules>>,
+}
+
+#[derive(Default)]
+struct Rules {
+    failing: HashMap<&'static str, Status>,
+}
+
+impl Faults {
+    /// A host device that checks memory, with the layer.
+    pub(crate) fn context(&self) -> Context {
+        let faults = self.clone();
+        let wrap = move |inner| Arc::new(Layered(Faulty { inner, faults: faults.clone() })) as Arc<dyn Driver>;
+        let instance = Instance::builder().cuda(false).isolated().host_check_memory(true).wrap(wrap).build().unwrap();
+        instance.device("host").unwrap().context().unwrap()
+    }
+
+    /// Calls of the method fail from now on, and do nothing.
+    pub(crate) fn fail(&self, method: &'static str) {
+        self.rules.lock().unwrap().failing.insert(method, Status::OUT_OF_MEMORY);
+    }
+
+    /// Calls of the method succeed again.
+    pub(crate) fn mend(&self, method: &'static str) {
+        self.rules.lock().unwrap().failing.remove(method);
+    }
+
+    fn check(&self, method: &'static str) -> Result<()> {
+        self.rules.lock().unwrap().failing.get(method).map_or(Ok(()), |&status| Err(Failure::new(status)))
+    }
+}
+
+struct Faulty {
+    inner: Arc<dyn Driver>,
+    faults: Faults,
+}
+
+impl fmt::Debug for Faulty {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Faulty")
+    }
+}
+
+// SAFETY: all calls go to the one driver, with what they were given, or fail and do nothing.
+unsafe impl Forward for Faulty {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn event_record(
+        &self,
+        call: &Call<'_>,
+        event: Live<'_, EventHandle>,
+        stream: Live<'_, StreamHandle>,
+        flags: EventRecordFlags,
+    ) -> Result<()> {
+        self.faults.check("event_record")?;
+        self.inner.event_record(call, event, stream, flags)
+    }
+}
