@@ -8,7 +8,7 @@ mod thread_exit;
 
 pub use condition::OpenCondition;
 pub use end::FinishedCapture;
-pub use history::{CapturedClock, MissingOrder};
+pub use history::CapturedClock;
 pub use order::wait_for_stream;
 
 use crate::conditional_part::CapturedCondition;
@@ -21,7 +21,7 @@ use crate::retained::Retained;
 use crate::stream::{StreamCore, StreamShared};
 use anabranch_hal::{Access, DevicePointer, GraphNodeHandle, Live, Status};
 use anabranch_sync::Mutex;
-use history::CapturedHistory;
+use history::{CapturedHistory, MissingOrder};
 use std::any::Any;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -82,17 +82,11 @@ struct Inner {
     open_parts: Vec<Weak<CaptureState>>,
     /// Memory of the graph that was dropped in the meantime, with the streams that it is freed in.
     released: Vec<(DevicePointer, Arc<StreamCore>)>,
-    /// Whether the program has replaced what a stream's next node depends on.
-    has_restarts: bool,
+    /// Whether the nodes of uses must be known, because not all work is in one chain: others may join, or the program has
+    /// replaced what a stream's next node depends on.
+    has_branches: bool,
     /// The memory whose allocation was captured.
     allocated: Vec<Range<u64>>,
-}
-
-impl Inner {
-    /// Whether the nodes of uses must be known, because not all work is in one chain.
-    fn has_branches(&self) -> bool {
-        self.members.len() > 1 || self.has_restarts
-    }
 }
 
 /// The capture that a stream is a member of, if it was begun through this library.
@@ -129,7 +123,7 @@ impl CaptureState {
             conditions_open: 0,
             open_parts: Vec::new(),
             released: Vec::new(),
-            has_restarts: false,
+            has_branches: false,
             allocated: Vec::new(),
         };
         let capture = Arc::new(Self {

@@ -7,8 +7,8 @@ mod common;
 #[path = "safety_faults/layer.rs"]
 mod layer;
 
-use anabranch::{Context, DevicePointer, Status, flush_deferred_drops};
-use common::{hold, until};
+use anabranch::{CaptureMode, Context, DevicePointer, Status, flush_deferred_drops};
+use common::{hold, is_a_chain, until};
 use layer::Faults;
 use std::sync::mpsc::channel;
 
@@ -60,4 +60,58 @@ fn safety_76_work_in_the_default_stream_of_a_thread_that_could_not_be_recorded_i
     assert_eq!(home.download(&used).unwrap(), [3; 4]);
     until("the free", || !is_allocated(&context, address));
     no_findings(&context);
+}
+
+#[test]
+fn safety_77_order_in_a_capture_that_the_driver_has_refused_is_not_taken_for_made() {
+    let faults = Faults::default();
+    let context = faults.context();
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let mut buffer = stream.upload(&[0u32; 4]).unwrap();
+    let graph = stream.capture(CaptureMode::Relaxed, |scope| {
+        scope.fork(&other)?;
+        scope.fill(&mut buffer, 1u32)?;
+        faults.fail("stream_update_capture_dependencies");
+        assert_eq!(other.fill(&mut buffer, 2u32).unwrap_err().status(), Status::OUT_OF_MEMORY);
+        faults.mend("stream_update_capture_dependencies");
+        other.fill(&mut buffer, 2u32)?;
+        scope.join(&other)
+    });
+    let graph = graph.unwrap();
+    assert!(is_a_chain(&graph), "{}", graph.to_mermaid().unwrap());
+}
+
+#[test]
+fn safety_77_order_behind_captured_work_whose_nodes_could_not_be_asked_for_is_made_later() {
+    let faults = Faults::default();
+    let context = faults.context();
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let mut buffer = stream.upload(&[0u32; 4]).unwrap();
+    let graph = stream.capture(CaptureMode::Relaxed, |scope| {
+        scope.fork(&other)?;
+        faults.fail("stream_capture_info");
+        scope.fill(&mut buffer, 1u32)?;
+        assert_eq!(other.fill(&mut buffer, 2u32).unwrap_err().status(), Status::OUT_OF_MEMORY);
+        faults.mend("stream_capture_info");
+        other.fill(&mut buffer, 2u32)?;
+        scope.join(&other)
+    });
+    let graph = graph.unwrap();
+    assert!(is_a_chain(&graph), "{}", graph.to_mermaid().unwrap());
+}
+
+#[test]
+fn safety_77_work_that_is_captured_between_a_record_and_the_wait_for_it_is_followed() {
+    let context = Faults::default().context();
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let mut buffer = stream.upload(&[0u32; 4]).unwrap();
+    let graph = stream.capture(CaptureMode::Relaxed, |scope| {
+        let event = scope.record_event()?;
+        scope.fill(&mut buffer, 1u32)?;
+        other.wait_event(&event)?;
+        other.fill(&mut buffer, 2u32)?;
+        scope.join(&other)
+    });
+    let graph = graph.unwrap();
+    assert!(is_a_chain(&graph), "{}", graph.to_mermaid().unwrap());
 }

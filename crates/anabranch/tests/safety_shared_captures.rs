@@ -8,10 +8,10 @@ mod common;
 use anabranch::hal::{self, Call, Driver, FillPattern, Forward, GraphHandle, Layered, Live};
 use anabranch::hal::{AddedNode, Dependency, NodeParameters};
 use anabranch::{
-    CaptureMode, ConditionalKind, Context, DevicePointer, DualModule, Graph, HostFunction, Instance, LaunchConfig,
-    NodeWork, Region, Status, StreamFlags, StreamHandle, Volume, VolumeMut, flush_deferred_drops,
+    CaptureMode, ConditionalKind, Context, DevicePointer, DualModule, HostFunction, Instance, LaunchConfig, NodeWork,
+    Region, Status, StreamFlags, StreamHandle, Volume, VolumeMut, flush_deferred_drops,
 };
-use common::{assert_ends, checked_host};
+use common::{assert_ends, checked_host, is_a_chain};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -81,20 +81,6 @@ fn interrupted() -> (Context, Beside) {
     let wrap = move |inner| Arc::new(Layered(Interrupted { inner, beside: of_layer.clone() })) as Arc<dyn Driver>;
     let instance = Instance::builder().cuda(false).isolated().host_check_memory(true).wrap(wrap).build().unwrap();
     (instance.device("host").unwrap().context().unwrap(), beside)
-}
-
-/// Whether all nodes are in one order.
-fn is_a_chain(graph: &Graph) -> bool {
-    let (nodes, edges) = (graph.nodes().unwrap(), graph.edges().unwrap());
-    let is_behind = |later, earlier| {
-        let (mut reached, mut next) = (vec![earlier], 0);
-        while let Some(&node) = reached.get(next) {
-            next += 1;
-            reached.extend(edges.iter().filter(|edge| edge.from == node).map(|edge| edge.to));
-        }
-        reached.contains(&later)
-    };
-    nodes.iter().all(|&one| nodes.iter().all(|&other| is_behind(one, other) || is_behind(other, one)))
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! Each use is noted with its stream, the number of the operation in its stream, and the nodes that it made. A later
 //! use in another stream gets edges from these nodes, unless its stream is already known to follow them: streams have
 //! clocks of how far they have followed each other, by waits of the program and by edges made here. Querying the driver
-//! for the nodes takes time, so this is done only where several streams are members. The nodes that represent
-//! everything that one stream captured before are the last nodes that it had made when the second stream joined.
+//! for the nodes takes time, so this is done only where other streams can join. Where the nodes of a use are not known,
+//! the last nodes that its stream has made represent it.
 //!
 //! A stream follows itself, unless the program replaces the nodes that its next node depends on. It counts as another
 //! stream from then on: the history is one of *lanes*, of which a stream has one at a time.
@@ -51,7 +51,7 @@ type Nodes = SmallVec<[GraphNodeHandle; 1]>;
 
 /// The uses of memory by streams within a capture.
 #[derive(Default)]
-pub(crate) struct CapturedHistory {
+pub(super) struct CapturedHistory {
     memory: BTreeMap<u64, Uses>,
     /// By lanes.
     clocks: BTreeMap<u64, CapturedClock>,
@@ -72,13 +72,17 @@ struct Pending {
     access: Access,
 }
 
-/// The order that a stream lacks, and that will be added.
+/// The order that a stream lacks.
 #[derive(Default)]
-pub struct MissingOrder {
-    /// The nodes.
-    pub nodes: Vec<GraphNodeHandle>,
+pub(super) struct MissingOrder {
+    /// The nodes that its next node must depend on.
+    pub(super) nodes: Vec<GraphNodeHandle>,
     /// The number of streams that the nodes belong to.
-    pub streams: u64,
+    pub(super) streams: u64,
+    /// A stream whose nodes must be [resolved](CapturedHistory::resolve) first.
+    pub(super) unknown: Option<u64>,
+    /// What the stream follows then.
+    clock: CapturedClock,
 }
 
 /// The uses of one piece of memory.
@@ -119,13 +123,13 @@ impl CapturedHistory {
     }
 
     /// From now on, the stream follows nothing that it has captured before.
-    pub(crate) fn restart(&mut self, stream: u64) {
+    pub(super) fn restart(&mut self, stream: u64) {
         self.later_lanes += 1;
         self.lanes.insert(stream, u64::MAX - self.later_lanes);
     }
 
     /// The stream now follows these nodes, and with them the uses whose last nodes they are.
-    pub(crate) fn follow_nodes(&mut self, stream: u64, nodes: &[GraphNodeHandle]) {
+    pub(super) fn follow_nodes(&mut self, stream: u64, nodes: &[GraphNodeHandle]) {
         let mut followed = CapturedClock::default();
         for last in self.memory.values().flat_map(|uses| uses.before(Access::Write)) {
             if last.nodes.as_ref().is_some_and(|own| own.iter().all(|node| nodes.contains(node))) {
@@ -135,38 +139,52 @@ impl CapturedHistory {
         self.merge(stream, &followed);
     }
 
-    /// The nodes that a use on `stream` must follow and does not yet. From now on they count as followed.
-    pub(crate) fn follow(&mut self, address: u64, stream: u64, access: Access) -> MissingOrder {
-        self.pending.push(Pending { address, stream, thread: thread::current().id(), access });
+    /// The order that a use on `stream` lacks.
+    pub(super) fn missing(&self, address: u64, stream: u64, access: Access) -> MissingOrder {
+        self.missing_behind(stream, self.memory.get(&address).into_iter().flat_map(|uses| uses.before(access)))
+    }
+
+    /// Like [`missing`](Self::missing), for all memory at once.
+    pub(super) fn missing_of_all(&self, stream: u64) -> MissingOrder {
+        self.missing_behind(stream, self.memory.values().flat_map(|uses| uses.before(Access::Write)))
+    }
+
+    fn missing_behind<'a>(&self, stream: u64, uses: impl Iterator<Item = &'a LastUse>) -> MissingOrder {
         let lane = self.lane(stream);
-        let Some(uses) = self.memory.get(&address) else { return MissingOrder::default() };
-        let clock = self.clocks.entry(lane).or_default();
-        let mut missing = MissingOrder::default();
-        for last in uses.before(access) {
-            follow_one(clock, lane, last, &mut missing);
+        let mut missing = MissingOrder { clock: self.clock(stream), ..MissingOrder::default() };
+        for last in uses {
+            if last.lane == lane || missing.clock.get(last.lane) >= last.number {
+                continue;
+            }
+            let Some(nodes) = &last.nodes else {
+                return MissingOrder { unknown: Some(last.stream), ..MissingOrder::default() };
+            };
+            let new: Nodes = nodes.iter().filter(|node| !missing.nodes.contains(node)).copied().collect();
+            missing.nodes.extend(new);
+            missing.streams += 1;
+            missing.clock.merge(&last.clock);
         }
         missing
     }
 
-    /// Like [`follow`](Self::follow), for all memory at once.
-    pub(crate) fn follow_all(&mut self, stream: u64) -> MissingOrder {
-        let lane = self.lane(stream);
-        let clock = self.clocks.entry(lane).or_default();
-        let mut missing = MissingOrder::default();
-        for last in self.memory.values().flat_map(|uses| uses.before(Access::Write)) {
-            follow_one(clock, lane, last, &mut missing);
-        }
-        missing
+    /// The stream has got the order that it lacked.
+    pub(super) fn follow(&mut self, stream: u64, missing: &MissingOrder) {
+        self.merge(stream, &missing.clock);
+    }
+
+    /// The next node that this thread makes in the stream is a use.
+    pub(super) fn begin_use(&mut self, address: u64, stream: u64, access: Access) {
+        self.pending.push(Pending { address, stream, thread: thread::current().id(), access });
     }
 
     /// A stream that a use on `stream` must follow and does not yet.
-    pub(crate) fn unordered(&self, address: u64, stream: u64, access: Access) -> Option<u64> {
+    pub(super) fn unordered(&self, address: u64, stream: u64, access: Access) -> Option<u64> {
         let uses = self.memory.get(&address)?;
         self.first_unordered(stream, uses.before(access))
     }
 
     /// Like [`unordered`](Self::unordered), for all memory at once.
-    pub(crate) fn any_unordered(&self, stream: u64) -> Option<u64> {
+    pub(super) fn any_unordered(&self, stream: u64) -> Option<u64> {
         self.first_unordered(stream, self.memory.values().flat_map(|uses| uses.before(Access::Write)))
     }
 
@@ -179,7 +197,7 @@ impl CapturedHistory {
 
     /// This thread's pending uses in the stream were captured as these nodes, or as nodes before them. `None`: the driver was not
     /// queried. Whether other threads have pending uses in the stream.
-    pub(crate) fn settle(&mut self, stream: u64, nodes: Option<&[GraphNodeHandle]>) -> bool {
+    pub(super) fn settle(&mut self, stream: u64, nodes: Option<&[GraphNodeHandle]>) -> bool {
         let lane = self.lane(stream);
         let clock = self.clocks.entry(lane).or_default();
         let number = clock.get(lane) + 1;
@@ -204,7 +222,7 @@ impl CapturedHistory {
     }
 
     /// Uses of a stream whose nodes are not known precede these nodes.
-    pub(crate) fn resolve(&mut self, stream: u64, nodes: &[GraphNodeHandle]) {
+    pub(super) fn resolve(&mut self, stream: u64, nodes: &[GraphNodeHandle]) {
         let uses = self.memory.values_mut().flat_map(|uses| uses.readers.iter_mut().chain(&mut uses.writer));
         for last in uses.filter(|last| last.stream == stream && last.nodes.is_none()) {
             last.nodes = Some(SmallVec::from_slice(nodes));
@@ -212,44 +230,33 @@ impl CapturedHistory {
     }
 
     /// How far a stream has followed others.
-    pub(crate) fn clock(&self, stream: u64) -> CapturedClock {
+    pub(super) fn clock(&self, stream: u64) -> CapturedClock {
         self.clocks.get(&self.lane(stream)).cloned().unwrap_or_default()
     }
 
     /// The stream now follows everything that `clock` does.
-    pub(crate) fn merge(&mut self, stream: u64, clock: &CapturedClock) {
+    pub(super) fn merge(&mut self, stream: u64, clock: &CapturedClock) {
         self.clocks.entry(self.lane(stream)).or_default().merge(clock);
     }
 
     /// The stream that used the memory last.
-    pub(crate) fn last_stream(&self, address: u64) -> Option<u64> {
+    pub(super) fn last_stream(&self, address: u64) -> Option<u64> {
         let uses = self.memory.get(&address)?;
         uses.readers.last().or(uses.writer.as_ref()).map(|last| last.stream)
     }
 
     /// Forgets memory that no longer exists.
-    pub(crate) fn forget(&mut self, address: u64) {
+    pub(super) fn forget(&mut self, address: u64) {
         self.memory.remove(&address);
         self.pending.retain(|pending| pending.address != address);
     }
 
     /// All memory that was used, with the strongest access.
-    pub(crate) fn accesses(&self) -> Vec<(u64, Access)> {
+    pub(super) fn accesses(&self) -> Vec<(u64, Access)> {
         let access = |uses: &Uses| if uses.writer.is_some() { Access::Write } else { Access::Read };
         let settled = self.memory.iter().map(|(&address, uses)| (address, access(uses)));
         settled.chain(self.pending.iter().map(|pending| (pending.address, pending.access))).collect()
     }
-}
-
-fn follow_one(clock: &mut CapturedClock, lane: u64, last: &LastUse, missing: &mut MissingOrder) {
-    if last.lane == lane || clock.get(last.lane) >= last.number {
-        return;
-    }
-    let nodes = &mut missing.nodes;
-    let new: Nodes = last.nodes.iter().flatten().filter(|node| !nodes.contains(node)).copied().collect();
-    nodes.extend(new);
-    missing.streams += 1;
-    clock.merge(&last.clock);
 }
 
 #[cfg(test)]
@@ -261,9 +268,11 @@ mod tests {
     }
 
     fn use_on(history: &mut CapturedHistory, stream: u64, address: u64, access: Access, made: usize) -> Vec<usize> {
-        let before = history.follow(address, stream, access);
+        let missing = history.missing(address, stream, access);
+        history.follow(stream, &missing);
+        history.begin_use(address, stream, access);
         history.settle(stream, Some(&[node(made)]));
-        before.nodes.into_iter().map(GraphNodeHandle::as_raw).collect()
+        missing.nodes.into_iter().map(GraphNodeHandle::as_raw).collect()
     }
 
     #[test]
@@ -275,6 +284,17 @@ mod tests {
         assert_eq!(use_on(&mut history, 2, 100, Access::Read, 21), [0; 0], "it does already");
         assert_eq!(use_on(&mut history, 3, 100, Access::Write, 30), [11, 21], "the writer is before them");
         assert_eq!(use_on(&mut history, 1, 100, Access::Read, 12), [30]);
+    }
+
+    #[test]
+    fn order_that_is_not_made_is_missing_again() {
+        let mut history = CapturedHistory::default();
+        use_on(&mut history, 1, 100, Access::Write, 10);
+        for _ in 0..2 {
+            assert_eq!(history.missing(100, 2, Access::Write).nodes, [node(10)]);
+        }
+        assert_eq!(use_on(&mut history, 2, 100, Access::Write, 20), [10]);
+        assert_eq!(history.missing(100, 2, Access::Write).nodes, []);
     }
 
     #[test]
@@ -308,9 +328,10 @@ mod tests {
     fn nodes_that_were_not_asked_for_are_those_that_the_stream_has_made_since() {
         let mut history = CapturedHistory::default();
         for address in [100, 200] {
-            history.follow(address, 1, Access::Write);
+            history.begin_use(address, 1, Access::Write);
             history.settle(1, None);
         }
+        assert_eq!(history.missing(100, 2, Access::Read).unknown, Some(1));
         history.resolve(1, &[node(11)]);
         assert_eq!(use_on(&mut history, 1, 300, Access::Write, 12), [0; 0]);
         assert_eq!(use_on(&mut history, 2, 100, Access::Read, 20), [11]);

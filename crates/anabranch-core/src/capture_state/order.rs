@@ -1,12 +1,14 @@
 //! The order of uses of memory within a capture.
 
-use super::{CaptureState, CapturedClock, capture_of};
-use crate::error::{Result, ResultExt};
+use super::history::CapturedHistory;
+use super::{CaptureState, CapturedClock, MissingOrder, capture_of};
+use crate::error::{Error, Result, ResultExt};
 use crate::memory::Allocation;
 use crate::raw_event::RawEvent;
 use crate::stream::{OpenStream, StreamCore};
 use anabranch_hal::{
     Access, CaptureStatus, Dependency, DependencyUpdate, DevicePointer, EventFlags, EventWaitFlags, GraphNodeHandle,
+    Status,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -144,16 +146,13 @@ impl CaptureState {
         access: Access,
         retained: Option<&Arc<Allocation>>,
     ) -> Result<()> {
-        let missing = {
-            let mut inner = self.inner.lock();
-            stream.shared().membership().set_pending(true);
-            if let Some(memory) = retained {
-                inner.retained.add_memory(memory, access);
-            }
-            inner.history.follow(address.0, stream.id(), access)
-        };
-        add_dependencies(stream, &missing.nodes)?;
-        stream.count_orders(missing.streams);
+        self.add_missing(stream, |history| history.missing(address.0, stream.id(), access))?;
+        let mut inner = self.inner.lock();
+        stream.shared().membership().set_pending(true);
+        if let Some(memory) = retained {
+            inner.retained.add_memory(memory, access);
+        }
+        inner.history.begin_use(address.0, stream.id(), access);
         Ok(())
     }
 
@@ -162,27 +161,37 @@ impl CaptureState {
     /// # Errors
     /// Any error that the driver returns.
     pub fn order_behind_all(&self, stream: &StreamCore) -> Result<()> {
-        let missing = self.inner.lock().history.follow_all(stream.id());
+        self.add_missing(stream, |history| history.missing_of_all(stream.id()))
+    }
+
+    /// Adds the edges that a stream lacks, which count as made only then.
+    fn add_missing(&self, stream: &StreamCore, find: impl Fn(&CapturedHistory) -> MissingOrder) -> Result<()> {
+        let missing = loop {
+            let missing = find(&self.inner.lock().history);
+            let Some(unknown) = missing.unknown else { break missing };
+            let streams = stream.context().streams();
+            let unknown = streams.iter().find(|stream| stream.id() == unknown && stream.is_live());
+            self.resolve(unknown.ok_or_else(|| refuse_unknown_nodes(stream))?)?;
+        };
         add_dependencies(stream, &missing.nodes)?;
+        self.inner.lock().history.follow(stream.id(), &missing);
         stream.count_orders(missing.streams);
         Ok(())
     }
 
     /// Called after work of `stream` was captured: the nodes that the stream has made are noted with the memory that
-    /// the work used.
+    /// the work used. If they are not known, they are asked for when another stream has to follow them.
     pub fn settle(&self, stream: &StreamCore) {
-        let membership = stream.shared().membership();
-        let mut inner = self.inner.lock();
-        if !inner.has_branches() {
-            let others = inner.history.settle(stream.id(), None);
-            return membership.set_pending(others);
-        }
-        drop(inner);
-        if let Some(nodes) = dependencies(stream) {
-            let mut inner = self.inner.lock();
-            let others = inner.history.settle(stream.id(), Some(&nodes));
-            membership.set_pending(others);
-        }
+        let nodes = if self.inner.lock().has_branches { last_nodes(stream).ok() } else { None };
+        let others = self.inner.lock().history.settle(stream.id(), nodes.as_deref());
+        stream.shared().membership().set_pending(others);
+    }
+
+    /// Asks for the nodes of what a stream has captured, where they are not known.
+    fn resolve(&self, stream: &StreamCore) -> Result<()> {
+        let nodes = last_nodes(stream)?;
+        self.inner.lock().history.resolve(stream.id(), &nodes);
+        Ok(())
     }
 
     /// The program updates the nodes that the stream's next node depends on, by `update`, a call of the driver.
@@ -196,30 +205,26 @@ impl CaptureState {
         kind: DependencyUpdate,
         update: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        self.resolve(stream);
+        if kind == DependencyUpdate::Set {
+            // The nodes that it makes later do not represent what it has captured before.
+            self.resolve(stream)?;
+        }
         update()?;
         let mut inner = self.inner.lock();
         if kind == DependencyUpdate::Set {
-            inner.has_restarts = true;
+            inner.has_branches = true;
             inner.history.restart(stream.id());
         }
         inner.history.follow_nodes(stream.id(), nodes);
         Ok(())
     }
 
-    /// Called when another stream is about to join: from then on, the nodes of what this stream has captured alone must
-    /// be known.
-    pub(super) fn resolve(&self, stream: &StreamCore) {
-        if !self.inner.lock().has_branches()
-            && let Some(nodes) = dependencies(stream)
-        {
-            self.inner.lock().history.resolve(stream.id(), &nodes);
-        }
-    }
-
     /// How far a stream has followed others. Called where another stream may join as a result.
     pub fn clock(&self, stream: &StreamCore) -> CapturedClock {
-        self.resolve(stream);
+        if !std::mem::replace(&mut self.inner.lock().has_branches, true) {
+            // Later the stream will have made more nodes, which need not be followed. If this fails, they are.
+            let _ = self.resolve(stream);
+        }
         self.inner.lock().history.clock(stream.id())
     }
 
@@ -276,14 +281,30 @@ fn wait_for_captured(stream: &OpenStream, earlier: &StreamCore) -> Result<bool> 
     Ok(true)
 }
 
-/// The nodes of the capture that the stream's next node will depend on, or `None` if the capture is invalidated.
-fn dependencies(stream: &StreamCore) -> Option<Vec<GraphNodeHandle>> {
-    let context = stream.context();
+/// The nodes that the stream's next node will depend on, which represent what it has captured so far. In a capture that is
+/// invalidated there is nothing to be followed any more.
+///
+/// # Errors
+/// `CUDA_ERROR_ILLEGAL_STATE (401)` for a stream that has ended, and for the default stream of another thread; otherwise any
+/// error that the driver returns.
+fn last_nodes(stream: &StreamCore) -> Result<Vec<GraphNodeHandle>> {
+    let (operation, context) = ("asking for what a stream captures", stream.context());
     let info = stream.while_live(|handle| {
-        let call = context.call("asking for what a stream captures");
-        context.driver().stream_capture_info(&call, handle, true)
-    })?;
-    info.ok().filter(|info| info.status == CaptureStatus::Active).map(|info| info.dependencies)
+        let call = context.call(operation);
+        context.driver().stream_capture_info(&call, handle, true).during(operation, || stream.place())
+    });
+    match info.transpose()? {
+        Some(info) if info.status != CaptureStatus::None => Ok(info.dependencies),
+        _ => Err(refuse_unknown_nodes(stream)),
+    }
+}
+
+#[cold]
+fn refuse_unknown_nodes(stream: &StreamCore) -> Error {
+    let message = "the driver could not be asked for the nodes of a stream that has used the memory in this capture";
+    Error::argument(Status::ILLEGAL_STATE, "ordering a stream behind another", message)
+        .with_hint("wait for that stream before using the memory, and keep it until the capture has ended")
+        .at(stream.place())
 }
 
 /// Makes the next node that the stream captures depend on these too.

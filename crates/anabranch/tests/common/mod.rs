@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
-use anabranch::{Context, Instance, Signal, Stream, WaitCondition};
+use anabranch::{Context, Graph, Instance, Signal, Stream, WaitCondition};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -52,4 +52,19 @@ pub(crate) fn assert_ends(body: impl FnOnce() + Send + 'static) {
         Ok(()) | Err(RecvTimeoutError::Disconnected) => thread.join().unwrap(),
         Err(RecvTimeoutError::Timeout) => panic!("it hangs"),
     }
+}
+
+/// Whether all nodes are in one order.
+#[allow(dead_code, reason = "not every test file captures")]
+pub(crate) fn is_a_chain(graph: &Graph) -> bool {
+    let (nodes, edges) = (graph.nodes().unwrap(), graph.edges().unwrap());
+    let is_behind = |later, earlier| {
+        let (mut reached, mut next) = (vec![earlier], 0);
+        while let Some(&node) = reached.get(next) {
+            next += 1;
+            reached.extend(edges.iter().filter(|edge| edge.from == node).map(|edge| edge.to));
+        }
+        reached.contains(&later)
+    };
+    nodes.iter().all(|&one| nodes.iter().all(|&other| is_behind(one, other) || is_behind(other, one)))
 }

@@ -70,4 +70,25 @@ unsafe impl Forward for Faulty {
         self.faults.check("event_record")?;
         self.inner.event_record(call, event, stream, flags)
     }
+
+    unsafe fn stream_update_capture_dependencies(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        dependencies: &[Dependency],
+        update: DependencyUpdate,
+    ) -> Result<()> {
+        self.faults.check("stream_update_capture_dependencies")?;
+        unsafe { self.inner.stream_update_capture_dependencies(call, stream, dependencies, update) }
+    }
+
+    fn stream_capture_info(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        with_edge_data: bool,
+    ) -> Result<CaptureInfo> {
+        self.faults.check("stream_capture_info")?;
+        self.inner.stream_capture_info(call, stream, with_edge_data)
+    }
 }
