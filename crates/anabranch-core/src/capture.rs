@@ -1,6 +1,6 @@
 //! Captures: beginning, ending and querying them.
 
-use crate::capture_state::{CaptureEnd, CaptureState, OpenCondition, Whole, capture_of, refuse_busy};
+use crate::capture_state::{CaptureEnd, CaptureState, OpenCondition, Whole, capture_of, capturing, refuse_busy};
 use crate::conditional_part::{CapturedCondition, Condition, Part};
 use crate::conditional_setter::setting_kernel;
 use crate::context::other_context;
@@ -243,7 +243,9 @@ impl OpenStream {
     ) -> Result<()> {
         let operation = "updating what a stream captures";
         let handle = self.handle(operation)?;
-        let capture = capture_of(self);
+        // The stream neither joins nor leaves a capture meanwhile, and no other thread captures work.
+        let _submitting = self.shared().membership().submitting();
+        let capture = capturing(self);
         let find = |&(node, data): &(Node, EdgeData)| {
             let found = capture.as_ref().and_then(|capture| capture.find_node(node));
             found.map(|node| Dependency { node, data }).ok_or_else(|| {
@@ -281,8 +283,7 @@ impl OpenStream {
     /// Captures a conditional node that runs the parts depending on a number, after the parts were captured.
     ///
     /// # Errors
-    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the capture was abandoned while the parts were captured, or if another thread has been
-    /// submitting work to a stream of the capture for more than a second;
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the capture was abandoned while the parts were captured;
     /// `CUDA_ERROR_INVALID_VALUE (1)` for more than [`MOST_BODIES`] parts;
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes; `CUDA_ERROR_FILE_NOT_FOUND (301)` if
     /// the device runtime is not found.
@@ -297,17 +298,13 @@ impl OpenStream {
         if parts.len() > MOST_BODIES {
             return Err(too_many_bodies(CONDITION).at(self.place()));
         }
-        // Others would come between the parts and the node, or between the node and what the stream captures next.
-        let mut members = Vec::new();
-        let _stopped = self.stop_members(CONDITION, &mut members)?;
+        // Nobody captures work between the parts and the node, or between the node and what the stream captures next.
+        let submission = Submission::begin(self, CONDITION)?;
         open.close_parts();
-        let capture = open.capture();
-        if !capture_of(self).is_some_and(|now| Arc::ptr_eq(&now, capture)) {
-            return Err(self.not_capturing(CONDITION));
-        }
+        let capturing = submission.capturing().filter(|now| Arc::ptr_eq(now.capture(), open.capture()));
+        let capture = capturing.ok_or_else(|| self.not_capturing(CONDITION))?;
         // What runs inside cannot wait for single streams of the capture: it comes after all of them.
         capture.order_behind_all(self)?;
-        let submission = Submission::begin_alone(self, CONDITION)?;
         let accesses = [MemoryAccess::read(&condition.memory)];
         submission.order(accesses.iter().copied())?;
         if capture.is_part() {

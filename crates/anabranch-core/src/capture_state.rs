@@ -1,11 +1,13 @@
 //! The library's state of a capture: its member streams, the memory that they use, and what its graph must retain.
 
+mod capturing;
 mod condition;
 mod end;
 mod history;
 mod order;
 mod thread_exit;
 
+pub use capturing::{Capturing, capturing};
 pub use condition::OpenCondition;
 pub use end::FinishedCapture;
 pub use history::CapturedClock;
@@ -20,7 +22,7 @@ use crate::ranks;
 use crate::retained::Retained;
 use crate::stream::{StreamCore, StreamShared};
 use anabranch_hal::{Access, DevicePointer, GraphNodeHandle, Live, Status};
-use anabranch_sync::Mutex;
+use anabranch_sync::{Mutex, modelled};
 use history::{CapturedHistory, MissingOrder};
 use std::any::Any;
 use std::ops::Range;
@@ -40,6 +42,8 @@ pub struct CaptureState {
     open_conditions: AtomicUsize,
     /// The existing graph that is captured into, if any.
     into: Option<Arc<GraphObject>>,
+    /// Held by [`Capturing`].
+    submission: modelled::Mutex<()>,
     inner: Mutex<Inner>,
 }
 
@@ -133,6 +137,7 @@ impl CaptureState {
             ends_with_closure: AtomicBool::new(end == CaptureEnd::Closure),
             open_conditions: AtomicUsize::new(0),
             into: into.cloned(),
+            submission: modelled::Mutex::new(ranks::CAPTURE_SUBMISSION, ()),
             inner: Mutex::new(ranks::CAPTURE, inner),
         });
         if let Whole::Capture(outer) = &capture.whole {
@@ -221,12 +226,17 @@ impl CaptureState {
 
     /// Makes a stream wait by `wait`, a call of the driver, and with that join the capture, if what it waits for was captured
     /// there. Whether it was is the driver's to say: the capture may have ended, and an event may have been recorded again, by
-    /// the launch of a graph for instance. `false`: the stream has not joined.
+    /// the launch of a graph for instance. `clock`: what the stream follows if it joins.
     ///
     /// # Errors
     /// Same as [`begin`](Self::begin).
     #[cold]
-    pub fn join(self: &Arc<Self>, stream: &StreamCore, wait: impl FnOnce() -> Result<()>) -> Result<bool> {
+    pub fn join(
+        self: &Arc<Self>,
+        stream: &StreamCore,
+        clock: &CapturedClock,
+        wait: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         // Before the lock of the sync event, which submissions to other streams may need.
         let _exclusive =
             stream.shared().membership().change().ok_or_else(|| refuse_busy(stream, "joining a capture"))?;
@@ -240,7 +250,10 @@ impl CaptureState {
             std::thread::yield_now();
             is_decided = self.admit(stream);
         }
-        Ok(stream.shared().membership().is_of(&**self))
+        if stream.shared().membership().is_of(&**self) {
+            self.inner.lock().history.merge(stream.id(), clock);
+        }
+        Ok(())
     }
 
     /// Makes a stream a member, unless the capture has ended. `false`: that is not known yet, because it is being ended.

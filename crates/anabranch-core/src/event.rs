@@ -3,7 +3,7 @@
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-use crate::capture_state::{CaptureState, CapturedClock, capture_of};
+use crate::capture_state::{CaptureState, CapturedClock, Capturing, capture_of, capturing};
 use crate::context::ContextCore;
 use crate::error::{Error, Result, ResultExt};
 use crate::host_work;
@@ -108,10 +108,10 @@ impl CapturedIn {
     }
 
     #[cold]
-    fn set(&self, capture: Option<&Arc<CaptureState>>, stream: &StreamCore) {
-        let state = capture.map(|capture| (Arc::downgrade(capture), capture.clock(stream)));
+    fn set(&self, capturing: Option<&Capturing>, stream: &StreamCore) {
+        let state = capturing.map(|capturing| (Arc::downgrade(capturing.capture()), capturing.clock(stream)));
         *self.state.lock() = state.unwrap_or_default();
-        self.any.store(capture.is_some(), Ordering::Release);
+        self.any.store(capturing.is_some(), Ordering::Release);
     }
 }
 
@@ -336,14 +336,17 @@ impl OpenStream {
         }
         let observed = membership.observe();
         // The capture of this moment is that of the record, if the second look finds what the first one did.
-        let capture = capture_of(self);
+        let capturing = capturing(self);
         let value = self.put_record(event, flags, location, &mut record)?;
         match observed {
-            Some((_, is_captured)) if is_captured == capture.is_some() && membership.observe() == observed => {
-                self.note_record(event, flags, &mut record, value, capture.as_ref());
+            Some((_, is_captured)) if is_captured == capturing.is_some() && membership.observe() == observed => {
+                self.note_record(event, flags, &mut record, value, capturing.as_ref());
                 Ok(())
             }
-            _ => self.record_again(event, flags, location, &mut record),
+            _ => {
+                drop(capturing);
+                self.record_again(event, flags, location, &mut record)
+            }
         }
     }
 
@@ -371,15 +374,15 @@ impl OpenStream {
         flags: EventRecordFlags,
         record: &mut Record,
         value: u64,
-        capture: Option<&Arc<CaptureState>>,
+        capturing: Option<&Capturing>,
     ) {
         let external = flags.contains(EventRecordFlags::EXTERNAL);
-        if capture.is_none() && !external && !event.is_shared() {
+        if capturing.is_none() && !external && !event.is_shared() {
             record.recorded(self, value);
         }
         // Before another thread can make its stream wait for the event, which then joins the capture.
-        if capture.is_some() || event.is_captured() || external {
-            self.note_captured_record(event, flags, capture);
+        if capturing.is_some() || event.is_captured() || external {
+            self.note_captured_record(event, flags, capturing);
         }
     }
 
@@ -395,26 +398,26 @@ impl OpenStream {
         record: &mut Record,
     ) -> Result<()> {
         let _submitting = self.shared().membership().submitting();
-        let capture = capture_of(self);
+        let capturing = capturing(self);
         let value = self.put_record(event, flags, location, record).inspect_err(|_| {
             // The first record stands, and may be in a capture. Streams that wait for the event ask the driver.
             record.captured_elsewhere = true;
         })?;
-        self.note_record(event, flags, record, value, capture.as_ref());
+        self.note_record(event, flags, record, value, capturing.as_ref());
         Ok(())
     }
 
     /// Notes a captured record, or a record of an event that was captured before.
     #[cold]
     #[inline(never)]
-    fn note_captured_record(&self, event: &EventCore, flags: EventRecordFlags, capture: Option<&Arc<CaptureState>>) {
+    fn note_captured_record(&self, event: &EventCore, flags: EventRecordFlags, capturing: Option<&Capturing>) {
         if flags.contains(EventRecordFlags::EXTERNAL) {
             event.share();
-            if let Some(capture) = capture {
-                capture.retain(&event.raw);
+            if let Some(capturing) = capturing {
+                capturing.retain(&event.raw);
             }
-        } else if capture.is_some() || event.is_captured() {
-            event.captured.set(capture, self);
+        } else if capturing.is_some() || event.is_captured() {
+            event.captured.set(capturing, self);
         }
     }
 
@@ -463,12 +466,7 @@ impl OpenStream {
             return Ok(());
         }
         match event.capture() {
-            Some((capture, clock)) => {
-                if capture.join(self, wait)? {
-                    capture.has_followed(self, &clock);
-                }
-                Ok(())
-            }
+            Some((capture, clock)) => capture.join(self, &clock, wait),
             None => wait(),
         }
     }

@@ -14,6 +14,8 @@ ranks! { from 100;
     /// A stream's capture membership: shared while work is submitted, exclusive while the stream joins or leaves a
     /// capture. To end a capture, a thread takes those of all its streams, by trying.
     MEMBERSHIP,
+    /// The right to capture work in a capture.
+    CAPTURE_SUBMISSION,
     /// A context's submissions of work that needs the host to make progress: shared while one is submitted, exclusive while
     /// memory is freed by a call that waits for the device.
     HOST_BOUND_WORK,

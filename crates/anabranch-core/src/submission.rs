@@ -5,7 +5,7 @@
 //!
 //! 1. The stream may be used on this thread, and the memory belongs to the right context.
 //! 2. While it lives, the stream neither joins nor leaves a capture: work is captured and retained by the graph, or
-//!    neither.
+//!    neither. If it is captured, no other thread captures work in the same capture.
 //! 3. In strict order, a use that the program has not ordered is refused before anything is done about any memory.
 //! 4. Each access is ordered after earlier uses: by events, or, in a capture, by edges.
 //! 5. The driver is called, and receives the operation, its label and the source location of the program's call.
@@ -17,7 +17,7 @@
 #[cfg(all(test, loom))]
 pub(crate) mod loom_tests;
 
-use crate::capture_state::{CaptureState, capture_of, capture_of_memory};
+use crate::capture_state::{CaptureState, Capturing, capture_of_memory, capturing};
 use crate::error::{Error, Result};
 use crate::exclusion::Exclusive;
 use crate::memory::{Allocation, MemoryAccess, Origin};
@@ -39,11 +39,11 @@ pub struct Submission<'a> {
     value: u64,
     /// Whether the stream was a member of a capture when the submission began.
     was_captured: bool,
+    /// Held if the stream is a member of a capture, unless it is joining.
+    capturing: OnceCell<Capturing>,
     submitting: Cell<Option<Submitting<'a>>>,
     /// Held by a submission that uses memory which graphs retain.
     exclusive: Cell<Option<Exclusive>>,
-    /// The capture that the stream is a member of, once it was asked for.
-    capture: OnceCell<Arc<CaptureState>>,
 }
 
 impl<'a> Submission<'a> {
@@ -68,31 +68,11 @@ impl<'a> Submission<'a> {
         operation: &'static str,
         location: &'static Location<'static>,
     ) -> Result<Self> {
-        let submitting = stream.shared().membership().submitting();
-        Self::begin_while(Some(submitting), stream, operation, location)
-    }
-
-    /// Begins a submission in a stream of a capture to which nobody else submits work, because the caller has stopped it.
-    ///
-    /// # Errors
-    /// Same as [`begin`](Self::begin).
-    #[track_caller]
-    pub(crate) fn begin_alone(stream: &'a OpenStream, operation: &'static str) -> Result<Self> {
-        Self::begin_while(None, stream, operation, Location::caller())
-    }
-
-    #[inline(always)]
-    fn begin_while(
-        submitting: Option<Submitting<'a>>,
-        stream: &'a OpenStream,
-        operation: &'static str,
-        location: &'static Location<'static>,
-    ) -> Result<Self> {
         let handle = stream.handle(operation)?;
-        let submitting = Cell::new(submitting);
+        let submitting = Cell::new(Some(stream.shared().membership().submitting()));
         let (value, was_captured) = (stream.shared().timeline().value(), stream.is_capturing());
-        let (exclusive, capture) = (Cell::new(None), OnceCell::new());
-        Ok(Self {
+        let (exclusive, capturing) = (Cell::new(None), OnceCell::new());
+        let submission = Self {
             stream,
             handle,
             operation,
@@ -100,10 +80,14 @@ impl<'a> Submission<'a> {
             label: None,
             value,
             was_captured,
+            capturing,
             submitting,
             exclusive,
-            capture,
-        })
+        };
+        if was_captured {
+            submission.capturing();
+        }
+        Ok(submission)
     }
 
     /// Submits something that uses no memory and may change the stream's capture membership: a record or a wait.
@@ -217,13 +201,14 @@ impl<'a> Submission<'a> {
         Ok(true)
     }
 
-    /// The capture that the stream is a member of. It remains a member while the submission lives.
-    fn capture(&self) -> Option<&Arc<CaptureState>> {
-        if self.capture.get().is_none() {
-            let found = capture_of(self.stream)?;
-            return Some(self.capture.get_or_init(|| found));
+    /// The right to capture work, if the stream is a member of a capture. It remains a member while the submission lives.
+    #[cold]
+    pub(crate) fn capturing(&self) -> Option<&Capturing> {
+        if self.capturing.get().is_none() {
+            let found = capturing(self.stream)?;
+            return Some(self.capturing.get_or_init(|| found));
         }
-        self.capture.get()
+        self.capturing.get()
     }
 
     /// Calls the driver with the description of the call.
@@ -275,10 +260,8 @@ impl<'a> Submission<'a> {
             // One piece of memory has made the stream join, and those before it were not known to be captured.
             accesses.for_each(|access| self.update(access));
         }
-        if self.stream.shared().membership().is_pending()
-            && let Some(capture) = self.capture()
-        {
-            capture.settle(self.stream);
+        if let Some(capturing) = self.capturing() {
+            capturing.settle(self.stream);
         }
     }
 
@@ -286,7 +269,7 @@ impl<'a> Submission<'a> {
     #[cold]
     #[inline(never)]
     fn update(&self, MemoryAccess { memory, access }: MemoryAccess<'_>) {
-        match self.capture() {
+        match self.capturing() {
             Some(capture) if memory.graph().is_none() => capture.used_by_captured_work(memory, self.stream, access),
             _ => memory.history().update(self.stream, access),
         }
@@ -298,7 +281,7 @@ impl<'a> Submission<'a> {
     fn check_order<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) -> Result<()> {
         let (stream, operation) = (self.stream, self.operation);
         for MemoryAccess { memory, access } in accesses {
-            match self.capture() {
+            match self.capturing() {
                 Some(capture) => capture.check_order(memory.address(), stream, access, operation)?,
                 None => {
                     if let Some(capture) = capture_of_memory(memory).filter(|_| memory.is_captured()) {
@@ -333,10 +316,10 @@ impl<'a> Submission<'a> {
                 return Ok(false);
             }
         }
-        if let Some(capture) = self.capture() {
+        if let Some(capture) = self.capturing() {
             capture.check_parts(memory, access, stream)?;
         }
-        match (self.capture(), memory.origin()) {
+        match (self.capturing(), memory.origin()) {
             (Some(capture), Origin::Graph(_) | Origin::Captured { .. }) if capture.owns(memory) => {
                 capture.use_unretained(memory, stream, access, operation)
             }
@@ -354,6 +337,8 @@ impl<'a> Submission<'a> {
         drop(self.submitting.take());
         let joined = capture.join_for_memory(self.stream, memory.address(), self.operation);
         self.submitting.set(Some(self.stream.shared().membership().submitting()));
+        // Before what comes after it in the order of locks.
+        self.capturing();
         joined
     }
 
@@ -375,7 +360,7 @@ impl<'a> Submission<'a> {
     #[cold]
     #[inline(never)]
     fn retain_captured<T: std::any::Any + Send + Sync>(&self, object: &Arc<T>) {
-        if let Some(capture) = self.capture() {
+        if let Some(capture) = self.capturing() {
             capture.retain(object);
         }
     }

@@ -212,9 +212,13 @@ impl OpenStream {
         let origin = Origin::Captured { graph, capture: Arc::downgrade(&capture), stream: self.core().clone() };
         let allocation = Arc::new(Allocation::new(context, address, bytes, origin));
         let accesses = [MemoryAccess::write(&allocation)];
-        submission.order(accesses.iter().copied())?;
-        submission.finish(accesses.iter().copied());
-        Ok(allocation)
+        let ordered = submission.order(accesses.iter().copied());
+        if ordered.is_ok() {
+            submission.finish(accesses.iter().copied());
+        }
+        // Memory that is dropped is freed in the capture.
+        drop(submission);
+        ordered.map(|()| allocation)
     }
 
     /// Copies `bytes` bytes between two pieces of memory.

@@ -9,7 +9,7 @@ use anabranch::{
     Buffer, CaptureMode, Context, DependencyUpdate, DevicePointer, Graph, GraphNodeKind, Instance, InstantiateFlags,
     Node, NodeWork, Status, Stream, StreamFlags, StreamHandle, flush_deferred_drops,
 };
-use common::{checked_host, until};
+use common::{checked_host, is_behind, until};
 use futures::executor::block_on;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,22 +26,6 @@ fn only(graph: &Graph, kind: GraphNodeKind) -> Node {
     let found: Vec<_> = nodes.into_iter().filter(|&node| graph.node_kind(node).unwrap() == kind).collect();
     assert_eq!(found.len(), 1, "{kind:?} in {}", graph.to_mermaid().unwrap());
     found[0]
-}
-
-/// Whether a node depends on another, also by way of others.
-fn is_behind(graph: &Graph, later: Node, earlier: Node) -> bool {
-    let edges = graph.edges().unwrap();
-    let mut reached = vec![earlier];
-    let mut next = 0;
-    while let Some(&node) = reached.get(next) {
-        next += 1;
-        for edge in edges.iter().filter(|edge| edge.from == node) {
-            if !reached.contains(&edge.to) {
-                reached.push(edge.to);
-            }
-        }
-    }
-    reached.contains(&later)
 }
 
 /// Captures memory that outlives its capture.

@@ -9,8 +9,11 @@ mod layer;
 
 use anabranch::{CaptureMode, Context, DevicePointer, Status, flush_deferred_drops};
 use common::{hold, is_a_chain, until};
-use layer::Faults;
+use layer::{Faults, RECORDED};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Whether memory is allocated.
 fn is_allocated(context: &Context, address: DevicePointer) -> bool {
@@ -23,6 +26,22 @@ fn no_findings(context: &Context) {
     assert_eq!(context.device().memory_report().unwrap().findings, []);
 }
 
+/// Work of another thread that begins in the middle of a call.
+#[derive(Clone, Default)]
+struct Beside(Arc<Mutex<Option<JoinHandle<()>>>>);
+
+impl Beside {
+    fn begin(&self, work: impl FnOnce() + Send + 'static) {
+        *self.0.lock().unwrap() = Some(thread::spawn(work));
+        // Where the other thread does not wait for this call, it is ready by now.
+        thread::sleep(Duration::from_millis(100));
+    }
+
+    fn join(&self) {
+        self.0.lock().unwrap().take().unwrap().join().unwrap();
+    }
+}
+
 #[test]
 fn safety_76_work_in_the_default_stream_of_a_thread_that_could_not_be_recorded_is_not_forgotten() {
     let faults = Faults::default();
@@ -33,7 +52,7 @@ fn safety_76_work_in_the_default_stream_of_a_thread_that_could_not_be_recorded_i
     let (sender, receiver) = channel();
     let (done, wait) = channel::<()>();
     let (of_thread, of_layer) = (context.clone(), faults.clone());
-    let thread = std::thread::spawn(move || {
+    let thread = thread::spawn(move || {
         let stream = of_thread.per_thread_stream().unwrap();
         stream.fill(&mut dropped, 1u32).unwrap();
         stream.fill(&mut used, 1u32).unwrap();
@@ -113,5 +132,47 @@ fn safety_77_work_that_is_captured_between_a_record_and_the_wait_for_it_is_follo
         scope.join(&other)
     });
     let graph = graph.unwrap();
+    assert!(is_a_chain(&graph), "{}", graph.to_mermaid().unwrap());
+}
+
+#[test]
+fn safety_78_a_thread_does_not_rely_on_order_that_another_one_is_about_to_make() {
+    let faults = Faults::default();
+    let context = faults.context();
+    let (stream, other) = (context.create_stream().unwrap(), Arc::new(context.create_stream().unwrap()));
+    let [mut first, mut second] = [stream.upload(&[0u32; 4]).unwrap(), stream.upload(&[0u32; 4]).unwrap()];
+    stream.synchronize().unwrap();
+    let graph = stream.capture(CaptureMode::Relaxed, |scope| {
+        scope.fork(&other)?;
+        let (shared, beside) = (Arc::new(scope.allocate_zeroed::<u32>(4)?), Beside::default());
+        let (of_thread, read, begun) = (other.clone(), shared.clone(), beside.clone());
+        let copy = move || of_thread.copy(&mut second, &*read).unwrap();
+        faults.beside("stream_update_capture_dependencies", move || begun.begin(copy));
+        other.copy(&mut first, &*shared)?;
+        beside.join();
+        scope.join(&other)
+    });
+    let graph = graph.unwrap();
+    assert!(is_a_chain(&graph), "{}", graph.to_mermaid().unwrap());
+}
+
+#[test]
+fn safety_78_a_record_in_a_capture_does_not_stand_for_what_another_thread_captures_behind_it() {
+    let faults = Faults::default();
+    let context = faults.context();
+    let (stream, other) = (Arc::new(context.create_stream().unwrap()), context.create_stream().unwrap());
+    let shared = Arc::new(Mutex::new(stream.upload(&[0u32; 4]).unwrap()));
+    stream.synchronize().unwrap();
+    stream.begin_capture(CaptureMode::Relaxed).unwrap();
+    let (of_thread, written, beside) = (stream.clone(), shared.clone(), Beside::default());
+    let fill = move || of_thread.fill(&mut *written.lock().unwrap(), 1u32).unwrap();
+    let begun = beside.clone();
+    faults.beside(RECORDED, move || begun.begin(fill));
+    let event = stream.record_event().unwrap();
+    beside.join();
+    other.wait_event(&event).unwrap();
+    other.fill(&mut *shared.lock().unwrap(), 2u32).unwrap();
+    stream.wait_stream(&other).unwrap();
+    let graph = stream.end_capture().unwrap();
     assert!(is_a_chain(&graph), "{}", graph.to_mermaid().unwrap());
 }

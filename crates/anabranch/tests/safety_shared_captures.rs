@@ -8,10 +8,10 @@ mod common;
 use anabranch::hal::{self, Call, Driver, FillPattern, Forward, GraphHandle, Layered, Live};
 use anabranch::hal::{AddedNode, Dependency, NodeParameters};
 use anabranch::{
-    CaptureMode, ConditionalKind, Context, DevicePointer, DualModule, HostFunction, Instance, LaunchConfig, NodeWork,
-    Region, Status, StreamFlags, StreamHandle, Volume, VolumeMut, flush_deferred_drops,
+    CaptureMode, ConditionalKind, Context, DevicePointer, DualModule, HostFunction, Instance, LaunchConfig, Node,
+    NodeWork, Region, Status, StreamFlags, StreamHandle, Volume, VolumeMut, flush_deferred_drops,
 };
-use common::{assert_ends, checked_host, is_a_chain};
+use common::{assert_ends, checked_host, is_a_chain, is_behind};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -92,14 +92,28 @@ fn safety_68_two_threads_that_submit_to_one_stream_of_a_capture_note_their_own_u
     first.begin_capture(CaptureMode::Relaxed).unwrap();
     second.wait_stream(&first).unwrap();
     let stream = first.clone();
-    // The fill of one thread is ordered, and that of another one captured, before the first one is captured.
-    let fill_other = move || std::thread::spawn(move || stream.fill(&mut other, 2u32).unwrap()).join().unwrap();
+    // The fill of one thread is ordered, and that of another one begins, before the first one is captured.
+    let thread = Arc::new(Mutex::new(None));
+    let begun = thread.clone();
+    let fill_other = move || {
+        *begun.lock().unwrap() = Some(std::thread::spawn(move || stream.fill(&mut other, 2u32).unwrap()));
+        // Where the other thread does not wait for this call, it is ready by now.
+        std::thread::sleep(Duration::from_millis(100));
+    };
     *beside.fill.lock().unwrap() = Some(Box::new(fill_other));
     first.fill(&mut shared, 1u32).unwrap();
+    thread.lock().unwrap().take().unwrap().join().unwrap();
     second.fill(&mut shared, 3u32).unwrap();
     first.wait_stream(&second).unwrap();
     let graph = first.end_capture().unwrap();
-    assert!(is_a_chain(&graph), "{}", graph.to_mermaid().unwrap());
+    let fill_with = |value| {
+        let is_it = |&node: &Node| match graph.node_parameters(node).unwrap() {
+            NodeParameters::Fill(fill) => fill.pattern == FillPattern::U32(value),
+            _ => false,
+        };
+        graph.nodes().unwrap().into_iter().find(is_it).unwrap()
+    };
+    assert!(is_behind(&graph, fill_with(3), fill_with(1)), "{}", graph.to_mermaid().unwrap());
 }
 
 #[test]

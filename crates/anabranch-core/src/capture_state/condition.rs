@@ -1,6 +1,6 @@
 //! Conditional nodes of a capture.
 
-use super::{CaptureState, Whole};
+use super::{CaptureState, Capturing, Whole};
 use crate::conditional_part::CapturedCondition;
 use crate::error::{Error, Result};
 use crate::graph_object::{GraphObject, MOST_LEVELS, too_deep};
@@ -120,7 +120,9 @@ impl CaptureState {
     pub fn add_condition(&self, condition: CapturedCondition) {
         self.inner.lock().conditions.push(condition);
     }
+}
 
+impl Capturing {
     /// Takes over what a part uses and retains. `stream` has just captured the conditional node that contains the part.
     ///
     /// # Errors

@@ -55,15 +55,16 @@ impl CaptureState {
     }
 
     /// Frees memory of the graph at each launch, after all that has used it.
-    pub(super) fn free_graph_memory(&self, address: DevicePointer, home: &StreamCore) {
+    pub(super) fn free_graph_memory(self: &Arc<Self>, address: DevicePointer, home: &StreamCore) {
         // Another thread may be ending the capture, after which the free would run outside of it, beside launches of the graph.
         let membership = home.shared().membership();
         let _submitting = membership.submitting();
-        if !membership.is_of(self) {
+        if !membership.is_of(&**self) {
             return;
         }
+        let capturing = self.clone().capturing();
         // Where an edge or the free cannot be had, the memory stays allocated after a launch, as if it were still used.
-        if self.order(address, home, Access::Write, None).is_ok() {
+        if capturing.order(address, home, Access::Write, None).is_ok() {
             let operation = "freeing memory of a graph";
             let context = home.context();
             let freed = home.while_live(|handle| {
@@ -123,7 +124,7 @@ impl Capture for CaptureState {
     }
 
     /// Before the end of the capture, the memory is freed at each launch. Afterwards it remains the graph's.
-    fn release_memory(&self, address: DevicePointer, home: &Arc<StreamCore>) {
+    fn release_memory(self: Arc<Self>, address: DevicePointer, home: &Arc<StreamCore>) {
         {
             let mut inner = self.inner.lock();
             if inner.has_ended {

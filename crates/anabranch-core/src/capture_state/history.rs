@@ -12,7 +12,6 @@
 use anabranch_hal::{Access, GraphNodeHandle};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::thread::{self, ThreadId};
 
 /// How far streams have been followed: the id of each with the number of its last operation, in ascending order of ids. Every
 /// use has one, so that a clock of few streams allocates no memory.
@@ -59,17 +58,6 @@ pub(super) struct CapturedHistory {
     lanes: BTreeMap<u64, u64>,
     /// How many lanes have ids that are not ids of streams.
     later_lanes: u64,
-    /// Uses whose nodes are about to be made.
-    pending: Vec<Pending>,
-}
-
-/// A use whose node is about to be made.
-struct Pending {
-    address: u64,
-    stream: u64,
-    /// The thread that makes the node. Others may make nodes in the same stream at the same time.
-    thread: ThreadId,
-    access: Access,
 }
 
 /// The order that a stream lacks.
@@ -172,11 +160,6 @@ impl CapturedHistory {
         self.merge(stream, &missing.clock);
     }
 
-    /// The next node that this thread makes in the stream is a use.
-    pub(super) fn begin_use(&mut self, address: u64, stream: u64, access: Access) {
-        self.pending.push(Pending { address, stream, thread: thread::current().id(), access });
-    }
-
     /// A stream that a use on `stream` must follow and does not yet.
     pub(super) fn unordered(&self, address: u64, stream: u64, access: Access) -> Option<u64> {
         let uses = self.memory.get(&address)?;
@@ -195,30 +178,23 @@ impl CapturedHistory {
         uses.find(|last| last.lane != lane && !is_followed(last)).map(|last| last.stream)
     }
 
-    /// This thread's pending uses in the stream were captured as these nodes, or as nodes before them. `None`: the driver was not
-    /// queried. Whether other threads have pending uses in the stream.
-    pub(super) fn settle(&mut self, stream: u64, nodes: Option<&[GraphNodeHandle]>) -> bool {
+    /// Uses of memory by a stream were captured as these nodes, or as nodes before them. `None`: the driver was not queried.
+    pub(super) fn settle(&mut self, stream: u64, uses: &[(u64, Access)], nodes: Option<&[GraphNodeHandle]>) {
         let lane = self.lane(stream);
         let clock = self.clocks.entry(lane).or_default();
         let number = clock.get(lane) + 1;
         clock.advance(lane, number);
         let last = LastUse { stream, lane, number, nodes: nodes.map(SmallVec::from_slice), clock: clock.clone() };
-        let here = thread::current().id();
-        self.pending.retain(|pending| {
-            if pending.stream != stream || pending.thread != here {
-                return true;
-            }
-            let uses = self.memory.entry(pending.address).or_default();
-            match pending.access {
+        for &(address, access) in uses {
+            let uses = self.memory.entry(address).or_default();
+            match access {
                 Access::Write => *uses = Uses { writer: Some(last.clone()), readers: SmallVec::new() },
                 Access::Read => {
                     uses.readers.retain(|reader| reader.lane != lane);
                     uses.readers.push(last.clone());
                 }
             }
-            false
-        });
-        self.pending.iter().any(|pending| pending.stream == stream)
+        }
     }
 
     /// Uses of a stream whose nodes are not known precede these nodes.
@@ -248,14 +224,12 @@ impl CapturedHistory {
     /// Forgets memory that no longer exists.
     pub(super) fn forget(&mut self, address: u64) {
         self.memory.remove(&address);
-        self.pending.retain(|pending| pending.address != address);
     }
 
     /// All memory that was used, with the strongest access.
     pub(super) fn accesses(&self) -> Vec<(u64, Access)> {
         let access = |uses: &Uses| if uses.writer.is_some() { Access::Write } else { Access::Read };
-        let settled = self.memory.iter().map(|(&address, uses)| (address, access(uses)));
-        settled.chain(self.pending.iter().map(|pending| (pending.address, pending.access))).collect()
+        self.memory.iter().map(|(&address, uses)| (address, access(uses))).collect()
     }
 }
 
@@ -270,8 +244,7 @@ mod tests {
     fn use_on(history: &mut CapturedHistory, stream: u64, address: u64, access: Access, made: usize) -> Vec<usize> {
         let missing = history.missing(address, stream, access);
         history.follow(stream, &missing);
-        history.begin_use(address, stream, access);
-        history.settle(stream, Some(&[node(made)]));
+        history.settle(stream, &[(address, access)], Some(&[node(made)]));
         missing.nodes.into_iter().map(GraphNodeHandle::as_raw).collect()
     }
 
@@ -328,8 +301,7 @@ mod tests {
     fn nodes_that_were_not_asked_for_are_those_that_the_stream_has_made_since() {
         let mut history = CapturedHistory::default();
         for address in [100, 200] {
-            history.begin_use(address, 1, Access::Write);
-            history.settle(1, None);
+            history.settle(1, &[(address, Access::Write)], None);
         }
         assert_eq!(history.missing(100, 2, Access::Read).unknown, Some(1));
         history.resolve(1, &[node(11)]);

@@ -1,7 +1,7 @@
 //! The order of uses of memory within a capture.
 
 use super::history::CapturedHistory;
-use super::{CaptureState, CapturedClock, MissingOrder, capture_of};
+use super::{CaptureState, CapturedClock, Capturing, MissingOrder, capturing};
 use crate::error::{Error, Result, ResultExt};
 use crate::memory::Allocation;
 use crate::raw_event::RawEvent;
@@ -14,46 +14,6 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl CaptureState {
-    /// Orders a use of memory within the capture, and retains the memory for the graph, unless the graph allocates it.
-    ///
-    /// # Errors
-    /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order, for a use that the user has not ordered.
-    pub fn use_memory(
-        self: &Arc<Self>,
-        memory: &Arc<Allocation>,
-        stream: &StreamCore,
-        access: Access,
-        operation: &'static str,
-    ) -> Result<()> {
-        self.check_order(memory.address(), stream, access, operation)?;
-        memory.used_in(self);
-        self.order(memory.address(), stream, access, Some(memory).filter(|memory| memory.graph().is_none()))
-    }
-
-    /// Like [`use_memory`](Self::use_memory), for memory that is retained elsewhere.
-    ///
-    /// # Errors
-    /// Same as [`use_memory`](Self::use_memory).
-    pub fn use_unretained(
-        self: &Arc<Self>,
-        memory: &Allocation,
-        stream: &StreamCore,
-        access: Access,
-        operation: &'static str,
-    ) -> Result<()> {
-        self.check_order(memory.address(), stream, access, operation)?;
-        memory.used_in(self);
-        self.order(memory.address(), stream, access, None)
-    }
-
-    /// Like [`use_memory`](Self::use_memory), for memory used by work that was already captured.
-    #[cold]
-    pub fn used_by_captured_work(self: &Arc<Self>, memory: &Arc<Allocation>, stream: &StreamCore, access: Access) {
-        // Nothing in the capture has used it before, or the stream would have joined earlier; so there is nothing to be ordered
-        // behind, and nothing to be refused.
-        let _ = self.use_memory(memory, stream, access, "capturing");
-    }
-
     /// The error in strict order of a use that the program has not ordered.
     ///
     /// # Errors
@@ -137,6 +97,48 @@ impl CaptureState {
         let inner = self.inner.lock();
         !inner.has_ended && inner.history.last_stream(address.0).is_some()
     }
+}
+
+impl Capturing {
+    /// Orders a use of memory within the capture, and retains the memory for the graph, unless the graph allocates it.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order, for a use that the user has not ordered.
+    pub fn use_memory(
+        &self,
+        memory: &Arc<Allocation>,
+        stream: &StreamCore,
+        access: Access,
+        operation: &'static str,
+    ) -> Result<()> {
+        self.check_order(memory.address(), stream, access, operation)?;
+        memory.used_in(self.capture());
+        self.order(memory.address(), stream, access, Some(memory).filter(|memory| memory.graph().is_none()))
+    }
+
+    /// Like [`use_memory`](Self::use_memory), for memory that is retained elsewhere.
+    ///
+    /// # Errors
+    /// Same as [`use_memory`](Self::use_memory).
+    pub fn use_unretained(
+        &self,
+        memory: &Allocation,
+        stream: &StreamCore,
+        access: Access,
+        operation: &'static str,
+    ) -> Result<()> {
+        self.check_order(memory.address(), stream, access, operation)?;
+        memory.used_in(self.capture());
+        self.order(memory.address(), stream, access, None)
+    }
+
+    /// Like [`use_memory`](Self::use_memory), for memory used by work that was already captured.
+    #[cold]
+    pub fn used_by_captured_work(&self, memory: &Arc<Allocation>, stream: &StreamCore, access: Access) {
+        // Nothing in the capture has used it before, or the stream would have joined earlier; so there is nothing to be ordered
+        // behind, and nothing to be refused.
+        let _ = self.use_memory(memory, stream, access, "capturing");
+    }
 
     /// Orders a use of memory, and retains the memory that is given.
     pub(super) fn order(
@@ -147,12 +149,10 @@ impl CaptureState {
         retained: Option<&Arc<Allocation>>,
     ) -> Result<()> {
         self.add_missing(stream, |history| history.missing(address.0, stream.id(), access))?;
-        let mut inner = self.inner.lock();
-        stream.shared().membership().set_pending(true);
         if let Some(memory) = retained {
-            inner.retained.add_memory(memory, access);
+            self.inner.lock().retained.add_memory(memory, access);
         }
-        inner.history.begin_use(address.0, stream.id(), access);
+        self.uses.borrow_mut().push((address.0, access));
         Ok(())
     }
 
@@ -182,9 +182,12 @@ impl CaptureState {
     /// Called after work of `stream` was captured: the nodes that the stream has made are noted with the memory that
     /// the work used. If they are not known, they are asked for when another stream has to follow them.
     pub fn settle(&self, stream: &StreamCore) {
+        let uses = self.uses.take();
+        if uses.is_empty() {
+            return;
+        }
         let nodes = if self.inner.lock().has_branches { last_nodes(stream).ok() } else { None };
-        let others = self.inner.lock().history.settle(stream.id(), nodes.as_deref());
-        stream.shared().membership().set_pending(others);
+        self.inner.lock().history.settle(stream.id(), &uses, nodes.as_deref());
     }
 
     /// Asks for the nodes of what a stream has captured, where they are not known.
@@ -227,11 +230,6 @@ impl CaptureState {
         }
         self.inner.lock().history.clock(stream.id())
     }
-
-    /// Notes that the stream has waited for one that had come as far as `clock`.
-    pub fn has_followed(&self, stream: &StreamCore, clock: &CapturedClock) {
-        self.inner.lock().history.merge(stream.id(), clock);
-    }
 }
 
 /// Makes later work of a stream wait for the work that is in `earlier` now. If `earlier` is capturing, the stream joins
@@ -256,28 +254,26 @@ fn wait_for_captured(stream: &OpenStream, earlier: &StreamCore) -> Result<bool> 
     let membership = earlier.shared().membership();
     let (capture, clock) = loop {
         let observed = membership.observe();
-        let Some(capture) = capture_of(earlier) else { return Ok(false) };
-        let clock = capture.clock(earlier);
+        let Some(capturing) = capturing(earlier) else { return Ok(false) };
+        let clock = capturing.clock(earlier);
         if !earlier.record_other(&event)? {
             return Ok(true);
         }
         // Otherwise another thread has ended the capture meanwhile, and may have begun another, which has the record.
         if observed.is_some() && membership.observe() == observed {
-            break (capture, clock);
+            break (capturing.capture().clone(), clock);
         }
+        drop(capturing);
         std::thread::yield_now();
     };
     let handle = stream.handle(operation)?;
-    let joined = capture.join(stream, || {
+    capture.join(stream, &clock, || {
         let call = context.call(operation);
         context
             .driver()
             .stream_wait_event(&call, handle, event.live(), EventWaitFlags::empty())
             .during(operation, || stream.place())
     })?;
-    if joined {
-        capture.has_followed(stream, &clock);
-    }
     Ok(true)
 }
 

@@ -25,7 +25,7 @@ pub trait Capture: Any + Send + Sync {
     ) -> bool;
 
     /// Called when memory is dropped whose allocation was captured here, in `home`.
-    fn release_memory(&self, address: DevicePointer, home: &Arc<StreamCore>);
+    fn release_memory(self: Arc<Self>, address: DevicePointer, home: &Arc<StreamCore>);
 }
 
 /// How many streams of the process are members of captures.
@@ -42,8 +42,6 @@ pub struct Membership {
     active: AtomicBool,
     /// How often the stream has joined a capture, or was about to.
     joined: AtomicU64,
-    /// Whether captured work has used memory whose nodes are not known yet.
-    pending: AtomicBool,
     capture: Mutex<Option<Arc<dyn Capture>>>,
     /// Shared while work is submitted, exclusive while the stream joins or leaves a capture. Work is therefore either
     /// captured and known to be, or not captured and ordered after other work.
@@ -62,7 +60,6 @@ impl Membership {
         Self {
             active: AtomicBool::new(false),
             joined: AtomicU64::new(0),
-            pending: AtomicBool::new(false),
             capture: Mutex::new(ranks::MEMBER_OF, None),
             changing: RwLock::with_order(ranks::MEMBERSHIP, order, ()),
         }
@@ -93,20 +90,8 @@ impl Membership {
         (!self.changing.is_locked_exclusive()).then_some((joined, self.is_active()))
     }
 
-    /// Whether captured work has used memory whose nodes are not known yet.
-    #[inline(always)]
-    pub fn is_pending(&self) -> bool {
-        self.pending.load(Ordering::Relaxed)
-    }
-
-    /// Notes whether captured work has used memory whose nodes are not known yet.
-    pub fn set_pending(&self, pending: bool) {
-        self.pending.store(pending, Ordering::Relaxed);
-    }
-
     /// Makes the stream a member.
     pub fn set(&self, capture: Arc<dyn Capture>) {
-        self.set_pending(false);
         let before = self.capture.lock().replace(capture);
         if before.is_none() {
             MEMBERS.fetch_add(1, Ordering::Relaxed);

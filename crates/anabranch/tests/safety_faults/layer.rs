@@ -1,4 +1,4 @@
-//! A layer that lets calls of the driver fail.
+//! A layer that lets calls of the driver fail, and runs code of a test beside them.
 
 #![allow(clippy::undocumented_unsafe_blocks, reason = "the layer forwards what it is given")]
 
@@ -7,6 +7,11 @@ use anabranch::{Context, Instance};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
+
+/// The end of a call of `event_record`.
+pub(crate) const RECORDED: &str = "event_record has returned";
+
+type Action = Box<dyn FnOnce() + Send>;
 
 /// What happens to calls, by method. Clones share it.
 #[derive(Clone, Default)]
@@ -17,6 +22,7 @@ pub(crate) struct Faults {
 #[derive(Default)]
 struct Rules {
     failing: HashMap<&'static str, Status>,
+    beside: HashMap<&'static str, Action>,
 }
 
 impl Faults {
@@ -36,6 +42,18 @@ impl Faults {
     /// Calls of the method succeed again.
     pub(crate) fn mend(&self, method: &'static str) {
         self.rules.lock().unwrap().failing.remove(method);
+    }
+
+    /// Runs `action` in the next call of the method, before it is forwarded.
+    pub(crate) fn beside(&self, method: &'static str, action: impl FnOnce() + Send + 'static) {
+        self.rules.lock().unwrap().beside.insert(method, Box::new(action));
+    }
+
+    fn called(&self, method: &'static str) {
+        let action = self.rules.lock().unwrap().beside.remove(method);
+        if let Some(action) = action {
+            action();
+        }
     }
 
     fn check(&self, method: &'static str) -> Result<()> {
@@ -60,6 +78,10 @@ unsafe impl Forward for Faulty {
         &*self.inner
     }
 
+    fn called(&self, _: &'static str, method: &'static str) {
+        self.faults.called(method);
+    }
+
     fn event_record(
         &self,
         call: &Call<'_>,
@@ -68,7 +90,9 @@ unsafe impl Forward for Faulty {
         flags: EventRecordFlags,
     ) -> Result<()> {
         self.faults.check("event_record")?;
-        self.inner.event_record(call, event, stream, flags)
+        self.inner.event_record(call, event, stream, flags)?;
+        self.faults.called(RECORDED);
+        Ok(())
     }
 
     unsafe fn stream_update_capture_dependencies(

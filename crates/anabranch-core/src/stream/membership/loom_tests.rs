@@ -19,7 +19,7 @@ impl Capture for NoCapture {
         true
     }
 
-    fn release_memory(&self, _: DevicePointer, _: &Arc<StreamCore>) {}
+    fn release_memory(self: Arc<Self>, _: DevicePointer, _: &Arc<StreamCore>) {}
 }
 
 struct World {
