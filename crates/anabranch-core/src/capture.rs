@@ -79,7 +79,7 @@ impl OpenStream {
             return Err(other_context(operation, "graph", self.place()));
         }
         let (driver, call) = (self.context().driver(), self.context().call(operation));
-        let guard = object.lock();
+        let guard = object.lock(operation)?;
         let dependencies = guard.dependencies(dependencies, operation)?;
         self.begin(CaptureState::new(self, Some(object), Whole::Itself, end), || {
             // SAFETY: the capture retains the graph, which nobody else uses until it ends, and the nodes are its own. If the capture
@@ -188,7 +188,7 @@ impl OpenStream {
             // What the capture leaves behind may be memory that its streams would free, if they still could.
             drop(stopped);
             return match ended {
-                Ok(graph) => Ok(finished.into_part(context, graph)),
+                Ok(graph) => finished.into_part(context, graph, operation),
                 Err(error) => {
                     finished.failed();
                     Err(error)
@@ -204,21 +204,19 @@ impl OpenStream {
     /// legacy default stream while a blocking stream captures.
     #[track_caller]
     pub fn capture_info(&self, with_edge_data: bool) -> Result<CaptureInfo> {
-        let info = self.raw_capture_info("asking for what a stream captures", with_edge_data)?;
+        let operation = "asking for what a stream captures";
+        let info = self.raw_capture_info(operation, with_edge_data)?;
         let mut foreign = NodeTable::new(0);
         let capture = capture_of(self);
-        let mut enter = |node: GraphNodeHandle| match &capture {
-            Some(capture) => capture.enter_node(node),
-            None => foreign.enter(node),
+        let enter = |node: GraphNodeHandle| match &capture {
+            Some(capture) => capture.enter_node(node, operation),
+            None => Ok(foreign.enter(node)),
         };
+        let nodes = info.dependencies.into_iter().map(enter).collect::<Result<Vec<_>>>()?;
         let data = info.edge_data.unwrap_or_default();
         let data = data.into_iter().chain(std::iter::repeat(EdgeData::default()));
-        Ok(CaptureInfo {
-            status: info.status,
-            id: info.id,
-            graph: info.graph,
-            dependencies: info.dependencies.into_iter().map(&mut enter).zip(data).collect(),
-        })
+        let dependencies = nodes.into_iter().zip(data).collect();
+        Ok(CaptureInfo { status: info.status, id: info.id, graph: info.graph, dependencies })
     }
 
     fn raw_capture_info(&self, operation: &'static str, with_edge_data: bool) -> Result<anabranch_hal::CaptureInfo> {
@@ -247,8 +245,8 @@ impl OpenStream {
         let _submitting = self.shared().membership().submitting();
         let capture = capturing(self);
         let find = |&(node, data): &(Node, EdgeData)| {
-            let found = capture.as_ref().and_then(|capture| capture.find_node(node));
-            found.map(|node| Dependency { node, data }).ok_or_else(|| {
+            let found = capture.as_ref().map(|capture| capture.find_node(node, operation)).transpose()?;
+            found.flatten().map(|node| Dependency { node, data }).ok_or_else(|| {
                 Error::argument(Status::INVALID_VALUE, operation, "a node does not belong to this capture")
                     .with_hint("pass nodes that capture_info returned for a stream of the same capture")
                     .at(self.place())

@@ -147,19 +147,25 @@ impl CaptureState {
     }
 
     /// The number of a node of the graph that is being captured.
-    pub fn enter_node(&self, node: GraphNodeHandle) -> Node {
-        match &self.into {
-            Some(into) => into.lock().enter(node),
+    ///
+    /// # Errors
+    /// Same as [`GraphObject::lock`].
+    pub fn enter_node(&self, node: GraphNodeHandle, operation: &'static str) -> Result<Node> {
+        Ok(match &self.into {
+            Some(into) => into.lock(operation)?.enter(node),
             None => self.inner.lock().nodes.enter(node),
-        }
+        })
     }
 
     /// The handle of a node of the graph that is being captured.
-    pub fn find_node(&self, node: Node) -> Option<GraphNodeHandle> {
-        match &self.into {
-            Some(into) => into.lock().find(node).map(Live::handle),
+    ///
+    /// # Errors
+    /// Same as [`GraphObject::lock`].
+    pub fn find_node(&self, node: Node, operation: &'static str) -> Result<Option<GraphNodeHandle>> {
+        Ok(match &self.into {
+            Some(into) => into.lock(operation)?.find(node).map(Live::handle),
             None => self.inner.lock().nodes.find(node),
-        }
+        })
     }
 
     /// The id of the graph that is being captured.

@@ -87,7 +87,7 @@ impl Part {
     /// `CUDA_ERROR_INVALID_VALUE (1)` if a node does not belong to the body; otherwise any error that the driver
     /// returns.
     pub fn copy_into(&self, graph: &GraphObject, dependencies: &[(Node, EdgeData)]) -> Result<()> {
-        let (mut guard, own) = graph.lock_with(Some(&self.graph));
+        let (mut guard, own) = graph.lock_with(Some(&self.graph), OPERATION)?;
         let below = guard.dependencies(dependencies, OPERATION)?;
         guard.note_levels(self.levels);
         if let Some(own) = &own {

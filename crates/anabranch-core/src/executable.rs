@@ -102,7 +102,7 @@ impl ExecutableCore {
             context.require_same_driver(stream.context(), operation)?;
         }
         let stream = upload.map(|stream| stream.handle(operation)).transpose()?;
-        let guard = source.lock();
+        let guard = source.lock(operation)?;
         let handle = context
             .driver()
             .graph_instantiate(&context.call(operation), guard.live(), flags, stream)
@@ -250,7 +250,7 @@ impl ExecutableCore {
         let refused = |error| RefusedUpdate { error, result: GraphUpdateResult::ERROR, node: None };
         self.context.require_same_driver(graph.context(), operation).map_err(refused)?;
         let mut state = self.lock(operation).map_err(refused)?;
-        let mut guard = graph.lock();
+        let mut guard = graph.lock(operation).map_err(refused)?;
         let call = self.context.call(operation);
         // SAFETY: what the graph's nodes refer to is retained by the graph, and taken over.
         match unsafe { self.context.driver().executable_update(&call, self.live(&state), guard.live()) } {
@@ -282,7 +282,7 @@ impl ExecutableCore {
         source.check_work(work, operation)?;
         work.memory.iter().try_for_each(|memory| source.require_reach(memory.memory(), operation))?;
         let mut state = self.lock(operation)?;
-        let (guard, child) = source.lock_with(work.child.as_deref());
+        let (guard, child) = source.lock_with(work.child.as_deref(), operation)?;
         let handle = guard.node(node, operation)?;
         guard.refuse_initializer(handle, operation)?;
         let mut retained = Retained::default();
@@ -313,7 +313,7 @@ impl ExecutableCore {
     pub fn set_node_enabled(&self, node: Node, enabled: bool) -> Result<()> {
         let operation = "enabling a node of an executable graph";
         let state = self.lock(operation)?;
-        let source = self.source.lock();
+        let source = self.source.lock(operation)?;
         let handle = source.node(node, operation)?;
         source.refuse_initializer(handle, operation)?;
         // SAFETY: the node does what it did before, or nothing, and what it refers to is retained. It does not write memory that
@@ -331,7 +331,7 @@ impl ExecutableCore {
     pub fn is_node_enabled(&self, node: Node) -> Result<bool> {
         let operation = "asking whether a node is enabled";
         let state = self.lock(operation)?;
-        let source = self.source.lock();
+        let source = self.source.lock(operation)?;
         let handle = source.node(node, operation)?;
         self.driver_call(operation, |driver, call| driver.executable_node_enabled(call, self.live(&state), handle))
     }

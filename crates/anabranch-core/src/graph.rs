@@ -100,7 +100,7 @@ impl GraphObject {
         operation: &'static str,
     ) -> Result<(GraphGuard<'a>, Option<GraphGuard<'a>>)> {
         self.check_work(work, operation)?;
-        let (mut guard, child) = self.lock_with(work.child.as_deref());
+        let (mut guard, child) = self.lock_with(work.child.as_deref(), operation)?;
         if let Some(child) = &child {
             guard.add_levels(1 + child.levels_below(), operation)?;
         }
@@ -142,7 +142,7 @@ impl GraphObject {
         access: &[DeviceOrdinal],
     ) -> Result<(Node, Allocation)> {
         let operation = "adding an allocation to a graph";
-        let mut guard = self.lock();
+        let mut guard = self.lock(operation)?;
         let dependencies = guard.dependencies(dependencies, operation)?;
         let parameters = NodeParameters::Allocate(AllocationNode {
             device: self.context().device().ordinal(),
@@ -162,10 +162,9 @@ impl GraphObject {
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes.
     #[track_caller]
     pub fn create_conditional(&self, default: Option<u32>) -> Result<ConditionalHandle> {
-        let guard = self.lock();
-        self.driver_call(&guard, "creating a conditional value", |driver, call, graph| {
-            driver.graph_conditional_create(call, graph, default)
-        })
+        let operation = "creating a conditional value";
+        let guard = self.lock(operation)?;
+        self.driver_call(&guard, operation, |driver, call, graph| driver.graph_conditional_create(call, graph, default))
     }
 
     /// Adds a conditional node, whose bodies are empty at first.
@@ -186,7 +185,7 @@ impl GraphObject {
         if bodies as usize > MOST_BODIES {
             return Err(too_many_bodies(operation).at(self.place()));
         }
-        let mut guard = self.lock();
+        let mut guard = self.lock(operation)?;
         let dependencies = guard.dependencies(dependencies, operation)?;
         guard.add_levels(1, operation)?;
         let parameters =
@@ -203,7 +202,7 @@ impl GraphObject {
     /// `CUDA_ERROR_INVALID_VALUE (1)` if the node has no such body.
     pub fn body(&self, node: Node, index: usize) -> Result<Arc<GraphObject>> {
         let operation = "opening a body of a conditional node";
-        let guard = self.lock();
+        let guard = self.lock(operation)?;
         guard.node(node, operation)?;
         guard.body(node, index).ok_or_else(|| {
             let message = format!("the node has no body {index} that was added here");
@@ -218,7 +217,7 @@ impl GraphObject {
     #[track_caller]
     pub fn remove_node(&self, node: Node) -> Result<()> {
         let operation = "removing a node from a graph";
-        let mut guard = self.lock();
+        let mut guard = self.lock(operation)?;
         let handle = guard.node(node, operation)?;
         // SAFETY: the node is of this graph, and leaves the table of its nodes.
         self.driver_call(&guard, operation, |driver, call, _| unsafe {
@@ -236,7 +235,7 @@ impl GraphObject {
     #[track_caller]
     pub fn add_edges(&self, edges: &[GraphEdge]) -> Result<()> {
         let operation = "adding edges to a graph";
-        let guard = self.lock();
+        let guard = self.lock(operation)?;
         let edges = raw_edges(&guard, edges, operation)?;
         // SAFETY: the nodes of the edges are of this graph.
         self.driver_call(&guard, operation, |driver, call, graph| unsafe {
@@ -252,7 +251,7 @@ impl GraphObject {
     #[track_caller]
     pub fn remove_edges(&self, edges: &[GraphEdge]) -> Result<()> {
         let operation = "removing edges from a graph";
-        let guard = self.lock();
+        let guard = self.lock(operation)?;
         let edges = raw_edges(&guard, edges, operation)?;
         // SAFETY: the nodes of the edges are of this graph.
         self.driver_call(&guard, operation, |driver, call, graph| unsafe {
@@ -266,9 +265,9 @@ impl GraphObject {
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph allocates memory or has conditional nodes.
     #[track_caller]
     pub fn try_clone(&self) -> Result<Arc<Self>> {
-        let guard = self.lock();
-        let handle =
-            self.driver_call(&guard, "cloning a graph", |driver, call, graph| driver.graph_clone(call, graph))?;
+        let operation = "cloning a graph";
+        let guard = self.lock(operation)?;
+        let handle = self.driver_call(&guard, operation, |driver, call, graph| driver.graph_clone(call, graph))?;
         let mut retained = Retained::default();
         retained.merge(guard.retained());
         let id = next_graph_id();
@@ -276,7 +275,7 @@ impl GraphObject {
         let clone = unsafe { Self::new(self.context(), handle, id, NodeTable::new(id), retained) };
         let levels = guard.levels_below();
         drop(guard);
-        clone.lock().add_levels(levels, "cloning a graph")?;
+        clone.lock(operation)?.add_levels(levels, operation)?;
         Ok(clone)
     }
 
@@ -291,7 +290,7 @@ impl GraphObject {
         if !self.context().is_same(clone.context()) {
             return Err(other_context(operation, "clone", self.place()));
         }
-        let (guard, Some(other)) = self.lock_with(Some(clone)) else {
+        let (guard, Some(other)) = self.lock_with(Some(clone), operation)? else {
             return Err(Error::argument(Status::INVALID_VALUE, operation, "the graph is not a clone of itself"));
         };
         let original = guard.node(node, operation)?;
@@ -300,7 +299,7 @@ impl GraphObject {
         })?;
         drop(guard);
         drop(other);
-        Ok(clone.lock().enter(found))
+        Ok(clone.lock(operation)?.enter(found))
     }
 
     /// All nodes.
@@ -326,7 +325,7 @@ impl GraphObject {
         operation: &'static str,
         list: impl FnOnce(&dyn Driver, &Call<'_>, Live<'_, GraphHandle>) -> anabranch_hal::Result<Vec<GraphNodeHandle>>,
     ) -> Result<Vec<Node>> {
-        let mut guard = self.lock();
+        let mut guard = self.lock(operation)?;
         let handles = self.driver_call(&guard, operation, list)?;
         Ok(handles.into_iter().map(|handle| guard.enter(handle)).collect())
     }
@@ -337,9 +336,9 @@ impl GraphObject {
     /// Only an error of earlier asynchronous work.
     #[track_caller]
     pub fn edges(&self) -> Result<Vec<GraphEdge>> {
-        let mut guard = self.lock();
-        let edges =
-            self.driver_call(&guard, "listing a graph's edges", |driver, call, graph| driver.graph_edges(call, graph))?;
+        let operation = "listing a graph's edges";
+        let mut guard = self.lock(operation)?;
+        let edges = self.driver_call(&guard, operation, |driver, call, graph| driver.graph_edges(call, graph))?;
         let mut edge = |Edge { from, to, data }| GraphEdge { from: guard.enter(from), to: guard.enter(to), data };
         Ok(edges.into_iter().map(&mut edge).collect())
     }
@@ -349,7 +348,7 @@ impl GraphObject {
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)`.
     pub fn require(&self, node: Node, operation: &'static str) -> Result<()> {
-        self.lock().node(node, operation).map(drop)
+        self.lock(operation)?.node(node, operation).map(drop)
     }
 
     /// The kind of a node.
@@ -359,7 +358,7 @@ impl GraphObject {
     #[track_caller]
     pub fn node_kind(&self, node: Node) -> Result<GraphNodeKind> {
         let operation = "reading a node's kind";
-        let guard = self.lock();
+        let guard = self.lock(operation)?;
         let handle = guard.node(node, operation)?;
         self.driver_call(&guard, operation, |driver, call, _| driver.graph_node_kind(call, handle))
     }
@@ -372,7 +371,7 @@ impl GraphObject {
     #[track_caller]
     pub fn node_parameters(&self, node: Node) -> Result<NodeParameters> {
         let operation = "reading a node's parameters";
-        let guard = self.lock();
+        let guard = self.lock(operation)?;
         let handle = guard.node(node, operation)?;
         self.driver_call(&guard, operation, |driver, call, _| driver.graph_node_parameters(call, handle))
     }

@@ -7,6 +7,7 @@
 use crate::context::{ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
+use crate::host_work::refuse_inside;
 use crate::label::Label;
 use crate::memory::{Allocation, Origin};
 use crate::node::{Node, NodeTable};
@@ -203,20 +204,31 @@ impl GraphObject {
     }
 
     /// The lock, which must be held to call the driver with this graph or its nodes.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function.
     #[track_caller]
-    pub fn lock(&self) -> GraphGuard<'_> {
-        GraphGuard { object: self, tree: self.tree.state.lock() }
+    pub fn lock(&self, operation: &'static str) -> Result<GraphGuard<'_>> {
+        refuse_inside(operation).map_err(|error| error.at(self.place()))?;
+        Ok(GraphGuard { object: self, tree: self.tree.state.lock() })
     }
 
     /// Locks this graph and another. If they share a lock, it is locked once.
+    ///
+    /// # Errors
+    /// Same as [`lock`](Self::lock).
     #[track_caller]
-    pub fn lock_with<'a>(&'a self, other: Option<&'a Self>) -> (GraphGuard<'a>, Option<GraphGuard<'a>>) {
+    pub fn lock_with<'a>(
+        &'a self,
+        other: Option<&'a Self>,
+        operation: &'static str,
+    ) -> Result<(GraphGuard<'a>, Option<GraphGuard<'a>>)> {
         match other.filter(|other| !self.shares_lock(other)) {
             Some(other) if other.root() < self.root() => {
-                let other = other.lock();
-                (self.lock(), Some(other))
+                let other = other.lock(operation)?;
+                Ok((self.lock(operation)?, Some(other)))
             }
-            other => (self.lock(), other.map(Self::lock)),
+            other => Ok((self.lock(operation)?, other.map(|other| other.lock(operation)).transpose()?)),
         }
     }
 
@@ -226,20 +238,19 @@ impl GraphObject {
 
     /// Replaces the driver's graph by an empty one, because a failed capture into it has destroyed it.
     pub fn start_anew(&self) {
-        let mut guard = self.lock();
-        let nodes = &mut guard.tree.graphs;
-        nodes.retain(|&id, _| id == self.id);
-        if let Some(nodes) = nodes.get_mut(&self.id) {
+        let mut tree = self.tree.state.lock();
+        tree.graphs.retain(|&id, _| id == self.id);
+        if let Some(nodes) = tree.graphs.get_mut(&self.id) {
             nodes.table.clear();
             nodes.bodies.clear();
         }
-        guard.tree.captured.clear();
-        let before = std::mem::take(&mut guard.tree.retained);
+        tree.captured.clear();
+        let before = std::mem::take(&mut tree.retained);
         let call = self.context.call("creating a graph");
         // A null handle is refused by every call.
         let handle = self.context.driver().graph_create(&call).ok();
         self.handle.store(handle.map_or(0, GraphHandle::as_raw), Ordering::Release);
-        drop(guard);
+        drop(tree);
         drop(before);
     }
 }

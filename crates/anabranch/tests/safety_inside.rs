@@ -32,14 +32,35 @@ impl Objects {
     fn call(&self) -> Vec<(&'static str, Result<()>)> {
         let update = |error: UpdateError| error.error().clone();
         let work = || NodeWork::host_func(|| ());
+        let with = |call: &dyn Fn(&mut Graph) -> Result<()>| call(&mut self.graph.lock().unwrap());
+        let conditional = |graph: &mut Graph| graph.add_conditional((), self.conditional, ConditionalKind::If, 1);
         vec![
             ("launch", self.executable.launch(&self.stream)),
             ("upload", self.executable.upload(&self.stream)),
-            ("update", self.executable.update(&self.graph.lock().unwrap()).map_err(update)),
+            ("update", with(&|graph| self.executable.update(graph).map_err(update))),
             ("set_node", self.executable.set_node(self.node, work())),
             ("set_node_enabled", self.executable.set_node_enabled(self.node, true)),
             ("is_node_enabled", self.executable.is_node_enabled(self.node).map(drop)),
             ("flags", self.executable.flags().map(drop)),
+            ("nodes", with(&|graph| graph.nodes().map(drop))),
+            ("root_nodes", with(&|graph| graph.root_nodes().map(drop))),
+            ("edges", with(&|graph| graph.edges().map(drop))),
+            ("dependencies_of", with(&|graph| graph.dependencies_of(self.node).map(drop))),
+            ("dependents_of", with(&|graph| graph.dependents_of(self.node).map(drop))),
+            ("node_kind", with(&|graph| graph.node_kind(self.node).map(drop))),
+            ("node_parameters", with(&|graph| graph.node_parameters(self.node).map(drop))),
+            ("describe", with(&|graph| graph.describe().map(drop))),
+            ("to_dot", with(&|graph| graph.to_dot().map(drop))),
+            ("try_clone", with(&|graph| graph.try_clone().map(drop))),
+            ("instantiate", with(&|graph| graph.instantiate().map(drop))),
+            ("add", with(&|graph| graph.add((), work()).map(drop))),
+            ("set_node of a graph", with(&|graph| graph.set_node(self.node, work()))),
+            ("remove_node", with(&|graph| graph.remove_node(self.node))),
+            ("add_edges", with(&|graph| graph.add_edges(&[]))),
+            ("remove_edges", with(&|graph| graph.remove_edges(&[]))),
+            ("create_conditional", with(&|graph| graph.create_conditional(None).map(drop))),
+            ("add_conditional", with(&|graph| conditional(graph).map(drop))),
+            ("body", with(&|graph| graph.body(self.node, 0).map(drop))),
             ("launch_async", block_on(self.executable.launch_async(&self.stream))),
             ("a future of a stream", block_on(self.stream.checked_completion_future())),
             ("a future of an event", block_on(self.event.completed())),

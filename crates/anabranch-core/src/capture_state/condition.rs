@@ -129,7 +129,7 @@ impl Capturing {
     /// Any error that the driver returns.
     pub fn adopt(&self, part: &GraphObject, stream: &StreamCore) -> Result<()> {
         let inside = {
-            let guard = part.lock();
+            let guard = part.lock("capturing a condition")?;
             let mut inner = self.inner.lock();
             inner.retained.merge(guard.retained());
             std::mem::take(&mut inner.inside)

@@ -4,7 +4,7 @@ use super::{CaptureState, Whole};
 use crate::conditional_part::{CapturedCondition, Part};
 use crate::context::ContextCore;
 use crate::drop_error;
-use crate::error::ResultExt;
+use crate::error::{Result, ResultExt};
 use crate::graph_object::GraphObject;
 use crate::node::NodeTable;
 use crate::retained::Retained;
@@ -96,13 +96,14 @@ impl CaptureState {
             }
             members = self.members();
         };
-        let call = context.call("giving a capture up");
+        let operation = "giving a capture up";
+        let call = context.call(operation);
         let ended = context.driver().stream_end_capture(&call, origin);
         let finished = self.finish();
         drop(stopped);
         match ended {
             // Destroyed at once, unless it was there before.
-            Ok(graph) => drop(finished.into_part(context, graph)),
+            Ok(graph) => drop(finished.into_part(context, graph, operation)),
             // On another thread it fails, and has ended all the same.
             Err(_) => finished.failed(),
         }
@@ -148,20 +149,28 @@ impl FinishedCapture {
     }
 
     /// The graph, with everything that it must retain.
-    pub(crate) fn into_part(self, context: &Arc<ContextCore>, handle: GraphHandle) -> Part {
+    ///
+    /// # Errors
+    /// Same as [`GraphObject::lock`].
+    pub(crate) fn into_part(
+        self,
+        context: &Arc<ContextCore>,
+        handle: GraphHandle,
+        operation: &'static str,
+    ) -> Result<Part> {
         let graph = match self.into {
             Some(object) => {
-                object.lock().retained_mut().merge(&self.retained);
+                object.lock(operation)?.retained_mut().merge(&self.retained);
                 object
             }
             // SAFETY: the driver has just made the graph of the capture, which has retained what its nodes refer to.
             None => unsafe { GraphObject::new(context, handle, self.graph, self.nodes, self.retained) },
         };
-        let mut guard = graph.lock();
+        let mut guard = graph.lock(operation)?;
         guard.has_captured(self.allocated);
         // Of a part, these are counted from the graph around it, which has them too.
         guard.note_levels(self.levels);
         drop(guard);
-        Part { graph, conditions: self.conditions, levels: self.levels }
+        Ok(Part { graph, conditions: self.conditions, levels: self.levels })
     }
 }

@@ -56,7 +56,7 @@ impl Graph {
     pub fn describe(&self) -> Result<GraphDescription> {
         let nodes = self.nodes()?;
         let edges = self.edges()?;
-        let state = self.object.lock();
+        let state = self.object.lock("describing a graph")?;
         let describer = Describer { context: self.object.context() };
         let handle = |node: Node| state.find(node);
         let nodes = nodes.into_iter().filter_map(|node| Some(describer.node(node.number(), handle(node)?))).collect();
