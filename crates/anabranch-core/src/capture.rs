@@ -131,7 +131,7 @@ impl OpenStream {
     ///
     /// # Errors
     /// `CUDA_ERROR_STREAM_CAPTURE_UNJOINED (904)` if a member was not joined to the origin;
-    /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` if the capture is invalidated;
+    /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` if the capture is invalidated, or a condition was captured in part only;
     /// `CUDA_ERROR_STREAM_CAPTURE_UNMATCHED (903)` if it began in another stream, where it must then be ended;
     /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD (908)` if it began on another thread; `CUDA_ERROR_ILLEGAL_STATE (401)`
     /// if the stream is not capturing, if the capture ends with a closure, or if another thread has been submitting work
@@ -278,7 +278,8 @@ impl OpenStream {
         capture.open_condition(CONDITION).map_err(|error| error.at(self.place()))
     }
 
-    /// Captures a conditional node that runs the parts depending on a number, after the parts were captured.
+    /// Captures a conditional node that runs the parts depending on a number, after the parts were captured. If that fails
+    /// midway, no graph comes of the capture.
     ///
     /// # Errors
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the capture was abandoned while the parts were captured;
@@ -306,14 +307,16 @@ impl OpenStream {
         let accesses = [MemoryAccess::read(&condition.memory)];
         submission.order(accesses.iter().copied())?;
         if capture.is_part() {
-            // A graph with conditional nodes cannot be a child. So they are added when the part is put into a body.
-            let placeholder = self.add_captured_node(&NodeParameters::Empty)?.node;
-            submission.finish(accesses.iter().copied());
-            for part in &parts {
-                capture.adopt(&part.graph, self)?;
-            }
-            capture.add_condition(CapturedCondition { placeholder, kind, condition: condition.clone(), parts });
-            return Ok(());
+            return capture.change(|| {
+                // A graph with conditional nodes cannot be a child. So they are added when the part is put into a body.
+                let placeholder = self.add_captured_node(&NodeParameters::Empty)?.node;
+                submission.finish(accesses.iter().copied());
+                for part in &parts {
+                    capture.adopt(&part.graph, self)?;
+                }
+                capture.add_condition(CapturedCondition { placeholder, kind, condition: condition.clone(), parts });
+                Ok(())
+            });
         }
         let context = self.context();
         let graph = self.captured_graph()?;
@@ -331,15 +334,17 @@ impl OpenStream {
             body_count: u32::try_from(parts.len()).unwrap_or(u32::MAX),
             bodies: Vec::new(),
         });
-        let bodies = self.add_captured_node(&node)?.bodies;
-        for (body, part) in bodies.into_iter().zip(&parts) {
-            capture.adopt(&part.graph, self)?;
-            let again = (kind == ConditionalKind::While).then_some((handle, condition));
-            // SAFETY: the body is one of the node that was just added to the graph that this thread captures.
-            let body = unsafe { Live::new(body) };
-            part.put_into(context, body, again).map_err(|error| error.at(self.place()))?;
-        }
-        Ok(())
+        capture.change(|| {
+            let bodies = self.add_captured_node(&node)?.bodies;
+            for (body, part) in bodies.into_iter().zip(&parts) {
+                capture.adopt(&part.graph, self)?;
+                let again = (kind == ConditionalKind::While).then_some((handle, condition));
+                // SAFETY: the body is one of the node that was just added to the graph that this thread captures.
+                let body = unsafe { Live::new(body) };
+                part.put_into(context, body, again).map_err(|error| error.at(self.place()))?;
+            }
+            Ok(())
+        })
     }
 
     /// Adds a node after everything that the stream has captured. What it captures next depends on the node.

@@ -91,6 +91,8 @@ struct Inner {
     has_branches: bool,
     /// The memory whose allocation was captured.
     allocated: Vec<Range<u64>>,
+    /// Whether something was captured in part only, so that no graph comes of the capture.
+    is_broken: bool,
 }
 
 /// The capture that a stream is a member of, if it was begun through this library.
@@ -129,6 +131,7 @@ impl CaptureState {
             released: Vec::new(),
             has_branches: false,
             allocated: Vec::new(),
+            is_broken: false,
         };
         let capture = Arc::new(Self {
             graph,

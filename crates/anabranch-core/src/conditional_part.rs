@@ -85,7 +85,7 @@ impl Part {
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` if a node does not belong to the body; otherwise any error that the driver
-    /// returns.
+    /// returns, after which nobody can use the graph.
     pub fn copy_into(&self, graph: &GraphObject, dependencies: &[(Node, EdgeData)]) -> Result<()> {
         let (mut guard, own) = graph.lock_with(Some(&self.graph), OPERATION)?;
         let below = guard.dependencies(dependencies, OPERATION)?;
@@ -94,7 +94,7 @@ impl Part {
             guard.retained_mut().merge(own.retained());
         }
         let below: Vec<_> = below.iter().map(|dependency| dependency.node).collect();
-        Body { context: graph.context(), graph: guard.live() }.copy(self, &below).map(drop)
+        guard.change(|body| Body { context: graph.context(), graph: body }.copy(self, &below).map(drop))
     }
 }
 

@@ -56,7 +56,7 @@ pub fn too_many_bodies(operation: &'static str) -> Error {
 /// A graph of the driver, or a body of a conditional node of one.
 pub struct GraphObject {
     context: Arc<ContextCore>,
-    /// The driver's handle. It changes only when a capture into the graph fails, which destroys the driver's graph.
+    /// The driver's handle. It becomes null when a capture into the graph fails, which destroys the driver's graph.
     handle: AtomicUsize,
     id: u64,
     /// For a body: the graphs around it.
@@ -79,6 +79,8 @@ struct TreeState {
     captured: Vec<Range<u64>>,
     /// How many levels there are below the graph itself.
     levels: usize,
+    /// Whether nobody can use the graph any more: a change was made in part, or the driver has destroyed the graph.
+    is_broken: bool,
 }
 
 /// The nodes of a graph or body.
@@ -109,7 +111,7 @@ impl GraphObject {
         retained: Retained,
     ) -> Arc<Self> {
         let graphs = HashMap::from([(id, Nodes { table: nodes, bodies: HashMap::new() })]);
-        let state = TreeState { retained, graphs, captured: Vec::new(), levels: 0 };
+        let state = TreeState { retained, graphs, captured: Vec::new(), levels: 0, is_broken: false };
         let state = Mutex::with_order(ranks::GRAPH, id, state);
         Arc::new(Self {
             context: context.clone(),
@@ -206,11 +208,24 @@ impl GraphObject {
     /// The lock, which must be held to call the driver with this graph or its nodes.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function.
+    /// `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function; `CUDA_ERROR_ILLEGAL_STATE (401)` if a change of the graph was
+    /// made in part only.
     #[track_caller]
     pub fn lock(&self, operation: &'static str) -> Result<GraphGuard<'_>> {
         refuse_inside(operation).map_err(|error| error.at(self.place()))?;
-        Ok(GraphGuard { object: self, tree: self.tree.state.lock() })
+        let tree = self.tree.state.lock();
+        if tree.is_broken { Err(self.broken(operation)) } else { Ok(GraphGuard { object: self, tree }) }
+    }
+
+    #[cold]
+    fn broken(&self, operation: &'static str) -> Error {
+        let message = "an earlier change of the graph, or a capture into it, has failed midway";
+        Error::argument(Status::ILLEGAL_STATE, operation, message).with_hint("make the graph again").at(self.place())
+    }
+
+    /// Whether nobody can use the graph any more.
+    pub fn is_broken(&self) -> bool {
+        self.tree.state.lock().is_broken
     }
 
     /// Locks this graph and another. If they share a lock, it is locked once.
@@ -236,20 +251,12 @@ impl GraphObject {
         self.around.last().copied().unwrap_or(self.id)
     }
 
-    /// Replaces the driver's graph by an empty one, because a failed capture into it has destroyed it.
-    pub fn start_anew(&self) {
+    /// A failed capture into the graph has destroyed the driver's graph.
+    pub fn was_destroyed(&self) {
         let mut tree = self.tree.state.lock();
-        tree.graphs.retain(|&id, _| id == self.id);
-        if let Some(nodes) = tree.graphs.get_mut(&self.id) {
-            nodes.table.clear();
-            nodes.bodies.clear();
-        }
-        tree.captured.clear();
+        tree.is_broken = true;
         let before = std::mem::take(&mut tree.retained);
-        let call = self.context.call("creating a graph");
-        // A null handle is refused by every call.
-        let handle = self.context.driver().graph_create(&call).ok();
-        self.handle.store(handle.map_or(0, GraphHandle::as_raw), Ordering::Release);
+        self.handle.store(0, Ordering::Release);
         drop(tree);
         drop(before);
     }
@@ -269,9 +276,22 @@ impl GraphGuard<'_> {
 
     /// The graph, for calls of the context's driver.
     pub(crate) fn live(&self) -> Live<'_, GraphHandle> {
-        // SAFETY: the graph is destroyed when its object is dropped, or replaced under the lock (`start_anew`); a body belongs to a
-        // node of a graph that whoever uses the body keeps. The lock excludes other threads, from the graphs inside its nodes too.
+        // SAFETY: the graph is destroyed when its object is dropped. If a capture destroys it, nobody locks it any more
+        // (`was_destroyed`). A body belongs to a node of a graph that whoever uses the body keeps. The lock excludes other threads, from the graphs inside its nodes too.
         unsafe { Live::new(self.object.handle()) }
+    }
+
+    /// Makes a change by several calls of the driver. If it fails, or unwinds, nobody can use the graph any more.
+    pub(crate) fn change<R>(&mut self, change: impl FnOnce(Live<'_, GraphHandle>) -> Result<R>) -> Result<R> {
+        self.break_off();
+        let changed = change(self.live())?;
+        self.tree.is_broken = false;
+        Ok(changed)
+    }
+
+    /// From now on, nobody can use the graph.
+    pub(crate) fn break_off(&mut self) {
+        self.tree.is_broken = true;
     }
 
     /// The driver's handle of a node, if it belongs to this graph.

@@ -52,12 +52,6 @@ impl NodeTable {
         if node.graph == self.graph { self.handles.get(&node.number).copied() } else { None }
     }
 
-    /// Forgets all nodes. Numbers are not reused.
-    pub fn clear(&mut self) {
-        self.handles.clear();
-        self.numbers.clear();
-    }
-
     /// Forgets a node that was removed, whose handle the driver may reuse.
     pub fn remove(&mut self, node: Node) {
         if let Some(handle) = self.handles.remove(&node.number) {

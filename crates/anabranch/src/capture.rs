@@ -57,7 +57,8 @@ impl Stream {
     ///
     /// # Errors
     /// `CUDA_ERROR_STREAM_CAPTURE_UNJOINED (904)` if this stream has not waited for a stream that joined the capture;
-    /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` if a prohibited call has invalidated the capture;
+    /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` if a prohibited call has invalidated the capture, or a condition was
+    /// captured in part only;
     /// `CUDA_ERROR_STREAM_CAPTURE_UNMATCHED (903)` if the capture began in another stream, where it must then be ended;
     /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD (908)` if it began on another thread; `CUDA_ERROR_ILLEGAL_STATE (401)`
     /// if the stream is not capturing, if the capture ends with the closure of [`capture`](Self::capture), or if another

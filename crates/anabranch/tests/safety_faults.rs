@@ -7,7 +7,7 @@ mod common;
 #[path = "safety_faults/layer.rs"]
 mod layer;
 
-use anabranch::{CaptureMode, Context, DevicePointer, Status, flush_deferred_drops};
+use anabranch::{CaptureMode, ConditionalKind, Context, DevicePointer, NodeWork, Status, flush_deferred_drops};
 use common::{hold, is_a_chain, until};
 use layer::{Faults, RECORDED};
 use std::sync::mpsc::channel;
@@ -175,4 +175,95 @@ fn safety_78_a_record_in_a_capture_does_not_stand_for_what_another_thread_captur
     stream.wait_stream(&other).unwrap();
     let graph = stream.end_capture().unwrap();
     assert!(is_a_chain(&graph), "{}", graph.to_mermaid().unwrap());
+}
+
+#[test]
+fn safety_79_a_body_that_was_filled_in_part_is_not_launched() {
+    let faults = Faults::default();
+    let context = faults.context();
+    let stream = context.create_stream().unwrap();
+    let mut buffer = stream.upload(&[0u32; 4]).unwrap();
+    let mut graph = context.create_graph().unwrap();
+    let value = graph.create_conditional(Some(1)).unwrap();
+    let node = graph.add_conditional((), value, ConditionalKind::If, 1).unwrap();
+    let mut body = graph.body(node, 0).unwrap();
+    faults.fail("graph_add_edges");
+    let refused = stream.capture_into(&mut body, (), CaptureMode::Relaxed, |scope| {
+        scope.fill(&mut buffer, 1u32)?;
+        scope.fill(&mut buffer, 2u32)
+    });
+    assert_eq!(refused.unwrap_err().status(), Status::OUT_OF_MEMORY);
+    faults.mend("graph_add_edges");
+    assert_eq!(body.nodes().unwrap_err().status(), Status::ILLEGAL_STATE);
+    assert_eq!(graph.instantiate().unwrap_err().status(), Status::ILLEGAL_STATE);
+}
+
+#[test]
+fn safety_79_no_graph_comes_of_a_capture_whose_condition_was_captured_in_part() {
+    let faults = Faults::default();
+    let context = faults.context();
+    let stream = context.create_stream().unwrap();
+    let mut condition = stream.upload(&[1u32]).unwrap();
+    let mut graph = context.create_graph().unwrap();
+    let mut failed = 0;
+    // A loop without its last node would never end.
+    loop {
+        faults.fail_after(failed, "graph_add_node");
+        let mut capture_loop = |into: Option<&mut anabranch::Graph>| {
+            let mut is_captured = false;
+            let body = |scope: &anabranch::CaptureScope<'_>| {
+                let part = scope.capture_while(&mut condition, |part, left| part.fill(left.reborrow(), 0u32));
+                is_captured = part.is_ok();
+                Ok(())
+            };
+            let ended = match into {
+                Some(graph) => stream.capture_into(graph, (), CaptureMode::Relaxed, body),
+                None => stream.capture(CaptureMode::Relaxed, body).map(drop),
+            };
+            assert_eq!(is_captured, ended.is_ok());
+            ended.map_err(|error| error.status())
+        };
+        let ended = capture_loop(None);
+        faults.fail_after(failed, "graph_add_node");
+        assert_eq!(capture_loop(Some(&mut graph)), ended);
+        faults.mend("graph_add_node");
+        if ended.is_ok() {
+            break;
+        }
+        assert_eq!(ended, Err(Status::STREAM_CAPTURE_INVALIDATED));
+        assert_eq!(graph.nodes().unwrap(), []);
+        failed += 1;
+    }
+    assert!(failed > 1, "{failed} nodes are added by hand");
+    graph.instantiate().unwrap().launch(&stream).unwrap();
+    assert_eq!(stream.download(&condition).unwrap(), [0]);
+    no_findings(&context);
+}
+
+#[test]
+fn safety_80_what_belongs_to_a_graph_that_a_failed_capture_has_destroyed_is_not_used_in_its_place() {
+    let context = Faults::default().context();
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let mut buffer = stream.upload(&[0u32]).unwrap();
+    let word = stream.upload(&[1u32]).unwrap();
+    let mut graph = context.create_graph().unwrap();
+    let value = graph.create_conditional(Some(1)).unwrap();
+    // SAFETY: nothing reads the memory.
+    let (_, mut memory) = unsafe { graph.add_allocation::<u32>((), 1) }.unwrap();
+    let failed = stream.capture_into(&mut graph, (), CaptureMode::Relaxed, |scope| {
+        scope.fork(&other)?;
+        // It never joins the capture again.
+        other.fill(&mut buffer, 1u32)
+    });
+    assert_eq!(failed.unwrap_err().status(), Status::STREAM_CAPTURE_UNJOINED);
+    let setting = graph.add((), NodeWork::set_conditional(value, &word).unwrap());
+    assert_eq!(setting.unwrap_err().status(), Status::INVALID_VALUE);
+    let conditional = graph.add_conditional((), value, ConditionalKind::If, 1);
+    assert_eq!(conditional.unwrap_err().status(), Status::INVALID_VALUE);
+    let filling = graph.add((), NodeWork::fill(&mut memory, 1u32).unwrap());
+    assert_eq!(filling.unwrap_err().status(), Status::INVALID_VALUE);
+    graph.add((), NodeWork::fill(&mut buffer, 2u32).unwrap()).unwrap();
+    graph.instantiate().unwrap().launch(&stream).unwrap();
+    assert_eq!(stream.download(&buffer).unwrap(), [2]);
+    no_findings(&context);
 }

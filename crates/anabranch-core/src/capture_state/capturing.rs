@@ -1,6 +1,7 @@
 //! The right to capture work.
 
 use super::{CaptureState, capture_of};
+use crate::error::Result;
 use crate::stream::StreamCore;
 use anabranch_hal::Access;
 use anabranch_sync::modelled::MutexGuard;
@@ -41,6 +42,14 @@ impl Capturing {
     /// The capture.
     pub fn capture(&self) -> &Arc<CaptureState> {
         &self.capture
+    }
+
+    /// Captures something by several calls of the driver. If that fails, or unwinds, no graph comes of the capture.
+    pub fn change<R>(&self, change: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.inner.lock().is_broken = true;
+        let changed = change()?;
+        self.inner.lock().is_broken = false;
+        Ok(changed)
     }
 }
 

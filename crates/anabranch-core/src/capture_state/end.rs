@@ -4,12 +4,12 @@ use super::{CaptureState, Whole};
 use crate::conditional_part::{CapturedCondition, Part};
 use crate::context::ContextCore;
 use crate::drop_error;
-use crate::error::{Result, ResultExt};
+use crate::error::{Error, Result, ResultExt};
 use crate::graph_object::GraphObject;
 use crate::node::NodeTable;
 use crate::retained::Retained;
 use crate::stream::{Capture, Ownership, StreamCore};
-use anabranch_hal::{Access, DevicePointer, GraphHandle, Live, StreamHandle};
+use anabranch_hal::{Access, DevicePointer, GraphHandle, Live, Status, StreamHandle};
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -23,12 +23,13 @@ pub struct FinishedCapture {
     conditions: Vec<CapturedCondition>,
     allocated: Vec<Range<u64>>,
     levels: usize,
+    is_broken: bool,
 }
 
 impl CaptureState {
     /// Ends the memberships of all streams, and returns what the graph has to retain.
     pub fn finish(&self) -> FinishedCapture {
-        let (members, history, retained, nodes, conditions, allocated, levels) = {
+        let (members, history, retained, nodes, conditions, allocated, levels, is_broken) = {
             let mut inner = self.inner.lock();
             inner.has_ended = true;
             (
@@ -39,6 +40,7 @@ impl CaptureState {
                 std::mem::take(&mut inner.conditions),
                 std::mem::take(&mut inner.allocated),
                 inner.levels,
+                inner.is_broken,
             )
         };
         for stream in members.iter().filter_map(Weak::upgrade) {
@@ -51,7 +53,7 @@ impl CaptureState {
             outer.levels = outer.levels.max(levels);
         }
         let into = self.into.clone();
-        FinishedCapture { graph: self.graph, into, nodes, retained, conditions, allocated, levels }
+        FinishedCapture { graph: self.graph, into, nodes, retained, conditions, allocated, levels, is_broken }
     }
 
     /// Frees memory of the graph at each launch, after all that has used it.
@@ -144,14 +146,15 @@ impl FinishedCapture {
     /// Called if the capture has failed, and with it an existing graph that it was captured into.
     pub fn failed(self) {
         if let Some(object) = self.into {
-            object.start_anew();
+            object.was_destroyed();
         }
     }
 
     /// The graph, with everything that it must retain.
     ///
     /// # Errors
-    /// Same as [`GraphObject::lock`].
+    /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` if something was captured in part only; otherwise the same as
+    /// [`GraphObject::lock`].
     pub(crate) fn into_part(
         self,
         context: &Arc<ContextCore>,
@@ -167,6 +170,13 @@ impl FinishedCapture {
             None => unsafe { GraphObject::new(context, handle, self.graph, self.nodes, self.retained) },
         };
         let mut guard = graph.lock(operation)?;
+        if self.is_broken {
+            guard.break_off();
+            let message = "a conditional node was captured in part only, because a call of the driver has failed";
+            return Err(Error::argument(Status::STREAM_CAPTURE_INVALIDATED, operation, message)
+                .with_hint("capture the work again")
+                .at(context.place()));
+        }
         guard.has_captured(self.allocated);
         // Of a part, these are counted from the graph around it, which has them too.
         guard.note_levels(self.levels);

@@ -128,7 +128,8 @@ mod sealed {
     }
 }
 
-/// Leaves the graph to a capture into it that could not be ended, because a graph has one owner.
+/// Puts a new graph in the place of one that a failed capture into it has destroyed, or that a capture into it that could not
+/// be ended still uses, because a graph has one owner.
 struct OwnGraph<'a> {
     graph: &'a mut Graph,
     capture: Arc<CaptureState>,
@@ -136,7 +137,7 @@ struct OwnGraph<'a> {
 
 impl Drop for OwnGraph<'_> {
     fn drop(&mut self) {
-        if !self.capture.has_ended() {
+        if !self.capture.has_ended() || self.graph.object().is_broken() {
             *self.graph = Graph::from_object(GraphObject::create_or_null(self.graph.object().context()));
         }
     }
@@ -187,8 +188,9 @@ impl Stream {
     }
 
     /// Like [`capture`](Self::capture), but captures into an existing graph. The first node depends on the given nodes.
-    /// If ending the capture fails, the graph is empty afterwards, because drivers destroy it in that case. If only the
-    /// body fails, the graph contains what was captured before the failure. Follows `cuStreamBeginCaptureToGraph`.
+    /// If ending the capture fails, a new, empty graph is in its place afterwards, because drivers destroy it in that case. If
+    /// only the body fails, the graph contains what was captured before the failure. If a body of a conditional node cannot be
+    /// filled, the graph around it cannot be used any more. Follows `cuStreamBeginCaptureToGraph`.
     ///
     /// # Errors
     /// Same as [`capture`](Self::capture); `CUDA_ERROR_INVALID_VALUE (1)` if a node does not belong to the graph;

@@ -21,7 +21,8 @@ pub(crate) struct Faults {
 
 #[derive(Default)]
 struct Rules {
-    failing: HashMap<&'static str, Status>,
+    /// How many calls still succeed.
+    failing: HashMap<&'static str, usize>,
     beside: HashMap<&'static str, Action>,
 }
 
@@ -36,7 +37,12 @@ impl Faults {
 
     /// Calls of the method fail from now on, and do nothing.
     pub(crate) fn fail(&self, method: &'static str) {
-        self.rules.lock().unwrap().failing.insert(method, Status::OUT_OF_MEMORY);
+        self.fail_after(0, method);
+    }
+
+    /// As [`fail`](Self::fail), after that many calls.
+    pub(crate) fn fail_after(&self, calls: usize, method: &'static str) {
+        self.rules.lock().unwrap().failing.insert(method, calls);
     }
 
     /// Calls of the method succeed again.
@@ -57,7 +63,14 @@ impl Faults {
     }
 
     fn check(&self, method: &'static str) -> Result<()> {
-        self.rules.lock().unwrap().failing.get(method).map_or(Ok(()), |&status| Err(Failure::new(status)))
+        match self.rules.lock().unwrap().failing.get_mut(method) {
+            Some(0) => Err(Failure::new(Status::OUT_OF_MEMORY)),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
     }
 }
 
@@ -114,5 +127,21 @@ unsafe impl Forward for Faulty {
     ) -> Result<CaptureInfo> {
         self.faults.check("stream_capture_info")?;
         self.inner.stream_capture_info(call, stream, with_edge_data)
+    }
+
+    unsafe fn graph_add_node(
+        &self,
+        call: &Call<'_>,
+        graph: Live<'_, GraphHandle>,
+        dependencies: &[Dependency],
+        parameters: &NodeParameters,
+    ) -> Result<AddedNode> {
+        self.faults.check("graph_add_node")?;
+        unsafe { self.inner.graph_add_node(call, graph, dependencies, parameters) }
+    }
+
+    unsafe fn graph_add_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()> {
+        self.faults.check("graph_add_edges")?;
+        unsafe { self.inner.graph_add_edges(call, graph, edges) }
     }
 }
