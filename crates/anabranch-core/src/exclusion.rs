@@ -3,32 +3,53 @@
 //! Work is submitted in two steps: its memory is ordered after earlier uses, and the driver is called. If another use
 //! of the memory came between the two steps, the two uses would not be ordered. The borrow checker excludes that,
 //! because conflicting uses borrow the memory in turns. But a launch of a graph does not borrow the memory in it, and
-//! may be made by another thread at the same time. Therefore a submission that uses memory that graphs retain, and has
-//! something to order, is exclusive. Launches whose memory is already ordered by earlier work in their own stream have
-//! nothing to order, and may run concurrently.
+//! may be made by another thread at the same time. Therefore a submission that uses memory that graphs retain excludes
+//! others that use the same memory, while the driver may block. Launches whose memory is already ordered by earlier work
+//! in their own stream have nothing to order, and may run concurrently.
+//!
+//! A submission locks all of its memory before it orders anything, in ascending order of the ids. So no two of them wait
+//! for each other.
 
+use crate::memory::Allocation;
 use crate::ranks;
+use anabranch_hal::ObjectId;
 use anabranch_sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use smallvec::SmallVec;
+use std::sync::Arc;
 
-static SUBMITTING: RwLock<()> = RwLock::new(ranks::RETAINED_MEMORY, ());
+/// Who submits work that uses a piece of memory, once graphs retain the memory.
+pub struct Exclusion(RwLock<()>);
 
-/// As long as this exists, nobody else submits work that uses memory that graphs retain.
-pub struct Exclusive(#[allow(dead_code, reason = "held for its drop")] RwLockWriteGuard<'static, ()>);
-
-impl Exclusive {
-    /// Waits until no such submission is in progress.
-    pub fn begin() -> Self {
-        Self(SUBMITTING.write())
+impl Exclusion {
+    /// Nobody does. `id`: that of the memory.
+    pub fn new(id: ObjectId) -> Self {
+        Self(RwLock::with_order(ranks::RETAINED_MEMORY, id.get(), ()))
     }
 }
 
-/// As long as this exists, nobody changes the order of memory that graphs retain.
-pub struct Shared(#[allow(dead_code, reason = "held for its drop")] RwLockReadGuard<'static, ()>);
+/// As long as this exists, nobody else submits work that uses some memory which graphs retain.
+#[must_use = "others are excluded until this is dropped"]
+#[derive(Default)]
+pub struct Exclusive<'m>(#[allow(dead_code, reason = "held for its drop")] SmallVec<[RwLockWriteGuard<'m, ()>; 2]>);
 
-impl Shared {
-    /// Waits until no such change is in progress.
+impl<'m> Exclusive<'m> {
+    /// Waits until no such submission is in progress.
+    pub fn begin(memory: impl Iterator<Item = &'m Arc<Allocation>>) -> Self {
+        let mut memory: SmallVec<[_; 4]> = memory.filter(|memory| memory.is_retained()).collect();
+        memory.sort_unstable_by_key(|memory| memory.label().id().get());
+        memory.dedup_by_key(|memory| memory.label().id().get());
+        Self(memory.into_iter().map(|memory| memory.exclusion().0.write()).collect())
+    }
+}
+
+/// As long as this exists, nobody changes the order of some memory that graphs retain.
+#[must_use = "others are excluded until this is dropped"]
+pub struct Shared<'m>(#[allow(dead_code, reason = "held for its drop")] SmallVec<[RwLockReadGuard<'m, ()>; 16]>);
+
+impl<'m> Shared<'m> {
+    /// Waits until no such change is in progress. `memory`: each piece once, in ascending order of the ids.
     #[inline]
-    pub fn begin() -> Self {
-        Self(SUBMITTING.read())
+    pub fn begin(memory: impl Iterator<Item = &'m Arc<Allocation>>) -> Self {
+        Self(memory.map(|memory| memory.exclusion().0.read()).collect())
     }
 }

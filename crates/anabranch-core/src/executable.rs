@@ -4,7 +4,7 @@ use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
-use crate::exclusion::Shared;
+use crate::exclusion::{Exclusive, Shared};
 use crate::graph_object::GraphObject;
 use crate::host_work::refuse_inside;
 use crate::idle_memory::attempt_behind;
@@ -63,12 +63,12 @@ impl State {
 
     /// If earlier work in the launch's own stream already orders all memory: the guard that keeps it so until the
     /// launch is queued.
-    fn ordered(&self, submission: &Submission<'_>) -> Option<Shared> {
+    fn ordered(&self, submission: &Submission<'_>) -> Option<Shared<'_>> {
         let mut accesses = self.accesses();
         if accesses.len() == 0 {
             return None;
         }
-        let shared = Shared::begin();
+        let shared = Shared::begin(accesses.clone().map(|access| access.memory));
         accesses.all(|MemoryAccess { memory, access }| is_ordered_for(memory, submission, access)).then_some(shared)
     }
 }
@@ -173,11 +173,7 @@ impl ExecutableCore {
         let mut state = self.lock(operation)?;
         let submission = Submission::begin(stream, operation)?;
         let host_bound = (!state.retained.host_work().is_empty()).then(|| self.context.submit_host_bound());
-        // Before the host is excluded, in the same order of locks as in a capture that uses the memory.
         let ordered = state.ordered(&submission);
-        if ordered.is_none() && state.accesses().len() > 0 {
-            submission.exclude_others();
-        }
         let is_first_in_stream = !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream.core()));
         if is_first_in_stream {
             // Before it runs, because that may panic at once.
@@ -194,7 +190,7 @@ impl ExecutableCore {
             // While the host is excluded, because it looks at the access history.
             excluded.and_then(|()| self.queue(&submission, &state, ordered.is_some()))
         };
-        drop(host_bound);
+        drop((host_bound, ordered));
         if result.is_ok() && is_first_in_stream {
             state.last = Some(stream.core().clone());
         }
@@ -203,14 +199,13 @@ impl ExecutableCore {
 
     #[inline]
     fn queue(&self, submission: &Submission<'_>, state: &MutexGuard<'_, State>, is_ordered: bool) -> Result<()> {
-        if !is_ordered {
-            submission.order(state.accesses())?;
-        }
+        let exclusive = if is_ordered { Exclusive::default() } else { submission.order(state.accesses())? };
         submission.queue(|call, stream| {
             // SAFETY: what the nodes refer to is retained until the launch is complete, and all uses of it were just ordered.
             unsafe { self.context.driver().executable_launch(call, self.live(state), stream) }
         })?;
         submission.finish(state.accesses());
+        drop(exclusive);
         Ok(())
     }
 

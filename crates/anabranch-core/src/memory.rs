@@ -7,6 +7,7 @@ use crate::access::AccessHistory;
 use crate::context::{ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
+use crate::exclusion::Exclusion;
 use crate::host_access::HostAccess;
 use crate::host_work;
 use crate::idle_memory::BlockKind;
@@ -41,6 +42,7 @@ pub struct Allocation {
     /// The capture that used it last.
     captured_in: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
     host_access: HostAccess,
+    exclusion: Exclusion,
     label: Label,
 }
 
@@ -125,6 +127,7 @@ impl Allocation {
         origin: Origin,
         history: AccessHistory,
     ) -> Self {
+        let label = Label::new(context, ObjectHandle::Memory(address));
         Self {
             context: context.clone(),
             address,
@@ -138,7 +141,8 @@ impl Allocation {
             origin,
             history,
             host_access: HostAccess::default(),
-            label: Label::new(context, ObjectHandle::Memory(address)),
+            exclusion: Exclusion::new(label.id()),
+            label,
         }
     }
 
@@ -232,6 +236,11 @@ impl Allocation {
     /// Which accesses of the host and of graph launches are in progress.
     pub fn host_access(&self) -> &HostAccess {
         &self.host_access
+    }
+
+    /// Who submits work that uses it, once graphs retain it.
+    pub fn exclusion(&self) -> &Exclusion {
+        &self.exclusion
     }
 
     /// Where it comes from.

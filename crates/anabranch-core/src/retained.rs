@@ -8,7 +8,7 @@ use crate::host_work::RepeatableHostWork;
 use crate::memory::Allocation;
 use anabranch_hal::Access;
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Something that a graph retains.
@@ -17,9 +17,8 @@ pub type Object = Arc<dyn Any + Send + Sync>;
 /// The memory that a graph's nodes use, each piece once with its strongest access, and what else the graph retains.
 #[derive(Default)]
 pub struct Retained {
+    /// In ascending order of the ids.
     memory: Vec<RetainedMemory>,
-    /// Indices in `memory` by the allocation's address.
-    indices: BTreeMap<usize, usize>,
     objects: Vec<Object>,
     host_work: Vec<Arc<RepeatableHostWork>>,
     /// The addresses of what is in `objects` and `host_work`.
@@ -65,14 +64,12 @@ impl Drop for RetainedMemory {
 impl Retained {
     /// Retains a piece of memory.
     pub fn add_memory(&mut self, memory: &Arc<Allocation>, access: Access) {
-        let address = Arc::as_ptr(memory) as usize;
-        match self.indices.get(&address).and_then(|&index| self.memory.get_mut(index)) {
-            Some(known) if known.access == Access::Write || known.access == access => {}
-            Some(known) => *known = RetainedMemory::new(memory, access),
-            None => {
-                self.indices.insert(address, self.memory.len());
-                self.memory.push(RetainedMemory::new(memory, access));
+        match self.memory.binary_search_by_key(&memory.label().id(), |known| known.memory.label().id()) {
+            Err(place) => self.memory.insert(place, RetainedMemory::new(memory, access)),
+            Ok(place) if access == Access::Write && self.memory[place].access == Access::Read => {
+                self.memory[place] = RetainedMemory::new(memory, access);
             }
+            Ok(_) => {}
         }
     }
 
@@ -97,7 +94,7 @@ impl Retained {
         }
     }
 
-    /// The memory, each piece once.
+    /// The memory, each piece once, in ascending order of the ids.
     pub fn memory(&self) -> impl ExactSizeIterator<Item = (&Arc<Allocation>, Access)> + Clone {
         self.memory.iter().map(|retained| (&retained.memory, retained.access))
     }

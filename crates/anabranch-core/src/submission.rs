@@ -37,13 +37,9 @@ pub struct Submission<'a> {
     label: Option<&'a str>,
     /// The value of the stream's timeline before any memory was checked.
     value: u64,
-    /// Whether the stream was a member of a capture when the submission began.
-    was_captured: bool,
     /// Held if the stream is a member of a capture, unless it is joining.
     capturing: OnceCell<Capturing>,
     submitting: Cell<Option<Submitting<'a>>>,
-    /// Held by a submission that uses memory which graphs retain.
-    exclusive: Cell<Option<Exclusive>>,
 }
 
 impl<'a> Submission<'a> {
@@ -70,21 +66,10 @@ impl<'a> Submission<'a> {
     ) -> Result<Self> {
         let handle = stream.handle(operation)?;
         let submitting = Cell::new(Some(stream.shared().membership().submitting()));
-        let (value, was_captured) = (stream.shared().timeline().value(), stream.is_capturing());
-        let (exclusive, capturing) = (Cell::new(None), OnceCell::new());
-        let submission = Self {
-            stream,
-            handle,
-            operation,
-            location,
-            label: None,
-            value,
-            was_captured,
-            capturing,
-            submitting,
-            exclusive,
-        };
-        if was_captured {
+        let value = stream.shared().timeline().value();
+        let submission =
+            Self { stream, handle, operation, location, label: None, value, capturing: OnceCell::new(), submitting };
+        if stream.is_capturing() {
             submission.capturing();
         }
         Ok(submission)
@@ -165,40 +150,76 @@ impl<'a> Submission<'a> {
         accesses: &[MemoryAccess<'_>],
         queue: impl FnOnce(&Call<'_>, Live<'_, StreamHandle>) -> anabranch_hal::Result<R>,
     ) -> Result<R> {
-        self.order(accesses.iter().copied())?;
+        let exclusive = self.order(accesses.iter().copied())?;
         let result = self.queue(queue)?;
         self.finish(accesses.iter().copied());
+        drop(exclusive);
         Ok(result)
     }
 
     /// Orders accesses after earlier uses. It is the first step of [`submit`](Self::submit), for callers that do
-    /// something between the steps.
+    /// something between the steps. Until the result is dropped, which is after the last step, others that use the same
+    /// memory are excluded if graphs retain it.
     ///
     /// # Errors
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order; otherwise any error that the driver returns.
     #[inline(always)]
-    pub(crate) fn order<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) -> Result<()> {
+    pub(crate) fn order<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) -> Result<Exclusive<'m>> {
         if self.stream.context().is_order_strict() {
             self.check_order(accesses.clone())?;
         }
-        while !self.order_each(accesses.clone())? {}
-        Ok(())
-    }
-
-    /// Orders accesses one after the other. `false`: the stream has joined a capture, or would have, so this must be
-    /// repeated.
-    #[inline(always)]
-    fn order_each<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) -> Result<bool> {
+        if self.stream.is_capturing() || accesses.clone().any(|access| access.memory.is_special()) {
+            return self.order_special(accesses);
+        }
         for MemoryAccess { memory, access } in accesses {
-            if self.stream.is_capturing() || memory.is_special() {
-                if !self.order_captured(memory, access)? {
-                    return Ok(false);
-                }
-            } else if !memory.history().is_ordered(self.stream, access, self.value) {
+            if !memory.history().is_ordered(self.stream, access, self.value) {
                 memory.history().order(self.stream, access, self.operation)?;
             }
         }
-        Ok(true)
+        Ok(Exclusive::default())
+    }
+
+    /// Orders accesses in a capture, or to memory that captures or graphs use.
+    #[cold]
+    #[inline(never)]
+    fn order_special<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) -> Result<Exclusive<'m>> {
+        accesses.clone().try_for_each(|access| self.join_capture_of(access.memory))?;
+        // Who captures work excludes others that do, and the work of others is not ordered behind it.
+        let excluded = accesses.clone().filter(|_| !self.stream.is_capturing());
+        let exclusive = Exclusive::begin(excluded.map(|access| access.memory));
+        accesses.clone().try_for_each(|access| self.order_one(access))?;
+        Ok(exclusive)
+    }
+
+    /// What a capture uses belongs to it until it ends: a stream that uses it joins.
+    fn join_capture_of(&self, memory: &Allocation) -> Result<()> {
+        if self.stream.is_capturing() || !memory.is_captured() {
+            return Ok(());
+        }
+        let joined = match capture_of_memory(memory) {
+            Some(capture) => self.join_capture(&capture, memory)?,
+            None => false,
+        };
+        if !joined {
+            memory.capture_is_over();
+        }
+        Ok(())
+    }
+
+    fn order_one(&self, MemoryAccess { memory, access }: MemoryAccess<'_>) -> Result<()> {
+        let (stream, operation) = (self.stream, self.operation);
+        if let Some(capture) = self.capturing() {
+            capture.check_parts(memory, access, stream)?;
+        }
+        match (self.capturing(), memory.origin()) {
+            (Some(capture), Origin::Graph(_) | Origin::Captured { .. }) if capture.owns(memory) => {
+                capture.use_unretained(memory, stream, access, operation)
+            }
+            (_, Origin::Graph(_) | Origin::Captured { .. }) => Err(memory.refuse_graph_memory(stream.place())),
+            (Some(capture), _) => capture.use_memory(memory, stream, access, operation),
+            (None, _) if memory.history().is_ordered(stream, access, self.value) => Ok(()),
+            (None, _) => memory.history().order(stream, access, operation),
+        }
     }
 
     /// The right to capture work, if the stream is a member of a capture. It remains a member while the submission lives.
@@ -241,12 +262,10 @@ impl<'a> Submission<'a> {
     pub(crate) fn finish<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) {
         let stream = self.stream;
         if stream.is_capturing() {
-            self.finish_captured(accesses);
-            drop(self.exclusive.take());
-            return;
+            return self.settle();
         }
         if stream.shared().timeline().value() != self.value {
-            accesses.for_each(|access| self.update(access));
+            accesses.for_each(|MemoryAccess { memory, access }| memory.history().update(stream, access));
         }
         if stream.is_per_thread() {
             stream.record_sync_now();
@@ -255,23 +274,9 @@ impl<'a> Submission<'a> {
 
     #[cold]
     #[inline(never)]
-    fn finish_captured<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) {
-        if !self.was_captured {
-            // One piece of memory has made the stream join, and those before it were not known to be captured.
-            accesses.for_each(|access| self.update(access));
-        }
+    fn settle(&self) {
         if let Some(capturing) = self.capturing() {
             capturing.settle(self.stream);
-        }
-    }
-
-    /// Gives a use a later timeline value, or notes it in the capture that the stream has joined in the meantime.
-    #[cold]
-    #[inline(never)]
-    fn update(&self, MemoryAccess { memory, access }: MemoryAccess<'_>) {
-        match self.capturing() {
-            Some(capture) if memory.graph().is_none() => capture.used_by_captured_work(memory, self.stream, access),
-            _ => memory.history().update(self.stream, access),
         }
     }
 
@@ -294,59 +299,14 @@ impl<'a> Submission<'a> {
         Ok(())
     }
 
-    /// Orders the use of memory in a capture, or of memory that captures or graphs use. `false`: as in `order_each`.
-    #[cold]
-    #[inline(never)]
-    fn order_captured(&self, memory: &Arc<Allocation>, access: Access) -> Result<bool> {
-        let (stream, operation) = (self.stream, self.operation);
-        if memory.is_retained() {
-            self.exclude_others();
-        }
-        if !stream.is_capturing() && memory.is_captured() {
-            // What a capture uses belongs to it until it ends: a stream that uses it joins.
-            let joined = match capture_of_memory(memory) {
-                Some(capture) => self.join_capture(&capture, memory)?,
-                None => false,
-            };
-            if !joined {
-                memory.capture_is_over();
-            }
-            // What a graph allocates stays the graph's.
-            if joined || !memory.is_captured() {
-                return Ok(false);
-            }
-        }
-        if let Some(capture) = self.capturing() {
-            capture.check_parts(memory, access, stream)?;
-        }
-        match (self.capturing(), memory.origin()) {
-            (Some(capture), Origin::Graph(_) | Origin::Captured { .. }) if capture.owns(memory) => {
-                capture.use_unretained(memory, stream, access, operation)
-            }
-            (_, Origin::Graph(_) | Origin::Captured { .. }) => Err(memory.refuse_graph_memory(stream.place())),
-            (Some(capture), _) => capture.use_memory(memory, stream, access, operation),
-            (None, _) if memory.history().is_ordered(stream, access, self.value) => Ok(()),
-            (None, _) => memory.history().order(stream, access, operation),
-        }
-        .map(|()| true)
-    }
-
     fn join_capture(&self, capture: &Arc<CaptureState>, memory: &Allocation) -> Result<bool> {
-        // The membership changes, so that it is not held meanwhile, and neither is what comes after it in the order of locks.
-        drop(self.exclusive.take());
+        // The membership changes, so that it is not held meanwhile.
         drop(self.submitting.take());
         let joined = capture.join_for_memory(self.stream, memory.address(), self.operation);
         self.submitting.set(Some(self.stream.shared().membership().submitting()));
         // Before what comes after it in the order of locks.
         self.capturing();
         joined
-    }
-
-    /// Excludes launches of graphs, and others that use memory which graphs retain, until the submission is finished.
-    #[cold]
-    pub fn exclude_others(&self) {
-        let exclusive = self.exclusive.take().unwrap_or_else(Exclusive::begin);
-        self.exclusive.set(Some(exclusive));
     }
 
     /// Lets the capture, if there is one, retain an object that the work refers to.

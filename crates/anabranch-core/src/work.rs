@@ -212,7 +212,7 @@ impl OpenStream {
         let origin = Origin::Captured { graph, capture: Arc::downgrade(&capture), stream: self.core().clone() };
         let allocation = Arc::new(Allocation::new(context, address, bytes, origin));
         let accesses = [MemoryAccess::write(&allocation)];
-        let ordered = submission.order(accesses.iter().copied());
+        let ordered = submission.order(accesses.iter().copied()).map(drop);
         if ordered.is_ok() {
             submission.finish(accesses.iter().copied());
         }

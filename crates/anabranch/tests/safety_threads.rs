@@ -9,8 +9,8 @@ use anabranch::{
     CaptureMode, Context, DependencyUpdate, DevicePointer, DualModule, ExecutableGraphHandle, GraphHandle,
     HostFunction, Instance, Kernel, LaunchConfig, NodeWork, Status, Stream, StreamHandle, flush_deferred_drops,
 };
-use common::{assert_ends, checked_host, hold, host};
-use std::sync::atomic::{AtomicBool, Ordering};
+use common::{assert_ends, checked_host, hold, host, until};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
@@ -436,4 +436,35 @@ fn safety_7_all_memory_of_work_that_is_drawn_into_a_capture_is_kept() {
     let _others = [side.upload(&[5u32; 4]).unwrap(), side.upload(&[6u32; 4]).unwrap()];
     graph.instantiate().unwrap().launch(&origin).unwrap();
     assert_eq!(origin.download(&destination).unwrap(), [0; 4]);
+}
+
+#[test]
+fn safety_81_a_launch_that_waits_for_room_holds_up_no_work_with_other_memory_of_graphs() {
+    assert_ends(|| {
+        let instance = Instance::builder().cuda(false).isolated().host_queue_limit(4).build().unwrap();
+        let context = instance.device("host").unwrap().context().unwrap();
+        let (full, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+        let [mut first, mut second] = [full.upload(&[0u32]).unwrap(), other.upload(&[0u32]).unwrap()];
+        let mode = CaptureMode::Relaxed;
+        let launched = full.capture_executable(mode, |scope| scope.fill(&mut first, 1u32)).unwrap();
+        let kept = other.capture_executable(mode, |scope| scope.fill(&mut second, 1u32)).unwrap();
+        let held = hold(&context, &full);
+        let count = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..10 {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    launched.launch(&full).unwrap();
+                }
+            });
+            until("the first launch", || count.load(Ordering::SeqCst) > 0);
+            // Later, one finds no room.
+            std::thread::sleep(Duration::from_millis(100));
+            other.fill(&mut second, 2u32).unwrap();
+            kept.launch(&other).unwrap();
+            held.set(1);
+        });
+        assert_eq!(other.download(&second).unwrap(), [1]);
+        assert_eq!(full.download(&first).unwrap(), [1]);
+    });
 }

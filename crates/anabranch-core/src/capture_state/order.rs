@@ -132,14 +132,6 @@ impl Capturing {
         self.order(memory.address(), stream, access, None)
     }
 
-    /// Like [`use_memory`](Self::use_memory), for memory used by work that was already captured.
-    #[cold]
-    pub fn used_by_captured_work(&self, memory: &Arc<Allocation>, stream: &StreamCore, access: Access) {
-        // Nothing in the capture has used it before, or the stream would have joined earlier; so there is nothing to be ordered
-        // behind, and nothing to be refused.
-        let _ = self.use_memory(memory, stream, access, "capturing");
-    }
-
     /// Orders a use of memory, and retains the memory that is given.
     pub(super) fn order(
         &self,
