@@ -1,7 +1,15 @@
 //! Which locks the calling thread holds, in builds with debug assertions.
 
+/// Whether several can hold a lock at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Shared,
+    Exclusive,
+}
+
 #[cfg(debug_assertions)]
 mod checked {
+    use super::Access;
     use crate::Rank;
     use std::cell::RefCell;
     use std::marker::PhantomData;
@@ -11,6 +19,7 @@ mod checked {
     struct Entry {
         ticket: u64,
         position: Position,
+        access: Access,
         place: &'static Location<'static>,
     }
 
@@ -39,15 +48,16 @@ mod checked {
             (self.rank.number, self.order)
         }
 
-        /// Panics if the thread holds a lock that is not before this one. `shared`: the same lock may be held already.
+        /// Panics if the thread holds a lock that is not before this one. [`Access::Shared`]: the thread may share it already.
         #[track_caller]
-        pub(crate) fn check(&self, shared: bool) {
+        pub(crate) fn check(&self, access: Access) {
             may_pause();
             let wrong = HELD.try_with(|held| {
                 let held = held.borrow();
                 let wrong = held.entries.iter().find(|entry| {
                     let (before, now) = (entry.position.key(), self.key());
-                    before > now || (before == now && !shared)
+                    let is_shared = access == Access::Shared && entry.access == Access::Shared;
+                    before > now || (before == now && !is_shared)
                 })?;
                 Some((wrong.position, wrong.place))
             });
@@ -63,13 +73,13 @@ mod checked {
 
         /// Notes that the thread holds the lock until the result is dropped.
         #[track_caller]
-        pub(crate) fn enter(self) -> Token {
+        pub(crate) fn enter(self, access: Access) -> Token {
             let place = Location::caller();
             let ticket = HELD.try_with(|held| {
                 let mut held = held.borrow_mut();
                 let ticket = held.next;
                 held.next += 1;
-                held.entries.push(Entry { ticket, position: self, place });
+                held.entries.push(Entry { ticket, position: self, access, place });
                 ticket
             });
             may_pause();
@@ -138,6 +148,7 @@ mod checked {
 
 #[cfg(not(debug_assertions))]
 mod checked {
+    use super::Access;
     use crate::Rank;
 
     /// Nothing is stored or checked.
@@ -151,10 +162,10 @@ mod checked {
         }
 
         #[inline(always)]
-        pub(crate) fn check(&self, _: bool) {}
+        pub(crate) fn check(&self, _: Access) {}
 
         #[inline(always)]
-        pub(crate) fn enter(self) -> Token {
+        pub(crate) fn enter(self, _: Access) -> Token {
             Token
         }
     }

@@ -1,7 +1,7 @@
 //! Mutexes with ranks.
 
 use crate::Rank;
-use crate::held::{Position, Token};
+use crate::held::{Access, Position, Token};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -44,15 +44,15 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        self.position.check(false);
-        MutexGuard { raw: self.raw.lock(), token: self.position.enter() }
+        self.position.check(Access::Exclusive);
+        MutexGuard { raw: self.raw.lock(), token: self.position.enter(Access::Exclusive) }
     }
 
     /// Locks the mutex unless somebody holds it. It does not wait, so that it may be taken in any order.
     #[inline]
     #[track_caller]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        Some(MutexGuard { raw: self.raw.try_lock()?, token: self.position.enter() })
+        Some(MutexGuard { raw: self.raw.try_lock()?, token: self.position.enter(Access::Exclusive) })
     }
 
     /// The value, which nobody else can lock meanwhile.

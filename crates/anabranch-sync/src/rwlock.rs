@@ -1,7 +1,7 @@
 //! Reader-writer locks with ranks.
 
 use crate::Rank;
-use crate::held::{Position, Token};
+use crate::held::{Access, Position, Token};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{Ordering, fence};
@@ -49,8 +49,8 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        self.position.check(false);
-        RwLockReadGuard { raw: self.raw.read(), token: self.position.enter() }
+        self.position.check(Access::Exclusive);
+        RwLockReadGuard { raw: self.raw.read(), token: self.position.enter(Access::Shared) }
     }
 
     /// Locks it for reading also where the thread, or another one, reads already and somebody waits to write.
@@ -60,8 +60,8 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn read_recursive(&self) -> RwLockReadGuard<'_, T> {
-        self.position.check(true);
-        RwLockReadGuard { raw: self.raw.read_recursive(), token: self.position.enter() }
+        self.position.check(Access::Shared);
+        RwLockReadGuard { raw: self.raw.read_recursive(), token: self.position.enter(Access::Shared) }
     }
 
     /// Locks it for writing.
@@ -71,8 +71,8 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        self.position.check(false);
-        RwLockWriteGuard { raw: self.raw.write(), token: self.position.enter() }
+        self.position.check(Access::Exclusive);
+        RwLockWriteGuard { raw: self.raw.write(), token: self.position.enter(Access::Exclusive) }
     }
 
     /// Whether somebody has locked it for writing at this moment. If not, what was written under the lock before is seen.
@@ -87,14 +87,14 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        Some(RwLockWriteGuard { raw: self.raw.try_write()?, token: self.position.enter() })
+        Some(RwLockWriteGuard { raw: self.raw.try_write()?, token: self.position.enter(Access::Exclusive) })
     }
 
     /// Locks it for writing, unless that takes longer than `patience`. Because the waiting ends, it may be taken in any
     /// order.
     #[track_caller]
     pub fn try_write_for(&self, patience: Duration) -> Option<RwLockWriteGuard<'_, T>> {
-        Some(RwLockWriteGuard { raw: self.raw.try_write_for(patience)?, token: self.position.enter() })
+        Some(RwLockWriteGuard { raw: self.raw.try_write_for(patience)?, token: self.position.enter(Access::Exclusive) })
     }
 
     /// The value, which nobody else can lock meanwhile.
@@ -152,8 +152,13 @@ mod tests {
         drop((lock.read_recursive(), first));
         type Take = fn(&RwLock<()>);
         let (read, write): (Take, Take) = (|lock| drop(lock.read()), |lock| drop(lock.write()));
+        let again: Take = |lock| drop(lock.read_recursive());
         for wrong in [read, write] {
             let _first = lock.read();
+            assert!(catch_unwind(AssertUnwindSafe(|| wrong(&lock))).is_err());
+        }
+        for wrong in [read, write, again] {
+            let _first = lock.try_write().expect("nobody holds it");
             assert!(catch_unwind(AssertUnwindSafe(|| wrong(&lock))).is_err());
         }
         drop(lock.write());

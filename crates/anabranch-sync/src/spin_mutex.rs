@@ -1,7 +1,7 @@
 //! Mutexes that are unlocked by a plain store.
 
 use crate::Rank;
-use crate::held::{Position, Token};
+use crate::held::{Access, Position, Token};
 use std::cell::UnsafeCell;
 use std::hint::spin_loop;
 use std::ops::{Deref, DerefMut};
@@ -56,11 +56,11 @@ impl<T> SpinMutex<T> {
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> SpinMutexGuard<'_, T> {
-        self.position.check(false);
+        self.position.check(Access::Exclusive);
         if !self.take() {
             self.wait();
         }
-        SpinMutexGuard { mutex: self, token: self.position.enter() }
+        SpinMutexGuard { mutex: self, token: self.position.enter(Access::Exclusive) }
     }
 
     #[inline(always)]
