@@ -46,7 +46,8 @@ impl Nvrtc {
     }
 }
 
-impl Compiler for Nvrtc {
+// SAFETY: NVRTC makes the images.
+unsafe impl Compiler for Nvrtc {
     fn identity(&self) -> String {
         let (major, minor) = self.version;
         format!("NVRTC {major}.{minor}")

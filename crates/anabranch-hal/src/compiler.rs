@@ -38,7 +38,11 @@ pub struct CompileOutput {
 }
 
 /// A compiler of CUDA C++ or HIP C++.
-pub trait Compiler: std::fmt::Debug + Send + Sync {
+///
+/// # Safety
+/// [`OutputKind::Binary`] returns machine code that a driver can load: drivers do not check what is inside. The same holds for
+/// what was stored earlier under the same [`identity`](Self::identity) and [`build`](Self::build), which the cache uses.
+pub unsafe trait Compiler: std::fmt::Debug + Send + Sync {
     /// The name and version, such as `NVRTC 13.0`. The cache never uses the output of one version in place of
     /// another's.
     fn identity(&self) -> String;

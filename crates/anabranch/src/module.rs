@@ -84,7 +84,7 @@ impl DualModule {
     pub fn compiled(self, compiled: &Compiled) -> Self {
         match compiled.image() {
             CompiledImage::Ptx(ptx) => self.ptx(ptx.as_str()),
-            // SAFETY: NVRTC made the image, and nobody can change it.
+            // SAFETY: a compiler made the image, as `hal::Compiler` promises, and nobody can change it.
             CompiledImage::Binary(image) => unsafe { self.binary(image.as_slice()) },
         }
     }
@@ -203,7 +203,7 @@ impl Module {
     pub fn load_compiled(context: &Context, compiled: &Compiled) -> Result<Self> {
         match compiled.image() {
             CompiledImage::Ptx(ptx) => Self::load_ptx(context, ptx),
-            // SAFETY: NVRTC made the image, and nobody can change it.
+            // SAFETY: a compiler made the image, as `hal::Compiler` promises, and nobody can change it.
             CompiledImage::Binary(image) => unsafe { Self::load_binary(context, image) },
         }
     }
