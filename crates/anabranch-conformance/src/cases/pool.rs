@@ -26,6 +26,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("pool.dropped_with_a_buffer_in_use", "M3", dropped_with_a_buffer_in_use).needs(POOLS),
     Case::new("pool.limit_is_kept", "M3", limit_is_kept).needs(POOLS),
     Case::new("pool.limit_is_rounded_up", "M3", limit_is_rounded_up).needs(POOLS),
+    Case::new("pool.limit_beyond_the_address_space", "M3", limit_beyond_the_address_space).needs(POOLS),
     Case::new("pool.allocation_of_nothing", "M3", allocation_of_nothing).needs(POOLS),
     Case::new("pool.of_a_missing_device", "X2", of_a_missing_device).needs(POOLS),
     Case::new("pool.default_pool_serves_allocations", "M3", default_pool_serves_allocations).needs(POOLS),
@@ -266,6 +267,11 @@ fn memory_ends_after_the_bytes_asked_for(environment: &Environment) -> Verdict {
     // SAFETY: what uses the memory is in the stream already.
     equal("the free of the other", unsafe { raw.free_async(other) }, Status::SUCCESS)?;
     raw.synchronize()
+}
+
+fn limit_beyond_the_address_space(environment: &Environment) -> Verdict {
+    let pool = environment.device().create_memory_pool(&MemoryPoolOptions { max_bytes: u64::MAX });
+    refused("a pool of all addresses", pool, Status::OUT_OF_MEMORY)
 }
 
 /// Hardware reserves memory in large units and rounds the maximum size up to a unit.

@@ -300,7 +300,7 @@ impl Memory for HostDriver {
         permitted()?;
         let device = self.shared.memory.device(device.0)?;
         self.shared.captures.before_unsafe_call()?;
-        let pool = PoolState::new(device, false, options.max_bytes);
+        let pool = PoolState::create(device, options.max_bytes)?;
         Ok(MemoryPoolHandle::from_raw(device.pools.insert(pool)))
     }
 

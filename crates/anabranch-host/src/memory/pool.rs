@@ -86,6 +86,14 @@ impl PoolState {
         })
     }
 
+    /// A pool that a program asks for. `CUDA_ERROR_OUT_OF_MEMORY (2)` if its maximum exceeds the address space.
+    pub(crate) fn create(device: &DeviceMemory, max_bytes: u64) -> Result<Arc<Self>> {
+        if in_units(max_bytes) == u64::MAX {
+            return Err(Failure::new(Status::OUT_OF_MEMORY));
+        }
+        Ok(Self::new(device, false, max_bytes))
+    }
+
     /// Another reference to this pool. `None`: it is being dropped.
     pub(crate) fn share(&self) -> Option<Arc<Self>> {
         self.this.upgrade()
