@@ -161,7 +161,7 @@ impl Stage {
         }
     }
 
-    fn piece_bytes(&self, piece: Piece) -> usize {
+    pub(super) fn piece_bytes(&self, piece: Piece) -> usize {
         match piece {
             Piece::Memory(slot) => self.objects.memory.get(&slot).map_or(0, |memory| memory.bytes),
             _ => ARENA_BYTES,
@@ -248,6 +248,10 @@ impl Stage {
     /// Fills fresh memory, so that its contents are known, if it is not too large.
     pub(super) fn fill_memory(&mut self, slot: MemorySlot) {
         let Some(memory) = self.objects.memory.get(&slot).copied() else { return };
+        if memory.kind == MemoryKind::Pinned && memory.bytes <= 1 << 16 {
+            // SAFETY: the driver has just allocated so many bytes, which nobody else uses.
+            unsafe { std::ptr::write_bytes(memory.address.0 as *mut u8, 0, memory.bytes) };
+        }
         let is_device = matches!(memory.kind, MemoryKind::Plain | MemoryKind::Async);
         if !self.has_arena || !is_device || memory.bytes > 1 << 16 {
             return;

@@ -120,8 +120,14 @@ impl Stage {
 
     /// An address where no allocation starts.
     fn not_the_start(&self, context: ContextSlot, at: AddressSpec) -> Option<u64> {
-        let is_start = at.offset == 0 && !matches!(at.base, Base::Null | Base::Garbage | Base::Pageable);
-        if is_start { None } else { self.address(context, at, 0, Side::Device) }
+        if let Some(piece) = self.piece(context, at) {
+            let is_start = at.offset == 0 && at.base != Base::Pageable;
+            // Where a piece ends, another one may begin.
+            if is_start || usize::from(at.offset) >= self.piece_bytes(piece) {
+                return None;
+            }
+        }
+        self.address(context, at, 0, Side::Device)
     }
 
     fn free_twice(&mut self, context: ContextSlot, slot: MemorySlot) -> Option<Answer> {
