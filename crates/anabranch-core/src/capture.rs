@@ -1,6 +1,8 @@
 //! Captures: beginning, ending and querying them.
 
-use crate::capture_state::{CaptureEnd, CaptureState, OpenCondition, Whole, capture_of, capturing, refuse_busy};
+use crate::capture_state::{
+    CaptureEnd, CaptureState, OpenCondition, Whole, capture_of, capturing, has_ended, refuse_busy,
+};
 use crate::conditional_part::{CapturedCondition, Condition, Part};
 use crate::conditional_setter::setting_kernel;
 use crate::context::other_context;
@@ -168,8 +170,9 @@ impl OpenStream {
                 continue;
             }
             let call = context.call(operation);
-            let ended = context.driver().stream_end_capture(&call, handle).during(operation, || self.place());
-            let has_ended = !matches!(&ended, Err(error) if error.status() == Status::STREAM_CAPTURE_UNMATCHED);
+            let ended = context.driver().stream_end_capture(&call, handle);
+            let has_ended = has_ended(&ended, context, handle);
+            let ended = ended.during(operation, || self.place());
             if let (Some(capture), false) = (&now, has_ended) {
                 capture.goes_on();
             }

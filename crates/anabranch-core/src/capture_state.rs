@@ -9,7 +9,7 @@ mod thread_exit;
 
 pub use capturing::{Capturing, capturing};
 pub use condition::OpenCondition;
-pub use end::FinishedCapture;
+pub use end::{FinishedCapture, has_ended};
 pub use history::CapturedClock;
 pub use order::wait_for_stream;
 

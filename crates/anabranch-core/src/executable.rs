@@ -247,13 +247,11 @@ impl ExecutableCore {
         let mut state = self.lock(operation).map_err(refused)?;
         let mut guard = graph.lock(operation).map_err(refused)?;
         let call = self.context.call(operation);
-        // SAFETY: what the graph's nodes refer to is retained by the graph, and taken over.
+        // What was retained before may be in use by a launch, and stays.
+        state.take_over(guard.retained());
+        // SAFETY: what the graph's nodes refer to is retained by the graph, and was taken over.
         match unsafe { self.context.driver().executable_update(&call, self.live(&state), guard.live()) } {
-            Ok(()) => {
-                // What was retained before may be in use by a launch, and stays.
-                state.take_over(guard.retained());
-                Ok(())
-            }
+            Ok(()) => Ok(()),
             Err(failure) => {
                 let (result, node) = match failure.detail.as_deref() {
                     Some(Detail::Update { result, node }) => (*result, *node),

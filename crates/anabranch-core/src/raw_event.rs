@@ -8,7 +8,7 @@ use crate::label::Label;
 use crate::reaper;
 use crate::trace;
 use anabranch_hal::{
-    EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, Live, ObjectHandle, Status, StreamFlags,
+    Call, Driver, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, Live, ObjectHandle, Status, StreamFlags,
 };
 use std::sync::Arc;
 
@@ -124,9 +124,16 @@ impl RawEvent {
 
     /// Whether the work is complete, or will never run because the context is lost.
     pub fn is_over(&self) -> bool {
-        // A query in a destructor must not invalidate a capture that is in progress around it.
-        with_relaxed_capture_mode(self.context.driver(), || self.query()).unwrap_or(true)
+        let call = self.context.call("querying an event");
+        !is_pending(self.context.driver(), &call, self.live())
     }
+}
+
+/// Whether the work that an event has captured is not complete, as far as the driver knows. No capture is invalidated.
+pub fn is_pending(driver: &dyn Driver, call: &Call<'_>, event: Live<'_, EventHandle>) -> bool {
+    let queried = with_relaxed_capture_mode(driver, || driver.event_query(call, event));
+    // A layer that unwinds does not know either.
+    queried.is_err_and(|failure| matches!(failure.status, Status::NOT_READY | Status::UNKNOWN))
 }
 
 impl Drop for RawEvent {

@@ -71,7 +71,7 @@ impl std::error::Error for Absence {}
 ///
 /// Callers rely on what the calls return. Handles are those of objects that exist until they are destroyed, addresses are
 /// those of as much memory as was asked for, work runs in the order of its stream and not before the events that it waits
-/// for, and what is called complete is. A driver that passes calls on passes a [`Live`](crate::Live) to the driver that
+/// for, and what is called complete is. No call unwinds. A driver that passes calls on passes a [`Live`](crate::Live) to the driver that
 /// made the object only.
 pub unsafe trait Driver:
     Devices + Contexts + Streams + Captures + Events + Memory + Modules + Graphs + Objects + fmt::Debug + Send + Sync

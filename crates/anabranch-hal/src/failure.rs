@@ -31,7 +31,7 @@ pub enum Detail {
     },
     /// The log of an assembler, linker or compiler.
     Log(String),
-    /// The message of a panic in a kernel that is a Rust closure.
+    /// The message of a panic in a kernel that is a Rust closure, or in a layer.
     Panic(String),
     /// One sentence that names an argument and says what is wrong with it.
     Argument(String),

@@ -2,6 +2,8 @@
 
 mod generated;
 
+use crate::{Detail, Failure, Result, Status, Thrown, contain};
+
 pub use generated::Forward;
 
 /// The [`Driver`](crate::Driver) that a [`Forward`] makes.
@@ -38,5 +40,48 @@ pub use generated::Forward;
 ///     Arc::new(Layered(Waits { driver, count: AtomicU64::new(0) }))
 /// }
 /// ```
+///
+/// A call whose layer unwinds returns `CUDA_ERROR_UNKNOWN (999)`, with the message: nobody who calls a driver is unwound.
 #[derive(Debug)]
 pub struct Layered<L>(pub L);
+
+impl<L: Forward> Layered<L> {
+    /// Calls the layer. If it unwinds, that ends here.
+    #[inline(always)]
+    fn contained<R: Unwound>(&self, group: &'static str, method: &'static str, call: impl FnOnce(&L) -> R) -> R {
+        let called = contain(|| {
+            self.0.called(group, method);
+            call(&self.0)
+        });
+        called.unwrap_or_else(|thrown| R::unwound(&thrown))
+    }
+}
+
+/// The result of a call whose layer has unwound.
+trait Unwound {
+    fn unwound(thrown: &Thrown) -> Self;
+}
+
+impl<T> Unwound for Result<T> {
+    #[cold]
+    fn unwound(thrown: &Thrown) -> Self {
+        Err(Failure::with_detail(Status::UNKNOWN, Detail::Panic(thrown.message())))
+    }
+}
+
+impl<T> Unwound for Option<T> {
+    fn unwound(_: &Thrown) -> Self {
+        None
+    }
+}
+
+impl Unwound for bool {
+    /// A context may be running, and objects may be observed.
+    fn unwound(_: &Thrown) -> Self {
+        true
+    }
+}
+
+impl Unwound for () {
+    fn unwound(_: &Thrown) -> Self {}
+}

@@ -9,7 +9,8 @@ mod layer;
 
 use anabranch::{CaptureMode, ConditionalKind, Context, DevicePointer, NodeWork, Status, flush_deferred_drops};
 use common::{hold, is_a_chain, until};
-use layer::{Faults, RECORDED};
+use layer::{Faults, RECORDED, UPDATED};
+use std::panic::resume_unwind;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -265,5 +266,46 @@ fn safety_80_what_belongs_to_a_graph_that_a_failed_capture_has_destroyed_is_not_
     graph.add((), NodeWork::fill(&mut buffer, 2u32).unwrap()).unwrap();
     graph.instantiate().unwrap().launch(&stream).unwrap();
     assert_eq!(stream.download(&buffer).unwrap(), [2]);
+    no_findings(&context);
+}
+
+#[test]
+fn safety_82_memory_is_kept_where_a_layer_unwinds_when_it_is_asked_whether_the_work_is_complete() {
+    let faults = Faults::default();
+    let context = faults.context();
+    let stream = context.create_stream().unwrap();
+    let mut pinned = context.allocate_pinned::<u32>(16).unwrap();
+    let held = hold(&context, &stream);
+    stream.fill(&mut pinned, 1u32).unwrap();
+    let address = pinned.device_pointer();
+    faults.beside("event_query", || resume_unwind(Box::new("on purpose")));
+    drop(pinned);
+    flush_deferred_drops();
+    let other = context.allocate_pinned::<u32>(16).unwrap();
+    assert_ne!(other.device_pointer(), address, "the memory is given away while work uses it");
+    held.set(1);
+    no_findings(&context);
+}
+
+#[test]
+fn safety_82_an_update_that_unwinds_has_retained_what_the_nodes_refer_to() {
+    let faults = Faults::default();
+    let context = faults.context();
+    let stream = context.create_stream().unwrap();
+    let [mut first, mut second] = [stream.upload(&[0u32]).unwrap(), stream.upload(&[0u32]).unwrap()];
+    let fill = |buffer: &mut anabranch::Buffer<u32>| {
+        let mut graph = context.create_graph().unwrap();
+        graph.add((), NodeWork::fill(buffer, 1u32).unwrap()).unwrap();
+        graph
+    };
+    let executable = fill(&mut first).instantiate().unwrap();
+    faults.beside(UPDATED, || resume_unwind(Box::new("on purpose")));
+    executable.update(&fill(&mut second)).unwrap_err();
+    let address = second.device_pointer();
+    drop(second);
+    flush_deferred_drops();
+    stream.synchronize().unwrap();
+    assert!(is_allocated(&context, address));
+    executable.launch(&stream).unwrap();
     no_findings(&context);
 }

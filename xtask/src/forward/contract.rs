@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use quote::ToTokens;
-use syn::{Attribute, FnArg, Item, ItemTrait, Pat, Signature, TraitItem, TypeParamBound};
+use syn::{Attribute, FnArg, Item, ItemTrait, Pat, ReturnType, Signature, TraitItem, Type, TypeParamBound};
 
 use crate::{Outcome, sources};
 
@@ -115,6 +115,14 @@ impl Method {
     /// Whether it must be called in an unsafe block.
     pub(crate) fn is_unsafe(&self) -> bool {
         self.signature.unsafety.is_some()
+    }
+
+    /// Whether its result can say that the call has failed.
+    pub(crate) fn can_fail(&self) -> bool {
+        let ReturnType::Type(_, returned) = &self.signature.output else { return true };
+        let Type::Path(path) = &**returned else { return false };
+        let last = path.path.segments.last().map(|segment| segment.ident.to_string());
+        last.is_some_and(|name| ["Result", "Option", "bool"].contains(&&*name))
     }
 
     /// The attributes that `keep` wants, and the signature, as source.

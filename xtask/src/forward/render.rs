@@ -24,12 +24,14 @@ pub(crate) fn file(groups: &[Group]) -> String {
          ///\n\
          /// # Safety\n\
          /// What the methods do makes a [`Driver`] that keeps what that asks for: [`inner`](Self::inner) is the same\n\
-         /// driver for as long as this lives, and gets the handles that the methods are given.\n\
+         /// driver for as long as this lives, and gets the handles that the methods are given. A method that unwinds\n\
+         /// has done nothing.\n\
          pub unsafe trait Forward: fmt::Debug + Send + Sync {\n\
          /// The driver to forward to. It is the same one for as long as this lives.\n\
          fn inner(&self) -> &dyn Driver;\n\n\
          /// Called before every method that [`Layered`] calls, whether it is written or forwarded: with the trait of the\n\
-         /// contract, such as `Streams`, and the method, such as `stream_create`. Does nothing unless it is written.\n\
+         /// contract, such as `Streams`, and the method, such as `stream_create`. If it unwinds, the call is not made, and\n\
+         /// fails. Does nothing unless it is written.\n\
          #[inline(always)]\n\
          fn called(&self, group: &'static str, method: &'static str) {\n\
          let _ = (group, method);\n\
@@ -53,14 +55,7 @@ pub(crate) fn file(groups: &[Group]) -> String {
             }
             // What lints have to say was said where the trait declares the method; conditions hold here too.
             text.push_str(&method.head(|attribute| attribute.path().is_ident("cfg")));
-            let before = format!("self.0.called({:?}, {:?});", group.name, method.name());
-            body(
-                &mut text,
-                method,
-                &before,
-                "self.0",
-                "the caller keeps what the trait asks for, and `Forward` asks for no more",
-            );
+            layered_body(&mut text, &group.name, method);
         }
         text.push_str("}\n");
     }
@@ -73,17 +68,26 @@ fn forwarding_method(text: &mut String, group: &str, method: &Method) {
         text.push_str("///\n/// # Safety\n/// As the method of the same name.\n");
     }
     text.push_str(&method.head(|_| true));
-    body(text, method, "", "self.inner()", "the caller keeps what the method of the same name asks for");
+    let argument = "the caller keeps what the method of the same name asks for";
+    let _ = writeln!(text, " {{\n{}\n}}", call(method, "self.inner()", argument));
 }
 
-/// A body that does what `before` says, and calls the method of the same name of `target`.
-fn body(text: &mut String, method: &Method, before: &str, target: &str, argument: &str) {
-    let call = format!("{target}.{}({})", method.name(), method.arguments.join(", "));
-    let _ = if method.is_unsafe() {
-        writeln!(text, " {{\n{before}\n// SAFETY: {argument}.\nunsafe {{ {call} }}\n}}")
+/// A body that calls the layer, and contains it where the result can say that it has unwound.
+fn layered_body(text: &mut String, group: &str, method: &Method) {
+    let argument = "the caller keeps what the trait asks for, and `Forward` asks for no more";
+    let _ = if method.can_fail() {
+        let call = call(method, "layer", argument);
+        writeln!(text, " {{\nself.contained({group:?}, {:?}, |layer| {{\n{call}\n}})\n}}", method.name())
     } else {
-        writeln!(text, " {{\n{before}\n{call}\n}}")
+        let call = call(method, "self.0", argument);
+        writeln!(text, " {{\nself.0.called({group:?}, {:?});\n{call}\n}}", method.name())
     };
+}
+
+/// A call of the method of the same name of `target`.
+fn call(method: &Method, target: &str, argument: &str) -> String {
+    let call = format!("{target}.{}({})", method.name(), method.arguments.join(", "));
+    if method.is_unsafe() { format!("// SAFETY: {argument}.\nunsafe {{ {call} }}") } else { call }
 }
 
 /// What the file needs of the crate: the traits, and the types of their signatures that are not written with a path.

@@ -9,7 +9,7 @@ use crate::graph_object::GraphObject;
 use crate::node::NodeTable;
 use crate::retained::Retained;
 use crate::stream::{Capture, Ownership, StreamCore};
-use anabranch_hal::{Access, DevicePointer, GraphHandle, Live, Status, StreamHandle};
+use anabranch_hal::{Access, CaptureStatus, DevicePointer, GraphHandle, Live, Status, StreamHandle};
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -82,7 +82,7 @@ impl CaptureState {
 
 impl CaptureState {
     /// Ends the capture that began in that stream, and discards what was captured. `false`: other threads have been submitting
-    /// work to members for longer than `patience`, and nothing was done.
+    /// work to members for longer than `patience`, or the driver has not ended it.
     pub(super) fn give_up(
         &self,
         context: &Arc<ContextCore>,
@@ -101,6 +101,10 @@ impl CaptureState {
         let operation = "giving a capture up";
         let call = context.call(operation);
         let ended = context.driver().stream_end_capture(&call, origin);
+        if !has_ended(&ended, context, origin) {
+            self.goes_on();
+            return false;
+        }
         let finished = self.finish();
         drop(stopped);
         match ended {
@@ -110,6 +114,17 @@ impl CaptureState {
             Err(_) => finished.failed(),
         }
         true
+    }
+}
+
+/// Whether a capture in that stream has ended, after the driver was asked to end it: most failures end it too.
+pub fn has_ended<T>(ended: &anabranch_hal::Result<T>, context: &ContextCore, stream: Live<'_, StreamHandle>) -> bool {
+    match ended {
+        Err(failure) if !failure.status.is_sticky() => {
+            let call = context.call("asking whether a capture has ended");
+            context.driver().stream_capture_status(&call, stream) == Ok(CaptureStatus::None)
+        }
+        _ => true,
     }
 }
 

@@ -7,9 +7,10 @@ use crate::driver_context::ContextWork;
 use crate::error::{Result, ResultExt};
 use crate::extensions::Extension;
 use crate::ranks;
+use crate::raw_event;
 use crate::timeline::TimelinePoint;
 use crate::trace;
-use anabranch_hal::{Call, ContextHandle, Driver, EventHandle, Live, Status, StreamHandle};
+use anabranch_hal::{Call, ContextHandle, Driver, EventHandle, Live, StreamHandle};
 use anabranch_sync::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -118,18 +119,14 @@ impl EndedStreams {
 
 /// Whether an event of the list is not reached. An event that is reached is destroyed and leaves the list.
 fn is_pending(driver: &dyn Driver, call: &Call<'_>, event: EventHandle) -> bool {
-    // A capture beside this is not invalidated by it.
-    with_relaxed_capture_mode(driver, || {
-        // SAFETY: the list owns the event, and only the caller removes events.
-        let live = unsafe { Live::new(event) };
-        let is_pending = driver.event_query(call, live).is_err_and(|failure| failure.status == Status::NOT_READY);
-        if !is_pending {
-            // SAFETY: the list owns the event, and the caller removes it from the list, so this is its last use. If the
-            // call fails, the context is lost, and closing it destroys the event.
-            let _ = unsafe { driver.event_destroy(call, event) };
-        }
-        is_pending
-    })
+    // SAFETY: the list owns the event, and only the caller removes events.
+    let is_pending = raw_event::is_pending(driver, call, unsafe { Live::new(event) });
+    if !is_pending {
+        // SAFETY: the list owns the event, and the caller removes it from the list, so this is its last use. If the
+        // call fails, the context is lost, and closing it destroys the event.
+        let _ = with_relaxed_capture_mode(driver, || unsafe { driver.event_destroy(call, event) });
+    }
+    is_pending
 }
 
 impl Default for StreamRegistry {

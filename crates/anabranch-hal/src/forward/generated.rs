@@ -22,13 +22,15 @@ use std::fmt;
 ///
 /// # Safety
 /// What the methods do makes a [`Driver`] that keeps what that asks for: [`inner`](Self::inner) is the same
-/// driver for as long as this lives, and gets the handles that the methods are given.
+/// driver for as long as this lives, and gets the handles that the methods are given. A method that unwinds
+/// has done nothing.
 pub unsafe trait Forward: fmt::Debug + Send + Sync {
     /// The driver to forward to. It is the same one for as long as this lives.
     fn inner(&self) -> &dyn Driver;
 
     /// Called before every method that [`Layered`] calls, whether it is written or forwarded: with the trait of the
-    /// contract, such as `Streams`, and the method, such as `stream_create`. Does nothing unless it is written.
+    /// contract, such as `Streams`, and the method, such as `stream_create`. If it unwinds, the call is not made, and
+    /// fails. Does nothing unless it is written.
     #[inline(always)]
     fn called(&self, group: &'static str, method: &'static str) {
         let _ = (group, method);
@@ -902,91 +904,83 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
 
 impl<L: Forward> Devices for Layered<L> {
     fn device_count(&self) -> Result<u32> {
-        self.0.called("Devices", "device_count");
-        self.0.device_count()
+        self.contained("Devices", "device_count", |layer| layer.device_count())
     }
 
     fn device_properties(&self, device: DeviceOrdinal) -> Result<DeviceProperties> {
-        self.0.called("Devices", "device_properties");
-        self.0.device_properties(device)
+        self.contained("Devices", "device_properties", |layer| layer.device_properties(device))
     }
 
     fn device_can_access_peer(&self, device: DeviceOrdinal, peer: DeviceOrdinal) -> Result<bool> {
-        self.0.called("Devices", "device_can_access_peer");
-        self.0.device_can_access_peer(device, peer)
+        self.contained("Devices", "device_can_access_peer", |layer| layer.device_can_access_peer(device, peer))
     }
 }
 
 impl<L: Forward> Contexts for Layered<L> {
     fn primary_context_retain(&self, device: DeviceOrdinal) -> Result<ContextHandle> {
-        self.0.called("Contexts", "primary_context_retain");
-        self.0.primary_context_retain(device)
+        self.contained("Contexts", "primary_context_retain", |layer| layer.primary_context_retain(device))
     }
 
     unsafe fn primary_context_release(&self, device: DeviceOrdinal) -> Result<()> {
-        self.0.called("Contexts", "primary_context_release");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.primary_context_release(device) }
+        self.contained("Contexts", "primary_context_release", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.primary_context_release(device) }
+        })
     }
 
     fn context_create(&self, device: DeviceOrdinal, flags: ContextFlags) -> Result<ContextHandle> {
-        self.0.called("Contexts", "context_create");
-        self.0.context_create(device, flags)
+        self.contained("Contexts", "context_create", |layer| layer.context_create(device, flags))
     }
 
     unsafe fn context_destroy(&self, call: &Call<'_>) -> Result<()> {
-        self.0.called("Contexts", "context_destroy");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.context_destroy(call) }
+        self.contained("Contexts", "context_destroy", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.context_destroy(call) }
+        })
     }
 
     fn context_synchronize(&self, call: &Call<'_>) -> Result<()> {
-        self.0.called("Contexts", "context_synchronize");
-        self.0.context_synchronize(call)
+        self.contained("Contexts", "context_synchronize", |layer| layer.context_synchronize(call))
     }
 
     fn lost_context_is_running(&self, call: &Call<'_>) -> bool {
-        self.0.called("Contexts", "lost_context_is_running");
-        self.0.lost_context_is_running(call)
+        self.contained("Contexts", "lost_context_is_running", |layer| layer.lost_context_is_running(call))
     }
 
     fn context_enable_peer_access(&self, call: &Call<'_>, peer: Live<'_, ContextHandle>) -> Result<()> {
-        self.0.called("Contexts", "context_enable_peer_access");
-        self.0.context_enable_peer_access(call, peer)
+        self.contained("Contexts", "context_enable_peer_access", |layer| layer.context_enable_peer_access(call, peer))
     }
 
     unsafe fn context_disable_peer_access(&self, call: &Call<'_>, peer: Live<'_, ContextHandle>) -> Result<()> {
-        self.0.called("Contexts", "context_disable_peer_access");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.context_disable_peer_access(call, peer) }
+        self.contained("Contexts", "context_disable_peer_access", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.context_disable_peer_access(call, peer) }
+        })
     }
 }
 
 impl<L: Forward> Streams for Layered<L> {
     fn stream_create(&self, call: &Call<'_>, flags: StreamFlags, priority: i32) -> Result<StreamHandle> {
-        self.0.called("Streams", "stream_create");
-        self.0.stream_create(call, flags, priority)
+        self.contained("Streams", "stream_create", |layer| layer.stream_create(call, flags, priority))
     }
 
     unsafe fn stream_destroy(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
-        self.0.called("Streams", "stream_destroy");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_destroy(call, stream) }
+        self.contained("Streams", "stream_destroy", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.stream_destroy(call, stream) }
+        })
     }
 
     fn stream_query(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
-        self.0.called("Streams", "stream_query");
-        self.0.stream_query(call, stream)
+        self.contained("Streams", "stream_query", |layer| layer.stream_query(call, stream))
     }
 
     fn stream_synchronize(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
-        self.0.called("Streams", "stream_synchronize");
-        self.0.stream_synchronize(call, stream)
+        self.contained("Streams", "stream_synchronize", |layer| layer.stream_synchronize(call, stream))
     }
 
     fn stream_take_failure(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
-        self.0.called("Streams", "stream_take_failure");
-        self.0.stream_take_failure(call, stream)
+        self.contained("Streams", "stream_take_failure", |layer| layer.stream_take_failure(call, stream))
     }
 
     fn stream_wait_event(
@@ -996,28 +990,23 @@ impl<L: Forward> Streams for Layered<L> {
         event: Live<'_, EventHandle>,
         flags: EventWaitFlags,
     ) -> Result<()> {
-        self.0.called("Streams", "stream_wait_event");
-        self.0.stream_wait_event(call, stream, event, flags)
+        self.contained("Streams", "stream_wait_event", |layer| layer.stream_wait_event(call, stream, event, flags))
     }
 
     fn stream_flags(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<StreamFlags> {
-        self.0.called("Streams", "stream_flags");
-        self.0.stream_flags(call, stream)
+        self.contained("Streams", "stream_flags", |layer| layer.stream_flags(call, stream))
     }
 
     fn stream_priority(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<i32> {
-        self.0.called("Streams", "stream_priority");
-        self.0.stream_priority(call, stream)
+        self.contained("Streams", "stream_priority", |layer| layer.stream_priority(call, stream))
     }
 
     fn stream_id(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<u64> {
-        self.0.called("Streams", "stream_id");
-        self.0.stream_id(call, stream)
+        self.contained("Streams", "stream_id", |layer| layer.stream_id(call, stream))
     }
 
     fn stream_context(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<ContextHandle> {
-        self.0.called("Streams", "stream_context");
-        self.0.stream_context(call, stream)
+        self.contained("Streams", "stream_context", |layer| layer.stream_context(call, stream))
     }
 
     fn stream_attribute(
@@ -1026,8 +1015,7 @@ impl<L: Forward> Streams for Layered<L> {
         stream: Live<'_, StreamHandle>,
         kind: StreamAttributeKind,
     ) -> Result<StreamAttribute> {
-        self.0.called("Streams", "stream_attribute");
-        self.0.stream_attribute(call, stream, kind)
+        self.contained("Streams", "stream_attribute", |layer| layer.stream_attribute(call, stream, kind))
     }
 
     fn stream_set_attribute(
@@ -1036,8 +1024,7 @@ impl<L: Forward> Streams for Layered<L> {
         stream: Live<'_, StreamHandle>,
         attribute: &StreamAttribute,
     ) -> Result<()> {
-        self.0.called("Streams", "stream_set_attribute");
-        self.0.stream_set_attribute(call, stream, attribute)
+        self.contained("Streams", "stream_set_attribute", |layer| layer.stream_set_attribute(call, stream, attribute))
     }
 
     fn stream_launch_host_function(
@@ -1046,13 +1033,13 @@ impl<L: Forward> Streams for Layered<L> {
         stream: Live<'_, StreamHandle>,
         work: HostWork,
     ) -> Result<()> {
-        self.0.called("Streams", "stream_launch_host_function");
-        self.0.stream_launch_host_function(call, stream, work)
+        self.contained("Streams", "stream_launch_host_function", |layer| {
+            layer.stream_launch_host_function(call, stream, work)
+        })
     }
 
     fn stream_add_callback(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>, callback: Callback) -> Result<()> {
-        self.0.called("Streams", "stream_add_callback");
-        self.0.stream_add_callback(call, stream, callback)
+        self.contained("Streams", "stream_add_callback", |layer| layer.stream_add_callback(call, stream, callback))
     }
 
     unsafe fn stream_wait_value(
@@ -1063,9 +1050,10 @@ impl<L: Forward> Streams for Layered<L> {
         value: Value,
         flags: WaitValueFlags,
     ) -> Result<()> {
-        self.0.called("Streams", "stream_wait_value");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_wait_value(call, stream, address, value, flags) }
+        self.contained("Streams", "stream_wait_value", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.stream_wait_value(call, stream, address, value, flags) }
+        })
     }
 
     unsafe fn stream_write_value(
@@ -1076,16 +1064,16 @@ impl<L: Forward> Streams for Layered<L> {
         value: Value,
         flags: WriteValueFlags,
     ) -> Result<()> {
-        self.0.called("Streams", "stream_write_value");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_write_value(call, stream, address, value, flags) }
+        self.contained("Streams", "stream_write_value", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.stream_write_value(call, stream, address, value, flags) }
+        })
     }
 }
 
 impl<L: Forward> Captures for Layered<L> {
     fn stream_begin_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>, mode: CaptureMode) -> Result<()> {
-        self.0.called("Captures", "stream_begin_capture");
-        self.0.stream_begin_capture(call, stream, mode)
+        self.contained("Captures", "stream_begin_capture", |layer| layer.stream_begin_capture(call, stream, mode))
     }
 
     unsafe fn stream_begin_capture_to_graph(
@@ -1096,19 +1084,18 @@ impl<L: Forward> Captures for Layered<L> {
         dependencies: &[Dependency],
         mode: CaptureMode,
     ) -> Result<()> {
-        self.0.called("Captures", "stream_begin_capture_to_graph");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_begin_capture_to_graph(call, stream, graph, dependencies, mode) }
+        self.contained("Captures", "stream_begin_capture_to_graph", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.stream_begin_capture_to_graph(call, stream, graph, dependencies, mode) }
+        })
     }
 
     fn stream_end_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<GraphHandle> {
-        self.0.called("Captures", "stream_end_capture");
-        self.0.stream_end_capture(call, stream)
+        self.contained("Captures", "stream_end_capture", |layer| layer.stream_end_capture(call, stream))
     }
 
     fn stream_capture_status(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<CaptureStatus> {
-        self.0.called("Captures", "stream_capture_status");
-        self.0.stream_capture_status(call, stream)
+        self.contained("Captures", "stream_capture_status", |layer| layer.stream_capture_status(call, stream))
     }
 
     fn stream_capture_info(
@@ -1117,8 +1104,9 @@ impl<L: Forward> Captures for Layered<L> {
         stream: Live<'_, StreamHandle>,
         with_edge_data: bool,
     ) -> Result<CaptureInfo> {
-        self.0.called("Captures", "stream_capture_info");
-        self.0.stream_capture_info(call, stream, with_edge_data)
+        self.contained("Captures", "stream_capture_info", |layer| {
+            layer.stream_capture_info(call, stream, with_edge_data)
+        })
     }
 
     unsafe fn stream_update_capture_dependencies(
@@ -1128,27 +1116,27 @@ impl<L: Forward> Captures for Layered<L> {
         dependencies: &[Dependency],
         update: DependencyUpdate,
     ) -> Result<()> {
-        self.0.called("Captures", "stream_update_capture_dependencies");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.stream_update_capture_dependencies(call, stream, dependencies, update) }
+        self.contained("Captures", "stream_update_capture_dependencies", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.stream_update_capture_dependencies(call, stream, dependencies, update) }
+        })
     }
 
     fn thread_exchange_capture_mode(&self, mode: CaptureMode) -> Result<CaptureMode> {
-        self.0.called("Captures", "thread_exchange_capture_mode");
-        self.0.thread_exchange_capture_mode(mode)
+        self.contained("Captures", "thread_exchange_capture_mode", |layer| layer.thread_exchange_capture_mode(mode))
     }
 }
 
 impl<L: Forward> Events for Layered<L> {
     fn event_create(&self, call: &Call<'_>, flags: EventFlags) -> Result<EventHandle> {
-        self.0.called("Events", "event_create");
-        self.0.event_create(call, flags)
+        self.contained("Events", "event_create", |layer| layer.event_create(call, flags))
     }
 
     unsafe fn event_destroy(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
-        self.0.called("Events", "event_destroy");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.event_destroy(call, event) }
+        self.contained("Events", "event_destroy", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.event_destroy(call, event) }
+        })
     }
 
     fn event_record(
@@ -1158,51 +1146,44 @@ impl<L: Forward> Events for Layered<L> {
         stream: Live<'_, StreamHandle>,
         flags: EventRecordFlags,
     ) -> Result<()> {
-        self.0.called("Events", "event_record");
-        self.0.event_record(call, event, stream, flags)
+        self.contained("Events", "event_record", |layer| layer.event_record(call, event, stream, flags))
     }
 
     fn event_query(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<()> {
-        self.0.called("Events", "event_query");
-        self.0.event_query(call, event)
+        self.contained("Events", "event_query", |layer| layer.event_query(call, event))
     }
 
     fn event_synchronize(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<()> {
-        self.0.called("Events", "event_synchronize");
-        self.0.event_synchronize(call, event)
+        self.contained("Events", "event_synchronize", |layer| layer.event_synchronize(call, event))
     }
 
     fn event_elapsed(&self, call: &Call<'_>, start: Live<'_, EventHandle>, end: Live<'_, EventHandle>) -> Result<f32> {
-        self.0.called("Events", "event_elapsed");
-        self.0.event_elapsed(call, start, end)
+        self.contained("Events", "event_elapsed", |layer| layer.event_elapsed(call, start, end))
     }
 
     fn event_export(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<InterprocessEventHandle> {
-        self.0.called("Events", "event_export");
-        self.0.event_export(call, event)
+        self.contained("Events", "event_export", |layer| layer.event_export(call, event))
     }
 
     fn event_open(&self, call: &Call<'_>, exported: &InterprocessEventHandle) -> Result<EventHandle> {
-        self.0.called("Events", "event_open");
-        self.0.event_open(call, exported)
+        self.contained("Events", "event_open", |layer| layer.event_open(call, exported))
     }
 }
 
 impl<L: Forward> Memory for Layered<L> {
     fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo> {
-        self.0.called("Memory", "memory_info");
-        self.0.memory_info(call)
+        self.contained("Memory", "memory_info", |layer| layer.memory_info(call))
     }
 
     fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
-        self.0.called("Memory", "allocate");
-        self.0.allocate(call, bytes)
+        self.contained("Memory", "allocate", |layer| layer.allocate(call, bytes))
     }
 
     unsafe fn free(&self, call: &Call<'_>, address: DevicePointer) -> Result<()> {
-        self.0.called("Memory", "free");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.free(call, address) }
+        self.contained("Memory", "free", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.free(call, address) }
+        })
     }
 
     fn allocate_async(
@@ -1212,30 +1193,29 @@ impl<L: Forward> Memory for Layered<L> {
         pool: Option<Live<'_, MemoryPoolHandle>>,
         stream: Live<'_, StreamHandle>,
     ) -> Result<DevicePointer> {
-        self.0.called("Memory", "allocate_async");
-        self.0.allocate_async(call, bytes, pool, stream)
+        self.contained("Memory", "allocate_async", |layer| layer.allocate_async(call, bytes, pool, stream))
     }
 
     unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: Live<'_, StreamHandle>) -> Result<()> {
-        self.0.called("Memory", "free_async");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.free_async(call, address, stream) }
+        self.contained("Memory", "free_async", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.free_async(call, address, stream) }
+        })
     }
 
     fn allocate_pinned(&self, call: &Call<'_>, bytes: usize, flags: PinnedFlags) -> Result<*mut u8> {
-        self.0.called("Memory", "allocate_pinned");
-        self.0.allocate_pinned(call, bytes, flags)
+        self.contained("Memory", "allocate_pinned", |layer| layer.allocate_pinned(call, bytes, flags))
     }
 
     unsafe fn free_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()> {
-        self.0.called("Memory", "free_pinned");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.free_pinned(call, address) }
+        self.contained("Memory", "free_pinned", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.free_pinned(call, address) }
+        })
     }
 
     fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
-        self.0.called("Memory", "allocate_managed");
-        self.0.allocate_managed(call, bytes)
+        self.contained("Memory", "allocate_managed", |layer| layer.allocate_managed(call, bytes))
     }
 
     unsafe fn prefetch_async(
@@ -1246,9 +1226,10 @@ impl<L: Forward> Memory for Layered<L> {
         device: Option<DeviceOrdinal>,
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        self.0.called("Memory", "prefetch_async");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.prefetch_async(call, address, bytes, device, stream) }
+        self.contained("Memory", "prefetch_async", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.prefetch_async(call, address, bytes, device, stream) }
+        })
     }
 
     unsafe fn copy_async(
@@ -1260,15 +1241,17 @@ impl<L: Forward> Memory for Layered<L> {
         bytes: usize,
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        self.0.called("Memory", "copy_async");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.copy_async(call, kind, destination, source, bytes, stream) }
+        self.contained("Memory", "copy_async", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.copy_async(call, kind, destination, source, bytes, stream) }
+        })
     }
 
     unsafe fn copy(&self, call: &Call<'_>, kind: CopyKind, destination: u64, source: u64, bytes: usize) -> Result<()> {
-        self.0.called("Memory", "copy");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.copy(call, kind, destination, source, bytes) }
+        self.contained("Memory", "copy", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.copy(call, kind, destination, source, bytes) }
+        })
     }
 
     unsafe fn copy_peer_async(
@@ -1281,15 +1264,19 @@ impl<L: Forward> Memory for Layered<L> {
         bytes: usize,
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        self.0.called("Memory", "copy_peer_async");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.copy_peer_async(call, destination, destination_context, source, source_context, bytes, stream) }
+        self.contained("Memory", "copy_peer_async", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe {
+                layer.copy_peer_async(call, destination, destination_context, source, source_context, bytes, stream)
+            }
+        })
     }
 
     unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: Live<'_, StreamHandle>) -> Result<()> {
-        self.0.called("Memory", "copy_3d_async");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.copy_3d_async(call, copy, stream) }
+        self.contained("Memory", "copy_3d_async", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.copy_3d_async(call, copy, stream) }
+        })
     }
 
     unsafe fn fill_async(
@@ -1300,35 +1287,33 @@ impl<L: Forward> Memory for Layered<L> {
         count: usize,
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        self.0.called("Memory", "fill_async");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.fill_async(call, address, pattern, count, stream) }
+        self.contained("Memory", "fill_async", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.fill_async(call, address, pattern, count, stream) }
+        })
     }
 
     fn default_memory_pool(&self, device: DeviceOrdinal) -> Result<MemoryPoolHandle> {
-        self.0.called("Memory", "default_memory_pool");
-        self.0.default_memory_pool(device)
+        self.contained("Memory", "default_memory_pool", |layer| layer.default_memory_pool(device))
     }
 
     fn memory_pool_create(&self, device: DeviceOrdinal, options: &MemoryPoolOptions) -> Result<MemoryPoolHandle> {
-        self.0.called("Memory", "memory_pool_create");
-        self.0.memory_pool_create(device, options)
+        self.contained("Memory", "memory_pool_create", |layer| layer.memory_pool_create(device, options))
     }
 
     unsafe fn memory_pool_destroy(&self, pool: MemoryPoolHandle) -> Result<()> {
-        self.0.called("Memory", "memory_pool_destroy");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.memory_pool_destroy(pool) }
+        self.contained("Memory", "memory_pool_destroy", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.memory_pool_destroy(pool) }
+        })
     }
 
     fn memory_pool_trim(&self, pool: Live<'_, MemoryPoolHandle>, keep_bytes: usize) -> Result<()> {
-        self.0.called("Memory", "memory_pool_trim");
-        self.0.memory_pool_trim(pool, keep_bytes)
+        self.contained("Memory", "memory_pool_trim", |layer| layer.memory_pool_trim(pool, keep_bytes))
     }
 
     fn memory_pool_attribute(&self, pool: Live<'_, MemoryPoolHandle>, attribute: MemoryPoolAttribute) -> Result<u64> {
-        self.0.called("Memory", "memory_pool_attribute");
-        self.0.memory_pool_attribute(pool, attribute)
+        self.contained("Memory", "memory_pool_attribute", |layer| layer.memory_pool_attribute(pool, attribute))
     }
 
     fn memory_pool_set_attribute(
@@ -1337,8 +1322,9 @@ impl<L: Forward> Memory for Layered<L> {
         attribute: MemoryPoolAttribute,
         value: u64,
     ) -> Result<()> {
-        self.0.called("Memory", "memory_pool_set_attribute");
-        self.0.memory_pool_set_attribute(pool, attribute, value)
+        self.contained("Memory", "memory_pool_set_attribute", |layer| {
+            layer.memory_pool_set_attribute(pool, attribute, value)
+        })
     }
 
     fn memory_pool_set_access(
@@ -1347,43 +1333,42 @@ impl<L: Forward> Memory for Layered<L> {
         peer: DeviceOrdinal,
         allowed: bool,
     ) -> Result<()> {
-        self.0.called("Memory", "memory_pool_set_access");
-        self.0.memory_pool_set_access(pool, peer, allowed)
+        self.contained("Memory", "memory_pool_set_access", |layer| layer.memory_pool_set_access(pool, peer, allowed))
     }
 
     fn memory_report(&self, device: DeviceOrdinal) -> Option<MemoryReport> {
-        self.0.called("Memory", "memory_report");
-        self.0.memory_report(device)
+        self.contained("Memory", "memory_report", |layer| layer.memory_report(device))
     }
 }
 
 impl<L: Forward> Modules for Layered<L> {
     unsafe fn module_load(&self, call: &Call<'_>, image: ModuleImage<'_>) -> Result<ModuleHandle> {
-        self.0.called("Modules", "module_load");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.module_load(call, image) }
+        self.contained("Modules", "module_load", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.module_load(call, image) }
+        })
     }
 
     unsafe fn module_load_with_device_runtime(&self, call: &Call<'_>, image: ModuleImage<'_>) -> Result<ModuleHandle> {
-        self.0.called("Modules", "module_load_with_device_runtime");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.module_load_with_device_runtime(call, image) }
+        self.contained("Modules", "module_load_with_device_runtime", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.module_load_with_device_runtime(call, image) }
+        })
     }
 
     unsafe fn module_unload(&self, call: &Call<'_>, module: ModuleHandle) -> Result<()> {
-        self.0.called("Modules", "module_unload");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.module_unload(call, module) }
+        self.contained("Modules", "module_unload", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.module_unload(call, module) }
+        })
     }
 
     fn module_function(&self, call: &Call<'_>, module: Live<'_, ModuleHandle>, name: &str) -> Result<FunctionHandle> {
-        self.0.called("Modules", "module_function");
-        self.0.module_function(call, module, name)
+        self.contained("Modules", "module_function", |layer| layer.module_function(call, module, name))
     }
 
     fn module_function_names(&self, call: &Call<'_>, module: Live<'_, ModuleHandle>) -> Result<Vec<String>> {
-        self.0.called("Modules", "module_function_names");
-        self.0.module_function_names(call, module)
+        self.contained("Modules", "module_function_names", |layer| layer.module_function_names(call, module))
     }
 
     fn module_global(
@@ -1392,18 +1377,15 @@ impl<L: Forward> Modules for Layered<L> {
         module: Live<'_, ModuleHandle>,
         name: &str,
     ) -> Result<(DevicePointer, usize)> {
-        self.0.called("Modules", "module_global");
-        self.0.module_global(call, module, name)
+        self.contained("Modules", "module_global", |layer| layer.module_global(call, module, name))
     }
 
     fn function_name(&self, call: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<String> {
-        self.0.called("Modules", "function_name");
-        self.0.function_name(call, function)
+        self.contained("Modules", "function_name", |layer| layer.function_name(call, function))
     }
 
     fn function_info(&self, call: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<FunctionInfo> {
-        self.0.called("Modules", "function_info");
-        self.0.function_info(call, function)
+        self.contained("Modules", "function_info", |layer| layer.function_info(call, function))
     }
 
     fn function_set_attribute(
@@ -1412,8 +1394,9 @@ impl<L: Forward> Modules for Layered<L> {
         function: Live<'_, FunctionHandle>,
         attribute: FunctionAttribute,
     ) -> Result<()> {
-        self.0.called("Modules", "function_set_attribute");
-        self.0.function_set_attribute(call, function, attribute)
+        self.contained("Modules", "function_set_attribute", |layer| {
+            layer.function_set_attribute(call, function, attribute)
+        })
     }
 
     fn function_max_active_blocks(
@@ -1423,8 +1406,9 @@ impl<L: Forward> Modules for Layered<L> {
         threads_per_block: u32,
         dynamic_shared_bytes: usize,
     ) -> Result<u32> {
-        self.0.called("Modules", "function_max_active_blocks");
-        self.0.function_max_active_blocks(call, function, threads_per_block, dynamic_shared_bytes)
+        self.contained("Modules", "function_max_active_blocks", |layer| {
+            layer.function_max_active_blocks(call, function, threads_per_block, dynamic_shared_bytes)
+        })
     }
 
     unsafe fn launch(
@@ -1434,9 +1418,10 @@ impl<L: Forward> Modules for Layered<L> {
         function: Live<'_, FunctionHandle>,
         launch: &Launch<'_>,
     ) -> Result<()> {
-        self.0.called("Modules", "launch");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.launch(call, stream, function, launch) }
+        self.contained("Modules", "launch", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.launch(call, stream, function, launch) }
+        })
     }
 }
 
@@ -1448,14 +1433,16 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         flags: InstantiateFlags,
         upload: Option<Live<'_, StreamHandle>>,
     ) -> Result<ExecutableGraphHandle> {
-        self.0.called("ExecutableGraphs", "graph_instantiate");
-        self.0.graph_instantiate(call, graph, flags, upload)
+        self.contained("ExecutableGraphs", "graph_instantiate", |layer| {
+            layer.graph_instantiate(call, graph, flags, upload)
+        })
     }
 
     unsafe fn executable_destroy(&self, call: &Call<'_>, executable: ExecutableGraphHandle) -> Result<()> {
-        self.0.called("ExecutableGraphs", "executable_destroy");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.executable_destroy(call, executable) }
+        self.contained("ExecutableGraphs", "executable_destroy", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.executable_destroy(call, executable) }
+        })
     }
 
     fn executable_flags(
@@ -1463,8 +1450,7 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         call: &Call<'_>,
         executable: Live<'_, ExecutableGraphHandle>,
     ) -> Result<InstantiateFlags> {
-        self.0.called("ExecutableGraphs", "executable_flags");
-        self.0.executable_flags(call, executable)
+        self.contained("ExecutableGraphs", "executable_flags", |layer| layer.executable_flags(call, executable))
     }
 
     fn executable_upload(
@@ -1473,8 +1459,9 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         executable: Live<'_, ExecutableGraphHandle>,
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        self.0.called("ExecutableGraphs", "executable_upload");
-        self.0.executable_upload(call, executable, stream)
+        self.contained("ExecutableGraphs", "executable_upload", |layer| {
+            layer.executable_upload(call, executable, stream)
+        })
     }
 
     unsafe fn executable_launch(
@@ -1483,9 +1470,10 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         executable: Live<'_, ExecutableGraphHandle>,
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        self.0.called("ExecutableGraphs", "executable_launch");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.executable_launch(call, executable, stream) }
+        self.contained("ExecutableGraphs", "executable_launch", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.executable_launch(call, executable, stream) }
+        })
     }
 
     unsafe fn executable_update(
@@ -1494,9 +1482,10 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         executable: Live<'_, ExecutableGraphHandle>,
         graph: Live<'_, GraphHandle>,
     ) -> Result<()> {
-        self.0.called("ExecutableGraphs", "executable_update");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.executable_update(call, executable, graph) }
+        self.contained("ExecutableGraphs", "executable_update", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.executable_update(call, executable, graph) }
+        })
     }
 
     unsafe fn executable_set_node_parameters(
@@ -1506,9 +1495,10 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         node: Live<'_, GraphNodeHandle>,
         parameters: &NodeParameters,
     ) -> Result<()> {
-        self.0.called("ExecutableGraphs", "executable_set_node_parameters");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.executable_set_node_parameters(call, executable, node, parameters) }
+        self.contained("ExecutableGraphs", "executable_set_node_parameters", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.executable_set_node_parameters(call, executable, node, parameters) }
+        })
     }
 
     unsafe fn executable_set_node_enabled(
@@ -1518,9 +1508,10 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         node: Live<'_, GraphNodeHandle>,
         enabled: bool,
     ) -> Result<()> {
-        self.0.called("ExecutableGraphs", "executable_set_node_enabled");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.executable_set_node_enabled(call, executable, node, enabled) }
+        self.contained("ExecutableGraphs", "executable_set_node_enabled", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.executable_set_node_enabled(call, executable, node, enabled) }
+        })
     }
 
     fn executable_node_enabled(
@@ -1529,26 +1520,26 @@ impl<L: Forward> ExecutableGraphs for Layered<L> {
         executable: Live<'_, ExecutableGraphHandle>,
         node: Live<'_, GraphNodeHandle>,
     ) -> Result<bool> {
-        self.0.called("ExecutableGraphs", "executable_node_enabled");
-        self.0.executable_node_enabled(call, executable, node)
+        self.contained("ExecutableGraphs", "executable_node_enabled", |layer| {
+            layer.executable_node_enabled(call, executable, node)
+        })
     }
 }
 
 impl<L: Forward> Graphs for Layered<L> {
     fn graph_create(&self, call: &Call<'_>) -> Result<GraphHandle> {
-        self.0.called("Graphs", "graph_create");
-        self.0.graph_create(call)
+        self.contained("Graphs", "graph_create", |layer| layer.graph_create(call))
     }
 
     unsafe fn graph_destroy(&self, call: &Call<'_>, graph: GraphHandle) -> Result<()> {
-        self.0.called("Graphs", "graph_destroy");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.graph_destroy(call, graph) }
+        self.contained("Graphs", "graph_destroy", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.graph_destroy(call, graph) }
+        })
     }
 
     fn graph_clone(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<GraphHandle> {
-        self.0.called("Graphs", "graph_clone");
-        self.0.graph_clone(call, graph)
+        self.contained("Graphs", "graph_clone", |layer| layer.graph_clone(call, graph))
     }
 
     fn graph_find_in_clone(
@@ -1557,8 +1548,7 @@ impl<L: Forward> Graphs for Layered<L> {
         original: Live<'_, GraphNodeHandle>,
         clone: Live<'_, GraphHandle>,
     ) -> Result<GraphNodeHandle> {
-        self.0.called("Graphs", "graph_find_in_clone");
-        self.0.graph_find_in_clone(call, original, clone)
+        self.contained("Graphs", "graph_find_in_clone", |layer| layer.graph_find_in_clone(call, original, clone))
     }
 
     unsafe fn graph_add_node(
@@ -1568,25 +1558,25 @@ impl<L: Forward> Graphs for Layered<L> {
         dependencies: &[Dependency],
         parameters: &NodeParameters,
     ) -> Result<AddedNode> {
-        self.0.called("Graphs", "graph_add_node");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.graph_add_node(call, graph, dependencies, parameters) }
+        self.contained("Graphs", "graph_add_node", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.graph_add_node(call, graph, dependencies, parameters) }
+        })
     }
 
     unsafe fn graph_destroy_node(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<()> {
-        self.0.called("Graphs", "graph_destroy_node");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.graph_destroy_node(call, node) }
+        self.contained("Graphs", "graph_destroy_node", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.graph_destroy_node(call, node) }
+        })
     }
 
     fn graph_node_kind(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<GraphNodeKind> {
-        self.0.called("Graphs", "graph_node_kind");
-        self.0.graph_node_kind(call, node)
+        self.contained("Graphs", "graph_node_kind", |layer| layer.graph_node_kind(call, node))
     }
 
     fn graph_node_parameters(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<NodeParameters> {
-        self.0.called("Graphs", "graph_node_parameters");
-        self.0.graph_node_parameters(call, node)
+        self.contained("Graphs", "graph_node_parameters", |layer| layer.graph_node_parameters(call, node))
     }
 
     unsafe fn graph_node_set_parameters(
@@ -1595,36 +1585,36 @@ impl<L: Forward> Graphs for Layered<L> {
         node: Live<'_, GraphNodeHandle>,
         parameters: &NodeParameters,
     ) -> Result<()> {
-        self.0.called("Graphs", "graph_node_set_parameters");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.graph_node_set_parameters(call, node, parameters) }
+        self.contained("Graphs", "graph_node_set_parameters", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.graph_node_set_parameters(call, node, parameters) }
+        })
     }
 
     fn graph_nodes(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<GraphNodeHandle>> {
-        self.0.called("Graphs", "graph_nodes");
-        self.0.graph_nodes(call, graph)
+        self.contained("Graphs", "graph_nodes", |layer| layer.graph_nodes(call, graph))
     }
 
     fn graph_root_nodes(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<GraphNodeHandle>> {
-        self.0.called("Graphs", "graph_root_nodes");
-        self.0.graph_root_nodes(call, graph)
+        self.contained("Graphs", "graph_root_nodes", |layer| layer.graph_root_nodes(call, graph))
     }
 
     fn graph_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<Edge>> {
-        self.0.called("Graphs", "graph_edges");
-        self.0.graph_edges(call, graph)
+        self.contained("Graphs", "graph_edges", |layer| layer.graph_edges(call, graph))
     }
 
     unsafe fn graph_add_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()> {
-        self.0.called("Graphs", "graph_add_edges");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.graph_add_edges(call, graph, edges) }
+        self.contained("Graphs", "graph_add_edges", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.graph_add_edges(call, graph, edges) }
+        })
     }
 
     unsafe fn graph_remove_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()> {
-        self.0.called("Graphs", "graph_remove_edges");
-        // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
-        unsafe { self.0.graph_remove_edges(call, graph, edges) }
+        self.contained("Graphs", "graph_remove_edges", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.graph_remove_edges(call, graph, edges) }
+        })
     }
 
     fn graph_conditional_create(
@@ -1633,40 +1623,35 @@ impl<L: Forward> Graphs for Layered<L> {
         graph: Live<'_, GraphHandle>,
         default: Option<u32>,
     ) -> Result<ConditionalHandle> {
-        self.0.called("Graphs", "graph_conditional_create");
-        self.0.graph_conditional_create(call, graph, default)
+        self.contained("Graphs", "graph_conditional_create", |layer| {
+            layer.graph_conditional_create(call, graph, default)
+        })
     }
 
     fn graph_memory_attribute(&self, device: DeviceOrdinal, attribute: GraphMemoryAttribute) -> Result<u64> {
-        self.0.called("Graphs", "graph_memory_attribute");
-        self.0.graph_memory_attribute(device, attribute)
+        self.contained("Graphs", "graph_memory_attribute", |layer| layer.graph_memory_attribute(device, attribute))
     }
 
     fn graph_memory_reset(&self, device: DeviceOrdinal, attribute: GraphMemoryAttribute) -> Result<()> {
-        self.0.called("Graphs", "graph_memory_reset");
-        self.0.graph_memory_reset(device, attribute)
+        self.contained("Graphs", "graph_memory_reset", |layer| layer.graph_memory_reset(device, attribute))
     }
 
     fn graph_memory_trim(&self, device: DeviceOrdinal) -> Result<()> {
-        self.0.called("Graphs", "graph_memory_trim");
-        self.0.graph_memory_trim(device)
+        self.contained("Graphs", "graph_memory_trim", |layer| layer.graph_memory_trim(device))
     }
 }
 
 impl<L: Forward> Objects for Layered<L> {
     fn observes_objects(&self) -> bool {
-        self.0.called("Objects", "observes_objects");
-        self.0.observes_objects()
+        self.contained("Objects", "observes_objects", |layer| layer.observes_objects())
     }
 
     fn object_created(&self, call: &Call<'_>, object: ObjectHandle, id: ObjectId) {
-        self.0.called("Objects", "object_created");
-        self.0.object_created(call, object, id)
+        self.contained("Objects", "object_created", |layer| layer.object_created(call, object, id))
     }
 
     fn object_named(&self, call: &Call<'_>, id: ObjectId, name: &str) {
-        self.0.called("Objects", "object_named");
-        self.0.object_named(call, id, name)
+        self.contained("Objects", "object_named", |layer| layer.object_named(call, id, name))
     }
 }
 

@@ -11,6 +11,9 @@ use std::sync::{Arc, Mutex};
 /// The end of a call of `event_record`.
 pub(crate) const RECORDED: &str = "event_record has returned";
 
+/// The end of a call of `executable_update`.
+pub(crate) const UPDATED: &str = "executable_update has returned";
+
 type Action = Box<dyn FnOnce() + Send>;
 
 /// What happens to calls, by method. Clones share it.
@@ -143,5 +146,16 @@ unsafe impl Forward for Faulty {
     unsafe fn graph_add_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()> {
         self.faults.check("graph_add_edges")?;
         unsafe { self.inner.graph_add_edges(call, graph, edges) }
+    }
+
+    unsafe fn executable_update(
+        &self,
+        call: &Call<'_>,
+        executable: Live<'_, ExecutableGraphHandle>,
+        graph: Live<'_, GraphHandle>,
+    ) -> Result<()> {
+        unsafe { self.inner.executable_update(call, executable, graph) }?;
+        self.faults.called(UPDATED);
+        Ok(())
     }
 }
