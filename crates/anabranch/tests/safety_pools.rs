@@ -89,7 +89,7 @@ impl World {
 }
 
 #[test]
-fn safety_90_a_pool_is_given_back_when_its_buffers_are_freed() {
+fn safety_83_a_pool_is_given_back_when_its_buffers_are_freed() {
     let world = World::new();
     let (pool, stream) = (world.pool(), world.context.create_stream().unwrap());
     let buffers: Vec<Buffer<u32>> = (0..3).map(|_| stream.allocate_zeroed_from(&pool, 10).unwrap()).collect();
@@ -103,7 +103,7 @@ fn safety_90_a_pool_is_given_back_when_its_buffers_are_freed() {
 }
 
 #[test]
-fn safety_90_a_pool_is_given_back_behind_frees_in_other_streams() {
+fn safety_83_a_pool_is_given_back_behind_frees_in_other_streams() {
     let world = World::new();
     let (pool, home) = (world.pool(), world.context.create_stream().unwrap());
     let buffer: Buffer<u32> = home.allocate_zeroed_from(&pool, 10).unwrap();
@@ -121,7 +121,7 @@ fn safety_90_a_pool_is_given_back_behind_frees_in_other_streams() {
 }
 
 #[test]
-fn safety_90_a_pool_is_used_again_as_if_it_were_new() {
+fn safety_83_a_pool_is_used_again_as_if_it_were_new() {
     let world = World::new();
     let stream = world.context.create_stream().unwrap();
     for _ in 0..10 {
