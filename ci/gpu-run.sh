@@ -44,7 +44,7 @@ if wanted tests; then
     # One after the other: some calls of the driver hold a lock while they wait for the device.
     for test in "$pack"/tests/*; do step "test-$(basename "$test")" "$test" --test-threads=1; done
 fi
-# Not by default: docs/hardware.md says how far programs come.
+# Not by default: it takes five minutes.
 if wanted programs; then
     ANABRANCH_PROGRAMS_ON_CUDA=1 ANABRANCH_PROGRAMS=4000 step programs timeout 300 "$pack/programs" --test-threads=1
 fi
@@ -62,10 +62,12 @@ fi
 if wanted fuzz; then
     families=()
     for family in streams gates capture graphs memory values modules; do families+=(--family "$family"); done
-    fuzz=("$pack/anabranch" fuzz --device cuda:0)
+    # Each process has two contexts, for which a GPU has memory six times.
+    fuzz=("$pack/anabranch" fuzz --device cuda:0 --jobs 6)
+    step fuzz-record "${fuzz[@]}" "${families[@]}" --seeds 0..10000 --seconds "${ANABRANCH_FUZZ_SECONDS:-130}" \
+        --record "$results/programs.gz"
     # A program that loses its context takes a process of its own, which takes a second to start.
     step fuzz-sticky "${fuzz[@]}" --family sticky --seeds 0..200 --record "$results/programs-sticky.gz"
-    step fuzz-record "${fuzz[@]}" "${families[@]}" --seeds 0..2500 --record "$results/programs.gz"
     # What a GPU does not answer again the same is of no use.
     step fuzz-again "${fuzz[@]}" --against "$results/programs.gz" --seeds 0..250
 fi
