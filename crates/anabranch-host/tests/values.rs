@@ -114,8 +114,11 @@ fn arguments() {
     assert_eq!(wait(&fixture, stream, at(16), Value::U32(0), equal), 1);
     assert_eq!(wait(&fixture, stream, DevicePointer::NULL, Value::U32(0), equal), 1);
     assert_eq!(wait(&fixture, stream, memory, Value::U32(0), WaitValueFlags::from_bits_retain(0x10)), 1);
+    let managed = fixture.driver.allocate_managed(&fixture.context.into(), 16).unwrap();
+    assert_eq!(wait(&fixture, stream, managed, Value::U32(0), equal), 1);
     assert_eq!(wait(&fixture, stream, memory, Value::U64(0), equal), 0);
     fixture.synchronize(stream).unwrap();
+    fixture.free(managed);
 }
 
 #[test]

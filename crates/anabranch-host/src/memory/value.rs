@@ -33,7 +33,7 @@ pub(crate) unsafe fn value_condition(
     if flags.contains(WaitValueFlags::FLUSH) {
         return Err(Failure::new(Status::NOT_SUPPORTED));
     }
-    check_value(table, address, value, |_| true)?;
+    check_value(table, address, value, |kind| kind != MemoryKind::Managed)?;
     let comparison = match flags {
         WaitValueFlags::EQUAL => Comparison::Equal,
         WaitValueFlags::AND => Comparison::And,
