@@ -6,10 +6,11 @@
 mod support;
 
 use anabranch_hal::*;
+use anabranch_host::HostOptions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use support::{Fixture, live, status};
+use support::{Fixture, SMALL, live, status};
 
 fn faulty(fixture: &Fixture) -> Live<'static, FunctionHandle> {
     fixture.function(HostFunction::new("faulty", &[8], |block, arguments| {
@@ -65,6 +66,47 @@ fn a_fault_loses_the_context_and_no_other() {
     unsafe { driver.primary_context_release(DeviceOrdinal(0)) }.unwrap();
     let again = live(driver.primary_context_retain(DeviceOrdinal(0)).unwrap());
     driver.context_synchronize(&again.into()).unwrap();
+}
+
+#[test]
+fn queries_of_work_that_still_runs_report_a_fault_elsewhere() {
+    for check_memory in [false, true] {
+        let fixture = Fixture::with(HostOptions { check_memory, ..SMALL });
+        let (held, broken) = (fixture.stream(), fixture.stream());
+        let (memory, event, kernel) = (fixture.allocate(16), fixture.event(), faulty(&fixture));
+        let (sender, started) = channel();
+        let (release, released) = channel::<()>();
+        fixture.host(held, move || {
+            let _ = sender.send(());
+            let _ = released.recv();
+        });
+        fixture.record(event, held);
+        started.recv().unwrap();
+        assert_eq!((fixture.query(held), fixture.query_event(event)), (600, 600));
+        fixture.launch(broken, kernel, 1, 5, &[(memory, 16)]).unwrap();
+        assert_eq!(status(fixture.synchronize(broken)), 700);
+        let found = (fixture.query(held), fixture.query(Live::LEGACY), fixture.query_event(event));
+        drop(release);
+        assert_eq!(found, (700, 700, 700));
+        assert_eq!(status(fixture.synchronize(held)), 700);
+    }
+}
+
+#[test]
+fn graphs_outlive_their_context_s_fault() {
+    let fixture = Fixture::new();
+    let (driver, context, stream) = (&fixture.driver, fixture.context, fixture.stream());
+    let (memory, kernel, graph) = (fixture.allocate(16), faulty(&fixture), fixture.graph());
+    let executable = fixture.instantiate(graph);
+    fixture.launch(stream, kernel, 1, 5, &[(memory, 16)]).unwrap();
+    assert_eq!(status(fixture.synchronize(stream)), 700);
+    assert_eq!(status(fixture.launch_graph(executable, stream)), 700);
+    assert_eq!(status(unsafe { driver.executable_destroy(&context.into(), executable.handle()) }), 0);
+    let made = driver.graph_create(&context.into()).unwrap();
+    for graph in [graph.handle(), made] {
+        assert_eq!(status(unsafe { driver.graph_destroy(&context.into(), graph) }), 0);
+    }
+    assert_eq!(status(driver.function_name(&context.into(), kernel)), 700);
 }
 
 #[test]

@@ -81,8 +81,13 @@ impl Events for HostDriver {
         self.shared.engine.help_with_query();
         match event.recorded() {
             Recorded::Never => event.core.check(),
-            Recorded::At(position) if position.is_complete() => position.stream.core.check(),
-            _ => Err(Failure::new(Status::NOT_READY)),
+            Recorded::At(position) => {
+                let ready = position.is_complete();
+                // A context that is lost says so whatever is still running.
+                position.stream.core.check()?;
+                if ready { Ok(()) } else { Err(Failure::new(Status::NOT_READY)) }
+            }
+            Recorded::Captured(_) => Err(Failure::new(Status::NOT_READY)),
         }
     }
 

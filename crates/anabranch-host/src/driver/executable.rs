@@ -8,7 +8,6 @@ use anabranch_hal::{
     Call, Detail, ExecutableGraphHandle, ExecutableGraphs, Failure, GraphHandle, GraphInstantiateResult,
     GraphNodeHandle, InstantiateFlags, Live, NodeParameters, Result, Status, StreamHandle,
 };
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// An executable graph for a call.
@@ -70,13 +69,13 @@ impl ExecutableGraphs for HostDriver {
         permitted()?;
         ContextState::of(call.context)?;
         // SAFETY: the caller promises that the executable graph exists.
-        let core = Arc::clone(&ExecutableState::of(unsafe { Live::new(executable) })?.core);
+        ExecutableState::of(unsafe { Live::new(executable) })?;
         self.shared.captures.before_unsafe_call()?;
         let removed = self.executables.remove(executable.as_raw()).ok_or(Failure::new(Status::INVALID_VALUE))?;
         removed.destroyed.store(true, Ordering::Release);
         // Queued launches hold references of their own.
         drop(removed);
-        core.check()
+        Ok(())
     }
 
     fn executable_flags(

@@ -7,21 +7,19 @@ use anabranch_hal::{
     AddedNode, Call, ConditionalHandle, Dependency, DeviceOrdinal, Edge, Failure, GraphHandle, GraphMemoryAttribute,
     GraphNodeHandle, GraphNodeKind, Graphs, Live, NodeParameters, Result, Status,
 };
-use std::sync::Arc;
 
 impl Graphs for HostDriver {
     fn graph_create(&self, call: &Call<'_>) -> Result<GraphHandle> {
-        let core = &usable(call)?.core;
+        permitted()?;
+        // A graph is made without the device, in a context that is lost too.
+        let core = &ContextState::of(call.context)?.core;
         Ok(GraphHandle::from_raw(self.graphs.insert(GraphState::new(core, &self.shared.memory))))
     }
 
     unsafe fn graph_destroy(&self, call: &Call<'_>, graph: GraphHandle) -> Result<()> {
         permitted()?;
         ContextState::of(call.context)?;
-        let removed = self.graphs.remove(graph.as_raw()).ok_or(Failure::new(Status::INVALID_VALUE))?;
-        let core = Arc::clone(&removed.core);
-        drop(removed);
-        core.check()
+        self.graphs.remove(graph.as_raw()).map(drop).ok_or(Failure::new(Status::INVALID_VALUE))
     }
 
     fn graph_clone(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<GraphHandle> {

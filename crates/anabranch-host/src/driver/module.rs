@@ -108,9 +108,11 @@ impl Modules for HostDriver {
         global.map(|global| (global.address, global.bytes)).ok_or(Failure::new(Status::NOT_FOUND))
     }
 
-    fn function_name(&self, _: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<String> {
-        permitted()?;
-        Ok(FunctionState::of(function)?.function.name().to_owned())
+    fn function_name(&self, call: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<String> {
+        usable(call)?;
+        // Unlike other calls, this one takes a null function for a wrong value.
+        let function = FunctionState::of(function).map_err(|_| Failure::new(Status::INVALID_VALUE))?;
+        Ok(function.function.name().to_owned())
     }
 
     fn function_info(&self, call: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<FunctionInfo> {

@@ -108,11 +108,10 @@ impl Streams for HostDriver {
         let end = stream.end();
         let blocking = |other: &Arc<StreamState>| other.role == Role::Blocking;
         let covered = || stream.core.streams().iter().filter(|other| blocking(other)).all(|other| other.is_idle());
-        if !stream.completion.is_complete(end) || (stream.role == Role::Legacy && !covered()) {
-            return Err(Failure::new(Status::NOT_READY));
-        }
+        let ready = stream.completion.is_complete(end) && (stream.role != Role::Legacy || covered());
+        // A context that is lost says so whatever is still running.
         stream.core.check()?;
-        stream.take_failure(end)
+        if ready { stream.take_failure(end) } else { Err(Failure::new(Status::NOT_READY)) }
     }
 
     fn stream_synchronize(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<()> {
