@@ -190,6 +190,34 @@ fn images_for_other_devices_are_refused_with_a_hint() {
 }
 
 #[test]
+fn parameters_lie_where_their_sizes_align_them() {
+    let fixture = Fixture::new();
+    let kernel = fixture.function(HostFunction::new("mixed", &[1, 8, 2, 12, 0, 24, 16, 3], |_, _| ()));
+    let info = fixture.driver.function_info(&fixture.context.into(), kernel).unwrap();
+    let offsets: Vec<usize> = info.parameters.unwrap().iter().map(|parameter| parameter.offset).collect();
+    assert_eq!(offsets, [0, 8, 16, 20, 32, 32, 64, 80]);
+}
+
+#[test]
+fn what_a_driver_in_c_cannot_take_comes_before_handles() {
+    let fixture = Fixture::new();
+    let (driver, context) = (&fixture.driver, fixture.context);
+    let kernel = fixture.function(HostFunction::new("nothing", &[], |_, _| ()));
+    let (no_module, no_function) = (Live::<ModuleHandle>::NULL, Live::<FunctionHandle>::NULL);
+    assert_eq!(status(driver.module_function(&context.into(), no_module, "st\0ore")), 500);
+    assert_eq!(status(driver.module_function(&context.into(), no_module, "store")), 400);
+    assert_eq!(status(driver.module_global(&context.into(), no_module, "st\0ore")), 500);
+    let allow = |function, bytes| {
+        let attribute = FunctionAttribute::MaxDynamicSharedBytes(bytes);
+        status(driver.function_set_attribute(&context.into(), function, attribute))
+    };
+    assert_eq!((allow(no_function, 1 << 31), allow(no_function, 49152), allow(kernel, 49152)), (1, 400, 0));
+    let blocks = |threads| driver.function_max_active_blocks(&context.into(), kernel, threads, 0);
+    assert_eq!((status(blocks(0)), status(blocks(1 << 31)), blocks(1025).unwrap()), (1, 1, 0));
+    assert_eq!(status(driver.function_name(&context.into(), no_function)), 1);
+}
+
+#[test]
 fn closures_go_with_their_module() {
     let fixture = Fixture::new();
     let held = Arc::new(());

@@ -47,6 +47,25 @@ impl HostDriver {
     }
 }
 
+/// The largest alignment that a parameter of that size can have, which is that of numbers, of pointers and of most structures.
+fn alignment(size: usize) -> usize {
+    const LARGEST: usize = 16;
+    if size == 0 { 1 } else { LARGEST.min(1 << size.trailing_zeros()) }
+}
+
+/// Refuses a name that cannot be passed to a driver in C.
+fn check_name(name: &str) -> Result<()> {
+    if name.contains('\0') {
+        return Err(Failure::argument(Status::NOT_FOUND, format!("the name {name:?} has a zero byte")));
+    }
+    Ok(())
+}
+
+/// Refuses a number that cannot be passed to a driver in C, which takes it with a sign.
+fn check_signed(number: u32) -> Result<()> {
+    i32::try_from(number).map(|_| ()).map_err(|_| Failure::new(Status::INVALID_VALUE))
+}
+
 impl Modules for HostDriver {
     unsafe fn module_load(&self, call: &Call<'_>, image: ModuleImage<'_>) -> Result<ModuleHandle> {
         let context = usable(call)?;
@@ -75,6 +94,7 @@ impl Modules for HostDriver {
     }
 
     fn module_function(&self, call: &Call<'_>, module: Live<'_, ModuleHandle>, name: &str) -> Result<FunctionHandle> {
+        check_name(name)?;
         usable(call)?;
         let module = ModuleState::of(module)?;
         if name.is_empty() {
@@ -99,6 +119,7 @@ impl Modules for HostDriver {
         module: Live<'_, ModuleHandle>,
         name: &str,
     ) -> Result<(DevicePointer, usize)> {
+        check_name(name)?;
         usable(call)?;
         let module = ModuleState::of(module)?;
         if name.is_empty() || module.function(name).is_some() {
@@ -118,11 +139,11 @@ impl Modules for HostDriver {
     fn function_info(&self, call: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<FunctionInfo> {
         usable(call)?;
         let function = FunctionState::of(function)?;
-        let mut offset = 0;
+        let mut end: usize = 0;
         let parameters = function.function.parameter_sizes().iter().map(|&size| {
-            let parameter = ParameterInfo { offset, size };
-            offset += size;
-            parameter
+            let offset = end.next_multiple_of(alignment(size));
+            end = offset + size;
+            ParameterInfo { offset, size }
         });
         Ok(FunctionInfo {
             max_threads_per_block: MAX_THREADS_PER_BLOCK,
@@ -141,6 +162,9 @@ impl Modules for HostDriver {
         function: Live<'_, FunctionHandle>,
         attribute: FunctionAttribute,
     ) -> Result<()> {
+        if let FunctionAttribute::MaxDynamicSharedBytes(bytes) = attribute {
+            check_signed(bytes)?;
+        }
         usable(call)?;
         let function = FunctionState::of(function)?;
         let bad = Err(Failure::new(Status::INVALID_VALUE));
@@ -172,6 +196,7 @@ impl Modules for HostDriver {
         threads_per_block: u32,
         dynamic_shared_bytes: usize,
     ) -> Result<u32> {
+        check_signed(threads_per_block)?;
         usable(call)?;
         if threads_per_block == 0 {
             return Err(Failure::new(Status::INVALID_VALUE));
