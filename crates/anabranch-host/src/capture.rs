@@ -3,10 +3,10 @@
 mod event;
 mod graph;
 mod modes;
-mod recording;
 mod registry;
 mod session;
+mod target;
 
 pub(crate) use modes::exchange_mode;
-pub(crate) use recording::Recording;
 pub(crate) use registry::{CaptureRegistry, Ended};
+pub(crate) use target::{Recording, Target};

@@ -130,7 +130,16 @@ fn everything_that_is_put_into_an_invalidated_stream_is_refused() {
     assert_eq!((fill(FillPattern::U8(1)), fill(FillPattern::U64(1))), (901, 901));
     assert_eq!(status(driver.allocate_async(&context.into(), 64, None, stream)), 901);
     assert_eq!(status(unsafe { driver.free_async(&context.into(), memory, stream) }), 901);
-    assert_eq!(status(driver.stream_add_callback(&context.into(), stream, Box::new(|_| ()))), 901);
+    assert_eq!(status(unsafe { driver.free_async(&context.into(), DevicePointer::NULL, stream) }), 901);
+    assert_eq!(status(driver.allocate_async(&context.into(), 0, None, stream)), 901);
+    assert_eq!(copy(CopyKind::DeviceToDevice, 0, 0), 901);
+    // What cannot be captured at all is refused as before.
+    assert_eq!(status(driver.stream_add_callback(&context.into(), stream, Box::new(|_| ()))), 900);
+    assert_eq!(
+        (status(driver.stream_id(&context.into(), stream)), status(driver.stream_flags(&context.into(), stream))),
+        (900, 900)
+    );
+    assert_eq!(status(driver.stream_priority(&context.into(), stream)), 901);
     let (value, wait, write) = (Value::U32(0), WaitValueFlags::EQUAL, WriteValueFlags::empty());
     assert_eq!(status(unsafe { driver.stream_wait_value(&context.into(), stream, memory, value, wait) }), 901);
     assert_eq!(status(unsafe { driver.stream_write_value(&context.into(), stream, memory, value, write) }), 901);
@@ -249,13 +258,16 @@ fn a_blocking_stream_that_has_joined_counts_for_the_legacy_stream() {
 fn a_stream_that_is_destroyed_while_it_captures() {
     let fixture = Fixture::new();
     for mode in MODES {
-        let stream = fixture.stream();
+        let (stream, fork, event) = (fixture.blocking(), fixture.stream(), fixture.event());
         fixture.begin(stream, mode);
         assert_eq!(fixture.node(stream), 0);
+        fixture.record(event, stream);
+        fixture.wait(fork, event);
         unsafe { fixture.driver.stream_destroy(&fixture.context.into(), stream.handle()) }.unwrap();
-        // As on hardware, its handle lives until the capture is over.
-        assert_eq!(fixture.end(stream), 0);
-        assert_eq!(status(fixture.synchronize_all()), 0);
+        // Nobody could end the capture any more.
+        assert_eq!((fixture.capture_status(fork), fixture.query_event(event)), (0, 1));
+        assert_eq!((status(fixture.synchronize_all()), fixture.node(Live::LEGACY)), (0, 0));
+        fixture.assert_usable(fork);
     }
 }
 

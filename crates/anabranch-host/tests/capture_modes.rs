@@ -129,13 +129,14 @@ fn synchronizing_another_context() {
     let other = live(driver.context_create(DeviceOrdinal(1), ContextFlags::empty()).unwrap());
     let synchronize = || status(driver.context_synchronize(&other.into()));
     let stream = fixture.stream();
+    for mode in MODES {
+        fixture.begin(stream, mode);
+        assert_eq!((synchronize(), fixture.capture_status(stream)), (0, 1), "{mode:?}");
+        assert_eq!(fixture.end(stream), 0);
+    }
     fixture.begin(stream, CaptureMode::Relaxed);
-    assert_eq!((synchronize(), fixture.capture_status(stream)), (0, 1));
     let foreign = live(driver.stream_create(&other.into(), StreamFlags::NON_BLOCKING, 0).unwrap());
     fixture.fork(stream, foreign);
-    assert_eq!((synchronize(), fixture.capture_status(stream)), (900, 2));
-    assert_eq!(fixture.end(stream), 901);
-    fixture.begin(stream, CaptureMode::Global);
     assert_eq!((synchronize(), fixture.capture_status(stream)), (900, 2));
     assert_eq!(fixture.end(stream), 901);
     unsafe { driver.context_destroy(&other.into()) }.unwrap();

@@ -218,6 +218,39 @@ fn what_a_driver_in_c_cannot_take_comes_before_handles() {
 }
 
 #[test]
+fn errors_of_a_launch_come_in_order() {
+    let fixture = Fixture::new();
+    let kernel = fixture.function(HostFunction::new("counts", &[8], |_, _| ()));
+    let address = 0u64;
+    let arguments = [(&raw const address).cast()];
+    let good = Launch {
+        grid: [1; 3],
+        block: [1; 3],
+        cluster: None,
+        dynamic_shared_bytes: 0,
+        cooperative: false,
+        priority: None,
+        arguments: &arguments,
+        ranges: &[],
+    };
+    let (large, much) = (Launch { grid: [1 << 20, 1, 1], cooperative: true, ..good }, 1 << 20);
+    for (launch, expected) in [
+        (Launch { grid: [0, 1, 1], cluster: Some([0, 1, 1]), ..good }, 912),
+        (Launch { grid: [0, 1, 1], arguments: &[], ..good }, 1),
+        (Launch { cluster: Some([2, 1, 1]), dynamic_shared_bytes: much, ..good }, 912),
+        (Launch { cluster: Some([1, 2, 1]), ..large }, 912),
+        (Launch { dynamic_shared_bytes: much, ..large }, 720),
+        (Launch { dynamic_shared_bytes: much, ..good }, 1),
+        (good, 0),
+    ] {
+        let stream = fixture.stream();
+        let launched = unsafe { fixture.driver.launch(&fixture.context.into(), stream, kernel, &launch) };
+        assert_eq!(status(launched), expected, "{launch:?}");
+    }
+    fixture.synchronize_all().unwrap();
+}
+
+#[test]
 fn closures_go_with_their_module() {
     let fixture = Fixture::new();
     let held = Arc::new(());

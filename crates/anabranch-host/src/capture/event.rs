@@ -1,7 +1,9 @@
 //! Events recorded in capturing streams.
+//!
+//! Such an event means something only until its capture is invalidated or over.
 
-use super::recording::Recording;
 use super::registry::{CaptureRegistry, Captures};
+use super::target::{Recording, Target};
 use crate::engine::{Role, StreamState};
 use crate::event::CapturedRecord;
 use anabranch_hal::{Failure, Result, Status};
@@ -16,45 +18,51 @@ impl Recording<'_> {
     }
 
     /// Refuses to wait for what was recorded outside of the capture, which invalidates it.
-    pub(crate) fn refuse_outside(mut self) -> Result<()> {
-        self.session()?.invalidated = true;
+    pub(crate) fn refuse_outside(self) -> Result<()> {
+        self.invalidate();
         Err(Failure::new(Status::STREAM_CAPTURE_ISOLATION))
     }
 }
 
 impl Captures {
-    fn wait(&mut self, stream: &Arc<StreamState>, record: &CapturedRecord) -> Result<()> {
-        if stream.role == Role::Legacy {
-            self.use_legacy(&stream.core)?;
+    /// The number of the capture that an event was recorded in. `CUDA_ERROR_INVALID_VALUE (1)`: it is invalidated or over.
+    fn capture_of(&self, record: &CapturedRecord) -> Result<u64> {
+        match self.sessions.get(&record.session) {
+            Some(session) if !session.invalidated => Ok(session.id),
+            _ => Err(Failure::new(Status::INVALID_VALUE)),
         }
-        let own = self.id_of(stream);
-        if self.session_of(stream).is_some_and(|session| session.invalidated) {
-            return Err(Failure::new(Status::STREAM_CAPTURE_INVALIDATED));
-        }
-        let Some(session) = self.sessions.get_mut(&record.session) else {
-            if let Some(id) = own {
-                self.invalidate(id);
+    }
+
+    /// The same for a stream that waits for the event, whose own capture is invalidated if the event's does not go on.
+    fn capture_to_wait_for(&mut self, stream: &StreamState, record: &CapturedRecord) -> Result<u64> {
+        self.capture_of(record).inspect_err(|_| {
+            if let Some(own) = self.id_of(stream) {
+                self.invalidate(own);
             }
-            return Err(Failure::new(Status::INVALID_VALUE));
-        };
-        match own {
-            Some(id) if id == record.session => {
-                session.add_dependencies(stream, &record.dependencies);
+        })
+    }
+
+    fn wait(&mut self, stream: &Arc<StreamState>, record: &CapturedRecord) -> Result<()> {
+        let id = self.capture_to_wait_for(stream, record)?;
+        match self.id_of(stream) {
+            Some(own) if own == id => {
+                if let Some(session) = self.sessions.get_mut(&id) {
+                    session.add_dependencies(stream, &record.dependencies);
+                }
                 Ok(())
             }
-            Some(id) => {
-                session.invalidated = true;
+            Some(own) => {
                 self.invalidate(id);
+                self.invalidate(own);
                 Err(Failure::new(Status::STREAM_CAPTURE_MERGE))
             }
-            None if session.invalidated => Err(Failure::new(Status::STREAM_CAPTURE_INVALIDATED)),
+            // It is a member of no capture.
             None if stream.role == Role::Legacy => {
-                // It is a member of no capture.
-                session.invalidated = true;
-                Err(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED))
+                self.invalidate(id);
+                Err(Failure::new(Status::STREAM_CAPTURE_IMPLICIT))
             }
             None => {
-                self.enter(record.session, stream, record.dependencies.to_vec());
+                self.enter(id, stream, &record.dependencies);
                 Ok(())
             }
         }
@@ -64,37 +72,37 @@ impl Captures {
 impl CaptureRegistry {
     /// Makes a stream wait for a captured event, by which it joins the capture.
     #[cold]
-    pub(crate) fn wait_event(&self, stream: &Arc<StreamState>, record: &CapturedRecord) -> Result<()> {
-        self.lock().wait(stream, record)
+    pub(crate) fn wait_event(&self, target: Target<'_>, record: &CapturedRecord) -> Result<()> {
+        let (mut captures, stream) = target.lock(self);
+        captures.wait(stream, record)
     }
 
-    /// What a query of a captured event answers. It invalidates the capture.
+    /// Checks that a captured event can be waited for, without making the stream wait.
     #[cold]
-    pub(crate) fn query_event(&self, record: &CapturedRecord) -> Failure {
-        self.use_event(record, Status::CAPTURED_EVENT)
+    pub(crate) fn check_wait(&self, target: &mut Target<'_>, record: &CapturedRecord) -> Result<()> {
+        match target {
+            Target::Queue(stream) => self.lock().capture_to_wait_for(stream, record),
+            Target::Capture(recording) => recording.captures.capture_to_wait_for(recording.stream, record),
+        }
+        .map(|_| ())
     }
 
-    /// What synchronizing with a captured event answers. It invalidates the capture.
+    /// What a query of a captured event and a synchronization with it answer. That invalidates the capture.
     #[cold]
     pub(crate) fn synchronize_event(&self, record: &CapturedRecord) -> Failure {
-        let invalidated = self.lock().sessions.get(&record.session).is_none_or(|session| session.invalidated);
-        self.use_event(record, if invalidated { Status::INVALID_VALUE } else { Status::CAPTURED_EVENT })
-    }
-
-    fn use_event(&self, record: &CapturedRecord, status: Status) -> Failure {
-        match self.lock().sessions.get_mut(&record.session) {
-            Some(session) => {
-                session.invalidated = true;
-                Failure::new(status)
+        let mut captures = self.lock();
+        match captures.capture_of(record) {
+            Ok(id) => {
+                captures.invalidate(id);
+                Failure::new(Status::CAPTURED_EVENT)
             }
-            None => Failure::new(Status::INVALID_VALUE),
+            Err(failure) => failure,
         }
     }
 
     /// What asking for the time of a captured event answers. The capture stays valid.
     #[cold]
     pub(crate) fn time_event(&self, record: &CapturedRecord) -> Failure {
-        let runs = self.lock().sessions.contains_key(&record.session);
-        Failure::new(if runs { Status::CAPTURED_EVENT } else { Status::INVALID_VALUE })
+        self.lock().capture_of(record).map_or_else(|failure| failure, |_| Failure::new(Status::CAPTURED_EVENT))
     }
 }

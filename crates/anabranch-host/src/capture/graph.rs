@@ -33,15 +33,13 @@ impl CaptureGraph {
         self.graph.handle()
     }
 
-    /// `CUDA_ERROR_INVALID_VALUE (1)` when one of the nodes does not belong to the graph.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` when a node does not belong to the graph, or no edge from it has that data.
     ///
     /// # Safety
     /// The nodes of `dependencies` exist.
     pub(super) unsafe fn check(&self, dependencies: &[Dependency]) -> Result<()> {
-        dependencies.iter().try_for_each(|dependency| {
-            // SAFETY: the caller promises that the nodes of `dependencies` exist.
-            self.graph.number_of(unsafe { Live::new(dependency.node) }).map(|_| ())
-        })
+        // SAFETY: the caller promises that the nodes of `dependencies` exist.
+        unsafe { self.graph.check_edges_from(dependencies) }
     }
 
     /// Adds a node.

@@ -100,34 +100,17 @@ impl CaptureRegistry {
         captures.prohibit()
     }
 
-    /// To be asked before a stream's flags or number are queried, which is refused while it captures.
-    #[inline]
-    pub(crate) fn before_asking(&self, stream: &StreamState) -> Result<()> {
-        if stream.meets_capture() && self.invalidate(stream) {
-            return Err(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED));
-        }
-        Ok(())
-    }
-
-    /// Invalidates the capture that the stream is a member of. `false`: it is a member of none.
-    #[cold]
-    pub(crate) fn invalidate(&self, stream: &StreamState) -> bool {
-        let mut captures = self.lock();
-        let session = captures.session_of(stream);
-        session.map(|session| session.invalidated = true).is_some()
-    }
-
     /// To be asked before the host waits for all streams of a context. Prohibited to any thread in any mode while a stream
-    /// of the context captures.
+    /// of the context captures, whatever other captures prohibit.
     #[inline]
     pub(crate) fn before_synchronizing_context(&self, core: &ContextCore) -> Result<()> {
         if self.is_idle() {
             return Ok(());
         }
         core.check()?;
-        let mut captures = self.lock();
-        let own = captures.invalidate_those(|session| session.has_stream_of(core));
-        captures.prohibit()?;
-        if own { Err(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED)) } else { Ok(()) }
+        match self.lock().invalidate_those(|session| session.has_stream_of(core)) {
+            true => Err(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED)),
+            false => Ok(()),
+        }
     }
 }

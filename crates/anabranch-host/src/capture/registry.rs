@@ -8,6 +8,7 @@
 use super::graph::CaptureGraph;
 use super::modes::current_thread;
 use super::session::Session;
+use super::target::Target;
 use crate::engine::{ContextCore, Role, StreamState};
 use crate::graph::GraphState;
 use crate::memory::HostMemory;
@@ -74,7 +75,7 @@ impl Captures {
     }
 
     /// Makes a stream a member of a capture.
-    pub(super) fn enter(&mut self, id: u64, stream: &Arc<StreamState>, dependencies: Vec<Dependency>) {
+    pub(super) fn enter(&mut self, id: u64, stream: &Arc<StreamState>, dependencies: &[Dependency]) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.add_stream(stream, dependencies);
             self.by_stream.insert(stream.id, id);
@@ -116,7 +117,7 @@ impl CaptureRegistry {
 
     /// Makes a stream capture.
     pub(crate) fn begin(&self, stream: &Arc<StreamState>, memory: &Arc<HostMemory>, mode: CaptureMode) -> Result<()> {
-        self.begin_with(stream, mode, || Ok((CaptureGraph::create(&stream.core, memory), Vec::new())))
+        self.begin_with(stream, mode, || Ok((CaptureGraph::create(&stream.core, memory), &[][..])))
     }
 
     /// Makes a stream capture into a graph that exists, below some nodes of it.
@@ -134,20 +135,21 @@ impl CaptureRegistry {
             let graph = CaptureGraph::existing(graph)?;
             // SAFETY: the caller promises that the nodes of `dependencies` exist.
             unsafe { graph.check(dependencies) }?;
-            Ok((graph, dependencies.to_vec()))
+            Ok((graph, dependencies))
         })
     }
 
-    fn begin_with(
+    fn begin_with<'d>(
         &self,
         stream: &Arc<StreamState>,
         mode: CaptureMode,
-        graph: impl FnOnce() -> Result<(CaptureGraph, Vec<Dependency>)>,
+        graph: impl FnOnce() -> Result<(CaptureGraph, &'d [Dependency])>,
     ) -> Result<()> {
+        let mut captures = self.lock();
         if stream.role == Role::Legacy {
+            captures.use_legacy(&stream.core)?;
             return Err(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED));
         }
-        let mut captures = self.lock();
         if captures.id_of(stream).is_some() {
             return Err(Failure::new(Status::ILLEGAL_STATE));
         }
@@ -169,7 +171,11 @@ impl CaptureRegistry {
         dependencies: &[Dependency],
         update: DependencyUpdate,
     ) -> Result<()> {
-        let Some(mut recording) = self.recording(stream)? else {
+        // The legacy stream cannot capture, whatever blocking streams do.
+        if stream.role == Role::Legacy {
+            return Err(Failure::new(Status::ILLEGAL_STATE));
+        }
+        let Target::Capture(mut recording) = self.target(stream)? else {
             return Err(Failure::new(Status::ILLEGAL_STATE));
         };
         let session = recording.session()?;
@@ -198,10 +204,10 @@ impl CaptureRegistry {
         }
         let status = if session.invalidated {
             Status::STREAM_CAPTURE_INVALIDATED
-        } else if session.mode != CaptureMode::Relaxed && session.thread != current_thread() {
-            Status::STREAM_CAPTURE_WRONG_THREAD
         } else if !session.is_joined() {
             Status::STREAM_CAPTURE_UNJOINED
+        } else if session.mode != CaptureMode::Relaxed && session.thread != current_thread() {
+            Status::STREAM_CAPTURE_WRONG_THREAD
         } else {
             Status::SUCCESS
         };
@@ -215,10 +221,10 @@ impl CaptureRegistry {
         Ok(Ended { graph, existing, outcome })
     }
 
-    /// Discards every capture that can no longer be ended.
-    fn abandon_those(&self, matches: impl Fn(&mut Session) -> bool) {
+    /// Discards every capture that can no longer be ended. Returns the graphs that were there before, which end with them.
+    fn abandon_those(&self, matches: impl Fn(&mut Session) -> bool) -> Vec<Arc<GraphState>> {
         if self.is_idle() {
-            return;
+            return Vec::new();
         }
         let mut captures = self.lock();
         let over: Vec<u64> =
@@ -226,20 +232,24 @@ impl CaptureRegistry {
         let over: Vec<_> = over.into_iter().filter_map(|id| captures.remove(id)).collect();
         self.running.fetch_sub(over.len(), Ordering::Release);
         drop(captures);
-        drop(over);
+        over.into_iter()
+            .map(|session| session.graph.finish())
+            .filter_map(|(graph, existing)| existing.then_some(graph))
+            .collect()
     }
 
-    /// The stream was destroyed. A capture that began in it is over; one that it has joined is left to its origin.
-    pub(crate) fn stream_gone(&self, stream: &StreamState) {
-        self.abandon_those(|session| session.origin == stream.id);
+    /// The stream is destroyed. A capture that began in it is over, and the graph that it was to add to is to be destroyed;
+    /// one that it has joined is left to its origin.
+    pub(crate) fn stream_gone(&self, stream: &StreamState) -> Vec<Arc<GraphState>> {
+        self.abandon_those(|session| session.origin == stream.id)
     }
 
     /// The context is destroyed: captures that began in it are over, and those that its streams have joined are invalidated.
     pub(crate) fn context_gone(&self, core: &ContextCore) {
-        self.abandon_those(|session| {
+        drop(self.abandon_those(|session| {
             session.invalidated |= session.has_stream_of(core);
             session.began_in(core)
-        });
+        }));
     }
 
     /// Whether a stream captures. The capture stays valid.

@@ -53,9 +53,10 @@ impl Session {
     }
 
     /// Makes a stream a member.
-    pub(super) fn add_stream(&mut self, stream: &Arc<StreamState>, dependencies: Vec<Dependency>) {
-        let branch = Branch { stream: Arc::clone(stream), dependencies, last: None };
+    pub(super) fn add_stream(&mut self, stream: &Arc<StreamState>, dependencies: &[Dependency]) {
+        let branch = Branch { stream: Arc::clone(stream), dependencies: Vec::new(), last: None };
         self.branches.insert(stream.id, branch);
+        self.add_dependencies(stream, dependencies);
     }
 
     pub(super) fn streams(&self) -> impl Iterator<Item = &Arc<StreamState>> {

@@ -1,7 +1,8 @@
 //! Copies: checked, and enqueued or captured.
 
 use super::Shared;
-use crate::engine::{Moment, Operation, Position, StreamState, Turn, Use, WaitStrategy, work};
+use crate::capture::Target;
+use crate::engine::{Moment, Operation, Position, Turn, Use, WaitStrategy, work};
 use crate::memory::{
     AllocationTable, Copy, Lookup, MemoryKind, SMALL_COPY, SmallCopy, StagedBytes, StagedCopy, VolumeCopy, address,
 };
@@ -34,7 +35,7 @@ struct Manner {
 /// Both ranges stay valid until the copy has run.
 pub(super) unsafe fn copy(
     shared: &Shared,
-    stream: &Arc<StreamState>,
+    target: Target<'_>,
     kind: CopyKind,
     destination: u64,
     source: u64,
@@ -45,17 +46,19 @@ pub(super) unsafe fn copy(
         return Ok(());
     }
     let manner = manner(&shared.memory.table, kind, destination, source, bytes, synchronous)?;
-    if let Some(mut recording) = shared.captures.recording(stream)? {
-        let end = |address, host| CopyPlace { address, host, pitch: bytes, height: 1, origin: [0; 3] };
-        let copy = Copy3d {
-            source: end(source, manner.from_host),
-            destination: end(destination, manner.to_host),
-            extent: [bytes, 1, 1],
-        };
-        // SAFETY: the caller keeps both ranges valid until the copy has run, which is at each launch of the node.
-        unsafe { recording.add(NodeParameters::Copy(copy)) }?;
-        return Ok(());
-    }
+    let stream = match target {
+        Target::Queue(stream) => stream,
+        Target::Capture(mut recording) => {
+            let end = |address, host| CopyPlace { address, host, pitch: bytes, height: 1, origin: [0; 3] };
+            let copy = Copy3d {
+                source: end(source, manner.from_host),
+                destination: end(destination, manner.to_host),
+                extent: [bytes, 1, 1],
+            };
+            // SAFETY: the caller keeps both ranges valid until the copy has run, which is at each launch of the node.
+            return unsafe { recording.add(NodeParameters::Copy(copy)) }.map(|_| ());
+        }
+    };
     let engine = &shared.engine;
     if manner.stage && engine.observer.is_some() {
         // What is staged is read now, and not when the copy runs.
@@ -127,16 +130,18 @@ fn manner(
 ///
 /// # Safety
 /// Both volumes stay valid until the copy has run.
-pub(super) unsafe fn copy_3d(shared: &Shared, stream: &Arc<StreamState>, copy: &Copy3d) -> Result<()> {
+pub(super) unsafe fn copy_3d(shared: &Shared, target: Target<'_>, copy: &Copy3d) -> Result<()> {
     if copy.extent.contains(&0) {
         return Ok(());
     }
     let checked = VolumeCopy::new(&shared.memory.table, copy)?;
-    if let Some(mut recording) = shared.captures.recording(stream)? {
-        // SAFETY: the caller keeps both volumes valid until the copy has run, which is at each launch of the node.
-        unsafe { recording.add(NodeParameters::Copy(*copy)) }?;
-        return Ok(());
-    }
+    let stream = match target {
+        Target::Queue(stream) => stream,
+        Target::Capture(mut recording) => {
+            // SAFETY: the caller keeps both volumes valid until the copy has run, which is at each launch of the node.
+            return unsafe { recording.add(NodeParameters::Copy(*copy)) }.map(|_| ());
+        }
+    };
     let sequence = stream.enqueue(work(checked));
     if checked.touches_pageable {
         shared.engine.wait(&Position { stream: Arc::clone(stream), sequence }, WaitStrategy::Auto);

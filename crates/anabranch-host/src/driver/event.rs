@@ -1,6 +1,7 @@
 //! Calls on events.
 
 use super::{ContextState, HostDriver, resolve, usable};
+use crate::capture::Target;
 use crate::engine::WaitStrategy;
 use crate::error::permitted;
 use crate::event::{EventState, Recorded};
@@ -41,25 +42,23 @@ impl Events for HostDriver {
         flags: EventRecordFlags,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
+        let state = EventState::of(event)?;
+        let target = self.shared.captures.target(&stream)?;
         if !EventRecordFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
-        let state = EventState::of(event)?;
-        let external = flags.contains(EventRecordFlags::EXTERNAL);
-        let recording = self.shared.captures.recording(&stream)?;
-        if external && recording.is_none() {
-            return Err(Failure::new(Status::ILLEGAL_STATE));
+        if flags.contains(EventRecordFlags::EXTERNAL) {
+            // Only the node's launches record the event, and they may be in its context.
+            let Target::Capture(mut recording) = target else { return Err(Failure::new(Status::ILLEGAL_STATE)) };
+            // SAFETY: the event exists, as `Live` says. The node shares it, and records it at any launch.
+            return unsafe { recording.add(NodeParameters::EventRecord(event.handle())) }.map(|_| ());
         }
         if !Arc::ptr_eq(&state.core, &stream.core) {
             return Err(Failure::new(Status::INVALID_HANDLE));
         }
-        match recording {
-            None => state.record(&stream),
-            Some(mut recording) if external => {
-                // SAFETY: the event exists, as `Live` says. The node shares it, and records it at any launch.
-                unsafe { recording.add(NodeParameters::EventRecord(event.handle())) }?;
-            }
-            Some(mut recording) => {
+        match target {
+            Target::Queue(stream) => state.record(stream),
+            Target::Capture(mut recording) => {
                 let record = recording.record()?;
                 let before = state.record_captured(record);
                 // The earlier record, perhaps with a stream, is dropped without the captures' lock.
@@ -75,7 +74,7 @@ impl Events for HostDriver {
         ContextState::of(call.context)?;
         let event = EventState::of(event)?;
         if let Recorded::Captured(record) = event.recorded() {
-            return Err(self.shared.captures.query_event(&record));
+            return Err(self.shared.captures.synchronize_event(&record));
         }
         self.shared.captures.before_unsafe_call()?;
         self.shared.engine.help_with_query();
@@ -114,17 +113,16 @@ impl Events for HostDriver {
         let (start, end) = (EventState::of(start)?, EventState::of(end)?);
         start.core.check()?;
         end.core.check()?;
+        // All of the first event comes before the second.
+        let time = |event: &EventState| match event.recorded() {
+            Recorded::Captured(record) => Err(self.shared.captures.time_event(&record)),
+            _ => event.time(),
+        };
+        let times = (time(start)?, time(end)?);
         if !Arc::ptr_eq(&start.core, &end.core) {
             return Err(Failure::new(Status::INVALID_HANDLE));
         }
-        for event in [start, end] {
-            if let Recorded::Captured(record) = event.recorded() {
-                return Err(self.shared.captures.time_event(&record));
-            }
-        }
-        let (Some(start), Some(end)) = (start.time()?, end.time()?) else {
-            return Err(Failure::new(Status::NOT_READY));
-        };
+        let (Some(start), Some(end)) = times else { return Err(Failure::new(Status::NOT_READY)) };
         Ok((end.wrapping_sub(start).cast_signed() as f64 / 1e6) as f32)
     }
 

@@ -36,9 +36,7 @@ impl HostDriver {
         }
         // With an upload, the call is one of the stream, and no potentially unsafe one.
         let stream = resolve(&self.shared, call.context, upload.unwrap_or(Live::LEGACY))?;
-        if let Some(recording) = self.shared.captures.recording(&stream)? {
-            return recording.refuse();
-        }
+        self.shared.captures.refuse(&stream)?;
         let executable = ExecutableState::new(graph, flags)?;
         executable.memory.map()?;
         Ok(executable)
@@ -95,11 +93,8 @@ impl ExecutableGraphs for HostDriver {
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
-        let executable = executable_of(call, executable)?;
-        match self.shared.captures.recording(&stream)? {
-            Some(recording) => recording.refuse(),
-            None => executable.memory.map(),
-        }
+        self.shared.captures.refuse(&stream)?;
+        executable_of(call, executable)?.memory.map()
     }
 
     unsafe fn executable_launch(
@@ -109,10 +104,8 @@ impl ExecutableGraphs for HostDriver {
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
+        self.shared.captures.refuse(&stream)?;
         let executable = ExecutableState::of(executable)?;
-        if let Some(recording) = self.shared.captures.recording(&stream)? {
-            return recording.refuse();
-        }
         executable.share().ok_or(Failure::new(Status::INVALID_VALUE))?.launch(&stream)
     }
 

@@ -1,11 +1,10 @@
 //! Fills: checked, and enqueued or captured.
 
 use super::Shared;
-use crate::capture::Recording;
-use crate::engine::{StreamState, work};
+use crate::capture::{Recording, Target};
+use crate::engine::work;
 use crate::memory::{Fill, check_fill};
 use anabranch_hal::{DevicePointer, Failure, FillNode, FillPattern, NodeParameters, Result, Status};
-use std::sync::Arc;
 
 /// Enqueues a fill. `CUDA_ERROR_INVALID_VALUE (1)` where it is outside of memory or not aligned to the pattern.
 ///
@@ -13,7 +12,7 @@ use std::sync::Arc;
 /// The range stays valid until the fill has run.
 pub(super) unsafe fn fill(
     shared: &Shared,
-    stream: &Arc<StreamState>,
+    target: Target<'_>,
     begin: u64,
     pattern: FillPattern,
     count: usize,
@@ -24,12 +23,14 @@ pub(super) unsafe fn fill(
     let bad = || Failure::new(Status::INVALID_VALUE);
     let bytes = count.checked_mul(pattern.width()).ok_or_else(bad)?;
     check_fill(&shared.memory.table, begin, pattern, bytes)?;
-    if let Some(mut recording) = shared.captures.recording(stream)? {
+    match target {
+        Target::Queue(stream) => {
+            stream.enqueue(work(Fill { address: begin, pattern, count }));
+            Ok(())
+        }
         // SAFETY: the caller keeps the range valid until the fill has run, which is at each launch of the nodes.
-        return unsafe { record(&mut recording, DevicePointer(begin), pattern, count) };
+        Target::Capture(mut recording) => unsafe { record(&mut recording, DevicePointer(begin), pattern, count) },
     }
-    stream.enqueue(work(Fill { address: begin, pattern, count }));
-    Ok(())
 }
 
 /// Makes nodes of a fill. Nodes have no width of 64 bits: two fills of columns make up one, or one of as many words where

@@ -1,6 +1,7 @@
 //! Memory: allocated, copied, filled, freed.
 
 use super::{ContextState, HostDriver, copy, fill, resolve, resolve_even_if_lost, usable};
+use crate::capture::Target;
 use crate::engine::work;
 use crate::error::permitted;
 use crate::memory::{
@@ -107,30 +108,36 @@ impl Memory for HostDriver {
         stream: Live<'_, StreamHandle>,
     ) -> Result<DevicePointer> {
         let stream = resolve(&self.shared, call.context, stream)?;
+        let target = self.shared.captures.target(&stream)?;
+        if let Target::Queue(_) = target {
+            self.shared.captures.before_unsafe_call()?;
+        }
         if bytes == 0 {
             return Ok(DevicePointer::NULL);
         }
-        if let Some(mut recording) = self.shared.captures.recording(&stream)? {
-            let device = match pool {
-                Some(pool) => PoolState::of(pool)?.device,
-                None => stream.core.device,
-            };
-            let node = AllocationNode {
-                device: DeviceOrdinal(device),
-                bytes,
-                access: Vec::new(),
-                address: DevicePointer::NULL,
-            };
-            // SAFETY: an allocation refers to no object and to no address.
-            let added = unsafe { recording.add(NodeParameters::Allocate(node)) }?;
-            return added.address.ok_or(Failure::new(Status::UNKNOWN));
-        }
+        let stream = match target {
+            Target::Queue(stream) => stream,
+            Target::Capture(mut recording) => {
+                let device = match pool {
+                    Some(pool) => PoolState::of(pool)?.device,
+                    None => stream.core.device,
+                };
+                let node = AllocationNode {
+                    device: DeviceOrdinal(device),
+                    bytes,
+                    access: Vec::new(),
+                    address: DevicePointer::NULL,
+                };
+                // SAFETY: an allocation refers to no object and to no address.
+                let added = unsafe { recording.add(NodeParameters::Allocate(node)) }?;
+                return added.address.ok_or(Failure::new(Status::UNKNOWN));
+            }
+        };
         let pool = match pool {
             Some(pool) => PoolState::of(pool)?.share().ok_or(Failure::new(Status::INVALID_VALUE))?,
             None => Arc::clone(self.shared.memory.device(stream.core.device)?.default_pool()),
         };
-        self.shared.captures.before_unsafe_call()?;
-        let block = pool.allocate(self.shared.memory.device(pool.device)?, bytes, &stream)?;
+        let block = pool.allocate(self.shared.memory.device(pool.device)?, bytes, stream)?;
         if let Some(observer) = &self.shared.memory.observer {
             let origin = Origin { kind: MemoryKind::Pooled, device: pool.device, bytes, stream: Some(stream.id) };
             observer.allocated(&block, origin);
@@ -142,15 +149,19 @@ impl Memory for HostDriver {
 
     unsafe fn free_async(&self, call: &Call<'_>, address: DevicePointer, stream: Live<'_, StreamHandle>) -> Result<()> {
         let stream = resolve_even_if_lost(&self.shared, call.context, stream)?;
+        let stream = match self.shared.captures.target(&stream)? {
+            Target::Capture(_) if address.is_null() => return stream.core.check(),
+            Target::Capture(mut recording) => {
+                // SAFETY: the caller promises that all other uses of the memory are ordered before the free.
+                unsafe { recording.add(NodeParameters::Free(address)) }?;
+                return stream.core.check();
+            }
+            Target::Queue(stream) => stream,
+        };
+        self.shared.captures.before_unsafe_call()?;
         if address.is_null() {
             return stream.core.check();
         }
-        if let Some(mut recording) = self.shared.captures.recording(&stream)? {
-            // SAFETY: the caller promises that all other uses of the memory are ordered before the free.
-            unsafe { recording.add(NodeParameters::Free(address)) }?;
-            return stream.core.check();
-        }
-        self.shared.captures.before_unsafe_call()?;
         match self.shared.memory.table.kind_at(address.0) {
             Some(MemoryKind::Managed) => return Err(Failure::new(Status::NOT_SUPPORTED)),
             Some(MemoryKind::Graph) => {
@@ -217,9 +228,7 @@ impl Memory for HostDriver {
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
-        if let Some(recording) = self.shared.captures.recording(&stream)? {
-            return recording.refuse();
-        }
+        self.shared.captures.refuse(&stream)?;
         if let Some(device) = device {
             self.shared.memory.device(device.0)?;
         }
@@ -240,14 +249,16 @@ impl Memory for HostDriver {
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
+        let target = self.shared.captures.target(&stream)?;
         // SAFETY: the caller keeps both ranges valid until the copy is complete.
-        unsafe { copy::copy(&self.shared, &stream, kind, destination, source, bytes, false) }
+        unsafe { copy::copy(&self.shared, target, kind, destination, source, bytes, false) }
     }
 
     unsafe fn copy(&self, call: &Call<'_>, kind: CopyKind, destination: u64, source: u64, bytes: usize) -> Result<()> {
         let stream = resolve(&self.shared, call.context, Live::LEGACY)?;
+        let target = self.shared.captures.target(&stream)?;
         // SAFETY: the caller keeps both ranges valid until the copy is complete.
-        unsafe { copy::copy(&self.shared, &stream, kind, destination, source, bytes, true) }
+        unsafe { copy::copy(&self.shared, target, kind, destination, source, bytes, true) }
     }
 
     unsafe fn copy_peer_async(
@@ -261,20 +272,20 @@ impl Memory for HostDriver {
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
+        self.shared.captures.refuse(&stream)?;
         for peer in [destination_context, source_context] {
             ContextState::of(peer)?.core.check()?;
         }
-        if let Some(recording) = self.shared.captures.recording(&stream)? {
-            return recording.refuse();
-        }
+        let target = self.shared.captures.target(&stream)?;
         // SAFETY: the caller keeps both ranges valid until the copy is complete.
-        unsafe { copy::copy(&self.shared, &stream, CopyKind::DeviceToDevice, destination.0, source.0, bytes, false) }
+        unsafe { copy::copy(&self.shared, target, CopyKind::DeviceToDevice, destination.0, source.0, bytes, false) }
     }
 
     unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: Live<'_, StreamHandle>) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
+        let target = self.shared.captures.target(&stream)?;
         // SAFETY: the caller keeps both volumes valid until the copy is complete.
-        unsafe { copy::copy_3d(&self.shared, &stream, copy) }
+        unsafe { copy::copy_3d(&self.shared, target, copy) }
     }
 
     unsafe fn fill_async(
@@ -286,8 +297,9 @@ impl Memory for HostDriver {
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
+        let target = self.shared.captures.target(&stream)?;
         // SAFETY: the caller keeps the range valid until the fill is complete.
-        unsafe { fill::fill(&self.shared, &stream, address.0, pattern, count) }
+        unsafe { fill::fill(&self.shared, target, address.0, pattern, count) }
     }
 
     fn default_memory_pool(&self, device: DeviceOrdinal) -> Result<MemoryPoolHandle> {
@@ -327,7 +339,9 @@ impl Memory for HostDriver {
 
     fn memory_pool_attribute(&self, pool: Live<'_, MemoryPoolHandle>, attribute: MemoryPoolAttribute) -> Result<u64> {
         permitted()?;
-        PoolState::of(pool)?.attribute(attribute)
+        let pool = PoolState::of(pool)?;
+        self.shared.captures.before_unsafe_call()?;
+        pool.attribute(attribute)
     }
 
     fn memory_pool_set_attribute(
@@ -350,6 +364,7 @@ impl Memory for HostDriver {
     ) -> Result<()> {
         permitted()?;
         let pool = PoolState::of(pool)?;
+        self.shared.captures.before_unsafe_call()?;
         self.shared.memory.device(peer.0)?;
         // All memory is memory of this process. Only a device's access to its own pool cannot be taken away.
         if pool.device == peer.0 && !allowed {

@@ -1,7 +1,7 @@
 //! Modules of host functions, and launches.
 
 use super::{ContextState, HostDriver, resolve, usable};
-use crate::engine::StreamState;
+use crate::capture::Target;
 use crate::error::permitted;
 use crate::limits::{MAX_SHARED_BYTES_OPTIN, MAX_THREADS_PER_BLOCK};
 use crate::module::{FunctionState, ModuleState};
@@ -12,38 +12,33 @@ use anabranch_hal::{
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-impl HostDriver {
-    /// Checks a launch, and enqueues or captures it.
-    ///
-    /// # Safety
-    /// Each argument's address is valid for reads of its parameter's size; what the kernel then does is sound; the
-    /// kernel's module is not unloaded before it has run.
-    unsafe fn launch_or_capture(
-        &self,
-        stream: &Arc<StreamState>,
-        function: &FunctionState,
-        launch: &Launch<'_>,
-    ) -> Result<()> {
-        if !Arc::ptr_eq(&function.core, &stream.core) {
-            return Err(Failure::new(Status::INVALID_HANDLE));
+/// Checks a launch, and enqueues or captures it.
+///
+/// # Safety
+/// Each argument's address is valid for reads of its parameter's size; what the kernel then does is sound; the
+/// kernel's module is not unloaded before it has run.
+unsafe fn launch_or_capture(target: Target<'_>, function: &FunctionState, launch: &Launch<'_>) -> Result<()> {
+    if !Arc::ptr_eq(&function.core, &target.stream().core) {
+        return Err(Failure::new(Status::INVALID_HANDLE));
+    }
+    function.check_arguments(launch)?;
+    if let Err(failure) = function.check_configuration(launch) {
+        // What the device cannot run invalidates a capture, unlike other errors in the arguments of a call.
+        target.invalidate();
+        return Err(failure);
+    }
+    match target {
+        Target::Queue(stream) => {
+            // SAFETY: the caller promises that the arguments can be read, and that the kernel is sound and remains loaded.
+            unsafe { function.enqueue(stream, launch) }
+            Ok(())
         }
-        if let Err(failure) = function.check(launch) {
-            // A launch that cannot be invalidates a capture, unlike other calls with bad arguments.
-            if stream.meets_capture() {
-                self.shared.captures.invalidate(stream);
-            }
-            return Err(failure);
-        }
-        if let Some(mut recording) = self.shared.captures.recording(stream)? {
+        Target::Capture(mut recording) => {
             // SAFETY: the caller promises that the arguments can be read, whose number was checked.
-            let node = unsafe { function.node(stream, launch) };
+            let node = unsafe { function.node(recording.stream(), launch) };
             // SAFETY: the caller promises that the kernel is sound and remains loaded, at each launch of the node.
-            unsafe { recording.add(NodeParameters::Kernel(node)) }?;
-            return Ok(());
+            unsafe { recording.add(NodeParameters::Kernel(node)) }.map(|_| ())
         }
-        // SAFETY: the caller promises that the arguments can be read, and that the kernel is sound and remains loaded.
-        unsafe { function.enqueue(stream, launch) }
-        Ok(())
     }
 }
 
@@ -212,9 +207,10 @@ impl Modules for HostDriver {
         launch: &Launch<'_>,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
+        let target = self.shared.captures.target(&stream)?;
         let function = FunctionState::of(function)?;
         // SAFETY: the caller promises that the arguments are those of the kernel, and that it is sound with them.
         // `module_unload` waits for the launches that it finds, and its caller promises that there are none later.
-        unsafe { self.launch_or_capture(&stream, function, launch) }
+        unsafe { launch_or_capture(target, function, launch) }
     }
 }

@@ -15,7 +15,8 @@ impl Drop for ThreadStreams {
     fn drop(&mut self) {
         for (stream, captures) in &self.0 {
             if let Some(captures) = captures.upgrade() {
-                captures.stream_gone(stream);
+                // A graph that was there before keeps its handle, which nobody of the driver is here to take away.
+                drop(captures.stream_gone(stream));
             }
         }
     }

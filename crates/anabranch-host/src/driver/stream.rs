@@ -2,6 +2,7 @@
 
 use super::per_thread::per_thread_stream;
 use super::{ContextState, HostDriver, Shared, usable};
+use crate::capture::Target;
 use crate::engine::{Entry, Role, StreamState, work};
 use crate::error::permitted;
 use crate::event::{EventState, Recorded};
@@ -95,6 +96,9 @@ impl Streams for HostDriver {
             return Err(Failure::new(Status::INVALID_HANDLE));
         }
         let removed = self.streams.remove(stream.as_raw()).ok_or(Failure::new(Status::INVALID_HANDLE))?;
+        for graph in self.shared.captures.stream_gone(&removed) {
+            drop(self.graphs.remove(graph.handle().as_raw()));
+        }
         let core = Arc::clone(&removed.core);
         // A thread that runs the stream's work, or waits for it, holds its own reference.
         drop(removed);
@@ -145,52 +149,55 @@ impl Streams for HostDriver {
         flags: EventWaitFlags,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
+        // What was recorded, perhaps with a stream, is dropped without the captures' lock.
+        let recorded = EventState::of(event)?.recorded();
+        let captures = &self.shared.captures;
+        let mut target = captures.target(&stream)?;
         if !EventWaitFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
-        let external = flags.contains(EventWaitFlags::EXTERNAL);
-        let state = EventState::of(event)?;
-        if external {
-            let mut recording = self.shared.captures.recording(&stream)?.ok_or(Failure::new(Status::ILLEGAL_STATE))?;
+        if flags.contains(EventWaitFlags::EXTERNAL) {
+            if let Recorded::Captured(record) = &recorded {
+                captures.check_wait(&mut target, record)?;
+            }
+            let Target::Capture(mut recording) = target else { return Err(Failure::new(Status::ILLEGAL_STATE)) };
             // SAFETY: the event exists, as `Live` says. The node shares it, and can wait for it at any launch.
-            unsafe { recording.add(NodeParameters::EventWait(event.handle())) }?;
-            return Ok(());
+            return unsafe { recording.add(NodeParameters::EventWait(event.handle())) }.map(|_| ());
         }
-        let recorded = state.recorded();
-        if let Recorded::Captured(record) = &recorded {
-            return self.shared.captures.wait_event(&stream, record);
+        match (&recorded, target) {
+            (Recorded::Captured(record), target) => captures.wait_event(target, record),
+            (Recorded::Never, _) => Ok(()),
+            (Recorded::At(_), Target::Capture(recording)) => recording.refuse_outside(),
+            (Recorded::At(position), Target::Queue(stream)) => {
+                if !Arc::ptr_eq(&position.stream, stream) && !position.is_complete() {
+                    stream.enqueue(Entry::WaitFor(position.clone()));
+                }
+                Ok(())
+            }
         }
-        if let Some(recording) = self.shared.captures.recording(&stream)? {
-            return if matches!(recorded, Recorded::Never) { Ok(()) } else { recording.refuse_outside() };
-        }
-        if let Recorded::At(position) = recorded
-            && !Arc::ptr_eq(&position.stream, &stream)
-            && !position.is_complete()
-        {
-            stream.enqueue(Entry::WaitFor(position));
-        }
-        Ok(())
     }
 
     fn stream_flags(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<StreamFlags> {
         let stream = resolve(&self.shared, call.context, stream)?;
-        self.shared.captures.before_asking(&stream)?;
+        self.shared.captures.refuse(&stream)?;
         Ok(stream.flags())
     }
 
     fn stream_priority(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<i32> {
         let stream = resolve(&self.shared, call.context, stream)?;
+        self.shared.captures.target(&stream)?;
         Ok(stream.priority)
     }
 
     fn stream_id(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<u64> {
         let stream = resolve(&self.shared, call.context, stream)?;
-        self.shared.captures.before_asking(&stream)?;
+        self.shared.captures.refuse(&stream)?;
         Ok(stream.id)
     }
 
     fn stream_context(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<ContextHandle> {
         let stream = resolve(&self.shared, call.context, stream)?;
+        self.shared.captures.target(&stream)?;
         Ok(stream.core.handle())
     }
 
@@ -201,6 +208,7 @@ impl Streams for HostDriver {
         kind: StreamAttributeKind,
     ) -> Result<StreamAttribute> {
         let stream = resolve(&self.shared, call.context, stream)?;
+        self.shared.captures.target(&stream)?;
         match kind {
             StreamAttributeKind::SynchronizationPolicy => Ok(StreamAttribute::SynchronizationPolicy(stream.policy())),
             _ => Err(Failure::new(Status::NOT_SUPPORTED)),
@@ -214,6 +222,7 @@ impl Streams for HostDriver {
         attribute: &StreamAttribute,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
+        self.shared.captures.target(&stream)?;
         match attribute {
             StreamAttribute::SynchronizationPolicy(policy) if stream.set_policy(*policy) => Ok(()),
             _ => Err(Failure::new(Status::NOT_SUPPORTED)),
@@ -227,21 +236,23 @@ impl Streams for HostDriver {
         work: HostWork,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
-        if let Some(mut recording) = self.shared.captures.recording(&stream)? {
-            let work = work.repeatable().ok_or(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED))?;
-            // SAFETY: the node runs a key, which names no handle, and for which nothing runs if its closure no longer exists.
-            unsafe { recording.add(NodeParameters::Host(work)) }?;
-            return Ok(());
+        match self.shared.captures.target(&stream)? {
+            Target::Queue(stream) => {
+                stream.enqueue(Entry::HostFunction(work));
+                Ok(())
+            }
+            Target::Capture(mut recording) => {
+                let work = work.repeatable().ok_or(Failure::new(Status::STREAM_CAPTURE_UNSUPPORTED))?;
+                // SAFETY: the node runs a key, which names no handle, and for which nothing runs if its closure no longer
+                // exists.
+                unsafe { recording.add(NodeParameters::Host(work)) }.map(|_| ())
+            }
         }
-        stream.enqueue(Entry::HostFunction(work));
-        Ok(())
     }
 
     fn stream_add_callback(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>, callback: Callback) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
-        if let Some(recording) = self.shared.captures.recording(&stream)? {
-            return recording.refuse();
-        }
+        self.shared.captures.refuse(&stream)?;
         stream.enqueue(Entry::Callback(callback));
         Ok(())
     }
@@ -255,16 +266,20 @@ impl Streams for HostDriver {
         flags: WaitValueFlags,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
+        let target = self.shared.captures.target(&stream)?;
         // SAFETY: the caller keeps the address valid until the wait is complete.
         let condition = unsafe { value_condition(Some(&self.shared.memory.table), address, value, flags) }?;
-        if let Some(mut recording) = self.shared.captures.recording(&stream)? {
-            let operation = ValueOperation::Wait { address, value, flags };
-            // SAFETY: the caller keeps the address valid until the wait is complete, which is at every launch of the node.
-            unsafe { recording.add(NodeParameters::ValueOperations(vec![operation])) }?;
-            return Ok(());
+        match target {
+            Target::Queue(stream) => {
+                stream.enqueue(Entry::WaitValue(condition));
+                Ok(())
+            }
+            Target::Capture(mut recording) => {
+                let operation = ValueOperation::Wait { address, value, flags };
+                // SAFETY: the caller keeps the address valid until the wait is complete, which is at every launch of the node.
+                unsafe { recording.add(NodeParameters::ValueOperations(vec![operation])) }.map(|_| ())
+            }
         }
-        stream.enqueue(Entry::WaitValue(condition));
-        Ok(())
     }
 
     unsafe fn stream_write_value(
@@ -276,14 +291,19 @@ impl Streams for HostDriver {
         flags: WriteValueFlags,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
+        let target = self.shared.captures.target(&stream)?;
         check_value_write(Some(&self.shared.memory.table), address, value, flags)?;
-        if let Some(mut recording) = self.shared.captures.recording(&stream)? {
-            let operation = ValueOperation::Write { address, value, flags };
-            // SAFETY: the caller keeps the address valid until the write is complete, which is at every launch of the node.
-            unsafe { recording.add(NodeParameters::ValueOperations(vec![operation])) }?;
-            return Ok(());
+        match target {
+            Target::Queue(stream) => {
+                stream.enqueue(work(ValueWrite { address: address.0, value }));
+                Ok(())
+            }
+            Target::Capture(mut recording) => {
+                let operation = ValueOperation::Write { address, value, flags };
+                // SAFETY: the caller keeps the address valid until the write is complete, which is at every launch of the
+                // node.
+                unsafe { recording.add(NodeParameters::ValueOperations(vec![operation])) }.map(|_| ())
+            }
         }
-        stream.enqueue(work(ValueWrite { address: address.0, value }));
-        Ok(())
     }
 }

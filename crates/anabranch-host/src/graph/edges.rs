@@ -108,6 +108,19 @@ impl Contents {
 }
 
 impl GraphState {
+    /// Checks what a node that is to be a kernel can depend on. A node may be there several times.
+    ///
+    /// # Safety
+    /// The nodes of `dependencies` exist.
+    pub(crate) unsafe fn check_edges_from(&self, dependencies: &[Dependency]) -> Result<()> {
+        let contents = self.lock();
+        dependencies.iter().try_for_each(|dependency| {
+            // SAFETY: the caller promises that the nodes of `dependencies` exist.
+            let from = self.number_of(unsafe { Live::new(dependency.node) })?;
+            contents.check_data(from, true, dependency.data)
+        })
+    }
+
     /// Adds edges, up to the first that is refused.
     ///
     /// # Safety

@@ -78,7 +78,7 @@ impl FunctionState {
     pub(crate) unsafe fn prepare(&self, node: &KernelNode) -> Result<KernelWork> {
         let arguments: SmallVec<[*const c_void; 8]> =
             node.arguments.iter().map(|value| value.as_ptr().cast()).collect();
-        self.check(&Launch {
+        let launch = Launch {
             grid: node.grid,
             block: node.block,
             cluster: node.cluster,
@@ -87,7 +87,9 @@ impl FunctionState {
             priority: node.priority,
             arguments: &arguments,
             ranges: &node.ranges,
-        })?;
+        };
+        self.check_arguments(&launch)?;
+        self.check_configuration(&launch)?;
         if node.arguments.iter().zip(self.function.parameter_sizes()).any(|(value, &size)| value.len() != size) {
             return Err(Failure::argument(Status::INVALID_VALUE, "an argument is not of the size of its parameter"));
         }
@@ -101,8 +103,24 @@ impl FunctionState {
         Ok(work)
     }
 
-    /// Checks a launch as hardware does.
-    pub(crate) fn check(&self, launch: &Launch<'_>) -> Result<()> {
+    /// Checks that a launch is complete, as hardware does before anything else.
+    pub(crate) fn check_arguments(&self, launch: &Launch<'_>) -> Result<()> {
+        let invalid = |what: &str| Err(Failure::argument(Status::INVALID_VALUE, what));
+        if launch.cluster.is_some_and(|cluster| cluster.contains(&0)) {
+            return Err(Failure::argument(Status::INVALID_CLUSTER_SIZE, "an extent of the cluster is 0"));
+        }
+        let sizes = self.function.parameter_sizes();
+        if launch.arguments.len() != sizes.len() {
+            return invalid("the number of arguments is not that of the kernel's parameters");
+        }
+        if launch.arguments.iter().zip(sizes).any(|(address, &size)| address.is_null() && size > 0) {
+            return invalid("the address of an argument is null");
+        }
+        Ok(())
+    }
+
+    /// Checks that the device can run a launch, as hardware does.
+    pub(crate) fn check_configuration(&self, launch: &Launch<'_>) -> Result<()> {
         let invalid = |what: &str| Err(Failure::argument(Status::INVALID_VALUE, what));
         let fits = |extents: [u32; 3], limits: [u32; 3]| {
             extents.iter().zip(limits).all(|(&extent, limit)| (1..=limit).contains(&extent))
@@ -113,16 +131,6 @@ impl FunctionState {
         let threads = product(launch.block);
         if !fits(launch.block, MAX_BLOCK_DIMENSIONS) || threads > u64::from(MAX_THREADS_PER_BLOCK) {
             return invalid("an extent of the block is 0 or too large, or the block has more than 1024 threads");
-        }
-        if launch.dynamic_shared_bytes > self.max_dynamic_shared_bytes.load(Ordering::Relaxed) {
-            return invalid("the block has more dynamic shared memory than the kernel is set to have at most");
-        }
-        let sizes = self.function.parameter_sizes();
-        if launch.arguments.len() != sizes.len() {
-            return invalid("the number of arguments is not that of the kernel's parameters");
-        }
-        if launch.arguments.iter().zip(sizes).any(|(address, &size)| address.is_null() && size > 0) {
-            return invalid("the address of an argument is null");
         }
         if let Some(cluster) = launch.cluster {
             self.check_cluster(launch.grid, cluster)?;
@@ -138,6 +146,9 @@ impl FunctionState {
                 ));
             }
         }
+        if launch.dynamic_shared_bytes > self.max_dynamic_shared_bytes.load(Ordering::Relaxed) {
+            return invalid("the block has more dynamic shared memory than the kernel is set to have at most");
+        }
         Ok(())
     }
 
@@ -145,7 +156,7 @@ impl FunctionState {
         let non_portable = self.non_portable_cluster_size.load(Ordering::Relaxed);
         let largest = if non_portable { LARGEST_CLUSTER_SIZE } else { PORTABLE_CLUSTER_SIZE };
         let blocks = product(cluster);
-        let divides = grid.iter().zip(cluster).all(|(&blocks, extent)| extent != 0 && blocks % extent == 0);
+        let divides = grid.iter().zip(cluster).all(|(blocks, extent)| blocks.is_multiple_of(extent));
         if divides && blocks <= largest {
             return Ok(());
         }
