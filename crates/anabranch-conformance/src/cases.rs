@@ -4,6 +4,7 @@ mod callback;
 mod capture_begin;
 mod capture_calls;
 mod capture_conditions;
+mod capture_edges;
 mod capture_end;
 mod capture_events;
 mod capture_external;
@@ -14,9 +15,14 @@ mod capture_into;
 mod capture_invalidated;
 mod capture_isolation;
 mod capture_legacy;
+mod capture_limits;
 mod capture_memory;
 mod capture_modes;
+mod capture_order;
+mod capture_order_calls;
 mod capture_random;
+mod capture_raw;
+mod capture_stale_events;
 mod capture_threads;
 mod capture_tools;
 mod capture_uncaptured;
@@ -61,6 +67,7 @@ mod host_function_panic;
 mod host_function_waiting;
 mod host_kernel;
 mod launch;
+mod launch_order;
 mod launch_refused;
 mod managed;
 mod memory;
@@ -124,6 +131,7 @@ pub fn all() -> Vec<Case> {
         module_image::CASES,
         launch::CASES,
         launch_refused::CASES,
+        launch_order::CASES,
         host_kernel::CASES,
         peer::CASES,
         graph_nodes::CASES,
@@ -157,10 +165,14 @@ pub fn all() -> Vec<Case> {
         capture_external::CASES,
         capture_events::CASES,
         capture_legacy::CASES,
+        capture_stale_events::CASES,
         capture_invalidated::CASES,
+        capture_order::CASES,
         capture_uncaptured::CASES,
         capture_info::CASES,
         capture_into::CASES,
+        capture_edges::CASES,
+        capture_limits::CASES,
         capture_memory::CASES,
         capture_host_functions::CASES,
         capture_random::CASES,

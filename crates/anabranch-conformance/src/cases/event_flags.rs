@@ -18,6 +18,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("event_flags.external_wait_outside_capture", "C6", external_wait_outside_capture),
     Case::new("event_flags.refused_record_changes_nothing", "X2", refused_record_changes_nothing),
     Case::new("event_flags.null_event_in_streams", "X2", null_event_in_streams),
+    Case::new("event_flags.null_event_comes_before_flags", "X2", null_event_comes_before_flags),
     Case::new("event_flags.null_event", "X2", null_event),
     Case::new("event_flags.null_event_measured", "X2", null_event_measured),
 ];
@@ -99,6 +100,20 @@ fn null_event_in_streams(environment: &Environment) -> Verdict {
     let waited = driver.stream_wait_event(&context.into(), stream.live(), NULL, EventWaitFlags::empty());
     equal("waiting", status_of(waited), Status::INVALID_HANDLE)?;
     stream.synchronize()?;
+    Ok(())
+}
+
+fn null_event_comes_before_flags(environment: &Environment) -> Verdict {
+    let (driver, context) = (environment.device().driver(), environment.context().live());
+    let stream = environment.stream()?;
+    for bits in [0x1, 0x3, 0x40] {
+        let flags = EventRecordFlags::from_bits_retain(bits);
+        let recorded = driver.event_record(&context.into(), NULL, stream.live(), flags);
+        equal("recording", status_of(recorded), Status::INVALID_HANDLE)?;
+        let flags = EventWaitFlags::from_bits_retain(bits);
+        let waited = driver.stream_wait_event(&context.into(), stream.live(), NULL, flags);
+        equal("waiting", status_of(waited), Status::INVALID_HANDLE)?;
+    }
     Ok(())
 }
 

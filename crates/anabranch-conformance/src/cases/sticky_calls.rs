@@ -6,7 +6,7 @@ use crate::environment::Environment;
 use crate::kernels;
 use crate::live::Owner;
 use anabranch::hal::CopyKind;
-use anabranch::{EventFlags, LaunchConfig, PinnedFlags, Status, StreamFlags};
+use anabranch::{EventFlags, InstantiateFlags, LaunchConfig, PinnedFlags, Status, StreamFlags};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("sticky_calls.streams", "X1", streams).loses_context(),
@@ -17,10 +17,13 @@ pub(super) const CASES: &[Case] = &[
     Case::new("sticky_calls.allocating", "X1", allocating).loses_context(),
     Case::new("sticky_calls.freeing", "X1", freeing).loses_context(),
     Case::new("sticky_calls.copying_and_filling", "X1", copying_and_filling).loses_context(),
+    Case::new("sticky_calls.graphs", "X1", graphs).loses_context(),
+    Case::new("sticky_calls.name_of_a_kernel", "X1", name_of_a_kernel).loses_context(),
     Case::new("sticky_calls.device_is_still_there", "X1", device_is_still_there).loses_context(),
 ];
 
 const LOST: Status = Status::ILLEGAL_ADDRESS;
+const OK: Status = Status::SUCCESS;
 
 fn streams(environment: &Environment) -> Verdict {
     let mut doomed = Doomed::new(environment)?;
@@ -127,6 +130,33 @@ fn copying_and_filling(environment: &Environment) -> Verdict {
     // SAFETY: both ranges are live.
     let copied = unsafe { driver.copy_async(&context.into(), CopyKind::HostToDevice, to, from, 16, idle.live()) };
     equal("copying from pinned memory", status_of(copied), LOST)
+}
+
+/// Graphs are made and destroyed without the device.
+fn graphs(environment: &Environment) -> Verdict {
+    let mut doomed = Doomed::new(environment)?;
+    let context = doomed.context.clone();
+    let (driver, context) = (environment.device().driver(), context.live());
+    let graph = doomed.context.create_graph()?;
+    let executable = driver.graph_instantiate(&context.into(), graph.live(), InstantiateFlags::empty(), None);
+    let before = driver.graph_create(&context.into());
+    doomed.lose()?;
+    let after = driver.graph_create(&context.into());
+    for (what, made) in [("a graph that was made before", before), ("a new graph", after)] {
+        // SAFETY: the graph was created above, and no one else has it.
+        equal(what, status_of(made.and_then(|made| unsafe { driver.graph_destroy(&context.into(), made) })), OK)?;
+    }
+    // SAFETY: the executable graph was created above, and no one else has it.
+    let destroyed = executable.and_then(|made| unsafe { driver.executable_destroy(&context.into(), made) });
+    equal("an executable graph", status_of(destroyed), OK)
+}
+
+fn name_of_a_kernel(environment: &Environment) -> Verdict {
+    let mut doomed = Doomed::new(environment)?;
+    let kernel = doomed.module.kernel("spin")?;
+    doomed.lose()?;
+    let (driver, context) = (environment.device().driver(), doomed.context.live());
+    equal("asking for the name", status_of(driver.function_name(&context.into(), kernel.live())), LOST)
 }
 
 fn device_is_still_there(environment: &Environment) -> Verdict {

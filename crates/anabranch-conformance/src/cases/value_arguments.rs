@@ -19,6 +19,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("value_arguments.plain_device_memory", "S6", plain_device_memory),
     Case::new("value_arguments.pool_memory_is_not_written", "S6", pool_memory_is_not_written).needs(POOLS),
     Case::new("value_arguments.managed_memory_is_not_written", "S6", managed_memory_is_not_written).needs(MANAGED),
+    Case::new("value_arguments.managed_memory_is_not_awaited", "S6", managed_memory_is_not_awaited).needs(MANAGED),
     Case::new("value_arguments.signal_of_another_context", "S6", signal_of_another_context),
 ];
 
@@ -145,6 +146,16 @@ fn managed_memory_is_not_written(environment: &Environment) -> Verdict {
     let memory = environment.context().allocate_managed::<u32>(1)?;
     let written = write(&stream, memory.device_pointer(), WriteValueFlags::empty());
     refused("writing", written, Status::INVALID_VALUE)?;
+    stream.synchronize()?;
+    Ok(())
+}
+
+fn managed_memory_is_not_awaited(environment: &Environment) -> Verdict {
+    let stream = environment.stream()?;
+    let memory = environment.context().allocate_managed::<u32>(1)?;
+    for flags in [WaitValueFlags::GREATER_OR_EQUAL, WaitValueFlags::EQUAL, WaitValueFlags::NOR] {
+        refused("waiting", wait(&stream, memory.device_pointer(), flags), Status::INVALID_VALUE)?;
+    }
     stream.synchronize()?;
     Ok(())
 }

@@ -191,9 +191,6 @@ impl CaptureRegistry {
     /// Ends the capture that began in a stream, in a lost context too.
     pub(crate) fn end(&self, stream: &StreamState) -> Result<Ended> {
         let mut captures = self.lock();
-        if stream.role == Role::Legacy {
-            captures.use_legacy(&stream.core)?;
-        }
         let Some(session) = captures.session_of(stream) else {
             drop(captures);
             return Err(stream.core.check().err().unwrap_or(Failure::new(Status::ILLEGAL_STATE)));
