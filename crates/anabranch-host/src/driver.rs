@@ -26,7 +26,7 @@ use crate::memory::{HostMemory, MemoryObserver};
 use crate::module::ModuleState;
 use crate::options::HostOptions;
 use anabranch_hal::{BackendKind, Driver, DriverVersion, InsideWork, Objects, Result};
-use context::{ContextState, usable};
+use context::{ContextState, present, usable};
 use device::Primary;
 use std::sync::Arc;
 use stream::{resolve, resolve_even_if_lost};

@@ -6,7 +6,9 @@ use crate::environment::Environment;
 use crate::kernels;
 use crate::live::Owner;
 use anabranch::hal::CopyKind;
-use anabranch::{EventFlags, InstantiateFlags, LaunchConfig, PinnedFlags, Status, StreamFlags};
+use anabranch::{
+    EventFlags, InstantiateFlags, LaunchConfig, NodeParameters, NodeWork, PinnedFlags, Status, StreamFlags,
+};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("sticky_calls.streams", "X1", streams).loses_context(),
@@ -18,6 +20,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("sticky_calls.freeing", "X1", freeing).loses_context(),
     Case::new("sticky_calls.copying_and_filling", "X1", copying_and_filling).loses_context(),
     Case::new("sticky_calls.graphs", "X1", graphs).loses_context(),
+    Case::new("sticky_calls.building_graphs", "X1", building_graphs).loses_context(),
     Case::new("sticky_calls.name_of_a_kernel", "X1", name_of_a_kernel).loses_context(),
     Case::new("sticky_calls.device_is_still_there", "X1", device_is_still_there).loses_context(),
 ];
@@ -149,6 +152,25 @@ fn graphs(environment: &Environment) -> Verdict {
     // SAFETY: the executable graph was created above, and no one else has it.
     let destroyed = executable.and_then(|made| unsafe { driver.executable_destroy(&context.into(), made) });
     equal("an executable graph", status_of(destroyed), OK)
+}
+
+fn building_graphs(environment: &Environment) -> Verdict {
+    let mut doomed = Doomed::new(environment)?;
+    let context = doomed.context.clone();
+    let (driver, context) = (environment.device().driver(), context.live());
+    let mut graph = doomed.context.create_graph()?;
+    graph.add((), NodeWork::empty())?;
+    doomed.lose()?;
+    equal("listing nodes", status_of(driver.graph_nodes(&context.into(), graph.live())), OK)?;
+    equal("listing edges", status_of(driver.graph_edges(&context.into(), graph.live())), OK)?;
+    // SAFETY: an empty node refers to nothing.
+    let added = unsafe { driver.graph_add_node(&context.into(), graph.live(), &[], &NodeParameters::Empty) };
+    equal("adding an empty node", status_of(added), OK)?;
+    let cloned = driver.graph_clone(&context.into(), graph.live());
+    // SAFETY: the clone was just made, and no one else has it.
+    equal("cloning", status_of(cloned.and_then(|clone| unsafe { driver.graph_destroy(&context.into(), clone) })), OK)?;
+    let executable = driver.graph_instantiate(&context.into(), graph.live(), InstantiateFlags::empty(), None);
+    equal("instantiating", status_of(executable), LOST)
 }
 
 fn name_of_a_kernel(environment: &Environment) -> Verdict {

@@ -30,10 +30,15 @@ impl ContextState {
     }
 }
 
-/// The context of a call, which is made outside of host work, and which is not lost.
-pub(super) fn usable<'a>(call: &Call<'a>) -> Result<&'a ContextState> {
+/// The context of a call, which is made outside of host work.
+pub(super) fn present<'a>(call: &Call<'a>) -> Result<&'a ContextState> {
     permitted()?;
-    let context = ContextState::of(call.context)?;
+    ContextState::of(call.context)
+}
+
+/// The same, which is not lost.
+pub(super) fn usable<'a>(call: &Call<'a>) -> Result<&'a ContextState> {
+    let context = present(call)?;
     context.core.check()?;
     Ok(context)
 }
@@ -104,8 +109,7 @@ impl Contexts for HostDriver {
     }
 
     fn context_synchronize(&self, call: &Call<'_>) -> Result<()> {
-        permitted()?;
-        let core = &ContextState::of(call.context)?.core;
+        let core = &present(call)?.core;
         self.shared.captures.before_synchronizing_context(core)?;
         self.synchronize_context(core)
     }

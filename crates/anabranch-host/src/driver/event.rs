@@ -1,6 +1,6 @@
 //! Calls on events.
 
-use super::{ContextState, HostDriver, resolve, usable};
+use super::{HostDriver, present, resolve, usable};
 use crate::capture::Target;
 use crate::engine::WaitStrategy;
 use crate::error::permitted;
@@ -26,8 +26,7 @@ impl Events for HostDriver {
     }
 
     unsafe fn event_destroy(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
-        permitted()?;
-        ContextState::of(call.context)?;
+        present(call)?;
         let removed = self.events.remove(event.as_raw()).ok_or(Failure::new(Status::INVALID_HANDLE))?;
         let core = Arc::clone(&removed.core);
         drop(removed);
@@ -70,8 +69,7 @@ impl Events for HostDriver {
     }
 
     fn event_query(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<()> {
-        permitted()?;
-        ContextState::of(call.context)?;
+        present(call)?;
         let event = EventState::of(event)?;
         if let Recorded::Captured(record) = event.recorded() {
             return Err(self.shared.captures.synchronize_event(&record));
@@ -91,8 +89,7 @@ impl Events for HostDriver {
     }
 
     fn event_synchronize(&self, call: &Call<'_>, event: Live<'_, EventHandle>) -> Result<()> {
-        permitted()?;
-        ContextState::of(call.context)?;
+        present(call)?;
         let event = EventState::of(event)?;
         let recorded = event.recorded();
         if let Recorded::Captured(record) = &recorded {
@@ -108,8 +105,7 @@ impl Events for HostDriver {
     }
 
     fn event_elapsed(&self, call: &Call<'_>, start: Live<'_, EventHandle>, end: Live<'_, EventHandle>) -> Result<f32> {
-        permitted()?;
-        ContextState::of(call.context)?;
+        present(call)?;
         let (start, end) = (EventState::of(start)?, EventState::of(end)?);
         start.core.check()?;
         end.core.check()?;

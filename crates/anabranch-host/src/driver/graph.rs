@@ -1,6 +1,6 @@
-//! Calls on graphs.
+//! Calls on graphs, which need no device, and succeed in a context that is lost too.
 
-use super::{ContextState, HostDriver, usable};
+use super::{HostDriver, present};
 use crate::error::permitted;
 use crate::graph::{GraphState, NodeState, locate};
 use anabranch_hal::{
@@ -10,20 +10,17 @@ use anabranch_hal::{
 
 impl Graphs for HostDriver {
     fn graph_create(&self, call: &Call<'_>) -> Result<GraphHandle> {
-        permitted()?;
-        // A graph is made without the device, in a context that is lost too.
-        let core = &ContextState::of(call.context)?.core;
+        let core = &present(call)?.core;
         Ok(GraphHandle::from_raw(self.graphs.insert(GraphState::new(core, &self.shared.memory))))
     }
 
     unsafe fn graph_destroy(&self, call: &Call<'_>, graph: GraphHandle) -> Result<()> {
-        permitted()?;
-        ContextState::of(call.context)?;
+        present(call)?;
         self.graphs.remove(graph.as_raw()).map(drop).ok_or(Failure::new(Status::INVALID_VALUE))
     }
 
     fn graph_clone(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<GraphHandle> {
-        usable(call)?;
+        present(call)?;
         let graph = GraphState::of(graph)?;
         let clone = graph.clone_graph()?;
         Ok(GraphHandle::from_raw(self.graphs.insert(clone)))
@@ -35,7 +32,7 @@ impl Graphs for HostDriver {
         original: Live<'_, GraphNodeHandle>,
         clone: Live<'_, GraphHandle>,
     ) -> Result<GraphNodeHandle> {
-        usable(call)?;
+        present(call)?;
         let (original, clone) = (NodeState::of(original)?, GraphState::of(clone)?);
         clone.find_copy(original.number, original.id)
     }
@@ -47,27 +44,27 @@ impl Graphs for HostDriver {
         dependencies: &[Dependency],
         parameters: &NodeParameters,
     ) -> Result<AddedNode> {
-        usable(call)?;
+        present(call)?;
         // SAFETY: the caller promises that the nodes and the objects of the handles exist, and that the node is sound.
         unsafe { GraphState::of(graph)?.add_node(dependencies, parameters.clone()) }
     }
 
     unsafe fn graph_destroy_node(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<()> {
-        usable(call)?;
+        present(call)?;
         // SAFETY: the caller promises that the node exists.
         let (graph, number) = locate(unsafe { Live::new(node) })?;
         graph.remove_node(number)
     }
 
     fn graph_node_kind(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<GraphNodeKind> {
-        usable(call)?;
+        present(call)?;
         let (graph, number) = locate(node)?;
         let contents = graph.lock();
         Ok(contents.node(number)?.kind())
     }
 
     fn graph_node_parameters(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<NodeParameters> {
-        usable(call)?;
+        present(call)?;
         let (graph, number) = locate(node)?;
         let contents = graph.lock();
         Ok(contents.node(number)?.action.parameters())
@@ -79,38 +76,38 @@ impl Graphs for HostDriver {
         node: Live<'_, GraphNodeHandle>,
         parameters: &NodeParameters,
     ) -> Result<()> {
-        usable(call)?;
+        present(call)?;
         let (graph, number) = locate(node)?;
         // SAFETY: the caller promises that the objects of the handles in the parameters exist, and that the node is sound.
         unsafe { graph.set_parameters(number, parameters.clone()) }
     }
 
     fn graph_nodes(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<GraphNodeHandle>> {
-        usable(call)?;
+        present(call)?;
         let contents = GraphState::of(graph)?.lock();
         Ok(contents.nodes.values().map(|node| node.state.handle()).collect())
     }
 
     fn graph_root_nodes(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<GraphNodeHandle>> {
-        usable(call)?;
+        present(call)?;
         let contents = GraphState::of(graph)?.lock();
         let roots = contents.nodes.values().filter(|node| node.before.is_empty());
         Ok(roots.map(|node| node.state.handle()).collect())
     }
 
     fn graph_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>) -> Result<Vec<Edge>> {
-        usable(call)?;
+        present(call)?;
         Ok(GraphState::of(graph)?.lock().edges())
     }
 
     unsafe fn graph_add_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()> {
-        usable(call)?;
+        present(call)?;
         // SAFETY: the caller promises that the nodes of the edges exist.
         unsafe { GraphState::of(graph)?.add_edges(edges) }
     }
 
     unsafe fn graph_remove_edges(&self, call: &Call<'_>, graph: Live<'_, GraphHandle>, edges: &[Edge]) -> Result<()> {
-        usable(call)?;
+        present(call)?;
         // SAFETY: the caller promises that the nodes of the edges exist.
         unsafe { GraphState::of(graph)?.remove_edges(edges) }
     }
@@ -121,7 +118,7 @@ impl Graphs for HostDriver {
         graph: Live<'_, GraphHandle>,
         default: Option<u32>,
     ) -> Result<ConditionalHandle> {
-        usable(call)?;
+        present(call)?;
         Ok(GraphState::of(graph)?.create_conditional(default))
     }
 

@@ -1,8 +1,7 @@
 //! Modules of host functions, and launches.
 
-use super::{ContextState, HostDriver, resolve, usable};
+use super::{HostDriver, present, resolve, usable};
 use crate::capture::Target;
-use crate::error::permitted;
 use crate::limits::{MAX_SHARED_BYTES_OPTIN, MAX_THREADS_PER_BLOCK};
 use crate::module::{FunctionState, ModuleState};
 use anabranch_hal::{
@@ -77,8 +76,7 @@ impl Modules for HostDriver {
     }
 
     unsafe fn module_unload(&self, call: &Call<'_>, module: ModuleHandle) -> Result<()> {
-        permitted()?;
-        ContextState::of(call.context)?;
+        present(call)?;
         // SAFETY: the caller promises that the module exists.
         let core = Arc::clone(&ModuleState::of(unsafe { Live::new(module) })?.core);
         self.shared.captures.before_unsafe_call()?;

@@ -1,7 +1,7 @@
 //! Streams.
 
 use super::per_thread::per_thread_stream;
-use super::{ContextState, HostDriver, Shared, usable};
+use super::{ContextState, HostDriver, Shared, present, usable};
 use crate::capture::Target;
 use crate::engine::{Entry, Role, StreamState, work};
 use crate::error::permitted;
@@ -90,8 +90,7 @@ impl Streams for HostDriver {
     }
 
     unsafe fn stream_destroy(&self, call: &Call<'_>, stream: StreamHandle) -> Result<()> {
-        permitted()?;
-        ContextState::of(call.context)?;
+        present(call)?;
         if stream.is_legacy() || stream.is_per_thread() {
             return Err(Failure::new(Status::INVALID_HANDLE));
         }
