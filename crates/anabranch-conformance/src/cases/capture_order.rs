@@ -2,7 +2,7 @@
 
 use super::capture_calls::{REFUSED, Things};
 use super::capture_order_calls::{
-    BAD, BAD_GRIDS, Call, EMPTY, EMPTY_POOLED, GOOD, HOST, OTHER_QUESTIONS, QUESTIONS, REFUSED_QUESTIONS, Work,
+    ATTRIBUTE, BAD, BAD_GRIDS, CONTEXT, Call, EMPTY, EMPTY_POOLED, GOOD, HOST, QUESTIONS, REFUSED_QUESTIONS, Work,
 };
 use super::capture_raw::{Place, RawStream};
 use super::capture_tools::{Bench, INVALIDATED, MODES, OK, UNSUPPORTED, answer, elsewhere};
@@ -71,16 +71,30 @@ fn when_invalidated(environment: &Environment, calls: &[Call], status: Status) -
 /// Checks that the calls return `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` in the legacy stream beside a blocking capture,
 /// and invalidate it.
 fn on_legacy(environment: &Environment, calls: &[Call]) -> Verdict {
+    beside_a_capture(environment, calls, IMPLICIT, true)
+}
+
+/// Checks what the calls return in the legacy stream beside a blocking capture, and whether they invalidate it.
+fn beside_a_capture(environment: &Environment, calls: &[Call], status: Status, invalidates: bool) -> Verdict {
     let (work, stream) = (Work::new(environment)?, Place::primary(environment).stream(StreamFlags::empty())?);
     quiesce(environment)?;
     for mode in MODES {
         for (what, call) in calls {
             stream.begin(mode)?;
-            equal(what, call(&work, LEGACY), IMPLICIT)?;
-            stream.ends(what, CaptureStatus::Invalidated, INVALIDATED)?;
+            equal(what, call(&work, LEGACY), status)?;
+            goes_on(&stream, what, !invalidates)?;
         }
     }
     Ok(())
+}
+
+/// Checks whether a capture is still valid, and ends it.
+fn goes_on(stream: &RawStream<'_>, what: &str, valid: bool) -> Verdict {
+    if valid {
+        stream.ends(what, CaptureStatus::Active, OK)
+    } else {
+        stream.ends(what, CaptureStatus::Invalidated, INVALIDATED)
+    }
 }
 
 fn of_work(environment: &Environment) -> Verdict {
@@ -124,10 +138,11 @@ fn of_questions(environment: &Environment) -> Verdict {
 }
 
 fn of_other_questions(environment: &Environment) -> Verdict {
-    when_invalidated(environment, OTHER_QUESTIONS, INVALIDATED)
+    when_invalidated(environment, ATTRIBUTE, INVALIDATED)?;
+    when_invalidated(environment, CONTEXT, INVALIDATED)
 }
 
-/// A null event is the exception.
+/// To record a null event is the exception.
 fn of_null_events(environment: &Environment) -> Verdict {
     const NULL: Live<'_, EventHandle> = Live::<EventHandle>::NULL;
     let (driver, context) = (environment.device().driver(), environment.context().live());
@@ -137,7 +152,7 @@ fn of_null_events(environment: &Environment) -> Verdict {
     let recorded = driver.event_record(&context.into(), NULL, stream.live(), EventRecordFlags::empty());
     equal("recording", status_of(recorded), Status::INVALID_HANDLE)?;
     let awaited = driver.stream_wait_event(&context.into(), stream.live(), NULL, EventWaitFlags::empty());
-    equal("waiting", status_of(awaited), Status::INVALID_HANDLE)?;
+    equal("waiting", status_of(awaited), INVALIDATED)?;
     stream.ends("null events", CaptureStatus::Invalidated, INVALIDATED)
 }
 
@@ -145,8 +160,9 @@ fn on_legacy_of_work(environment: &Environment) -> Verdict {
     on_legacy(environment, GOOD)
 }
 
+/// They are refused like other work, and the capture continues.
 fn on_legacy_of_host_functions(environment: &Environment) -> Verdict {
-    on_legacy(environment, HOST)
+    beside_a_capture(environment, HOST, IMPLICIT, false)
 }
 
 fn on_legacy_of_empty_work(environment: &Environment) -> Verdict {
@@ -170,7 +186,8 @@ fn on_legacy_of_questions(environment: &Environment) -> Verdict {
 }
 
 fn on_legacy_of_other_questions(environment: &Environment) -> Verdict {
-    on_legacy(environment, OTHER_QUESTIONS)
+    on_legacy(environment, ATTRIBUTE)?;
+    beside_a_capture(environment, CONTEXT, OK, false)
 }
 
 fn on_legacy_of_refused_questions(environment: &Environment) -> Verdict {
@@ -204,9 +221,12 @@ fn legacy_begins(environment: &Environment) -> Verdict {
 
 fn legacy_ends(environment: &Environment) -> Verdict {
     let (driver, context) = (environment.device().driver(), environment.context().live());
-    let stream = blocking(environment, CaptureMode::Relaxed)?;
-    equal("ending", status_of(driver.stream_end_capture(&context.into(), LEGACY)), Status::ILLEGAL_STATE)?;
-    stream.ends("ending on legacy", CaptureStatus::Active, OK)
+    for mode in MODES {
+        let stream = blocking(environment, mode)?;
+        equal("ending", status_of(driver.stream_end_capture(&context.into(), LEGACY)), IMPLICIT)?;
+        stream.ends("ending on legacy", CaptureStatus::Invalidated, INVALIDATED)?;
+    }
+    Ok(())
 }
 
 fn legacy_changes_dependencies(environment: &Environment) -> Verdict {
@@ -235,11 +255,13 @@ fn legacy_waits_for_a_non_blocking_capture(environment: &Environment) -> Verdict
 
 fn legacy_is_used_by_another_thread(environment: &Environment) -> Verdict {
     let work = Work::new(environment)?;
-    for (what, call) in GOOD.iter().chain(HOST) {
-        for mode in MODES {
-            let stream = blocking(environment, mode)?;
-            equal(what, elsewhere(|| call(&work, LEGACY))?, IMPLICIT)?;
-            stream.ends(what, CaptureStatus::Invalidated, INVALIDATED)?;
+    for (calls, invalidates) in [(GOOD, true), (HOST, false)] {
+        for (what, call) in calls {
+            for mode in MODES {
+                let stream = blocking(environment, mode)?;
+                equal(what, elsewhere(|| call(&work, LEGACY))?, IMPLICIT)?;
+                goes_on(&stream, what, !invalidates)?;
+            }
         }
     }
     Ok(())
@@ -248,12 +270,14 @@ fn legacy_is_used_by_another_thread(environment: &Environment) -> Verdict {
 fn legacy_beside_a_per_thread_capture(environment: &Environment) -> Verdict {
     let (work, stream) = (Work::new(environment)?, environment.context().per_thread_stream()?);
     quiesce(environment)?;
-    for (what, call) in GOOD.iter().chain(HOST) {
-        stream.begin_capture(CaptureMode::Relaxed)?;
-        let (called, status) = (call(&work, LEGACY), stream.capture_status());
-        equal("ending", answer(stream.end_capture()), INVALIDATED)?;
-        equal(what, called, IMPLICIT)?;
-        equal("the capture's status", status?, CaptureStatus::Invalidated)?;
+    for (calls, status, ended) in [(GOOD, CaptureStatus::Invalidated, INVALIDATED), (HOST, CaptureStatus::Active, OK)] {
+        for (what, call) in calls {
+            stream.begin_capture(CaptureMode::Relaxed)?;
+            let (called, found) = (call(&work, LEGACY), stream.capture_status());
+            equal("ending", answer(stream.end_capture()), ended)?;
+            equal(what, called, IMPLICIT)?;
+            equal("the capture's status", found?, status)?;
+        }
     }
     Ok(())
 }

@@ -210,13 +210,14 @@ pub(super) const QUESTIONS: &[Call] = &[
 ];
 
 /// More of that.
-pub(super) const OTHER_QUESTIONS: &[Call] = &[
-    ("querying an attribute", |work, stream| {
-        let kind = StreamAttributeKind::SynchronizationPolicy;
-        status_of(work.driver().stream_attribute(&work.context().into(), stream, kind))
-    }),
-    ("querying the context", |work, stream| status_of(work.driver().stream_context(&work.context().into(), stream))),
-];
+pub(super) const ATTRIBUTE: &[Call] = &[("querying an attribute", |work, stream| {
+    let kind = StreamAttributeKind::SynchronizationPolicy;
+    status_of(work.driver().stream_attribute(&work.context().into(), stream, kind))
+})];
+
+/// What the legacy stream can be asked beside a capture.
+pub(super) const CONTEXT: &[Call] =
+    &[("querying the context", |work, stream| status_of(work.driver().stream_context(&work.context().into(), stream)))];
 
 /// What is refused while a stream captures, and invalidates the capture.
 pub(super) const REFUSED_QUESTIONS: &[Call] = &[

@@ -64,7 +64,15 @@ impl Captures {
         }
     }
 
-    /// Refuses the use of a context's legacy stream while a blocking stream captures, which is thereby invalidated.
+    /// Refuses the use of a context's legacy stream while a blocking stream captures.
+    pub(super) fn see_legacy(&self, core: &ContextCore) -> Result<()> {
+        match self.sessions.values().any(|session| session.has_blocking_stream_of(core)) {
+            true => Err(Failure::new(Status::STREAM_CAPTURE_IMPLICIT)),
+            false => Ok(()),
+        }
+    }
+
+    /// The same, by which the captures are invalidated.
     pub(super) fn use_legacy(&mut self, core: &ContextCore) -> Result<()> {
         match self.invalidate_those(|session| session.has_blocking_stream_of(core)) {
             true => Err(Failure::new(Status::STREAM_CAPTURE_IMPLICIT)),

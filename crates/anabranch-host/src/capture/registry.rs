@@ -191,6 +191,9 @@ impl CaptureRegistry {
     /// Ends the capture that began in a stream, in a lost context too.
     pub(crate) fn end(&self, stream: &StreamState) -> Result<Ended> {
         let mut captures = self.lock();
+        if stream.role == Role::Legacy {
+            captures.use_legacy(&stream.core)?;
+        }
         let Some(session) = captures.session_of(stream) else {
             drop(captures);
             return Err(stream.core.check().err().unwrap_or(Failure::new(Status::ILLEGAL_STATE)));
@@ -261,12 +264,7 @@ impl CaptureRegistry {
         }
         let mut captures = self.lock();
         if stream.role == Role::Legacy {
-            let blocked = captures.sessions.values().any(|session| session.has_blocking_stream_of(&stream.core));
-            return if blocked {
-                Err(Failure::new(Status::STREAM_CAPTURE_IMPLICIT))
-            } else {
-                Ok(CaptureInfo::default())
-            };
+            return captures.see_legacy(&stream.core).map(|()| CaptureInfo::default());
         }
         let Some(session) = captures.session_of(stream) else { return Ok(CaptureInfo::default()) };
         if session.invalidated {

@@ -24,17 +24,45 @@ pub(crate) struct Recording<'a> {
     pub(super) stream: &'a Arc<StreamState>,
 }
 
+/// What becomes of a call on the legacy stream while a blocking stream captures.
+#[derive(Clone, Copy)]
+enum OnLegacy {
+    /// It is refused, and invalidates the capture.
+    Invalidates,
+    /// It is refused.
+    Refused,
+    /// It is not concerned.
+    Allowed,
+}
+
 impl CaptureRegistry {
     /// To be asked first by a call that submits work which can be captured.
     /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` when the stream's capture is invalidated.
     #[inline]
     pub(crate) fn target<'a>(&'a self, stream: &'a Arc<StreamState>) -> Result<Target<'a>> {
-        if stream.meets_capture() { self.target_slowly(stream) } else { Ok(Target::Queue(stream)) }
+        self.target_if(stream, OnLegacy::Invalidates)
+    }
+
+    /// The same for host functions, which leave captures beside the legacy stream alone.
+    #[inline]
+    pub(crate) fn target_of_host_function<'a>(&'a self, stream: &'a Arc<StreamState>) -> Result<Target<'a>> {
+        self.target_if(stream, OnLegacy::Refused)
+    }
+
+    /// The same for a question about a stream that does not concern the legacy stream's work.
+    #[inline]
+    pub(crate) fn allow(&self, stream: &Arc<StreamState>) -> Result<()> {
+        self.target_if(stream, OnLegacy::Allowed).map(|_| ())
+    }
+
+    #[inline]
+    fn target_if<'a>(&'a self, stream: &'a Arc<StreamState>, on_legacy: OnLegacy) -> Result<Target<'a>> {
+        if stream.meets_capture() { self.target_slowly(stream, on_legacy) } else { Ok(Target::Queue(stream)) }
     }
 
     #[cold]
-    fn target_slowly<'a>(&'a self, stream: &'a Arc<StreamState>) -> Result<Target<'a>> {
-        let Some(mut recording) = self.recording(stream)? else { return Ok(Target::Queue(stream)) };
+    fn target_slowly<'a>(&'a self, stream: &'a Arc<StreamState>, on_legacy: OnLegacy) -> Result<Target<'a>> {
+        let Some(mut recording) = self.recording(stream, on_legacy)? else { return Ok(Target::Queue(stream)) };
         if recording.session()?.invalidated {
             return Err(Failure::new(Status::STREAM_CAPTURE_INVALIDATED));
         }
@@ -50,7 +78,7 @@ impl CaptureRegistry {
 
     #[cold]
     fn refuse_slowly(&self, stream: &Arc<StreamState>) -> Result<()> {
-        match self.recording(stream)? {
+        match self.recording(stream, OnLegacy::Invalidates)? {
             None => Ok(()),
             Some(recording) => {
                 recording.invalidate();
@@ -59,12 +87,16 @@ impl CaptureRegistry {
         }
     }
 
-    /// The stream's capture, whatever its state. `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)`, which invalidates, on the
-    /// legacy stream while a blocking stream captures.
-    fn recording<'a>(&'a self, stream: &'a Arc<StreamState>) -> Result<Option<Recording<'a>>> {
+    /// The stream's capture, whatever its state. `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` where the legacy stream is
+    /// refused.
+    fn recording<'a>(&'a self, stream: &'a Arc<StreamState>, on_legacy: OnLegacy) -> Result<Option<Recording<'a>>> {
         let mut captures = self.lock();
         if stream.role == Role::Legacy {
-            captures.use_legacy(&stream.core)?;
+            match on_legacy {
+                OnLegacy::Invalidates => captures.use_legacy(&stream.core)?,
+                OnLegacy::Refused => captures.see_legacy(&stream.core)?,
+                OnLegacy::Allowed => {}
+            }
         }
         Ok(captures.id_of(stream).is_some().then(|| Recording { captures, stream }))
     }

@@ -149,21 +149,22 @@ impl Streams for HostDriver {
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
         // What was recorded, perhaps with a stream, is dropped without the captures' lock.
-        let recorded = EventState::of(event)?.recorded();
+        let recorded = EventState::of(event).map(EventState::recorded);
         let captures = &self.shared.captures;
         let mut target = captures.target(&stream)?;
         if !EventWaitFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
+        let recorded = recorded.as_ref().map_err(Failure::clone)?;
         if flags.contains(EventWaitFlags::EXTERNAL) {
-            if let Recorded::Captured(record) = &recorded {
+            if let Recorded::Captured(record) = recorded {
                 captures.check_wait(&mut target, record)?;
             }
             let Target::Capture(mut recording) = target else { return Err(Failure::new(Status::ILLEGAL_STATE)) };
             // SAFETY: the event exists, as `Live` says. The node shares it, and can wait for it at any launch.
             return unsafe { recording.add(NodeParameters::EventWait(event.handle())) }.map(|_| ());
         }
-        match (&recorded, target) {
+        match (recorded, target) {
             (Recorded::Captured(record), target) => captures.wait_event(target, record),
             (Recorded::Never, _) => Ok(()),
             (Recorded::At(_), Target::Capture(recording)) => recording.refuse_outside(),
@@ -196,7 +197,7 @@ impl Streams for HostDriver {
 
     fn stream_context(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<ContextHandle> {
         let stream = resolve(&self.shared, call.context, stream)?;
-        self.shared.captures.target(&stream)?;
+        self.shared.captures.allow(&stream)?;
         Ok(stream.core.handle())
     }
 
@@ -235,7 +236,7 @@ impl Streams for HostDriver {
         work: HostWork,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
-        match self.shared.captures.target(&stream)? {
+        match self.shared.captures.target_of_host_function(&stream)? {
             Target::Queue(stream) => {
                 stream.enqueue(Entry::HostFunction(work));
                 Ok(())
