@@ -18,6 +18,7 @@ mod capture_legacy;
 mod capture_limits;
 mod capture_memory;
 mod capture_modes;
+mod capture_nodes;
 mod capture_order;
 mod capture_order_calls;
 mod capture_random;
@@ -158,6 +159,7 @@ pub fn all() -> Vec<Case> {
         capture_begin::CASES,
         capture_end::CASES,
         capture_modes::CASES,
+        capture_nodes::CASES,
         capture_threads::CASES,
         capture_forks::CASES,
         capture_isolation::CASES,

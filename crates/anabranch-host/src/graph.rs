@@ -9,7 +9,7 @@ mod node;
 mod parameters;
 mod state;
 
-pub(crate) use add::{can_be_in_body, locate};
+pub(crate) use add::{Adder, can_be_in_body, locate};
 pub(crate) use memory::LaunchMemory;
 pub(crate) use node::{Action, ConditionalAction, Node, NodeState, ValueStep};
 pub(crate) use state::{Contents, GraphState, Instance, Place};

@@ -16,7 +16,7 @@ mod work;
 pub(crate) use block::{Account, Block, StagedBytes};
 pub(crate) use copy::{VolumeCopy, address};
 pub(crate) use device::DeviceMemory;
-pub(crate) use fill::{check_fill, fill_operation};
+pub(crate) use fill::{check_alignment, check_fill, fill_operation};
 pub(crate) use graph::GraphBlock;
 pub(crate) use observer::{FreedBy, MemoryObserver, Origin, ZONE};
 pub(crate) use piece::RawPiece;

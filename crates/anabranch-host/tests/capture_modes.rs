@@ -165,8 +165,9 @@ fn safe_calls_do_no_harm() {
         fixture.launch(other, kernel, 1, 1, &[]).unwrap();
         fixture.fill(other, memory, 7, 16);
         // Refused for its argument, and not for the capture.
-        let past_the_end = unsafe { driver.fill_async(&context.into(), memory, FillPattern::U8(0), 65, stream) };
-        assert_eq!((status(past_the_end), fixture.capture_status(stream)), (1, 1));
+        let odd = memory.byte_add(1);
+        let unaligned = unsafe { driver.fill_async(&context.into(), odd, FillPattern::U32(0), 1, stream) };
+        assert_eq!((status(unaligned), fixture.capture_status(stream)), (1, 1));
         assert_eq!(fixture.end(stream), 0, "{mode:?}");
         // A launch that cannot be does harm, and so does asking the stream that captures for what it is.
         fixture.begin(stream, mode);

@@ -1,7 +1,7 @@
 //! The graph that a capture makes.
 
 use crate::engine::ContextCore;
-use crate::graph::{GraphState, Node};
+use crate::graph::{Adder, GraphState, Node};
 use crate::memory::HostMemory;
 use anabranch_hal::{
     AddedNode, Dependency, Failure, GraphHandle, GraphNodeHandle, Live, NodeParameters, Result, Status,
@@ -48,7 +48,7 @@ impl CaptureGraph {
     /// As for [`GraphState::add_node`].
     pub(super) unsafe fn add_node(&self, dependencies: &[Dependency], parameters: NodeParameters) -> Result<AddedNode> {
         // SAFETY: the caller promises that the nodes and the objects of the handles exist, and that the node is sound.
-        unsafe { self.graph.add_node(dependencies, parameters) }
+        unsafe { self.graph.add_node(Adder::Capture, dependencies, parameters) }
     }
 
     /// The nodes that each node depends on, as the graph has it now.

@@ -123,26 +123,20 @@ impl Session {
         self.add_dependencies(stream, dependencies);
     }
 
-    /// Whether all that was captured leads to the origin's dependencies.
+    /// Whether all forks are joined: other nodes depend on the last node of each, or the origin's next one would.
     pub(super) fn is_joined(&self) -> bool {
-        let mut wanted =
-            self.branches.iter().filter(|(id, _)| **id != self.origin).filter_map(|(_, branch)| branch.last).peekable();
-        if wanted.peek().is_none() {
+        let forks = || self.branches.iter().filter(|(id, _)| **id != self.origin).filter_map(|(_, branch)| branch.last);
+        if forks().next().is_none() {
             return true;
         }
-        // Both ways count: those by which nodes were captured, whatever became of the graph's edges, and those that the
-        // caller has added.
-        let edges = self.graph.parents();
-        let mut found: HashSet<GraphNodeHandle> = HashSet::new();
         let origin = self.branches.get(&self.origin).map_or(&[][..], |branch| &branch.dependencies);
-        let mut pending: Vec<_> = origin.iter().map(|dependency| dependency.node).collect();
-        pending.extend(&self.excused);
-        while let Some(node) = pending.pop() {
-            if found.insert(node) {
-                pending.extend(self.parents.get(&node).into_iter().flatten());
-                pending.extend(edges.get(&node).into_iter().flatten());
-            }
-        }
-        wanted.all(|node| found.contains(&node))
+        // Both ways to depend count: that by which nodes were captured, whatever became of the graph's edges, and that
+        // which the caller has added.
+        let edges = self.graph.parents();
+        let mut joined: HashSet<GraphNodeHandle> = origin.iter().map(|dependency| dependency.node).collect();
+        joined.extend(&self.excused);
+        joined.extend(self.parents.values().flatten());
+        joined.extend(edges.values().flatten());
+        forks().all(|last| joined.contains(&last))
     }
 }

@@ -3,10 +3,11 @@
 use super::Shared;
 use crate::capture::{Recording, Target};
 use crate::engine::work;
-use crate::memory::{Fill, check_fill};
+use crate::memory::{Fill, check_alignment, check_fill};
 use anabranch_hal::{DevicePointer, Failure, FillNode, FillPattern, NodeParameters, Result, Status};
 
-/// Enqueues a fill. `CUDA_ERROR_INVALID_VALUE (1)` where it is outside of memory or not aligned to the pattern.
+/// Enqueues a fill. `CUDA_ERROR_INVALID_VALUE (1)` where it is not aligned to the pattern, or outside of memory, which a
+/// capture does not look at.
 ///
 /// # Safety
 /// The range stays valid until the fill has run.
@@ -22,14 +23,17 @@ pub(super) unsafe fn fill(
     }
     let bad = || Failure::new(Status::INVALID_VALUE);
     let bytes = count.checked_mul(pattern.width()).ok_or_else(bad)?;
-    check_fill(&shared.memory.table, begin, pattern, bytes)?;
     match target {
         Target::Queue(stream) => {
+            check_fill(&shared.memory.table, begin, pattern, bytes)?;
             stream.enqueue(work(Fill { address: begin, pattern, count }));
             Ok(())
         }
-        // SAFETY: the caller keeps the range valid until the fill has run, which is at each launch of the nodes.
-        Target::Capture(mut recording) => unsafe { record(&mut recording, DevicePointer(begin), pattern, count) },
+        Target::Capture(mut recording) => {
+            check_alignment(begin, pattern)?;
+            // SAFETY: the caller keeps the range valid until the fill has run, which is at each launch of the nodes.
+            unsafe { record(&mut recording, DevicePointer(begin), pattern, count) }
+        }
     }
 }
 

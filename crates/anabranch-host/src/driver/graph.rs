@@ -2,7 +2,7 @@
 
 use super::{HostDriver, present};
 use crate::error::permitted;
-use crate::graph::{GraphState, NodeState, locate};
+use crate::graph::{Adder, GraphState, NodeState, locate};
 use anabranch_hal::{
     AddedNode, Call, ConditionalHandle, Dependency, DeviceOrdinal, Edge, Failure, GraphHandle, GraphMemoryAttribute,
     GraphNodeHandle, GraphNodeKind, Graphs, Live, NodeParameters, Result, Status,
@@ -46,7 +46,7 @@ impl Graphs for HostDriver {
     ) -> Result<AddedNode> {
         present(call)?;
         // SAFETY: the caller promises that the nodes and the objects of the handles exist, and that the node is sound.
-        unsafe { GraphState::of(graph)?.add_node(dependencies, parameters.clone()) }
+        unsafe { GraphState::of(graph)?.add_node(Adder::Call, dependencies, parameters.clone()) }
     }
 
     unsafe fn graph_destroy_node(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<()> {

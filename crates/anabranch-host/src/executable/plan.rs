@@ -113,6 +113,11 @@ impl Flat {
     pub(super) fn new(graph: &GraphState) -> Result<Self> {
         let mut flat = Self::default();
         flat.add_graph(&graph.lock(), false)?;
+        flat.actions.iter().try_for_each(|action| match &**action {
+            // A capture has not looked whether there is memory.
+            Action::Fill(fill) => graph.check_fill(fill),
+            _ => Ok(()),
+        })?;
         Ok(flat)
     }
 

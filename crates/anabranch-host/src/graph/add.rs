@@ -7,13 +7,27 @@ use anabranch_hal::{
 };
 use std::sync::Arc;
 
+/// What adds a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Adder {
+    /// A call for the graph.
+    Call,
+    /// A capture.
+    Capture,
+}
+
 impl GraphState {
     /// Adds a node, checked as hardware checks it, to this graph, which may be one that a capture makes.
     ///
     /// # Safety
     /// The nodes of `dependencies` and the objects of the handles in the parameters exist, kernels as long as the node and
     /// its copies do; what the node does at each launch is sound.
-    pub(crate) unsafe fn add_node(&self, dependencies: &[Dependency], parameters: NodeParameters) -> Result<AddedNode> {
+    pub(crate) unsafe fn add_node(
+        &self,
+        adder: Adder,
+        dependencies: &[Dependency],
+        parameters: NodeParameters,
+    ) -> Result<AddedNode> {
         if self.place == Place::Child && matches!(parameters.kind(), GraphNodeKind::ALLOCATE | GraphNodeKind::FREE) {
             return Err(Failure::argument(Status::NOT_SUPPORTED, "the graph of a node cannot allocate or free memory"));
         }
@@ -23,7 +37,7 @@ impl GraphState {
         // What a node needs is made without the lock, because another graph, or this one, may be copied for it. What is
         // wrong with the parameters is told first, as on hardware.
         // SAFETY: the caller promises that the objects of the handles exist, and that the node is sound.
-        let action = unsafe { self.make_action(before.as_deref().unwrap_or_default(), parameters) }?;
+        let action = unsafe { self.make_action(adder, before.as_deref().unwrap_or_default(), parameters) }?;
         let before = before?;
         let mut contents = self.lock();
         if let Action::Conditional(conditional) = &action {

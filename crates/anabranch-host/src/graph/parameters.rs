@@ -1,5 +1,6 @@
 //! What nodes do, checked as hardware checks it when they are added or changed.
 
+use super::add::Adder;
 use super::node::{
     Action, AllocateAction, ConditionalAction, CopyAction, FreeAction, KernelAction, ValueStep, ValuesAction,
 };
@@ -25,8 +26,15 @@ impl GraphState {
     ///
     /// # Safety
     /// As for [`make_plain`](Self::make_plain).
-    pub(super) unsafe fn make_action(&self, before: &[(u64, EdgeData)], parameters: NodeParameters) -> Result<Action> {
+    pub(super) unsafe fn make_action(
+        &self,
+        adder: Adder,
+        before: &[(u64, EdgeData)],
+        parameters: NodeParameters,
+    ) -> Result<Action> {
         match parameters {
+            // Whether there is memory is looked at when the graph is instantiated.
+            NodeParameters::Fill(fill) if adder == Adder::Capture => fill_bytes(&fill).map(|_| Action::Fill(fill)),
             NodeParameters::Child(graph) => {
                 // SAFETY: the caller promises that the graph in the parameters exists.
                 self.make_child(unsafe { Live::new(graph) }).map(Action::Child)
@@ -126,21 +134,9 @@ impl GraphState {
         Ok(ConditionalAction { handle: node.handle, kind: node.kind, bodies })
     }
 
-    fn check_fill(&self, fill: &FillNode) -> Result<()> {
-        if matches!(fill.pattern, FillPattern::U64(_)) {
-            return Err(invalid("a node fills with patterns of 1, 2 or 4 bytes"));
-        }
-        if fill.width == 0 || fill.height == 0 {
-            return Err(invalid("an extent of the fill is 0"));
-        }
-        let overflow = || invalid("the fill ends outside of all memory");
-        let row = fill.width.checked_mul(fill.pattern.width()).ok_or_else(overflow)?;
-        if fill.height > 1 && (fill.pitch < row || !fill.pitch.is_multiple_of(fill.pattern.width())) {
-            return Err(invalid("the rows of the fill overlap, or are not aligned"));
-        }
-        let last = (fill.height - 1).checked_mul(fill.pitch).filter(|_| fill.height > 1).unwrap_or(0);
-        let bytes = last.checked_add(row).ok_or_else(overflow)?;
-        check_fill(&self.memory.table, fill.address.0, fill.pattern, bytes)
+    /// Checks that a fill has extents that a node can have, and lies in memory.
+    pub(crate) fn check_fill(&self, fill: &FillNode) -> Result<()> {
+        check_fill(&self.memory.table, fill.address.0, fill.pattern, fill_bytes(fill)?)
     }
 
     /// Replaces what a node does by something of the same kind.
@@ -158,6 +154,23 @@ impl GraphState {
         drop(before);
         Ok(())
     }
+}
+
+/// From the first byte of a fill to the last.
+fn fill_bytes(fill: &FillNode) -> Result<usize> {
+    if matches!(fill.pattern, FillPattern::U64(_)) {
+        return Err(invalid("a node fills with patterns of 1, 2 or 4 bytes"));
+    }
+    if fill.width == 0 || fill.height == 0 {
+        return Err(invalid("an extent of the fill is 0"));
+    }
+    let overflow = || invalid("the fill ends outside of all memory");
+    let row = fill.width.checked_mul(fill.pattern.width()).ok_or_else(overflow)?;
+    if fill.height > 1 && (fill.pitch < row || !fill.pitch.is_multiple_of(fill.pattern.width())) {
+        return Err(invalid("the rows of the fill overlap, or are not aligned"));
+    }
+    let last = (fill.height - 1).checked_mul(fill.pitch).filter(|_| fill.height > 1).unwrap_or(0);
+    last.checked_add(row).ok_or_else(overflow)
 }
 
 /// # Safety

@@ -12,9 +12,15 @@ pub(crate) fn fill_operation(address: u64, bytes: usize) -> Operation {
 
 /// `CUDA_ERROR_INVALID_VALUE (1)` where a fill of so many bytes is outside of memory or not aligned to the pattern.
 pub(crate) fn check_fill(table: &AllocationTable, begin: u64, pattern: FillPattern, bytes: usize) -> Result<()> {
+    check_alignment(begin, pattern)?;
     let inside = matches!(table.find(begin, bytes), Lookup::Inside(_));
+    if inside { Ok(()) } else { Err(Failure::new(Status::INVALID_VALUE)) }
+}
+
+/// `CUDA_ERROR_INVALID_VALUE (1)` where a fill is not aligned to the pattern.
+pub(crate) fn check_alignment(begin: u64, pattern: FillPattern) -> Result<()> {
     let aligned = begin.is_multiple_of(pattern.width() as u64);
-    if inside && aligned { Ok(()) } else { Err(Failure::new(Status::INVALID_VALUE)) }
+    if aligned { Ok(()) } else { Err(Failure::new(Status::INVALID_VALUE)) }
 }
 
 /// Fills memory.
