@@ -8,6 +8,7 @@ use anabranch_hal::{
     Call, Detail, ExecutableGraphHandle, ExecutableGraphs, Failure, GraphHandle, GraphInstantiateResult,
     GraphNodeHandle, InstantiateFlags, Live, NodeParameters, Result, Status, StreamHandle,
 };
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// An executable graph for a call.
