@@ -21,7 +21,6 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.executable_nodes_of_all_kinds", "G3", nodes_of_all_kinds),
     Case::new("graph.executable_nodes_of_all_kinds_of_another_graph", "G3", nodes_of_another_graph),
     Case::new("graph.executable_record_of_another_context", "G3", record_of_another_context),
-    Case::new("graph.executable_wait_of_another_context", "G3", wait_of_another_context),
     Case::new("graph.update_by_a_record_of_another_context", "G3", update_by_a_record_of_another_context),
     Case::new("graph.update_by_a_cooperative_kernel", "G3", update_by_a_cooperative_kernel).needs(COOPERATIVE),
     Case::new("graph.update_by_a_kernel_with_a_cluster", "G3", update_by_a_kernel_with_a_cluster).needs(CLUSTERS),
@@ -164,15 +163,12 @@ fn table(executable: &RawExecutable<'_>, graph: &RawGraph<'_>, all: &[NodeParame
 fn expected(same: impl Fn(usize) -> char) -> String {
     let answer = |node: usize, given: usize| match given {
         _ if node == given => same(node),
-        // A host function for something else.
-        HOST => '8',
         _ => '1',
     };
     (0..KINDS).map(|node| (0..KINDS).map(|given| answer(node, given)).chain([' ']).collect::<String>()).collect()
 }
 
 const KINDS: usize = 9;
-const HOST: usize = 3;
 const EMPTY: usize = 4;
 
 fn nodes_of_all_kinds(environment: &Environment) -> Verdict {
@@ -206,10 +202,6 @@ fn record(event: &Event) -> NodeParameters {
     NodeParameters::EventRecord(event.live().handle())
 }
 
-fn wait(event: &Event) -> NodeParameters {
-    NodeParameters::EventWait(event.live().handle())
-}
-
 /// The work of a record belongs to the context of its event.
 fn record_of_another_context(environment: &Environment) -> Verdict {
     let context = environment.device().create_context(ContextFlags::empty())?;
@@ -219,14 +211,6 @@ fn record_of_another_context(environment: &Environment) -> Verdict {
     equal("an event of the same context", set(&executable, &graph, 0, record(&other))?, DONE)?;
     equal("an event of another context", set(&executable, &graph, 0, record(&far))?, INVALID)?;
     equal("in the graph itself", graph.set(0, &record(&far))?, Status::SUCCESS)
-}
-
-fn wait_of_another_context(environment: &Environment) -> Verdict {
-    let context = environment.device().create_context(ContextFlags::empty())?;
-    let (near, far) = (environment.context().create_event()?, context.create_event()?);
-    let (graph, executable) = another_context(environment, &near, wait)?;
-    equal("an event of another context", set(&executable, &graph, 0, wait(&far))?, DONE)?;
-    equal("in the graph itself", graph.set(0, &wait(&far))?, Status::SUCCESS)
 }
 
 fn update_by_a_record_of_another_context(environment: &Environment) -> Verdict {

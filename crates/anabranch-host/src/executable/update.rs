@@ -77,9 +77,6 @@ impl ExecutableState {
         match &parameters {
             // There is nothing to replace, so no executable graph is asked.
             NodeParameters::Empty if described.kind() == GraphNodeKind::EMPTY => return Ok(()),
-            NodeParameters::Host(_) if described.kind() != GraphNodeKind::HOST => {
-                return Err(Failure::argument(Status::NOT_SUPPORTED, "the node is no host function"));
-            }
             NodeParameters::Kernel(wanted) if !attributes_stay(&described, wanted) => {
                 return Err(refused((GraphUpdateResult::ATTRIBUTES_CHANGED, Some(node.handle()))));
             }
