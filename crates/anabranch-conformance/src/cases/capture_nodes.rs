@@ -5,7 +5,7 @@ use super::capture_tools::{MODES, OK, usable};
 use super::memory_raw::GARBAGE;
 use crate::case::{Case, Failed, Verdict, equal, status_of};
 use crate::environment::Environment;
-use anabranch::hal::{GraphHandle, Live, NodeParameters};
+use anabranch::hal::{DependencyUpdate, GraphHandle, Live, NodeParameters};
 use anabranch::{
     CaptureStatus, DevicePointer, EventFlags, EventRecordFlags, FillPattern, GraphNodeKind, InstantiateFlags, Status,
 };
@@ -14,6 +14,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("capture.fill_where_nothing_is", "C1", fill_where_nothing_is),
     Case::new("capture.fill_that_is_not_aligned", "C1", fill_that_is_not_aligned),
     Case::new("capture.fork_joined_by_an_added_node", "C4", fork_joined_by_an_added_node),
+    Case::new("capture.fork_whose_dependencies_are_set", "C4", fork_whose_dependencies_are_set),
     Case::new("capture.fork_goes_on_after_an_added_node", "C4", fork_goes_on_after_an_added_node),
 ];
 
@@ -69,10 +70,9 @@ fn fill_that_is_not_aligned(environment: &Environment) -> Verdict {
     Ok(())
 }
 
-/// Forks, fills in the fork, and adds a node that depends on the fill. The origin waits for nothing.
-fn with_added_node(environment: &Environment, body: impl Fn(&RawStream<'_>, &RawStream<'_>) -> Verdict) -> Verdict {
+/// Captures a fill in a fork, which nothing joins to the origin.
+fn with_fork(environment: &Environment, body: impl Fn(&RawStream<'_>, &RawStream<'_>) -> Verdict) -> Verdict {
     let place = Place::primary(environment);
-    let (driver, context) = (place.driver(), place.context());
     let word = environment.context().allocate_zeroed::<u32>(&environment.stream()?, 1)?;
     for mode in MODES {
         let (origin, fork) = (place.free_stream()?, place.free_stream()?);
@@ -81,28 +81,46 @@ fn with_added_node(environment: &Environment, body: impl Fn(&RawStream<'_>, &Raw
         equal("recording", origin.record(&event, EventRecordFlags::empty()), OK)?;
         equal("waiting", fork.wait(&event), OK)?;
         equal("filling", fork.fill(&word), OK)?;
-        let info = driver.stream_capture_info(&context.into(), fork.live(), true);
-        let Some(graph) = info.ok().and_then(|info| info.graph) else {
-            return Err(Failed("the capture has no graph".to_owned()));
-        };
-        let filled = fork.dependencies()?;
-        // SAFETY: the capture goes on, so its graph and its node exist.
-        let added =
-            unsafe { driver.graph_add_node(&context.into(), Live::new(graph), &filled, &NodeParameters::Empty) };
-        equal("adding a node", status_of(added), OK)?;
         body(&origin, &fork)?;
     }
     usable(environment, &[])
 }
 
+/// Adds a node that depends on what a stream has captured.
+fn add_behind(place: Place<'_>, stream: &RawStream<'_>) -> Verdict {
+    let (driver, context) = (place.driver(), place.context());
+    let info = driver.stream_capture_info(&context.into(), stream.live(), true);
+    let Some(graph) = info.ok().and_then(|info| info.graph) else {
+        return Err(Failed("the capture has no graph".to_owned()));
+    };
+    let before = stream.dependencies()?;
+    // SAFETY: the capture goes on, so its graph and its nodes exist.
+    let added = unsafe { driver.graph_add_node(&context.into(), Live::new(graph), &before, &NodeParameters::Empty) };
+    equal("adding a node", status_of(added), OK)
+}
+
 fn fork_joined_by_an_added_node(environment: &Environment) -> Verdict {
-    with_added_node(environment, |origin, _| origin.ends("a node after the fork", CaptureStatus::Active, OK))
+    with_fork(environment, |origin, fork| {
+        add_behind(Place::primary(environment), fork)?;
+        origin.ends("a node after the fork", CaptureStatus::Active, OK)
+    })
 }
 
 fn fork_goes_on_after_an_added_node(environment: &Environment) -> Verdict {
     let word = environment.context().allocate_zeroed::<u32>(&environment.stream()?, 1)?;
-    with_added_node(environment, |origin, fork| {
+    with_fork(environment, |origin, fork| {
+        add_behind(Place::primary(environment), fork)?;
         equal("filling", fork.fill(&word), OK)?;
         origin.ends("a fork that continued", CaptureStatus::Active, Status::STREAM_CAPTURE_UNJOINED)
+    })
+}
+
+/// Also if nothing changes.
+fn fork_whose_dependencies_are_set(environment: &Environment) -> Verdict {
+    with_fork(environment, |origin, fork| {
+        let before = fork.dependencies()?;
+        equal("setting", fork.update(&before, DependencyUpdate::Set), OK)?;
+        equal("what was set", fork.dependencies()?, before)?;
+        origin.ends("dependencies that were set", CaptureStatus::Active, OK)
     })
 }

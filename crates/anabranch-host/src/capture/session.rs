@@ -33,7 +33,7 @@ pub(crate) struct Session {
     branches: HashMap<u64, Branch>,
     /// What each captured node depends on.
     parents: HashMap<GraphNodeHandle, SmallVec<[GraphNodeHandle; 2]>>,
-    /// Nodes that the caller has taken out of dependency sets. They need not lead to the origin.
+    /// Nodes of dependency sets that the caller has replaced. They need not be joined.
     excused: Vec<GraphNodeHandle>,
 }
 
@@ -116,9 +116,8 @@ impl Session {
     /// Makes the stream's next node depend on others instead.
     pub(super) fn set_dependencies(&mut self, stream: &StreamState, dependencies: &[Dependency]) {
         if let Some(branch) = self.branches.get_mut(&stream.id) {
-            let before = std::mem::take(&mut branch.dependencies);
-            let gone = before.iter().filter(|old| dependencies.iter().all(|new| new.node != old.node));
-            self.excused.extend(gone.map(|dependency| dependency.node));
+            // Also those that are given again.
+            self.excused.extend(branch.dependencies.drain(..).map(|dependency| dependency.node));
         }
         self.add_dependencies(stream, dependencies);
     }
