@@ -9,6 +9,7 @@ mod spares;
 
 pub(crate) use function::FunctionState;
 pub(crate) use kernel::{KernelError, KernelWork, run_kernel};
+pub(crate) use launch::check_cluster_extents;
 
 use crate::engine::ContextCore;
 use crate::handles::handle;

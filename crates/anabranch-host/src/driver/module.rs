@@ -3,7 +3,7 @@
 use super::{HostDriver, present, resolve, usable};
 use crate::capture::Target;
 use crate::limits::{MAX_SHARED_BYTES_OPTIN, MAX_THREADS_PER_BLOCK};
-use crate::module::{FunctionState, ModuleState};
+use crate::module::{FunctionState, ModuleState, check_cluster_extents};
 use anabranch_hal::{
     Call, DevicePointer, Failure, FunctionAttribute, FunctionHandle, FunctionInfo, Launch, Live, ModuleHandle,
     ModuleImage, Modules, NodeParameters, ParameterInfo, Result, Status, StreamHandle,
@@ -21,7 +21,11 @@ unsafe fn launch_or_capture(target: Target<'_>, function: &FunctionState, launch
         return Err(Failure::new(Status::INVALID_HANDLE));
     }
     function.check_arguments(launch)?;
-    if let Err(failure) = function.check_configuration(launch) {
+    let block = function.check_block(launch);
+    if block.is_ok() {
+        check_cluster_extents(launch)?;
+    }
+    if let Err(failure) = block.and_then(|()| function.check_configuration(launch)) {
         // What the device cannot run invalidates a capture, unlike other errors in the arguments of a call.
         target.invalidate();
         return Err(failure);
@@ -191,10 +195,11 @@ impl Modules for HostDriver {
     ) -> Result<u32> {
         check_signed(threads_per_block)?;
         usable(call)?;
+        let function = FunctionState::of(function)?;
         if threads_per_block == 0 {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
-        Ok(FunctionState::of(function)?.max_active_blocks(threads_per_block, dynamic_shared_bytes))
+        Ok(function.max_active_blocks(threads_per_block, dynamic_shared_bytes))
     }
 
     unsafe fn launch(

@@ -43,7 +43,9 @@ impl FunctionState {
 
     /// How many blocks a multiprocessor holds at once.
     pub(crate) fn max_active_blocks(&self, threads: u32, dynamic_shared_bytes: usize) -> u32 {
-        let dynamic_limit = self.max_dynamic_shared_bytes.load(Ordering::Relaxed) as usize;
+        // A kernel that is set to have less is not asked about it.
+        let without_asking = MAX_SHARED_BYTES.saturating_sub(self.function.static_shared_bytes());
+        let dynamic_limit = self.max_dynamic_shared_bytes.load(Ordering::Relaxed).max(without_asking) as usize;
         if threads == 0 || threads > MAX_THREADS_PER_BLOCK || dynamic_shared_bytes > dynamic_limit {
             return 0;
         }

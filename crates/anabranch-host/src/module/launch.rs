@@ -89,6 +89,8 @@ impl FunctionState {
             ranges: &node.ranges,
         };
         self.check_arguments(&launch)?;
+        self.check_block(&launch)?;
+        check_cluster_extents(&launch)?;
         self.check_configuration(&launch)?;
         if node.arguments.iter().zip(self.function.parameter_sizes()).any(|(value, &size)| value.len() != size) {
             return Err(Failure::argument(Status::INVALID_VALUE, "an argument is not of the size of its parameter"));
@@ -105,38 +107,38 @@ impl FunctionState {
 
     /// Checks that a launch is complete, as hardware does before anything else.
     pub(crate) fn check_arguments(&self, launch: &Launch<'_>) -> Result<()> {
-        let invalid = |what: &str| Err(Failure::argument(Status::INVALID_VALUE, what));
-        if launch.cluster.is_some_and(|cluster| cluster.contains(&0)) {
-            return Err(Failure::argument(Status::INVALID_CLUSTER_SIZE, "an extent of the cluster is 0"));
-        }
         let sizes = self.function.parameter_sizes();
         if launch.arguments.len() != sizes.len() {
-            return invalid("the number of arguments is not that of the kernel's parameters");
+            return Err(invalid("the number of arguments is not that of the kernel's parameters"));
         }
         if launch.arguments.iter().zip(sizes).any(|(address, &size)| address.is_null() && size > 0) {
-            return invalid("the address of an argument is null");
+            return Err(invalid("the address of an argument is null"));
         }
         Ok(())
     }
 
-    /// Checks that the device can run a launch, as hardware does.
-    pub(crate) fn check_configuration(&self, launch: &Launch<'_>) -> Result<()> {
-        let invalid = |what: &str| Err(Failure::argument(Status::INVALID_VALUE, what));
-        let fits = |extents: [u32; 3], limits: [u32; 3]| {
-            extents.iter().zip(limits).all(|(&extent, limit)| (1..=limit).contains(&extent))
-        };
-        if !fits(launch.grid, MAX_GRID_DIMENSIONS) {
-            return invalid("an extent of the grid is 0 or too large");
+    /// Checks the block of a launch, of which no grid can be made if it is wrong.
+    pub(crate) fn check_block(&self, launch: &Launch<'_>) -> Result<()> {
+        if fits(launch.block, MAX_BLOCK_DIMENSIONS) && product(launch.block) <= u64::from(MAX_THREADS_PER_BLOCK) {
+            return Ok(());
         }
-        let threads = product(launch.block);
-        if !fits(launch.block, MAX_BLOCK_DIMENSIONS) || threads > u64::from(MAX_THREADS_PER_BLOCK) {
-            return invalid("an extent of the block is 0 or too large, or the block has more than 1024 threads");
+        Err(invalid("an extent of the block is 0 or too large, or the block has more than 1024 threads"))
+    }
+
+    /// Checks that the device can run a launch of blocks that were checked, as hardware does.
+    pub(crate) fn check_configuration(&self, launch: &Launch<'_>) -> Result<()> {
+        if !fits(launch.grid, MAX_GRID_DIMENSIONS) {
+            return Err(invalid("an extent of the grid is 0 or too large"));
         }
         if let Some(cluster) = launch.cluster {
             self.check_cluster(launch.grid, cluster)?;
         }
+        if i32::try_from(launch.dynamic_shared_bytes).is_err() {
+            return Err(invalid("no device has so much shared memory"));
+        }
         if launch.cooperative {
-            let per_multiprocessor = self.max_active_blocks(threads as u32, launch.dynamic_shared_bytes as usize);
+            let per_multiprocessor =
+                self.max_active_blocks(product(launch.block) as u32, launch.dynamic_shared_bytes as usize);
             let limit = u64::from(per_multiprocessor)
                 * u64::from(u32::try_from(self.core.engine.workers()).unwrap_or(u32::MAX).max(1));
             if product(launch.grid) > limit {
@@ -147,7 +149,7 @@ impl FunctionState {
             }
         }
         if launch.dynamic_shared_bytes > self.max_dynamic_shared_bytes.load(Ordering::Relaxed) {
-            return invalid("the block has more dynamic shared memory than the kernel is set to have at most");
+            return Err(invalid("the block has more dynamic shared memory than the kernel is set to have at most"));
         }
         Ok(())
     }
@@ -165,6 +167,22 @@ impl FunctionState {
             format!("the extents of a cluster divide those of the grid, and it has no more than {largest} blocks"),
         ))
     }
+}
+
+fn invalid(what: &str) -> Failure {
+    Failure::argument(Status::INVALID_VALUE, what)
+}
+
+fn fits(extents: [u32; 3], limits: [u32; 3]) -> bool {
+    extents.iter().zip(limits).all(|(&extent, limit)| (1..=limit).contains(&extent))
+}
+
+/// `CUDA_ERROR_INVALID_CLUSTER_SIZE (912)` for a cluster of no blocks.
+pub(crate) fn check_cluster_extents(launch: &Launch<'_>) -> Result<()> {
+    if launch.cluster.is_some_and(|cluster| cluster.contains(&0)) {
+        return Err(Failure::argument(Status::INVALID_CLUSTER_SIZE, "an extent of the cluster is 0"));
+    }
+    Ok(())
 }
 
 /// How many blocks, or threads, there are, or the largest number.
