@@ -11,21 +11,9 @@
 //! for each other.
 
 use crate::memory::Allocation;
-use crate::ranks;
-use anabranch_hal::ObjectId;
-use anabranch_sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use anabranch_sync::{RwLockReadGuard, RwLockWriteGuard};
 use smallvec::SmallVec;
 use std::sync::Arc;
-
-/// Who submits work that uses a piece of memory, once graphs retain the memory.
-pub struct Exclusion(RwLock<()>);
-
-impl Exclusion {
-    /// Nobody does. `id`: that of the memory.
-    pub fn new(id: ObjectId) -> Self {
-        Self(RwLock::with_order(ranks::RETAINED_MEMORY, id.get(), ()))
-    }
-}
 
 /// As long as this exists, nobody else submits work that uses some memory which graphs retain.
 #[must_use = "others are excluded until this is dropped"]

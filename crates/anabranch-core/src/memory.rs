@@ -1,13 +1,14 @@
 //! A piece of memory of any kind, and when it can be freed.
 
+mod exclusion;
 mod stream_ordered;
 
+use self::exclusion::Exclusion;
 use self::stream_ordered::StreamOrdered;
 use crate::access::AccessHistory;
 use crate::context::{ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
-use crate::exclusion::Exclusion;
 use crate::host_access::HostAccess;
 use crate::host_work;
 use crate::idle_memory::BlockKind;
@@ -239,7 +240,7 @@ impl Allocation {
     }
 
     /// Who submits work that uses it, once graphs retain it.
-    pub fn exclusion(&self) -> &Exclusion {
+    pub(crate) fn exclusion(&self) -> &Exclusion {
         &self.exclusion
     }
 
