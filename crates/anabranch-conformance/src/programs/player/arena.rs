@@ -50,6 +50,21 @@ pub(super) struct Arena {
     seen: BTreeMap<Piece, Vec<u8>>,
 }
 
+/// Addresses that a call uses.
+pub(super) struct Span {
+    pub(super) address: u64,
+    /// The piece that they are in, if they are in any.
+    piece: Option<Piece>,
+    range: Range<usize>,
+}
+
+impl Span {
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        let common = self.range.start < other.range.end && other.range.start < self.range.end;
+        common && self.piece.is_some() && self.piece == other.piece
+    }
+}
+
 /// What the two sides of a copy may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
@@ -288,40 +303,42 @@ impl Stage {
 
     /// An address, if it may be used: the driver must refuse an address that is not valid on the side of the device, and
     /// would crash on the side of the host.
-    pub(super) fn address(&self, context: ContextSlot, at: AddressSpec, bytes: usize, side: Side) -> Option<u64> {
-        let offset = u64::from(at.offset);
+    pub(super) fn span(&self, context: ContextSlot, at: AddressSpec, bytes: usize, side: Side) -> Option<Span> {
+        let start = usize::from(at.offset);
+        let range = start..start.saturating_add(bytes);
         let Some(piece) = self.piece(context, at) else {
-            let address = if at.base == Base::Null { 0 } else { GARBAGE + offset };
-            return (side == Side::Device || bytes == 0).then_some(address);
+            let address = if at.base == Base::Null { 0 } else { GARBAGE + start as u64 };
+            return (side == Side::Device || bytes == 0).then_some(Span { address, piece: None, range });
         };
         let (address, length) = (self.piece_address(piece), self.piece_bytes(piece));
         if address == 0 {
             return None;
         }
         // Behind its end may be other memory.
-        let starts_inside = usize::from(at.offset) < length;
-        let is_checked = matches!(piece, Piece::Device(_) | Piece::Memory(_)) && side == Side::Device && starts_inside;
-        let is_inside = usize::from(at.offset) <= length && bytes <= length - usize::from(at.offset);
-        (is_checked || is_inside || bytes == 0).then_some(address + offset)
+        let is_checked = !piece.is_on_host() && side == Side::Device && start < length;
+        let is_inside = range.end <= length;
+        let span = Span { address: address + start as u64, piece: Some(piece), range };
+        (is_checked || is_inside || bytes == 0).then_some(span)
     }
 
-    /// One side of a copy of a region, if it may be used, and the range of addresses that it may access.
+    /// One side of a copy of a region, if it may be used, and the addresses that it may access.
     pub(super) fn place(
         &self,
         context: ContextSlot,
         spec: &PlaceSpec,
         extent: [usize; 3],
-    ) -> Option<(CopyPlace, Range<u64>)> {
+    ) -> Option<(CopyPlace, Span)> {
         let PlaceSpec { address: at, pitch, height, origin } = *spec;
         let host = matches!(at.base, Base::Pinned | Base::Pageable);
-        // A bound, whatever a driver makes of a pitch or a height that is too small.
+        // Bounds, whatever a driver makes of a pitch or a height that is too small.
         let (pitch_bound, height_bound) = (pitch.max(origin[0] + extent[0]), height.max(origin[1] + extent[1]));
-        let bound =
-            ((origin[2] + extent[2]) * height_bound + origin[1] + extent[1]) * pitch_bound + origin[0] + extent[0];
-        // Where the rows behind the end of memory are is known for the arena only.
-        let is_trusted = host || matches!(at.base, Base::Memory(_));
-        let side = if is_trusted { Side::Host } else { Side::Device };
-        let address = self.address(context, at, bound, side)?;
-        Some((CopyPlace { address, host, pitch, height, origin }, address..address + bound as u64))
+        let offset = |[x, y, z]: [usize; 3]| (z * height_bound + y) * pitch_bound + x;
+        let end = offset([0, 1, 2].map(|axis| origin[axis] + extent[axis]));
+        // Where the rows behind the end of memory are is known for the arena only, and only if the first row is inside.
+        let piece = self.piece(context, at);
+        let starts_inside = piece.is_none_or(|piece| usize::from(at.offset) + offset(origin) < self.piece_bytes(piece));
+        let is_trusted = host || matches!(at.base, Base::Memory(_)) || !starts_inside;
+        let span = self.span(context, at, end, if is_trusted { Side::Host } else { Side::Device })?;
+        Some((CopyPlace { address: span.address, host, pitch, height, origin }, span))
     }
 }

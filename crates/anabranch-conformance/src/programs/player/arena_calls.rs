@@ -9,11 +9,6 @@ use super::{Stage, plain};
 use anabranch::hal::{
     self, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Status, Value, WaitValueFlags, WriteValueFlags,
 };
-use std::ops::Range;
-
-fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
-    a.start < b.end && b.start < a.end
-}
 
 impl Stage {
     /// The two addresses of a copy, destination first, if they may be used. Ranges that overlap have no defined result.
@@ -26,9 +21,8 @@ impl Stage {
         bytes: usize,
     ) -> Option<[u64; 2]> {
         let [to_side, from_side] = sides(kind);
-        let (to, from) = (self.address(context, to, bytes, to_side)?, self.address(context, from, bytes, from_side)?);
-        let range = |start: u64| start..start.saturating_add(bytes as u64);
-        if overlap(&range(to), &range(from)) { None } else { Some([to, from]) }
+        let (to, from) = (self.span(context, to, bytes, to_side)?, self.span(context, from, bytes, from_side)?);
+        if to.overlaps(&from) { None } else { Some([to.address, from.address]) }
     }
 
     /// Makes a call, waits for everything, and answers what has changed.
@@ -60,7 +54,7 @@ impl Stage {
                 let (stream, context) = self.objects.stream(*stream)?;
                 let (destination, to) = self.place(context, to, *extent)?;
                 let (source, from) = self.place(context, from, *extent)?;
-                if overlap(&to, &from) {
+                if to.overlaps(&from) {
                     return None;
                 }
                 let copy = Copy3d { source, destination, extent: *extent };
@@ -69,27 +63,27 @@ impl Stage {
             }
             ArenaCall::CopyPeer { stream, to, to_context, from, from_context, bytes } => {
                 let (stream, context) = self.objects.stream(*stream)?;
-                let to = self.address(*to_context, *to, *bytes, Side::Device)?;
-                let from = self.address(*from_context, *from, *bytes, Side::Device)?;
-                let range = |start: u64| start..start.saturating_add(*bytes as u64);
-                if overlap(&range(to), &range(from)) {
+                let to = self.span(*to_context, *to, *bytes, Side::Device)?;
+                let from = self.span(*from_context, *from, *bytes, Side::Device)?;
+                if to.overlaps(&from) {
                     return None;
                 }
                 let of = [*to_context, *from_context].map(|context| self.harness.call(context).context);
-                let (call, to, from) = (self.harness.call(context), DevicePointer(to), DevicePointer(from));
+                let (call, to, from) =
+                    (self.harness.call(context), DevicePointer(to.address), DevicePointer(from.address));
                 // SAFETY: the same.
                 unsafe { driver.copy_peer_async(&call, to, of[0], from, of[1], *bytes, stream) }
             }
             ArenaCall::Fill { stream, at, pattern, count } => {
                 let (stream, context) = self.objects.stream(*stream)?;
                 let bytes = count.saturating_mul(pattern.width());
-                let at = DevicePointer(self.address(context, *at, bytes, Side::Device)?);
+                let at = DevicePointer(self.span(context, *at, bytes, Side::Device)?.address);
                 // SAFETY: the same.
                 unsafe { driver.fill_async(&self.harness.call(context), at, *pattern, *count, stream) }
             }
             ArenaCall::Prefetch { stream, at, bytes, device } => {
                 let (stream, context) = self.objects.stream(*stream)?;
-                let at = DevicePointer(self.address(context, *at, *bytes, Side::Device)?);
+                let at = DevicePointer(self.span(context, *at, *bytes, Side::Device)?.address);
                 let device = device.map(|device| DeviceOrdinal(device.wrapping_add(self.harness.ordinal.0)));
                 // SAFETY: the same.
                 unsafe { driver.prefetch_async(&self.harness.call(context), at, *bytes, device, stream) }
@@ -109,7 +103,7 @@ impl Stage {
             ArenaCall::Wait { stream, at, value, flags } => return self.wait_value(*stream, *at, *value, *flags),
             ArenaCall::Write { stream, at, value, flags } => {
                 let (stream, context) = self.objects.stream(*stream)?;
-                let at = DevicePointer(self.address(context, *at, value.width() as usize, Side::Device)?);
+                let at = DevicePointer(self.span(context, *at, value.width() as usize, Side::Device)?.address);
                 let flags = WriteValueFlags::from_bits_retain(flags.0);
                 // SAFETY: the same.
                 unsafe { driver.stream_write_value(&self.harness.call(context), stream, at, *value, flags) }
@@ -127,7 +121,7 @@ impl Stage {
                 return None;
             }
         }
-        self.address(context, at, 0, Side::Device)
+        Some(self.span(context, at, 0, Side::Device)?.address)
     }
 
     fn free_twice(&mut self, context: ContextSlot, slot: MemorySlot) -> Option<Answer> {
@@ -148,7 +142,7 @@ impl Stage {
     fn wait_value(&mut self, stream: StreamSlot, at: AddressSpec, value: Value, flags: Flags) -> Option<Answer> {
         let driver = self.driver.clone();
         let (stream, context) = self.objects.stream(stream)?;
-        let address = DevicePointer(self.address(context, at, value.width() as usize, Side::Device)?);
+        let address = DevicePointer(self.span(context, at, value.width() as usize, Side::Device)?.address);
         let piece = self.piece(context, at);
         let (offset, width) = (usize::from(at.offset), value.width() as usize);
         let seen = piece
