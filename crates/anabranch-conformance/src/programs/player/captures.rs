@@ -85,7 +85,9 @@ impl Stage {
     /// Notes that the capture that began in a stream has failed. The driver has destroyed its graph, also one that existed
     /// before. A graph around that is not usable any more: drivers crash when it is instantiated or destroyed.
     pub(super) fn capture_failed(&mut self, stream: StreamSlot) {
-        let failed = self.objects.captures.extract_if(.., |capture| capture.stream == stream).collect::<Vec<_>>();
+        let thread = self.thread;
+        let began_here = |capture: &mut Capture| capture.began_in(stream, thread);
+        let failed = self.objects.captures.extract_if(.., began_here).collect::<Vec<_>>();
         for capture in failed {
             let outermost = self.objects.outermost(capture.graph);
             self.objects.forget_graph(outermost);
@@ -98,7 +100,8 @@ impl Stage {
         let ended = self.driver.stream_end_capture(&self.harness.call(context), stream);
         Some(match ended {
             Ok(handle) => {
-                let position = self.objects.captures.iter().position(|capture| capture.stream == slot);
+                let began_here = |capture: &Capture| capture.began_in(slot, self.thread);
+                let position = self.objects.captures.iter().position(began_here);
                 match position.map(|position| self.objects.captures.remove(position)) {
                     Some(capture) => self.captured(&capture, handle),
                     None => Answer::with(Outcome::Status(0), "the graph of no capture"),
@@ -164,10 +167,12 @@ impl Stage {
 
     /// Whether a graph and its nodes certainly exist. Those of a capture that was invalidated may not.
     pub(super) fn exists(&self, slot: GraphSlot) -> bool {
-        let capturing = |capture: &&Capture| self.objects.is_inside(capture.graph, slot);
+        let capturing = |capture: &&Capture| {
+            self.objects.is_inside(capture.graph, slot) || self.objects.is_inside(slot, capture.graph)
+        };
         self.objects.captures.iter().filter(capturing).all(|capture| {
-            let here = !StreamSlot::is_per_thread(capture.stream) || capture.thread == self.thread;
-            let origin = self.objects.stream(capture.stream).filter(|_| here);
+            let is_known_here = capture.began_in(capture.stream, self.thread);
+            let origin = self.objects.stream(capture.stream).filter(|_| is_known_here);
             origin.is_some_and(|(stream, context)| {
                 let status = self.driver.stream_capture_status(&self.harness.call(context), stream);
                 status.is_ok_and(|status| status == CaptureStatus::Active)

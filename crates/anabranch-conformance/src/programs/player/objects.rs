@@ -97,6 +97,13 @@ pub(super) struct Capture {
     pub(super) is_into: bool,
 }
 
+impl Capture {
+    /// Whether it began in the stream that a thread means by this slot.
+    pub(super) fn began_in(&self, stream: StreamSlot, thread: HostThread) -> bool {
+        self.stream == stream && (!stream.is_per_thread() || self.thread == thread)
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Objects {
     pub(super) streams: BTreeMap<StreamSlot, StreamObject>,
