@@ -94,7 +94,7 @@ struct Summary {
     programs: usize,
     calls: usize,
     fatal: usize,
-    unsteady: Vec<(Family, u64)>,
+    unsteady: Vec<(Family, u64, Answer)>,
     seconds: f64,
 }
 
@@ -105,11 +105,11 @@ impl Summary {
         if json {
             return output::json_line(&serde_json::json!({
                 "programs": programs, "calls": calls, "fatal": fatal, "seconds": seconds, "programs_per_second": rate,
-                "unsteady": unsteady.iter().map(|(family, seed)| format!("{family} {seed}")).collect::<Vec<_>>(),
+                "unsteady": unsteady.iter().map(|(family, seed, end)| format!("{family} {seed}: {end}")).collect::<Vec<_>>(),
             }));
         }
-        for (family, seed) in unsteady {
-            output::line(&format!("{family} {seed}: its process crashed or hung, but not when it ran again alone"))?;
+        for (family, seed, end) in unsteady {
+            output::line(&format!("{family} {seed}: {end}, but not when it ran again alone"))?;
         }
         output::line(&format!(
             "{programs} programs, {calls} calls, {fatal} crashed or hung; {rate:.0} programs a second"
@@ -135,9 +135,7 @@ fn play(pool: &Pool, programs: &[(Family, u64)], seconds: Option<u64>) -> Result
             if played.answers.last().is_some_and(Answer::is_fatal) {
                 summary.fatal += 1;
             }
-            if played.is_unsteady {
-                summary.unsteady.push((task.family, task.seed));
-            }
+            summary.unsteady.extend(played.unsteady.map(|end| (task.family, task.seed, end)));
             answers.insert((task.family, task.seed), played.answers);
             progress.step(|| Ok(()))
         })?;

@@ -62,8 +62,8 @@ impl FromStr for Task {
 #[derive(Debug)]
 pub(super) struct Played {
     pub(super) answers: Vec<Answer>,
-    /// Whether the process ended or hung when it ran this program, but not when it ran it again alone.
-    pub(super) is_unsteady: bool,
+    /// How the process ended when it ran this program, if it did not when it ran it again alone.
+    pub(super) unsteady: Option<Answer>,
 }
 
 /// Processes that run programs on one device.
@@ -81,6 +81,18 @@ pub(super) struct Pool {
 enum End {
     Ended(ExitStatus),
     Hung,
+}
+
+impl End {
+    /// The answer to the call that was being made.
+    fn answer(&self) -> Answer {
+        match self {
+            Self::Hung => Answer::new(Outcome::Hung),
+            Self::Ended(status) => {
+                Answer::with(Outcome::Crashed, status.to_string().trim_end_matches(" (core dumped)"))
+            }
+        }
+    }
 }
 
 /// One process.
@@ -181,8 +193,8 @@ impl Pool {
                 let (answers, end) = current.program();
                 let is_lost = !matches!(end, Ok(false));
                 let played = match end {
-                    Ok(_) => Played { answers, is_unsteady: false },
-                    Err(_) => self.play_alone(&task)?,
+                    Ok(_) => Played { answers, unsteady: None },
+                    Err(end) => self.play_alone(&task, &end)?,
                 };
                 if !send(task, played) {
                     return Ok(false);
@@ -197,19 +209,17 @@ impl Pool {
     }
 
     /// Runs a program that has ended its process again, in a process of its own that tells of each answer at once.
-    fn play_alone(&self, task: &Task) -> Result<Played, Failure> {
+    fn play_alone(&self, task: &Task, before: &End) -> Result<Played, Failure> {
         let mut worker = self.start()?;
         worker.ask(&format!("{ALONE}{task}\n"));
         let (mut answers, end) = worker.program();
-        let fatal = match end {
-            Ok(_) => return Ok(Played { answers, is_unsteady: true }),
-            Err(End::Hung) => Answer::new(Outcome::Hung),
-            Err(End::Ended(status)) => {
-                Answer::with(Outcome::Crashed, status.to_string().trim_end_matches(" (core dumped)"))
+        match end {
+            Ok(_) => Ok(Played { answers, unsteady: Some(before.answer()) }),
+            Err(end) => {
+                answers.push(end.answer());
+                Ok(Played { answers, unsteady: None })
             }
-        };
-        answers.push(fatal);
-        Ok(Played { answers, is_unsteady: false })
+        }
     }
 
     fn start(&self) -> Result<Worker, Failure> {

@@ -45,8 +45,8 @@ unsafe fn queue_64(
     count: usize,
     stream: CUstream,
 ) -> Result<()> {
-    // The driver itself would accept an address that is aligned to the halves.
-    if !address.0.is_multiple_of(8) {
+    // The driver itself would accept an address that is aligned to the halves. It does not look at that of a fill of nothing.
+    if count > 0 && !address.0.is_multiple_of(8) {
         let message = format!("the address {:#x} is not aligned to the 8 bytes of the pattern", address.0);
         return Err(Failure::argument(Status::INVALID_VALUE, message));
     }

@@ -39,13 +39,15 @@ impl Stage {
         self.thread = HostThread::First;
         self.leave_thread();
         let contents = self.read_contents();
-        let mut outcome = contents.outcome;
         self.reset_policies();
-        self.destroy();
-        for context in [ContextSlot(0), ContextSlot(1)] {
-            if let Err(failure) = self.driver.context_synchronize(&self.harness.call(context)) {
-                (outcome, self.is_lost) = (Outcome::Status(failure.status.0), true);
-            }
+        let objects = std::mem::replace(&mut self.objects, Objects::new(&self.harness));
+        self.destroy(&objects);
+        // A capture that could not be ended has ended with its streams. If work is not complete even now, the context is lost,
+        // and its memory may be gone already.
+        let mut outcome = contents.outcome;
+        match self.harness.synchronize() {
+            Ok(()) => self.free(&objects),
+            Err(failure) => (outcome, self.is_lost) = (Outcome::Status(failure.status.0), true),
         }
         let mut detail = std::mem::take(&mut self.ending);
         detail.insert(0, contents.detail);
@@ -63,64 +65,79 @@ impl Stage {
         }
     }
 
-    /// Destroys all objects. What fails is noted.
-    fn destroy(&mut self) {
-        let objects = std::mem::replace(&mut self.objects, Objects::new(&self.harness));
+    /// Notes that a call of the end of the program has failed.
+    fn note(&mut self, what: &str, result: hal::Result<()>) {
+        if let Err(failure) = result {
+            self.ending.push(format!("{what}: {}", failure.status.0));
+        }
+    }
+
+    /// Destroys graphs, events and streams.
+    fn destroy(&mut self, objects: &Objects) {
         let driver = self.driver.clone();
-        let call = |context| self.harness.call(context);
-        let mut failed = Vec::new();
-        let mut note = |what: &str, result: hal::Result<()>| {
-            if let Err(failure) = result {
-                failed.push(format!("{what}: {}", failure.status.0));
-            }
-        };
-        // SAFETY: all objects have left their slots, so that nobody uses them afterwards, and all work is complete. Memory
-        // of graphs is freed, where it is allocated, before the graphs are destroyed; where it is not, the driver refuses.
-        unsafe {
-            for memory in objects.memory.values().filter(|memory| memory.kind == MemoryKind::Graph) {
-                let _ = driver.free(&call(memory.context), memory.address);
-            }
-            for executable in objects.executables.values() {
-                note("executable_destroy", driver.executable_destroy(&call(executable.context), executable.handle));
-            }
-            for graph in objects.graphs.values().filter(|graph| graph.owner == GraphOwner::Program) {
-                note("graph_destroy", driver.graph_destroy(&call(graph.context), graph.handle));
-            }
-            for event in objects.events.values() {
-                note("event_destroy", driver.event_destroy(&call(event.context), event.handle));
-            }
-            for (slot, stream) in &objects.streams {
-                if *slot >= StreamSlot(DEFAULT_STREAMS) {
-                    note("stream_destroy", driver.stream_destroy(&call(stream.context), stream.handle));
-                }
-            }
-            for memory in objects.memory.values() {
-                let (call, address) = (call(memory.context), memory.address);
+        for executable in objects.executables.values() {
+            let call = self.harness.call(executable.context);
+            // SAFETY: it has left its slot, so that nobody uses it afterwards.
+            let destroyed = unsafe { driver.executable_destroy(&call, executable.handle) };
+            self.note("executable_destroy", destroyed);
+        }
+        for graph in objects.graphs.values().filter(|graph| graph.owner == GraphOwner::Program) {
+            let call = self.harness.call(graph.context);
+            // SAFETY: the same. It belongs to no node and to no capture.
+            let destroyed = unsafe { driver.graph_destroy(&call, graph.handle) };
+            self.note("graph_destroy", destroyed);
+        }
+        for event in objects.events.values() {
+            let call = self.harness.call(event.context);
+            // SAFETY: the same. The graphs that refer to it are destroyed.
+            let destroyed = unsafe { driver.event_destroy(&call, event.handle) };
+            self.note("event_destroy", destroyed);
+        }
+        for (_, stream) in objects.streams.iter().filter(|(slot, _)| slot.0 >= DEFAULT_STREAMS) {
+            let call = self.harness.call(stream.context);
+            // SAFETY: the same.
+            let destroyed = unsafe { driver.stream_destroy(&call, stream.handle) };
+            self.note("stream_destroy", destroyed);
+        }
+    }
+
+    /// Frees memory and unloads modules. All work is complete.
+    fn free(&mut self, objects: &Objects) {
+        let driver = self.driver.clone();
+        for memory in objects.memory.values() {
+            let (call, address) = (self.harness.call(memory.context), memory.address);
+            // SAFETY: the memory has left its slot, so that nobody uses it afterwards. That of a graph is allocated only if
+            // the graph was launched; if not, the driver refuses the address.
+            unsafe {
                 match memory.kind {
-                    MemoryKind::Plain => note("free", driver.free(&call, address)),
-                    MemoryKind::Pinned => note("free_pinned", driver.free_pinned(&call, address.0 as *mut u8)),
-                    MemoryKind::Async => {
-                        note("free_async", driver.free_async(&call, address, Live::<StreamHandle>::LEGACY));
+                    MemoryKind::Plain => self.note("free", driver.free(&call, address)),
+                    MemoryKind::Pinned => {
+                        self.note("free_pinned", driver.free_pinned(&call, address.0 as *mut u8));
                     }
-                    MemoryKind::Graph => {}
+                    MemoryKind::Async => {
+                        self.note("free_async", driver.free_async(&call, address, Live::<StreamHandle>::LEGACY));
+                    }
+                    MemoryKind::Graph => drop(driver.free(&call, address)),
                 }
             }
-            for (module, context) in objects.loaded.iter().chain(objects.modules.values()) {
-                note("module_unload", driver.module_unload(&call(*context), *module));
-            }
-            if !objects.pools.is_empty() {
-                // A pool is destroyed when all frees of its memory are complete.
-                note("context_synchronize", driver.context_synchronize(&call(ContextSlot(0))));
-                note("context_synchronize", driver.context_synchronize(&call(ContextSlot(1))));
-            }
-            for pool in objects.pools.values() {
-                note("memory_pool_destroy", driver.memory_pool_destroy(pool.handle));
-            }
+        }
+        for (module, context) in objects.loaded.iter().chain(objects.modules.values()) {
+            // SAFETY: the same. No graph has a kernel of the module.
+            let unloaded = unsafe { driver.module_unload(&self.harness.call(*context), *module) };
+            self.note("module_unload", unloaded);
+        }
+        if !objects.pools.is_empty() {
+            // A pool is destroyed when all frees of its memory are complete.
+            let synchronized = self.harness.synchronize();
+            self.note("context_synchronize", synchronized);
+        }
+        for pool in objects.pools.values() {
+            // SAFETY: the same.
+            let destroyed = unsafe { driver.memory_pool_destroy(pool.handle) };
+            self.note("memory_pool_destroy", destroyed);
         }
         if objects.uses_graph_memory() {
-            note("graph_memory_trim", driver.graph_memory_trim(self.harness.ordinal));
+            self.note("graph_memory_trim", driver.graph_memory_trim(self.harness.ordinal));
         }
-        drop(objects);
-        self.ending.append(&mut failed);
     }
 }

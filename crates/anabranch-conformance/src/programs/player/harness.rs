@@ -11,6 +11,7 @@ use anabranch::hal::{
 use anabranch::{Device, Error};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 /// The bytes of each buffer.
 pub(super) const BYTES: usize = 4096;
@@ -27,6 +28,8 @@ pub(super) const GATE_COUNT: usize = 64;
 /// How many regions there are, and the bytes of each.
 pub(super) const REGION_COUNT: usize = 16;
 pub(super) const REGION_BYTES: usize = 64;
+/// How long work of a lost context may run on.
+const LONGEST_RUN: Duration = Duration::from_secs(5);
 /// Where the regions are that copies read, and those that copies and fills write.
 const IMAGE: usize = 512;
 const TARGET: usize = IMAGE + REGION_COUNT * REGION_BYTES;
@@ -198,9 +201,23 @@ impl Harness {
         Ok(())
     }
 
-    /// Waits for all work of both contexts.
+    /// Waits for all work of both contexts, also if one of them is lost.
     pub(super) fn synchronize(&self) -> hal::Result<()> {
-        [0, 1].into_iter().try_for_each(|context| self.driver.context_synchronize(&self.call(ContextSlot(context))))
+        let [first, second] = [0, 1].map(|context| self.driver.context_synchronize(&self.call(ContextSlot(context))));
+        first.and(second)
+    }
+
+    /// Waits until no work of a lost context runs any more, and returns whether that is so.
+    fn outlast(&self) -> bool {
+        let is_running = |context| self.driver.lost_context_is_running(&self.call(ContextSlot(context)));
+        let start = Instant::now();
+        while is_running(0) || is_running(1) {
+            if start.elapsed() > LONGEST_RUN {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        true
     }
 
     /// The contents of the device memory of a context. No work is pending.
@@ -222,8 +239,11 @@ impl Harness {
 impl Drop for Harness {
     fn drop(&mut self) {
         self.open_all_gates();
-        // Of a lost context nothing can be freed.
         if self.synchronize().is_err() {
+            // Of a lost context nothing can be freed. Its work uses kernels of this driver.
+            if !self.outlast() {
+                std::mem::forget(self.driver.clone());
+            }
             return;
         }
         // SAFETY: all work is complete, and nobody uses the harness any more. The pageable memory was made from a box of
