@@ -1,7 +1,7 @@
 //! The beginning and the end of a program.
 
 use super::super::answer::{Answer, Outcome};
-use super::super::slots::{ContextSlot, DEFAULT_STREAMS, StreamSlot};
+use super::super::slots::DEFAULT_STREAMS;
 use super::super::{Family, HostThread};
 use super::Stage;
 use super::objects::{GraphOwner, MemoryKind, Objects};
