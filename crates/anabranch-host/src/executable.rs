@@ -1,6 +1,9 @@
 //! Executable graphs.
 
+mod check;
 mod conditionals;
+mod cycle;
+mod device_launch;
 mod launch;
 mod pairing;
 mod plan;
@@ -15,7 +18,7 @@ use crate::handles::handle;
 use crate::ranks;
 use anabranch_hal::{ExecutableGraphHandle, Failure, InstantiateFlags, Result, Status};
 use anabranch_sync::Mutex;
-pub(crate) use plan::refused;
+pub(crate) use check::refused;
 use plan::{Flat, Plan, Shape};
 use run::Run;
 use std::fmt;
@@ -59,17 +62,21 @@ impl Instance for ExecutableState {
 }
 
 impl ExecutableState {
-    /// Instantiates a graph.
-    pub(crate) fn new(graph: &GraphState, flags: InstantiateFlags) -> Result<Arc<Self>> {
+    /// Instantiates a graph, in a call for a context. The errors name nodes of the graph itself.
+    pub(crate) fn new(graph: &GraphState, flags: InstantiateFlags, current: &Arc<ContextCore>) -> Result<Arc<Self>> {
         if graph.place == Place::Body {
             return Err(Failure::argument(Status::NOT_SUPPORTED, "the graph belongs to a conditional node"));
         }
-        // Of the graph itself, so that an error names its own nodes.
-        Flat::new(graph)?.check()?;
-        let earlier = graph.instance();
-        refuse_second(earlier.as_deref())?;
+        graph.refuse_unused_values()?;
+        if flags.contains(InstantiateFlags::DEVICE_LAUNCH) {
+            device_launch::check(graph, current)?;
+        }
+        graph.refuse_in_bodies()?;
+        graph.refuse_second_with_memory(None)?;
+        graph.refuse_second_with_conditionals(None)?;
+        graph.refuse_cycles()?;
         // Launches of an earlier one that was destroyed may still use the memory.
-        let last = earlier.and_then(|earlier| earlier.last_launch());
+        let last = graph.last_launch_with_memory();
         let source = graph.copy(Place::Alone);
         let flat = Flat::new(&source)?;
         let conditionals = flat.conditionals();
@@ -89,29 +96,14 @@ impl ExecutableState {
             destroyed: AtomicBool::new(false),
             launches: Mutex::new(ranks::LAUNCHES, Launches { plan: Arc::new(plan), last, source }),
         });
-        let mut contents = graph.lock();
-        if contents.marks.own_something() {
-            let instance: Weak<Self> = Arc::downgrade(&executable);
-            contents.instance = Some(instance);
-        }
-        drop(contents);
+        let instance: Weak<Self> = Arc::downgrade(&executable);
+        graph.note_instance(instance);
         Ok(executable)
     }
 
     /// Another reference to this executable graph. `None`: it is being dropped.
     pub(crate) fn share(&self) -> Option<Arc<Self>> {
         self.this.upgrade()
-    }
-}
-
-/// Refuses what would be a second executable graph of a graph that owns something.
-fn refuse_second(instance: Option<&dyn Instance>) -> Result<()> {
-    match instance {
-        Some(instance) if !instance.is_destroyed() => Err(Failure::argument(
-            Status::NOT_SUPPORTED,
-            "a graph that allocates or has conditional nodes has one executable graph at a time",
-        )),
-        _ => Ok(()),
     }
 }
 

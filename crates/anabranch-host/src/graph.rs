@@ -4,6 +4,7 @@ mod add;
 mod clone;
 mod conditional;
 mod edges;
+mod instances;
 mod memory;
 mod node;
 mod parameters;

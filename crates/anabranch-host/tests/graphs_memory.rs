@@ -32,6 +32,9 @@ impl Fixture {
     }
 }
 
+/// What memory is counted in.
+const UNIT: u64 = 32 << 20;
+
 #[test]
 fn memory_left_allocated_is_freed_before_the_next_launch() {
     let fixture = Fixture::new();
@@ -70,9 +73,9 @@ fn auto_free_lets_a_graph_be_launched_again() {
     let flags = fixture.driver.executable_flags(&fixture.context.into(), live(executable));
     assert_eq!(flags, Ok(InstantiateFlags::AUTO_FREE_ON_LAUNCH));
     (0..3).for_each(|_| fixture.run_graph(live(executable), stream));
-    assert_eq!(fixture.graph_memory(GraphMemoryAttribute::UsedCurrent), 64);
+    assert_eq!(fixture.graph_memory(GraphMemoryAttribute::UsedCurrent), UNIT);
     fixture.free(address);
-    assert_eq!(fixture.graph_memory(GraphMemoryAttribute::UsedCurrent), 64, "it is kept for the next launch");
+    assert_eq!(fixture.graph_memory(GraphMemoryAttribute::UsedCurrent), UNIT, "it is kept for the next launch");
     fixture.driver.graph_memory_trim(DeviceOrdinal(0)).unwrap();
     assert_eq!(fixture.graph_memory(GraphMemoryAttribute::UsedCurrent), 0);
 }
@@ -150,16 +153,14 @@ fn memory_counts_from_its_first_launch_until_it_is_trimmed_or_gone() {
     assert_eq!((counts(), all - fixture.free_memory()), ([0; 4], 0));
     fixture.run_graph(executable, stream);
     let (half, one_and_half) = (1 << 19, 3 << 19);
-    // Memory is reserved in units.
-    let unit = 32 << 20;
-    assert_eq!(counts(), [one_and_half, one_and_half, unit, unit]);
+    assert_eq!(counts(), [UNIT; 4]);
     assert_eq!(all - fixture.free_memory(), one_and_half);
     fixture.driver.graph_memory_trim(DeviceOrdinal(0)).unwrap();
-    assert_eq!(counts(), [half, one_and_half, unit, unit]);
+    assert_eq!((counts(), all - fixture.free_memory()), ([UNIT; 4], half));
     for attribute in [GraphMemoryAttribute::UsedHigh, GraphMemoryAttribute::ReservedHigh] {
         fixture.driver.graph_memory_reset(DeviceOrdinal(0), attribute).unwrap();
     }
-    assert_eq!(counts(), [half, half, unit, unit]);
+    assert_eq!(counts(), [UNIT; 4]);
     assert_eq!(status(fixture.driver.graph_memory_reset(DeviceOrdinal(0), GraphMemoryAttribute::UsedCurrent)), 1);
     // A graph that allocates keeps its nodes and edges.
     assert_eq!(status(unsafe { fixture.driver.graph_destroy_node(&fixture.context.into(), freed) }), 801);
@@ -212,7 +213,7 @@ fn a_context_takes_what_its_graphs_left_with_it() {
         let executable =
             fixture.driver.graph_instantiate(&context.into(), graph, InstantiateFlags::empty(), None).unwrap();
         fixture.driver.executable_launch(&context.into(), live(executable), Live::LEGACY).unwrap();
-        assert_eq!(fixture.graph_memory(GraphMemoryAttribute::UsedCurrent), 4096);
+        assert_eq!(fixture.graph_memory(GraphMemoryAttribute::UsedCurrent), UNIT);
         fixture.driver.context_destroy(&context.into()).unwrap();
         let address = added.address.unwrap();
         assert_eq!(status(fixture.driver.free(&fixture.context.into(), address)), 1);

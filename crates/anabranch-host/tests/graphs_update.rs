@@ -130,9 +130,9 @@ fn an_update_from_another_structure_is_refused_with_the_reason() {
     fixture.add(kinds, &[other], NodeParameters::Empty);
     assert_eq!(fixture.refused_update(executable, kinds), (3, Some(other)));
     let edges = fixture.graph();
-    fixture.add(edges, &[], fill(memory, 2, 1));
-    let unlinked = fixture.add(edges, &[], NodeParameters::Empty);
-    assert_eq!(fixture.refused_update(executable, edges), (2, Some(unlinked)));
+    let first_sink = fixture.add(edges, &[], fill(memory, 2, 1));
+    fixture.add(edges, &[], NodeParameters::Empty);
+    assert_eq!(fixture.refused_update(executable, edges), (2, Some(first_sink)));
     let fewer = fixture.graph();
     assert_eq!(fixture.refused_update(executable, fewer), (2, None));
     fixture.run_graph(executable, stream);

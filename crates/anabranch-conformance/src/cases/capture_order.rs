@@ -10,7 +10,7 @@ use crate::case::{Case, Need, Verdict, equal, status_of};
 use crate::environment::Environment;
 use crate::gate::quiesce;
 use crate::live::Owner;
-use anabranch::hal::{DependencyUpdate, Live};
+use anabranch::hal::{DependencyUpdate, EventHandle, Live};
 use anabranch::{
     Capabilities, CaptureMode, CaptureStatus, EventFlags, EventRecordFlags, EventWaitFlags, InstantiateFlags, Status,
     StreamFlags, StreamHandle,
@@ -26,6 +26,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("capture.order_of_refused_calls", "C13", of_refused_calls),
     Case::new("capture.order_of_questions", "C13", of_questions),
     Case::new("capture.order_of_other_questions", "C13", of_other_questions),
+    Case::new("capture.order_of_null_events", "C13", of_null_events),
     Case::new("capture.order_on_legacy_of_work", "C8", on_legacy_of_work),
     Case::new("capture.order_on_legacy_of_host_functions", "C8", on_legacy_of_host_functions),
     Case::new("capture.order_on_legacy_of_empty_work", "C8", on_legacy_of_empty_work),
@@ -139,6 +140,19 @@ fn of_questions(environment: &Environment) -> Verdict {
 fn of_other_questions(environment: &Environment) -> Verdict {
     when_invalidated(environment, ATTRIBUTE, INVALIDATED)?;
     when_invalidated(environment, CONTEXT, INVALIDATED)
+}
+
+fn of_null_events(environment: &Environment) -> Verdict {
+    const NULL: Live<'_, EventHandle> = Live::<EventHandle>::NULL;
+    let (driver, context) = (environment.device().driver(), environment.context().live());
+    let stream = Place::primary(environment).free_stream()?;
+    stream.begin(CaptureMode::Relaxed)?;
+    stream.invalidate()?;
+    let recorded = driver.event_record(&context.into(), NULL, stream.live(), EventRecordFlags::empty());
+    equal("recording", status_of(recorded), INVALIDATED)?;
+    let awaited = driver.stream_wait_event(&context.into(), stream.live(), NULL, EventWaitFlags::empty());
+    equal("waiting", status_of(awaited), INVALIDATED)?;
+    stream.ends("null events", CaptureStatus::Invalidated, INVALIDATED)
 }
 
 fn on_legacy_of_work(environment: &Environment) -> Verdict {

@@ -15,6 +15,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.set_node_refused", "G3", set_node_refused),
     Case::new("graph.remove_node", "G1", remove_node),
     Case::new("graph.remove_node_that_owns_something", "G1", remove_node_that_owns_something),
+    Case::new("graph.remove_conditional_node", "G1", remove_conditional_node),
     Case::new("graph.remove_from_a_graph_that_allocates", "G1", remove_from_a_graph_that_allocates),
     Case::new("graph.remove_node_of_a_launch_in_flight", "G5", remove_node_of_a_launch_in_flight),
     Case::new("graph.clone_has_nodes_of_its_own", "G1", clone_has_nodes_of_its_own),
@@ -120,6 +121,16 @@ fn remove_node_that_owns_something(environment: &Environment) -> Verdict {
     }
     equal("nodes", graph.nodes()?.len(), 4)?;
     equal("edges", graph.edges()?.len(), 1)
+}
+
+fn remove_conditional_node(environment: &Environment) -> Verdict {
+    let mut graph = environment.context().create_graph()?;
+    let value = graph.create_conditional(Some(1))?;
+    let empty = graph.add((), NodeWork::empty())?;
+    let conditional = graph.add_conditional(empty, value, ConditionalKind::Switch, 2)?;
+    graph.remove_node(conditional)?;
+    equal("nodes", graph.nodes()?, vec![empty])?;
+    refused("a value that no node uses", graph.instantiate(), Status::INVALID_VALUE)
 }
 
 /// Nothing can be removed, not even nodes and edges that have nothing to do with the memory.

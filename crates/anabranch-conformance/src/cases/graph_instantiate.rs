@@ -2,17 +2,16 @@
 
 use super::graph_tools::{Refusal, digit, graph_of, handles, launch, note, run, word};
 use super::order_tools::Log;
-use crate::case::{Case, Need, Verdict, equal, refused};
+use crate::case::{Case, Verdict, equal, refused};
 use crate::environment::Environment;
-use anabranch::{Capabilities, ConditionalKind, Graph, GraphInstantiateResult, InstantiateFlags, NodeWork, Status};
+use anabranch::{ConditionalKind, Graph, GraphInstantiateResult, InstantiateFlags, NodeWork, Status};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("graph.instantiated_twice", "G2", instantiated_twice),
     Case::new("graph.instantiated_flags_read_back", "G2", instantiated_flags_read_back),
     Case::new("graph.instantiated_with_unknown_flags", "G2", instantiated_with_unknown_flags),
     Case::new("graph.instantiated_and_uploaded", "G2", instantiated_and_uploaded),
-    Case::new("graph.instantiated_for_the_device", "G2", instantiated_for_the_device)
-        .needs(&[Need::Capability(Capabilities::CUDA_MODULES)]),
+    Case::new("graph.instantiated_for_the_device", "G2", instantiated_for_the_device),
     Case::new("graph.instantiated_before_it_was_changed", "G3", instantiated_before_it_was_changed),
     Case::new("graph.instantiated_with_an_unused_value", "G1", instantiated_with_an_unused_value),
     Case::new("graph.instantiated_twice_with_allocations", "G6", instantiated_twice_with_allocations),

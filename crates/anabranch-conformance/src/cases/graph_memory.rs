@@ -30,6 +30,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.memory_attributes", "M4", memory_attributes)
         .needs(&[Need::Capability(Capabilities::MEMORY_POOLS)]),
     Case::new("graph.memory_high_water_marks_are_reset", "M4", memory_high_water_marks_are_reset),
+    Case::new("graph.memory_is_used_in_units", "M4", memory_is_used_in_units)
+        .needs(&[Need::Capability(Capabilities::MEMORY_POOLS)]),
     Case::new("graph.memory_is_reserved_in_units", "M4", memory_is_reserved_in_units)
         .needs(&[Need::Capability(Capabilities::MEMORY_POOLS)]),
     Case::new("graph.memory_lists_no_access_of_its_own_device", "M4", memory_lists_no_access_of_its_own_device)
@@ -332,6 +334,13 @@ fn added(environment: &Environment, bytes: usize, attribute: GraphMemoryAttribut
     equal("freeing it", free(&raw, memory.device_pointer()), Status::SUCCESS)?;
     raw.synchronize()?;
     Ok(after - before)
+}
+
+fn memory_is_used_in_units(environment: &Environment) -> Verdict {
+    for bytes in [1, 1000, (4 << 20) + 1] {
+        equal(&format!("used with {bytes} bytes"), added(environment, bytes, USED)?, 32 << 20)?;
+    }
+    Ok(())
 }
 
 fn memory_is_reserved_in_units(environment: &Environment) -> Verdict {

@@ -2,19 +2,21 @@
 
 use super::graph_raw::RawGraph;
 use super::graph_tools::{chain, digit, launch, word};
-use crate::case::{Case, Failed, Verdict, equal};
+use crate::case::{Case, Failed, Verdict, equal, refused};
 use crate::environment::Environment;
 use crate::live::Owner;
-use anabranch::{Buffer, EdgeData, Event, Graph, GraphEdge, GraphUpdateResult, Node, NodeParameters, Status};
+use anabranch::{Buffer, EdgeData, Event, Graph, GraphEdge, GraphUpdateResult, Node, NodeParameters, NodeWork, Status};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("graph.update_pairs_from_the_sinks", "G3", pairs_from_the_sinks),
     Case::new("graph.update_of_nodes_made_in_another_order", "G3", nodes_made_in_another_order),
     Case::new("graph.update_runs_in_the_order_of_the_edges", "G3", runs_in_the_order_of_the_edges),
+    Case::new("graph.update_of_a_child_made_in_another_order", "G3", child_made_in_another_order),
     Case::new("graph.update_of_sinks_in_another_order", "G3", sinks_in_another_order),
     Case::new("graph.update_of_a_sink_that_was_none_for_a_while", "G3", sink_that_was_none_for_a_while),
     Case::new("graph.update_of_dependencies_in_another_order", "G3", dependencies_in_another_order),
     Case::new("graph.update_names_the_node_whose_edges_changed", "G3", names_the_node_whose_edges_changed),
+    Case::new("graph.update_names_a_sink_too_many", "G3", names_a_sink_too_many),
     Case::new("graph.update_with_a_value_that_no_node_uses", "G3", with_a_value_that_no_node_uses),
 ];
 
@@ -98,6 +100,21 @@ fn runs_in_the_order_of_the_edges(environment: &Environment) -> Verdict {
     equal("the order after another update", stream.download(&word)?, vec![456_789])
 }
 
+fn child_made_in_another_order(environment: &Environment) -> Verdict {
+    let (stream, mut word) = word(environment)?;
+    let first = forwards(environment, &mut word, &[1, 2])?;
+    let mut graph = environment.context().create_graph()?;
+    let node = graph.add((), NodeWork::child(&first))?;
+    graph.add(node, digit(environment, &mut word, 3)?)?;
+    let executable = graph.instantiate()?;
+    let backwards = backwards(environment, &mut word, &[4, 5])?;
+    let changed = executable.set_node(node, NodeWork::child(&backwards));
+    refused("nodes in another order", changed, Status::GRAPH_EXEC_UPDATE_FAILURE)?;
+    executable.set_node(node, NodeWork::child(&forwards(environment, &mut word, &[6, 7])?))?;
+    launch(&executable, &stream)?;
+    equal("the order", stream.download(&word)?, vec![673])
+}
+
 fn sinks_in_another_order(environment: &Environment) -> Verdict {
     let event = environment.context().create_event()?;
     let old = graph(environment, &event, &[('r', &[]), ('w', &[])])?;
@@ -139,6 +156,18 @@ fn names_the_node_whose_edges_changed(environment: &Environment) -> Verdict {
         graph(environment, &event, &[('e', &[]), ('e', &[0]), ('e', &[1]), ('e', &[1]), ('e', &[2, 3])])?,
     );
     equal("the update by a node with two behind it", update(&old, &new)?, TOPOLOGY)
+}
+
+fn names_a_sink_too_many(environment: &Environment) -> Verdict {
+    let event = environment.context().create_event()?;
+    let old = graph(environment, &event, &[('e', &[]), ('e', &[0])])?;
+    let new = graph(environment, &event, &[('e', &[]), ('e', &[])])?;
+    let (status, result, node) = old.must_instantiate()?.update(&new);
+    equal("a sink more", (status, result), TOPOLOGY)?;
+    equal("the node", node, Some(new.node(0)?))?;
+    let (status, result, node) = new.must_instantiate()?.update(&old);
+    equal("a sink less", (status, result), TOPOLOGY)?;
+    equal("the node of a sink less", node, None)
 }
 
 /// Only instantiating a graph looks for such values.

@@ -2,6 +2,7 @@
 
 use super::graph_raw::RawGraph;
 use super::graph_tools::{raw_digit, word};
+use super::memory_raw::HUGE;
 use crate::case::{Case, Failed, Need, Verdict, equal};
 use crate::environment::Environment;
 use crate::live::Owner;
@@ -20,6 +21,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.cluster_before_edge_data", "G1", cluster_before_edge_data).needs(CLUSTERS),
     Case::new("graph.cooperative_grid_before_edge_data", "G1", cooperative_grid_before_edge_data).needs(COOPERATIVE),
     Case::new("graph.child_before_edge_data", "G1", child_before_edge_data),
+    Case::new("graph.allocation_before_edge_data", "G1", allocation_before_edge_data).needs(POOLS),
     Case::new("graph.parameters_before_dependencies", "G1", parameters_before_dependencies),
     Case::new("graph.refused_edge_data_leaves_no_node", "G1", refused_edge_data_leaves_no_node).needs(POOLS),
     Case::new("graph.refused_cluster_leaves_no_node", "G1", refused_cluster_leaves_no_node).needs(CLUSTERS),
@@ -83,6 +85,11 @@ fn allocation(environment: &Environment, bytes: usize) -> NodeParameters {
         access: Vec::new(),
         address: DevicePointer::NULL,
     })
+}
+
+fn allocation_before_edge_data(environment: &Environment) -> Verdict {
+    let graph = RawGraph::row(environment, 1)?;
+    graph.refuses("too much memory", &[(0, BAD)], &allocation(environment, HUGE), Status::INVALID_VALUE)
 }
 
 fn parameters_before_dependencies(environment: &Environment) -> Verdict {

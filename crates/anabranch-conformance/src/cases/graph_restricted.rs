@@ -2,7 +2,7 @@
 //! only one.
 
 use super::graph_raw::RawGraph;
-use super::memory_raw::{GARBAGE, Raw};
+use super::memory_raw::{GARBAGE, HUGE, Raw};
 use crate::case::{Case, Failed, Need, Verdict, equal, refused};
 use crate::environment::Environment;
 use crate::live::Owner;
@@ -18,11 +18,16 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.restricted_by_a_refused_free", "G6", by_a_refused_free),
     Case::new("graph.restricted_by_a_refused_free_that_was_captured", "G6", by_a_refused_free_that_was_captured)
         .needs(POOLS),
+    Case::new("graph.restricted_by_a_refused_allocation", "G6", by_a_refused_allocation).needs(POOLS),
     Case::new("graph.restricted_by_no_allocation_on_a_missing_device", "G6", by_no_missing_device).needs(POOLS),
     Case::new("graph.restricted_by_a_refused_conditional", "G6", by_a_refused_conditional),
+    Case::new("graph.restricted_by_a_conditional_without_a_value", "G6", by_a_conditional_without_a_value),
+    Case::new("graph.restricted_by_a_removed_conditional", "G6", by_a_removed_conditional),
     Case::new("graph.restricted_whatever_else_is_wrong", "G6", whatever_else_is_wrong),
     Case::new("graph.instantiated_before_it_allocated", "G6", instantiated_before_it_allocated).needs(POOLS),
+    Case::new("graph.instantiated_before_it_had_a_condition", "G6", instantiated_before_it_had_a_condition),
     Case::new("graph.instantiated_twice_with_a_bad_body", "G6", instantiated_twice_with_a_bad_body),
+    Case::new("graph.instantiated_twice_with_a_cycle", "G6", instantiated_twice_with_a_cycle).needs(POOLS),
     Case::new("graph.update_from_a_graph_with_an_executable", "G6", update_from_a_graph_with_an_executable)
         .needs(POOLS),
     Case::new("graph.update_after_the_executable_is_gone", "G6", update_after_the_executable_is_gone).needs(POOLS),
@@ -111,6 +116,13 @@ fn by_a_refused_free_that_was_captured(environment: &Environment) -> Verdict {
     refused("a second executable graph", graph.instantiate(), Status::NOT_SUPPORTED)
 }
 
+fn by_a_refused_allocation(environment: &Environment) -> Verdict {
+    refuses(environment, "too much", &allocation(environment, HUGE), Status::OUT_OF_MEMORY)?;
+    let graph = RawGraph::row(environment, 2)?;
+    graph.refuses("nothing", &[], &allocation(environment, 0), Status::INVALID_VALUE)?;
+    equal("a graph that was asked for no bytes", restrictions(&graph)?, unrestricted())
+}
+
 fn by_no_missing_device(environment: &Environment) -> Verdict {
     let graph = RawGraph::row(environment, 2)?;
     let missing =
@@ -126,6 +138,28 @@ fn by_a_refused_conditional(environment: &Environment) -> Verdict {
     equal("a clone", graph.try_clone(), Status::NOT_SUPPORTED)?;
     equal("a child", graph.become_child()?, Status::NOT_SUPPORTED)?;
     equal("an edge removed", graph.disconnect(&[(0, 1, EdgeData::default())])?, Status::SUCCESS)
+}
+
+fn by_a_conditional_without_a_value(environment: &Environment) -> Verdict {
+    let graph = RawGraph::row(environment, 2)?;
+    let node = conditional(ConditionalHandle(0), ConditionalKind::If, 1);
+    graph.refuses("no value", &[], &node, Status::INVALID_VALUE)?;
+    equal("the graph", restrictions(&graph)?, unrestricted())
+}
+
+fn by_a_removed_conditional(environment: &Environment) -> Verdict {
+    let graph = RawGraph::row(environment, 2)?;
+    let value = value(environment, &graph)?;
+    graph.must_add(&[], conditional(value, ConditionalKind::If, 1))?;
+    equal("removing it", graph.remove(2)?, Status::SUCCESS)?;
+    equal("nodes and edges", graph.counts()?, (2, 1))?;
+    // No node asks for its value any more.
+    let refusal = graph.instantiate(InstantiateFlags::empty(), None).map(|_| ());
+    let found = refusal.map_err(|(status, result, _)| (status, result));
+    let unused = Some(GraphInstantiateResult::CONDITIONAL_HANDLE_UNUSED);
+    equal("instantiating", found, Err((Status::INVALID_VALUE, unused)))?;
+    equal("cloned", graph.try_clone(), Status::NOT_SUPPORTED)?;
+    equal("a child", graph.become_child()?, Status::NOT_SUPPORTED)
 }
 
 /// A node is refused because of a dependency, and restricts the graph all the same.
@@ -144,6 +178,16 @@ fn instantiated_before_it_allocated(environment: &Environment) -> Verdict {
     equal("a second one with the allocation", graph.try_instantiate(), Status::NOT_SUPPORTED)
 }
 
+fn instantiated_before_it_had_a_condition(environment: &Environment) -> Verdict {
+    let graph = RawGraph::row(environment, 2)?;
+    let before = graph.must_instantiate()?;
+    let value = value(environment, &graph)?;
+    graph.must_add(&[], conditional(value, ConditionalKind::If, 1))?;
+    equal("beside one without the condition", graph.try_instantiate(), Status::NOT_SUPPORTED)?;
+    drop(before);
+    equal("alone", graph.try_instantiate(), Status::SUCCESS)
+}
+
 /// What is wrong with the structure is told first.
 fn instantiated_twice_with_a_bad_body(environment: &Environment) -> Verdict {
     let event = environment.context().create_event()?;
@@ -156,6 +200,14 @@ fn instantiated_twice_with_a_bad_body(environment: &Environment) -> Verdict {
     let refusal = graph.instantiate(InstantiateFlags::empty(), None).map(|_| ());
     let reason = GraphInstantiateResult::NODE_OPERATION_NOT_SUPPORTED;
     equal("a second one", refusal, Err((Status::INVALID_VALUE, Some(reason), Some(node))))
+}
+
+fn instantiated_twice_with_a_cycle(environment: &Environment) -> Verdict {
+    let graph = RawGraph::row(environment, 2)?;
+    graph.must_add(&[], allocation(environment, 4096))?;
+    let _first = graph.must_instantiate()?;
+    equal("turning it into a cycle", graph.connect(&[(1, 0, EdgeData::default())])?, Status::SUCCESS)?;
+    equal("a second one", graph.try_instantiate(), Status::NOT_SUPPORTED)
 }
 
 fn update_from_a_graph_with_an_executable(environment: &Environment) -> Verdict {

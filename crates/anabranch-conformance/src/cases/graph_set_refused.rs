@@ -21,6 +21,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.executable_nodes_of_all_kinds", "G3", nodes_of_all_kinds),
     Case::new("graph.executable_nodes_of_all_kinds_of_another_graph", "G3", nodes_of_another_graph),
     Case::new("graph.executable_record_of_another_context", "G3", record_of_another_context),
+    Case::new("graph.executable_wait_of_another_context", "G3", wait_of_another_context),
     Case::new("graph.update_by_a_record_of_another_context", "G3", update_by_a_record_of_another_context),
     Case::new("graph.update_by_a_cooperative_kernel", "G3", update_by_a_cooperative_kernel).needs(COOPERATIVE),
     Case::new("graph.update_by_a_kernel_with_a_cluster", "G3", update_by_a_kernel_with_a_cluster).needs(CLUSTERS),
@@ -202,6 +203,10 @@ fn record(event: &Event) -> NodeParameters {
     NodeParameters::EventRecord(event.live().handle())
 }
 
+fn wait(event: &Event) -> NodeParameters {
+    NodeParameters::EventWait(event.live().handle())
+}
+
 /// The work of a record belongs to the context of its event.
 fn record_of_another_context(environment: &Environment) -> Verdict {
     let context = environment.device().create_context(ContextFlags::empty())?;
@@ -211,6 +216,15 @@ fn record_of_another_context(environment: &Environment) -> Verdict {
     equal("an event of the same context", set(&executable, &graph, 0, record(&other))?, DONE)?;
     equal("an event of another context", set(&executable, &graph, 0, record(&far))?, INVALID)?;
     equal("in the graph itself", graph.set(0, &record(&far))?, Status::SUCCESS)
+}
+
+fn wait_of_another_context(environment: &Environment) -> Verdict {
+    let context = environment.device().create_context(ContextFlags::empty())?;
+    let (near, far) = (environment.context().create_event()?, context.create_event()?);
+    let (graph, executable) = another_context(environment, &near, wait)?;
+    let refused = set(&executable, &graph, 0, wait(&far))?;
+    equal("an event of another context", refused, (Status::INVALID_VALUE, None))?;
+    equal("in the graph itself", graph.set(0, &wait(&far))?, Status::SUCCESS)
 }
 
 fn update_by_a_record_of_another_context(environment: &Environment) -> Verdict {

@@ -41,8 +41,8 @@ impl Events for HostDriver {
         flags: EventRecordFlags,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
-        let state = EventState::of(event)?;
         let target = self.shared.captures.target(&stream)?;
+        let state = EventState::of(event)?;
         if !EventRecordFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
         }

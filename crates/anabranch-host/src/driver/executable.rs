@@ -28,17 +28,18 @@ impl HostDriver {
         if !InstantiateFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
-        if flags.contains(InstantiateFlags::DEVICE_LAUNCH) {
-            return Err(Failure::new(Status::NOT_SUPPORTED));
+        if flags.contains(InstantiateFlags::DEVICE_LAUNCH | InstantiateFlags::AUTO_FREE_ON_LAUNCH) {
+            let message = "a graph that the device launches cannot free its memory at each launch";
+            return Err(Failure::argument(Status::INVALID_VALUE, message));
         }
         if !flags.contains(InstantiateFlags::UPLOAD) {
             self.shared.captures.before_unsafe_call()?;
-            return ExecutableState::new(graph, flags);
+            return ExecutableState::new(graph, flags, &ContextState::of(call.context)?.core);
         }
         // With an upload, the call is one of the stream, and no potentially unsafe one.
         let stream = resolve(&self.shared, call.context, upload.unwrap_or(Live::LEGACY))?;
         self.shared.captures.refuse(&stream)?;
-        let executable = ExecutableState::new(graph, flags)?;
+        let executable = ExecutableState::new(graph, flags, &stream.core)?;
         executable.memory.map()?;
         Ok(executable)
     }
@@ -84,7 +85,7 @@ impl ExecutableGraphs for HostDriver {
     ) -> Result<InstantiateFlags> {
         let executable = executable_of(call, executable)?;
         // Hardware does not report the others.
-        Ok(executable.flags & InstantiateFlags::AUTO_FREE_ON_LAUNCH)
+        Ok(executable.flags & (InstantiateFlags::AUTO_FREE_ON_LAUNCH | InstantiateFlags::DEVICE_LAUNCH))
     }
 
     fn executable_upload(

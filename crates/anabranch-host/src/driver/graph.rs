@@ -45,8 +45,15 @@ impl Graphs for HostDriver {
         parameters: &NodeParameters,
     ) -> Result<AddedNode> {
         present(call)?;
+        let graph = GraphState::of(graph)?;
+        if let NodeParameters::Conditional(node) = parameters
+            && !graph.mark_conditional(node.handle)
+        {
+            // Whatever is wrong, the graph that has the value is marked.
+            self.graphs.all().iter().find(|other| other.mark_conditional(node.handle));
+        }
         // SAFETY: the caller promises that the nodes and the objects of the handles exist, and that the node is sound.
-        unsafe { GraphState::of(graph)?.add_node(Adder::Call, dependencies, parameters.clone()) }
+        unsafe { graph.add_node(Adder::Call, dependencies, parameters.clone()) }
     }
 
     unsafe fn graph_destroy_node(&self, call: &Call<'_>, node: GraphNodeHandle) -> Result<()> {
@@ -119,7 +126,7 @@ impl Graphs for HostDriver {
         default: Option<u32>,
     ) -> Result<ConditionalHandle> {
         present(call)?;
-        Ok(GraphState::of(graph)?.create_conditional(default))
+        GraphState::of(graph)?.create_conditional(default)
     }
 
     fn graph_memory_attribute(&self, device: DeviceOrdinal, attribute: GraphMemoryAttribute) -> Result<u64> {

@@ -5,9 +5,9 @@
 //! the graphs that a conditional node runs have indices too, and are kept in an order in which they can run.
 
 use super::conditionals::Conditionals;
-use crate::graph::{Action, Contents, GraphState, can_be_in_body};
+use crate::graph::{Action, Contents, GraphState};
 use crate::module::KernelWork;
-use anabranch_hal::{ConditionalHandle, Detail, Failure, GraphInstantiateResult, GraphNodeHandle, Result, Status};
+use anabranch_hal::{ConditionalHandle, Failure, Result, Status};
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::ops::Range;
@@ -82,23 +82,14 @@ impl Step {
     }
 }
 
-/// Why a graph cannot be instantiated.
-pub(crate) fn refused(status: Status, result: GraphInstantiateResult, node: Option<GraphNodeHandle>) -> Failure {
-    Failure::with_detail(status, Detail::Instantiate { result, node })
-}
-
 /// A graph that is being flattened.
 #[derive(Debug, Default)]
 pub(super) struct Flat {
     actions: Vec<Arc<Action>>,
-    /// For reports.
-    handles: Vec<GraphNodeHandle>,
     edges: Vec<(u32, u32)>,
     bodies: HashMap<u32, Vec<Vec<u32>>>,
     index_of: HashMap<u64, u32>,
     values: Vec<(ConditionalHandle, Option<u32>)>,
-    /// Whether no node asks for one of the values.
-    has_unused_value: bool,
     /// The indices of nodes in conditional nodes' graphs.
     inside: Vec<Range<u32>>,
 }
@@ -112,7 +103,7 @@ struct Ends {
 impl Flat {
     pub(super) fn new(graph: &GraphState) -> Result<Self> {
         let mut flat = Self::default();
-        flat.add_graph(&graph.lock(), false)?;
+        flat.add_graph(&graph.lock())?;
         flat.actions.iter().try_for_each(|action| match &**action {
             // A capture has not looked whether there is memory.
             Action::Fill(fill) => graph.check_fill(fill),
@@ -121,10 +112,9 @@ impl Flat {
         Ok(flat)
     }
 
-    fn push(&mut self, action: &Arc<Action>, handle: GraphNodeHandle) -> Result<u32> {
+    fn push(&mut self, action: &Arc<Action>) -> Result<u32> {
         let index = u32::try_from(self.actions.len()).map_err(|_| Failure::new(Status::OUT_OF_MEMORY))?;
         self.actions.push(Arc::clone(action));
-        self.handles.push(handle);
         Ok(index)
     }
 
@@ -133,25 +123,19 @@ impl Flat {
         self.actions.len() as u32
     }
 
-    /// Adds a graph, which a conditional node runs if `in_body`.
-    fn add_graph(&mut self, graph: &Contents, in_body: bool) -> Result<Ends> {
-        self.has_unused_value |= graph.conditionals.iter().any(|value| !value.used);
+    fn add_graph(&mut self, graph: &Contents) -> Result<Ends> {
         self.values.extend(graph.conditionals.iter().map(|value| (value.handle, value.default)));
         // Where each node begins and ends, by number.
         let mut places: HashMap<u64, (u32, u32)> = HashMap::with_capacity(graph.nodes.len());
         let nothing = Arc::new(Action::Empty);
         for (&number, node) in &graph.nodes {
-            if in_body && !can_be_in_body(node.kind()) {
-                let result = GraphInstantiateResult::NODE_OPERATION_NOT_SUPPORTED;
-                return Err(refused(Status::INVALID_VALUE, result, Some(node.state.handle())));
-            }
-            let begin = self.push(&node.action, node.state.handle())?;
+            let begin = self.push(&node.action)?;
             let mut end = begin;
             self.index_of.insert(node.source, begin);
             match &*node.action {
                 Action::Child(child) => {
-                    let ends = self.add_graph(&child.lock(), in_body)?;
-                    end = self.push(&nothing, node.state.handle())?;
+                    let ends = self.add_graph(&child.lock())?;
+                    end = self.push(&nothing)?;
                     if ends.first.is_empty() {
                         self.edges.push((begin, end));
                     }
@@ -185,43 +169,14 @@ impl Flat {
     fn add_body(&mut self, graph: &Contents) -> Result<Vec<u32>> {
         let outside = mem::take(&mut self.edges);
         let begin = self.end();
-        self.add_graph(graph, true)?;
+        self.add_graph(graph)?;
         let edges = mem::replace(&mut self.edges, outside);
         let range = begin..self.end();
         // Inner bodies belong to their own conditional nodes.
         let inner: Vec<_> = self.inside.extract_if(.., |inner| inner.start >= range.start).collect();
         let own = range.clone().filter(|index| !inner.iter().any(|inner| inner.contains(index))).collect();
         self.inside.push(range);
-        self.order(own, &edges)
-    }
-
-    /// Puts nodes into an order in which they can run; refuses cycles.
-    fn order(&self, nodes: Vec<u32>, edges: &[(u32, u32)]) -> Result<Vec<u32>> {
-        let mut before: HashMap<u32, u32> = nodes.iter().map(|&node| (node, 0)).collect();
-        let mut after: HashMap<u32, Vec<u32>> = HashMap::new();
-        for &(from, to) in edges {
-            after.entry(from).or_default().push(to);
-            *before.entry(to).or_default() += 1;
-        }
-        let mut order: Vec<u32> = nodes.iter().copied().filter(|node| before.get(node) == Some(&0)).collect();
-        let mut next = 0;
-        while let Some(&node) = order.get(next) {
-            next += 1;
-            for to in after.get(&node).into_iter().flatten() {
-                if let Some(count) = before.get_mut(to) {
-                    *count -= 1;
-                    if *count == 0 {
-                        order.push(*to);
-                    }
-                }
-            }
-        }
-        if order.len() == nodes.len() {
-            return Ok(order);
-        }
-        let stuck = nodes.iter().find(|node| before.get(node).is_some_and(|&count| count > 0));
-        let handle = stuck.and_then(|&node| self.handles.get(node as usize)).copied();
-        Err(refused(Status::INVALID_VALUE, GraphInstantiateResult::INVALID_STRUCTURE, handle))
+        Ok(order(own, &edges))
     }
 
     /// The values of conditional nodes, if there are some.
@@ -244,14 +199,6 @@ impl Flat {
             }
         }
         (0..self.end()).filter(|&index| is_inside.get(index as usize) == Some(&false)).collect()
-    }
-
-    /// Refuses what cannot be instantiated: unused values and cycles. Cycles in conditional nodes' graphs are refused already.
-    pub(super) fn check(&self) -> Result<()> {
-        if self.has_unused_value {
-            return Err(refused(Status::INVALID_VALUE, GraphInstantiateResult::CONDITIONAL_HANDLE_UNUSED, None));
-        }
-        self.order(self.outside(), &self.edges).map(drop)
     }
 
     /// The structure of a graph that was checked.
@@ -294,4 +241,28 @@ impl Flat {
             index_of: self.index_of,
         }
     }
+}
+
+/// Puts the nodes of an acyclic graph into an order in which they can run.
+fn order(nodes: Vec<u32>, edges: &[(u32, u32)]) -> Vec<u32> {
+    let mut before: HashMap<u32, u32> = nodes.iter().map(|&node| (node, 0)).collect();
+    let mut after: HashMap<u32, Vec<u32>> = HashMap::new();
+    for &(from, to) in edges {
+        after.entry(from).or_default().push(to);
+        *before.entry(to).or_default() += 1;
+    }
+    let mut order: Vec<u32> = nodes.into_iter().filter(|node| before.get(node) == Some(&0)).collect();
+    let mut next = 0;
+    while let Some(&node) = order.get(next) {
+        next += 1;
+        for to in after.get(&node).into_iter().flatten() {
+            if let Some(count) = before.get_mut(to) {
+                *count -= 1;
+                if *count == 0 {
+                    order.push(*to);
+                }
+            }
+        }
+    }
+    order
 }

@@ -14,7 +14,9 @@ pub(super) fn replaceable(old: &Action, new: &Action) -> std::result::Result<(),
             return Err(GraphUpdateResult::ATTRIBUTES_CHANGED);
         }
         // The work belongs to the context of the event.
-        (Action::EventRecord(old), Action::EventRecord(new)) => Arc::ptr_eq(&old.core, &new.core),
+        (Action::EventRecord(old), Action::EventRecord(new)) | (Action::EventWait(old), Action::EventWait(new)) => {
+            Arc::ptr_eq(&old.core, &new.core)
+        }
         (Action::Copy(old), Action::Copy(new)) => {
             let (old, new) = (&old.parameters, &new.parameters);
             let places = |copy: &Copy3d| (copy.source.host, copy.destination.host);

@@ -1,15 +1,14 @@
 //! Changes of an executable graph, from its next launch on.
 
-use super::pairing::{Difference, merge};
+use super::ExecutableState;
+use super::pairing::{Difference, Pairing, merge};
 use super::plan::{Flat, Step};
 use super::replace::{attributes_stay, replaceable};
-use super::{ExecutableState, refuse_second};
-use crate::graph::{Action, GraphState, NodeState, locate};
+use crate::graph::{Action, GraphState, NodeState, Place, locate};
 use anabranch_hal::{
     Detail, Failure, GraphHandle, GraphNodeHandle, GraphNodeKind, GraphUpdateResult, Live, NodeParameters, Result,
     Status,
 };
-use std::ptr;
 use std::sync::Arc;
 
 fn refused((result, node): Difference) -> Failure {
@@ -29,11 +28,14 @@ fn find_child(graph: &GraphState, id: u64) -> Option<Arc<GraphState>> {
 impl ExecutableState {
     /// Takes over what the nodes of a graph of the same structure do.
     pub(crate) fn update(&self, graph: &GraphState) -> Result<()> {
+        if graph.place == Place::Body {
+            return Err(Failure::argument(Status::INVALID_VALUE, "the graph belongs to a conditional node"));
+        }
         let mut launches = self.launches.lock();
-        let instance = graph.instance();
         // Memory and bodies of a graph are for one executable graph only.
-        refuse_second(instance.as_deref().filter(|&other| !ptr::addr_eq(other, self)))?;
-        let source = merge(&launches.source, graph).map_err(refused)?;
+        graph.refuse_second_with_memory(Some(self))?;
+        let source = merge(&launches.source, graph, Pairing::BySinks).map_err(refused)?;
+        graph.refuse_second_with_conditionals(Some(self))?;
         let flat = Flat::new(&source)?;
         let conditionals = flat.conditionals();
         let mut steps = flat.steps(conditionals.as_ref());
@@ -49,6 +51,7 @@ impl ExecutableState {
         drop(launches);
         // Dropped without the lock.
         drop(before);
+        graph.note_instance(self.this.clone());
         Ok(())
     }
 
@@ -77,6 +80,12 @@ impl ExecutableState {
         match &parameters {
             // There is nothing to replace, so no executable graph is asked.
             NodeParameters::Empty if described.kind() == GraphNodeKind::EMPTY => return Ok(()),
+            // Those of no executable graph can be replaced, so none is asked either.
+            NodeParameters::Allocate(_) | NodeParameters::Free(_) | NodeParameters::Conditional(_)
+                if described.kind() == parameters.kind() =>
+            {
+                return Err(Failure::argument(Status::NOT_SUPPORTED, "what such a node does cannot be replaced"));
+            }
             NodeParameters::Kernel(wanted) if !attributes_stay(&described, wanted) => {
                 return Err(refused((GraphUpdateResult::ATTRIBUTES_CHANGED, Some(node.handle()))));
             }
@@ -115,7 +124,7 @@ impl ExecutableState {
     fn set_child(&self, index: u32, id: u64, child: Live<'_, GraphHandle>) -> Result<()> {
         let child = GraphState::of(child)?;
         let old = find_child(&self.original, id).ok_or(Failure::new(Status::INVALID_VALUE))?;
-        let source = merge(&old, child).map_err(refused)?;
+        let source = merge(&old, child, Pairing::ByNumber).map_err(refused)?;
         let mut launches = self.launches.lock();
         let steps = Flat::new(&source)?.steps(launches.plan.conditionals.as_ref());
         let plan = Arc::make_mut(&mut launches.plan);

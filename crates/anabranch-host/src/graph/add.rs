@@ -31,17 +31,28 @@ impl GraphState {
         if self.place == Place::Child && matches!(parameters.kind(), GraphNodeKind::ALLOCATE | GraphNodeKind::FREE) {
             return Err(Failure::argument(Status::NOT_SUPPORTED, "the graph of a node cannot allocate or free memory"));
         }
+        // SAFETY: the caller promises that the objects of the handles exist.
+        unsafe { self.check_objects(&parameters) }?;
         let to_kernel = matches!(parameters, NodeParameters::Kernel(_));
         // SAFETY: the caller promises that the nodes of `dependencies` exist.
-        let before = unsafe { self.lock().check_dependencies(self, dependencies, to_kernel) };
-        // What a node needs is made without the lock, because another graph, or this one, may be copied for it. What is
-        // wrong with the parameters is told first, as on hardware.
+        let before = unsafe { self.check_dependencies(dependencies) }?;
+        // Memory is taken last.
+        if matches!(parameters, NodeParameters::Allocate(_)) {
+            self.lock().check_all_data(&before, to_kernel)?;
+        }
+        // What a node needs is made without the lock, because another graph, or this one, may be copied for it. As on
+        // hardware, what is wrong with it is told before what is wrong with the data of edges.
         // SAFETY: the caller promises that the objects of the handles exist, and that the node is sound.
-        let action = unsafe { self.make_action(adder, before.as_deref().unwrap_or_default(), parameters) }?;
-        let before = before?;
-        let mut contents = self.lock();
+        let action = unsafe { self.make_action(adder, &before, parameters) }?;
+        self.lock().check_all_data(&before, to_kernel)?;
         if let Action::Conditional(conditional) = &action {
-            contents.use_conditional(conditional.handle)?;
+            self.root()?.lock().use_conditional(conditional.handle)?;
+        }
+        let mut contents = self.lock();
+        match &action {
+            Action::Allocate(allocate) => allocate.block.note_allocation(),
+            Action::Free(free) => free.block.note_free(contents.allocates(&free.block)),
+            _ => {}
         }
         let mut node = contents.make_node(self.weak(), action);
         contents.link(&before, node.state.number);
@@ -71,7 +82,9 @@ impl GraphState {
         let node = contents.nodes.remove(&number);
         drop(contents);
         // Dropped without the lock.
-        node.map(drop).ok_or(Failure::new(Status::INVALID_VALUE))
+        let node = node.ok_or(Failure::new(Status::INVALID_VALUE))?;
+        self.release_conditionals(&node.action);
+        Ok(())
     }
 }
 

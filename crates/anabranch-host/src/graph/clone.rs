@@ -2,7 +2,7 @@
 
 use super::conditional::ConditionalValue;
 use super::node::{Action, ConditionalAction, Node};
-use super::state::{Contents, GraphState, Instance, Place};
+use super::state::{Contents, GraphState, Place};
 use anabranch_hal::{Failure, GraphNodeHandle, Result, Status};
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl GraphState {
             sinks_made: source.sinks_made,
             marks: source.marks,
             conditionals,
-            instance: None,
+            instances: Vec::new(),
         };
         *self.lock() = contents;
     }
@@ -60,10 +60,5 @@ impl GraphState {
         let contents = self.lock();
         let node = contents.nodes.get(&number).filter(|node| node.source == id);
         node.map(|node| node.state.handle()).ok_or(Failure::new(Status::INVALID_VALUE))
-    }
-
-    /// The executable graph that was made from it last while it owned something.
-    pub(crate) fn instance(&self) -> Option<Arc<dyn Instance>> {
-        self.lock().instance.as_ref()?.upgrade()
     }
 }

@@ -1,7 +1,9 @@
 //! The values that decide what conditional nodes run.
 
+use super::node::Action;
 use super::state::{Contents, GraphState};
 use anabranch_hal::{ConditionalHandle, Failure, Result, Status};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Handles are numbers, unique in the process, that are easy to tell from a number passed by mistake.
@@ -18,15 +20,45 @@ pub(crate) struct ConditionalValue {
 }
 
 impl GraphState {
-    /// Makes a value for a conditional node.
-    pub(crate) fn create_conditional(&self, default: Option<u32>) -> ConditionalHandle {
+    /// Makes a value for a conditional node of this graph, or of any that is inside of one with it.
+    pub(crate) fn create_conditional(&self, default: Option<u32>) -> Result<ConditionalHandle> {
         let handle = ConditionalHandle(NEXT_HANDLE.fetch_add(1, Ordering::Relaxed));
-        self.lock().conditionals.push(ConditionalValue { handle, default, used: false });
-        handle
+        self.root()?.lock().conditionals.push(ConditionalValue { handle, default, used: false });
+        Ok(handle)
+    }
+
+    /// Notes that a node asks for a value. `false`: it is not one of this graph, or of the one that this is inside of.
+    pub(crate) fn mark_conditional(&self, handle: ConditionalHandle) -> bool {
+        let Ok(root) = self.root() else { return false };
+        let mut contents = root.lock();
+        let is_own = contents.conditionals.iter().any(|value| value.handle == handle);
+        contents.marks.conditional |= is_own;
+        is_own
+    }
+
+    /// Notes that the node that did this, and those inside of it, ask for no value any more.
+    pub(super) fn release_conditionals(&self, action: &Action) {
+        let Action::Conditional(conditional) = action else { return };
+        if let Ok(root) = self.root() {
+            let mut contents = root.lock();
+            let released = contents.conditionals.iter_mut().find(|value| value.handle == conditional.handle);
+            if let Some(value) = released {
+                value.used = false;
+            }
+        }
+        for body in &conditional.bodies {
+            let inside: Vec<_> = body.lock().nodes.values().map(|node| Arc::clone(&node.action)).collect();
+            inside.iter().for_each(|action| self.release_conditionals(action));
+        }
     }
 }
 
 impl Contents {
+    /// Whether a value is one of the graph that no node asks for.
+    pub(super) fn is_unused(&self, handle: ConditionalHandle) -> bool {
+        self.conditionals.iter().any(|value| value.handle == handle && !value.used)
+    }
+
     /// Notes that a new node asks for a value. `CUDA_ERROR_INVALID_VALUE (1)` when it is not one of the graph, or
     /// another node asks for it.
     pub(super) fn use_conditional(&mut self, handle: ConditionalHandle) -> Result<()> {

@@ -23,7 +23,7 @@ impl Contents {
             return bad("the earlier node of an edge has no such port");
         }
         match data.kind {
-            EdgeKind::FULL if data.from_port == 0 => Ok(()),
+            EdgeKind::FULL if [0, LAST_KERNEL_PORT].contains(&data.from_port) => Ok(()),
             EdgeKind::PROGRAMMATIC if from_kernel && to_kernel && data.from_port > 0 => Ok(()),
             EdgeKind::FULL | EdgeKind::PROGRAMMATIC => {
                 bad("an edge can be programmatic only from one kernel to another")
@@ -32,33 +32,9 @@ impl Contents {
         }
     }
 
-    /// Checks what a new node depends on. Returns the earlier nodes by number.
-    ///
-    /// # Safety
-    /// The nodes of `dependencies` exist.
-    pub(super) unsafe fn check_dependencies(
-        &self,
-        graph: &GraphState,
-        dependencies: &[Dependency],
-        to_kernel: bool,
-    ) -> Result<Vec<(u64, EdgeData)>> {
-        let mut checked: Vec<(u64, EdgeData)> = Vec::with_capacity(dependencies.len());
-        let mut seen = HashSet::new();
-        for dependency in dependencies {
-            // SAFETY: the caller promises that the nodes of `dependencies` exist.
-            let from = graph.number_of(unsafe { Live::new(dependency.node) })?;
-            self.check_data(from, to_kernel, dependency.data)?;
-            let twice = if dependencies.len() <= FEW {
-                checked.iter().any(|(other, _)| *other == from)
-            } else {
-                !seen.insert(from)
-            };
-            if twice {
-                return Err(Failure::argument(Status::INVALID_VALUE, "a dependency is there twice"));
-            }
-            checked.push((from, dependency.data));
-        }
-        Ok(checked)
+    /// Checks the data of all edges to a new node.
+    pub(super) fn check_all_data(&self, before: &[(u64, EdgeData)], to_kernel: bool) -> Result<()> {
+        before.iter().try_for_each(|&(from, data)| self.check_data(from, to_kernel, data))
     }
 
     /// Notes with the earlier nodes that a node depends on them.
@@ -108,6 +84,31 @@ impl Contents {
 }
 
 impl GraphState {
+    /// Checks which nodes a new node depends on. Returns them by number, with the data of the edges.
+    ///
+    /// # Safety
+    /// The nodes of `dependencies` exist.
+    pub(super) unsafe fn check_dependencies(&self, dependencies: &[Dependency]) -> Result<Vec<(u64, EdgeData)>> {
+        let contents = self.lock();
+        let mut checked: Vec<(u64, EdgeData)> = Vec::with_capacity(dependencies.len());
+        let mut seen = HashSet::new();
+        for dependency in dependencies {
+            // SAFETY: the caller promises that the nodes of `dependencies` exist.
+            let from = self.number_of(unsafe { Live::new(dependency.node) })?;
+            contents.node(from)?;
+            let twice = if dependencies.len() <= FEW {
+                checked.iter().any(|(other, _)| *other == from)
+            } else {
+                !seen.insert(from)
+            };
+            if twice {
+                return Err(Failure::argument(Status::INVALID_VALUE, "a dependency is there twice"));
+            }
+            checked.push((from, dependency.data));
+        }
+        Ok(checked)
+    }
+
     /// Checks what a node that is to be a kernel can depend on. A node may be there several times.
     ///
     /// # Safety
@@ -121,43 +122,58 @@ impl GraphState {
         })
     }
 
-    /// Adds edges, up to the first that is refused.
+    /// The nodes of edges by number. `CUDA_ERROR_INVALID_VALUE (1)` when a node is one of another graph, or when a node would
+    /// depend on itself: whatever else is wrong is looked at later, edge by edge.
+    ///
+    /// # Safety
+    /// The nodes of the edges exist.
+    unsafe fn ends(&self, edges: &[Edge]) -> Result<Vec<(u64, u64)>> {
+        let ends = edges.iter().map(|edge| {
+            // SAFETY: the caller promises that the nodes of the edges exist.
+            let (from, to) = unsafe { (Live::new(edge.from), Live::new(edge.to)) };
+            let (from, to) = (self.number_of(from)?, self.number_of(to)?);
+            if from == to {
+                return Err(Failure::argument(Status::INVALID_VALUE, "a node cannot depend on itself"));
+            }
+            Ok((from, to))
+        });
+        ends.collect()
+    }
+
+    /// Adds edges, up to the first that is there already. Nothing is added if the data of an edge is wrong.
     ///
     /// # Safety
     /// The nodes of the edges exist.
     pub(crate) unsafe fn add_edges(&self, edges: &[Edge]) -> Result<()> {
+        // SAFETY: the caller promises that the nodes of the edges exist.
+        let ends = unsafe { self.ends(edges) }?;
         let mut contents = self.lock();
-        edges.iter().try_for_each(|edge| {
-            // SAFETY: the caller promises that the nodes of the edges exist.
-            let (from, to) = unsafe { (Live::new(edge.from), Live::new(edge.to)) };
-            let (from, to) = (self.number_of(from)?, self.number_of(to)?);
-            let to_kernel = matches!(*contents.node(to)?.action, Action::Kernel(_));
-            contents.check_data(from, to_kernel, edge.data)?;
-            if from == to {
-                return Err(Failure::argument(Status::INVALID_VALUE, "a node cannot depend on itself"));
-            }
+        for (edge, (from, to)) in edges.iter().zip(&ends) {
+            let to_kernel = matches!(*contents.node(*to)?.action, Action::Kernel(_));
+            contents.check_data(*from, to_kernel, edge.data)?;
+        }
+        for (edge, (from, to)) in edges.iter().zip(ends) {
             if contents.node(to)?.before.iter().any(|(other, _)| *other == from) {
                 return Err(Failure::argument(Status::INVALID_VALUE, "an edge is there already"));
             }
             contents.link(&[(from, edge.data)], to);
             contents.node_mut(to)?.before.push((from, edge.data));
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
-    /// Removes edges, up to the first that is refused. Their data is not looked at, as on hardware.
+    /// Removes edges, up to the first that is not there. Their data is not looked at, as on hardware.
     ///
     /// # Safety
     /// The nodes of the edges exist.
     pub(crate) unsafe fn remove_edges(&self, edges: &[Edge]) -> Result<()> {
-        let mut contents = self.lock();
-        if contents.marks.memory {
+        if self.lock().marks.memory {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
-        for edge in edges {
-            // SAFETY: the caller promises that the nodes of the edges exist.
-            let (from, to) = unsafe { (Live::new(edge.from), Live::new(edge.to)) };
-            let (from, to) = (self.number_of(from)?, self.number_of(to)?);
+        // SAFETY: the caller promises that the nodes of the edges exist.
+        let ends = unsafe { self.ends(edges) }?;
+        let mut contents = self.lock();
+        for (from, to) in ends {
             if !contents.node(to)?.before.iter().any(|(other, _)| *other == from) {
                 return Err(Failure::argument(Status::INVALID_VALUE, "an edge is not there"));
             }

@@ -27,6 +27,21 @@ impl Contents {
         last == Some(true)
     }
 
+    /// Whether a node of the graph allocates a block.
+    pub(super) fn allocates(&self, block: &Arc<GraphBlock>) -> bool {
+        let allocated = |action: &Action| matches!(action, Action::Allocate(node) if Arc::ptr_eq(&node.block, block));
+        self.nodes.values().any(|node| allocated(&node.action))
+    }
+
+    /// Notes that an executable graph allocates what the nodes allocate.
+    pub(crate) fn note_instance(&self) {
+        for node in self.nodes.values() {
+            if let Action::Allocate(allocate) = &*node.action {
+                allocate.block.note_instance();
+            }
+        }
+    }
+
     /// A large enough block that is free wherever a node runs that depends on the given ones.
     pub(super) fn reusable_block(
         &self,

@@ -22,6 +22,24 @@ fn invalid(what: &str) -> Failure {
 }
 
 impl GraphState {
+    /// Checks what hardware checks before it looks at what a new node depends on.
+    ///
+    /// # Safety
+    /// The objects of the handles in the parameters exist.
+    pub(super) unsafe fn check_objects(&self, parameters: &NodeParameters) -> Result<()> {
+        match parameters {
+            // SAFETY: the caller promises that the function exists.
+            NodeParameters::Kernel(kernel) => FunctionState::of(unsafe { Live::new(kernel.function) }).map(drop),
+            // SAFETY: the caller promises that the graph exists.
+            NodeParameters::Child(child) => child_of(unsafe { Live::new(*child) }).map(drop),
+            NodeParameters::Free(_) => {
+                self.lock().marks.memory = true;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What a new node does. `before`: the nodes that it will depend on.
     ///
     /// # Safety
@@ -80,24 +98,17 @@ impl GraphState {
     }
 
     fn make_child(&self, graph: Live<'_, GraphHandle>) -> Result<Arc<GraphState>> {
-        let graph = GraphState::of(graph)?;
-        if graph.lock().marks.own_something() {
-            return Err(Failure::argument(
-                Status::NOT_SUPPORTED,
-                "a child can neither allocate nor have conditional nodes",
-            ));
-        }
-        Ok(graph.copy(self.place.of_child()))
+        Ok(child_of(graph)?.copy(self.place.of_child()))
     }
 
     fn make_allocation(&self, before: &[(u64, EdgeData)], parameters: AllocationNode) -> Result<AllocateAction> {
         for device in std::iter::once(&parameters.device).chain(&parameters.access) {
             self.memory.device(device.0).map_err(|_| invalid("there is no such device"))?;
         }
-        self.lock().marks.memory = true;
         if parameters.bytes == 0 {
             return Err(invalid("none can be allocated of no size"));
         }
+        self.lock().marks.memory = true;
         let reused = self.lock().reusable_block(before, parameters.device.0, parameters.bytes);
         let block = match reused {
             Some(block) => block,
@@ -110,17 +121,20 @@ impl GraphState {
     }
 
     fn make_free(&self, address: DevicePointer) -> Result<FreeAction> {
-        self.lock().marks.memory = true;
         let block = self.memory.graphs.block(address.0);
         let block = block.ok_or_else(|| invalid("the address is not one that a graph has allocated"))?;
-        if self.lock().is_freed(&block) {
+        let contents = self.lock();
+        if contents.is_freed(&block) {
             return Err(invalid("the graph frees the memory already"));
         }
+        if !block.can_be_freed(contents.allocates(&block)) {
+            return Err(invalid("another graph frees the memory, or an executable graph leaves it allocated"));
+        }
+        drop(contents);
         Ok(FreeAction { address, block })
     }
 
     fn make_conditional(&self, node: &ConditionalNode) -> Result<ConditionalAction> {
-        self.lock().marks.conditional = true;
         let fits = match node.kind {
             ConditionalKind::If => (1..=2).contains(&node.body_count),
             ConditionalKind::While => node.body_count == 1,
@@ -129,8 +143,10 @@ impl GraphState {
         if !fits {
             return Err(invalid("a conditional node of this kind cannot have as many graphs"));
         }
-        let body = || self.new_beside(Place::Body);
-        let bodies = (0..node.body_count).map(|_| body()).collect();
+        if !self.root()?.lock().is_unused(node.handle) {
+            return Err(invalid("the value is not of this graph, or another node uses it"));
+        }
+        let bodies = (0..node.body_count).map(|_| self.new_body()).collect();
         Ok(ConditionalAction { handle: node.handle, kind: node.kind, bodies })
     }
 
@@ -154,6 +170,18 @@ impl GraphState {
         drop(before);
         Ok(())
     }
+}
+
+/// A graph that can be that of a node.
+fn child_of(graph: Live<'_, GraphHandle>) -> Result<&GraphState> {
+    let graph = GraphState::of(graph)?;
+    if graph.place == Place::Body || graph.lock().marks.own_something() {
+        return Err(Failure::argument(
+            Status::NOT_SUPPORTED,
+            "a child can neither allocate nor have conditional nodes, nor belong to one",
+        ));
+    }
+    Ok(graph)
 }
 
 /// From the first byte of a fill to the last.

@@ -28,6 +28,8 @@ pub(crate) struct GraphState {
     pub(crate) core: Arc<ContextCore>,
     pub(crate) memory: Arc<HostMemory>,
     pub(crate) place: Place,
+    /// The graph that the values of conditional nodes belong to. `None`: this one.
+    root: Option<Weak<Self>>,
     contents: Mutex<Contents>,
 }
 
@@ -57,21 +59,30 @@ pub(crate) struct Contents {
     pub(super) next_number: u64,
     /// How often a node became a sink.
     pub(super) sinks_made: u64,
+    /// The values of conditional nodes of this graph, and of those inside of it.
     pub(crate) conditionals: Vec<ConditionalValue>,
     /// What kinds of nodes it was ever asked to add that forbid other calls. The graphs of its nodes do not count.
     pub(crate) marks: Marks,
-    /// The executable graph that was made from it last while it owned something.
-    pub(crate) instance: Option<Weak<dyn Instance>>,
+    /// The executable graphs that were made or updated from it, from the first on.
+    pub(crate) instances: Vec<Made>,
 }
 
-/// What restricts a graph for as long as it exists. Hardware notes it when it is asked to add such a node, before it
-/// looks at the parameters, and keeps it when the node is refused or removed.
+/// What restricts a graph for as long as it exists. Hardware notes it when it has looked at what the node depends on, and
+/// keeps it when the node is refused for want of memory, or removed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
     /// An allocation or a free: nothing can be removed any more.
     pub(crate) memory: bool,
     /// A conditional node.
     pub(crate) conditional: bool,
+}
+
+/// An executable graph that was made or updated from a graph.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    pub(crate) instance: Weak<dyn Instance>,
+    /// Whether the graph was marked as one with memory then.
+    pub(crate) with_memory: bool,
 }
 
 impl Marks {
@@ -101,18 +112,29 @@ impl GraphState {
             core: Arc::clone(core),
             memory: Arc::clone(memory),
             place: Place::Alone,
+            root: None,
             contents: Mutex::with_order(ranks::GRAPH, NEXT_GRAPH.fetch_add(1, Ordering::Relaxed), Contents::default()),
         })
     }
 
     /// An empty graph of the same context.
     pub(crate) fn new_beside(&self, place: Place) -> Arc<Self> {
+        self.new_with_root(place, None)
+    }
+
+    /// An empty graph for a conditional node of this graph.
+    pub(super) fn new_body(&self) -> Arc<Self> {
+        self.new_with_root(Place::Body, Some(self.root.clone().unwrap_or_else(|| self.weak())))
+    }
+
+    fn new_with_root(&self, place: Place, root: Option<Weak<Self>>) -> Arc<Self> {
         let order = NEXT_GRAPH.fetch_add(1, Ordering::Relaxed);
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             core: Arc::clone(&self.core),
             memory: Arc::clone(&self.memory),
             place,
+            root,
             contents: Mutex::with_order(ranks::GRAPH, order, Contents::default()),
         })
     }
@@ -125,6 +147,11 @@ impl GraphState {
     /// Another reference to this graph. `None`: it is being dropped.
     pub(crate) fn share(&self) -> Option<Arc<Self>> {
         self.this.upgrade()
+    }
+
+    /// The graph that the values of conditional nodes belong to: this one, or the one that this is inside of.
+    pub(super) fn root(&self) -> Result<Arc<Self>> {
+        self.root.as_ref().unwrap_or(&self.this).upgrade().ok_or(Failure::new(Status::INVALID_VALUE))
     }
 
     pub(super) fn weak(&self) -> Weak<Self> {

@@ -41,6 +41,20 @@ struct BlockState {
     mapped: bool,
     /// Whether it has been allocated since it was mapped. Hardware counts it as used until it is trimmed away.
     used: bool,
+    freeing: Freeing,
+}
+
+/// What decides which nodes can free what a node allocates: one of its graph before that is instantiated, or those of other
+/// graphs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Freeing {
+    /// Nothing yet.
+    #[default]
+    Open,
+    /// A node of the graph frees it.
+    Inside,
+    /// A node of another graph frees it, or an executable graph leaves it allocated.
+    Outside,
 }
 
 /// How much of a device's memory graphs have.
@@ -116,8 +130,8 @@ impl GraphMemoryCounters {
     pub(crate) fn attribute(&self, attribute: GraphMemoryAttribute) -> Result<u64> {
         let counts = *self.counts.lock();
         Ok(match attribute {
-            GraphMemoryAttribute::UsedCurrent => counts.used,
-            GraphMemoryAttribute::UsedHigh => counts.used_high,
+            GraphMemoryAttribute::UsedCurrent => in_units(counts.used),
+            GraphMemoryAttribute::UsedHigh => in_units(counts.used_high),
             GraphMemoryAttribute::ReservedCurrent => in_units(counts.reserved),
             GraphMemoryAttribute::ReservedHigh => in_units(counts.reserved_high),
             _ => return Err(Failure::new(Status::NOT_SUPPORTED)),
@@ -178,6 +192,29 @@ impl GraphBlock {
 
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Notes that a node allocates it, again if there was a node that freed it.
+    pub(crate) fn note_allocation(&self) {
+        self.state.lock().freeing = Freeing::Open;
+    }
+
+    /// Notes that an executable graph allocates it.
+    pub(crate) fn note_instance(&self) {
+        let mut state = self.state.lock();
+        if state.freeing == Freeing::Open {
+            state.freeing = Freeing::Outside;
+        }
+    }
+
+    /// Whether a node can free it: one of the graph that allocates it if `inside`.
+    pub(crate) fn can_be_freed(&self, inside: bool) -> bool {
+        self.state.lock().freeing != if inside { Freeing::Outside } else { Freeing::Inside }
+    }
+
+    /// Notes that a node frees it.
+    pub(crate) fn note_free(&self, inside: bool) {
+        self.state.lock().freeing = if inside { Freeing::Inside } else { Freeing::Outside };
     }
 
     pub(crate) fn is_live(&self) -> bool {

@@ -6,7 +6,9 @@ use super::super::slots::{ContextSlot, EdgeSlot, GraphSlot, New, NodeSlot};
 use super::captures::{edge_data, edge_text};
 use super::objects::{GraphOwner, MemoryKind, live};
 use super::{Stage, plain, told};
-use anabranch::hal::{AddedNode, Call, Driver, Edge, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, Live, Status};
+use anabranch::hal::{
+    AddedNode, Call, Driver, Edge, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, Live, NodeParameters, Status,
+};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 
@@ -186,7 +188,11 @@ impl Stage {
             }
             GraphCall::NodeParameters { node } => {
                 let (handle, context) = self.objects.open_node(*node).filter(|_| self.exists(node.graph))?;
-                let parameters = driver.graph_node_parameters(&self.harness.call(context), handle);
+                let parameters = match driver.graph_node_parameters(&self.harness.call(context), handle) {
+                    // CUDA devices do not return these.
+                    Ok(NodeParameters::Conditional(_)) => Err(Status::NOT_SUPPORTED.into()),
+                    parameters => parameters,
+                };
                 told(parameters, |parameters| self.parameters_text(context, &parameters))
             }
             GraphCall::NodeSetParameters { node, parameters } => {

@@ -1,0 +1,49 @@
+//! What cannot be instantiated.
+
+use super::cycle::find_cycle;
+use crate::graph::{Action, Contents, GraphState, can_be_in_body};
+use anabranch_hal::{Detail, Failure, GraphInstantiateResult, GraphNodeHandle, Result, Status};
+
+/// Why a graph cannot be instantiated.
+pub(crate) fn refused(status: Status, result: GraphInstantiateResult, node: Option<GraphNodeHandle>) -> Failure {
+    Failure::with_detail(status, Detail::Instantiate { result, node })
+}
+
+impl GraphState {
+    /// Refuses values for conditional nodes that no node asks for.
+    pub(super) fn refuse_unused_values(&self) -> Result<()> {
+        if self.lock().conditionals.iter().all(|value| value.used) {
+            return Ok(());
+        }
+        Err(refused(Status::INVALID_VALUE, GraphInstantiateResult::CONDITIONAL_HANDLE_UNUSED, None))
+    }
+
+    /// Refuses nodes that a conditional node cannot run.
+    pub(super) fn refuse_in_bodies(&self) -> Result<()> {
+        check_bodies(&self.lock(), false)
+    }
+
+    /// Refuses cycles.
+    pub(super) fn refuse_cycles(&self) -> Result<()> {
+        match find_cycle(&self.lock()) {
+            Some(node) => Err(refused(Status::INVALID_VALUE, GraphInstantiateResult::INVALID_STRUCTURE, Some(node))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn check_bodies(graph: &Contents, in_body: bool) -> Result<()> {
+    graph.nodes.values().try_for_each(|node| {
+        if in_body && !can_be_in_body(node.kind()) {
+            let result = GraphInstantiateResult::NODE_OPERATION_NOT_SUPPORTED;
+            return Err(refused(Status::INVALID_VALUE, result, Some(node.state.handle())));
+        }
+        match &*node.action {
+            Action::Child(child) => check_bodies(&child.lock(), in_body),
+            Action::Conditional(conditional) => {
+                conditional.bodies.iter().try_for_each(|body| check_bodies(&body.lock(), true))
+            }
+            _ => Ok(()),
+        }
+    })
+}

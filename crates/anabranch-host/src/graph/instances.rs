@@ -1,0 +1,49 @@
+//! The executable graphs that were made from a graph.
+
+use super::state::{GraphState, Instance, Made};
+use crate::engine::Position;
+use anabranch_hal::{Failure, Result, Status};
+use std::ptr;
+use std::sync::{Arc, Weak};
+
+impl GraphState {
+    /// Notes that an executable graph was made from this graph, or updated from it.
+    pub(crate) fn note_instance(&self, instance: Weak<dyn Instance>) {
+        let mut contents = self.lock();
+        contents.instances.retain(|made| made.instance.strong_count() > 0 && !made.instance.ptr_eq(&instance));
+        let with_memory = contents.marks.memory;
+        contents.instances.push(Made { instance, with_memory });
+        contents.note_instance();
+    }
+
+    /// Refuses another executable graph beside one that was made when the graph had memory already.
+    pub(crate) fn refuse_second_with_memory(&self, own: Option<&dyn Instance>) -> Result<()> {
+        if self.lock().marks.memory { self.refuse_second(own, |made| made.with_memory) } else { Ok(()) }
+    }
+
+    /// Refuses another executable graph beside any, if the graph has a conditional node by now.
+    pub(crate) fn refuse_second_with_conditionals(&self, own: Option<&dyn Instance>) -> Result<()> {
+        if self.lock().marks.conditional { self.refuse_second(own, |_| true) } else { Ok(()) }
+    }
+
+    fn refuse_second(&self, own: Option<&dyn Instance>, counts: impl Fn(&Made) -> bool) -> Result<()> {
+        let is_own = |other: &Arc<dyn Instance>| own.is_some_and(|own| ptr::addr_eq(own, Arc::as_ptr(other)));
+        // Without the lock, because an executable graph may be dropped here.
+        let made = self.lock().instances.clone();
+        let mut others = made.iter().filter(|made| counts(made)).filter_map(|made| made.instance.upgrade());
+        if others.any(|other| !is_own(&other) && !other.is_destroyed()) {
+            return Err(Failure::argument(
+                Status::NOT_SUPPORTED,
+                "a graph that allocates or has conditional nodes has one executable graph at a time",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The last launch of the last executable graph that was made when the graph had memory.
+    pub(crate) fn last_launch_with_memory(&self) -> Option<Position> {
+        let made = self.lock().instances.clone();
+        let last = made.iter().rev().filter(|made| made.with_memory).find_map(|made| made.instance.upgrade());
+        last.and_then(|last| last.last_launch())
+    }
+}
