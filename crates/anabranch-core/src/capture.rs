@@ -4,7 +4,7 @@ use crate::capture_state::{
     CaptureEnd, CaptureState, OpenCondition, Whole, capture_of, capturing, has_ended, refuse_busy,
 };
 use crate::conditional_part::{CapturedCondition, Condition, Part};
-use crate::conditional_setter::setting_kernel;
+use crate::conditional_setter::{self, setting_kernel};
 use crate::context::other_context;
 use crate::error::{Error, Result, ResultExt};
 use crate::graph_object::{GraphObject, MOST_BODIES, next_graph_id, too_many_bodies};
@@ -277,6 +277,8 @@ impl OpenStream {
     pub fn begin_condition(&self, condition: &Condition) -> Result<OpenCondition> {
         let capture = capture_of(self).ok_or_else(|| self.not_capturing(CONDITION))?;
         condition.memory.require_context(self, CONDITION)?;
+        // Now, while nothing is locked.
+        conditional_setter::prepare(self.context())?;
         capture.check_order_of_all(self, CONDITION)?;
         capture.open_condition(CONDITION).map_err(|error| error.at(self.place()))
     }

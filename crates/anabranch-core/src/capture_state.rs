@@ -21,13 +21,17 @@ use crate::node::{Node, NodeTable};
 use crate::ranks;
 use crate::retained::Retained;
 use crate::stream::{StreamCore, StreamShared};
-use anabranch_hal::{Access, DevicePointer, GraphNodeHandle, Live, Status};
+use anabranch_hal::{Access, CaptureStatus, DevicePointer, GraphNodeHandle, Live, Status, StreamHandle};
 use anabranch_sync::{Mutex, modelled};
 use history::{CapturedHistory, MissingOrder};
 use std::any::Any;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// How often the driver is asked whether a stream has joined a capture, a millisecond apart, if it does not answer.
+const ASKED: usize = 1000;
 
 /// A capture that was begun through this library.
 pub struct CaptureState {
@@ -252,7 +256,7 @@ impl CaptureState {
         let was_capturing = stream.is_capturing();
         let mut is_decided = true;
         stream.join_with(wait, |handle| {
-            is_decided = was_capturing || !stream.asks_whether_captured(handle) || self.admit(stream);
+            is_decided = was_capturing || !self.may_have_joined(stream, handle) || self.admit(stream);
         })?;
         while !is_decided {
             // Until the driver has ended the capture, which is soon, it may be capturing the stream.
@@ -263,6 +267,23 @@ impl CaptureState {
             self.inner.lock().history.merge(stream.id(), clock);
         }
         Ok(())
+    }
+
+    /// Whether the driver captures a stream that has just waited for something. If a layer keeps it from answering for long,
+    /// no graph comes of the capture.
+    fn may_have_joined(&self, stream: &StreamCore, handle: Live<'_, StreamHandle>) -> bool {
+        let call = stream.context().call("joining a capture");
+        for _ in 0..ASKED {
+            match stream.context().driver().stream_capture_status(&call, handle) {
+                Ok(status) => return status != CaptureStatus::None,
+                Err(failure) if failure.status.is_sticky() => return true,
+                // The legacy stream, which captures nothing.
+                Err(failure) if failure.status == Status::STREAM_CAPTURE_IMPLICIT => return false,
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        self.inner.lock().is_broken = true;
+        true
     }
 
     /// Makes a stream a member, unless the capture has ended. `false`: that is not known yet, because it is being ended.

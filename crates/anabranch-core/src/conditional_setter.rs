@@ -43,10 +43,11 @@ impl Extension for ConditionalSetter {
 fn function(context: &Arc<ContextCore>) -> Result<FunctionHandle> {
     let operation = "loading the kernel that sets conditional values";
     refuse_inside(operation).map_err(|error| error.at(context.place()))?;
-    let mut loaded = context.extension::<ConditionalSetter>().loaded.lock();
-    if let Some((_, function)) = *loaded {
+    let loaded = &context.extension::<ConditionalSetter>().loaded;
+    if let Some((_, function)) = *loaded.lock() {
         return Ok(function);
     }
+    // Loaded without the lock: it may wait for the context's work, and with that for the program's.
     // Loading concerns no capture, and must not invalidate the one that it may be needed for.
     let _relaxed = CaptureModeGuard::enter(context, CaptureMode::Relaxed)?;
     let (driver, call) = (context.driver(), context.call(operation));
@@ -67,9 +68,39 @@ fn function(context: &Arc<ContextCore>) -> Result<FunctionHandle> {
     .during(operation, || context.place())?;
     // SAFETY: the module was just loaded, and is unloaded when the context is closed.
     let live = unsafe { Live::new(module) };
-    let function = driver.module_function(&call, live, NAME).during(operation, || context.place())?;
-    *loaded = Some((module, function));
-    Ok(function)
+    let function = driver.module_function(&call, live, NAME).during(operation, || context.place());
+    let mut loaded = loaded.lock();
+    match (&*loaded, &function) {
+        (None, Ok(function)) => *loaded = Some((module, *function)),
+        // Another thread was faster.
+        (Some((_, function)), _) => {
+            let function = *function;
+            drop(loaded);
+            unload(context, module);
+            return Ok(function);
+        }
+        (None, Err(_)) => {
+            drop(loaded);
+            unload(context, module);
+        }
+    }
+    function
+}
+
+/// Unloads a module that nobody has used.
+fn unload(context: &ContextCore, module: ModuleHandle) {
+    let call = context.call("unloading a module");
+    // SAFETY: the module was just loaded, and nobody knows its kernel.
+    let unloaded = unsafe { context.driver().module_unload(&call, module) };
+    drop_error::report(unloaded.during(call.operation, || context.place()));
+}
+
+/// Loads the kernel, unless it is loaded. For callers that will need it while they hold locks.
+///
+/// # Errors
+/// Same as [`setting_kernel`].
+pub fn prepare(context: &Arc<ContextCore>) -> Result<()> {
+    function(context).map(drop)
 }
 
 /// A launch that sets a conditional value to the number at an address.

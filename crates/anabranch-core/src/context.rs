@@ -166,6 +166,11 @@ impl ContextCore {
         if needless { None } else { Some(self.shared.submit_host_bound()) }
     }
 
+    /// Whether objects of other instances may use the same default streams.
+    pub fn is_shared(&self) -> bool {
+        self.shared.is_shared()
+    }
+
     /// Whether all work of the context that is known is complete, including work of streams that have ended.
     pub fn is_idle(&self) -> bool {
         self.shared.is_idle()

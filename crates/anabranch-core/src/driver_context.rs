@@ -6,6 +6,7 @@
 use crate::ranks;
 use anabranch_hal::{ContextHandle, OnlyAsking};
 use anabranch_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 /// The work of a context that one object of it knows of.
@@ -21,6 +22,8 @@ pub struct DriverContext {
     host_bound: RwLock<()>,
     /// The work of each object.
     work: Mutex<Vec<Weak<dyn ContextWork>>>,
+    /// Whether there has been more than one object with work.
+    is_shared: AtomicBool,
 }
 
 /// The contexts that have objects, or are being closed.
@@ -39,6 +42,7 @@ impl DriverContext {
             handle,
             host_bound: RwLock::new(ranks::HOST_BOUND_WORK, ()),
             work: Mutex::new(ranks::CONTEXT_WORK, Vec::new()),
+            is_shared: AtomicBool::new(false),
         });
         contexts.push(Arc::downgrade(&context));
         context
@@ -49,6 +53,14 @@ impl DriverContext {
         let mut all = self.work.lock();
         all.retain(|work| work.strong_count() > 0);
         all.push(Arc::downgrade(work));
+        if all.len() > 1 {
+            self.is_shared.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether another object of this context may have streams, such as the default streams that this one has, too.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Relaxed)
     }
 
     /// Held while work is submitted that needs the host to make progress.

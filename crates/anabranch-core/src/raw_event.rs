@@ -129,11 +129,17 @@ impl RawEvent {
     }
 }
 
-/// Whether the work that an event has captured is not complete, as far as the driver knows. No capture is invalidated.
+/// Whether the work that an event has captured may not be complete. No capture is invalidated.
 pub fn is_pending(driver: &dyn Driver, call: &Call<'_>, event: Live<'_, EventHandle>) -> bool {
     let queried = with_relaxed_capture_mode(driver, || driver.event_query(call, event));
-    // A layer that unwinds does not know either.
-    queried.is_err_and(|failure| matches!(failure.status, Status::NOT_READY | Status::UNKNOWN))
+    queried.is_err_and(|failure| !means_over(failure.status))
+}
+
+/// Whether work that fails with this status will never run: its context is lost or destroyed, or it was captured. Of any
+/// other status, such as that of a call that a layer has refused or not returned from, nothing follows.
+fn means_over(status: Status) -> bool {
+    status.is_sticky()
+        || matches!(status, Status::CONTEXT_IS_DESTROYED | Status::DEINITIALIZED | Status::CAPTURED_EVENT)
 }
 
 impl Drop for RawEvent {

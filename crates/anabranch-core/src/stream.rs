@@ -476,6 +476,27 @@ impl OpenStream {
         })
     }
 
+    /// Refuses work in a default stream that an object of another instance captures, which knows nothing of what the work
+    /// uses.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` in that case.
+    #[inline(always)]
+    pub fn refuse_captured_by_another_instance(&self, operation: &'static str) -> Result<()> {
+        if self.is_per_thread() && self.context.is_shared() { self.refuse_captured_there(operation) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn refuse_captured_there(&self, operation: &'static str) -> Result<()> {
+        let handle = self.handle(operation)?;
+        if self.is_capturing() || !self.asks_whether_captured(handle) {
+            return Ok(());
+        }
+        Err(Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, operation, "another instance captures the stream")
+            .with_hint("use the stream with the instance that captures it, or a stream of its own")
+            .at(self.place()))
+    }
+
     /// Refuses an operation that waits for the stream's work, or that would let captured work retain what is only
     /// borrowed. The capture remains valid.
     ///
@@ -488,8 +509,9 @@ impl OpenStream {
         let captures = self.is_capturing()
             || (self.shared.may_be_captured_by_others() && {
                 let status = self.context.driver().stream_capture_status(&self.context.call(operation), handle);
-                // The error of a lost context, or of the legacy stream beside a capture, is reported by what follows.
-                status.is_ok_and(|status| status != CaptureStatus::None)
+                // The error of a lost context, or of the legacy stream beside a capture, is reported by what follows. If a
+                // layer has not answered, it may capture.
+                status.map_or_else(|failure| failure.status == Status::UNKNOWN, |status| status != CaptureStatus::None)
             });
         if captures { Err(self.refuse_captured(operation)) } else { Ok(()) }
     }

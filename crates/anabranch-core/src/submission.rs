@@ -65,6 +65,7 @@ impl<'a> Submission<'a> {
         location: &'static Location<'static>,
     ) -> Result<Self> {
         let handle = stream.handle(operation)?;
+        stream.refuse_captured_by_another_instance(operation)?;
         let submitting = Cell::new(Some(stream.shared().membership().submitting()));
         let value = stream.shared().timeline().value();
         let submission =

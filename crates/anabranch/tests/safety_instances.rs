@@ -5,12 +5,15 @@
 
 mod common;
 
+use anabranch::hal::{Driver, Forward, Layered};
 use anabranch::{
-    Buffer, CaptureMode, ConditionalKind, Context, Event, Graph, InstantiateFlags, MemoryPool, MemoryPoolOptions,
-    NodeWork, PinnedBuffer, Region, Result, Signal, Status, Stream, Volume, VolumeMut, WaitCondition,
+    Buffer, CaptureMode, ConditionalKind, Context, Event, Graph, Instance, InstantiateFlags, MemoryPool,
+    MemoryPoolOptions, NodeWork, PinnedBuffer, Region, Result, Signal, Status, Stream, Volume, VolumeMut,
+    WaitCondition,
 };
 use common::host;
 use futures::executor::block_on;
+use std::sync::Arc;
 
 /// One object of each kind.
 struct Objects {
@@ -57,6 +60,41 @@ fn refused<T>(what: &str, result: Result<T>) {
             assert!(wanted.contains(&status), "{what}: {error}");
         }
     }
+}
+
+/// A layer that changes nothing.
+#[derive(Debug)]
+struct Transparent(Arc<dyn Driver>);
+
+// SAFETY: all calls are forwarded as they are.
+unsafe impl Forward for Transparent {
+    fn inner(&self) -> &dyn Driver {
+        &*self.0
+    }
+}
+
+#[test]
+fn safety_85_work_is_refused_that_another_instance_captures() {
+    let first = Instance::builder().cuda(false).isolated().host_check_memory(true).build().unwrap();
+    let first = first.device("host").unwrap();
+    let wrap = |inner| Arc::new(Layered(Transparent(inner))) as Arc<dyn Driver>;
+    let second = Instance::builder().cuda(false).host(false).driver(first.driver().clone()).wrap(wrap).build().unwrap();
+    let second = second.device("host").unwrap();
+    let (here, there) = (first.context().unwrap(), second.context().unwrap());
+    let (capturing, same) = (here.per_thread_stream().unwrap(), there.per_thread_stream().unwrap());
+    let other = there.create_stream().unwrap();
+    let mut buffer = other.upload(&[1u32; 1000]).unwrap();
+    other.synchronize().unwrap();
+    capturing.begin_capture(CaptureMode::Relaxed).unwrap();
+    for refused in [same.fill(&mut buffer, 3u32).unwrap_err(), same.allocate_zeroed::<u32>(1000).map(drop).unwrap_err()]
+    {
+        assert_eq!(refused.status(), Status::STREAM_CAPTURE_UNSUPPORTED, "{refused}");
+    }
+    let graph = capturing.end_capture().unwrap();
+    assert_eq!(graph.nodes().unwrap(), []);
+    same.fill(&mut buffer, 4u32).unwrap();
+    assert_eq!(other.download(&buffer).unwrap(), [4; 1000]);
+    assert_eq!(first.memory_report().unwrap().findings, []);
 }
 
 #[test]

@@ -44,11 +44,12 @@ impl Capturing {
         &self.capture
     }
 
-    /// Captures something by several calls of the driver. If that fails, or unwinds, no graph comes of the capture.
+    /// Captures something by several calls of the driver. If that fails, or unwinds, no graph comes of the capture, whatever
+    /// succeeds later.
     pub fn change<R>(&self, change: impl FnOnce() -> Result<R>) -> Result<R> {
-        self.inner.lock().is_broken = true;
+        let was_broken = std::mem::replace(&mut self.inner.lock().is_broken, true);
         let changed = change()?;
-        self.inner.lock().is_broken = false;
+        self.inner.lock().is_broken = was_broken;
         Ok(changed)
     }
 }

@@ -4,12 +4,14 @@
 use super::{OpenStream, StreamCore, is_any_capturing};
 use crate::capture_mode::with_relaxed_capture_mode;
 use crate::error::{Error, Result, ResultExt};
+use crate::host_work;
 use crate::raw_event::RawEvent;
 use crate::timeline::TimelinePoint;
 use crate::trace;
 use anabranch_hal::{DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, Live, Status, StreamHandle};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 const RECORDING: &str = "recording an event to order streams";
 
@@ -84,6 +86,24 @@ impl SyncEvent {
     /// Whether the work is complete, or will never run because the context is lost.
     pub fn is_over(&self) -> bool {
         (self.point.value() != 0 && self.point.timeline().is_reached(self.point.value())) || self.event.is_over()
+    }
+
+    /// Returns when the work is complete, or will never run because the context is lost, whatever the driver answers meanwhile.
+    pub fn outlast(&self) {
+        let wait = || {
+            while self.synchronize().is_err() && !self.is_over() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        if !host_work::is_inside() {
+            return wait();
+        }
+        // On this thread, the driver refuses to wait.
+        std::thread::scope(|scope| {
+            if std::thread::Builder::new().spawn_scoped(scope, wait).is_err() {
+                wait();
+            }
+        });
     }
 
     /// Blocks until the work is complete. No capture can depend on it, so none is affected.

@@ -215,7 +215,8 @@ impl NodeWork<'_> {
     }
 
     /// Sets the value of a conditional node of the same graph, at every launch, to the first element of `value` at the
-    /// time the node runs. On CUDA, this needs the library `libcudadevrt.a` of the CUDA toolkit at run time.
+    /// time the node runs. On CUDA, this needs the library `libcudadevrt.a` of the CUDA toolkit at run time. The first call
+    /// for a context loads a kernel, for which a driver may wait until the context has no work in flight.
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` if `value` is empty; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no

@@ -80,6 +80,7 @@ impl Stream {
     fn zeroed<T: Pod>(&self, allocate: impl FnOnce() -> Result<Buffer<T>>) -> Result<Buffer<T>> {
         // Before the lock, which the thread may hold around the host function.
         refuse_inside("allocating in stream order").map_err(|error| error.at(self.core().place()))?;
+        self.core().refuse_captured_by_another_instance("allocating in stream order")?;
         let _submitting = self.core().shared().membership().submitting();
         let mut buffer = allocate()?;
         self.fill_zero(&mut buffer)?;

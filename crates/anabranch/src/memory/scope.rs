@@ -94,9 +94,8 @@ impl Entered<'_> {
         let EnteredState { streams, borrowers } = std::mem::take(&mut *self.state.lock());
         let streams = std::iter::once(own).chain(streams);
         let waited = streams.map(wait_beside_captures).fold(Ok(()), Result::and);
-        // Whatever came of that, nothing uses borrowed memory after this. An error means that the context is lost, in which
-        // nothing new runs.
-        borrowers.iter().for_each(|event| _ = event.synchronize());
+        // Whatever came of that, nothing uses borrowed memory after this.
+        borrowers.iter().for_each(SyncEvent::outlast);
         waited
     }
 }
@@ -135,8 +134,9 @@ fn wait_beside_captures(stream: &Stream) -> Result<()> {
 fn wait_at_once(stream: &Stream) {
     // This thread has just queued work in the stream, so it may wait for it.
     let wait = || stream.core().wait_anywhere("waiting for work that borrows memory");
-    // In the legacy stream beside a capture that another thread has just begun: until that has ended.
-    while wait().is_err_and(|failure| failure.status == Status::STREAM_CAPTURE_IMPLICIT) {
+    // For example in the legacy stream beside a capture that another thread has just begun: until that has ended. In a lost
+    // context, nothing new runs.
+    while wait().is_err_and(|failure| !failure.status.is_sticky()) {
         std::thread::sleep(Duration::from_millis(1));
     }
 }

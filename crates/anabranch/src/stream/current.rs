@@ -34,7 +34,8 @@ impl Drop for CurrentStreamGuard<'_> {
 impl Stream {
     /// Makes this the thread's current stream until the guard is dropped. Calls can be nested. This corresponds to
     /// `with stream:` in CuPy and `ScopedStream` in Warp. No other call of this library uses the current stream. It is
-    /// for code on top of this library that needs a default.
+    /// for code on top of this library that needs a default. In destructors of thread-local variables, which run while
+    /// the thread ends, there may be no current stream any more.
     ///
     /// ```
     /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
@@ -48,18 +49,19 @@ impl Stream {
     /// ```
     pub fn enter(&self) -> CurrentStreamGuard<'_> {
         let ticket = NEXT.replace(NEXT.get() + 1);
-        CURRENT.with(|current| current.borrow_mut().push((ticket, self.downgrade())));
+        // While the thread ends, no stream is current any more.
+        let _ = CURRENT.try_with(|current| current.borrow_mut().push((ticket, self.downgrade())));
         CurrentStreamGuard { ticket, stream: PhantomData }
     }
 
     /// Calls `body` with the thread's current stream, if there is one.
     pub fn with_current<R>(body: impl FnOnce(Option<&Stream>) -> R) -> R {
-        let stream = CURRENT.with(|current| {
+        let stream = CURRENT.try_with(|current| {
             let current = current.borrow();
             // A stream can have ended while it was current if its guard was leaked.
             let open = current.iter().rev().filter_map(|(_, stream)| Stream::upgrade(stream));
             open.into_iter().find(|stream| stream.core().is_live())
         });
-        body(stream.as_ref())
+        body(stream.ok().flatten().as_ref())
     }
 }
