@@ -45,6 +45,8 @@ mod graph_change;
 mod graph_conditional;
 mod graph_edges;
 mod graph_events;
+mod graph_first_wrong;
+mod graph_freed_by;
 mod graph_host;
 mod graph_instantiate;
 mod graph_instantiate_refused;
@@ -139,6 +141,8 @@ pub fn all() -> Vec<Case> {
         graph_refused::CASES,
         graph_refused_whole::CASES,
         graph_restricted::CASES,
+        graph_first_wrong::CASES,
+        graph_freed_by::CASES,
         graph_edges::CASES,
         graph_query::CASES,
         graph_change::CASES,

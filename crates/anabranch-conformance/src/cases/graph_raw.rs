@@ -5,8 +5,8 @@ use crate::environment::Environment;
 use crate::live::Owner;
 use anabranch::hal::{AddedNode, Call, Dependency, Detail, Driver, Edge, ExecutableGraphHandle, Failure, Live};
 use anabranch::{
-    EdgeData, GraphHandle, GraphInstantiateResult, GraphNodeHandle, GraphUpdateResult, InstantiateFlags,
-    NodeParameters, Status, Stream,
+    ConditionalHandle, EdgeData, GraphHandle, GraphInstantiateResult, GraphNodeHandle, GraphUpdateResult,
+    InstantiateFlags, NodeParameters, Status, Stream,
 };
 use std::cell::RefCell;
 
@@ -112,6 +112,12 @@ impl<'a> RawGraph<'a> {
     ) -> Result<Result<AddedNode, Status>, Failed> {
         let after: Vec<_> = after.iter().map(|&place| (place, EdgeData::default())).collect();
         self.add_with(&after, parameters)
+    }
+
+    /// A new value for a conditional node.
+    pub(super) fn value(&self) -> Result<ConditionalHandle, Failed> {
+        let made = driver(self.environment).graph_conditional_create(&call(self.environment), self.live(), Some(0));
+        made.map_err(|failure| Failed(format!("creating a value: {failure}")))
     }
 
     /// Adds a node that must be accepted.

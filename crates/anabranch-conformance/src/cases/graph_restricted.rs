@@ -22,6 +22,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.restricted_by_no_allocation_on_a_missing_device", "G6", by_no_missing_device).needs(POOLS),
     Case::new("graph.restricted_by_a_refused_conditional", "G6", by_a_refused_conditional),
     Case::new("graph.restricted_by_a_conditional_without_a_value", "G6", by_a_conditional_without_a_value),
+    Case::new("graph.restricted_by_a_value_for_another_graph", "G6", by_a_value_for_another_graph),
+    Case::new("graph.conditional_of_a_body_by_a_value_of_the_graph", "G1", of_a_body_by_a_value_of_the_graph),
     Case::new("graph.restricted_by_a_removed_conditional", "G6", by_a_removed_conditional),
     Case::new("graph.restricted_whatever_else_is_wrong", "G6", whatever_else_is_wrong),
     Case::new("graph.instantiated_before_it_allocated", "G6", instantiated_before_it_allocated).needs(POOLS),
@@ -44,13 +46,6 @@ fn allocation(environment: &Environment, bytes: usize) -> NodeParameters {
 
 fn conditional(handle: ConditionalHandle, kind: ConditionalKind, body_count: u32) -> NodeParameters {
     NodeParameters::Conditional(ConditionalNode { handle, kind, body_count, bodies: Vec::new() })
-}
-
-/// A new value of a graph.
-fn value(environment: &Environment, graph: &RawGraph<'_>) -> Result<ConditionalHandle, Failed> {
-    let (driver, context) = (environment.device().driver(), environment.context().live());
-    let made = driver.graph_conditional_create(&context.into(), graph.live(), Some(0));
-    made.map_err(|failure| Failed(format!("creating a value: {failure}")))
 }
 
 /// What a graph of two nodes with an edge between them is refused, and whether the edge and the first node can be removed.
@@ -133,7 +128,7 @@ fn by_no_missing_device(environment: &Environment) -> Verdict {
 
 fn by_a_refused_conditional(environment: &Environment) -> Verdict {
     let graph = RawGraph::row(environment, 2)?;
-    let value = value(environment, &graph)?;
+    let value = graph.value()?;
     graph.refuses("three bodies", &[], &conditional(value, ConditionalKind::While, 3), Status::INVALID_VALUE)?;
     equal("a clone", graph.try_clone(), Status::NOT_SUPPORTED)?;
     equal("a child", graph.become_child()?, Status::NOT_SUPPORTED)?;
@@ -147,9 +142,26 @@ fn by_a_conditional_without_a_value(environment: &Environment) -> Verdict {
     equal("the graph", restrictions(&graph)?, unrestricted())
 }
 
+fn by_a_value_for_another_graph(environment: &Environment) -> Verdict {
+    let (graph, other) = (RawGraph::row(environment, 2)?, RawGraph::row(environment, 2)?);
+    let node = conditional(graph.value()?, ConditionalKind::If, 1);
+    other.refuses("a value of another graph", &[], &node, Status::INVALID_VALUE)?;
+    equal("the graph that was asked", restrictions(&other)?, unrestricted())?;
+    equal("the graph of the value", graph.try_clone(), Status::NOT_SUPPORTED)
+}
+
+fn of_a_body_by_a_value_of_the_graph(environment: &Environment) -> Verdict {
+    let graph = RawGraph::new(environment)?;
+    graph.must_add(&[], conditional(graph.value()?, ConditionalKind::If, 1))?;
+    let body = graph.body(0, 0)?;
+    body.must_add(&[], conditional(graph.value()?, ConditionalKind::If, 1))?;
+    graph.must_add(&[], conditional(body.value()?, ConditionalKind::If, 1))?;
+    equal("instantiating", graph.try_instantiate(), Status::SUCCESS)
+}
+
 fn by_a_removed_conditional(environment: &Environment) -> Verdict {
     let graph = RawGraph::row(environment, 2)?;
-    let value = value(environment, &graph)?;
+    let value = graph.value()?;
     graph.must_add(&[], conditional(value, ConditionalKind::If, 1))?;
     equal("removing it", graph.remove(2)?, Status::SUCCESS)?;
     equal("nodes and edges", graph.counts()?, (2, 1))?;
@@ -181,7 +193,7 @@ fn instantiated_before_it_allocated(environment: &Environment) -> Verdict {
 fn instantiated_before_it_had_a_condition(environment: &Environment) -> Verdict {
     let graph = RawGraph::row(environment, 2)?;
     let before = graph.must_instantiate()?;
-    let value = value(environment, &graph)?;
+    let value = graph.value()?;
     graph.must_add(&[], conditional(value, ConditionalKind::If, 1))?;
     equal("beside one without the condition", graph.try_instantiate(), Status::NOT_SUPPORTED)?;
     drop(before);
@@ -192,7 +204,7 @@ fn instantiated_before_it_had_a_condition(environment: &Environment) -> Verdict 
 fn instantiated_twice_with_a_bad_body(environment: &Environment) -> Verdict {
     let event = environment.context().create_event()?;
     let graph = RawGraph::new(environment)?;
-    let value = value(environment, &graph)?;
+    let value = graph.value()?;
     graph.must_add(&[], conditional(value, ConditionalKind::If, 1))?;
     let _first = graph.must_instantiate()?;
     let body = graph.body(0, 0)?;

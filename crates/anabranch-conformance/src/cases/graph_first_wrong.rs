@@ -1,0 +1,164 @@
+//! Of several things that are wrong, the one that is told, and what the call does nevertheless.
+
+use super::graph_raw::RawGraph;
+use super::graph_tools::{raw_digit, word};
+use crate::case::{Case, Need, Verdict, equal};
+use crate::environment::Environment;
+use anabranch::{
+    AllocationNode, Capabilities, ConditionalKind, ConditionalNode, DevicePointer, EdgeData, EdgeKind, FunctionHandle,
+    GraphInstantiateResult, GraphUpdateResult, InstantiateFlags, KernelNode, NodeParameters, Status,
+};
+
+const CLUSTERS: &[Need] = &[Need::Capability(Capabilities::CLUSTER_LAUNCH)];
+const POOLS: &[Need] = &[Need::Capability(Capabilities::MEMORY_POOLS)];
+
+pub(super) const CASES: &[Case] = &[
+    Case::new("graph.edges_with_one_to_itself", "G1", edges_with_one_to_itself),
+    Case::new("graph.edges_with_one_of_bad_data", "G1", edges_with_one_of_bad_data),
+    Case::new("graph.edge_from_the_second_port", "G1", edge_from_the_second_port),
+    Case::new("graph.dependencies_before_the_launch", "G1", dependencies_before_the_launch).needs(CLUSTERS),
+    Case::new("graph.kernel_before_dependencies", "G1", kernel_before_dependencies),
+    Case::new("graph.child_before_dependencies", "G1", child_before_dependencies).needs(POOLS),
+    Case::new("graph.cycle_names_what_is_reached_again", "G1", cycle_names_what_is_reached_again),
+    Case::new("graph.unused_value_before_a_bad_body", "G2", unused_value_before_a_bad_body),
+    Case::new("graph.node_of_the_host_before_a_bad_body", "G2", node_of_the_host_before_a_bad_body),
+    Case::new("graph.update_tells_the_last_pair_first", "G3", update_tells_the_last_pair_first),
+    Case::new("graph.update_tells_edges_before_kinds", "G3", update_tells_edges_before_kinds),
+    Case::new("graph.update_from_a_body", "G3", update_from_a_body),
+];
+
+const PLAIN: EdgeData = EdgeData { from_port: 0, to_port: 0, kind: EdgeKind::FULL };
+
+const BAD: EdgeData = EdgeData { from_port: 255, to_port: 0, kind: EdgeKind::FULL };
+
+fn edges_with_one_to_itself(environment: &Environment) -> Verdict {
+    let graph = RawGraph::row(environment, 3)?;
+    equal("adding", graph.connect(&[(0, 2, PLAIN), (1, 1, PLAIN)])?, Status::INVALID_VALUE)?;
+    equal("nodes and edges after adding", graph.counts()?, (3, 2))?;
+    equal("removing", graph.disconnect(&[(0, 1, PLAIN), (1, 1, PLAIN)])?, Status::INVALID_VALUE)?;
+    equal("nodes and edges after removing", graph.counts()?, (3, 2))?;
+    equal("removing one twice", graph.disconnect(&[(0, 1, PLAIN), (0, 1, PLAIN)])?, Status::INVALID_VALUE)?;
+    equal("nodes and edges after removing one twice", graph.counts()?, (3, 1))
+}
+
+fn edges_with_one_of_bad_data(environment: &Environment) -> Verdict {
+    let graph = RawGraph::row(environment, 3)?;
+    graph.must_add(&[], NodeParameters::Empty)?;
+    equal("adding", graph.connect(&[(0, 2, PLAIN), (2, 3, BAD)])?, Status::INVALID_VALUE)?;
+    equal("nodes and edges", graph.counts()?, (4, 2))?;
+    equal("adding one that exists", graph.connect(&[(0, 2, PLAIN), (0, 1, PLAIN)])?, Status::INVALID_VALUE)?;
+    equal("nodes and edges after that", graph.counts()?, (4, 3))
+}
+
+fn edge_from_the_second_port(environment: &Environment) -> Verdict {
+    let (_stream, word) = word(environment)?;
+    let graph = RawGraph::new(environment)?;
+    graph.must_add(&[], NodeParameters::Kernel(raw_digit(environment, word.device_pointer(), 1)?))?;
+    let from = |from_port| EdgeData { from_port, to_port: 0, kind: EdgeKind::FULL };
+    let empty = NodeParameters::Empty;
+    equal("the second", graph.add_with(&[(0, from(2))], &empty)?.map(|_| ()), Ok(()))?;
+    graph.refuses("the first", &[(0, from(1))], &empty, Status::INVALID_VALUE)?;
+    graph.refuses("from an empty node", &[(1, from(2))], &empty, Status::INVALID_VALUE)
+}
+
+fn dependencies_before_the_launch(environment: &Environment) -> Verdict {
+    let (_stream, word) = word(environment)?;
+    let kernel = raw_digit(environment, word.device_pointer(), 1)?;
+    let large = NodeParameters::Kernel(KernelNode { cluster: Some([1, 2, 1]), ..kernel });
+    let graph = RawGraph::row(environment, 1)?;
+    graph.refuses("a dependency twice", &[(0, PLAIN), (0, PLAIN)], &large, Status::INVALID_VALUE)?;
+    graph.refuses("bad data", &[(0, BAD)], &large, Status::INVALID_CLUSTER_SIZE)
+}
+
+fn kernel_before_dependencies(environment: &Environment) -> Verdict {
+    let (_stream, word) = word(environment)?;
+    let kernel = raw_digit(environment, word.device_pointer(), 1)?;
+    let none = NodeParameters::Kernel(KernelNode { function: FunctionHandle::from_raw(0), ..kernel });
+    let graph = RawGraph::row(environment, 1)?;
+    graph.refuses("no kernel", &[(0, PLAIN), (0, PLAIN)], &none, Status::INVALID_HANDLE)
+}
+
+fn child_before_dependencies(environment: &Environment) -> Verdict {
+    let (graph, child) = (RawGraph::row(environment, 1)?, RawGraph::new(environment)?);
+    child.must_add(
+        &[],
+        NodeParameters::Allocate(AllocationNode {
+            device: environment.device().ordinal(),
+            bytes: 4096,
+            access: Vec::new(),
+            address: DevicePointer::NULL,
+        }),
+    )?;
+    let node = NodeParameters::Child(child.handle());
+    graph.refuses("a child that allocates", &[(0, PLAIN), (0, PLAIN)], &node, Status::NOT_SUPPORTED)
+}
+
+fn cycle_names_what_is_reached_again(environment: &Environment) -> Verdict {
+    let graph = RawGraph::new(environment)?;
+    for _ in 0..4 {
+        graph.must_add(&[], NodeParameters::Empty)?;
+    }
+    // The way is 0, 1, 3, 2, and 3 again.
+    let edges = [(0, 1, PLAIN), (1, 3, PLAIN), (2, 3, PLAIN), (3, 2, PLAIN)];
+    equal("adding edges", graph.connect(&edges)?, Status::SUCCESS)?;
+    let refusal = graph.instantiate(InstantiateFlags::empty(), None).map(|_| ());
+    let expected = (Status::INVALID_VALUE, Some(GraphInstantiateResult::INVALID_STRUCTURE), Some(graph.node(3)?));
+    equal("instantiating", refusal, Err(expected))
+}
+
+/// A graph with a conditional node, in whose body are value operations, which cannot be there.
+fn with_a_bad_body(environment: &Environment) -> Result<RawGraph<'_>, crate::case::Failed> {
+    let graph = RawGraph::new(environment)?;
+    let handle = graph.value()?;
+    let node = ConditionalNode { handle, kind: ConditionalKind::If, body_count: 1, bodies: Vec::new() };
+    graph.must_add(&[], NodeParameters::Conditional(node))?;
+    graph.body(0, 0)?.must_add(&[], NodeParameters::ValueOperations(Vec::new()))?;
+    Ok(graph)
+}
+
+fn unused_value_before_a_bad_body(environment: &Environment) -> Verdict {
+    let graph = with_a_bad_body(environment)?;
+    let refusal = |flags| graph.instantiate(flags, None).map(|_| ()).map_err(|(status, result, _)| (status, result));
+    let bad = Some(GraphInstantiateResult::NODE_OPERATION_NOT_SUPPORTED);
+    equal("a bad body", refusal(InstantiateFlags::empty()), Err((Status::INVALID_VALUE, bad)))?;
+    graph.value()?;
+    let unused = Some(GraphInstantiateResult::CONDITIONAL_HANDLE_UNUSED);
+    equal("an unused value too", refusal(InstantiateFlags::empty()), Err((Status::INVALID_VALUE, unused)))
+}
+
+fn node_of_the_host_before_a_bad_body(environment: &Environment) -> Verdict {
+    let graph = with_a_bad_body(environment)?;
+    let refusal = graph.instantiate(InstantiateFlags::DEVICE_LAUNCH, None).map(|_| ());
+    let unsupported = Some(GraphInstantiateResult::NODE_OPERATION_NOT_SUPPORTED);
+    equal("for the device", refusal, Err((Status::INVALID_VALUE, unsupported, Some(graph.node(0)?))))
+}
+
+fn update_tells_the_last_pair_first(environment: &Environment) -> Verdict {
+    let (_stream, word) = word(environment)?;
+    let kernel =
+        || Ok::<_, crate::case::Failed>(NodeParameters::Kernel(raw_digit(environment, word.device_pointer(), 1)?));
+    let (old, new) = (RawGraph::new(environment)?, RawGraph::new(environment)?);
+    for _ in 0..2 {
+        old.must_add(&[], NodeParameters::Empty)?;
+        new.must_add(&[], kernel()?)?;
+    }
+    let kind = (Status::GRAPH_EXEC_UPDATE_FAILURE, Some(GraphUpdateResult::NODE_KIND_CHANGED), Some(new.node(1)?));
+    equal("two sinks of another kind", old.must_instantiate()?.update(&new), kind)
+}
+
+fn update_tells_edges_before_kinds(environment: &Environment) -> Verdict {
+    let (_stream, word) = word(environment)?;
+    let kernel = NodeParameters::Kernel(raw_digit(environment, word.device_pointer(), 1)?);
+    let (old, new) = (RawGraph::row(environment, 2)?, RawGraph::row(environment, 2)?);
+    old.must_add(&[1], NodeParameters::Empty)?;
+    new.must_add(&[0, 1], kernel)?;
+    let edges = (Status::GRAPH_EXEC_UPDATE_FAILURE, Some(GraphUpdateResult::TOPOLOGY_CHANGED), Some(new.node(2)?));
+    equal("a sink with more edges and of another kind", old.must_instantiate()?.update(&new), edges)
+}
+
+fn update_from_a_body(environment: &Environment) -> Verdict {
+    let (graph, old) = (with_a_bad_body(environment)?, RawGraph::new(environment)?);
+    let body = graph.body(0, 0)?;
+    equal("the body", old.must_instantiate()?.update(&body), (Status::INVALID_VALUE, None, None))?;
+    equal("the body as a child", body.become_child()?, Status::NOT_SUPPORTED)
+}
