@@ -243,3 +243,33 @@ fn every_launch_runs_what_was_set_before_it() {
     fixture.destroy_executable(executable);
     fixture.destroy_graph(graph);
 }
+
+#[test]
+fn the_device_of_the_memory_that_a_node_uses_cannot_change() {
+    let fixture = Fixture::new();
+    let near = fixture.allocate(16);
+    let peer = live(fixture.driver.primary_context_retain(DeviceOrdinal(1)).unwrap());
+    let far = fixture.driver.allocate(&peer.into(), 16).unwrap();
+    let write = |address| {
+        let value = Value::U32(1);
+        NodeParameters::ValueOperations(vec![ValueOperation::Write { address, value, flags: WriteValueFlags::empty() }])
+    };
+    let works: [&dyn Fn(DevicePointer) -> NodeParameters; 4] = [
+        &|address| fill(address, 1, 1),
+        &|address| copy((address.0, false), (near.0 + 8, false), 4),
+        &|address| copy((near.0 + 8, false), (address.0, false), 4),
+        &write,
+    ];
+    for work in works {
+        let (graph, newer) = (fixture.graph(), fixture.graph());
+        let node = fixture.add(graph, &[], work(near));
+        let executable = fixture.instantiate(graph);
+        assert_eq!(fixture.set(executable, node, &work(far)), 1);
+        assert_eq!(fixture.set(executable, node, &work(near.byte_add(4))), 0);
+        let changed = fixture.add(newer, &[], work(far));
+        let refused = (GraphUpdateResult::PARAMETERS_CHANGED.0, Some(changed));
+        assert_eq!(fixture.refused_update(executable, newer), refused);
+        // A graph may use memory of any device.
+        fixture.instantiate(newer);
+    }
+}

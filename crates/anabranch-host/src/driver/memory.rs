@@ -41,7 +41,8 @@ impl HostDriver {
         })?;
         let origin = Origin { kind, device: device.ordinal, bytes, stream: None };
         self.shared.memory.notify(|observer| observer.allocated(&block, origin));
-        Ok(self.shared.memory.table.insert(Allocation { block, kind, owner: Some(context.core.id), pool: None }))
+        let owner = Some(context.core.id);
+        Ok(self.shared.memory.table.insert(Allocation { block, kind, device: device.ordinal, owner, pool: None }))
     }
 
     /// Frees memory of the wanted kinds, after the context's work.
@@ -143,7 +144,8 @@ impl Memory for HostDriver {
             observer.allocated(&block, origin);
             stream.enqueue(work(Arrival { memory: Arc::clone(&self.shared.memory), address: block.address() }));
         }
-        let allocation = Allocation { block, kind: MemoryKind::Pooled, owner: None, pool: Some(pool) };
+        let (kind, device) = (MemoryKind::Pooled, pool.device);
+        let allocation = Allocation { block, kind, device, owner: None, pool: Some(pool) };
         Ok(DevicePointer(self.shared.memory.table.insert(allocation)))
     }
 

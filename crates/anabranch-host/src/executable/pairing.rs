@@ -33,7 +33,8 @@ pub(super) fn merge(old: &GraphState, new: &GraphState, pairing: Pairing) -> Res
     let merged = old.new_beside(old.place);
     let mut actions = HashMap::with_capacity(old_nodes.len());
     pair(&old_nodes, &new_nodes, pairing, |old, new| {
-        replaceable(&old.action, &new.action).map_err(|result| (result, Some(new.state.handle())))?;
+        replaceable(&merged.memory.table, &old.action, &new.action)
+            .map_err(|result| (result, Some(new.state.handle())))?;
         let action = match (&*old.action, &*new.action) {
             (Action::Child(old), Action::Child(new)) => Arc::new(Action::Child(merge(old, new, pairing)?)),
             (Action::Conditional(old), Action::Conditional(new)) => {

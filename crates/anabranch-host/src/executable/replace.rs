@@ -1,11 +1,23 @@
 //! What a node of an executable graph does, replaced by something of the same kind.
 
 use crate::graph::Action;
+use crate::memory::AllocationTable;
 use anabranch_hal::{Copy3d, FillNode, GraphUpdateResult, KernelNode, ValueOperation};
 use std::sync::Arc;
 
 /// Whether what a node does can be replaced by something of the same kind.
-pub(super) fn replaceable(old: &Action, new: &Action) -> std::result::Result<(), GraphUpdateResult> {
+pub(super) fn replaceable(
+    table: &AllocationTable,
+    old: &Action,
+    new: &Action,
+) -> std::result::Result<(), GraphUpdateResult> {
+    let is_elsewhere = |(old, new): (u64, u64)| match (table.device_of(old), table.device_of(new)) {
+        (Some(old), Some(new)) => old != new,
+        _ => false,
+    };
+    if addresses(old).into_iter().zip(addresses(new)).any(is_elsewhere) {
+        return Err(GraphUpdateResult::PARAMETERS_CHANGED);
+    }
     let same = match (old, new) {
         (Action::Kernel(old), Action::Kernel(new)) if !Arc::ptr_eq(&old.core, &new.core) => {
             return Err(GraphUpdateResult::UNSUPPORTED_FUNCTION_CHANGE);
@@ -40,6 +52,19 @@ pub(super) fn replaceable(old: &Action, new: &Action) -> std::result::Result<(),
         _ => true,
     };
     if same { Ok(()) } else { Err(GraphUpdateResult::PARAMETERS_CHANGED) }
+}
+
+/// The memory that copies, fills and value operations use.
+fn addresses(action: &Action) -> Vec<u64> {
+    let address = |operation: &ValueOperation| match operation {
+        ValueOperation::Wait { address, .. } | ValueOperation::Write { address, .. } => address.0,
+    };
+    match action {
+        Action::Copy(copy) => vec![copy.parameters.source.address, copy.parameters.destination.address],
+        Action::Fill(fill) => vec![fill.address.0],
+        Action::Values(values) => values.parameters.iter().map(address).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// What an operation is, whatever its address and value.

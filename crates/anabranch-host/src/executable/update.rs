@@ -103,7 +103,7 @@ impl ExecutableState {
         }
         // SAFETY: the caller promises that the objects of the handles exist, and that the node is sound.
         let action = Arc::new(unsafe { graph.make_plain(parameters) }?);
-        replaceable(&old.action, &action)
+        replaceable(&graph.memory.table, &old.action, &action)
             .map_err(|result| Failure::argument(Status::INVALID_VALUE, result.reason()))?;
         let mut step = Step::new(action, before.conditionals.as_ref());
         step.enabled = old.enabled;

@@ -167,7 +167,7 @@ impl GraphBlock {
         let block = Block::allocate(&memory.graphs.addresses, capacity)?.with_bytes(bytes);
         let origin = Origin { kind: MemoryKind::Graph, device, bytes, stream: None };
         memory.notify(|observer| observer.allocated(&block, origin));
-        let allocation = Allocation { block, kind: MemoryKind::Graph, owner: None, pool: None };
+        let allocation = Allocation { block, kind: MemoryKind::Graph, device, owner: None, pool: None };
         let address = memory.table.insert(allocation);
         let block = Arc::new(Self {
             memory: Arc::downgrade(memory),

@@ -34,6 +34,8 @@ pub(crate) enum MemoryKind {
 pub(crate) struct Allocation {
     pub(crate) block: Block,
     pub(crate) kind: MemoryKind,
+    /// The device that it was allocated for.
+    pub(crate) device: u32,
     /// The context that owns it, by number; none for memory from pools.
     pub(crate) owner: Option<u64>,
     pub(crate) pool: Option<Arc<PoolState>>,
@@ -100,6 +102,15 @@ impl AllocationTable {
     /// The kind of the allocation that begins at `address`.
     pub(crate) fn kind_at(&self, address: u64) -> Option<MemoryKind> {
         self.allocations.read().get(&address).map(|allocation| allocation.kind)
+    }
+
+    /// The device whose memory an address is in. `None` for memory that belongs to no one device.
+    pub(crate) fn device_of(&self, address: u64) -> Option<u32> {
+        let allocations = self.allocations.read();
+        let (&begin, allocation) = allocations.range((Bound::Unbounded, Bound::Included(address))).next_back()?;
+        let is_inside = address - begin < allocation.block.bytes() as u64;
+        let is_of_device = !matches!(allocation.kind, MemoryKind::Managed | MemoryKind::Pinned);
+        (is_inside && is_of_device).then_some(allocation.device)
     }
 
     /// Drops all allocations of a context.

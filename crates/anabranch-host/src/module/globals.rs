@@ -24,7 +24,7 @@ impl Globals {
             let block = Block::allocate(account, global.bytes)?;
             let (kind, device, bytes) = (MemoryKind::Global, core.device, global.bytes);
             memory.notify(|observer| observer.allocated(&block, Origin { kind, device, bytes, stream: None }));
-            let allocation = Allocation { block, kind: MemoryKind::Global, owner: None, pool: None };
+            let allocation = Allocation { block, kind, device, owner: None, pool: None };
             let address = DevicePointer(memory.table.insert(allocation));
             made.ranges.push(GlobalRange { name: global.name.clone(), address, bytes: global.bytes });
         }
