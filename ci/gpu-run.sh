@@ -2,7 +2,7 @@
 # Runs on a machine with a GPU what ci/gpu-pack.sh has packed, and writes what came of it to a folder.
 #
 #   ci/gpu-run.sh [FOLDER] [STEP ...]      steps: conformance tests main overhead graphs overlap await host sanitize, all by
-#                                          default, and programs, fuzz
+#                                          default, and programs, fuzz, devices
 #
 # Exit status 1 if anything failed.
 set -uo pipefail
@@ -70,6 +70,13 @@ if wanted fuzz; then
     step fuzz-sticky "${fuzz[@]}" --family sticky --seeds 0..200 --record "$results/programs-sticky.gz"
     # What a GPU does not answer again the same is of no use.
     step fuzz-again "${fuzz[@]}" --against "$results/programs.gz" --seeds 0..250
+fi
+# On a machine with two GPUs: programs over both.
+if wanted devices; then
+    fuzz=("$pack/anabranch" fuzz --device cuda:0 --jobs 6)
+    step fuzz-devices "${fuzz[@]}" --family devices --seeds 0..10000 --seconds "${ANABRANCH_FUZZ_SECONDS:-130}" \
+        --record "$results/programs-devices.gz"
+    step fuzz-devices-again "${fuzz[@]}" --against "$results/programs-devices.gz" --seeds 0..250
 fi
 wanted overhead && step overhead "$pack/benches/cuda_overhead" --bench
 wanted graphs && step graphs "$pack/benches/cuda_graphs" --bench

@@ -88,7 +88,7 @@ pub(crate) struct ConformanceOptions {
     pub(crate) in_this_process: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct FuzzOptions {
     /// The device to ask: cuda, cuda:1, host. Without it the default device.
     #[arg(long, value_name = "DEVICE")]
@@ -99,7 +99,7 @@ pub(crate) struct FuzzOptions {
     pub(crate) seeds: Option<Range<u64>>,
 
     /// Runs only programs of this family, which can be given several times: streams, gates, capture, graphs, memory,
-    /// values, modules, sticky.
+    /// values, modules, sticky, devices. Those of devices need two devices of one driver, the one named and the next.
     #[arg(long, value_name = "FAMILY")]
     pub(crate) family: Vec<Family>,
 

@@ -23,28 +23,32 @@ use std::time::Instant;
 /// How many programs of each family are run if nothing else is said.
 const SEEDS: Range<u64> = 0..200;
 
+/// What says how many software devices there are, and how many threads run their work.
+const HOST_DEVICES_VARIABLE: &str = "ANABRANCH_HOST_DEVICES";
+const HOST_WORKERS_VARIABLE: &str = "ANABRANCH_HOST_WORKERS";
+
 /// How many programs are run before the time is looked at.
 const CHUNK: usize = 256;
 
 pub(crate) fn run(options: &FuzzOptions) -> Result<ExitCode, Failure> {
     let fault = options.fault.as_ref();
-    let open = || device(options.device.as_deref(), fault);
+    let open = || Devices::open(options.device.as_deref(), fault);
     if options.worker {
-        return worker::run(open);
+        return worker::run(open, &options.family);
     }
-    let device = open()?;
-    let pool = Pool::new(&device, fault, options);
+    let devices = open()?;
+    let against = options.against.as_deref().filter(|against| !Path::new(against).exists());
+    let other = against.map(|against| Devices::open(Some(against), None)).transpose()?;
+    let options = &FuzzOptions { family: families(options, &devices, other.as_ref())?, ..options.clone() };
+    let pool = Pool::new(&devices.first, fault, options);
     if let Some(seed) = options.print {
         return print(&pool, options, seed);
     }
-    match (&options.record, &options.against) {
-        (Some(file), _) => record(&pool, &device, options, file),
-        (None, Some(against)) if Path::new(against).exists() => compare::with_file(&pool, options, Path::new(against)),
-        (None, Some(against)) => {
-            let other = Pool::new(&self::device(Some(against), None)?, None, options);
-            compare::with_device(&pool, &other, options)
-        }
-        (None, None) => {
+    match (&options.record, &options.against, &other) {
+        (Some(file), ..) => record(&pool, &devices.first, options, file),
+        (None, _, Some(other)) => compare::with_device(&pool, &Pool::new(&other.first, None, options), options),
+        (None, Some(against), None) => compare::with_file(&pool, options, Path::new(against)),
+        (None, None, None) => {
             let (_, summary) = play(&pool, &programs(options), options.seconds)?;
             summary.print(options.json)?;
             Ok(if summary.fatal == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -52,33 +56,71 @@ pub(crate) fn run(options: &FuzzOptions) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The device of that name, or the default one, with a fault.
-fn device(name: Option<&str>, fault: Option<&Fault>) -> Result<Device, Failure> {
-    // A worker runs one program at a time: two threads of the software device are enough.
-    let mut builder = Instance::builder().isolated().host_workers(2);
-    if let Some(fault) = fault.cloned() {
-        builder = builder.wrap(move |driver| fault.wrap(driver));
-    }
-    Ok(match name {
-        Some(name) => builder.cuda(!name.starts_with("host")).build()?.device(name)?,
-        None => builder.build()?.default_device()?,
-    })
+/// The device that programs run on, and another one of the same driver, if there is one.
+struct Devices {
+    first: Device,
+    second: Option<Device>,
 }
 
-fn families(options: &FuzzOptions) -> Vec<Family> {
-    if options.family.is_empty() { Family::ALL.to_vec() } else { options.family.clone() }
+impl Devices {
+    /// Opens the device of that name, or the default one, with a fault.
+    fn open(name: Option<&str>, fault: Option<&Fault>) -> Result<Self, Failure> {
+        let is_set = |variable| std::env::var_os(variable).is_some();
+        let mut builder = Instance::builder().isolated();
+        if !is_set(HOST_WORKERS_VARIABLE) {
+            // A worker runs one program at a time: two threads of the software device are enough.
+            builder = builder.host_workers(2);
+        }
+        if !is_set(HOST_DEVICES_VARIABLE) {
+            builder = builder.host_devices(2);
+        }
+        if let Some(fault) = fault.cloned() {
+            builder = builder.wrap(move |driver| fault.wrap(driver));
+        }
+        let instance = builder.cuda(name.is_none_or(|name| !name.starts_with("host"))).build()?;
+        let first = match name {
+            Some(name) => instance.device(name)?,
+            None => instance.default_device()?,
+        };
+        // The next one, and behind the last one the first.
+        let others =
+            instance.devices().iter().filter(|device| device.backend() == first.backend() && **device != first);
+        let rank = |device: &&Device| (device.ordinal() < first.ordinal(), device.ordinal());
+        let second = others.min_by_key(rank).cloned();
+        Ok(Self { first, second })
+    }
+
+    fn count(&self) -> usize {
+        1 + usize::from(self.second.is_some())
+    }
+}
+
+/// The families that were asked for. Without any, all for which there are enough devices.
+fn families(options: &FuzzOptions, devices: &Devices, other: Option<&Devices>) -> Result<Vec<Family>, Failure> {
+    let all = [Some(devices), other].into_iter().flatten();
+    let lacking = |family: &Family| all.clone().find(|devices| devices.count() < family.device_count());
+    if options.family.is_empty() {
+        return Ok(Family::ALL.into_iter().filter(|family| lacking(family).is_none()).collect());
+    }
+    match options.family.iter().find_map(|family| Some((family, lacking(family)?))) {
+        Some((family, devices)) => Err(Failure::Usage(format!(
+            "the programs of the family `{family}` need two devices of one driver, and there is only {}: use a machine \
+             with two GPUs, or `--device host` with {HOST_DEVICES_VARIABLE} not set or at least 2",
+            devices.first
+        ))),
+        None => Ok(options.family.clone()),
+    }
 }
 
 /// The programs that were asked for, those of a seed one after the other.
 fn programs(options: &FuzzOptions) -> Vec<(Family, u64)> {
     let seeds = options.seeds.clone().unwrap_or(SEEDS);
-    let families = families(options);
-    seeds.flat_map(|seed| families.iter().map(move |&family| (family, seed))).collect()
+    seeds.flat_map(|seed| options.family.iter().map(move |&family| (family, seed))).collect()
 }
 
 /// Prints one program with its answers.
 fn print(pool: &Pool, options: &FuzzOptions, seed: u64) -> Result<ExitCode, Failure> {
-    for family in families(options) {
+    for &family in &options.family {
         let program = Program::new(family, seed);
         let played = pool.play_one(&Task { family, seed, keep: None })?;
         output::line(&format!("{family} {seed}, {} calls", program.len()))?;

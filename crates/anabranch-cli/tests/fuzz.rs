@@ -7,7 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn fuzz(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_anabranch")).arg("fuzz").args(arguments).output().unwrap()
+    fuzz_with(arguments, &[])
+}
+
+fn fuzz_with(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    for variable in ["ANABRANCH_HOST_DEVICES", "ANABRANCH_HOST_WORKERS", "ANABRANCH_HOST_CHECK_MEMORY"] {
+        command.env_remove(variable);
+    }
+    command.arg("fuzz").args(arguments).envs(variables.iter().copied()).output().unwrap()
 }
 
 fn lines(output: &Output) -> Vec<Value> {
@@ -37,13 +45,13 @@ fn what_was_recorded_is_answered_again() {
     let path = file("all.gz").to_str().unwrap().to_owned();
     let output = fuzz(&["--device", "host", "--seeds", "0..4", "--record", &path, "--json"]);
     assert!(output.status.success(), "{}", complaint(&output));
-    assert_eq!(lines(&output)[0]["programs"], 32);
+    assert_eq!(lines(&output)[0]["programs"], 36);
     let output = fuzz(&["--device", "host", "--against", &path, "--json"]);
     let found = lines(&output);
     assert!(output.status.success(), "{found:?}");
     let (summary, families) = found.split_last().unwrap();
-    assert_eq!((&summary["programs"], &summary["fatal"]), (&Value::from(32), &Value::from(0)));
-    assert_eq!(families.len(), 8);
+    assert_eq!((&summary["programs"], &summary["fatal"]), (&Value::from(36), &Value::from(0)));
+    assert_eq!(families.len(), 9);
     assert!(families.iter().all(|family| family["compared"] == 4 && family["equal"] == 4), "{families:?}");
 }
 
@@ -59,6 +67,35 @@ fn only_what_is_asked_for_is_compared() {
     let output = fuzz(&["--device", "host", "--against", &path, "--family", "graphs"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(complaint(&output).contains("no program that was asked for"));
+}
+
+#[test]
+fn programs_over_two_devices_need_two() {
+    let one = [("ANABRANCH_HOST_DEVICES", "1")];
+    let arguments = ["--device", "host", "--seeds", "0..2", "--json"];
+    let chosen = [&arguments[..], &["--family", "streams", "--family", "devices"]].concat();
+    let output = fuzz_with(&chosen, &one);
+    assert_eq!(output.status.code(), Some(2));
+    let complaint = complaint(&output);
+    assert!(complaint.contains("`devices`") && complaint.contains("ANABRANCH_HOST_DEVICES"), "{complaint}");
+    // Behind the last device comes the first.
+    let on_the_last = ["--device", "host:1", "--seeds", "0..2", "--family", "devices"];
+    for (arguments, variables, programs) in [(&arguments[..], &one[..], 16), (&arguments, &[], 18), (&chosen, &[], 4)] {
+        let output = fuzz_with(arguments, variables);
+        assert_eq!(lines(&output)[0]["programs"], programs, "{arguments:?}");
+    }
+    assert_eq!(fuzz(&on_the_last).status.code(), Some(0));
+}
+
+#[test]
+fn more_and_fewer_workers_of_the_software_device_answer_the_same() {
+    let path = record("workers.gz", "devices", "0..30");
+    for (variable, value) in
+        [("ANABRANCH_HOST_WORKERS", "1"), ("ANABRANCH_HOST_WORKERS", "8"), ("ANABRANCH_HOST_CHECK_MEMORY", "1")]
+    {
+        let output = fuzz_with(&["--device", "host", "--against", &path], &[(variable, value)]);
+        assert!(output.status.success(), "{variable}={value}");
+    }
 }
 
 #[test]

@@ -45,11 +45,13 @@ pub enum Family {
     Modules,
     /// All kinds of calls after a kernel has lost the context.
     Sticky,
+    /// Calls of all kinds over two devices.
+    Devices,
 }
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Streams,
         Self::Gates,
         Self::Capture,
@@ -58,6 +60,7 @@ impl Family {
         Self::Values,
         Self::Modules,
         Self::Sticky,
+        Self::Devices,
     ];
 
     /// The name, as on the command line.
@@ -71,12 +74,13 @@ impl Family {
             Self::Values => "values",
             Self::Modules => "modules",
             Self::Sticky => "sticky",
+            Self::Devices => "devices",
         }
     }
 
-    /// Whether the programs access memory at any address.
-    fn has_arena(self) -> bool {
-        matches!(self, Self::Memory | Self::Values)
+    /// How many devices the programs need.
+    pub const fn device_count(self) -> usize {
+        if matches!(self, Self::Devices) { 2 } else { 1 }
     }
 }
 
@@ -136,6 +140,11 @@ impl Program {
     /// Returns whether there are no calls.
     pub fn is_empty(&self) -> bool {
         self.calls.is_empty()
+    }
+
+    /// Whether it accesses memory at any address.
+    fn has_arena(&self) -> bool {
+        self.calls.iter().any(|(_, call)| matches!(call, Call::Arena(_)))
     }
 
     /// A number that is different for a different sequence of calls.

@@ -19,16 +19,26 @@ fn player(builder: InstanceBuilder) -> Player {
     Player::open(&device(builder)).unwrap()
 }
 
+/// A player with as many devices as a family needs.
+fn player_for(family: Family, builder: InstanceBuilder) -> Player {
+    let instance = builder.cuda(false).isolated().host_devices(2).build().unwrap();
+    let [device, peer] = instance.devices() else { panic!("there are two devices") };
+    match family.device_count() {
+        1 => Player::open(device).unwrap(),
+        _ => Player::open_two(device, peer).unwrap(),
+    }
+}
+
 /// The answers to programs of all families. A player that is lost is replaced.
 fn answers(builder: impl Fn() -> InstanceBuilder, seeds: std::ops::Range<u64>) -> Vec<(Program, Vec<Answer>)> {
     let mut found = Vec::new();
     for family in Family::ALL {
-        let mut player = player(builder());
+        let mut player = player_for(family, builder());
         for seed in seeds.clone() {
             let program = Program::new(family, seed);
             let played = player.play(&program);
             if played.is_lost {
-                player = self::player(builder());
+                player = player_for(family, builder());
             }
             found.push((program, played.answers));
         }
@@ -84,6 +94,45 @@ fn the_deterministic_software_device_answers_the_same() {
             assert_eq!(difference, None, "{} {}: {text:?}", program.family(), program.seed());
         }
     }
+}
+
+#[test]
+fn programs_over_two_devices_let_them_work_together() {
+    let mut player = player_for(Family::Devices, Instance::builder());
+    let mut succeeded = BTreeSet::new();
+    for program in (0..60).map(|seed| Program::new(Family::Devices, seed)) {
+        let answers = player.play(&program).answers;
+        let texts = (0..program.len()).map(|index| program.text(index));
+        let made = texts.zip(&answers).filter(|(_, answer)| answer.outcome == Outcome::Status(0));
+        succeeded.extend(made.map(|(text, _)| text.split_once(' ').unwrap().1.to_owned()));
+    }
+    let some = |parts: &[&str]| succeeded.iter().any(|text| parts.iter().all(|part| text.contains(part)));
+    for parts in [
+        &["context_enable_peer_access(c0,c1)"][..],
+        &["context_disable_peer_access(c1,c0)"],
+        &["launch_on_peer("],
+        &["copy_peer_async(", "c0,c1"],
+        &["copy_async_inferred(", "Other"],
+        &["copy_3d_async(", "Other"],
+        &["memory_pool_set_access(", ",1,true"],
+        &["memory_pool_create(", ",1,0"],
+        &["prefetch_async(", ",1)"],
+        &["stream_write_value(", ",w"],
+        &["graph_add_node(", "in c0,count_up"],
+        &["graph_add_node(", "in c1,fill"],
+        &["graph_add_node(", "copy,", "Other"],
+        &["enter_context(c1)"],
+    ] {
+        assert!(some(parts), "no call of {parts:?} succeeds");
+    }
+}
+
+#[test]
+fn a_player_with_one_device_leaves_out_programs_over_two() {
+    let program = Program::new(Family::Devices, 0);
+    let played = player(Instance::builder()).play(&program);
+    assert!(played.answers.iter().all(|answer| answer.outcome == Outcome::Skipped), "{played:?}");
+    assert_eq!((played.answers.len(), played.is_lost), (program.len() + 1, false));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::pool::{Pool, Task};
 use super::report::{Group, Groups, Kind};
-use super::{families, play, programs};
+use super::{play, programs};
 use crate::arguments::FuzzOptions;
 use crate::output::{self, Failure};
 use anabranch_conformance::programs::{
@@ -23,7 +23,7 @@ pub(super) fn with_file(pool: &Pool, options: &FuzzOptions, path: &Path) -> Resu
         File::open(path).map_err(|error| Failure::Usage(format!("{} cannot be opened: {error}", path.display())))?;
     let recording = Recording::read(file)
         .map_err(|reason| Failure::Failed(format!("{} is no recording: {reason}", path.display())))?;
-    let families = families(options);
+    let families = &options.family;
     let is_chosen = |recorded: &&Recorded| {
         let seeds = options.seeds.as_ref();
         families.contains(&recorded.family) && seeds.is_none_or(|seeds| seeds.contains(&recorded.seed))

@@ -111,6 +111,10 @@ impl Pool {
         if let Some(fault) = fault {
             arguments.extend(["--fault".to_owned(), fault.to_string()]);
         }
+        // A process opens as many devices as its programs need.
+        for family in &options.family {
+            arguments.extend(["--family".to_owned(), family.to_string()]);
+        }
         let (jobs, limit) = (options.jobs.unwrap_or(cores).max(1), Duration::from_secs(options.limit));
         Self { arguments, jobs, limit, idle: Mutex::default() }
     }

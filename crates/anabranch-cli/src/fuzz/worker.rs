@@ -3,10 +3,12 @@
 //! It reads a task from each line of its input. It writes a line for each answer, and [`DONE`] or [`LOST`] after each
 //! program.
 
+use super::Devices;
 use super::pool::Task;
 use crate::output::Failure;
-use anabranch::{Capabilities, Device};
-use anabranch_conformance::programs::{Answer, Player};
+use anabranch::Capabilities;
+use anabranch_conformance::programs::{Answer, Family, Player};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, Write, stdin, stdout};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,25 +23,36 @@ pub(super) const DONE: &str = ".done";
 /// The line after a program that has lost the device for this process, which ends.
 pub(super) const LOST: &str = ".lost";
 
-pub(super) fn run(open: impl Fn() -> Result<Device, Failure>) -> Result<ExitCode, Failure> {
+pub(super) fn run(open: impl Fn() -> Result<Devices, Failure>, families: &[Family]) -> Result<ExitCode, Failure> {
     let announce = Arc::new(AtomicBool::new(false));
+    let counts: BTreeSet<usize> = families.iter().map(|family| family.device_count()).collect();
+    // Players by how many devices they have.
     let start = || {
-        let (device, announced) = (open()?, announce.clone());
-        let listener = move |answer: &Answer| {
-            if announced.load(Ordering::Relaxed) {
-                // If nobody reads it any more, the process ends after this program.
-                let _ = write(&(answer.to_line() + "\n"));
-            }
-        };
-        Ok::<_, Failure>((Player::with_listener(&device, listener)?, device))
+        let devices = open()?;
+        let mut players = BTreeMap::new();
+        for &count in &counts {
+            let announced = announce.clone();
+            let listener = move |answer: &Answer| {
+                if announced.load(Ordering::Relaxed) {
+                    // If nobody reads it any more, the process ends after this program.
+                    let _ = write(&(answer.to_line() + "\n"));
+                }
+            };
+            let second = devices.second.as_ref().filter(|_| count > 1);
+            players.insert(count, Player::with_listener(&devices.first, second, listener)?);
+        }
+        Ok::<_, Failure>((players, devices.first))
     };
-    let (mut player, mut device) = start()?;
+    let (mut players, mut device) = start()?;
     write(&format!("{READY}\n"))?;
     for line in stdin().lock().lines() {
         let line = line.map_err(|_| Failure::OutputClosed)?;
         let (text, alone) = line.strip_prefix(ALONE).map_or((&*line, false), |text| (text, true));
         let task: Task = text.parse().map_err(Failure::Usage)?;
         announce.store(alone, Ordering::Relaxed);
+        let Some(player) = players.get_mut(&task.family.device_count()) else {
+            return Err(Failure::Usage(format!("`{task}` is of no family that was named")));
+        };
         let played = player.play(&task.program());
         let mut text = String::new();
         if !alone {
@@ -51,7 +64,7 @@ pub(super) fn run(open: impl Fn() -> Result<Device, Failure>) -> Result<ExitCode
         text.extend([if played.is_lost && !recovers { LOST } else { DONE }, "\n"]);
         write(&text)?;
         if played.is_lost && recovers {
-            (player, device) = start()?;
+            (players, device) = start()?;
         } else if played.is_lost {
             // Threads of a lost device may never end.
             std::process::exit(0);

@@ -12,7 +12,7 @@ pub(crate) use memory::{BadPlace, MemoryCall, Place};
 pub(crate) use module::{ImageSpec, KernelSpec, LaunchSpec, ModuleCall, Wrong};
 pub(crate) use stream::{CaptureCall, EventCall, StreamCall, WaitSpec};
 
-use super::slots::{GateSlot, Operand};
+use super::slots::{ContextSlot, GateSlot, Operand};
 use std::fmt::{self, Display, Formatter};
 
 /// Declares the calls of one group, each with the name that it is printed and grouped by.
@@ -61,6 +61,8 @@ calls! {
     HarnessCall {
         OpenGate "open_gate" { gate: GateSlot }
         ReadContents "read_contents" {}
+        // From here on, calls for objects that say themselves which context they are of are made in this one.
+        Enter "enter_context" { context: Option<ContextSlot> }
     }
 }
 
@@ -133,7 +135,7 @@ impl Call {
                 use ModuleCall::{Load, LoadAndUnload, Unload};
                 matches!(call, LoadAndUnload { .. } | Load { .. } | Unload { .. })
             }
-            Self::Graph(call) => matches!(call, GraphCall::MemoryTrim {}),
+            Self::Graph(call) => matches!(call, GraphCall::MemoryTrim {} | GraphCall::MemoryTrimOf { .. }),
             Self::Capture(_) | Self::Executable(_) => false,
         }
     }

@@ -3,6 +3,7 @@
 //! The generator does not see answers. It has a rough idea of what exists and what captures, so that most calls make sense.
 
 mod capture;
+mod devices;
 mod gates;
 mod graphs;
 mod memory;
@@ -26,12 +27,15 @@ struct Generator {
     model: Model,
     /// How many calls the second thread makes next.
     second: usize,
+    /// Whether the contexts are of two devices.
+    has_two_devices: bool,
 }
 
 /// The calls of the program of a family and a seed.
 pub(super) fn calls(family: Family, seed: u64) -> Vec<(HostThread, Call)> {
     let numbers = Numbers::new(family as u64, seed);
-    let mut generator = Generator { numbers, calls: Vec::new(), model: Model::default(), second: 0 };
+    let has_two_devices = family.device_count() > 1;
+    let mut generator = Generator { numbers, calls: Vec::new(), model: Model::default(), second: 0, has_two_devices };
     match family {
         Family::Streams => streams::fill(&mut generator),
         Family::Gates => gates::fill(&mut generator),
@@ -41,6 +45,7 @@ pub(super) fn calls(family: Family, seed: u64) -> Vec<(HostThread, Call)> {
         Family::Values => values::fill(&mut generator),
         Family::Modules => modules::fill(&mut generator),
         Family::Sticky => sticky::fill(&mut generator),
+        Family::Devices => devices::fill(&mut generator),
     }
     generator.calls
 }

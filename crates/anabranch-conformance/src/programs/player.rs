@@ -16,6 +16,7 @@ mod streams;
 
 use super::answer::{Answer, Outcome};
 use super::call::{Call, HarnessCall};
+use super::slots::{ContextSlot, DEFAULT_STREAMS, StreamSlot};
 use super::{HostThread, Program};
 use anabranch::hal::{self, Driver, contain};
 use anabranch::{Device, Result};
@@ -59,6 +60,10 @@ struct Stage {
     is_lost: bool,
     /// Whether the program accesses memory at any address.
     has_arena: bool,
+    /// Where calls are made for objects that say themselves which context they are of. `None` stands for that context.
+    entered: Option<ContextSlot>,
+    /// Whether each context can access the memory of the other device.
+    peers: [bool; 2],
 }
 
 /// Calls for the second thread.
@@ -77,17 +82,31 @@ impl Player {
     ///
     /// The error of the device, if that fails.
     pub fn open(device: &Device) -> Result<Self> {
-        Self::with_listener(device, |_| {})
+        Self::with_listener(device, None, |_| {})
     }
 
-    /// Opens a device like [`open`](Self::open). The listener is told of each answer as soon as there is one.
+    /// Opens two devices of one driver, for programs of the families that need two.
     ///
     /// # Errors
     ///
     /// The errors of [`open`](Self::open).
-    pub fn with_listener(device: &Device, listener: impl FnMut(&Answer) + Send + 'static) -> Result<Self> {
+    pub fn open_two(device: &Device, peer: &Device) -> Result<Self> {
+        Self::with_listener(device, Some(peer), |_| {})
+    }
+
+    /// Opens a device like [`open`](Self::open), or two like [`open_two`](Self::open_two). The listener is told of each
+    /// answer as soon as there is one.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`open`](Self::open).
+    pub fn with_listener(
+        device: &Device,
+        peer: Option<&Device>,
+        listener: impl FnMut(&Answer) + Send + 'static,
+    ) -> Result<Self> {
         let driver = device.driver().clone();
-        let harness = Harness::open(device)?;
+        let harness = Harness::open(device, peer)?;
         let objects = Objects::new(&harness);
         let stage = Stage {
             driver,
@@ -99,6 +118,8 @@ impl Player {
             listener: Box::new(listener),
             is_lost: false,
             has_arena: false,
+            entered: None,
+            peers: [false; 2],
         };
         let (turns, wait) = channel::<Turn>();
         let (give_back, returns) = channel();
@@ -121,12 +142,17 @@ impl Player {
     }
 
     /// Makes the calls of a program, ends what it has left open, and destroys what it has made. A player that is lost
-    /// makes none.
+    /// makes none. Unless the player has as many devices as the family needs, all calls are left
+    /// out.
     pub fn play(&mut self, program: &Program) -> Played {
         let lost = Played { answers: Vec::new(), is_lost: true };
         let Some(mut stage) = self.stage.take() else { return lost };
         let program = Arc::new(program.clone());
-        stage.begin(program.family);
+        if program.family.device_count() != stage.harness.devices().count() {
+            self.stage = Some(stage);
+            return Played { answers: vec![Answer::new(Outcome::Skipped); program.len() + 1], is_lost: false };
+        }
+        stage.begin(&program);
         let (mut from, mut used_second) = (0, false);
         while from < program.len() && !stage.is_lost {
             let thread = program.calls[from].0;
@@ -192,6 +218,17 @@ impl Stage {
         }
     }
 
+    /// A call for an object of a context that says itself which context it is of.
+    fn call_for(&self, context: ContextSlot) -> hal::Call<'static> {
+        self.harness.call(self.entered.unwrap_or(context))
+    }
+
+    /// A call for a stream of a context.
+    fn call_on(&self, stream: StreamSlot, context: ContextSlot) -> hal::Call<'static> {
+        // Each context has default streams of its own under the same handles.
+        if stream.0 < DEFAULT_STREAMS { self.harness.call(context) } else { self.call_for(context) }
+    }
+
     fn call(&mut self, call: &Call) -> Answer {
         if call.may_wait() {
             self.open_gates();
@@ -199,6 +236,10 @@ impl Stage {
         let answer = match call {
             Call::Harness(HarnessCall::OpenGate { gate }) => {
                 self.harness.open_gate(*gate);
+                Some(Answer::new(Outcome::Status(0)))
+            }
+            Call::Harness(HarnessCall::Enter { context }) => {
+                self.entered = *context;
                 Some(Answer::new(Outcome::Status(0)))
             }
             Call::Harness(HarnessCall::ReadContents {}) => Some(self.read_contents()),

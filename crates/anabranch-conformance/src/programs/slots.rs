@@ -32,7 +32,8 @@ macro_rules! slots {
 }
 
 slots! {
-    /// A context: 0 is the primary one of the device, 1 another one of the same device.
+    /// A context: 0 is the primary one of the device, 1 another one of the same device. Of programs over two devices, 1 is
+    /// the primary one of the second device.
     ContextSlot "c"
     /// A stream. 0 to 2 are the null, the legacy and the per-thread stream of context 0, and 3 to 5 those of context 1.
     StreamSlot "s"

@@ -48,6 +48,11 @@ pub(crate) enum NodeSpec {
         memory: New<MemorySlot>,
         bytes: usize,
     },
+    /// Memory that the other device can access too.
+    AllocateShared {
+        memory: New<MemorySlot>,
+        bytes: usize,
+    },
     Free(Option<MemorySlot>),
     Values(Vec<ValueSpec>),
     /// Its bodies are that many graph slots from this one on.
@@ -57,6 +62,18 @@ pub(crate) enum NodeSpec {
         bodies: u32,
         first: New<GraphSlot>,
     },
+    /// The same in a context that need not be the one of the graph.
+    In(ContextSlot, Box<NodeSpec>),
+}
+
+impl NodeSpec {
+    /// What it does, in whichever context.
+    pub(crate) fn work(&self) -> &Self {
+        match self {
+            Self::In(_, work) => work.work(),
+            work => work,
+        }
+    }
 }
 
 impl Operand for ValueSpec {
@@ -86,6 +103,7 @@ impl Operand for NodeSpec {
             Self::EventRecord(event) => write!(formatter, "event_record,{event}"),
             Self::EventWait(event) => write!(formatter, "event_wait,{event}"),
             Self::Allocate { memory, bytes } => write!(formatter, "allocate,new {},{bytes}", memory.0),
+            Self::AllocateShared { memory, bytes } => write!(formatter, "allocate shared,new {},{bytes}", memory.0),
             Self::Free(Some(memory)) => write!(formatter, "free,{memory}"),
             Self::Free(None) => formatter.write_str("free,none"),
             Self::Values(operations) => {
@@ -94,6 +112,10 @@ impl Operand for NodeSpec {
             }
             Self::Conditional { value, kind, bodies, first } => {
                 write!(formatter, "conditional,{value},{kind:?},{bodies},new {}", first.0)
+            }
+            Self::In(context, work) => {
+                write!(formatter, "in {context},")?;
+                work.show(formatter)
             }
         }
     }
@@ -122,6 +144,9 @@ calls! {
         MemoryAttribute "graph_memory_attribute" { attribute: u8 }
         MemoryReset "graph_memory_reset" { attribute: u8 }
         MemoryTrim "graph_memory_trim" {}
+        MemoryAttributeOf "graph_memory_attribute" { device: u32, attribute: u8 }
+        MemoryResetOf "graph_memory_reset" { device: u32, attribute: u8 }
+        MemoryTrimOf "graph_memory_trim" { device: u32 }
     }
 }
 

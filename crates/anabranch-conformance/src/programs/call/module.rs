@@ -81,6 +81,8 @@ calls! {
         Launch "launch" { stream: StreamSlot, kernel: KernelSpec }
         LaunchAdd "launch_add" { stream: StreamSlot, word: WordSlot, factor: u32, value: u32 }
         LaunchOther "launch_other_context" { stream: StreamSlot }
+        // Changes a number in the memory of the other device that only this stream changes.
+        LaunchPeer "launch_on_peer" { stream: StreamSlot, word: WordSlot, factor: u32, value: u32 }
         LaunchFault "launch_fault" { stream: StreamSlot, trap: bool }
         LaunchAny "launch_any" { stream: StreamSlot, function: Option<FunctionSlot>, launch: LaunchSpec }
         LoadAndUnload "module_load_and_unload" { context: ContextSlot }

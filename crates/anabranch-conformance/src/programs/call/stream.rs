@@ -47,6 +47,7 @@ calls! {
         TakeFailure "stream_take_failure" { stream: StreamSlot }
         WaitValue "stream_wait_value" { stream: StreamSlot, what: WaitSpec }
         WriteValue "stream_write_value" { stream: StreamSlot, mark: u8 }
+        WriteGate "stream_write_value" { stream: StreamSlot, gate: GateSlot }
         ContextSynchronize "context_synchronize" { context: ContextSlot }
     }
 }

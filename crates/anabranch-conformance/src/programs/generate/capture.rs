@@ -4,17 +4,28 @@ use super::super::HostThread;
 use super::super::call::{CaptureCall, EventCall, ExecutableCall, GraphCall, NodeSpec, StreamCall};
 use super::super::slots::{ContextSlot, DependencySlot, EdgeSpec, Flags, GraphSlot, New, NodeSlot, StreamSlot};
 use super::model::ModelCapture;
-use super::{Generator, nodes};
+use super::{Generator, devices, nodes};
 use anabranch::hal::{CaptureMode, DependencyUpdate};
 
 pub(super) fn fill(generator: &mut Generator) {
     generator.set_up(5, 4);
+    run(generator);
+}
+
+/// Calls that capture and launch, over the streams and events that there are.
+pub(super) fn run(generator: &mut Generator) {
     // Of the programs that do nothing wrong, captures become long.
     let wild = generator.numbers.one_of([0, 1, 2, 8]);
     let length = 60 + generator.numbers.below(60);
     generator.until(length, |generator| {
         let active: Vec<usize> =
             (0..generator.model.captures.len()).filter(|&index| generator.model.captures[index].is_active).collect();
+        if generator.has_two_devices && generator.numbers.chance(1, 10) {
+            if devices::capture_step(generator) {
+                active.iter().for_each(|&capture| generator.model.captures[capture].is_suspect = true);
+            }
+            return;
+        }
         match generator.numbers.pick(&active) {
             Some(capture) if generator.numbers.chance(wild, 32) => {
                 anything(generator);
@@ -94,7 +105,8 @@ fn create_graph(generator: &mut Generator) -> GraphSlot {
     let (graph, context) = (generator.model.new_graph(), generator.context());
     generator.push(GraphCall::Create { graph: New(graph), context });
     generator.note_graph(graph, true);
-    if generator.numbers.chance(2, 3) {
+    // All kernels in a conditional node must be of one context.
+    if generator.has_two_devices || generator.numbers.chance(2, 3) {
         return graph;
     }
     let work = nodes::conditional(generator, graph, false);

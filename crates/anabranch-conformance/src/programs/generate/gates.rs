@@ -1,7 +1,7 @@
 //! Programs about work that is held up by values in memory. Their queries have certain answers.
 
 use super::super::call::{EventCall, HarnessCall, StreamCall, WaitSpec};
-use super::super::slots::{ContextSlot, EventSlot, Flags, GateSlot, Patience, StreamSlot};
+use super::super::slots::{EventSlot, Flags, GateSlot, Patience, StreamSlot};
 use super::Generator;
 use super::streams::own_word;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,27 +16,57 @@ struct Held {
     events: BTreeMap<EventSlot, Gates>,
     open: Gates,
     made: u16,
+    /// What holds up each write by a stream that opens a gate.
+    writes: Vec<(u16, Gates)>,
 }
 
 pub(super) fn fill(generator: &mut Generator) {
     // Non-blocking streams: the default stream would hold up others.
     for number in 0..4 {
-        generator.create_stream(ContextSlot(u16::from(number == 3)), 1, 0);
+        generator.create_stream(generator.context_in_turn(number, 4), 1, 0);
     }
     for number in 0..4 {
         let flags = generator.numbers.one_of([0, 2]);
-        generator.create_event(ContextSlot(u16::from(number == 3)), flags);
+        generator.create_event(generator.context_in_turn(number, 4), flags);
     }
     let (mut held, length) = (Held::default(), 60 + generator.numbers.below(40));
-    generator.until(length, |generator| step(generator, &mut held));
+    generator.until(length, |generator| {
+        if generator.has_two_devices && generator.numbers.chance(1, 6) {
+            write_gate(generator, &mut held);
+        } else {
+            step(generator, &mut held);
+        }
+        held.settle();
+    });
 }
 
 impl Held {
+    /// Opens the gates that streams open by now.
+    fn settle(&mut self) {
+        while let Some(write) = self.writes.iter().position(|(_, gates)| gates.is_subset(&self.open)) {
+            let (gate, _) = self.writes.swap_remove(write);
+            self.open.insert(gate);
+        }
+    }
+
+    fn closed(&self) -> Vec<u16> {
+        (0..self.made).filter(|gate| !self.open.contains(gate)).collect()
+    }
+
     fn by(&self, gates: Option<&Gates>) -> Patience {
         match gates.is_some_and(|gates| gates.difference(&self.open).next().is_some()) {
             true => Patience::Held,
             false => Patience::Completes,
         }
+    }
+}
+
+/// A gate that is opened by a stream, which may be one of the other device.
+fn write_gate(generator: &mut Generator, held: &mut Held) {
+    let (stream, closed) = (generator.created_stream(), held.closed());
+    if let Some(gate) = generator.numbers.pick(&closed) {
+        generator.push(StreamCall::WriteGate { stream, gate: GateSlot(gate) });
+        held.writes.push((gate, held.streams.get(&stream).cloned().unwrap_or_default()));
     }
 }
 
@@ -56,7 +86,7 @@ fn step(generator: &mut Generator, held: &mut Held) {
             held.streams.entry(stream).or_default().insert(gate);
         }
         9 | 10 => {
-            let closed: Vec<u16> = (0..held.made).filter(|gate| !held.open.contains(gate)).collect();
+            let closed = held.closed();
             if let Some(gate) = generator.numbers.pick(&closed) {
                 generator.push(HarnessCall::OpenGate { gate: GateSlot(gate) });
                 held.open.insert(gate);

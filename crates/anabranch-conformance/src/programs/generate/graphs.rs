@@ -2,17 +2,28 @@
 
 use super::super::call::{ExecutableCall, GraphCall, NodeSpec, StreamCall};
 use super::super::slots::{ContextSlot, DependencySlot, EdgeSlot, EdgeSpec, Flags, GraphSlot, New, NodeSlot};
-use super::Generator;
 use super::nodes::{Taste, node_spec, node_spec_like};
+use super::{Generator, devices};
 
 pub(super) fn fill(generator: &mut Generator) {
     generator.set_up(3, 3);
-    let taste = Taste::new(&mut generator.numbers);
+    run(generator);
+}
+
+/// Calls for graphs, over the streams and events that there are.
+pub(super) fn run(generator: &mut Generator) {
+    let taste = Taste::new(generator);
     for _ in 0..generator.numbers.one_of([1, 2, 3]) {
         create(generator);
     }
     let length = 50 + generator.numbers.below(60);
-    generator.until(length, |generator| step(generator, taste));
+    generator.until(length, |generator| {
+        if generator.has_two_devices && generator.numbers.chance(1, 12) {
+            devices::graph_step(generator);
+        } else {
+            step(generator, taste);
+        }
+    });
 }
 
 fn create(generator: &mut Generator) {

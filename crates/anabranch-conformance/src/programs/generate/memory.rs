@@ -2,7 +2,7 @@
 
 use super::super::call::{AddressSpec, ArenaCall, Base, MemoryCall, PlaceSpec};
 use super::super::slots::{Flags, New, StreamSlot};
-use super::Generator;
+use super::{Generator, devices};
 use anabranch::hal::{CopyKind, FillPattern, MemoryPoolAttribute};
 
 /// The bytes of each buffer that addresses are in.
@@ -11,7 +11,13 @@ const BYTES: usize = 4096;
 pub(super) fn fill(generator: &mut Generator) {
     generator.set_up(3, 0);
     let length = 40 + generator.numbers.below(40);
-    generator.until(length, step);
+    generator.until(length, |generator| {
+        if generator.has_two_devices && generator.numbers.chance(1, 6) {
+            devices::memory_step(generator);
+        } else {
+            step(generator);
+        }
+    });
 }
 
 fn step(generator: &mut Generator) {
@@ -23,7 +29,8 @@ fn step(generator: &mut Generator) {
         17 => copy_peer(generator, stream),
         18 => {
             let (at, bytes) = (address(generator), size(generator));
-            let device = generator.numbers.one_of([Some(0), Some(0), None, Some(99)]);
+            let second = if generator.has_two_devices { Some(1) } else { Some(0) };
+            let device = generator.numbers.one_of([Some(0), second, None, Some(99)]);
             generator.push(ArenaCall::Prefetch { stream, at, bytes, device });
         }
         19..=22 => allocate(generator, stream),

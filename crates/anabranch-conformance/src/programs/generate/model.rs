@@ -123,15 +123,20 @@ impl Generator {
     /// Creates streams and events to begin with.
     pub(super) fn set_up(&mut self, streams: usize, events: usize) {
         for number in 0..streams {
-            let context = ContextSlot(u16::from(number + 1 == streams));
+            let context = self.context_in_turn(number, streams);
             let flags = self.numbers.one_of([0, 1]);
             self.create_stream(context, flags, 0);
         }
         for number in 0..events {
-            let context = ContextSlot(u16::from(number + 1 == events));
+            let context = self.context_in_turn(number, events);
             let flags = self.numbers.one_of([0, 2]);
             self.create_event(context, flags);
         }
+    }
+
+    /// The context of one of so many objects: the last one is of the second context, or, over two devices, every other one.
+    pub(super) fn context_in_turn(&self, number: usize, count: usize) -> ContextSlot {
+        ContextSlot(u16::from(if self.has_two_devices { number % 2 == 1 } else { number + 1 == count }))
     }
 
     pub(super) fn create_stream(&mut self, context: ContextSlot, flags: u32, priority: i32) {
@@ -167,7 +172,7 @@ impl Generator {
     }
 
     pub(super) fn context(&mut self) -> ContextSlot {
-        ContextSlot(u16::from(self.numbers.chance(1, 4)))
+        ContextSlot(u16::from(self.numbers.chance(1, if self.has_two_devices { 2 } else { 4 })))
     }
 
     pub(super) fn event(&mut self) -> EventSlot {

@@ -3,8 +3,8 @@
 use super::super::call::{GraphCall, KernelSpec, NodeSpec, ValueSpec};
 use super::super::numbers::Numbers;
 use super::super::slots::{ConditionalSlot, GraphSlot, New};
-use super::Generator;
 use super::graphs::graph;
+use super::{Generator, devices};
 use anabranch::hal::ConditionalKind;
 
 /// What a program is inclined to. Nodes of some kinds restrict what can be done with their graphs, so that most programs
@@ -19,11 +19,13 @@ pub(super) struct Taste {
 }
 
 impl Taste {
-    pub(super) fn new(numbers: &mut Numbers) -> Self {
+    pub(super) fn new(generator: &mut Generator) -> Self {
+        let numbers = &mut generator.numbers;
         Self {
             wrong: numbers.one_of([0, 1, 4]),
             allocates: numbers.chance(1, 4),
-            has_conditions: numbers.chance(1, 4),
+            // All kernels in a conditional node must be of one context.
+            has_conditions: numbers.chance(1, 4) && !generator.has_two_devices,
             has_children: numbers.chance(1, 2),
         }
     }
@@ -52,7 +54,7 @@ enum Kind {
 
 impl Kind {
     fn of(work: &NodeSpec) -> Self {
-        match work {
+        match work.work() {
             NodeSpec::Empty => Self::Empty,
             NodeSpec::Kernel(_) => Self::Kernel,
             NodeSpec::Copy { .. } => Self::Copy,
@@ -61,10 +63,12 @@ impl Kind {
             NodeSpec::Child(_) => Self::Child,
             NodeSpec::EventRecord(_) => Self::EventRecord,
             NodeSpec::EventWait(_) => Self::EventWait,
-            NodeSpec::Allocate { .. } => Self::Allocate,
+            NodeSpec::Allocate { .. } | NodeSpec::AllocateShared { .. } => Self::Allocate,
             NodeSpec::Free(_) => Self::Free,
             NodeSpec::Values(_) => Self::Values,
             NodeSpec::Conditional { .. } => Self::Conditional,
+            // It is the same work in another context.
+            NodeSpec::In(..) => Self::Empty,
         }
     }
 }
@@ -86,7 +90,8 @@ pub(super) fn node_spec(generator: &mut Generator, graph: GraphSlot, taste: Tast
         _ => Kind::Empty,
     };
     let is_wrong = taste.is_wrong(&mut generator.numbers);
-    of_kind(generator, graph, kind, is_wrong)
+    let (work, is_right) = of_kind(generator, graph, kind, is_wrong);
+    (devices::anywhere(generator, work), is_right)
 }
 
 /// Other work for a node, mostly of the kind that it has.
@@ -101,7 +106,10 @@ pub(super) fn node_spec_like(generator: &mut Generator, graph: GraphSlot, work: 
     match kind {
         // These change nothing else than the node: their slots are those of nodes that exist.
         Kind::Allocate | Kind::Conditional => work.clone(),
-        _ => of_kind(generator, graph, kind, is_wrong).0,
+        _ => {
+            let other = of_kind(generator, graph, kind, is_wrong).0;
+            devices::anywhere_like(generator, work, other)
+        }
     }
 }
 

@@ -2,13 +2,19 @@
 
 use super::super::call::{EventCall, ModuleCall, StreamCall};
 use super::super::slots::{Flags, StreamSlot, WordSlot};
-use super::Generator;
 use super::work::SHARED_WORDS;
+use super::{Generator, devices};
 
 pub(super) fn fill(generator: &mut Generator) {
     generator.set_up(4, 4);
     let length = 60 + generator.numbers.below(40);
-    generator.until(length, step);
+    generator.until(length, |generator| {
+        if generator.has_two_devices && generator.numbers.chance(1, 3) {
+            devices::stream_step(generator);
+        } else {
+            step(generator);
+        }
+    });
 }
 
 fn step(generator: &mut Generator) {

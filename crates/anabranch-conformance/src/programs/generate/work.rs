@@ -16,6 +16,9 @@ impl Generator {
     }
 
     pub(super) fn place(&mut self) -> Place {
+        if self.has_two_devices && self.numbers.chance(1, 3) {
+            return Place::Other;
+        }
         self.numbers.one_of([
             Place::Device,
             Place::Device,
@@ -28,6 +31,9 @@ impl Generator {
 
     /// A place that no copy of the host has to wait for.
     pub(super) fn quick_place(&mut self) -> Place {
+        if self.has_two_devices && self.numbers.chance(1, 2) {
+            return Place::Other;
+        }
         self.numbers.one_of([Place::Device, Place::Device, Place::Pinned])
     }
 

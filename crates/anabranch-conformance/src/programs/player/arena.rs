@@ -127,6 +127,11 @@ impl Arena {
         }
     }
 
+    /// The managed memory, if the device has any.
+    pub(super) fn managed(&self) -> Option<DevicePointer> {
+        Some(self.managed).filter(|address| !address.is_null())
+    }
+
     /// The stream of a context that waits for no other.
     pub(super) fn stream(&self, context: ContextSlot) -> Live<'static, StreamHandle> {
         super::objects::live(self.streams[usize::from(context.0 % 2)])
@@ -165,6 +170,34 @@ impl Stage {
             Piece::Pageable => arena.pageable as u64,
             Piece::Managed => arena.managed.0,
             Piece::Memory(slot) => self.objects.memory.get(&slot).map_or(0, |memory| memory.address.0),
+        }
+    }
+
+    /// Whether copies in a stream of a context may use a piece.
+    pub(super) fn may_copy(&self, context: ContextSlot, piece: Piece) -> bool {
+        match piece {
+            Piece::Memory(slot) => self.may_copy_memory(context, slot),
+            _ => true,
+        }
+    }
+
+    /// Whether other work of a context, and a copy that names it, may use an address as device memory of its own.
+    pub(super) fn may_access(&self, context: ContextSlot, at: AddressSpec) -> bool {
+        match self.piece(context, at) {
+            Some(piece @ (Piece::Device(_) | Piece::Memory(_))) => {
+                self.may_copy(context, piece) && self.can_access(context, self.piece_context(piece))
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether an address is one of device memory of the other device.
+    pub(super) fn is_elsewhere(&self, context: ContextSlot, at: AddressSpec) -> bool {
+        match self.piece(context, at) {
+            Some(piece @ (Piece::Device(_) | Piece::Memory(_))) => {
+                self.harness.device(context) != self.harness.device(self.piece_context(piece))
+            }
+            _ => false,
         }
     }
 
@@ -311,7 +344,7 @@ impl Stage {
             return (side == Side::Device || bytes == 0).then_some(Span { address, piece: None, range });
         };
         let (address, length) = (self.piece_address(piece), self.piece_bytes(piece));
-        if address == 0 {
+        if address == 0 || !self.may_copy(context, piece) {
             return None;
         }
         // Behind its end may be other memory.

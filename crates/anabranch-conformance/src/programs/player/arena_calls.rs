@@ -6,9 +6,7 @@ use super::super::slots::{ContextSlot, Flags, MemorySlot, StreamSlot};
 use super::arena::{Side, sides};
 use super::objects::MemoryKind;
 use super::{Stage, plain};
-use anabranch::hal::{
-    self, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Status, Value, WaitValueFlags, WriteValueFlags,
-};
+use anabranch::hal::{self, Copy3d, CopyKind, DevicePointer, Status, Value, WaitValueFlags, WriteValueFlags};
 
 impl Stage {
     /// The two addresses of a copy, destination first, if they may be used. Ranges that overlap have no defined result.
@@ -63,6 +61,14 @@ impl Stage {
             }
             ArenaCall::CopyPeer { stream, to, to_context, from, from_context, bytes } => {
                 let (stream, context) = self.objects.stream(*stream)?;
+                // What a copy does whose memory is not of the context that it names is not defined.
+                if self.is_elsewhere(*to_context, *to) || self.is_elsewhere(*from_context, *from) {
+                    return None;
+                }
+                let mut ends = [(*to_context, *to), (*from_context, *from)].into_iter();
+                if !ends.all(|(of, at)| self.piece(of, at).is_none_or(|piece| self.may_copy(context, piece))) {
+                    return None;
+                }
                 let to = self.span(*to_context, *to, *bytes, Side::Device)?;
                 let from = self.span(*from_context, *from, *bytes, Side::Device)?;
                 if to.overlaps(&from) {
@@ -77,6 +83,9 @@ impl Stage {
             ArenaCall::Fill { stream, at, pattern, count } => {
                 let (stream, context) = self.objects.stream(*stream)?;
                 let bytes = count.saturating_mul(pattern.width());
+                if !self.may_access(context, *at) {
+                    return None;
+                }
                 let at = DevicePointer(self.span(context, *at, bytes, Side::Device)?.address);
                 // SAFETY: the same.
                 unsafe { driver.fill_async(&self.harness.call(context), at, *pattern, *count, stream) }
@@ -84,7 +93,7 @@ impl Stage {
             ArenaCall::Prefetch { stream, at, bytes, device } => {
                 let (stream, context) = self.objects.stream(*stream)?;
                 let at = DevicePointer(self.span(context, *at, *bytes, Side::Device)?.address);
-                let device = device.map(|device| DeviceOrdinal(device.wrapping_add(self.harness.ordinal.0)));
+                let device = device.map(|device| self.harness.ordinal(device));
                 // SAFETY: the same.
                 unsafe { driver.prefetch_async(&self.harness.call(context), at, *bytes, device, stream) }
             }
@@ -103,6 +112,9 @@ impl Stage {
             ArenaCall::Wait { stream, at, value, flags } => return self.wait_value(*stream, *at, *value, *flags),
             ArenaCall::Write { stream, at, value, flags } => {
                 let (stream, context) = self.objects.stream(*stream)?;
+                if !self.may_access(context, *at) {
+                    return None;
+                }
                 let at = DevicePointer(self.span(context, *at, value.width() as usize, Side::Device)?.address);
                 let flags = WriteValueFlags::from_bits_retain(flags.0);
                 // SAFETY: the same.
@@ -142,6 +154,9 @@ impl Stage {
     fn wait_value(&mut self, stream: StreamSlot, at: AddressSpec, value: Value, flags: Flags) -> Option<Answer> {
         let driver = self.driver.clone();
         let (stream, context) = self.objects.stream(stream)?;
+        if !self.may_access(context, at) {
+            return None;
+        }
         let address = DevicePointer(self.span(context, at, value.width() as usize, Side::Device)?.address);
         let piece = self.piece(context, at);
         let (offset, width) = (usize::from(at.offset), value.width() as usize);

@@ -2,10 +2,10 @@
 
 use super::super::answer::{Answer, Outcome};
 use super::super::call::CaptureCall;
-use super::super::slots::{ContextSlot, DependencySlot, EdgeSpec, GraphSlot, New, NodeSlot, StreamSlot};
+use super::super::slots::{DependencySlot, EdgeSpec, GraphSlot, New, NodeSlot, StreamSlot};
 use super::objects::{Capture, GraphOwner, live};
 use super::{Stage, plain, told};
-use anabranch::hal::{CaptureStatus, Dependency, EdgeData, EdgeKind, GraphHandle, Live, Status, StreamHandle};
+use anabranch::hal::{Call, CaptureStatus, Dependency, EdgeData, EdgeKind, GraphHandle, Live, Status, StreamHandle};
 
 /// The data of an edge, as the driver takes it.
 pub(super) fn edge_data(spec: EdgeSpec) -> EdgeData {
@@ -23,7 +23,7 @@ impl Stage {
         Some(match call {
             CaptureCall::Begin { stream: slot, mode, graph: New(graph) } => {
                 let (stream, context) = self.objects.stream(*slot)?;
-                let begun = driver.stream_begin_capture(&self.harness.call(context), stream, *mode);
+                let begun = driver.stream_begin_capture(&self.call_on(*slot, context), stream, *mode);
                 told(begun, |()| {
                     let info = driver.stream_capture_info(&self.harness.call(context), stream, true);
                     let handle = info.ok().and_then(|info| info.graph).unwrap_or(GraphHandle::from_raw(0));
@@ -36,7 +36,7 @@ impl Stage {
                 let (stream, context) = self.objects.stream(*slot)?;
                 let (handle, _) = self.objects.graph(*graph)?;
                 let dependencies = self.dependencies(dependencies)?;
-                let call = self.harness.call(context);
+                let call = self.call_on(*slot, context);
                 // SAFETY: graphs that a capture adds to are not lent, and the nodes exist.
                 let begun =
                     unsafe { driver.stream_begin_capture_to_graph(&call, stream, handle, &dependencies, *mode) };
@@ -46,18 +46,20 @@ impl Stage {
                 })
             }
             CaptureCall::End { stream } => self.end_capture(*stream)?,
-            CaptureCall::Status { stream } => {
-                let (stream, context) = self.objects.stream(*stream)?;
-                told(driver.stream_capture_status(&self.harness.call(context), stream), |status| format!("{status:?}"))
+            CaptureCall::Status { stream: slot } => {
+                let (stream, context) = self.objects.stream(*slot)?;
+                told(driver.stream_capture_status(&self.call_on(*slot, context), stream), |status| {
+                    format!("{status:?}")
+                })
             }
-            CaptureCall::Info { stream, edge_data, first } => {
-                let (stream, context) = self.objects.stream(*stream)?;
-                self.capture_info(stream, context, *edge_data, *first)
+            CaptureCall::Info { stream: slot, edge_data, first } => {
+                let (stream, context) = self.objects.stream(*slot)?;
+                self.capture_info(stream, &self.call_on(*slot, context), *edge_data, *first)
             }
-            CaptureCall::Update { stream, dependencies, update } => {
-                let (stream, context) = self.objects.stream(*stream)?;
+            CaptureCall::Update { stream: slot, dependencies, update } => {
+                let (stream, context) = self.objects.stream(*slot)?;
                 let dependencies = self.dependencies(dependencies)?;
-                let call = self.harness.call(context);
+                let call = self.call_on(*slot, context);
                 // SAFETY: the nodes exist. Nodes of a graph that is captured are not destroyed.
                 plain(unsafe { driver.stream_update_capture_dependencies(&call, stream, &dependencies, *update) })
             }
@@ -97,7 +99,7 @@ impl Stage {
     /// Ends the capture of a stream, on this thread.
     pub(super) fn end_capture(&mut self, slot: StreamSlot) -> Option<Answer> {
         let (stream, context) = self.objects.stream(slot)?;
-        let ended = self.driver.stream_end_capture(&self.harness.call(context), stream);
+        let ended = self.driver.stream_end_capture(&self.call_on(slot, context), stream);
         Some(match ended {
             Ok(handle) => {
                 let began_here = |capture: &Capture| capture.began_in(slot, self.thread);
@@ -137,11 +139,11 @@ impl Stage {
     fn capture_info(
         &mut self,
         stream: Live<'static, StreamHandle>,
-        context: ContextSlot,
+        call: &Call<'_>,
         edge_data: bool,
         first: u16,
     ) -> Answer {
-        let info = self.driver.stream_capture_info(&self.harness.call(context), stream, edge_data);
+        let info = self.driver.stream_capture_info(call, stream, edge_data);
         told(info, |info| {
             let mut text = format!("{:?}", info.status);
             if info.status != CaptureStatus::Active {
@@ -154,7 +156,7 @@ impl Stage {
             text.push_str(&format!(" {graph} deps="));
             for (index, &node) in info.dependencies.iter().enumerate() {
                 self.objects.find_node(NodeSlot { graph, index: first }, node);
-                let kind = self.driver.graph_node_kind(&self.harness.call(context), live(node));
+                let kind = self.driver.graph_node_kind(call, live(node));
                 let kind =
                     kind.map_or_else(|failure| format!("failed {}", failure.status.0), |kind| kind.0.to_string());
                 let data = info.edge_data.as_ref().and_then(|data| data.get(index)).copied().unwrap_or_default();

@@ -1,16 +1,16 @@
 //! The beginning and the end of a program.
 
 use super::super::answer::{Answer, Outcome};
-use super::super::slots::DEFAULT_STREAMS;
-use super::super::{Family, HostThread};
+use super::super::slots::{ContextSlot, DEFAULT_STREAMS};
+use super::super::{HostThread, Program};
 use super::Stage;
 use super::objects::{GraphOwner, MemoryKind, Objects};
 use anabranch::hal::{self, CaptureMode, Live, StreamAttribute, StreamHandle, SynchronizationPolicy};
 
 impl Stage {
-    pub(super) fn begin(&mut self, family: Family) {
+    pub(super) fn begin(&mut self, program: &Program) {
         self.answers.clear();
-        self.has_arena = family.has_arena();
+        self.has_arena = program.has_arena();
         let mut reset = self.harness.reset();
         if self.has_arena {
             reset = reset.and_then(|()| self.fill_arena());
@@ -20,6 +20,7 @@ impl Stage {
 
     /// Ends what this thread has begun: its captures, and its capture mode.
     pub(super) fn leave_thread(&mut self) {
+        self.entered = None;
         while let Some(capture) = self.objects.captures.iter().find(|capture| capture.thread == self.thread).copied() {
             let outcome = self.end_capture(capture.stream).map_or(Outcome::Skipped, |answer| answer.outcome);
             self.ending.push(format!("{} ends with {outcome}", capture.stream));
@@ -36,6 +37,7 @@ impl Stage {
     /// Ends the program: opens gates, ends captures, waits, reads the contents, and destroys objects.
     pub(super) fn end(&mut self) {
         self.open_gates();
+        self.entered = None;
         self.thread = HostThread::First;
         self.leave_thread();
         let contents = self.read_contents();
@@ -46,7 +48,10 @@ impl Stage {
         // and its memory may be gone already.
         let mut outcome = contents.outcome;
         match self.harness.synchronize() {
-            Ok(()) => self.free(&objects),
+            Ok(()) => {
+                self.free(&objects);
+                self.disable_peers();
+            }
             Err(failure) => (outcome, self.is_lost) = (Outcome::Status(failure.status.0), true),
         }
         let mut detail = std::mem::take(&mut self.ending);
@@ -137,7 +142,21 @@ impl Stage {
             self.note("memory_pool_destroy", destroyed);
         }
         if objects.uses_graph_memory() {
-            self.note("graph_memory_trim", driver.graph_memory_trim(self.harness.ordinal));
+            for device in self.harness.devices() {
+                self.note("graph_memory_trim", driver.graph_memory_trim(device));
+            }
+        }
+    }
+
+    /// Takes back the access to each other's memory that the program has given the devices. Nothing uses it any more.
+    fn disable_peers(&mut self) {
+        for context in [0, 1].map(ContextSlot) {
+            if std::mem::take(&mut self.peers[usize::from(context.0)]) {
+                let peer = self.harness.call(ContextSlot(1 - context.0)).context;
+                // SAFETY: all work is complete.
+                let disabled = unsafe { self.driver.context_disable_peer_access(&self.harness.call(context), peer) };
+                self.note("context_disable_peer_access", disabled);
+            }
         }
     }
 }

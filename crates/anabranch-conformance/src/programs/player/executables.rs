@@ -3,6 +3,8 @@
 use super::super::answer::{Answer, Outcome};
 use super::super::call::ExecutableCall;
 use super::super::slots::{GraphSlot, New};
+use super::graphs::node_context;
+use super::objects::ExecutableObject;
 use super::{Stage, plain, told};
 use anabranch::hal::{Detail, Failure, InstantiateFlags};
 
@@ -17,9 +19,10 @@ impl Stage {
                     None => None,
                 };
                 let flags = InstantiateFlags::from_bits_retain(flags.0);
-                match driver.graph_instantiate(&self.harness.call(context), handle, flags, upload) {
+                match driver.graph_instantiate(&self.call_for(context), handle, flags, upload) {
                     Ok(handle) => {
-                        self.objects.add_executable(*slot, handle, context);
+                        let graph = self.objects.outermost(*graph);
+                        self.objects.add_executable(*slot, ExecutableObject { handle, context, graph });
                         Answer::new(Outcome::Status(0))
                     }
                     Err(failure) => self.refused(*graph, &failure),
@@ -28,29 +31,30 @@ impl Stage {
             ExecutableCall::Destroy { executable } => {
                 let (handle, context) = self.objects.take_executable(*executable)?;
                 // SAFETY: the slot is empty now, so that nobody uses it any more.
-                plain(unsafe { driver.executable_destroy(&self.harness.call(context), handle) })
+                plain(unsafe { driver.executable_destroy(&self.call_for(context), handle) })
             }
             ExecutableCall::Flags { executable } => {
                 let (handle, context) = self.objects.executable(*executable)?;
-                let flags = driver.executable_flags(&self.harness.call(context), handle);
+                let flags = driver.executable_flags(&self.call_for(context), handle);
                 told(flags, |flags| format!("{:#x}", flags.bits()))
             }
             ExecutableCall::Upload { executable, stream } => {
                 let (handle, _) = self.objects.executable(*executable)?;
-                let (stream, context) = self.objects.stream(*stream)?;
-                plain(driver.executable_upload(&self.harness.call(context), handle, stream))
+                let call = self.call_on(*stream, self.objects.stream(*stream)?.1);
+                plain(driver.executable_upload(&call, handle, self.objects.stream(*stream)?.0))
             }
             ExecutableCall::Launch { executable, stream } => {
                 let (handle, _) = self.objects.executable(*executable)?;
-                let (stream, context) = self.objects.stream(*stream)?;
+                let call = self.call_on(*stream, self.objects.stream(*stream)?.1);
+                let (stream, _) = self.objects.stream(*stream)?;
                 // SAFETY: what the nodes do is sound whenever they run.
-                plain(unsafe { driver.executable_launch(&self.harness.call(context), handle, stream) })
+                plain(unsafe { driver.executable_launch(&call, handle, stream) })
             }
             ExecutableCall::Update { executable, graph } => {
                 let (handle, context) = self.objects.executable(*executable)?;
                 let (source, _) = self.objects.graph(*graph)?;
                 // SAFETY: the nodes of the graph are sound, and what they use exists until the program is over.
-                match unsafe { driver.executable_update(&self.harness.call(context), handle, source) } {
+                match unsafe { driver.executable_update(&self.call_for(context), handle, source) } {
                     Ok(()) => Answer::new(Outcome::Status(0)),
                     Err(failure) => self.refused(*graph, &failure),
                 }
@@ -58,8 +62,8 @@ impl Stage {
             ExecutableCall::SetParameters { executable, node, parameters } => {
                 let (handle, context) = self.objects.executable(*executable)?;
                 let (original, of) = self.objects.node(*node)?;
+                let call = self.harness.call(node_context(context, parameters));
                 let parameters = self.parameters(node.graph, of, parameters)?;
-                let call = self.harness.call(context);
                 // SAFETY: as for the nodes of graphs.
                 plain(unsafe { driver.executable_set_node_parameters(&call, handle, original, &parameters) })
             }

@@ -84,6 +84,14 @@ pub(super) fn summary(driver: &dyn Driver, call: &Call<'_>, graph: Live<'_, Grap
     ))
 }
 
+/// The context in which a node of a graph of that context does its work.
+pub(super) fn node_context(graph: ContextSlot, work: &NodeSpec) -> ContextSlot {
+    match work {
+        NodeSpec::In(context, work) => node_context(*context, work),
+        _ => graph,
+    }
+}
+
 fn attribute(number: u8) -> GraphMemoryAttribute {
     match number % 4 {
         0 => GraphMemoryAttribute::UsedCurrent,
@@ -145,11 +153,11 @@ impl Stage {
                 }
                 self.objects.forget_graph(*graph);
                 // SAFETY: the slot is empty now. The graph belongs to no node and to no capture.
-                plain(unsafe { driver.graph_destroy(&self.harness.call(context), handle.handle()) })
+                plain(unsafe { driver.graph_destroy(&self.call_for(context), handle.handle()) })
             }
             GraphCall::Clone { graph, clone: New(slot) } => {
                 let (handle, context) = self.objects.graph(*graph)?;
-                told(driver.graph_clone(&self.harness.call(context), handle), |clone| {
+                told(driver.graph_clone(&self.call_for(context), handle), |clone| {
                     self.objects.add_graph(*slot, clone, context, GraphOwner::Program);
                     self.summary_text(*slot)
                 })
@@ -157,7 +165,7 @@ impl Stage {
             GraphCall::FindInClone { node, clone } => {
                 let (original, context) = self.objects.node(*node)?;
                 let (handle, _) = self.objects.graph(*clone)?;
-                told(driver.graph_find_in_clone(&self.harness.call(context), original, handle), |found| {
+                told(driver.graph_find_in_clone(&self.call_for(context), original, handle), |found| {
                     self.objects.find_node(NodeSlot { graph: *clone, index: node.index }, found);
                     self.objects.node_name(*clone, found)
                 })
@@ -167,6 +175,7 @@ impl Stage {
                 let (handle, context) = self.objects.open_graph(*graph).filter(|_| self.exists(*graph))?;
                 let dependencies = self.dependencies(dependencies)?;
                 let parameters = self.parameters(*graph, context, node)?;
+                let context = node_context(context, node);
                 let call = self.harness.call(context);
                 // SAFETY: nodes and objects exist, and events are kept until the program is over. What the node does is
                 // sound whenever it runs: it uses memory of the harness only.
@@ -176,7 +185,7 @@ impl Stage {
             GraphCall::DestroyNode { node } => {
                 let (handle, context) = self.objects.node(*node)?;
                 // SAFETY: if the node is destroyed, its slot is emptied.
-                let destroyed = unsafe { driver.graph_destroy_node(&self.harness.call(context), handle.handle()) };
+                let destroyed = unsafe { driver.graph_destroy_node(&self.call_for(context), handle.handle()) };
                 if destroyed.is_ok() {
                     self.objects.forget_node(*node);
                 }
@@ -184,11 +193,11 @@ impl Stage {
             }
             GraphCall::NodeKind { node } => {
                 let (handle, context) = self.objects.open_node(*node).filter(|_| self.exists(node.graph))?;
-                told(driver.graph_node_kind(&self.harness.call(context), handle), |kind| kind.0.to_string())
+                told(driver.graph_node_kind(&self.call_for(context), handle), |kind| kind.0.to_string())
             }
             GraphCall::NodeParameters { node } => {
                 let (handle, context) = self.objects.open_node(*node).filter(|_| self.exists(node.graph))?;
-                let parameters = match driver.graph_node_parameters(&self.harness.call(context), handle) {
+                let parameters = match driver.graph_node_parameters(&self.call_for(context), handle) {
                     // CUDA devices do not return these.
                     Ok(NodeParameters::Conditional(_)) => Err(Status::NOT_SUPPORTED.into()),
                     parameters => parameters,
@@ -197,23 +206,24 @@ impl Stage {
             }
             GraphCall::NodeSetParameters { node, parameters } => {
                 let (handle, context) = self.objects.node(*node)?;
+                let call = self.harness.call(node_context(context, parameters));
                 let parameters = self.parameters(node.graph, context, parameters)?;
                 // SAFETY: as for added nodes.
-                plain(unsafe { driver.graph_node_set_parameters(&self.harness.call(context), handle, &parameters) })
+                plain(unsafe { driver.graph_node_set_parameters(&call, handle, &parameters) })
             }
             GraphCall::Nodes { graph } => {
                 let (handle, context) = self.objects.open_graph(*graph).filter(|_| self.exists(*graph))?;
-                let nodes = driver.graph_nodes(&self.harness.call(context), handle);
+                let nodes = driver.graph_nodes(&self.call_for(context), handle);
                 told(nodes, |nodes| format!("{} {}", self.node_names(*graph, &nodes), self.summary_text(*graph)))
             }
             GraphCall::RootNodes { graph } => {
                 let (handle, context) = self.objects.open_graph(*graph).filter(|_| self.exists(*graph))?;
-                let nodes = driver.graph_root_nodes(&self.harness.call(context), handle);
+                let nodes = driver.graph_root_nodes(&self.call_for(context), handle);
                 told(nodes, |nodes| self.node_names(*graph, &nodes))
             }
             GraphCall::Edges { graph } => {
                 let (handle, context) = self.objects.open_graph(*graph).filter(|_| self.exists(*graph))?;
-                told(driver.graph_edges(&self.harness.call(context), handle), |edges| {
+                told(driver.graph_edges(&self.call_for(context), handle), |edges| {
                     let name = |node| self.objects.node_name(*graph, node);
                     let text = |edge: &Edge| format!("{}>{}{}", name(edge.from), name(edge.to), edge_text(edge.data));
                     let mut edges: Vec<String> = edges.iter().map(text).collect();
@@ -225,14 +235,14 @@ impl Stage {
                 let (handle, context) = self.objects.graph(*graph)?;
                 let edges = self.edges(edges)?;
                 // SAFETY: the nodes exist.
-                let added = unsafe { driver.graph_add_edges(&self.harness.call(context), handle, &edges) };
+                let added = unsafe { driver.graph_add_edges(&self.call_for(context), handle, &edges) };
                 self.changed(*graph, added)
             }
             GraphCall::RemoveEdges { graph, edges } => {
                 let (handle, context) = self.objects.graph(*graph)?;
                 let edges = self.edges(edges)?;
                 // SAFETY: the nodes exist.
-                let removed = unsafe { driver.graph_remove_edges(&self.harness.call(context), handle, &edges) };
+                let removed = unsafe { driver.graph_remove_edges(&self.call_for(context), handle, &edges) };
                 self.changed(*graph, removed)
             }
             GraphCall::ConditionalCreate { graph, value: New(value), default } => {
@@ -244,12 +254,19 @@ impl Stage {
                 })
             }
             GraphCall::MemoryAttribute { attribute: number } => {
-                plain(driver.graph_memory_attribute(self.harness.ordinal, attribute(*number)).map(drop))
+                plain(driver.graph_memory_attribute(self.harness.ordinal(0), attribute(*number)).map(drop))
             }
             GraphCall::MemoryReset { attribute: number } => {
-                plain(driver.graph_memory_reset(self.harness.ordinal, attribute(*number)))
+                plain(driver.graph_memory_reset(self.harness.ordinal(0), attribute(*number)))
             }
-            GraphCall::MemoryTrim {} => plain(driver.graph_memory_trim(self.harness.ordinal)),
+            GraphCall::MemoryTrim {} => plain(driver.graph_memory_trim(self.harness.ordinal(0))),
+            GraphCall::MemoryAttributeOf { device, attribute: number } => {
+                plain(driver.graph_memory_attribute(self.harness.ordinal(*device), attribute(*number)).map(drop))
+            }
+            GraphCall::MemoryResetOf { device, attribute: number } => {
+                plain(driver.graph_memory_reset(self.harness.ordinal(*device), attribute(*number)))
+            }
+            GraphCall::MemoryTrimOf { device } => plain(driver.graph_memory_trim(self.harness.ordinal(*device))),
         })
     }
 
@@ -258,10 +275,14 @@ impl Stage {
         self.objects.find_node(slot, added.node);
         let Some(found) = self.objects.node_slot(slot.graph, added.node) else { return "no name".to_owned() };
         let mut text = if found == slot { String::new() } else { found.to_string() };
-        match spec {
-            NodeSpec::Allocate { memory: New(memory), bytes } => match added.address {
+        match spec.work() {
+            NodeSpec::Allocate { memory: New(memory), bytes }
+            | NodeSpec::AllocateShared { memory: New(memory), bytes } => match added.address {
                 Some(address) => {
                     text.push_str(&self.allocated(*memory, address, context, MemoryKind::Graph, *bytes));
+                    if let Some(memory) = self.objects.memory.get_mut(memory) {
+                        memory.graph = Some(slot.graph);
+                    }
                 }
                 None => text.push_str(" no address"),
             },

@@ -36,6 +36,7 @@ const TARGET: usize = IMAGE + REGION_COUNT * REGION_BYTES;
 
 /// One of the two contexts.
 pub(super) struct HarnessContext {
+    pub(super) device_ordinal: DeviceOrdinal,
     pub(super) handle: ContextHandle,
     module: ModuleHandle,
     pub(super) count_up: FunctionHandle,
@@ -47,7 +48,6 @@ pub(super) struct HarnessContext {
 
 pub(super) struct Harness {
     driver: Arc<dyn Driver>,
-    pub(super) ordinal: DeviceOrdinal,
     pub(super) is_host: bool,
     pub(super) contexts: [HarnessContext; 2],
     pub(super) pinned: *mut u8,
@@ -94,7 +94,12 @@ impl HarnessContext {
         self.module
     }
 
-    fn open(driver: &dyn Driver, is_host: bool, handle: ContextHandle) -> hal::Result<Self> {
+    fn open(
+        driver: &dyn Driver,
+        is_host: bool,
+        device_ordinal: DeviceOrdinal,
+        handle: ContextHandle,
+    ) -> hal::Result<Self> {
         // SAFETY: the context was just retained or created, and exists as long as the harness does.
         let call = Call::new(unsafe { Live::new(handle) }, "preparing programs");
         let module = with_image(is_host, |image| {
@@ -104,6 +109,7 @@ impl HarnessContext {
         // SAFETY: the module was just loaded.
         let function = |name| driver.module_function(&call, unsafe { Live::new(module) }, name);
         Ok(Self {
+            device_ordinal,
             handle,
             module,
             count_up: function("count_up")?,
@@ -116,24 +122,28 @@ impl HarnessContext {
 }
 
 impl Harness {
-    pub(super) fn open(device: &Device) -> Result<Self, Error> {
-        Self::with_driver(device).map_err(|failure| Error::driver("preparing random programs", failure))
+    /// Without a peer, both contexts are of the device.
+    pub(super) fn open(device: &Device, peer: Option<&Device>) -> Result<Self, Error> {
+        Self::with_driver(device, peer).map_err(|failure| Error::driver("preparing random programs", failure))
     }
 
-    fn with_driver(device: &Device) -> hal::Result<Self> {
+    fn with_driver(device: &Device, peer: Option<&Device>) -> hal::Result<Self> {
         let (driver, ordinal) = (device.driver().clone(), device.ordinal());
         let is_host = device.capabilities().contains(Capabilities::HOST_FUNCTIONS);
         let primary = driver.primary_context_retain(ordinal)?;
-        let own = driver.context_create(ordinal, ContextFlags::empty())?;
-        let contexts =
-            [HarnessContext::open(&*driver, is_host, primary)?, HarnessContext::open(&*driver, is_host, own)?];
-        // SAFETY: the contexts were just retained and created.
-        let calls = [primary, own].map(|handle| Call::new(unsafe { Live::new(handle) }, "preparing programs"));
+        let (second, of) = match peer {
+            Some(peer) => (driver.primary_context_retain(peer.ordinal())?, peer.ordinal()),
+            None => (driver.context_create(ordinal, ContextFlags::empty())?, ordinal),
+        };
+        let open = |ordinal, handle| HarnessContext::open(&*driver, is_host, ordinal, handle);
+        let contexts = [open(ordinal, primary)?, open(of, second)?];
+        // SAFETY: the contexts were just retained or created.
+        let calls = [primary, second].map(|handle| Call::new(unsafe { Live::new(handle) }, "preparing programs"));
         let [call, _] = calls;
         let arena = Arena::open(&*driver, &calls)?;
         let pinned = driver.allocate_pinned(&call, BYTES, PinnedFlags::PORTABLE | PinnedFlags::DEVICE_MAP)?;
         let pageable = Box::into_raw(vec![0u64; BYTES / 8].into_boxed_slice()).cast();
-        Ok(Self { driver, ordinal, is_host, contexts, pinned, pageable, arena, host_sum: Arc::default() })
+        Ok(Self { driver, is_host, contexts, pinned, pageable, arena, host_sum: Arc::default() })
     }
 
     pub(super) fn call(&self, context: ContextSlot) -> Call<'static> {
@@ -145,6 +155,29 @@ impl Harness {
         &self.contexts[usize::from(context.0 % 2)]
     }
 
+    /// The device of a context.
+    pub(super) fn device(&self, context: ContextSlot) -> DeviceOrdinal {
+        self.context(context).device_ordinal
+    }
+
+    /// The device of that number: 0 and 1 are those of the two contexts, and later ones come behind the first.
+    pub(super) fn ordinal(&self, number: u32) -> DeviceOrdinal {
+        match number {
+            0 | 1 => self.device(ContextSlot(number as u16)),
+            number => DeviceOrdinal(number.wrapping_add(self.device(ContextSlot(0)).0)),
+        }
+    }
+
+    pub(super) fn has_two_devices(&self) -> bool {
+        self.device(ContextSlot(0)) != self.device(ContextSlot(1))
+    }
+
+    /// The devices of the contexts, each once.
+    pub(super) fn devices(&self) -> impl Iterator<Item = DeviceOrdinal> + use<> {
+        let [first, second] = [0, 1].map(|context| self.device(ContextSlot(context)));
+        [Some(first), Some(second).filter(|&second| second != first)].into_iter().flatten()
+    }
+
     /// The address of a number that kernels change.
     pub(super) fn word(&self, context: ContextSlot, word: WordSlot) -> DevicePointer {
         self.context(context).device.byte_add(usize::from(word.0) % WORD_COUNT * 4)
@@ -153,6 +186,7 @@ impl Harness {
     fn base(&self, context: ContextSlot, place: Place) -> u64 {
         match place {
             Place::Device => self.context(context).device.0,
+            Place::Other => self.context(ContextSlot(1 - context.0 % 2)).device.0,
             Place::Pinned => self.pinned as u64,
             Place::Pageable => self.pageable as u64,
         }
@@ -203,8 +237,14 @@ impl Harness {
 
     /// Waits for all work of both contexts, also if one of them is lost.
     pub(super) fn synchronize(&self) -> hal::Result<()> {
-        let [first, second] = [0, 1].map(|context| self.driver.context_synchronize(&self.call(ContextSlot(context))));
-        first.and(second)
+        let both = || {
+            let [first, second] =
+                [0, 1].map(|context| self.driver.context_synchronize(&self.call(ContextSlot(context))));
+            first.and(second)
+        };
+        let complete = both();
+        // Pools of one device give back what streams of the other have freed when their own device is waited for afterwards.
+        if self.has_two_devices() { complete.and(both()) } else { complete }
     }
 
     /// Waits until no work of a lost context runs any more, and returns whether that is so.
@@ -256,8 +296,12 @@ impl Drop for Harness {
                 let _ = self.driver.module_unload(&call, own.module);
             }
             let _ = self.driver.free_pinned(&self.call(ContextSlot(0)), self.pinned);
-            let _ = self.driver.context_destroy(&self.call(ContextSlot(1)));
-            let _ = self.driver.primary_context_release(self.ordinal);
+            let [first, second] = [0, 1].map(|context| self.device(ContextSlot(context)));
+            let _ = match self.has_two_devices() {
+                true => self.driver.primary_context_release(second),
+                false => self.driver.context_destroy(&self.call(ContextSlot(1))),
+            };
+            let _ = self.driver.primary_context_release(first);
             drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(self.pageable.cast::<u64>(), BYTES / 8)));
         }
     }

@@ -1,8 +1,9 @@
 //! Calls for memory.
 
-use super::super::answer::Answer;
+use super::super::answer::{Answer, Outcome};
 use super::super::call::{BadPlace, MemoryCall, Place};
-use super::super::slots::{ContextSlot, MemorySlot, New, RegionSlot, StreamSlot};
+use super::super::slots::{ContextSlot, MemorySlot, New, PoolSlot, RegionSlot, StreamSlot};
+use super::arena::ARENA_BYTES;
 use super::harness::{BYTES, REGION_BYTES, pattern};
 use super::objects::{MemoryKind, MemoryObject, PoolObject, live};
 use super::{Stage, plain, told};
@@ -13,11 +14,11 @@ use anabranch::hal::{
 
 /// The kind of a copy between two places.
 fn copy_kind(from: Place, to: Place) -> CopyKind {
-    match (from, to) {
-        (Place::Device, Place::Device) => CopyKind::DeviceToDevice,
-        (Place::Device, _) => CopyKind::DeviceToHost,
-        (_, Place::Device) => CopyKind::HostToDevice,
-        _ => CopyKind::Inferred,
+    match (from.is_on_host(), to.is_on_host()) {
+        (false, false) => CopyKind::DeviceToDevice,
+        (false, true) => CopyKind::DeviceToHost,
+        (true, false) => CopyKind::HostToDevice,
+        (true, true) => CopyKind::Inferred,
     }
 }
 
@@ -42,8 +43,13 @@ impl Stage {
         region: RegionSlot,
         extent: [usize; 3],
     ) -> Copy3d {
-        let place =
-            |address, place| CopyPlace { address, host: place != Place::Device, pitch: 16, height: 2, origin: [0; 3] };
+        let place = |address, place: Place| CopyPlace {
+            address,
+            host: place.is_on_host(),
+            pitch: 16,
+            height: 2,
+            origin: [0; 3],
+        };
         Copy3d {
             source: place(self.harness.source(context, from, region), from),
             destination: place(self.harness.target(context, to, region), to),
@@ -95,6 +101,22 @@ impl Stage {
                 };
                 plain(copied)
             }
+            MemoryCall::CopyInferred { stream: slot, from, to, region, bytes } => {
+                let (stream, context) = self.objects.stream(*slot)?;
+                let (source, destination) = self.ends(context, *from, *to, *region);
+                let (call, bytes) = (self.call_on(*slot, context), usize::from(*bytes).min(REGION_BYTES));
+                // SAFETY: both ranges are memory of the harness.
+                plain(unsafe { driver.copy_async(&call, CopyKind::Inferred, destination, source, bytes, stream) })
+            }
+            MemoryCall::CopyBetween { stream: slot, from, to, region } => {
+                let (stream, context) = self.objects.stream(*slot)?;
+                let source = DevicePointer(self.harness.source(*from, Place::Device, *region));
+                let destination = DevicePointer(self.harness.target(*to, Place::Device, *region));
+                let [from, to] = [from, to].map(|context| self.harness.call(*context).context);
+                let call = self.call_on(*slot, context);
+                // SAFETY: both ranges are memory of the harness, in the contexts that are named.
+                plain(unsafe { driver.copy_peer_async(&call, destination, to, source, from, REGION_BYTES, stream) })
+            }
             MemoryCall::Fill { stream, region, width, count } => {
                 let (stream, context) = self.objects.stream(*stream)?;
                 let address = DevicePointer(self.harness.target(context, Place::Device, *region));
@@ -112,11 +134,18 @@ impl Stage {
             }
             MemoryCall::Prefetch { stream } => {
                 let (stream, context) = self.objects.stream(*stream)?;
-                let (call, device) = (self.harness.call(context), Some(self.harness.ordinal));
+                let (call, device) = (self.harness.call(context), Some(self.harness.device(context)));
                 // SAFETY: the range is memory of the harness.
                 plain(unsafe {
                     driver.prefetch_async(&call, self.harness.context(context).device, BYTES, device, stream)
                 })
+            }
+            MemoryCall::PrefetchManaged { stream, device } => {
+                let (stream, context) = self.objects.stream(*stream)?;
+                let (call, device) = (self.harness.call(context), device.map(|device| self.harness.ordinal(device)));
+                let managed = self.harness.arena.managed()?;
+                // SAFETY: the range is memory of the harness.
+                plain(unsafe { driver.prefetch_async(&call, managed, ARENA_BYTES, device, stream) })
             }
             MemoryCall::Info { context } => plain(driver.memory_info(&self.harness.call(*context)).map(drop)),
             MemoryCall::Allocate { memory: New(slot), context, bytes } => {
@@ -136,10 +165,14 @@ impl Stage {
             }
             MemoryCall::AllocateAsync { memory: New(slot), stream, bytes, pool } => {
                 let (stream, context) = self.objects.stream(*stream)?;
+                let (mut home, of) = (context, *pool);
                 let pool = match pool {
                     Some(pool) => {
                         let pool = self.objects.pools.get_mut(pool)?;
                         pool.is_used = true;
+                        if pool.device != self.harness.device(context) {
+                            home = ContextSlot(1 - context.0 % 2);
+                        }
                         Some(live(pool.handle))
                     }
                     None => None,
@@ -152,7 +185,11 @@ impl Stage {
                         Ok(CaptureStatus::None) => MemoryKind::Async,
                         _ => MemoryKind::Graph,
                     };
-                    self.allocated(*slot, address, context, kind, *bytes)
+                    let text = self.allocated(*slot, address, home, kind, *bytes);
+                    if let Some(memory) = self.objects.memory.get_mut(slot) {
+                        memory.pool = of;
+                    }
+                    text
                 })
             }
             MemoryCall::Free { context, memory } => {
@@ -167,11 +204,10 @@ impl Stage {
             }
             MemoryCall::FreeAsync { stream, memory } => return self.free_async(*stream, *memory),
             MemoryCall::PoolCreate { pool: New(slot), max_bytes } => {
-                let options = MemoryPoolOptions { max_bytes: *max_bytes };
-                told(driver.memory_pool_create(self.harness.ordinal, &options), |handle| {
-                    self.objects.pools.insert(*slot, PoolObject { handle, is_used: false });
-                    String::new()
-                })
+                return Some(self.create_pool(*slot, self.harness.ordinal(0), *max_bytes));
+            }
+            MemoryCall::PoolCreateOn { pool: New(slot), device, max_bytes } => {
+                return Some(self.create_pool(*slot, self.harness.ordinal(*device), *max_bytes));
             }
             MemoryCall::PoolDestroy { pool } => {
                 // CUDA's driver crashes later if memory of the pool is freed after that, in another stream.
@@ -181,11 +217,16 @@ impl Stage {
                 plain(unsafe { driver.memory_pool_destroy(handle) })
             }
             MemoryCall::PoolTrim { pool, keep_bytes } => {
+                // What can be given back depends on which frees are complete.
+                if self.has_arena
+                    && let Err(failure) = self.harness.synchronize()
+                {
+                    return Some(Answer::with(Outcome::Status(failure.status.0), "synchronizing"));
+                }
                 plain(driver.memory_pool_trim(live(self.objects.pools.get(pool)?.handle), *keep_bytes))
             }
             MemoryCall::DefaultPool { device } => {
-                let device = DeviceOrdinal(device.wrapping_add(self.harness.ordinal.0));
-                plain(driver.default_memory_pool(device).map(drop))
+                plain(driver.default_memory_pool(self.harness.ordinal(*device)).map(drop))
             }
             MemoryCall::PoolAttribute { pool, attribute } => {
                 let value = driver.memory_pool_attribute(live(self.objects.pools.get(pool)?.handle), *attribute);
@@ -196,20 +237,69 @@ impl Stage {
                 plain(driver.memory_pool_set_attribute(pool, *attribute, *value))
             }
             MemoryCall::PoolSetAccess { pool, peer, allowed } => {
-                let (pool, peer) =
-                    (live(self.objects.pools.get(pool)?.handle), peer.wrapping_add(self.harness.ordinal.0));
-                plain(driver.memory_pool_set_access(pool, DeviceOrdinal(peer), *allowed))
+                let (pool, peer) = (self.objects.pools.get_mut(pool)?, self.harness.ordinal(*peer));
+                let set = driver.memory_pool_set_access(live(pool.handle), peer, *allowed);
+                if set.is_ok() && peer != pool.device {
+                    pool.is_shared = *allowed;
+                }
+                plain(set)
             }
             MemoryCall::PeerDisable { context, peer } => {
-                let peer = self.harness.call(*peer).context;
-                // SAFETY: access between the two contexts of one device is never enabled, so that no work uses it.
-                plain(unsafe { driver.context_disable_peer_access(&self.harness.call(*context), peer) })
+                let (call, of) = (self.harness.call(*context), usize::from(context.0 % 2));
+                if self.peers[of] && context != peer {
+                    // Streams that capture cannot be waited for.
+                    if !self.objects.captures.is_empty() {
+                        return None;
+                    }
+                    if let Err(failure) = self.harness.synchronize() {
+                        return Some(Answer::with(Outcome::Status(failure.status.0), "synchronizing"));
+                    }
+                }
+                let peer = (self.harness.call(*peer).context, context != peer);
+                // SAFETY: access between two contexts of one device is never enabled. If it is enabled between devices, all
+                // work is complete, and no graph uses it.
+                let disabled = unsafe { driver.context_disable_peer_access(&call, peer.0) };
+                if disabled.is_ok() && peer.1 {
+                    self.peers[of] = false;
+                }
+                plain(disabled)
             }
             MemoryCall::PeerAccess { context, peer } => {
+                let is_other = self.harness.has_two_devices() && context != peer;
                 let peer = self.harness.call(*peer).context;
-                plain(driver.context_enable_peer_access(&self.harness.call(*context), peer))
+                let enabled = driver.context_enable_peer_access(&self.harness.call(*context), peer);
+                if enabled.is_ok() && is_other {
+                    self.peers[usize::from(context.0 % 2)] = true;
+                }
+                plain(enabled)
+            }
+            MemoryCall::CanAccess { device, peer } => {
+                let [device, peer] = [device, peer].map(|device| self.harness.ordinal(*device));
+                told(driver.device_can_access_peer(device, peer), |can| can.to_string())
             }
         })
+    }
+
+    fn create_pool(&mut self, slot: PoolSlot, device: DeviceOrdinal, max_bytes: u64) -> Answer {
+        told(self.driver.memory_pool_create(device, &MemoryPoolOptions { max_bytes }), |handle| {
+            let pool = PoolObject { handle, device, is_shared: false, is_used: false };
+            self.objects.pools.insert(slot, pool);
+            String::new()
+        })
+    }
+
+    /// Whether copies in a stream of a context may use memory: that of a pool of another device must be shared.
+    pub(super) fn may_copy_memory(&self, context: ContextSlot, memory: MemorySlot) -> bool {
+        let Some(memory) = self.objects.memory.get(&memory) else { return true };
+        let pool = memory.pool.and_then(|pool| self.objects.pools.get(&pool));
+        self.harness.device(memory.context) == self.harness.device(context)
+            || memory.kind != MemoryKind::Async
+            || pool.is_some_and(|pool| pool.is_shared)
+    }
+
+    /// Whether kernels of a context can access device memory of another.
+    pub(super) fn can_access(&self, context: ContextSlot, home: ContextSlot) -> bool {
+        self.harness.device(context) == self.harness.device(home) || self.peers[usize::from(context.0 % 2)]
     }
 
     fn ends(&self, context: ContextSlot, from: Place, to: Place, region: RegionSlot) -> (u64, u64) {
@@ -237,7 +327,10 @@ impl Stage {
         if address.is_null() {
             return "null".to_owned();
         }
-        self.objects.memory.insert(slot, MemoryObject { address, context, kind, bytes, is_filled: false });
+        self.objects.memory.insert(
+            slot,
+            MemoryObject { address, context, kind, bytes, pool: None, graph: None, is_gone: false, is_filled: false },
+        );
         self.fill_memory(slot);
         if address.0.is_multiple_of(256) {
             String::new()
@@ -259,7 +352,7 @@ impl Stage {
         let (stream, context) = self.objects.stream(stream)?;
         let address = match memory {
             Some(slot) => {
-                let memory = self.objects.memory.get(&slot)?;
+                let memory = self.objects.memory.get(&slot).filter(|memory| !memory.is_gone)?;
                 if ![MemoryKind::Async, MemoryKind::Graph].contains(&memory.kind) {
                     return None;
                 }

@@ -59,8 +59,9 @@ impl Stage {
     }
 
     fn launch(&self, stream: StreamSlot, node: &KernelNode) -> Option<Answer> {
-        let (stream, context) = self.objects.stream(stream)?;
-        let call = self.harness.call(context);
+        let slot = stream;
+        let (stream, context) = self.objects.stream(slot)?;
+        let call = self.call_on(slot, context);
         let arguments: Vec<*const c_void> = node.arguments.iter().map(|value| value.as_ptr().cast()).collect();
         let launch = Launch {
             grid: node.grid,
@@ -95,6 +96,17 @@ impl Stage {
                 let other = ContextSlot(1 - context.0 % 2);
                 let function = self.harness.context(other).count_up;
                 return self.launch(*stream, &self.kernel_node(other, function, WordSlot(0), vec![]));
+            }
+            ModuleCall::LaunchPeer { stream, word, factor, value } => {
+                let (_, context) = self.objects.stream(*stream)?;
+                let other = ContextSlot(1 - context.0 % 2);
+                // What is captured could be launched when access is disabled again.
+                if !self.can_access(context, other) || !self.objects.captures.is_empty() {
+                    return None;
+                }
+                let more = [factor, value].map(|number| number.to_ne_bytes().to_vec());
+                let node = self.kernel_node(other, self.harness.context(context).add, *word, more.to_vec());
+                return self.launch(*stream, &node);
             }
             ModuleCall::LoadAndUnload { context } => {
                 let call = self.harness.call(*context);

@@ -7,8 +7,8 @@ use super::memory::fill_pattern;
 use super::objects::{MemoryKind, live};
 use super::{Stage, graphs};
 use anabranch::hal::{
-    AllocationNode, ConditionalKind, ConditionalNode, Copy3d, CopyPlace, DevicePointer, EventHandle, FillNode,
-    GraphHandle, KernelNode, NodeParameters, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
+    AllocationNode, ConditionalKind, ConditionalNode, Copy3d, CopyPlace, DeviceOrdinal, DevicePointer, EventHandle,
+    FillNode, GraphHandle, KernelNode, NodeParameters, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 
 impl Stage {
@@ -47,15 +47,21 @@ impl Stage {
             }
             NodeSpec::EventRecord(event) => NodeParameters::EventRecord(self.event_in_graph(*event)?),
             NodeSpec::EventWait(event) => NodeParameters::EventWait(self.event_in_graph(*event)?),
-            NodeSpec::Allocate { bytes, .. } => NodeParameters::Allocate(AllocationNode {
-                device: self.harness.ordinal,
-                bytes: *bytes,
-                access: vec![],
-                address: DevicePointer::NULL,
-            }),
+            NodeSpec::In(context, work) => self.parameters(graph, *context, work)?,
+            NodeSpec::Allocate { bytes, .. } | NodeSpec::AllocateShared { bytes, .. } => {
+                let is_shared = matches!(spec, NodeSpec::AllocateShared { .. });
+                let other = self.harness.device(ContextSlot(1 - context.0 % 2));
+                NodeParameters::Allocate(AllocationNode {
+                    device: self.harness.device(context),
+                    bytes: *bytes,
+                    access: if is_shared { vec![other] } else { vec![] },
+                    address: DevicePointer::NULL,
+                })
+            }
             NodeSpec::Free(None) => NodeParameters::Free(DevicePointer::NULL),
             NodeSpec::Free(Some(memory)) => {
-                let memory = self.objects.memory.get(memory).filter(|memory| memory.kind == MemoryKind::Graph)?;
+                let memory = self.objects.memory.get(memory).filter(|memory| !memory.is_gone);
+                let memory = memory.filter(|memory| memory.kind == MemoryKind::Graph)?;
                 NodeParameters::Free(memory.address)
             }
             NodeSpec::Values(operations) => {
@@ -112,7 +118,7 @@ impl Stage {
             NodeParameters::EventWait(event) => format!("wait {}", self.event_text(*event)),
             NodeParameters::EventRecord(event) => format!("record {}", self.event_text(*event)),
             NodeParameters::Allocate(node) => {
-                let access: Vec<u32> = node.access.iter().map(|device| device.0).collect();
+                let access: Vec<u32> = node.access.iter().map(|&device| self.device_number(device)).collect();
                 format!("allocate {} {} access {access:?}", node.bytes, self.address_text(node.address.0))
             }
             NodeParameters::Free(address) => format!("free {}", self.address_text(address.0)),
@@ -130,6 +136,11 @@ impl Stage {
             NodeParameters::Conditional(node) => format!("{:?} {}", node.kind, node.body_count),
             _ => "?".to_owned(),
         }
+    }
+
+    /// The number of a device that is the same on every machine.
+    fn device_number(&self, device: DeviceOrdinal) -> u32 {
+        [0, 1].into_iter().find(|&number| self.harness.ordinal(number) == device).unwrap_or(device.0)
     }
 
     fn kernel_text(&self, kernel: &KernelNode) -> String {
@@ -188,7 +199,8 @@ impl Stage {
             Some((name, start)) => format!("{name}+{}", address - start),
             None if address == 0 => "null".to_owned(),
             None => {
-                let known = self.objects.memory.iter().find(|(_, memory)| memory.address.0 == address);
+                let known =
+                    self.objects.memory.iter().find(|(_, memory)| memory.address.0 == address && !memory.is_gone);
                 known.map_or("?".to_owned(), |(slot, _)| slot.to_string())
             }
         }

@@ -7,8 +7,8 @@ use super::super::slots::{
 };
 use super::harness::Harness;
 use anabranch::hal::{
-    ConditionalHandle, DevicePointer, EventHandle, ExecutableGraphHandle, FunctionHandle, GraphHandle, GraphNodeHandle,
-    Handle, Live, MemoryPoolHandle, ModuleHandle, RepeatableWork, StreamHandle,
+    ConditionalHandle, DeviceOrdinal, DevicePointer, EventHandle, ExecutableGraphHandle, FunctionHandle, GraphHandle,
+    GraphNodeHandle, Handle, Live, MemoryPoolHandle, ModuleHandle, RepeatableWork, StreamHandle,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,6 +47,8 @@ pub(super) struct GraphObject {
 pub(super) struct ExecutableObject {
     pub(super) handle: ExecutableGraphHandle,
     pub(super) context: ContextSlot,
+    /// What it was made from.
+    pub(super) graph: GraphSlot,
 }
 
 /// How memory was allocated, which says how it is freed.
@@ -66,6 +68,12 @@ pub(super) struct MemoryObject {
     pub(super) context: ContextSlot,
     pub(super) kind: MemoryKind,
     pub(super) bytes: usize,
+    /// The pool that it is from, if the program has made it.
+    pub(super) pool: Option<PoolSlot>,
+    /// The graph that allocates it in a node, or the one around that.
+    pub(super) graph: Option<GraphSlot>,
+    /// Whether that graph and its executable graphs are gone, so that the address may be one of other memory by now.
+    pub(super) is_gone: bool,
     /// Whether its contents are known.
     pub(super) is_filled: bool,
 }
@@ -74,6 +82,9 @@ pub(super) struct MemoryObject {
 #[derive(Clone, Copy)]
 pub(super) struct PoolObject {
     pub(super) handle: MemoryPoolHandle,
+    pub(super) device: DeviceOrdinal,
+    /// Whether the other device can access its memory.
+    pub(super) is_shared: bool,
     /// Whether memory was allocated from it.
     pub(super) is_used: bool,
 }
@@ -180,8 +191,8 @@ impl Objects {
         self.events.remove(&slot).map(|event| (event.handle, event.context))
     }
 
-    pub(super) fn add_executable(&mut self, slot: ExecutableSlot, handle: ExecutableGraphHandle, context: ContextSlot) {
-        self.executables.insert(slot, ExecutableObject { handle, context });
+    pub(super) fn add_executable(&mut self, slot: ExecutableSlot, executable: ExecutableObject) {
+        self.executables.insert(slot, executable);
     }
 
     pub(super) fn executable(
@@ -192,7 +203,20 @@ impl Objects {
     }
 
     pub(super) fn take_executable(&mut self, slot: ExecutableSlot) -> Option<(ExecutableGraphHandle, ContextSlot)> {
-        self.executables.remove(&slot).map(|executable| (executable.handle, executable.context))
+        let executable = self.executables.remove(&slot)?;
+        self.forget_memory(executable.graph);
+        Some((executable.handle, executable.context))
+    }
+
+    /// Notes which memory is gone if a graph is, and all executable graphs that were made from it.
+    fn forget_memory(&mut self, graph: GraphSlot) {
+        let is_there = self.graphs.contains_key(&graph);
+        if is_there || self.executables.values().any(|executable| executable.graph == graph) {
+            return;
+        }
+        for memory in self.memory.values_mut().filter(|memory| memory.graph == Some(graph)) {
+            memory.is_gone = true;
+        }
     }
 
     pub(super) fn add_graph(&mut self, slot: GraphSlot, handle: GraphHandle, context: ContextSlot, owner: GraphOwner) {
@@ -248,10 +272,15 @@ impl Objects {
     /// Empties the slot of a graph and those of all graphs inside of it.
     pub(super) fn forget_graph(&mut self, slot: GraphSlot) {
         let inside: Vec<GraphSlot> = self.graphs.keys().copied().filter(|&inner| self.is_inside(inner, slot)).collect();
+        let outermost = self.outermost(slot);
         for slot in inside {
             self.graphs.remove(&slot);
+            for memory in self.memory.values_mut().filter(|memory| memory.graph == Some(slot)) {
+                memory.graph = Some(outermost);
+            }
             self.conditionals.retain(|_, (_, graph, _)| *graph != slot);
         }
+        self.forget_memory(outermost);
     }
 
     /// A node of a graph that may be changed, with the context of the graph.

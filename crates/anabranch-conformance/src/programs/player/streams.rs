@@ -58,8 +58,7 @@ impl Stage {
             return self.destroy_stream(*stream);
         }
         let (stream, context) = self.objects.stream(call.stream()?)?;
-        let made_in = self.harness.call(context);
-        let made_in = &made_in;
+        let made_in = &self.call_on(call.stream()?, context);
         Some(match call {
             StreamCall::Query { patience, .. } => query(*patience, || driver.stream_query(made_in, stream)),
             StreamCall::Synchronize { .. } => plain(driver.stream_synchronize(made_in, stream)),
@@ -129,6 +128,12 @@ impl Stage {
                 // SAFETY: the address is that of memory of the harness.
                 plain(unsafe { driver.stream_wait_value(made_in, stream, address, Value::U32(1), flags) })
             }
+            StreamCall::WriteGate { gate, .. } => {
+                let address = self.harness.gate(*gate);
+                let flags = WriteValueFlags::empty();
+                // SAFETY: the address is that of memory of the harness.
+                plain(unsafe { driver.stream_write_value(made_in, stream, address, Value::U32(1), flags) })
+            }
             StreamCall::WriteValue { mark, .. } => {
                 let (address, value) = self.mark(context, *mark);
                 let flags = WriteValueFlags::empty();
@@ -173,7 +178,7 @@ impl Stage {
     fn destroy_stream(&mut self, slot: StreamSlot) -> Option<Answer> {
         let (handle, context) = self.objects.take_stream(slot)?;
         // SAFETY: the slot is empty now, so that nobody uses the stream any more.
-        let answer = plain(unsafe { self.driver.stream_destroy(&self.harness.call(context), handle) });
+        let answer = plain(unsafe { self.driver.stream_destroy(&self.call_on(slot, context), handle) });
         // A capture that began in it is over.
         self.capture_failed(slot);
         Some(answer)
@@ -195,28 +200,29 @@ impl Stage {
                 }
                 let (handle, context) = self.objects.take_event(*event)?;
                 // SAFETY: the slot is empty now, and no graph refers to the event.
-                plain(unsafe { driver.event_destroy(&self.harness.call(context), handle) })
+                plain(unsafe { driver.event_destroy(&self.call_for(context), handle) })
             }
             EventCall::Record { event, stream, flags } => {
                 let (handle, _) = self.objects.event(*event)?;
-                let (stream, context) = self.objects.stream(*stream)?;
+                let call = self.call_on(*stream, self.objects.stream(*stream)?.1);
+                let (stream, _) = self.objects.stream(*stream)?;
                 self.note_capture_of(*event);
                 let flags = EventRecordFlags::from_bits_retain(flags.0);
-                plain(driver.event_record(&self.harness.call(context), handle, stream, flags))
+                plain(driver.event_record(&call, handle, stream, flags))
             }
             EventCall::Query { event, patience } => {
                 let (event, context) = self.objects.event(*event)?;
-                let call = self.harness.call(context);
+                let call = self.call_for(context);
                 query(*patience, || driver.event_query(&call, event))
             }
             EventCall::Synchronize { event } => {
                 let (event, context) = self.objects.event(*event)?;
-                plain(driver.event_synchronize(&self.harness.call(context), event))
+                plain(driver.event_synchronize(&self.call_for(context), event))
             }
             EventCall::Elapsed { start, end } => {
                 let (start, context) = self.objects.event(Some(*start))?;
                 let (end, _) = self.objects.event(Some(*end))?;
-                either(driver.event_elapsed(&self.harness.call(context), start, end).map(drop))
+                either(driver.event_elapsed(&self.call_for(context), start, end).map(drop))
             }
         })
     }
@@ -241,6 +247,7 @@ impl StreamCall {
             | Self::Callback { stream, .. }
             | Self::TakeFailure { stream }
             | Self::WaitValue { stream, .. }
+            | Self::WriteGate { stream, .. }
             | Self::WriteValue { stream, .. } => Some(*stream),
         }
     }
