@@ -329,7 +329,17 @@ impl Stage {
         }
         self.objects.memory.insert(
             slot,
-            MemoryObject { address, context, kind, bytes, pool: None, graph: None, is_gone: false, is_filled: false },
+            MemoryObject {
+                address,
+                context,
+                kind,
+                bytes,
+                pool: None,
+                graph: None,
+                executable: None,
+                is_gone: false,
+                is_filled: false,
+            },
         );
         self.fill_memory(slot);
         if address.0.is_multiple_of(256) {

@@ -72,7 +72,9 @@ pub(super) struct MemoryObject {
     pub(super) pool: Option<PoolSlot>,
     /// The graph that allocates it in a node, or the one around that.
     pub(super) graph: Option<GraphSlot>,
-    /// Whether that graph and its executable graphs are gone, so that the address may be one of other memory by now.
+    /// The executable graph that was made from that graph since.
+    pub(super) executable: Option<ExecutableSlot>,
+    /// Whether both graphs are gone, so that the address may be one of other memory by now.
     pub(super) is_gone: bool,
     /// Whether its contents are known.
     pub(super) is_filled: bool,
@@ -192,6 +194,13 @@ impl Objects {
     }
 
     pub(super) fn add_executable(&mut self, slot: ExecutableSlot, executable: ExecutableObject) {
+        let inside: Vec<GraphSlot> =
+            self.graphs.keys().copied().filter(|&inner| self.is_inside(inner, executable.graph)).collect();
+        for memory in self.memory.values_mut() {
+            if memory.graph.is_some_and(|graph| inside.contains(&graph)) {
+                memory.executable = Some(slot);
+            }
+        }
         self.executables.insert(slot, executable);
     }
 
@@ -208,14 +217,13 @@ impl Objects {
         Some((executable.handle, executable.context))
     }
 
-    /// Notes which memory is gone if a graph is, and all executable graphs that were made from it.
+    /// Notes which memory is gone if a graph is.
     fn forget_memory(&mut self, graph: GraphSlot) {
-        let is_there = self.graphs.contains_key(&graph);
-        if is_there || self.executables.values().any(|executable| executable.graph == graph) {
+        if self.graphs.contains_key(&graph) {
             return;
         }
         for memory in self.memory.values_mut().filter(|memory| memory.graph == Some(graph)) {
-            memory.is_gone = true;
+            memory.is_gone = memory.executable.is_none_or(|executable| !self.executables.contains_key(&executable));
         }
     }
 
