@@ -140,8 +140,15 @@ impl CapturedHistory {
     fn missing_behind<'a>(&self, stream: u64, uses: impl Iterator<Item = &'a LastUse>) -> MissingOrder {
         let lane = self.lane(stream);
         let mut missing = MissingOrder { clock: self.clock(stream), ..MissingOrder::default() };
-        for last in uses {
-            if last.lane == lane || missing.clock.get(last.lane) >= last.number {
+        let lacks = |last: &&LastUse| last.lane != lane && missing.clock.get(last.lane) < last.number;
+        let lacking: Vec<&LastUse> = uses.filter(lacks).collect();
+        // What another of them follows is followed with it, in whichever order they come.
+        let is_covered = |last: &LastUse| {
+            let is_other = |other: &LastUse| (other.lane, other.number) != (last.lane, last.number);
+            lacking.iter().any(|other| is_other(other) && other.clock.get(last.lane) >= last.number)
+        };
+        for last in lacking.iter().filter(|last| !is_covered(last)) {
+            if missing.clock.get(last.lane) >= last.number {
                 continue;
             }
             let Some(nodes) = &last.nodes else {
@@ -295,6 +302,18 @@ mod tests {
         assert_eq!(use_on(&mut history, 1, 100, Access::Read, 13), [0; 0], "which the new ones are");
         assert_eq!(use_on(&mut history, 1, 200, Access::Read, 14), [11]);
         assert_eq!(history.last_stream(200), Some(1));
+    }
+
+    #[test]
+    fn a_node_that_follows_another_stands_for_both_wherever_their_memory_is() {
+        for [earlier, later] in [[100, 200], [200, 100]] {
+            let mut history = CapturedHistory::default();
+            use_on(&mut history, 1, earlier, Access::Write, 10);
+            history.merge(2, &history.clock(1));
+            use_on(&mut history, 2, later, Access::Write, 20);
+            let missing = history.missing_of_all(3);
+            assert_eq!((&missing.nodes[..], missing.streams), (&[node(20)][..], 1));
+        }
     }
 
     #[test]
