@@ -209,17 +209,22 @@ impl<'a> Submission<'a> {
 
     fn order_one(&self, MemoryAccess { memory, access }: MemoryAccess<'_>) -> Result<()> {
         let (stream, operation) = (self.stream, self.operation);
-        if let Some(capture) = self.capturing() {
-            capture.check_parts(memory, access, stream)?;
+        let is_of_graph = matches!(memory.origin(), Origin::Graph(_) | Origin::Captured { .. });
+        // First: memory of a graph that is gone may have the address of other memory.
+        if is_of_graph && !self.capturing().is_some_and(|capture| capture.owns(memory)) {
+            return Err(memory.refuse_graph_memory(stream.place()));
         }
-        match (self.capturing(), memory.origin()) {
-            (Some(capture), Origin::Graph(_) | Origin::Captured { .. }) if capture.owns(memory) => {
-                capture.use_unretained(memory, stream, access, operation)
+        match self.capturing() {
+            Some(capture) => {
+                capture.check_parts(memory, access, stream)?;
+                if is_of_graph {
+                    capture.use_unretained(memory, stream, access, operation)
+                } else {
+                    capture.use_memory(memory, stream, access, operation)
+                }
             }
-            (_, Origin::Graph(_) | Origin::Captured { .. }) => Err(memory.refuse_graph_memory(stream.place())),
-            (Some(capture), _) => capture.use_memory(memory, stream, access, operation),
-            (None, _) if memory.history().is_ordered(stream, access, self.value) => Ok(()),
-            (None, _) => memory.history().order(stream, access, operation),
+            None if memory.history().is_ordered(stream, access, self.value) => Ok(()),
+            None => memory.history().order(stream, access, operation),
         }
     }
 
