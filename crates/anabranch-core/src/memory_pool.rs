@@ -9,7 +9,7 @@ use crate::host_work::refuse_inside;
 use crate::idle_memory::attempt_behind;
 use crate::ranks;
 use crate::reaper;
-use crate::stream::{PendingWork, StreamCore};
+use crate::stream::{PendingWork, StreamCore, is_any_capturing};
 use anabranch_hal::{DeviceOrdinal, Live, MemoryPoolHandle, MemoryPoolOptions, Status};
 use anabranch_sync::Mutex;
 use std::fmt;
@@ -48,13 +48,16 @@ impl MemoryPoolCore {
     /// Makes a pool.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no pools.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no pools; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` beside
+    /// a capture that forbids it.
     pub fn create(device: &Arc<DeviceCore>, options: &MemoryPoolOptions) -> Result<Arc<Self>> {
         let operation = "creating a memory pool";
         refuse_inside(operation).map_err(|error| error.at(device.to_string()))?;
         let idle = device.extension::<IdlePools>();
         let create = || device.driver().memory_pool_create(device.ordinal(), options);
-        let handle = match idle.take(options) {
+        // Beside a capture, the driver says whether a pool may be made.
+        let used = if is_any_capturing() { None } else { idle.take(options) };
+        let handle = match used {
             Some(handle) => handle,
             None => create()
                 .or_else(|failure| {

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use anabranch::hal::{DeviceOrdinal, Driver, Forward, Layered, Live, MemoryPoolAttribute, MemoryPoolHandle, Result};
-use anabranch::{Buffer, Context, Instance, MemoryPool, MemoryPoolOptions, Stream, flush_deferred_drops};
+use anabranch::{
+    Buffer, CaptureMode, Context, Instance, MemoryPool, MemoryPoolOptions, Status, Stream, flush_deferred_drops,
+};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -142,4 +144,23 @@ fn safety_83_a_pool_is_used_again_as_if_it_were_new() {
     drop((stream, context));
     flush_deferred_drops();
     assert_eq!(*seen.destroyed.lock().unwrap(), [0, 0], "of a device that nobody uses");
+}
+
+/// Whether an earlier pool is there to be used again makes no difference to the program.
+#[test]
+fn safety_83_beside_a_capture_a_pool_is_refused_even_if_one_could_be_used_again() {
+    let world = World::new();
+    let stream = world.context.create_stream().unwrap();
+    let beside_a_capture = || {
+        stream.begin_capture(CaptureMode::Global).unwrap();
+        let created = world.context.device().create_memory_pool(&MemoryPoolOptions::default());
+        assert!(stream.end_capture().is_err());
+        created.unwrap_err().status()
+    };
+    let before = beside_a_capture();
+    drop(world.pool());
+    flush_deferred_drops();
+    assert_eq!((before, beside_a_capture()), (Status::STREAM_CAPTURE_UNSUPPORTED, before));
+    drop(world.pool());
+    assert_eq!(world.seen.created.load(Ordering::SeqCst), 3, "two of which were refused");
 }

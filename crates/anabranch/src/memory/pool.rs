@@ -30,7 +30,8 @@ impl Device {
     /// Makes a memory pool.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no pools.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no pools; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` beside a
+    /// capture that forbids it, which invalidates the capture.
     pub fn create_memory_pool(&self, options: &MemoryPoolOptions) -> Result<MemoryPool> {
         Ok(MemoryPool { device: self.clone(), core: MemoryPoolCore::create(self.core(), options)? })
     }
