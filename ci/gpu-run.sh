@@ -61,7 +61,7 @@ fi
 # Not by default either: it takes ten minutes, and only a changed generator needs it.
 if wanted fuzz; then
     families=()
-    for family in streams gates capture graphs memory values modules; do families+=(--family "$family"); done
+    for family in streams gates capture graphs memory values modules front; do families+=(--family "$family"); done
     # Each process has two contexts, for which a GPU has memory six times.
     fuzz=("$pack/anabranch" fuzz --device cuda:0 --jobs 6)
     step fuzz-record "${fuzz[@]}" "${families[@]}" --seeds 0..10000 --seconds "${ANABRANCH_FUZZ_SECONDS:-130}" \

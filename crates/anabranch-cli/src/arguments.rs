@@ -99,7 +99,8 @@ pub(crate) struct FuzzOptions {
     pub(crate) seeds: Option<Range<u64>>,
 
     /// Runs only programs of this family, which can be given several times: streams, gates, capture, graphs, memory,
-    /// values, modules, sticky, devices. Those of devices need two devices of one driver, the one named and the next.
+    /// values, modules, sticky, devices, front. Those of devices need two devices of one driver, the one named and the
+    /// next.
     #[arg(long, value_name = "FAMILY")]
     pub(crate) family: Vec<Family>,
 

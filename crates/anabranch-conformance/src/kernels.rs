@@ -27,6 +27,16 @@ pub(crate) fn program() -> DualModule {
     host.functions().iter().cloned().fold(program, DualModule::host_function)
 }
 
+/// The kernel `add` as a closure that safe code can launch, which it cannot beside global variables.
+pub(crate) fn checked_program() -> DualModule {
+    let host = host_module();
+    host.functions()
+        .iter()
+        .filter(|function| function.name() == "add")
+        .cloned()
+        .fold(DualModule::new(), DualModule::host_function)
+}
+
 /// The kernels, for the software device.
 pub(crate) fn host_module() -> HostModule {
     HostModule::new()

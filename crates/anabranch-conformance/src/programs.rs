@@ -1,4 +1,4 @@
-//! Random programs of calls of the driver contract, and what devices answer to them.
+//! Random programs of calls of the driver contract or of the safe API, and what devices answer to them.
 //!
 //! A [`Program`] is made from a family and a seed alone. A [`Player`] makes its calls on a device, and gives an [`Answer`]
 //! to each. A [`Recording`] has the answers of one device, such as a GPU, for comparison on a machine that has none.
@@ -47,11 +47,13 @@ pub enum Family {
     Sticky,
     /// Calls of all kinds over two devices.
     Devices,
+    /// The safe API: streams, events, buffers, captures, graphs and futures.
+    Front,
 }
 
 impl Family {
     /// All families.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Streams,
         Self::Gates,
         Self::Capture,
@@ -61,6 +63,7 @@ impl Family {
         Self::Modules,
         Self::Sticky,
         Self::Devices,
+        Self::Front,
     ];
 
     /// The name, as on the command line.
@@ -75,6 +78,7 @@ impl Family {
             Self::Modules => "modules",
             Self::Sticky => "sticky",
             Self::Devices => "devices",
+            Self::Front => "front",
         }
     }
 

@@ -136,6 +136,46 @@ fn a_player_with_one_device_leaves_out_programs_over_two() {
 }
 
 #[test]
+fn programs_of_the_safe_api_do_not_depend_on_how_the_software_device_runs_work() {
+    let answers = |builder: &dyn Fn() -> InstanceBuilder| {
+        let mut player = player(builder());
+        (100..150).map(|seed| player.play(&Program::new(Family::Front, seed)).answers).collect::<Vec<_>>()
+    };
+    let usual = answers(&Instance::builder);
+    let others: [&dyn Fn() -> InstanceBuilder; 4] = [
+        &|| Instance::builder().host_seed(3),
+        &|| Instance::builder().host_workers(1),
+        &|| Instance::builder().host_workers(5),
+        &|| Instance::builder().host_check_memory(true),
+    ];
+    for other in others {
+        for ((seed, one), other) in (100..).zip(&usual).zip(answers(other)) {
+            assert_eq!(one.last().map(|answer| answer.outcome), Some(Outcome::Status(0)), "{seed}");
+            let difference = first_difference(&other, one);
+            let text = difference.as_ref().map(|it| Program::new(Family::Front, seed).text(it.index));
+            assert_eq!(difference, None, "{seed}: {text:?}");
+        }
+    }
+}
+
+/// Most calls of the safe API are made, and most are not refused.
+#[test]
+fn programs_of_the_safe_api_do_something() {
+    let mut player = player(Instance::builder());
+    let (mut all, mut done, mut successful) = (0, 0, BTreeSet::new());
+    for program in (0..100).map(|seed| Program::new(Family::Front, seed)) {
+        for (index, answer) in player.play(&program).answers.iter().enumerate() {
+            (all, done) = (all + 1, done + usize::from(answer.outcome == Outcome::Status(0)));
+            if answer.outcome == Outcome::Status(0) {
+                successful.insert(program.name(index));
+            }
+        }
+    }
+    assert!(done * 10 > all * 7, "{done} of {all}");
+    assert!(successful.len() >= 85, "{} calls: {successful:?}", successful.len());
+}
+
+#[test]
 fn a_recording_is_read_as_it_was_written() {
     let programs = answers(Instance::builder, 0..3);
     let header = Header { device: "a device".into(), driver: "CUDA 13.0".into(), date: "2026-11-22".into() };

@@ -1,11 +1,11 @@
 //! Copies of rows and slices.
 
 use super::memory_raw::{Raw, address, numbers};
-use crate::case::{Case, Failed, Verdict, equal, holds, refused};
+use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused};
 use crate::environment::Environment;
 use crate::gate::Gate;
 use anabranch::hal::{Copy3d, CopyPlace};
-use anabranch::{DevicePointer, Region, Status, Volume, VolumeMut};
+use anabranch::{Capabilities, DevicePointer, Region, Status, Volume, VolumeMut};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("copy_region.of_two_dimensions", "S1", of_two_dimensions),
@@ -19,6 +19,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("copy_region.extents_of_the_driver", "X2", extents_of_the_driver),
     Case::new("copy_region.limits_of_the_driver", "X2", limits_of_the_driver),
     Case::new("copy_region.pitches_and_heights_of_the_driver", "X2", pitches_and_heights_of_the_driver),
+    Case::new("copy_region.pitches_and_heights_in_pools", "M1", pitches_and_heights_in_pools)
+        .needs(&[Need::Capability(Capabilities::MEMORY_POOLS)]),
     Case::new("copy_region.close_together", "S1", close_together),
     Case::new("copy_region.close_together_from_an_origin", "S1", close_together_from_an_origin),
 ];
@@ -287,6 +289,26 @@ fn pitches_and_heights_of_the_driver(environment: &Environment) -> Verdict {
             ("too small a height from an origin", copy(PITCH, 4, [0, 2, 0], [64, 4, 1]), bad),
         ]
     })
+}
+
+fn pitches_and_heights_in_pools(environment: &Environment) -> Verdict {
+    let (raw, stream) = (Raw::new(environment)?, environment.stream()?);
+    let (from, to) = (stream.allocate_zeroed::<u8>(BYTES)?, stream.allocate_zeroed::<u8>(BYTES)?);
+    stream.synchronize()?;
+    let copy = |pitch: usize, height: usize, origin: [usize; 3], extent: [usize; 3]| {
+        let copy = Copy3d {
+            source: CopyPlace { origin, ..volume(from.device_pointer(), pitch, height) },
+            destination: volume(to.device_pointer(), PITCH, ROWS),
+            extent,
+        };
+        // SAFETY: what is not within the buffers is refused.
+        unsafe { raw.copy_region(&copy) }
+    };
+    equal("a pitch for the row", copy(64, ROWS, [16, 0, 0], [64, 1, 1]), Status::SUCCESS)?;
+    equal("a pitch for less", copy(63, ROWS, [16, 0, 0], [64, 1, 1]), Status::INVALID_VALUE)?;
+    equal("a height for the slice", copy(PITCH, 4, [0, 2, 0], [64, 4, 1]), Status::SUCCESS)?;
+    equal("a height for less", copy(PITCH, 3, [0, 2, 0], [64, 4, 1]), Status::INVALID_VALUE)?;
+    Ok(raw.synchronize()?)
 }
 
 /// Copies a region of 2 x 3 x 2 bytes from a buffer of consecutive numbers, and returns the copy.

@@ -1,12 +1,16 @@
 //! The calls of a program, with slots as operands.
 
 mod arena;
+mod front;
 mod graph;
 mod memory;
 mod module;
 mod stream;
 
 pub(crate) use arena::{AddressSpec, ArenaCall, Base, PlaceSpec};
+pub(crate) use front::{
+    BufferKind, ConditionalSpec, FrontCall, FrontKernel, FrontLaunch, FrontWork, PartSpec, RegionSpec, WrongLaunch,
+};
 pub(crate) use graph::{ExecutableCall, GraphCall, NodeSpec, ValueSpec};
 pub(crate) use memory::{BadPlace, MemoryCall, Place};
 pub(crate) use module::{ImageSpec, KernelSpec, LaunchSpec, ModuleCall, Wrong};
@@ -78,6 +82,7 @@ pub(crate) enum Call {
     Module(ModuleCall),
     Graph(GraphCall),
     Executable(ExecutableCall),
+    Front(FrontCall),
 }
 
 macro_rules! groups {
@@ -118,6 +123,7 @@ groups! {
     Module ModuleCall
     Graph GraphCall
     Executable ExecutableCall
+    Front FrontCall
 }
 
 impl Call {
@@ -136,7 +142,8 @@ impl Call {
                 matches!(call, LoadAndUnload { .. } | Load { .. } | Unload { .. })
             }
             Self::Graph(call) => matches!(call, GraphCall::MemoryTrim {} | GraphCall::MemoryTrimOf { .. }),
-            Self::Capture(_) | Self::Executable(_) => false,
+            // What waits in the safe API opens its gates itself.
+            Self::Capture(_) | Self::Executable(_) | Self::Front(_) => false,
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod capture;
 mod devices;
+mod front;
 mod gates;
 mod graphs;
 mod memory;
@@ -46,6 +47,7 @@ pub(super) fn calls(family: Family, seed: u64) -> Vec<(HostThread, Call)> {
         Family::Modules => modules::fill(&mut generator),
         Family::Sticky => sticky::fill(&mut generator),
         Family::Devices => devices::fill(&mut generator),
+        Family::Front => front::fill(&mut generator),
     }
     generator.calls
 }

@@ -6,6 +6,7 @@ mod captures;
 mod contents;
 mod ending;
 mod executables;
+mod front;
 mod graphs;
 mod harness;
 mod memory;
@@ -20,6 +21,7 @@ use super::slots::{ContextSlot, DEFAULT_STREAMS, StreamSlot};
 use super::{HostThread, Program};
 use anabranch::hal::{self, Driver, contain};
 use anabranch::{Device, Result};
+use front::Front;
 use harness::Harness;
 use objects::Objects;
 use std::fmt;
@@ -49,9 +51,12 @@ pub struct Played {
 
 /// All that calls need. It goes from thread to thread.
 struct Stage {
+    device: Device,
     driver: Arc<dyn Driver>,
     harness: Harness,
     objects: Objects,
+    /// What programs of the safe API use, once there was one.
+    front: Option<Front>,
     thread: HostThread,
     answers: Vec<Answer>,
     /// What is to be said of the end of the program.
@@ -64,6 +69,8 @@ struct Stage {
     entered: Option<ContextSlot>,
     /// Whether each context can access the memory of the other device.
     peers: [bool; 2],
+    /// Whether the program makes calls of the safe API.
+    is_front: bool,
 }
 
 /// Calls for the second thread.
@@ -109,9 +116,11 @@ impl Player {
         let harness = Harness::open(device, peer)?;
         let objects = Objects::new(&harness);
         let stage = Stage {
+            device: device.clone(),
             driver,
             harness,
             objects,
+            front: None,
             thread: HostThread::First,
             answers: Vec::new(),
             ending: Vec::new(),
@@ -120,6 +129,7 @@ impl Player {
             has_arena: false,
             entered: None,
             peers: [false; 2],
+            is_front: false,
         };
         let (turns, wait) = channel::<Turn>();
         let (give_back, returns) = channel();
@@ -251,6 +261,7 @@ impl Stage {
             Call::Module(call) => self.module_call(call),
             Call::Graph(call) => self.graph_call(call),
             Call::Executable(call) => self.executable_call(call),
+            Call::Front(call) => self.front.as_mut().and_then(|front| front.call(self.thread, call)),
         };
         answer.unwrap_or(Answer::new(Outcome::Skipped))
     }

@@ -55,6 +55,8 @@ slots! {
     ConditionalSlot "v"
     /// A gate: a number in pinned memory that streams wait for.
     GateSlot "w"
+    /// A future of the safe API.
+    FutureSlot "y"
     /// A number in device memory that kernels change.
     WordSlot "word"
     /// A part of the buffers of the harness that is only ever written with one pattern.

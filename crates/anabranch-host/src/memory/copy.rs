@@ -1,6 +1,6 @@
 //! Copies: checked when they are enqueued, done when they run.
 
-use super::table::{AllocationTable, Lookup};
+use super::table::{AllocationTable, Lookup, MemoryKind};
 use crate::engine::{Operation, Use};
 use anabranch_hal::{Copy3d, CopyPlace, Failure, Result, Status};
 use std::ptr;
@@ -58,7 +58,9 @@ impl VolumeCopy {
 /// outside of memory.
 fn place(table: &AllocationTable, place: &CopyPlace, extent: [usize; 3]) -> Result<(CopyPlace, Lookup)> {
     let bad = || Failure::new(Status::INVALID_VALUE);
-    let place = spelled_out(place, extent).filter(|place| place.address != 0).ok_or_else(bad)?;
+    // Hardware leaves the origin out of the account in memory from pools.
+    let counts_origin = table.find(place.address, 0) != Lookup::Inside(MemoryKind::Pooled);
+    let place = spelled_out(place, extent, counts_origin).filter(|place| place.address != 0).ok_or_else(bad)?;
     let (first, bytes) = volume_range(&place, extent).ok_or_else(bad)?;
     let found = table.find(first, bytes);
     match found {
@@ -69,12 +71,12 @@ fn place(table: &AllocationTable, place: &CopyPlace, extent: [usize; 3]) -> Resu
 }
 
 /// The place with its pitch and height, of which 0 means that rows or slices lie close together. `None`: they are less than
-/// the region needs, also where it has a single row or slice.
-fn spelled_out(place: &CopyPlace, extent: [usize; 3]) -> Option<CopyPlace> {
+/// the region needs, from its origin on or without it, also where it has a single row or slice.
+fn spelled_out(place: &CopyPlace, extent: [usize; 3], counts_origin: bool) -> Option<CopyPlace> {
     let least = |origin: usize, extent: usize, given: usize| {
-        let needed = origin.checked_add(extent)?;
-        let given = if given == 0 { needed } else { given };
-        (given >= needed).then_some(given)
+        let end = origin.checked_add(extent)?;
+        let given = if given == 0 { end } else { given };
+        (given >= if counts_origin { end } else { extent }).then_some(given)
     };
     let pitch = least(place.origin[0], extent[0], place.pitch)?;
     let height = least(place.origin[1], extent[1], place.height)?;

@@ -2,15 +2,23 @@
 
 use super::super::answer::{Answer, Outcome};
 use super::super::slots::{ContextSlot, DEFAULT_STREAMS};
-use super::super::{HostThread, Program};
+use super::super::{Family, HostThread, Program};
 use super::Stage;
+use super::front::Front;
 use super::objects::{GraphOwner, MemoryKind, Objects};
 use anabranch::hal::{self, CaptureMode, Live, StreamAttribute, StreamHandle, SynchronizationPolicy};
 
 impl Stage {
     pub(super) fn begin(&mut self, program: &Program) {
         self.answers.clear();
-        self.has_arena = program.has_arena();
+        (self.has_arena, self.is_front) = (program.has_arena(), program.family() == Family::Front);
+        if self.is_front {
+            if self.front.is_none() {
+                self.front = Front::open(&self.device).ok();
+            }
+            self.is_lost = self.front.is_none();
+            return;
+        }
         let mut reset = self.harness.reset();
         if self.has_arena {
             reset = reset.and_then(|()| self.fill_arena());
@@ -21,6 +29,9 @@ impl Stage {
     /// Ends what this thread has begun: its captures, and its capture mode.
     pub(super) fn leave_thread(&mut self) {
         self.entered = None;
+        if let (true, Some(front)) = (self.is_front, &mut self.front) {
+            return front.leave_thread(self.thread);
+        }
         while let Some(capture) = self.objects.captures.iter().find(|capture| capture.thread == self.thread).copied() {
             let outcome = self.end_capture(capture.stream).map_or(Outcome::Skipped, |answer| answer.outcome);
             self.ending.push(format!("{} ends with {outcome}", capture.stream));
@@ -40,6 +51,12 @@ impl Stage {
         self.entered = None;
         self.thread = HostThread::First;
         self.leave_thread();
+        if let (true, Some(front)) = (self.is_front, &mut self.front) {
+            let answer = front.end();
+            // What it has left behind would change the answers to the next program.
+            self.is_lost = answer.outcome != Outcome::Status(0);
+            return self.answer(answer);
+        }
         let contents = self.read_contents();
         self.reset_policies();
         let objects = std::mem::replace(&mut self.objects, Objects::new(&self.harness));
