@@ -207,8 +207,6 @@ impl FrontCall {
                 | Self::SignalWait { .. }
                 | Self::SignalWrite { .. }
                 | Self::SignalSet { .. }
-                | Self::FutureOf { .. }
-                | Self::FutureOfEvent { .. }
                 | Self::FutureDrop { .. }
                 | Self::ExecutableLaunch { .. }
         )

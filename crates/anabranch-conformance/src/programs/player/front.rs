@@ -81,7 +81,8 @@ struct Objects {
 
 impl FrontContext {
     fn open(context: Context) -> Result<Self> {
-        let (kernels, reader) = (Kernels::load(&context)?, context.create_stream()?);
+        let reader = context.create_stream()?;
+        let kernels = Kernels::load(&context, &reader)?;
         Ok(Self { context, kernels, reader, orders: 0 })
     }
 

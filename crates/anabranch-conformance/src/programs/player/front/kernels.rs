@@ -4,9 +4,9 @@ use super::memory::Memory;
 use super::told::{plain, told};
 use super::{Answer, Front};
 use crate::kernels;
-use crate::programs::call::{FrontKernel, FrontLaunch, WrongLaunch};
-use crate::programs::slots::{ContextSlot, StreamSlot};
-use anabranch::{BufferSliceMut, Capabilities, Context, Kernel, KernelArguments, LaunchConfig, Module, Result};
+use crate::programs::call::{FrontKernel, FrontLaunch, PartSpec, WrongLaunch};
+use crate::programs::slots::{ContextSlot, MemorySlot, StreamSlot};
+use anabranch::{BufferSliceMut, Capabilities, Context, Kernel, KernelArguments, LaunchConfig, Module, Result, Stream};
 
 /// The kernels of a context.
 #[derive(Clone)]
@@ -20,7 +20,21 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    pub(super) fn load(context: &Context) -> Result<Self> {
+    /// Loads the kernels, and launches each once: the first launch may wait for all work, which signals may hold up later.
+    pub(super) fn load(context: &Context, stream: &Stream) -> Result<Self> {
+        let kernels = Self::find(context)?;
+        let (mut buffer, slot) = (stream.allocate_zeroed(32)?, MemorySlot(0));
+        let add = FrontKernel::Add { factor: 1, value: 0 };
+        for kernel in [add, FrontKernel::CountUp, FrontKernel::Reverse, FrontKernel::Indices] {
+            let part = PartSpec { memory: slot, start: 0, end: 32 };
+            let spec = FrontLaunch { context: ContextSlot(0), kernel, part, grid: 1, block: 32, wrong: None };
+            kernels.launch(&spec, (&mut buffer).into(), InStream(stream))?;
+        }
+        stream.synchronize()?;
+        Ok(kernels)
+    }
+
+    fn find(context: &Context) -> Result<Self> {
         let module: Module = kernels::program().load(context)?;
         let checked = context.device().capabilities().contains(Capabilities::HOST_FUNCTIONS).then(|| {
             let module = kernels::checked_program().load(context)?;
@@ -51,7 +65,7 @@ pub(super) trait Launcher {
 }
 
 /// Launches in a stream.
-pub(super) struct InStream<'a>(pub(super) &'a anabranch::Stream);
+pub(super) struct InStream<'a>(pub(super) &'a Stream);
 
 impl Launcher for InStream<'_> {
     type Output = ();
@@ -63,7 +77,7 @@ impl Launcher for InStream<'_> {
 }
 
 /// Launches in a stream, with safe code where the device permits it.
-struct Checked<'a>(&'a anabranch::Stream, Option<Kernel>);
+struct Checked<'a>(&'a Stream, Option<Kernel>);
 
 impl Launcher for Checked<'_> {
     type Output = ();
