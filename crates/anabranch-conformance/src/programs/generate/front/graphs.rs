@@ -67,6 +67,7 @@ impl Front<'_> {
                 FrontCall::ExecutableSetEnabled { executable, node: self.node_of(graph), enabled }
             }
             14 => FrontCall::ExecutableNode { executable, node: self.node_of(graph) },
+            _ if self.model.counts_orders => FrontCall::ExecutableLaunch { executable, stream: self.stream() },
             _ => {
                 let at = self.model.executables.iter().position(|(known, _)| *known == executable);
                 at.map(|at| self.model.executables.swap_remove(at));

@@ -27,7 +27,7 @@ impl Front<'_> {
             }
             number => {
                 let (kind, model) = match number {
-                    7 => (BufferKind::Plain, Kind::Device),
+                    7 => (BufferKind::Plain, Kind::Plain),
                     8 => (BufferKind::Pinned, Kind::Pinned),
                     _ => (BufferKind::Managed, Kind::Managed),
                 };

@@ -9,7 +9,10 @@ use crate::programs::slots::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
+    /// In device memory that is allocated in stream order.
     Device,
+    /// In other device memory.
+    Plain,
     Pinned,
     Managed,
 }
@@ -33,8 +36,9 @@ pub(super) struct FrontModel {
     /// The futures, with the memory that they give back.
     pub(super) futures: Vec<(FutureSlot, Vec<ModelMemory>)>,
     pub(super) signals: Vec<(GateSlot, ContextSlot)>,
-    /// Whether the program asks how many orders the library has added. It has no second context, default streams, and futures
-    /// that it drops then: what the library knows of those depends on the time, or on earlier programs.
+    /// Whether the program asks how many orders the library has added. Then it has no second context and no default streams,
+    /// and drops neither futures, executable graphs nor memory that is freed in the background: what the library knows of
+    /// those depends on the time, or on earlier programs.
     pub(super) counts_orders: bool,
     /// The streams in which captures have begun.
     pub(super) capturing: Vec<StreamSlot>,
@@ -172,7 +176,13 @@ impl Front<'_> {
 
     /// Memory that the host can access.
     pub(super) fn host_memory(&mut self) -> MemorySlot {
-        let fitting: Vec<_> = self.model.memory.iter().copied().filter(|memory| memory.kind != Kind::Device).collect();
+        let fitting: Vec<_> = self
+            .model
+            .memory
+            .iter()
+            .copied()
+            .filter(|memory| matches!(memory.kind, Kind::Pinned | Kind::Managed))
+            .collect();
         self.generator.numbers.pick(&fitting).unwrap_or_else(|| self.memory()).slot
     }
 

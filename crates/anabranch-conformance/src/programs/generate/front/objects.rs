@@ -1,6 +1,7 @@
 //! Calls that make objects, ask and wait for them, and drop them.
 
 use super::Front;
+use super::model::Kind;
 use crate::programs::call::FrontCall;
 use crate::programs::slots::{ContextSlot, Flags, New, StreamSlot};
 
@@ -100,8 +101,11 @@ impl Front<'_> {
                 FrontCall::PoolDrop { pool: model.pools.swap_remove(numbers.below(model.pools.len())) }
             }
             _ if model.memory.len() > 3 => {
-                let memory = model.memory.swap_remove(numbers.below(model.memory.len()));
-                FrontCall::MemoryDrop { memory: memory.slot }
+                let at = numbers.below(model.memory.len());
+                if model.counts_orders && model.memory[at].kind != Kind::Device {
+                    return self.wait();
+                }
+                FrontCall::MemoryDrop { memory: model.memory.swap_remove(at).slot }
             }
             _ => self.wait(),
         }
