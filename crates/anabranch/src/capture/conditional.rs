@@ -48,7 +48,8 @@ impl CaptureScope<'_> {
     /// The part may contain kernels, copies, fills, other graphs, and conditions of its own. Warp calls it
     /// `capture_if`. Follows the Programming Guide's section on conditional graph nodes. On CUDA it needs CUDA 12.4,
     /// and the library `libcudadevrt.a` of the CUDA toolkit at run time. The first condition of a context loads a kernel,
-    /// for which a driver may wait until the context has no work in flight.
+    /// for which a driver may wait until the context has no work in flight. So capture one before there is work that waits
+    /// for the program.
     ///
     /// # Errors
     /// The body's error; `CUDA_ERROR_INVALID_VALUE (1)` if `condition` is empty; `CUDA_ERROR_NOT_SUPPORTED (801)` if

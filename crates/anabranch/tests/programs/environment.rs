@@ -4,8 +4,8 @@ use crate::foreign::Objects;
 use crate::forget::Leaks;
 use crate::world::{ON_PURPOSE, panic_on_purpose};
 use anabranch::{
-    AllocationKind, Context, ContextFlags, Device, DualModule, HostFunction, Instance, Kernel, KernelFault,
-    LaunchConfig, LiveAllocation, Stream, flush_deferred_drops, set_drop_error_hook,
+    AllocationKind, CaptureMode, Context, ContextFlags, Device, DualModule, HostFunction, Instance, Kernel,
+    KernelFault, LaunchConfig, LiveAllocation, Stream, flush_deferred_drops, set_drop_error_hook,
 };
 use std::cell::Cell;
 use std::sync::{LazyLock, Mutex, Once};
@@ -57,7 +57,11 @@ pub(crate) fn for_each(length: usize) -> LaunchConfig {
 }
 
 impl Kernels {
+    /// Loads also the library's own kernel, for which programs that hold up their streams would wait for ever.
     fn load(context: &Context) -> Self {
+        let condition = context.allocate_pinned::<u32>(1).unwrap();
+        let stream = context.create_stream().unwrap();
+        stream.capture(CaptureMode::ThreadLocal, |scope| scope.capture_if(&condition, |_| Ok(()))).unwrap();
         if is_on_cuda() {
             let module = DualModule::new().ptx(include_str!("../data/combine.ptx")).load(context).unwrap();
             let combine = module.kernel("combine").unwrap();
