@@ -38,6 +38,7 @@ pub struct AccessHistory {
 }
 
 /// A stream's last use.
+#[derive(Clone)]
 pub struct LastUse {
     /// The stream.
     pub stream: Arc<StreamCore>,
@@ -84,6 +85,17 @@ impl List {
             Access::Write => (&self.readers[..], &self.writers[..]),
         };
         readers.iter().chain(writers)
+    }
+
+    /// The uses that a use must follow and does not. What was followed is known to be, even where the stream's timeline has
+    /// forgotten it.
+    fn missing(&self, stream: &StreamCore, access: Access, followed: &[LastUse]) -> SmallVec<[LastUse; 3]> {
+        let is_followed = |earlier: &LastUse| {
+            let covers =
+                |followed: &LastUse| followed.stream.is_same(&earlier.stream) && followed.value >= earlier.value;
+            stream.is_after(&earlier.stream, earlier.value) || followed.iter().any(covers)
+        };
+        self.before(stream, access).filter(|earlier| !is_followed(earlier)).cloned().collect()
     }
 
     /// Notes a use.
@@ -171,24 +183,35 @@ impl AccessHistory {
     #[cold]
     #[inline(never)]
     pub fn order(&self, stream: &OpenStream, access: Access, operation: &'static str) -> Result<()> {
-        let strict = stream.context().is_order_strict();
-        {
-            let mut list = self.list.lock();
-            for earlier in list.before(stream, access) {
+        let mut followed = SmallVec::<[LastUse; 3]>::new();
+        loop {
+            let missing = {
+                let mut list = self.list.lock();
+                let missing = list.missing(stream, access, &followed);
+                if missing.is_empty() {
+                    // The value is read after the stream was made to wait, so that a point that covers this use covers the
+                    // wait too, even if nothing is queued in the end.
+                    list.add(stream, access, stream.shared().timeline().value());
+                    self.publish(&list);
+                    break;
+                }
+                missing
+            };
+            // Unlocked: the stream may have no room, and wait until the program makes some. Meanwhile others may have noted
+            // uses of other parts of the memory.
+            for earlier in &missing {
+                // Following a reader may have been enough.
                 if stream.is_after(&earlier.stream, earlier.value) {
                     continue;
                 }
-                if strict {
+                if stream.context().is_order_strict() {
                     return Err(stream.refuse_order(&earlier.stream.place(), operation));
                 }
                 if stream.follow(&earlier.stream)? {
                     stream.count_orders(1);
                 }
             }
-            // The value is read after the stream was made to wait, so that a point that covers this use covers the wait too,
-            // even if nothing is queued in the end.
-            list.add(stream, access, stream.shared().timeline().value());
-            self.publish(&list);
+            followed.extend(missing);
         }
         // If what follows is refused, others who wait for this use still come after the uses before it.
         if stream.is_per_thread() {

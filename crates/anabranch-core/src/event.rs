@@ -195,7 +195,8 @@ impl EventCore {
     /// The known record may be later than the one that was queried, so the driver is queried again.
     #[cold]
     fn note_completion(&self) -> Result<()> {
-        let record = self.record.lock();
+        // Whoever holds the lock may wait for room in a stream, or records the event again.
+        let Some(record) = self.record.try_lock() else { return Ok(()) };
         if self.raw.query()? {
             if let Some(point) = record.known().filter(|_| !self.is_shared()) {
                 point.reached();

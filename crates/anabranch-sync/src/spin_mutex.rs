@@ -63,6 +63,12 @@ impl<T> SpinMutex<T> {
         SpinMutexGuard { mutex: self, token: self.position.enter(Access::Exclusive) }
     }
 
+    /// Locks the mutex unless somebody holds it, in any order.
+    #[inline]
+    pub fn try_lock(&self) -> Option<SpinMutexGuard<'_, T>> {
+        self.take().then(|| SpinMutexGuard { mutex: self, token: self.position.enter(Access::Exclusive) })
+    }
+
     #[inline(always)]
     fn take(&self) -> bool {
         self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()

@@ -390,11 +390,10 @@ impl OpenStream {
         if self.is_same(earlier) {
             return Ok(false);
         }
-        let mut sync = earlier.sync.lock();
-        earlier.record_if_possible(&mut sync)?;
-        let Some(recorded) = earlier.recorded(sync.last_record())? else { return Ok(false) };
+        let Some(recorded) = earlier.sync_event()? else { return Ok(false) };
         trace::queued!(stream = self.id, behind = earlier.id, "ordering a stream behind another");
         let handle = self.handle("ordering a stream behind another")?;
+        // Nothing of the earlier stream is locked: this stream may have no room, and wait until the program makes some.
         self.wait_for_raw(handle, &recorded.event)?;
         self.has_waited_for(&recorded.point);
         self.shared.note_work();
