@@ -45,13 +45,13 @@ fn what_was_recorded_is_answered_again() {
     let path = file("all.gz").to_str().unwrap().to_owned();
     let output = fuzz(&["--device", "host", "--seeds", "0..4", "--record", &path, "--json"]);
     assert!(output.status.success(), "{}", complaint(&output));
-    assert_eq!(lines(&output)[0]["programs"], 36);
+    assert_eq!(lines(&output)[0]["programs"], 40);
     let output = fuzz(&["--device", "host", "--against", &path, "--json"]);
     let found = lines(&output);
     assert!(output.status.success(), "{found:?}");
     let (summary, families) = found.split_last().unwrap();
-    assert_eq!((&summary["programs"], &summary["fatal"]), (&Value::from(36), &Value::from(0)));
-    assert_eq!(families.len(), 9);
+    assert_eq!((&summary["programs"], &summary["fatal"]), (&Value::from(40), &Value::from(0)));
+    assert_eq!(families.len(), 10);
     assert!(families.iter().all(|family| family["compared"] == 4 && family["equal"] == 4), "{families:?}");
 }
 
@@ -80,7 +80,7 @@ fn programs_over_two_devices_need_two() {
     assert!(complaint.contains("`devices`") && complaint.contains("ANABRANCH_HOST_DEVICES"), "{complaint}");
     // Behind the last device comes the first.
     let on_the_last = ["--device", "host:1", "--seeds", "0..2", "--family", "devices"];
-    for (arguments, variables, programs) in [(&arguments[..], &one[..], 16), (&arguments, &[], 18), (&chosen, &[], 4)] {
+    for (arguments, variables, programs) in [(&arguments[..], &one[..], 18), (&arguments, &[], 20), (&chosen, &[], 4)] {
         let output = fuzz_with(arguments, variables);
         assert_eq!(lines(&output)[0]["programs"], programs, "{arguments:?}");
     }
