@@ -51,7 +51,8 @@ struct List {
     /// The last writer, or several, one for each stream, if threads write disjoint parts of the memory at the same
     /// time.
     writers: SmallVec<[LastUse; 1]>,
-    /// Readers since the last write, one for each stream. Each was ordered after that write.
+    /// Readers since the last write, one for each stream. One that read another part than the writer wrote may have been
+    /// noted without being ordered after it.
     readers: SmallVec<[LastUse; 2]>,
 }
 
@@ -68,19 +69,14 @@ fn note(uses: &mut SmallVec<impl smallvec::Array<Item = LastUse>>, mut last: Las
 }
 
 impl List {
-    /// Readers first: they follow the writer.
+    /// Readers first: they mostly follow the writer.
     fn all(&self) -> impl Iterator<Item = &LastUse> {
         self.readers.iter().chain(&self.writers)
     }
 
-    fn has_reader(&self, stream: &StreamCore) -> bool {
-        self.readers.iter().any(|reader| reader.stream.is_same(stream))
-    }
-
     /// The uses that a use must follow.
-    fn before(&self, stream: &StreamCore, access: Access) -> impl Iterator<Item = &LastUse> {
+    fn before(&self, access: Access) -> impl Iterator<Item = &LastUse> {
         let (readers, writers) = match access {
-            Access::Read if self.has_reader(stream) => (&[][..], &[][..]),
             Access::Read => (&[][..], &self.writers[..]),
             Access::Write => (&self.readers[..], &self.writers[..]),
         };
@@ -95,7 +91,7 @@ impl List {
                 |followed: &LastUse| followed.stream.is_same(&earlier.stream) && followed.value >= earlier.value;
             stream.is_after(&earlier.stream, earlier.value) || followed.iter().any(covers)
         };
-        self.before(stream, access).filter(|earlier| !is_followed(earlier)).cloned().collect()
+        self.before(access).filter(|earlier| !is_followed(earlier)).cloned().collect()
     }
 
     /// Notes a use.
@@ -243,7 +239,7 @@ impl AccessHistory {
     /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
     pub fn check(&self, stream: &StreamCore, access: Access, operation: &'static str) -> Result<()> {
         let list = self.list.lock();
-        match list.before(stream, access).find(|earlier| !stream.is_after(&earlier.stream, earlier.value)) {
+        match list.before(access).find(|earlier| !stream.is_after(&earlier.stream, earlier.value)) {
             Some(earlier) => Err(stream.refuse_order(&earlier.stream.place(), operation)),
             None => Ok(()),
         }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use anabranch::hal::{Call, Driver, FillPattern, Forward, Layered, Live, Result};
+use anabranch::hal::{Call, CopyKind, Driver, FillPattern, Forward, Layered, Live, Result};
 use anabranch::{
     CaptureMode, Context, DependencyUpdate, DevicePointer, DualModule, ExecutableGraphHandle, GraphHandle,
     HostFunction, Instance, Kernel, LaunchConfig, NodeWork, Status, Stream, StreamHandle, flush_deferred_drops,
@@ -115,6 +115,20 @@ unsafe impl Forward for Holds {
         // SAFETY: the layer forwards what it is given.
         unsafe { self.inner.fill_async(call, address, pattern, count, stream) }
     }
+
+    unsafe fn copy_async(
+        &self,
+        call: &Call<'_>,
+        kind: CopyKind,
+        destination: u64,
+        source: u64,
+        bytes: usize,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        self.held.pass();
+        // SAFETY: the layer forwards what it is given.
+        unsafe { self.inner.copy_async(call, kind, destination, source, bytes, stream) }
+    }
 }
 
 /// As the layer above, for the end of a capture: the driver has ended it, and the library does not know it yet.
@@ -189,6 +203,44 @@ fn safety_34_parts_that_threads_write_at_the_same_time_are_both_followed() {
         gate.set(1);
         assert_eq!(reader.download(&read).unwrap(), [7, 7, 7, 7, 8, 8, 8, 8]);
     });
+}
+
+#[test]
+fn safety_34_a_reader_of_one_part_follows_who_wrote_another_part_meanwhile() {
+    for reads_first in [true, false] {
+        assert_ends(move || {
+            let held = HeldCall::default();
+            let context = held.context();
+            let [reader, writer] = [(); 2].map(|()| context.create_stream().unwrap());
+            let mut buffer = reader.upload(&[1u32; 8]).unwrap();
+            let mut read = reader.allocate_zeroed::<u32>(8).unwrap();
+            reader.synchronize().unwrap();
+            let (head, mut tail) = buffer.slice_mut(..).unwrap().split_at(4).unwrap();
+            let head_read = read.slice_mut(..4).unwrap();
+            held.armed.store(true, Ordering::SeqCst);
+            // One is noted, and its call of the driver comes after the other's.
+            let gate = std::thread::scope(|scope| {
+                let gate = if reads_first {
+                    scope.spawn(|| reader.copy(head_read, head.as_slice()).unwrap());
+                    held.reached.wait();
+                    let gate = hold(&context, &writer);
+                    writer.fill(tail.reborrow(), 8u32).unwrap();
+                    gate
+                } else {
+                    scope.spawn(|| writer.fill(tail.reborrow(), 8u32).unwrap());
+                    held.reached.wait();
+                    reader.copy(head_read, head.as_slice()).unwrap();
+                    hold(&context, &writer)
+                };
+                held.goes_on.wait();
+                gate
+            });
+            reader.copy(&mut read, &buffer).unwrap();
+            assert!(!comes_to_its_end(&reader), "it reads what is yet to be written");
+            gate.set(1);
+            assert_eq!(reader.download(&read).unwrap(), [1, 1, 1, 1, 8, 8, 8, 8]);
+        });
+    }
 }
 
 #[test]
