@@ -256,11 +256,13 @@ impl Module {
         if !core.context().is_same(self.core.context()) {
             return Err(other_context(operation, "module", core.place()));
         }
-        stream.sync_scope(|_| {
-            let source = values.as_ptr() as usize as u64;
-            // SAFETY: the variable has that many bytes and lives as long as its module; the values are borrowed until
-            // the scope has waited.
-            unsafe { core.copy_addresses(operation, &[], CopyKind::HostToDevice, address.0, source, bytes) }
+        stream.sync_scope(|scope| {
+            scope.borrow(operation, None, || {
+                let source = values.as_ptr() as usize as u64;
+                // SAFETY: the variable has that many bytes; the module and the values are borrowed until the scope has
+                // waited for the copy, which is not captured.
+                unsafe { core.copy_addresses(operation, &[], CopyKind::HostToDevice, address.0, source, bytes) }
+            })
         })
     }
 

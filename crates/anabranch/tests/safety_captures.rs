@@ -6,8 +6,8 @@ mod common;
 
 use anabranch::hal::{self, Call, Driver, EventHandle, EventRecordFlags, Forward, Layered, Live};
 use anabranch::{
-    Buffer, CaptureMode, Context, DependencyUpdate, DevicePointer, Graph, GraphNodeKind, Instance, InstantiateFlags,
-    Node, NodeWork, Status, Stream, StreamFlags, StreamHandle, flush_deferred_drops,
+    Buffer, CaptureMode, Context, DependencyUpdate, DevicePointer, DualModule, Graph, GraphNodeKind, HostFunction,
+    Instance, InstantiateFlags, Node, NodeWork, Status, Stream, StreamFlags, StreamHandle, flush_deferred_drops,
 };
 use common::{checked_host, is_behind, until};
 use futures::executor::block_on;
@@ -351,4 +351,31 @@ fn safety_5_an_owned_operation_that_is_drawn_into_a_capture_is_no_success() {
         ran.unwrap();
     });
     no_findings(&context);
+}
+
+#[test]
+fn safety_5_a_variable_is_never_set_by_captured_work() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let function = HostFunction::new("nothing", &[], |_, _| ());
+    let module = DualModule::new().host_function(function).host_global("variable", 4096).load(&context).unwrap();
+    let (is_over, mut nodes) = (AtomicBool::new(false), 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                // Refused while the stream captures.
+                let _ = module.set_global(&stream, "variable", &[7u8; 4096]);
+            }
+        });
+        for round in 0..2000 {
+            let captured = stream.capture(CaptureMode::Relaxed, |_| {
+                (0..round).for_each(|_| std::hint::spin_loop());
+                Ok(())
+            });
+            // It fails while the other thread waits for the stream.
+            nodes += captured.map_or(0, |graph| graph.nodes().unwrap().len());
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(nodes, 0);
 }

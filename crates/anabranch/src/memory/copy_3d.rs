@@ -263,7 +263,7 @@ impl Stream {
     #[track_caller]
     unsafe fn copy_region_and_wait(&self, access: MemoryAccess<'_>, copy: &Copy3d) -> Result<()> {
         self.sync_scope(|scope| {
-            scope.borrow(OPERATION, access.memory, || {
+            scope.borrow(OPERATION, Some(access.memory), || {
                 if access.memory.is_retained() {
                     // SAFETY: the caller keeps both regions valid until this returns, before which the scope waits.
                     return unsafe { staged::copy_region(self, access, copy) };

@@ -57,13 +57,13 @@ impl Entered<'_> {
         &self,
         stream: &Stream,
         operation: &'static str,
-        memory: &Allocation,
+        memory: Option<&Allocation>,
         queue: impl FnOnce() -> Result<R>,
     ) -> Result<R> {
         let core = stream.core();
         let mut behind = None;
         let queued = uncaptured(stream, operation, || {
-            refuse_captured_memory(memory, core, operation)?;
+            memory.map_or(Ok(()), |memory| refuse_captured_memory(memory, core, operation))?;
             // Where nothing can be waited for, nothing is borrowed.
             if core.is_barred_by_a_capture() {
                 core.capture_status()?;
@@ -273,7 +273,7 @@ macro_rules! scoped_work {
                 source: &'env [T],
             ) -> Result<()> {
                 let destination = destination.into();
-                self.entered.borrow(self.stream, "copying", destination.allocation(), || {
+                self.entered.borrow(self.stream, "copying", Some(destination.allocation()), || {
                     if destination.allocation().is_retained() {
                         // SAFETY: the source is borrowed for the environment's life, and the scope waits before that ends.
                         return unsafe { staged::copy_from_host(self.stream, destination, source) };
@@ -295,7 +295,7 @@ macro_rules! scoped_work {
                 source: impl Into<BufferSlice<'s, T>>,
             ) -> Result<()> {
                 let source = source.into();
-                self.entered.borrow(self.stream, "copying", source.allocation(), || {
+                self.entered.borrow(self.stream, "copying", Some(source.allocation()), || {
                     if source.allocation().is_retained() {
                         // SAFETY: the destination is borrowed exclusively for the environment's life, and the scope waits
                         // before that ends.
@@ -311,13 +311,13 @@ macro_rules! scoped_work {
 }
 
 impl StreamScope<'_, '_> {
-    /// Queues work that must not be captured, because it uses `memory` and borrows host memory, and behind which the
-    /// scope waits.
+    /// Queues work that must not be captured, because it borrows host memory, and behind which the scope waits. It
+    /// uses this memory, or none that the library orders.
     #[track_caller]
-    pub(super) fn borrow(
+    pub(crate) fn borrow(
         &self,
         operation: &'static str,
-        memory: &Allocation,
+        memory: Option<&Allocation>,
         queue: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         self.entered.borrow(self.stream, operation, memory, queue)
