@@ -30,9 +30,6 @@ pub struct EventCore {
     record: SpinMutex<Record>,
     /// Whether it is noted that the known record is complete. Changed only while the record is locked.
     is_noted: AtomicBool,
-    /// Whether the event can be recorded outside this library's calls: by another process, or by launches of a graph.
-    /// Nothing is known of its records then.
-    shared: AtomicBool,
     /// Whether `before_record` has something to do.
     has_observer: AtomicBool,
     /// The attachment of a higher module.
@@ -152,7 +149,6 @@ impl EventCore {
             },
             record: SpinMutex::new(ranks::EVENT_RECORD, Record::default()),
             is_noted: AtomicBool::new(false),
-            shared: AtomicBool::new(false),
             has_observer: AtomicBool::new(false),
             observer: OnceLock::new(),
         }
@@ -292,12 +288,12 @@ impl EventCore {
 
     /// From now on, the event can be recorded outside this library's calls.
     pub fn share(&self) {
-        self.shared.store(true, Ordering::Release);
+        self.raw.share();
     }
 
     #[inline(always)]
     fn is_shared(&self) -> bool {
-        self.shared.load(Ordering::Acquire)
+        self.raw.is_shared()
     }
 
     #[inline(always)]

@@ -11,12 +11,15 @@ use anabranch_hal::{
     Call, Driver, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, Live, ObjectHandle, Status, StreamFlags,
 };
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An event of the driver, which is destroyed when this is dropped.
 pub struct RawEvent {
     context: Arc<ContextCore>,
     handle: EventHandle,
     label: Label,
+    /// Whether it can be recorded outside this library's calls: by another process, or by launches of a graph.
+    shared: AtomicBool,
 }
 
 impl RawEvent {
@@ -35,7 +38,8 @@ impl RawEvent {
     /// Takes ownership of an event that was just made in the context.
     #[track_caller]
     pub(crate) fn from_handle(context: &Arc<ContextCore>, handle: EventHandle) -> Self {
-        Self { context: context.clone(), handle, label: Label::new(context, ObjectHandle::Event(handle)) }
+        let label = Label::new(context, ObjectHandle::Event(handle));
+        Self { context: context.clone(), handle, label, shared: AtomicBool::new(false) }
     }
 
     /// The context.
@@ -60,6 +64,18 @@ impl RawEvent {
     /// Its number and name.
     pub fn label(&self) -> &Label {
         &self.label
+    }
+
+    /// From now on, the event can be recorded outside this library's calls. Nothing is known of its records then.
+    pub fn share(&self) {
+        self.shared.store(true, Ordering::Release);
+    }
+
+    /// Whether it can be recorded outside this library's calls. Whoever asks the driver for a record of this library asks here
+    /// afterwards: the answer may be about another record.
+    #[inline(always)]
+    pub fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::Acquire)
     }
 
     /// Whether the work captured last is complete.
@@ -122,24 +138,26 @@ impl RawEvent {
         copied.during(operation, || self.context.place())
     }
 
-    /// Whether the work is complete, or will never run because the context is lost.
+    /// Whether the work is complete, or will never run because the context is lost, and does not run on there.
     pub fn is_over(&self) -> bool {
         let call = self.context.call("querying an event");
         !is_pending(self.context.driver(), &call, self.live())
     }
 }
 
-/// Whether the work that an event has captured may not be complete. No capture is invalidated.
+/// Whether the work that an event has captured may not be complete, or may still run in a lost context. No capture is
+/// invalidated.
 pub fn is_pending(driver: &dyn Driver, call: &Call<'_>, event: Live<'_, EventHandle>) -> bool {
-    let queried = with_relaxed_capture_mode(driver, || driver.event_query(call, event));
-    queried.is_err_and(|failure| !means_over(failure.status))
-}
-
-/// Whether work that fails with this status will never run: its context is lost or destroyed, or it was captured. Of any
-/// other status, such as that of a call that a layer has refused or not returned from, nothing follows.
-fn means_over(status: Status) -> bool {
-    status.is_sticky()
-        || matches!(status, Status::CONTEXT_IS_DESTROYED | Status::DEINITIALIZED | Status::CAPTURED_EVENT)
+    match with_relaxed_capture_mode(driver, || driver.event_query(call, event)) {
+        Ok(()) => false,
+        // Nothing new runs.
+        Err(failure) if failure.status.is_sticky() => driver.lost_context_is_running(call),
+        // The work will never run: its context is destroyed, or it was captured. Of any other status, such as that of a call that
+        // a layer has refused or not returned from, nothing follows.
+        Err(failure) => {
+            !matches!(failure.status, Status::CONTEXT_IS_DESTROYED | Status::DEINITIALIZED | Status::CAPTURED_EVENT)
+        }
+    }
 }
 
 impl Drop for RawEvent {

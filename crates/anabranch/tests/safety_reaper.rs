@@ -199,36 +199,42 @@ fn safety_48_what_a_lost_context_leaves_waits_for_no_kernel_that_runs_on() {
 
 #[test]
 fn safety_39_memory_that_a_kernel_of_a_lost_context_writes_is_nobody_else_s() {
-    assert_ends(|| {
-        let (context, _) = isolated();
-        let fault = Fault::new(&context);
-        let healthy = context.device().context().unwrap();
-        let stream = context.create_stream().unwrap();
-        let (held, pass, begun) = gate();
-        let written = Arc::new(AtomicU32::new(0));
-        let told = written.clone();
-        let running = kernel(&context, move |write| {
-            pass();
-            write();
-            told.store(1, Ordering::SeqCst);
+    for is_dropped_before in [false, true] {
+        assert_ends(move || {
+            let (context, _) = isolated();
+            let fault = Fault::new(&context);
+            let healthy = context.device().context().unwrap();
+            let stream = context.create_stream().unwrap();
+            let (held, pass, begun) = gate();
+            let written = Arc::new(AtomicU32::new(0));
+            let told = written.clone();
+            let running = kernel(&context, move |write| {
+                pass();
+                write();
+                told.store(1, Ordering::SeqCst);
+            });
+            // The memory of one context, and of another, in which the kernel runs.
+            let mut memory =
+                [context.allocate_pinned::<u32>(100).unwrap(), healthy.allocate_pinned::<u32>(100).unwrap()];
+            let launch = |memory| stream.launch_checked(&running, &LaunchConfig::new(1, 1), (memory,)).unwrap();
+            let [own, other] = &mut memory;
+            launch(other);
+            launch(own);
+            begun.recv().unwrap();
+            let kept = Some(memory).filter(|_| !is_dropped_before);
+            fault.lose(&context);
+            drop(kept);
+            assert_reaper_goes_on();
+            // Long enough for memory to be given back that counts as unused.
+            std::thread::sleep(Duration::from_millis(100));
+            let allocate = |_| [&context, &healthy].map(|context| context.allocate_pinned::<u32>(100));
+            let mut fresh: Vec<_> = (0..20).flat_map(allocate).flatten().collect();
+            let slices: Vec<_> = fresh.iter_mut().map(|fresh| fresh.as_mut_slice().unwrap()).collect();
+            drop(held);
+            until("the end of the kernel", || written.load(Ordering::SeqCst) == 1);
+            assert!(slices.iter().all(|slice| slice.iter().all(|&element| element == 0)), "the kernel has written it");
         });
-        // The memory of one context, and of another, in which the kernel runs.
-        let mut memory = [context.allocate_pinned::<u32>(100).unwrap(), healthy.allocate_pinned::<u32>(100).unwrap()];
-        let launch = |memory| stream.launch_checked(&running, &LaunchConfig::new(1, 1), (memory,)).unwrap();
-        let [own, other] = &mut memory;
-        launch(other);
-        launch(own);
-        begun.recv().unwrap();
-        fault.lose(&context);
-        drop(memory);
-        assert_reaper_goes_on();
-        let fresh = [context.allocate_pinned::<u32>(100), healthy.allocate_pinned::<u32>(100)];
-        let mut fresh: Vec<_> = fresh.into_iter().flatten().collect();
-        let slices: Vec<_> = fresh.iter_mut().map(|fresh| fresh.as_mut_slice().unwrap()).collect();
-        drop(held);
-        until("the end of the kernel", || written.load(Ordering::SeqCst) == 1);
-        assert!(slices.iter().all(|slice| slice.iter().all(|&element| element == 0)), "the kernel has written it");
-    });
+    }
 }
 
 #[test]

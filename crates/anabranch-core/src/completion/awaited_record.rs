@@ -20,9 +20,13 @@ use std::sync::{Arc, Weak};
 /// One record of an event, shared by the futures that wait for it.
 pub struct AwaitedRecord {
     context: Arc<ContextCore>,
-    source: Mutex<Source>,
+    state: Mutex<State>,
     history: WaitHistory,
-    /// The point of the record, if it is known.
+}
+
+struct State {
+    source: Source,
+    /// The point of the record, if it is known, and the source shows this record and no other.
     point: Option<TimelinePoint>,
 }
 
@@ -50,11 +54,29 @@ impl Source {
     }
 }
 
+impl State {
+    fn check(&mut self) -> Option<Result<()>> {
+        let result = self.source.check();
+        self.forget_point_of_shared();
+        if let (Some(Ok(())), Some(point)) = (&result, &self.point) {
+            point.reached();
+        }
+        result
+    }
+
+    /// Called after the event was asked, which may have been recorded by a launch of a graph, or by another process.
+    fn forget_point_of_shared(&mut self) {
+        if matches!(&self.source, Source::Event(event) if event.is_shared()) {
+            self.point = None;
+        }
+    }
+}
+
 impl AwaitedRecord {
     fn new(event: Arc<RawEvent>, point: Option<TimelinePoint>) -> Arc<Self> {
         let context = event.context().clone();
-        let source = Mutex::new(ranks::AWAITED_RECORD_SOURCE, Source::Event(event));
-        Arc::new(Self { context, source, history: WaitHistory::default(), point })
+        let state = Mutex::new(ranks::AWAITED_RECORD_SOURCE, State { source: Source::Event(event), point });
+        Arc::new(Self { context, state, history: WaitHistory::default() })
     }
 
     /// The context.
@@ -69,24 +91,22 @@ impl AwaitedRecord {
 
     /// Whether it is complete.
     pub fn check(&self) -> Option<Result<()>> {
-        let result = self.source.lock().check();
-        if let (Some(Ok(())), Some(point)) = (&result, &self.point) {
-            point.reached();
-        }
-        result
+        self.state.lock().check()
     }
 
     /// Stops using the event, which is about to be recorded again.
     fn detach(&self) -> Result<()> {
-        let mut source = self.source.lock();
-        let Source::Event(event) = &*source else { return Ok(()) };
+        let mut state = self.state.lock();
+        let Source::Event(event) = &state.source else { return Ok(()) };
+        let event = event.clone();
         // The record may be one in a capture, which this must not invalidate.
-        if let Some(result) = with_relaxed_capture_mode(self.context.driver(), || source.check()) {
-            *source = Source::Over(result);
+        if let Some(result) = with_relaxed_capture_mode(self.context.driver(), || state.check()) {
+            state.source = Source::Over(result);
             return Ok(());
         }
         let copy = event.copy_record("recording an event that is awaited")?;
-        *source = Source::Copy(PooledEvent::from_handle(&self.context, copy));
+        state.forget_point_of_shared();
+        state.source = Source::Copy(PooledEvent::from_handle(&self.context, copy));
         Ok(())
     }
 }

@@ -83,12 +83,12 @@ impl SyncEvent {
         (self.event, self.point)
     }
 
-    /// Whether the work is complete, or will never run because the context is lost.
+    /// Whether the work is complete, or will never run because the context is lost, and does not run on there.
     pub fn is_over(&self) -> bool {
         (self.point.value() != 0 && self.point.timeline().is_reached(self.point.value())) || self.event.is_over()
     }
 
-    /// Returns when the work is complete, or will never run because the context is lost, whatever the driver answers meanwhile.
+    /// Returns when the work [is over](Self::is_over), whatever the driver answers meanwhile.
     pub fn outlast(&self) {
         let wait = || {
             while self.synchronize().is_err() && !self.is_over() {
