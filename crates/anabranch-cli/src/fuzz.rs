@@ -18,7 +18,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How many programs of each family are run if nothing else is said.
 const SEEDS: Range<u64> = 0..200;
@@ -27,8 +27,11 @@ const SEEDS: Range<u64> = 0..200;
 const HOST_DEVICES_VARIABLE: &str = "ANABRANCH_HOST_DEVICES";
 const HOST_WORKERS_VARIABLE: &str = "ANABRANCH_HOST_WORKERS";
 
+/// How long a thread of the software device looks for work before it sleeps.
+const WORKER_SPIN: Duration = Duration::from_micros(5);
+
 /// How many programs are run before the time is looked at.
-const CHUNK: usize = 256;
+const CHUNK: usize = 1024;
 
 pub(crate) fn run(options: &FuzzOptions) -> Result<ExitCode, Failure> {
     let fault = options.fault.as_ref();
@@ -66,7 +69,8 @@ impl Devices {
     /// Opens the device of that name, or the default one, with a fault.
     fn open(name: Option<&str>, fault: Option<&Fault>) -> Result<Self, Failure> {
         let is_set = |variable| std::env::var_os(variable).is_some();
-        let mut builder = Instance::builder().isolated();
+        // Each core has a process of its own, which needs it for more than looking for work.
+        let mut builder = Instance::builder().isolated().host_worker_spin(WORKER_SPIN);
         if !is_set(HOST_WORKERS_VARIABLE) {
             // A worker runs one program at a time: two threads of the software device are enough.
             builder = builder.host_workers(2);

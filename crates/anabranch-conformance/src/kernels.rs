@@ -94,10 +94,9 @@ pub(crate) fn host_module() -> HostModule {
             block.phase(|thread, _| output.set(thread.linear(), table.get(thread.linear())));
         }))
         .with_function(HostFunction::new("count_up", &[8], |block, arguments| {
-            let output = arguments.slice::<u32>(0);
-            block.phase(|_, _| {
-                output.fetch_update(0, |value| value.wrapping_add(1));
-            });
+            // All threads of the block at once: grids may be large.
+            let count = block.thread_count() as u32;
+            arguments.slice::<u32>(0).fetch_update(0, |value| value.wrapping_add(count));
         }))
         .with_function(HostFunction::new("mixed", &[8, 1, 2, 4, 8, 4, 8, 24], |_, arguments| {
             let output = arguments.slice::<u64>(0);

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::num::NonZero;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 /// Memory of a device where the machine does not say how much it has.
 const FALLBACK_MEMORY: u64 = 16 << 30;
@@ -21,6 +22,9 @@ pub struct HostOptions {
     pub devices: u32,
     /// How many threads run queued work. `None`: as many as run in parallel on this machine, at least 2.
     pub workers: Option<usize>,
+    /// How long a worker without work looks for more before it sleeps. By default longer than it takes to wake one, so that
+    /// work that comes in quick succession finds a worker awake. It is better short where other threads need the cores.
+    pub worker_spin: Duration,
     /// Memory of each device in bytes. By default as much as the machine has.
     pub memory_bytes_per_device: u64,
     /// How many entries a stream holds before a thread that adds one has to wait until half of them have run. The thread
@@ -42,6 +46,7 @@ impl Default for HostOptions {
         Self {
             devices: 1,
             workers: None,
+            worker_spin: Duration::from_micros(50),
             memory_bytes_per_device: physical_memory().unwrap_or(FALLBACK_MEMORY),
             queue_limit: 262_144,
             seed: None,

@@ -12,6 +12,7 @@ use anabranch_hal::{Absence, BackendKind, Driver, Status};
 use drivers::HostSettings;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The environment variable that names the device of [`Instance::default_device`].
 pub const DEVICE_VARIABLE: &str = "ANABRANCH_DEVICE";
@@ -154,6 +155,13 @@ impl InstanceBuilder {
     /// the available parallelism of the machine, at least 2. The instance is [isolated](Self::isolated).
     pub fn host_workers(mut self, count: usize) -> Self {
         self.host_settings.workers = Some(count);
+        self.isolated()
+    }
+
+    /// How long a thread that runs the host devices' work looks for more before it sleeps. The default of 50 microseconds
+    /// is for programs that have a core to spare for it. The instance is [isolated](Self::isolated).
+    pub fn host_worker_spin(mut self, spin: Duration) -> Self {
+        self.host_settings.worker_spin = Some(spin);
         self.isolated()
     }
 

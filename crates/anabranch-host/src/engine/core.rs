@@ -15,7 +15,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How many entries a stream holds at most, whatever the options say.
 const MOST_QUEUED: usize = 1 << 30;
@@ -50,6 +50,8 @@ pub(crate) struct Engine {
     pub(super) scheduler: Padded<Scheduler<Arc<dyn Task>>>,
     pub(crate) values: ValueWaits,
     pub(crate) queue_limit: u64,
+    /// How long a worker looks for work before it sleeps.
+    pub(super) worker_spin: Duration,
     /// Looks at the memory that work uses, if anybody does.
     pub(crate) observer: Option<Arc<dyn Observer>>,
     epoch: Instant,
@@ -68,6 +70,7 @@ impl Engine {
             this: Weak::clone(this),
             scheduler: Padded(Scheduler::new(workers)),
             values: ValueWaits::new(observer.clone()),
+            worker_spin: options.worker_spin,
             queue_limit: options.queue_limit.clamp(2, MOST_QUEUED) as u64,
             observer,
             epoch: Instant::now(),

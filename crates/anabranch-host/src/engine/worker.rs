@@ -9,10 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a worker looks for work before it sleeps. Longer than it takes to wake one, so that work that comes in quick
-/// succession finds a worker awake.
-const SEARCH: Duration = Duration::from_micros(50);
-
 /// How long a worker that was looking for work leaves it to others, in turns of a loop.
 const DELAY: usize = 64;
 
@@ -94,7 +90,7 @@ impl Worker<'_> {
     /// Looks on for a moment.
     fn search(&self) {
         let begin = Instant::now();
-        while begin.elapsed() < SEARCH {
+        while begin.elapsed() < self.engine.worker_spin {
             for _ in 0..16 {
                 if self.engine.scheduler.has_work() {
                     // A thread that waits for what it has just enqueued runs it itself in this time.

@@ -43,6 +43,7 @@ pub fn status<T>(result: Result<T>) -> i32 {
 pub const SMALL: HostOptions = HostOptions {
     devices: 2,
     workers: Some(2),
+    worker_spin: std::time::Duration::from_micros(50),
     memory_bytes_per_device: 1 << 30,
     queue_limit: 262_144,
     seed: None,

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use anabranch_hal::{Absence, Driver};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The settings of a host back end, which override the environment.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +11,7 @@ use std::sync::Arc;
 pub(super) struct HostSettings {
     pub(super) devices: Option<u32>,
     pub(super) workers: Option<usize>,
+    pub(super) worker_spin: Option<Duration>,
     pub(super) queue_limit: Option<usize>,
     pub(super) seed: Option<u64>,
     pub(super) check_memory: Option<bool>,
@@ -52,6 +54,7 @@ pub(super) fn host(settings: &HostSettings, is_isolated: bool) -> Result<Result<
     let mut options = HostOptions::from_environment().map_err(|error| refuse(error.to_string()))?;
     options.devices = settings.devices.unwrap_or(options.devices);
     options.workers = settings.workers.or(options.workers);
+    options.worker_spin = settings.worker_spin.unwrap_or(options.worker_spin);
     options.seed = settings.seed.or(options.seed);
     options.check_memory = settings.check_memory.unwrap_or(options.check_memory);
     options.queue_limit = settings.queue_limit.unwrap_or(options.queue_limit);

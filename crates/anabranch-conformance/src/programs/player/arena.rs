@@ -150,6 +150,16 @@ fn initial(piece: Piece, offset: usize) -> u8 {
     (offset * 7 + offset / 251 + salt * 40) as u8
 }
 
+/// The first and the last byte that differ.
+fn difference(before: &[u8], now: &[u8]) -> Option<(usize, usize)> {
+    // Mostly nothing differs, which is seen sooner.
+    if before == now {
+        return None;
+    }
+    let differs = |index: &usize| before.get(*index) != now.get(*index);
+    Some(((0..now.len()).find(differs)?, (0..now.len()).rfind(differs)?))
+}
+
 impl Stage {
     fn pieces(&self) -> Vec<Piece> {
         let mut pieces = vec![Piece::Device(0), Piece::Device(1), Piece::Pinned, Piece::Pageable];
@@ -274,9 +284,7 @@ impl Stage {
         for piece in self.pieces() {
             let bytes = self.read_piece(piece)?;
             let before = self.harness.arena.seen.remove(&piece).unwrap_or_else(|| vec![0; bytes.len()]);
-            let differs = |index: &usize| bytes.get(*index) != before.get(*index);
-            let first = (0..bytes.len()).find(differs);
-            if let (Some(first), Some(last)) = (first, (0..bytes.len()).rev().find(differs)) {
+            if let Some((first, last)) = difference(&before, &bytes) {
                 let changed = &bytes[first..=last];
                 let name = match piece {
                     Piece::Memory(slot) => slot.to_string(),
