@@ -310,7 +310,7 @@ impl OpenStream {
         // What runs inside cannot wait for single streams of the capture: it comes after all of them.
         capture.order_behind_all(self)?;
         let accesses = [MemoryAccess::read(&condition.memory)];
-        let _exclusive = submission.order(accesses.iter().copied())?;
+        let _excluding = submission.order(accesses.iter().copied())?;
         if capture.is_part() {
             return capture.change(|| {
                 // A graph with conditional nodes cannot be a child. So they are added when the part is put into a body.

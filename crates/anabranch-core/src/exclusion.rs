@@ -1,43 +1,53 @@
 //! Submissions that use memory which graphs retain.
 //!
-//! Work is submitted in two steps: its memory is ordered after earlier uses, and the driver is called. If another use
+//! Work is submitted in two steps: its memory is ordered after earlier uses, and the driver is called. If a conflicting use
 //! of the memory came between the two steps, the two uses would not be ordered. The borrow checker excludes that,
 //! because conflicting uses borrow the memory in turns. But a launch of a graph does not borrow the memory in it, and
 //! may be made by another thread at the same time. Therefore a submission that uses memory that graphs retain excludes
-//! others that use the same memory, while the driver may block. Launches whose memory is already ordered by earlier work
-//! in their own stream have nothing to order, and may run concurrently.
+//! conflicting ones, while the driver may block. Those that only read the memory exclude only those that write it.
 //!
 //! A submission locks all of its memory before it orders anything, in ascending order of the ids. So no two of them wait
 //! for each other.
 
-use crate::memory::Allocation;
+use crate::memory::MemoryAccess;
+use anabranch_hal::Access;
 use anabranch_sync::{RwLockReadGuard, RwLockWriteGuard};
 use smallvec::SmallVec;
-use std::sync::Arc;
 
-/// As long as this exists, nobody else submits work that uses some memory which graphs retain.
+/// As long as this exists, nobody else submits work in conflict with uses of memory which graphs retain.
 #[must_use = "others are excluded until this is dropped"]
 #[derive(Default)]
-pub struct Exclusive<'m>(#[allow(dead_code, reason = "held for its drop")] SmallVec<[RwLockWriteGuard<'m, ()>; 2]>);
+pub struct Excluding<'m>(#[allow(dead_code, reason = "held for its drop")] SmallVec<[Guard<'m>; 16]>);
 
-impl<'m> Exclusive<'m> {
-    /// Waits until no such submission is in progress.
-    pub fn begin(memory: impl Iterator<Item = &'m Arc<Allocation>>) -> Self {
-        let mut memory: SmallVec<[_; 4]> = memory.filter(|memory| memory.is_retained()).collect();
-        memory.sort_unstable_by_key(|memory| memory.label().id().get());
-        memory.dedup_by_key(|memory| memory.label().id().get());
-        Self(memory.into_iter().map(|memory| memory.exclusion().0.write()).collect())
+#[allow(dead_code, reason = "held for their drops")]
+enum Guard<'m> {
+    Reading(RwLockReadGuard<'m, ()>),
+    Writing(RwLockWriteGuard<'m, ()>),
+}
+
+impl<'m> Guard<'m> {
+    #[inline]
+    fn new(MemoryAccess { memory, access }: MemoryAccess<'m>) -> Self {
+        match access {
+            Access::Read => Self::Reading(memory.exclusion().0.read()),
+            Access::Write => Self::Writing(memory.exclusion().0.write()),
+        }
     }
 }
 
-/// As long as this exists, nobody changes the order of some memory that graphs retain.
-#[must_use = "others are excluded until this is dropped"]
-pub struct Shared<'m>(#[allow(dead_code, reason = "held for its drop")] SmallVec<[RwLockReadGuard<'m, ()>; 16]>);
+impl<'m> Excluding<'m> {
+    /// Waits until no conflicting submission is in progress.
+    pub fn begin(accesses: impl Iterator<Item = MemoryAccess<'m>>) -> Self {
+        let mut accesses: SmallVec<[_; 4]> = accesses.filter(|access| access.memory.is_retained()).collect();
+        // Of several uses of one piece, the first is one that writes it, if there is one.
+        accesses.sort_unstable_by_key(|access| (access.memory.label().id().get(), access.access == Access::Read));
+        accesses.dedup_by_key(|access| access.memory.label().id().get());
+        Self::begin_sorted(accesses.into_iter())
+    }
 
-impl<'m> Shared<'m> {
-    /// Waits until no such change is in progress. `memory`: each piece once, in ascending order of the ids.
+    /// Like [`begin`](Self::begin), for memory that graphs retain: each piece once, in ascending order of the ids.
     #[inline]
-    pub fn begin(memory: impl Iterator<Item = &'m Arc<Allocation>>) -> Self {
-        Self(memory.map(|memory| memory.exclusion().0.read()).collect())
+    pub fn begin_sorted(accesses: impl Iterator<Item = MemoryAccess<'m>>) -> Self {
+        Self(accesses.map(Guard::new).collect())
     }
 }

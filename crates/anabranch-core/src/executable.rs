@@ -4,7 +4,7 @@ use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
-use crate::exclusion::{Exclusive, Shared};
+use crate::exclusion::Excluding;
 use crate::graph_object::GraphObject;
 use crate::host_work::refuse_inside;
 use crate::idle_memory::attempt_behind;
@@ -63,13 +63,13 @@ impl State {
 
     /// If earlier work in the launch's own stream already orders all memory: the guard that keeps it so until the
     /// launch is queued.
-    fn ordered(&self, submission: &Submission<'_>) -> Option<Shared<'_>> {
+    fn ordered(&self, submission: &Submission<'_>) -> Option<Excluding<'_>> {
         let mut accesses = self.accesses();
         if accesses.len() == 0 {
             return None;
         }
-        let shared = Shared::begin(accesses.clone().map(|access| access.memory));
-        accesses.all(|MemoryAccess { memory, access }| is_ordered_for(memory, submission, access)).then_some(shared)
+        let excluding = Excluding::begin_sorted(accesses.clone());
+        accesses.all(|MemoryAccess { memory, access }| is_ordered_for(memory, submission, access)).then_some(excluding)
     }
 }
 
@@ -199,13 +199,13 @@ impl ExecutableCore {
 
     #[inline]
     fn queue(&self, submission: &Submission<'_>, state: &MutexGuard<'_, State>, is_ordered: bool) -> Result<()> {
-        let exclusive = if is_ordered { Exclusive::default() } else { submission.order(state.accesses())? };
+        let excluding = if is_ordered { Excluding::default() } else { submission.order(state.accesses())? };
         submission.queue(|call, stream| {
             // SAFETY: what the nodes refer to is retained until the launch is complete, and all uses of it were just ordered.
             unsafe { self.context.driver().executable_launch(call, self.live(state), stream) }
         })?;
         submission.finish(state.accesses());
-        drop(exclusive);
+        drop(excluding);
         Ok(())
     }
 

@@ -22,7 +22,7 @@ ranks! { from 100;
     /// A graph with the bodies of its conditional nodes, while the driver is called with them. Two graphs are locked in
     /// ascending order of their ids.
     GRAPH,
-    /// Submissions that use memory which graphs retain: exclusive for those that change its order.
+    /// Submissions that use memory which graphs retain: shared for those that only read it.
     RETAINED_MEMORY,
     /// The readers and the writer of one piece of memory.
     ACCESS_HISTORY,

@@ -19,7 +19,7 @@ pub(crate) mod loom_tests;
 
 use crate::capture_state::{CaptureState, Capturing, capture_of_memory, capturing};
 use crate::error::{Error, Result};
-use crate::exclusion::Exclusive;
+use crate::exclusion::Excluding;
 use crate::memory::{Allocation, MemoryAccess, Origin};
 use crate::stream::{OpenStream, StreamCore, Submitting};
 use anabranch_hal::{Access, Call, Live, Status, StreamHandle};
@@ -151,10 +151,10 @@ impl<'a> Submission<'a> {
         accesses: &[MemoryAccess<'_>],
         queue: impl FnOnce(&Call<'_>, Live<'_, StreamHandle>) -> anabranch_hal::Result<R>,
     ) -> Result<R> {
-        let exclusive = self.order(accesses.iter().copied())?;
+        let excluding = self.order(accesses.iter().copied())?;
         let result = self.queue(queue)?;
         self.finish(accesses.iter().copied());
-        drop(exclusive);
+        drop(excluding);
         Ok(result)
     }
 
@@ -165,7 +165,7 @@ impl<'a> Submission<'a> {
     /// # Errors
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order; otherwise any error that the driver returns.
     #[inline(always)]
-    pub(crate) fn order<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) -> Result<Exclusive<'m>> {
+    pub(crate) fn order<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) -> Result<Excluding<'m>> {
         if self.stream.context().is_order_strict() {
             self.check_order(accesses.clone())?;
         }
@@ -177,19 +177,19 @@ impl<'a> Submission<'a> {
                 memory.history().order(self.stream, access, self.operation)?;
             }
         }
-        Ok(Exclusive::default())
+        Ok(Excluding::default())
     }
 
     /// Orders accesses in a capture, or to memory that captures or graphs use.
     #[cold]
     #[inline(never)]
-    fn order_special<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) -> Result<Exclusive<'m>> {
+    fn order_special<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) -> Result<Excluding<'m>> {
         accesses.clone().try_for_each(|access| self.join_capture_of(access.memory))?;
         // Who captures work excludes others that do, and the work of others is not ordered behind it.
         let excluded = accesses.clone().filter(|_| !self.stream.is_capturing());
-        let exclusive = Exclusive::begin(excluded.map(|access| access.memory));
+        let excluding = Excluding::begin(excluded);
         accesses.clone().try_for_each(|access| self.order_one(access))?;
-        Ok(exclusive)
+        Ok(excluding)
     }
 
     /// What a capture uses belongs to it until it ends: a stream that uses it joins.

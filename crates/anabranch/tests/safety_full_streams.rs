@@ -4,7 +4,7 @@
 
 mod common;
 
-use anabranch::{Context, Instance, Signal, Stream};
+use anabranch::{CaptureMode, Context, Instance, Signal, Stream};
 use common::{assert_ends, hold};
 use std::time::Duration;
 
@@ -54,6 +54,27 @@ fn safety_86_others_use_memory_and_streams_that_a_stream_without_room_is_ordered
                 assert_eq!(earlier.download(&memory).unwrap(), [7]);
                 drop(earlier);
                 assert_eq!(second.read(|values| values[0]).unwrap(), 7);
+            },
+        );
+        assert_eq!(first.read(|values| values[0]).unwrap(), 7);
+    });
+}
+
+#[test]
+fn safety_86_others_read_memory_of_a_graph_that_a_stream_without_room_is_to_read() {
+    assert_ends(|| {
+        let (context, full, held) = full_stream();
+        let other = context.create_stream().unwrap();
+        let memory = other.upload(&[7u32]).unwrap();
+        let [mut first, mut second, mut third] = [(); 3].map(|()| context.allocate_pinned::<u32>(1).unwrap());
+        let graph = other.capture_executable(CaptureMode::Relaxed, |scope| scope.copy(&mut third, &memory)).unwrap();
+        while_waiting(
+            &held,
+            || full.copy(&mut first, &memory).unwrap(),
+            || {
+                other.copy(&mut second, &memory).unwrap();
+                graph.launch(&other).unwrap();
+                assert_eq!(other.download(&memory).unwrap(), [7]);
             },
         );
         assert_eq!(first.read(|values| values[0]).unwrap(), 7);
