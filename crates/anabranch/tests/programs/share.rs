@@ -6,6 +6,7 @@ use crate::run::half;
 use crate::world::World;
 use anabranch::{BufferSlice, LaunchConfig};
 use proptest::prelude::*;
+use std::sync::Barrier;
 use std::thread::scope;
 
 #[derive(Clone, Debug)]
@@ -15,6 +16,13 @@ pub(crate) enum Share {
         streams: [usize; 2],
         to: usize,
         values: [u32; 2],
+    },
+    /// One thread reads a half of a buffer, and another writes the other half, which is read then.
+    HalfByHalf {
+        streams: [usize; 2],
+        to: usize,
+        from: usize,
+        value: u32,
     },
     /// Two threads read parts of a buffer that overlap.
     Readers {
@@ -53,6 +61,8 @@ pub(crate) fn share() -> impl Strategy<Value = Share> {
     let n = || 0..4usize;
     prop_oneof![
         2 => ([n(), n()], n(), any::<[u32; 2]>()).prop_map(|(streams, to, values)| Halves { streams, to, values }),
+        2 => ([n(), n()], n(), n(), any::<u32>())
+            .prop_map(|(streams, to, from, value)| HalfByHalf { streams, to, from, value }),
         1 => ([n(), n()], n()).prop_map(|(streams, from)| Readers { streams, from }),
         12 => (n(), n(), n(), any::<u32>()).prop_map(|(stream, to, from, value)| Views { stream, to, from, value }),
         3 => (n(), n()).prop_map(|(stream, to)| Copy { stream, to }),
@@ -63,6 +73,19 @@ pub(crate) fn share() -> impl Strategy<Value = Share> {
     ]
 }
 
+/// Calls the one on another thread, at the same time as the other.
+fn together(first: impl FnOnce() + Send, second: impl FnOnce()) {
+    let begin = Barrier::new(2);
+    scope(|scope| {
+        scope.spawn(|| {
+            begin.wait();
+            first();
+        });
+        begin.wait();
+        second();
+    });
+}
+
 impl World<'_> {
     pub(crate) fn share(&mut self, share: &Share) {
         match *share {
@@ -71,12 +94,28 @@ impl World<'_> {
                 let to = self.buffer(&stream, to);
                 let slot = &mut self.places[stream.device].buffers[to];
                 let (head, tail) = slot.buffer.as_mut().unwrap().slice_mut(..).unwrap().split_at(half()).unwrap();
-                scope(|scope| {
-                    scope.spawn(|| other.stream.fill(tail, values[1]).unwrap());
-                    stream.stream.fill(head, values[0]).unwrap();
-                });
+                together(
+                    || other.stream.fill(tail, values[1]).unwrap(),
+                    || stream.stream.fill(head, values[0]).unwrap(),
+                );
                 self.memories[slot.number][..half()].fill(values[0]);
                 self.memories[slot.number][half()..].fill(values[1]);
+            }
+            Share::HalfByHalf { streams, to, from, value } => {
+                let (stream, other) = self.pair(streams);
+                let [to, from] = [to, from].map(|buffer| self.buffer(&stream, buffer));
+                let place = &mut self.places[stream.device];
+                let Some([destination, source]) = two(place, to, from) else { return };
+                let (head, tail) = source.slice_mut(..).unwrap().split_at(half()).unwrap();
+                let (destination_head, destination_tail) = destination.slice_mut(..).unwrap().split_at(half()).unwrap();
+                together(
+                    || other.stream.fill(tail, value).unwrap(),
+                    || stream.stream.copy(destination_head, head.as_slice()).unwrap(),
+                );
+                stream.stream.copy(destination_tail, source.slice(half()..).unwrap()).unwrap();
+                let [to, from] = [to, from].map(|buffer| place.buffers[buffer].number);
+                self.memories[from][half()..].fill(value);
+                self.memories[to] = self.memories[from];
             }
             Share::Readers { streams, from } => {
                 self.let_go();
@@ -85,10 +124,7 @@ impl World<'_> {
                 let slot = &self.places[stream.device].buffers[from];
                 let (buffer, words) = (slot.buffer.as_ref().unwrap(), self.memories[slot.number]);
                 let (left, right) = (buffer.slice(1..).unwrap(), buffer.slice(..LENGTH - 1).unwrap());
-                scope(|scope| {
-                    scope.spawn(|| other.assert_holds(right, &words[..LENGTH - 1]));
-                    stream.assert_holds(left, &words[1..]);
-                });
+                together(|| other.assert_holds(right, &words[..LENGTH - 1]), || stream.assert_holds(left, &words[1..]));
             }
             Share::Views { stream, to, from, value } => {
                 let stream = self.stream(stream);
