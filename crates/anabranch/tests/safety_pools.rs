@@ -2,13 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
+mod common;
+
 use anabranch::hal::{DeviceOrdinal, Driver, Forward, Layered, Live, MemoryPoolAttribute, MemoryPoolHandle, Result};
 use anabranch::{
     Buffer, CaptureMode, Context, Instance, MemoryPool, MemoryPoolOptions, Status, Stream, flush_deferred_drops,
 };
+use common::until;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What has happened to pools.
 #[derive(Debug, Default)]
@@ -56,6 +59,13 @@ unsafe impl Forward for Watch {
     }
 }
 
+/// Held by tests that capture, and by those that expect a pool to be used again: beside a capture, whosever it is, none is.
+static CAPTURES: Mutex<()> = Mutex::new(());
+
+fn captures() -> MutexGuard<'static, ()> {
+    CAPTURES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A host device that is watched.
 struct World {
     context: Context,
@@ -81,6 +91,12 @@ impl World {
         self.seen.given_back.lock().unwrap().clone()
     }
 
+    /// Waits until so many pools were given back, or made as new again.
+    fn wait_for_given_back(&self, count: usize) -> Vec<u64> {
+        until("a pool to be given back", || self.given_back().len() >= count);
+        self.given_back()
+    }
+
     /// A stream that is held up until something is sent.
     fn held_up(&self) -> (Stream, Sender<()>) {
         let (send, receive) = channel();
@@ -101,7 +117,7 @@ fn safety_83_a_pool_is_given_back_when_its_buffers_are_freed() {
         drop(buffer);
     }
     stream.synchronize().unwrap();
-    assert_eq!(world.given_back(), [0]);
+    assert_eq!(world.wait_for_given_back(1), [0]);
 }
 
 #[test]
@@ -119,11 +135,12 @@ fn safety_83_a_pool_is_given_back_behind_frees_in_other_streams() {
     open.send(()).unwrap();
     other.synchronize().unwrap();
     world.context.synchronize().unwrap();
-    assert_eq!(world.given_back(), [0]);
+    assert_eq!(world.wait_for_given_back(1), [0]);
 }
 
 #[test]
 fn safety_83_a_pool_is_used_again_as_if_it_were_new() {
+    let _captures = captures();
     let world = World::new();
     let stream = world.context.create_stream().unwrap();
     for _ in 0..10 {
@@ -135,6 +152,9 @@ fn safety_83_a_pool_is_used_again_as_if_it_were_new() {
         drop(stream.allocate_zeroed_from::<u32>(&pool, 10).unwrap());
         stream.synchronize().unwrap();
         assert!(pool.reserved_bytes().unwrap() > 0);
+        let count = world.given_back().len();
+        drop(pool);
+        world.wait_for_given_back(count + 1);
     }
     let other = world.context.device().create_memory_pool(&MemoryPoolOptions { max_bytes: 1 << 20 }).unwrap();
     drop(other);
@@ -149,6 +169,7 @@ fn safety_83_a_pool_is_used_again_as_if_it_were_new() {
 /// Whether an earlier pool is there to be used again makes no difference to the program.
 #[test]
 fn safety_83_beside_a_capture_a_pool_is_refused_even_if_one_could_be_used_again() {
+    let _captures = captures();
     let world = World::new();
     let stream = world.context.create_stream().unwrap();
     let beside_a_capture = || {
