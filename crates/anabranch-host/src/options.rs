@@ -24,6 +24,7 @@ pub struct HostOptions {
     pub workers: Option<usize>,
     /// How long a worker without work looks for more before it sleeps. By default longer than it takes to wake one, so that
     /// work that comes in quick succession finds a worker awake. It is better short where other threads need the cores.
+    /// At most a millisecond.
     pub worker_spin: Duration,
     /// Memory of each device in bytes. By default as much as the machine has.
     pub memory_bytes_per_device: u64,

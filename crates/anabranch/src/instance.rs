@@ -159,7 +159,8 @@ impl InstanceBuilder {
     }
 
     /// How long a thread that runs the host devices' work looks for more before it sleeps. The default of 50 microseconds
-    /// is for programs that have a core to spare for it. The instance is [isolated](Self::isolated).
+    /// is for programs that have a core to spare for it, and a millisecond is the most. The instance is
+    /// [isolated](Self::isolated).
     pub fn host_worker_spin(mut self, spin: Duration) -> Self {
         self.host_settings.worker_spin = Some(spin);
         self.isolated()

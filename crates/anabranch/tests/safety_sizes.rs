@@ -8,10 +8,12 @@ mod common;
 use anabranch::{
     BodyGraph, CaptureMode, CaptureScope, ConditionalKind, Context, DualModule, Error, ExecutableGraph, Graph,
     HostFunction, HostModule, Instance, Kernel, LaunchConfig, NodeWork, Status, Stream, WaitCondition,
+    flush_deferred_drops,
 };
-use common::host;
+use common::{assert_ends, host};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// More levels than the stack of a thread has room for.
 const TOO_DEEP: usize = 20_000;
@@ -230,10 +232,16 @@ fn safety_53_settings_of_any_size_are_refused_or_work() {
     for refused in [instance().host_devices(u32::MAX), instance().host_workers(usize::MAX)] {
         assert_eq!(refused.build().unwrap_err().status(), Status::INVALID_VALUE);
     }
-    let context = instance().host_queue_limit(usize::MAX).build().unwrap().device("host").unwrap().context().unwrap();
-    let stream = context.create_stream().unwrap();
-    let memory = stream.upload(&[7u8; 3]).unwrap();
-    assert_eq!(stream.download(&memory).unwrap(), [7; 3]);
+    for accepted in [instance().host_queue_limit(usize::MAX), instance().host_worker_spin(Duration::MAX)] {
+        assert_ends(move || {
+            let context = accepted.build().unwrap().device("host").unwrap().context().unwrap();
+            let stream = context.create_stream().unwrap();
+            let memory = stream.upload(&[7u8; 3]).unwrap();
+            assert_eq!(stream.download(&memory).unwrap(), [7; 3]);
+            drop((memory, stream, context));
+            flush_deferred_drops();
+        });
+    }
 }
 
 /// Nodes in a row, streams behind each other, and events.

@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 /// How many entries a stream holds at most, whatever the options say.
 const MOST_QUEUED: usize = 1 << 30;
 
+/// The longest that a worker looks for work before it sleeps. Meanwhile it does not see that the driver is dropped.
+const LONGEST_SPIN: Duration = Duration::from_millis(1);
+
 thread_local! {
     static IS_WORKER: Cell<bool> = const { Cell::new(false) };
 }
@@ -70,7 +73,7 @@ impl Engine {
             this: Weak::clone(this),
             scheduler: Padded(Scheduler::new(workers)),
             values: ValueWaits::new(observer.clone()),
-            worker_spin: options.worker_spin,
+            worker_spin: options.worker_spin.min(LONGEST_SPIN),
             queue_limit: options.queue_limit.clamp(2, MOST_QUEUED) as u64,
             observer,
             epoch: Instant::now(),
