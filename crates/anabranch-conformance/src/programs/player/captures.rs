@@ -37,8 +37,8 @@ impl Stage {
                 let (handle, _) = self.objects.graph(*graph)?;
                 let dependencies = self.dependencies(dependencies)?;
                 let call = self.call_on(*slot, context);
-                // SAFETY: graphs that a capture adds to are not lent, and the nodes exist.
                 let begun =
+                    // SAFETY: graphs that a capture adds to are not lent, and the nodes exist.
                     unsafe { driver.stream_begin_capture_to_graph(&call, stream, handle, &dependencies, *mode) };
                 told(begun, |()| {
                     self.begun(*slot, *graph, true);
