@@ -61,15 +61,19 @@ fi
 # Not by default either: it takes ten minutes, and only a changed generator needs it.
 if wanted fuzz; then
     families=()
-    for family in streams gates capture graphs memory values modules front; do families+=(--family "$family"); done
-    # Each process has two contexts, for which a GPU has memory six times.
-    fuzz=("$pack/anabranch" fuzz --device cuda:0 --jobs 6)
-    step fuzz-record "${fuzz[@]}" "${families[@]}" --seeds 0..10000 --seconds "${ANABRANCH_FUZZ_SECONDS:-130}" \
+    for family in streams gates capture graphs memory values modules; do families+=(--family "$family"); done
+    seconds=${ANABRANCH_FUZZ_SECONDS:-130}
+    # Each process has two contexts, or four for programs of the safe API. A GPU has memory for twelve.
+    fuzz=("$pack/anabranch" fuzz --device cuda:0)
+    step fuzz-record "${fuzz[@]}" --jobs 6 "${families[@]}" --seeds 0..10000 --seconds "$seconds" \
         --record "$results/programs.gz"
-    # A program that loses its context takes a process of its own, which takes a second to start.
-    step fuzz-sticky "${fuzz[@]}" --family sticky --seeds 0..200 --record "$results/programs-sticky.gz"
+    step fuzz-front "${fuzz[@]}" --jobs 3 --family front --seeds 0..100000 --seconds $((seconds / 3)) \
+        --record "$results/programs-front.gz"
+    # A program that loses its context takes a process of its own, which takes seconds to start.
+    step fuzz-sticky "${fuzz[@]}" --jobs 6 --family sticky --seeds 0..1000 --seconds $((seconds / 3)) \
+        --record "$results/programs-sticky.gz"
     # What a GPU does not answer again the same is of no use.
-    step fuzz-again "${fuzz[@]}" --against "$results/programs.gz" --seeds 0..250
+    step fuzz-again "${fuzz[@]}" --jobs 6 --against "$results/programs.gz" --seeds 0..250
 fi
 # On a machine with two GPUs: programs over both.
 if wanted devices; then

@@ -30,9 +30,6 @@ const HOST_WORKERS_VARIABLE: &str = "ANABRANCH_HOST_WORKERS";
 /// How long a thread of the software device looks for work before it sleeps.
 const WORKER_SPIN: Duration = Duration::from_micros(5);
 
-/// How many programs are run before the time is looked at.
-const CHUNK: usize = 1024;
-
 pub(crate) fn run(options: &FuzzOptions) -> Result<ExitCode, Failure> {
     let fault = options.fault.as_ref();
     let open = || Devices::open(options.device.as_deref(), fault);
@@ -170,22 +167,18 @@ fn play(pool: &Pool, programs: &[(Family, u64)], seconds: Option<u64>) -> Result
     let (start, progress) = (Instant::now(), Progress::new(programs.len()));
     let mut answers = Answers::new();
     let mut summary = Summary { programs: 0, calls: 0, fatal: 0, unsteady: Vec::new(), seconds: 0.0 };
-    for programs in programs.chunks(if seconds.is_some() { CHUNK } else { programs.len().max(1) }) {
-        if seconds.is_some_and(|seconds| start.elapsed().as_secs() >= seconds) {
-            break;
+    let tasks = programs.iter().map(|&(family, seed)| Task { family, seed, keep: None }).collect();
+    let until = seconds.map(|seconds| start + Duration::from_secs(seconds));
+    pool.play_all(tasks, until, |task, played| {
+        summary.programs += 1;
+        summary.calls += played.answers.len();
+        if played.answers.last().is_some_and(Answer::is_fatal) {
+            summary.fatal += 1;
         }
-        let tasks = programs.iter().map(|&(family, seed)| Task { family, seed, keep: None }).collect();
-        pool.play_all(tasks, |task, played| {
-            summary.programs += 1;
-            summary.calls += played.answers.len();
-            if played.answers.last().is_some_and(Answer::is_fatal) {
-                summary.fatal += 1;
-            }
-            summary.unsteady.extend(played.unsteady.map(|end| (task.family, task.seed, end)));
-            answers.insert((task.family, task.seed), played.answers);
-            progress.step(|| Ok(()))
-        })?;
-    }
+        summary.unsteady.extend(played.unsteady.map(|end| (task.family, task.seed, end)));
+        answers.insert((task.family, task.seed), played.answers);
+        progress.step(|| Ok(()))
+    })?;
     summary.seconds = start.elapsed().as_secs_f64();
     Ok((answers, summary))
 }

@@ -87,6 +87,15 @@ fn programs_over_two_devices_need_two() {
     assert_eq!(fuzz(&on_the_last).status.code(), Some(0));
 }
 
+/// Its error output is not read by the process that starts it.
+#[test]
+fn a_process_that_cannot_open_its_device_writes_why() {
+    let output = fuzz(&["--worker", "--device", "host:7", "--family", "streams"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("opening a device on host:7: there is no such device"), "{text}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
 #[test]
 fn more_and_fewer_workers_of_the_software_device_answer_the_same() {
     let path = record("workers.gz", "devices", "0..30");
@@ -94,7 +103,7 @@ fn more_and_fewer_workers_of_the_software_device_answer_the_same() {
         [("ANABRANCH_HOST_WORKERS", "1"), ("ANABRANCH_HOST_WORKERS", "8"), ("ANABRANCH_HOST_CHECK_MEMORY", "1")]
     {
         let output = fuzz_with(&["--device", "host", "--against", &path], &[(variable, value)]);
-        assert!(output.status.success(), "{variable}={value}");
+        assert!(output.status.success(), "{variable}={value}: {}", String::from_utf8_lossy(&output.stdout));
     }
 }
 

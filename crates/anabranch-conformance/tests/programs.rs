@@ -260,6 +260,17 @@ fn waits_that_are_left_out_are_found_by_queries_and_shown_by_few_calls() {
 }
 
 #[test]
+fn a_call_that_one_device_does_not_make_may_be_refused_by_the_other() {
+    let [skipped, refused, made] =
+        [Outcome::Skipped, Outcome::Status(801), Outcome::Status(0)].map(|outcome| [Answer::new(outcome)]);
+    assert_eq!(first_difference(&skipped, &refused), None);
+    assert_eq!(first_difference(&refused, &skipped), None);
+    for (here, there) in [(&skipped, &made), (&made, &skipped), (&refused, &made)] {
+        assert!(first_difference(here, there).is_some(), "{here:?} and {there:?}");
+    }
+}
+
+#[test]
 fn a_call_that_panics_is_an_answer() {
     #[derive(Debug)]
     struct Panics(Arc<dyn Driver>);

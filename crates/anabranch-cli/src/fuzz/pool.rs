@@ -12,7 +12,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::str::FromStr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How many programs a worker is given at once, so that it need not wait for the next.
 const BATCH: usize = 16;
@@ -122,17 +122,18 @@ impl Pool {
     /// Runs one program.
     pub(super) fn play_one(&self, task: &Task) -> Result<Played, Failure> {
         let mut answers = Vec::new();
-        self.play_all(vec![task.clone()], |_, played| {
+        self.play_all(vec![task.clone()], None, |_, played| {
             answers.push(played);
             Ok(())
         })?;
         answers.pop().ok_or_else(|| Failure::Failed("the program did not run".to_owned()))
     }
 
-    /// Runs programs on all processes, and hands over what came of each, in no order.
+    /// Runs programs on all processes until that time, and hands over what came of each, in no order.
     pub(super) fn play_all(
         &self,
         mut tasks: Vec<Task>,
+        until: Option<Instant>,
         mut take: impl FnMut(&Task, Played) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         tasks.reverse();
@@ -149,12 +150,12 @@ impl Pool {
                         let left = queue.len().saturating_sub(BATCH);
                         let batch: Vec<Task> = queue.drain(left..).rev().collect();
                         drop(queue);
-                        if batch.is_empty() {
+                        if batch.is_empty() || is_past(until) {
                             self.idle().extend(worker);
                             return;
                         }
                         let mut send = |task: Task, played| results.send(Ok((task, played))).is_ok();
-                        match self.play_batch(&mut worker, batch, &mut send) {
+                        match self.play_batch(&mut worker, batch, until, &mut send) {
                             Ok(true) => {}
                             Ok(false) => return,
                             Err(failure) => {
@@ -177,17 +178,20 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs some programs on one process, which is started if there is none. Returns whether the answers are wanted.
+    /// Runs some programs on one process, which is started if there is none and if there is time. Returns whether more
+    /// can be run.
     fn play_batch(
         &self,
         worker: &mut Option<Worker>,
         batch: Vec<Task>,
+        until: Option<Instant>,
         send: &mut impl FnMut(Task, Played) -> bool,
     ) -> Result<bool, Failure> {
         let mut tasks = batch.into_iter().peekable();
         while tasks.peek().is_some() {
             let current = match worker {
                 Some(worker) => worker,
+                None if is_past(until) => return Ok(false),
                 None => worker.insert(self.start()?),
             };
             // What a process that ends does not read is given to the next one.
@@ -249,7 +253,7 @@ impl Pool {
         let mut worker = Worker { child, lines, limit: self.limit };
         match worker.lines.recv_timeout(START) {
             Ok(line) if line == READY => Ok(worker),
-            Ok(line) => Err(failed(format!("said `{line}`"))),
+            Ok(line) => Err(failed(format!("could not open the device: {line}"))),
             Err(RecvTimeoutError::Timeout) => Err(failed("did not open the device in time".to_owned())),
             Err(RecvTimeoutError::Disconnected) => {
                 let status = worker.child.wait().map_or("no status".to_owned(), |status| status.to_string());
@@ -291,6 +295,10 @@ impl Drop for Worker {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+fn is_past(time: Option<Instant>) -> bool {
+    time.is_some_and(|time| Instant::now() >= time)
 }
 
 #[cfg(test)]

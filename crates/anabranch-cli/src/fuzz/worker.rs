@@ -43,7 +43,14 @@ pub(super) fn run(open: impl Fn() -> Result<Devices, Failure>, families: &[Famil
         }
         Ok::<_, Failure>((players, devices.first))
     };
-    let (mut players, mut device) = start()?;
+    let (mut players, mut device) = match start() {
+        Err(Failure::Usage(reason) | Failure::Failed(reason)) => {
+            // Nobody reads the error output of this process.
+            write(&format!("{reason}\n"))?;
+            return Ok(ExitCode::FAILURE);
+        }
+        started => started?,
+    };
     write(&format!("{READY}\n"))?;
     for line in stdin().lock().lines() {
         let line = line.map_err(|_| Failure::OutputClosed)?;

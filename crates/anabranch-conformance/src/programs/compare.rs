@@ -13,11 +13,12 @@ pub struct Difference {
     pub there: Answer,
 }
 
-/// Whether two answers are equal. A call that is not made here, because the device does not provide what it needs, may be
-/// refused there.
+/// Whether two answers are equal. A call that one device does not make, because it does not provide what that needs, may be
+/// refused by the other.
 fn is_alike(here: &Answer, there: &Answer) -> bool {
-    let is_refused = matches!(there.outcome, Outcome::Status(status) if status != 0);
-    here == there || (here.outcome == Outcome::Skipped && is_refused)
+    let is_refused = |answer: &Answer| matches!(answer.outcome, Outcome::Status(status) if status != 0);
+    let is_skipped = |answer: &Answer| answer.outcome == Outcome::Skipped;
+    here == there || (is_skipped(here) && is_refused(there)) || (is_refused(here) && is_skipped(there))
 }
 
 /// Finds the first difference. What comes after a call that the second device did not survive is not compared, nor is
