@@ -4,6 +4,7 @@ mod check;
 mod conditionals;
 mod cycle;
 mod device_launch;
+mod exclusion;
 mod launch;
 mod pairing;
 mod plan;

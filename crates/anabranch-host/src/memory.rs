@@ -14,7 +14,7 @@ mod value;
 mod work;
 
 pub(crate) use block::{Account, Block, StagedBytes};
-pub(crate) use copy::{VolumeCopy, address};
+pub(crate) use copy::{VolumeCopy, address, volume_range};
 pub(crate) use device::DeviceMemory;
 pub(crate) use fill::{check_alignment, check_fill, fill_operation};
 pub(crate) use graph::GraphBlock;

@@ -5,11 +5,13 @@
 mod common;
 
 use anabranch::{
-    Buffer, CaptureMode, Context, DevicePointer, DualModule, HostArguments, HostFunction, Kernel, LaunchConfig,
-    NodeWork, Status, Stream, flush_deferred_drops, reset_drop_error_hook, set_drop_error_hook,
+    Buffer, CaptureMode, Context, DevicePointer, DualModule, HostArguments, HostFunction, Instance, Kernel,
+    LaunchConfig, NodeWork, Status, Stream, flush_deferred_drops, reset_drop_error_hook, set_drop_error_hook,
 };
 use common::{hold, host};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A closure as a kernel of so many parameters for memory.
 fn kernel(context: &Context, parameters: usize, body: impl Fn(&HostArguments<'_>) + Send + Sync + 'static) -> Kernel {
@@ -149,6 +151,52 @@ fn checked_launches_are_captured() {
         executable.launch(&stream).unwrap();
         assert_eq!(stream.download(&data).unwrap(), [8]);
     }
+}
+
+/// A kernel of memory and a number that counts how often it finds the memory used by somebody else.
+fn kernel_alone(context: &Context, found: &Arc<AtomicU32>) -> Kernel {
+    let (inside, found) = (AtomicBool::new(false), Arc::clone(found));
+    let function = HostFunction::new("alone", &[8, 4], move |_, arguments| {
+        let (data, mark) = (arguments.slice::<u32>(0), arguments.scalar::<u32>(1));
+        let was_inside = inside.swap(true, Ordering::SeqCst);
+        data.set(0, mark);
+        std::thread::sleep(Duration::from_millis(10));
+        if was_inside || data.get(0) != mark {
+            found.fetch_add(1, Ordering::SeqCst);
+        }
+        inside.store(false, Ordering::SeqCst);
+    });
+    DualModule::new().host_function(function).load(context).unwrap().kernel("alone").unwrap()
+}
+
+#[test]
+fn safety_88_nodes_that_use_what_a_kernel_writes_wait_for_it() {
+    let context = Instance::builder().cuda(false).isolated().host_workers(4).build().unwrap();
+    let context = context.device("host").unwrap().context().unwrap();
+    let stream = context.create_stream().unwrap();
+    let found = Arc::new(AtomicU32::new(0));
+    let (alone, one) = (kernel_alone(&context, &found), LaunchConfig::new(1, 1));
+    let mut data = stream.upload(&[0u32; 64]).unwrap();
+    let condition = stream.upload(&[1u32]).unwrap();
+    let source = stream.upload(&[9u32; 64]).unwrap();
+    let child =
+        stream.capture(CaptureMode::Relaxed, |scope| scope.launch_checked(&alone, &one, (&mut data, 1))).unwrap();
+    let mut graph = stream
+        .capture(CaptureMode::Relaxed, |scope| {
+            (2..6).try_for_each(|mark| scope.launch_checked(&alone, &one, (&mut data, mark)))?;
+            scope.capture_if(&condition, |body| body.launch_checked(&alone, &one, (&mut data, 6)))
+        })
+        .unwrap();
+    graph.remove_edges(&graph.edges().unwrap()).unwrap();
+    for _ in 0..3 {
+        graph.add((), NodeWork::child(&child)).unwrap();
+        graph.add((), NodeWork::fill(&mut data, 7u32).unwrap()).unwrap();
+        graph.add((), NodeWork::copy(&mut data, &source).unwrap()).unwrap();
+    }
+    let executable = graph.instantiate().unwrap();
+    (0..5).for_each(|_| executable.launch(&stream).unwrap());
+    stream.synchronize().unwrap();
+    assert_eq!(found.load(Ordering::SeqCst), 0, "a kernel was not alone with the memory that it writes");
 }
 
 #[test]

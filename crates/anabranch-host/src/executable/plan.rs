@@ -48,6 +48,8 @@ pub(crate) struct Shape {
     pub(super) roots: Vec<u32>,
     /// How many nodes there are outside of conditional nodes' graphs.
     pub(super) scheduled: usize,
+    /// Whether two nodes can run at the same time.
+    pub(super) is_concurrent: bool,
     /// The graphs of each conditional node, in an order in which their nodes can run.
     pub(super) bodies: HashMap<u32, Vec<Vec<u32>>>,
     /// The indices by the ids of the nodes of the graph that was instantiated.
@@ -222,7 +224,8 @@ impl Flat {
         // Sorted by the earlier node, the later ones lie where the offsets say.
         let mut edges = self.edges;
         edges.sort_unstable();
-        let roots = outside.into_iter().filter(|&index| before.get(index as usize) == Some(&0)).collect();
+        let roots: Vec<u32> = outside.into_iter().filter(|&index| before.get(index as usize) == Some(&0)).collect();
+        let is_concurrent = roots.len() > 1 || offsets.windows(2).any(|offsets| offsets[1] - offsets[0] > 1);
         let indices_of = |is_kind: fn(&Action) -> bool| {
             let nodes = self.actions.iter().enumerate().filter(|(_, action)| is_kind(action));
             nodes.map(|(index, _)| index as u32).collect()
@@ -237,6 +240,7 @@ impl Flat {
             targets: edges.into_iter().map(|(_, to)| to).collect(),
             roots,
             scheduled,
+            is_concurrent,
             bodies: self.bodies,
             index_of: self.index_of,
         }

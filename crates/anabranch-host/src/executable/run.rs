@@ -8,6 +8,7 @@
 //! The launching stream is parked until the last node is done. An executable graph has one launch running at a time, so
 //! one of these serves all its launches.
 
+use super::exclusion::{Exclusion, MemoryUses};
 use super::plan::{Plan, Shape};
 use crate::engine::{ContextCore, Engine, JointWork, Pace, Position, Resume, Role, StreamState, Task};
 use crate::memory::HostMemory;
@@ -44,6 +45,7 @@ struct State {
     /// Counts launches.
     generation: u64,
     ready: VecDeque<Due>,
+    exclusion: Exclusion,
     /// Whether the scheduler has a token.
     token: bool,
     /// Whether the launching stream is parked.
@@ -183,6 +185,7 @@ impl Run {
     pub(super) fn abandon(&self) {
         let mut state = self.state.lock();
         state.ready.clear();
+        state.exclusion.clear();
         let current = state.current.take();
         drop(state);
         drop(current);
@@ -249,6 +252,19 @@ impl Run {
         self.subtract(done);
         drop(current);
         ran
+    }
+
+    /// Whether a node can use its memory now. `false`: it waits for another node, and is queued again.
+    pub(super) fn enter(&self, due: Due, uses: MemoryUses) -> bool {
+        self.state.lock().exclusion.enter(due, uses)
+    }
+
+    /// Notes that a node does not use its memory any more.
+    pub(super) fn leave(self: &Arc<Self>, node: u32) {
+        let mut state = self.state.lock();
+        let State { exclusion, ready, .. } = &mut *state;
+        exclusion.leave(node, ready);
+        self.hand_out_token(state);
     }
 
     /// Notes that a node is done. Returns one of those that can run now.

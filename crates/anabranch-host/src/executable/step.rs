@@ -1,5 +1,6 @@
 //! Running one node.
 
+use super::exclusion::memory_uses;
 use super::plan::{Plan, Step};
 use super::run::{Current, Due, NodeWait, Run};
 use crate::engine::{Engine, Moment, Operation, Turn, Waiter, write_value};
@@ -24,19 +25,38 @@ impl Run {
             self.record(engine, due.node);
             return true;
         }
-        if current.stream.core.is_lost() || !step.enabled {
-            return true;
-        }
+        let is_left_out = current.stream.core.is_lost() || !step.enabled;
         match &*step.action {
+            _ if is_left_out && due.part == 0 => {}
             Action::Host(work) => engine.run_host_work(|| work.run()),
             Action::EventWait(_) => return due.part > 0 || self.wait_event(current, due.node),
+            Action::Values(_) if is_left_out => {}
             Action::Values(values) => return self.run_values(engine, current, &values.steps, due),
-            Action::Conditional(_) => {
-                self.run_conditional(engine, current, due.node);
+            Action::Kernel(_) | Action::Copy(_) | Action::Fill(_) | Action::Conditional(_) => {
+                return self.run_alone(engine, current, step, due);
             }
             _ => {
                 self.run_plain(engine, current, step);
             }
+        }
+        true
+    }
+
+    /// Runs a node that uses memory, while no other node writes that memory, or reads what it writes. `false`: it waits.
+    fn run_alone(self: &Arc<Self>, engine: &Engine, current: &Current, step: &Step, due: Due) -> bool {
+        let is_concurrent = current.plan.shape.is_concurrent;
+        // A node that was queued again was let in.
+        if is_concurrent && due.part == 0 && !self.enter(due, memory_uses(&current.plan, due.node)) {
+            return false;
+        }
+        if !current.stream.core.is_lost() {
+            match &*step.action {
+                Action::Conditional(_) => self.run_conditional(engine, current, due.node),
+                _ => self.run_plain(engine, current, step),
+            };
+        }
+        if is_concurrent {
+            self.leave(due.node);
         }
         true
     }
@@ -178,13 +198,15 @@ fn operation(action: &Action, kernel: Option<&Arc<KernelWork>>) -> Option<Operat
     match (action, kernel) {
         (Action::Kernel(_), Some(work)) => Some(work.operation()),
         (Action::Copy(copy), _) => Some(copy.work.operation()),
-        (Action::Fill(fill), _) => {
-            let row = fill.width.saturating_mul(fill.pattern.width());
-            let bytes = fill.height.saturating_sub(1).saturating_mul(fill.pitch).saturating_add(row);
-            Some(fill_operation(fill.address.0, bytes))
-        }
+        (Action::Fill(fill), _) => Some(fill_operation(fill.address.0, fill_bytes(fill))),
         _ => None,
     }
+}
+
+/// How many bytes lie between the first and the last byte of a fill, with both.
+pub(super) fn fill_bytes(fill: &FillNode) -> usize {
+    let row = fill.width.saturating_mul(fill.pattern.width());
+    fill.height.saturating_sub(1).saturating_mul(fill.pitch).saturating_add(row)
 }
 
 fn fill_rows(fill: &FillNode) {

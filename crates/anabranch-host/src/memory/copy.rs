@@ -84,7 +84,7 @@ fn spelled_out(place: &CopyPlace, extent: [usize; 3], counts_origin: bool) -> Op
 }
 
 /// The range from the first byte of a region to its last, by its address and size. `None`: it is too large. No extent is 0.
-fn volume_range(place: &CopyPlace, extent: [usize; 3]) -> Option<(u64, usize)> {
+pub(crate) fn volume_range(place: &CopyPlace, extent: [usize; 3]) -> Option<(u64, usize)> {
     let [x, y, z] = place.origin;
     let [width, rows, slices] = extent;
     let begin = offset(place, [x, y, z])?;

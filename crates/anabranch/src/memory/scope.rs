@@ -261,7 +261,8 @@ macro_rules! scoped_work {
                 self.stream
             }
 
-            /// Copies from host memory in stream order, without waiting for the copy. The scope borrows the memory.
+            /// Copies from host memory in stream order. The scope borrows the memory. The call may wait until the copy is
+            /// complete, so that nothing may hold up the stream that the thread does only after it.
             ///
             /// # Errors
             /// Same as [`Stream::copy_from_host`]; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream has
@@ -283,7 +284,8 @@ macro_rules! scoped_work {
                 })
             }
 
-            /// Copies to host memory in stream order, without waiting for the copy. The scope borrows the memory.
+            /// Copies to host memory in stream order. The scope borrows the memory. The call may wait until the copy is
+            /// complete, so that nothing may hold up the stream that the thread does only after it.
             ///
             /// # Errors
             /// Same as [`Stream::copy_to_host`]; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream has begun
