@@ -65,6 +65,7 @@ mod graph_set;
 mod graph_set_refused;
 mod graph_tools;
 mod graph_update;
+mod graph_update_order;
 mod host_function;
 mod host_function_panic;
 mod host_function_waiting;
@@ -154,6 +155,7 @@ pub fn all() -> Vec<Case> {
         graph_life::CASES,
         graph_update::CASES,
         graph_pairing::CASES,
+        graph_update_order::CASES,
         graph_set::CASES,
         graph_set_refused::CASES,
         graph_memory::CASES,

@@ -98,7 +98,7 @@ impl ExecutableState {
             launches: Mutex::new(ranks::LAUNCHES, Launches { plan: Arc::new(plan), last, source }),
         });
         let instance: Weak<Self> = Arc::downgrade(&executable);
-        graph.note_instance(instance);
+        graph.note_instance(instance, false);
         Ok(executable)
     }
 

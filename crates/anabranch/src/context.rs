@@ -133,7 +133,8 @@ impl Context {
     ///
     /// # Errors
     /// `CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)` if the devices do not support it; `CUDA_ERROR_INVALID_DEVICE (101)`
-    /// if they belong to different drivers.
+    /// if they belong to different drivers; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while a stream captures in a mode
+    /// that prohibits it, which invalidates that capture.
     pub fn enable_peer_access(&self, peer: &Context) -> Result<()> {
         self.core.enable_peer_access(&peer.core)
     }
@@ -144,7 +145,8 @@ impl Context {
     /// No work queued in this context uses memory of `peer`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_PEER_ACCESS_NOT_ENABLED (705)` if access is not enabled.
+    /// `CUDA_ERROR_PEER_ACCESS_NOT_ENABLED (705)` if access is not enabled; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`
+    /// while a stream captures in a mode that prohibits it, which invalidates that capture.
     pub unsafe fn disable_peer_access(&self, peer: &Context) -> Result<()> {
         // SAFETY: the caller promises that no work queued in this context uses memory of `peer`.
         unsafe { self.core.disable_peer_access(&peer.core) }

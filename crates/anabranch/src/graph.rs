@@ -108,7 +108,7 @@ impl Graph {
     /// Makes a copy with its own nodes, which retains everything that this graph retains.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph allocates memory or has conditional nodes.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph allocates memory, or if a value for a conditional node was made for it.
     #[track_caller]
     pub fn try_clone(&self) -> Result<Graph> {
         self.object.try_clone().map(Self::from_object)
@@ -129,8 +129,9 @@ impl Graph {
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` for a cycle, or a conditional value that no node uses;
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph allocates memory and already has an executable graph, or if a node
-    /// is not supported in its place.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph allocates memory and already has an executable graph, if it has
+    /// conditional nodes and already has an executable graph or a clone, also one in a node of another graph, or if a node is
+    /// not supported in its place.
     pub fn instantiate(&self) -> Result<ExecutableGraph> {
         self.instantiate_with_flags(InstantiateFlags::empty())
     }

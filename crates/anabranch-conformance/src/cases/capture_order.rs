@@ -229,14 +229,18 @@ fn legacy_ends(environment: &Environment) -> Verdict {
 }
 
 fn legacy_changes_dependencies(environment: &Environment) -> Verdict {
-    let (driver, context) = (environment.device().driver(), environment.context().live());
-    let stream = blocking(environment, CaptureMode::Relaxed)?;
-    for update in [DependencyUpdate::Add, DependencyUpdate::Set] {
-        // SAFETY: there are no nodes.
-        let changed = unsafe { driver.stream_update_capture_dependencies(&context.into(), LEGACY, &[], update) };
-        equal("changing dependencies", status_of(changed), Status::ILLEGAL_STATE)?;
+    let (driver, call) = (environment.device().driver(), environment.context().live().into());
+    for mode in MODES {
+        for update in [DependencyUpdate::Add, DependencyUpdate::Set] {
+            // SAFETY: there are no nodes.
+            let change = || unsafe { driver.stream_update_capture_dependencies(&call, LEGACY, &[], update) };
+            let stream = blocking(environment, mode)?;
+            equal("changing dependencies", status_of(change()), IMPLICIT)?;
+            stream.ends("changing dependencies on legacy", CaptureStatus::Invalidated, INVALIDATED)?;
+            equal("while nothing captures", status_of(change()), Status::ILLEGAL_STATE)?;
+        }
     }
-    stream.ends("changing dependencies on legacy", CaptureStatus::Active, OK)
+    Ok(())
 }
 
 /// It would become a member, which the legacy stream cannot be.

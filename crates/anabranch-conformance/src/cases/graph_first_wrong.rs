@@ -6,7 +6,7 @@ use crate::case::{Case, Need, Verdict, equal};
 use crate::environment::Environment;
 use anabranch::{
     AllocationNode, Capabilities, ConditionalKind, ConditionalNode, DevicePointer, EdgeData, EdgeKind, FunctionHandle,
-    GraphInstantiateResult, GraphUpdateResult, InstantiateFlags, KernelNode, NodeParameters, Status,
+    GraphInstantiateResult, InstantiateFlags, KernelNode, NodeParameters, Status,
 };
 
 const CLUSTERS: &[Need] = &[Need::Capability(Capabilities::CLUSTER_LAUNCH)];
@@ -16,15 +16,14 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.edges_with_one_to_itself", "G1", edges_with_one_to_itself),
     Case::new("graph.edges_with_one_of_bad_data", "G1", edges_with_one_of_bad_data),
     Case::new("graph.edge_from_the_second_port", "G1", edge_from_the_second_port),
-    Case::new("graph.dependencies_before_the_launch", "G1", dependencies_before_the_launch).needs(CLUSTERS),
+    Case::new("graph.launch_before_dependencies", "G1", launch_before_dependencies).needs(CLUSTERS),
     Case::new("graph.kernel_before_dependencies", "G1", kernel_before_dependencies),
     Case::new("graph.child_before_dependencies", "G1", child_before_dependencies).needs(POOLS),
     Case::new("graph.cycle_names_what_is_reached_again", "G1", cycle_names_what_is_reached_again),
+    Case::new("graph.set_node_looks_at_attributes_before_the_kind", "G3", set_node_looks_at_attributes).needs(CLUSTERS),
+    Case::new("graph.set_node_refuses_what_is_fixed_before_the_kind", "G3", set_node_refuses_what_is_fixed),
     Case::new("graph.unused_value_before_a_bad_body", "G2", unused_value_before_a_bad_body),
     Case::new("graph.node_of_the_host_before_a_bad_body", "G2", node_of_the_host_before_a_bad_body),
-    Case::new("graph.update_tells_the_last_pair_first", "G3", update_tells_the_last_pair_first),
-    Case::new("graph.update_tells_edges_before_kinds", "G3", update_tells_edges_before_kinds),
-    Case::new("graph.update_from_a_body", "G3", update_from_a_body),
 ];
 
 const PLAIN: EdgeData = EdgeData { from_port: 0, to_port: 0, kind: EdgeKind::FULL };
@@ -61,12 +60,12 @@ fn edge_from_the_second_port(environment: &Environment) -> Verdict {
     graph.refuses("from an empty node", &[(1, from(2))], &empty, Status::INVALID_VALUE)
 }
 
-fn dependencies_before_the_launch(environment: &Environment) -> Verdict {
+fn launch_before_dependencies(environment: &Environment) -> Verdict {
     let (_stream, word) = word(environment)?;
     let kernel = raw_digit(environment, word.device_pointer(), 1)?;
     let large = NodeParameters::Kernel(KernelNode { cluster: Some([1, 2, 1]), ..kernel });
     let graph = RawGraph::row(environment, 1)?;
-    graph.refuses("a dependency twice", &[(0, PLAIN), (0, PLAIN)], &large, Status::INVALID_VALUE)?;
+    graph.refuses("a dependency twice", &[(0, PLAIN), (0, PLAIN)], &large, Status::INVALID_CLUSTER_SIZE)?;
     graph.refuses("bad data", &[(0, BAD)], &large, Status::INVALID_CLUSTER_SIZE)
 }
 
@@ -91,6 +90,22 @@ fn child_before_dependencies(environment: &Environment) -> Verdict {
     )?;
     let node = NodeParameters::Child(child.handle());
     graph.refuses("a child that allocates", &[(0, PLAIN), (0, PLAIN)], &node, Status::NOT_SUPPORTED)
+}
+
+fn set_node_looks_at_attributes(environment: &Environment) -> Verdict {
+    let (_stream, word) = word(environment)?;
+    let kernel = raw_digit(environment, word.device_pointer(), 1)?;
+    let large = NodeParameters::Kernel(KernelNode { cluster: Some([1, 2, 1]), ..kernel.clone() });
+    let none = NodeParameters::Kernel(KernelNode { function: FunctionHandle::from_raw(0), ..kernel });
+    let graph = RawGraph::row(environment, 1)?;
+    equal("a kernel with a bad cluster", graph.set(0, &large)?, Status::INVALID_CLUSTER_SIZE)?;
+    equal("no kernel, and no attributes", graph.set(0, &none)?, Status::INVALID_VALUE)
+}
+
+fn set_node_refuses_what_is_fixed(environment: &Environment) -> Verdict {
+    let (graph, child) = (RawGraph::row(environment, 1)?, RawGraph::row(environment, 1)?);
+    equal("a child", graph.set(0, &NodeParameters::Child(child.handle()))?, Status::NOT_SUPPORTED)?;
+    equal("a free", graph.set(0, &NodeParameters::Free(DevicePointer::NULL))?, Status::NOT_SUPPORTED)
 }
 
 fn cycle_names_what_is_reached_again(environment: &Environment) -> Verdict {
@@ -131,34 +146,4 @@ fn node_of_the_host_before_a_bad_body(environment: &Environment) -> Verdict {
     let refusal = graph.instantiate(InstantiateFlags::DEVICE_LAUNCH, None).map(|_| ());
     let unsupported = Some(GraphInstantiateResult::NODE_OPERATION_NOT_SUPPORTED);
     equal("for the device", refusal, Err((Status::INVALID_VALUE, unsupported, Some(graph.node(0)?))))
-}
-
-fn update_tells_the_last_pair_first(environment: &Environment) -> Verdict {
-    let (_stream, word) = word(environment)?;
-    let kernel =
-        || Ok::<_, crate::case::Failed>(NodeParameters::Kernel(raw_digit(environment, word.device_pointer(), 1)?));
-    let (old, new) = (RawGraph::new(environment)?, RawGraph::new(environment)?);
-    for _ in 0..2 {
-        old.must_add(&[], NodeParameters::Empty)?;
-        new.must_add(&[], kernel()?)?;
-    }
-    let kind = (Status::GRAPH_EXEC_UPDATE_FAILURE, Some(GraphUpdateResult::NODE_KIND_CHANGED), Some(new.node(1)?));
-    equal("two sinks of another kind", old.must_instantiate()?.update(&new), kind)
-}
-
-fn update_tells_edges_before_kinds(environment: &Environment) -> Verdict {
-    let (_stream, word) = word(environment)?;
-    let kernel = NodeParameters::Kernel(raw_digit(environment, word.device_pointer(), 1)?);
-    let (old, new) = (RawGraph::row(environment, 2)?, RawGraph::row(environment, 2)?);
-    old.must_add(&[1], NodeParameters::Empty)?;
-    new.must_add(&[0, 1], kernel)?;
-    let edges = (Status::GRAPH_EXEC_UPDATE_FAILURE, Some(GraphUpdateResult::TOPOLOGY_CHANGED), Some(new.node(2)?));
-    equal("a sink with more edges and of another kind", old.must_instantiate()?.update(&new), edges)
-}
-
-fn update_from_a_body(environment: &Environment) -> Verdict {
-    let (graph, old) = (with_a_bad_body(environment)?, RawGraph::new(environment)?);
-    let body = graph.body(0, 0)?;
-    equal("the body", old.must_instantiate()?.update(&body), (Status::INVALID_VALUE, None, None))?;
-    equal("the body as a child", body.become_child()?, Status::NOT_SUPPORTED)
 }

@@ -189,11 +189,29 @@ impl<'a> RawGraph<'a> {
         Ok(driver.graph_node_parameters(&call, self.live_node(place)?).map_err(|failure| failure.status))
     }
 
+    /// Adds a node below a node of any graph: the status.
+    pub(super) fn add_below(&self, node: GraphNodeHandle, parameters: &NodeParameters) -> Status {
+        let below = [Dependency { node, data: EdgeData::default() }];
+        let environment = self.environment;
+        // SAFETY: the case keeps the graph of the node. The objects of the parameters live longer, and nothing launches this.
+        let added = unsafe { driver(environment).graph_add_node(&call(environment), self.live(), &below, parameters) };
+        status_of(added)
+    }
+
     /// Clones the graph. The clone's nodes are not named.
-    pub(super) fn try_clone(&self) -> Status {
+    fn cloned(&self) -> anabranch::hal::Result<Self> {
         let clone = driver(self.environment).graph_clone(&call(self.environment), self.live());
-        let clone = clone.map(|handle| Self::of(self.environment, handle, true));
-        status_of(clone)
+        clone.map(|handle| Self::of(self.environment, handle, true))
+    }
+
+    /// The status of cloning the graph. The clone is destroyed.
+    pub(super) fn try_clone(&self) -> Status {
+        status_of(self.cloned())
+    }
+
+    /// A clone, which must be made.
+    pub(super) fn must_clone(&self) -> Result<Self, Failed> {
+        self.cloned().map_err(|failure| Failed(format!("cloning: {failure}")))
     }
 
     /// Adds the graph to a new one as a child.

@@ -26,6 +26,13 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.conditional_of_a_body_by_a_value_of_the_graph", "G1", of_a_body_by_a_value_of_the_graph),
     Case::new("graph.restricted_by_a_removed_conditional", "G6", by_a_removed_conditional),
     Case::new("graph.restricted_whatever_else_is_wrong", "G6", whatever_else_is_wrong),
+    Case::new("graph.restricted_by_memory_below_a_node_twice", "G6", by_memory_below_a_node_twice).needs(POOLS),
+    Case::new("graph.restricted_by_no_memory_below_another_graphs_node", "G6", by_no_memory_below_a_foreign_node)
+        .needs(POOLS),
+    Case::new("graph.restricted_by_no_free_with_bad_edge_data", "G6", by_no_free_with_bad_edge_data),
+    Case::new("graph.restricted_by_a_value_alone", "G6", by_a_value_alone),
+    Case::new("graph.instantiated_beside_a_clone", "G6", instantiated_beside_a_clone),
+    Case::new("graph.instantiated_beside_a_child", "G6", instantiated_beside_a_child),
     Case::new("graph.instantiated_before_it_allocated", "G6", instantiated_before_it_allocated).needs(POOLS),
     Case::new("graph.instantiated_before_it_had_a_condition", "G6", instantiated_before_it_had_a_condition),
     Case::new("graph.instantiated_twice_with_a_bad_body", "G6", instantiated_twice_with_a_bad_body),
@@ -180,6 +187,56 @@ fn whatever_else_is_wrong(environment: &Environment) -> Verdict {
     let twice = [(0, EdgeData::default()); 2];
     graph.refuses("a dependency named twice", &twice, &NodeParameters::Free(GARBAGE), Status::INVALID_VALUE)?;
     equal("the graph", restrictions(&graph)?, restricted(Status::NOT_SUPPORTED))
+}
+
+fn by_memory_below_a_node_twice(environment: &Environment) -> Verdict {
+    let graph = RawGraph::row(environment, 2)?;
+    let twice = [(0, EdgeData::default()); 2];
+    graph.refuses("a dependency named twice", &twice, &allocation(environment, 4096), Status::INVALID_VALUE)?;
+    equal("the graph", restrictions(&graph)?, restricted(Status::NOT_SUPPORTED))
+}
+
+fn by_no_memory_below_a_foreign_node(environment: &Environment) -> Verdict {
+    let other = RawGraph::row(environment, 1)?;
+    for parameters in [allocation(environment, 4096), NodeParameters::Free(GARBAGE)] {
+        let graph = RawGraph::row(environment, 2)?;
+        equal("adding", graph.add_below(other.node(0)?, &parameters), Status::INVALID_VALUE)?;
+        equal("the graph", restrictions(&graph)?, unrestricted())?;
+    }
+    Ok(())
+}
+
+fn by_no_free_with_bad_edge_data(environment: &Environment) -> Verdict {
+    let graph = RawGraph::row(environment, 2)?;
+    let bad = EdgeData { from_port: 1, ..EdgeData::default() };
+    graph.refuses("bad data", &[(1, bad)], &NodeParameters::Free(GARBAGE), Status::INVALID_VALUE)?;
+    equal("the graph", restrictions(&graph)?, unrestricted())
+}
+
+fn by_a_value_alone(environment: &Environment) -> Verdict {
+    let graph = RawGraph::row(environment, 2)?;
+    graph.value()?;
+    equal("a clone", graph.try_clone(), Status::NOT_SUPPORTED)?;
+    equal("a child", graph.become_child()?, Status::NOT_SUPPORTED)?;
+    equal("an edge removed", graph.disconnect(&[(0, 1, EdgeData::default())])?, Status::SUCCESS)
+}
+
+fn instantiated_beside_a_clone(environment: &Environment) -> Verdict {
+    let graph = RawGraph::row(environment, 2)?;
+    let clone = graph.must_clone()?;
+    graph.must_add(&[], conditional(graph.value()?, ConditionalKind::If, 1))?;
+    equal("while the clone is there", graph.try_instantiate(), Status::NOT_SUPPORTED)?;
+    drop(clone);
+    equal("alone", graph.try_instantiate(), Status::SUCCESS)
+}
+
+fn instantiated_beside_a_child(environment: &Environment) -> Verdict {
+    let (graph, parent) = (RawGraph::row(environment, 2)?, RawGraph::new(environment)?);
+    parent.must_add(&[], NodeParameters::Child(graph.handle()))?;
+    graph.must_add(&[], conditional(graph.value()?, ConditionalKind::If, 1))?;
+    equal("while a node has a clone", graph.try_instantiate(), Status::NOT_SUPPORTED)?;
+    drop(parent);
+    equal("alone", graph.try_instantiate(), Status::SUCCESS)
 }
 
 fn instantiated_before_it_allocated(environment: &Environment) -> Verdict {

@@ -4,7 +4,7 @@ use super::memory_raw::numbers;
 use crate::case::{Case, Need, Verdict, equal, refused};
 use crate::environment::Environment;
 use crate::gate::Gate;
-use anabranch::{Capabilities, Context, ContextFlags, LaunchConfig, MemoryPoolOptions, Status};
+use anabranch::{Capabilities, CaptureMode, Context, ContextFlags, LaunchConfig, MemoryPoolOptions, Status};
 
 const TWO: &[Need] = &[Need::TwoDevices];
 const TWO_WITH_POOLS: &[Need] = &[Need::TwoDevices, Need::Capability(Capabilities::MEMORY_POOLS)];
@@ -23,6 +23,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("peer.pinned_memory_of_both", "M1", pinned_memory_of_both).needs(TWO),
     Case::new("peer.dropped_while_the_other_device_reads", "M3", dropped_while_the_other_device_reads).needs(TWO),
     Case::new("peer.access_on_and_off", "X2", access_on_and_off).needs(TWO),
+    Case::new("peer.access_while_a_stream_captures", "M5", access_while_a_stream_captures).needs(TWO),
     Case::new("peer.access_to_a_pool", "M5", access_to_a_pool).needs(TWO_WITH_POOLS),
 ];
 
@@ -105,6 +106,23 @@ fn no_access_within_a_device(environment: &Environment) -> Verdict {
     let disabled = unsafe { [context.disable_peer_access(&other), context.disable_peer_access(context)] };
     for result in disabled {
         refused("disabling access that is not enabled", result, Status::PEER_ACCESS_NOT_ENABLED)?;
+    }
+    Ok(())
+}
+
+fn access_while_a_stream_captures(environment: &Environment) -> Verdict {
+    let (context, other) = (environment.context(), environment.peer()?.context()?);
+    // SAFETY: no work uses the other's memory.
+    let disable = || unsafe { context.disable_peer_access(&other) };
+    let stream = environment.stream()?;
+    for enabled in [true, false] {
+        let mut changed = Ok(());
+        let captured = stream.capture(CaptureMode::ThreadLocal, |_| {
+            changed = if enabled { context.enable_peer_access(&other) } else { disable() };
+            Ok(())
+        });
+        refused("changing access", changed, Status::STREAM_CAPTURE_UNSUPPORTED)?;
+        refused("the capture", captured.map(drop), Status::STREAM_CAPTURE_INVALIDATED)?;
     }
     Ok(())
 }

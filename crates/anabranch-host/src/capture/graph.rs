@@ -39,7 +39,7 @@ impl CaptureGraph {
     /// The nodes of `dependencies` exist.
     pub(super) unsafe fn check(&self, dependencies: &[Dependency]) -> Result<()> {
         // SAFETY: the caller promises that the nodes of `dependencies` exist.
-        unsafe { self.graph.check_edges_from(dependencies) }
+        unsafe { self.graph.check_edges_from(dependencies, true) }
     }
 
     /// Adds a node.

@@ -171,10 +171,6 @@ impl CaptureRegistry {
         dependencies: &[Dependency],
         update: DependencyUpdate,
     ) -> Result<()> {
-        // The legacy stream cannot capture, whatever blocking streams do.
-        if stream.role == Role::Legacy {
-            return Err(Failure::new(Status::ILLEGAL_STATE));
-        }
         let Target::Capture(mut recording) = self.target(stream)? else {
             return Err(Failure::new(Status::ILLEGAL_STATE));
         };

@@ -126,6 +126,7 @@ impl Contexts for HostDriver {
         if context.core.device == peer.core.device {
             return Err(Failure::new(Status::PEER_ACCESS_UNSUPPORTED));
         }
+        self.shared.captures.before_unsafe_call()?;
         if context.peers.lock().insert(peer.core.id) {
             Ok(())
         } else {
@@ -137,6 +138,7 @@ impl Contexts for HostDriver {
         permitted()?;
         let (context, peer) = (ContextState::of(call.context)?, ContextState::of(peer)?);
         context.core.check()?;
+        self.shared.captures.before_unsafe_call()?;
         if context.peers.lock().remove(&peer.core.id) {
             Ok(())
         } else {

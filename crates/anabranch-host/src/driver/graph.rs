@@ -46,12 +46,6 @@ impl Graphs for HostDriver {
     ) -> Result<AddedNode> {
         present(call)?;
         let graph = GraphState::of(graph)?;
-        if let NodeParameters::Conditional(node) = parameters
-            && !graph.mark_conditional(node.handle)
-        {
-            // Whatever is wrong, the graph that has the value is marked.
-            self.graphs.all().iter().find(|other| other.mark_conditional(node.handle));
-        }
         // SAFETY: the caller promises that the nodes and the objects of the handles exist, and that the node is sound.
         unsafe { graph.add_node(Adder::Call, dependencies, parameters.clone()) }
     }

@@ -1,9 +1,9 @@
 //! The nodes of two graphs of the same structure, paired as hardware does for an update.
 //!
-//! Sinks, which no other node depends on, are paired in the order in which they became sinks. From there, beginning with
-//! the last pair each time, what paired nodes depend on is paired in the order of the edges. The order in which nodes were
-//! made means nothing. The first difference on that way is reported. If only the graph of a node is replaced, its nodes are
-//! paired in the order in which they were made.
+//! Sinks, which no other node depends on, are paired in the order in which they became sinks. The pairs of sinks are
+//! compared first, then those of the nodes that they depend on, which are paired in the order of the edges; of both, the
+//! last pair comes first. The order in which nodes were made means nothing. The first difference on that way is reported.
+//! If only the graph of a node is replaced, its nodes are paired in the order in which they were made.
 
 use super::replace::replaceable;
 use crate::graph::{Action, ConditionalAction, GraphState, Node};
@@ -74,22 +74,27 @@ fn pair(
     }
     let (old_sinks, new_sinks) = (sinks(old), sinks(new));
     if old_sinks.len() != new_sinks.len() {
-        let more = new_sinks.len() > old_sinks.len();
-        return Err(changed(new_sinks.first().copied().filter(|_| more)));
+        // From the last ones on, the first that is in no pair.
+        let left = new_sinks.len().checked_sub(old_sinks.len() + 1);
+        return Err(changed(left.map(|left| new_sinks[left])));
     }
     // By number, in both directions.
     let (mut new_of, mut old_of) = (HashMap::new(), HashMap::new());
-    let mut open: Vec<_> = match pairing {
+    let mut first: Vec<_> = match pairing {
         Pairing::BySinks => old_sinks.into_iter().zip(new_sinks).collect(),
         Pairing::ByNumber => old.values().zip(new.values()).collect(),
     };
-    for (old, new) in &open {
+    for (old, new) in &first {
         new_of.insert(old.state.number, new.state.number);
         old_of.insert(new.state.number, old.state.number);
     }
-    while let Some((old_node, new_node)) = open.pop() {
+    let mut later = Vec::new();
+    while let Some((old_node, new_node)) = first.pop().or_else(|| later.pop()) {
         if old_node.before.len() != new_node.before.len() {
             return Err(changed(Some(new_node)));
+        }
+        if old_node.kind() != new_node.kind() {
+            return Err((GraphUpdateResult::NODE_KIND_CHANGED, Some(new_node.state.handle())));
         }
         for ((old_before, old_data), (new_before, new_data)) in old_node.before.iter().zip(&new_node.before) {
             match (new_of.get(old_before), old_of.get(new_before), old.get(old_before), new.get(new_before)) {
@@ -97,13 +102,10 @@ fn pair(
                 (None, None, Some(old_before), Some(new_before)) if old_data == new_data => {
                     new_of.insert(old_before.state.number, new_before.state.number);
                     old_of.insert(new_before.state.number, old_before.state.number);
-                    open.push((old_before, new_before));
+                    later.push((old_before, new_before));
                 }
                 _ => return Err(changed(Some(new_node))),
             }
-        }
-        if old_node.kind() != new_node.kind() {
-            return Err((GraphUpdateResult::NODE_KIND_CHANGED, Some(new_node.state.handle())));
         }
         visit(old_node, new_node)?;
     }

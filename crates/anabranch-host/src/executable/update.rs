@@ -51,7 +51,7 @@ impl ExecutableState {
         drop(launches);
         // Dropped without the lock.
         drop(before);
-        graph.note_instance(self.this.clone());
+        graph.note_instance(self.this.clone(), true);
         Ok(())
     }
 

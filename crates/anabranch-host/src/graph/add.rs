@@ -1,6 +1,7 @@
 //! Nodes, added and removed.
 
 use super::node::{Action, NodeState};
+use super::parameters::child_of;
 use super::state::{GraphState, Place};
 use anabranch_hal::{
     AddedNode, Dependency, Failure, GraphNodeHandle, GraphNodeKind, Live, NodeParameters, Result, Status,
@@ -14,6 +15,14 @@ pub(crate) enum Adder {
     Call,
     /// A capture.
     Capture,
+}
+
+/// What is to be added.
+enum Checked {
+    /// What the node does.
+    Action(Action),
+    /// What it is to do, which is looked at after what it depends on.
+    Parameters(NodeParameters),
 }
 
 impl GraphState {
@@ -31,19 +40,25 @@ impl GraphState {
         if self.place == Place::Child && matches!(parameters.kind(), GraphNodeKind::ALLOCATE | GraphNodeKind::FREE) {
             return Err(Failure::argument(Status::NOT_SUPPORTED, "the graph of a node cannot allocate or free memory"));
         }
-        // SAFETY: the caller promises that the objects of the handles exist.
-        unsafe { self.check_objects(&parameters) }?;
         let to_kernel = matches!(parameters, NodeParameters::Kernel(_));
+        // SAFETY: the caller promises all that this asks for.
+        let checked = unsafe { self.check_first(dependencies, parameters) }?;
+        let mut before = Vec::with_capacity(dependencies.len());
         // SAFETY: the caller promises that the nodes of `dependencies` exist.
-        let before = unsafe { self.check_dependencies(dependencies) }?;
-        // Memory is taken last.
-        if matches!(parameters, NodeParameters::Allocate(_)) {
-            self.lock().check_all_data(&before, to_kernel)?;
-        }
-        // What a node needs is made without the lock, because another graph, or this one, may be copied for it. As on
-        // hardware, what is wrong with it is told before what is wrong with the data of edges.
-        // SAFETY: the caller promises that the objects of the handles exist, and that the node is sound.
-        let action = unsafe { self.make_action(adder, &before, parameters) }?;
+        let dependencies = unsafe { self.check_dependencies(dependencies, &mut before) };
+        // What a node needs is made without the lock, because another graph, or this one, may be copied for it.
+        let action = dependencies.and_then(|()| match checked {
+            Checked::Action(action) => Ok(action),
+            // SAFETY: the caller promises that the objects of the handles exist, and that the node is sound.
+            Checked::Parameters(parameters) => unsafe { self.make_action(adder, &before, parameters) },
+        });
+        let action = match action {
+            Ok(action) => action,
+            Err(failure) => {
+                self.lock().renew_sinks(&before);
+                return Err(failure);
+            }
+        };
         self.lock().check_all_data(&before, to_kernel)?;
         if let Action::Conditional(conditional) = &action {
             self.root()?.lock().use_conditional(conditional.handle)?;
@@ -70,6 +85,34 @@ impl GraphState {
         };
         contents.nodes.insert(node.state.number, node);
         Ok(added)
+    }
+
+    /// Looks at what hardware looks at before what a new node depends on: kernels, child graphs, and nodes of memory.
+    ///
+    /// # Safety
+    /// As for [`add_node`](Self::add_node).
+    unsafe fn check_first(&self, dependencies: &[Dependency], parameters: NodeParameters) -> Result<Checked> {
+        let marks_memory = match &parameters {
+            // SAFETY: the caller promises that the function exists, and that the node is sound.
+            NodeParameters::Kernel(_) => return unsafe { self.make_plain(parameters) }.map(Checked::Action),
+            NodeParameters::Child(child) => {
+                // SAFETY: the caller promises that the graph exists.
+                child_of(unsafe { Live::new(*child) })?;
+                false
+            }
+            NodeParameters::Allocate(allocation) => {
+                self.check_allocation(allocation)?;
+                true
+            }
+            NodeParameters::Free(_) => true,
+            _ => false,
+        };
+        if marks_memory {
+            // SAFETY: the caller promises that the nodes of `dependencies` exist.
+            unsafe { self.check_edges_from(dependencies, false) }?;
+            self.lock().marks.memory = true;
+        }
+        Ok(Checked::Parameters(parameters))
     }
 
     /// Removes a node and its edges.

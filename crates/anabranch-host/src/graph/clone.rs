@@ -22,6 +22,15 @@ impl GraphState {
         copy
     }
 
+    /// A copy that this graph knows of.
+    pub(super) fn copy_noted(&self, place: Place) -> Arc<Self> {
+        let copy = self.copy(place);
+        let mut contents = self.lock();
+        contents.clones.retain(|clone| clone.strong_count() > 0);
+        contents.clones.push(Arc::downgrade(&copy));
+        copy
+    }
+
     /// Becomes a copy of another graph, with other values, whose nodes do what `action_of` returns. The graphs in the actions
     /// are younger than this one, because graphs are locked from the oldest on.
     pub(crate) fn become_copy(
@@ -41,6 +50,7 @@ impl GraphState {
             marks: source.marks,
             conditionals,
             instances: Vec::new(),
+            clones: Vec::new(),
         };
         *self.lock() = contents;
     }
@@ -51,7 +61,7 @@ impl GraphState {
         if self.place == Place::Body || self.lock().marks.own_something() {
             return Err(Failure::new(Status::NOT_SUPPORTED));
         }
-        Ok(self.copy(Place::Alone))
+        Ok(self.copy_noted(Place::Alone))
     }
 
     /// The node that was copied from the one with this number and id. `CUDA_ERROR_INVALID_VALUE (1)` when there is

@@ -23,17 +23,11 @@ impl GraphState {
     /// Makes a value for a conditional node of this graph, or of any that is inside of one with it.
     pub(crate) fn create_conditional(&self, default: Option<u32>) -> Result<ConditionalHandle> {
         let handle = ConditionalHandle(NEXT_HANDLE.fetch_add(1, Ordering::Relaxed));
-        self.root()?.lock().conditionals.push(ConditionalValue { handle, default, used: false });
-        Ok(handle)
-    }
-
-    /// Notes that a node asks for a value. `false`: it is not one of this graph, or of the one that this is inside of.
-    pub(crate) fn mark_conditional(&self, handle: ConditionalHandle) -> bool {
-        let Ok(root) = self.root() else { return false };
+        let root = self.root()?;
         let mut contents = root.lock();
-        let is_own = contents.conditionals.iter().any(|value| value.handle == handle);
-        contents.marks.conditional |= is_own;
-        is_own
+        contents.marks.value = true;
+        contents.conditionals.push(ConditionalValue { handle, default, used: false });
+        Ok(handle)
     }
 
     /// Notes that the node that did this, and those inside of it, ask for no value any more.

@@ -46,6 +46,18 @@ impl Contents {
         }
     }
 
+    /// Counts the sinks among the nodes that a refused node would depend on anew: hardware links it before it refuses it.
+    pub(super) fn renew_sinks(&mut self, before: &[(u64, EdgeData)]) {
+        for (from, _) in before {
+            let count = self.note_sink();
+            if let Some(node) = self.nodes.get_mut(from)
+                && node.after.is_empty()
+            {
+                node.sink_since = count;
+            }
+        }
+    }
+
     fn unlink(&mut self, from: u64, to: u64) {
         let count = self.note_sink();
         if let Some(node) = self.nodes.get_mut(&from) {
@@ -84,13 +96,17 @@ impl Contents {
 }
 
 impl GraphState {
-    /// Checks which nodes a new node depends on. Returns them by number, with the data of the edges.
+    /// Checks which nodes a new node depends on, and adds them by number, with the data of the edges, up to the first that
+    /// is wrong.
     ///
     /// # Safety
     /// The nodes of `dependencies` exist.
-    pub(super) unsafe fn check_dependencies(&self, dependencies: &[Dependency]) -> Result<Vec<(u64, EdgeData)>> {
+    pub(super) unsafe fn check_dependencies(
+        &self,
+        dependencies: &[Dependency],
+        checked: &mut Vec<(u64, EdgeData)>,
+    ) -> Result<()> {
         let contents = self.lock();
-        let mut checked: Vec<(u64, EdgeData)> = Vec::with_capacity(dependencies.len());
         let mut seen = HashSet::new();
         for dependency in dependencies {
             // SAFETY: the caller promises that the nodes of `dependencies` exist.
@@ -106,19 +122,19 @@ impl GraphState {
             }
             checked.push((from, dependency.data));
         }
-        Ok(checked)
+        Ok(())
     }
 
-    /// Checks what a node that is to be a kernel can depend on. A node may be there several times.
+    /// Checks what a node that is to be a kernel, or something else, can depend on. A node may be there several times.
     ///
     /// # Safety
     /// The nodes of `dependencies` exist.
-    pub(crate) unsafe fn check_edges_from(&self, dependencies: &[Dependency]) -> Result<()> {
+    pub(crate) unsafe fn check_edges_from(&self, dependencies: &[Dependency], to_kernel: bool) -> Result<()> {
         let contents = self.lock();
         dependencies.iter().try_for_each(|dependency| {
             // SAFETY: the caller promises that the nodes of `dependencies` exist.
             let from = self.number_of(unsafe { Live::new(dependency.node) })?;
-            contents.check_data(from, true, dependency.data)
+            contents.check_data(from, to_kernel, dependency.data)
         })
     }
 

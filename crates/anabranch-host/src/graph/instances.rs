@@ -8,11 +8,13 @@ use std::sync::{Arc, Weak};
 
 impl GraphState {
     /// Notes that an executable graph was made from this graph, or updated from it.
-    pub(crate) fn note_instance(&self, instance: Weak<dyn Instance>) {
+    pub(crate) fn note_instance(&self, instance: Weak<dyn Instance>, updated: bool) {
         let mut contents = self.lock();
-        contents.instances.retain(|made| made.instance.strong_count() > 0 && !made.instance.ptr_eq(&instance));
+        let is_own = |made: &Made| made.instance.ptr_eq(&instance);
+        let updated = updated && !contents.instances.iter().any(|made| is_own(made) && !made.updated);
+        contents.instances.retain(|made| made.instance.strong_count() > 0 && !is_own(made));
         let with_memory = contents.marks.memory;
-        contents.instances.push(Made { instance, with_memory });
+        contents.instances.push(Made { instance, with_memory, updated });
         contents.note_instance();
     }
 
@@ -21,9 +23,21 @@ impl GraphState {
         if self.lock().marks.memory { self.refuse_second(own, |made| made.with_memory) } else { Ok(()) }
     }
 
-    /// Refuses another executable graph beside any, if the graph has a conditional node by now.
+    /// Refuses another executable graph beside any that was made from this graph, and beside a clone, if the graph has a
+    /// conditional node by now.
     pub(crate) fn refuse_second_with_conditionals(&self, own: Option<&dyn Instance>) -> Result<()> {
-        if self.lock().marks.conditional { self.refuse_second(own, |_| true) } else { Ok(()) }
+        let contents = self.lock();
+        let is_cloned = contents.clones.iter().any(|clone| clone.strong_count() > 0);
+        let has_conditionals = contents.conditionals.iter().any(|value| value.used);
+        drop(contents);
+        match (has_conditionals, is_cloned) {
+            (false, _) => Ok(()),
+            (true, false) => self.refuse_second(own, |made| !made.updated),
+            (true, true) => Err(Failure::argument(
+                Status::NOT_SUPPORTED,
+                "a graph with conditional nodes has no executable graph while it has clones, in nodes too",
+            )),
+        }
     }
 
     fn refuse_second(&self, own: Option<&dyn Instance>, counts: impl Fn(&Made) -> bool) -> Result<()> {

@@ -22,24 +22,6 @@ fn invalid(what: &str) -> Failure {
 }
 
 impl GraphState {
-    /// Checks what hardware checks before it looks at what a new node depends on.
-    ///
-    /// # Safety
-    /// The objects of the handles in the parameters exist.
-    pub(super) unsafe fn check_objects(&self, parameters: &NodeParameters) -> Result<()> {
-        match parameters {
-            // SAFETY: the caller promises that the function exists.
-            NodeParameters::Kernel(kernel) => FunctionState::of(unsafe { Live::new(kernel.function) }).map(drop),
-            // SAFETY: the caller promises that the graph exists.
-            NodeParameters::Child(child) => child_of(unsafe { Live::new(*child) }).map(drop),
-            NodeParameters::Free(_) => {
-                self.lock().marks.memory = true;
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// What a new node does. `before`: the nodes that it will depend on.
     ///
     /// # Safety
@@ -98,17 +80,18 @@ impl GraphState {
     }
 
     fn make_child(&self, graph: Live<'_, GraphHandle>) -> Result<Arc<GraphState>> {
-        Ok(child_of(graph)?.copy(self.place.of_child()))
+        Ok(child_of(graph)?.copy_noted(self.place.of_child()))
     }
 
-    fn make_allocation(&self, before: &[(u64, EdgeData)], parameters: AllocationNode) -> Result<AllocateAction> {
+    /// Checks what is said of an allocation, but not whether there is memory for it.
+    pub(super) fn check_allocation(&self, parameters: &AllocationNode) -> Result<()> {
         for device in std::iter::once(&parameters.device).chain(&parameters.access) {
             self.memory.device(device.0).map_err(|_| invalid("there is no such device"))?;
         }
-        if parameters.bytes == 0 {
-            return Err(invalid("none can be allocated of no size"));
-        }
-        self.lock().marks.memory = true;
+        if parameters.bytes == 0 { Err(invalid("none can be allocated of no size")) } else { Ok(()) }
+    }
+
+    fn make_allocation(&self, before: &[(u64, EdgeData)], parameters: AllocationNode) -> Result<AllocateAction> {
         let reused = self.lock().reusable_block(before, parameters.device.0, parameters.bytes);
         let block = match reused {
             Some(block) => block,
@@ -160,11 +143,28 @@ impl GraphState {
     /// # Safety
     /// As for [`make_plain`](Self::make_plain).
     pub(crate) unsafe fn set_parameters(&self, number: u64, parameters: NodeParameters) -> Result<()> {
-        if self.lock().node(number)?.kind() != parameters.kind() {
-            return Err(invalid("the parameters are those of another kind of node"));
+        let kind = parameters.kind();
+        let check_kind = || match self.lock().node(number)?.kind() == kind {
+            true => Ok(()),
+            false => Err(invalid("the parameters are those of another kind of node")),
+        };
+        // As on hardware, what cannot be replaced, and a kernel with attributes, are looked at before the node.
+        let comes_first = match &parameters {
+            NodeParameters::Kernel(kernel) => {
+                kernel.cooperative || kernel.cluster.is_some() || kernel.priority.is_some()
+            }
+            NodeParameters::Child(_)
+            | NodeParameters::Allocate(_)
+            | NodeParameters::Free(_)
+            | NodeParameters::Conditional(_) => true,
+            _ => false,
+        };
+        if !comes_first {
+            check_kind()?;
         }
         // SAFETY: the caller promises that the objects of the handles exist, and that the node is sound.
         let action = Arc::new(unsafe { self.make_plain(parameters) }?);
+        check_kind()?;
         let before = std::mem::replace(&mut self.lock().node_mut(number)?.action, action);
         // Dropped without the lock.
         drop(before);
@@ -173,7 +173,7 @@ impl GraphState {
 }
 
 /// A graph that can be that of a node.
-fn child_of(graph: Live<'_, GraphHandle>) -> Result<&GraphState> {
+pub(super) fn child_of(graph: Live<'_, GraphHandle>) -> Result<&GraphState> {
     let graph = GraphState::of(graph)?;
     if graph.place == Place::Body || graph.lock().marks.own_something() {
         return Err(Failure::argument(

@@ -61,20 +61,22 @@ pub(crate) struct Contents {
     pub(super) sinks_made: u64,
     /// The values of conditional nodes of this graph, and of those inside of it.
     pub(crate) conditionals: Vec<ConditionalValue>,
-    /// What kinds of nodes it was ever asked to add that forbid other calls. The graphs of its nodes do not count.
+    /// What it was ever asked for that forbids other calls. The graphs of its nodes do not count.
     pub(crate) marks: Marks,
     /// The executable graphs that were made or updated from it, from the first on.
     pub(crate) instances: Vec<Made>,
+    /// The graphs that were cloned from it, for callers or for nodes.
+    pub(super) clones: Vec<Weak<GraphState>>,
 }
 
-/// What restricts a graph for as long as it exists. Hardware notes it when it has looked at what the node depends on, and
-/// keeps it when the node is refused for want of memory, or removed.
+/// What restricts a graph for as long as it exists, also when a node is refused or removed. Hardware notes it before it looks
+/// at what the node depends on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
     /// An allocation or a free: nothing can be removed any more.
     pub(crate) memory: bool,
-    /// A conditional node.
-    pub(crate) conditional: bool,
+    /// A value for a conditional node.
+    pub(crate) value: bool,
 }
 
 /// An executable graph that was made or updated from a graph.
@@ -83,12 +85,14 @@ pub(crate) struct Made {
     pub(crate) instance: Weak<dyn Instance>,
     /// Whether the graph was marked as one with memory then.
     pub(crate) with_memory: bool,
+    /// Whether it was made from another graph.
+    pub(crate) updated: bool,
 }
 
 impl Marks {
     /// Whether nodes own memory or graphs, which forbids clones, a second executable graph, and being a child.
     pub(crate) fn own_something(self) -> bool {
-        self.memory || self.conditional
+        self.memory || self.value
     }
 }
 

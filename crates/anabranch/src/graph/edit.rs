@@ -149,7 +149,8 @@ macro_rules! edit {
             }
 
             /// Makes a value for one conditional node of this graph. With a default, the value is set to it at every launch.
-            /// Without one, the value is unspecified until a kernel sets it. Follows `cuGraphConditionalHandleCreate`.
+            /// Without one, the value is unspecified until a kernel sets it. The graph can be neither cloned nor a child from
+            /// then on. Follows `cuGraphConditionalHandleCreate`.
             ///
             /// # Errors
             /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes.
