@@ -14,7 +14,7 @@ impl GraphInstantiateResult {
     pub const INVALID_STRUCTURE: Self = Self(2);
     /// A node cannot be launched from the device.
     pub const NODE_OPERATION_NOT_SUPPORTED: Self = Self(3);
-    /// The nodes belong to several contexts, so the graph cannot be launched from the device.
+    /// The nodes belong to several contexts, so the graph cannot be launched from the device, or run by a conditional node.
     pub const MULTIPLE_CONTEXTS_NOT_SUPPORTED: Self = Self(4);
     /// No node uses one of the conditional values.
     pub const CONDITIONAL_HANDLE_UNUSED: Self = Self(5);
@@ -25,7 +25,9 @@ impl GraphInstantiateResult {
             Self::SUCCESS => "nothing is wrong",
             Self::INVALID_STRUCTURE => "its structure is not valid, for example, it has a cycle",
             Self::NODE_OPERATION_NOT_SUPPORTED => "a node cannot be launched from the device",
-            Self::MULTIPLE_CONTEXTS_NOT_SUPPORTED => "nodes of several contexts cannot be launched from the device",
+            Self::MULTIPLE_CONTEXTS_NOT_SUPPORTED => {
+                "nodes of several contexts can neither be launched from the device nor run by one conditional node"
+            }
             Self::CONDITIONAL_HANDLE_UNUSED => "a conditional value is used by no node",
             _ => "the driver does not say why",
         }

@@ -6,10 +6,10 @@ use super::capture_tools::{Bench, INVALIDATED, MODES, OK, UNSUPPORTED, answer};
 use crate::case::{Case, Need, Verdict, equal, status_of};
 use crate::environment::Environment;
 use crate::live::Owner;
-use anabranch::hal::{Launch, PinnedFlags};
+use anabranch::hal::{Launch, Live, PinnedFlags, StreamHandle};
 use anabranch::{
-    Capabilities, CaptureMode, CaptureStatus, ContextFlags, DevicePointer, MemoryPoolAttribute, MemoryPoolOptions,
-    Status,
+    Capabilities, CaptureMode, CaptureStatus, ContextFlags, DevicePointer, EventFlags, EventRecordFlags,
+    MemoryPoolAttribute, MemoryPoolOptions, Status, StreamFlags,
 };
 
 pub(super) const CASES: &[Case] = &[
@@ -19,6 +19,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("capture.launch_without_arguments", "C9", launch_without_arguments),
     Case::new("capture.another_context_is_synchronized", "C7", another_context_is_synchronized),
     Case::new("capture.context_of_a_fork_is_synchronized", "C7", context_of_a_fork_is_synchronized),
+    Case::new("capture.context_of_a_destroyed_fork_is_used", "C7", context_of_a_destroyed_fork_is_used),
     Case::new("capture.prohibited_before_arguments", "C13", prohibited_before_arguments),
     Case::new("capture.prohibited_before_arguments_of_pools", "C13", prohibited_before_arguments_of_pools).needs(POOLS),
     Case::new("capture.prohibited_pool_attributes", "C3", prohibited_pool_attributes).needs(POOLS),
@@ -84,12 +85,33 @@ fn context_of_a_fork_is_synchronized(environment: &Environment) -> Verdict {
     let place = Place::primary(environment);
     for mode in MODES {
         let (stream, fork) = (place.free_stream()?, Place::new(environment, &other).free_stream()?);
-        let event = place.event(anabranch::EventFlags::DISABLE_TIMING)?;
+        let event = place.event(EventFlags::DISABLE_TIMING)?;
         stream.begin(mode)?;
-        equal("recording", stream.record(&event, anabranch::EventRecordFlags::empty()), OK)?;
+        equal("recording", stream.record(&event, EventRecordFlags::empty()), OK)?;
         equal("waiting", fork.wait(&event), OK)?;
         equal("synchronizing", status_of(driver.context_synchronize(&context.into())), UNSUPPORTED)?;
         stream.ends("synchronizing the context of a fork", CaptureStatus::Invalidated, INVALIDATED)?;
+    }
+    Ok(())
+}
+
+/// Its legacy stream can be used then, too.
+fn context_of_a_destroyed_fork_is_used(environment: &Environment) -> Verdict {
+    let other = environment.device().create_context(ContextFlags::empty())?;
+    let (driver, context) = (environment.device().driver(), other.live());
+    let (place, elsewhere) = (Place::primary(environment), Place::new(environment, &other));
+    for mode in MODES {
+        let (stream, fork) = (place.free_stream()?, elsewhere.stream(StreamFlags::empty())?);
+        let event = place.event(EventFlags::DISABLE_TIMING)?;
+        stream.begin(mode)?;
+        equal("recording", stream.record(&event, EventRecordFlags::empty()), OK)?;
+        equal("waiting", fork.wait(&event), OK)?;
+        equal("destroying the fork", fork.destroy(), OK)?;
+        equal("synchronizing", status_of(driver.context_synchronize(&context.into())), OK)?;
+        let (again, legacy) = (elsewhere.event(EventFlags::DISABLE_TIMING)?, Live::<StreamHandle>::LEGACY);
+        let recorded = driver.event_record(&context.into(), again.live(), legacy, EventRecordFlags::empty());
+        equal("recording in the legacy stream", status_of(recorded), OK)?;
+        stream.ends("destroying a fork", CaptureStatus::Active, OK)?;
     }
     Ok(())
 }

@@ -4,9 +4,10 @@ use super::graph_raw::RawGraph;
 use super::graph_tools::{raw_digit, word};
 use crate::case::{Case, Need, Verdict, equal};
 use crate::environment::Environment;
+use crate::kernels;
 use anabranch::{
-    AllocationNode, Capabilities, ConditionalKind, ConditionalNode, DevicePointer, EdgeData, EdgeKind, FunctionHandle,
-    GraphInstantiateResult, InstantiateFlags, KernelNode, NodeParameters, Status,
+    AllocationNode, Capabilities, ConditionalKind, ConditionalNode, ContextFlags, DevicePointer, EdgeData, EdgeKind,
+    FunctionHandle, GraphInstantiateResult, InstantiateFlags, KernelNode, NodeParameters, Status,
 };
 
 const CLUSTERS: &[Need] = &[Need::Capability(Capabilities::CLUSTER_LAUNCH)];
@@ -24,6 +25,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.set_node_refuses_what_is_fixed_before_the_kind", "G3", set_node_refuses_what_is_fixed),
     Case::new("graph.unused_value_before_a_bad_body", "G2", unused_value_before_a_bad_body),
     Case::new("graph.node_of_the_host_before_a_bad_body", "G2", node_of_the_host_before_a_bad_body),
+    Case::new("graph.kernel_of_another_context_in_a_body", "G2", kernel_of_another_context_in_a_body),
 ];
 
 const PLAIN: EdgeData = EdgeData { from_port: 0, to_port: 0, kind: EdgeKind::FULL };
@@ -146,4 +148,24 @@ fn node_of_the_host_before_a_bad_body(environment: &Environment) -> Verdict {
     let refusal = graph.instantiate(InstantiateFlags::DEVICE_LAUNCH, None).map(|_| ());
     let unsupported = Some(GraphInstantiateResult::NODE_OPERATION_NOT_SUPPORTED);
     equal("for the device", refusal, Err((Status::INVALID_VALUE, unsupported, Some(graph.node(0)?))))
+}
+
+fn kernel_of_another_context_in_a_body(environment: &Environment) -> Verdict {
+    let other = environment.device().create_context(ContextFlags::empty())?;
+    let kernel = kernels::program().load(&other)?.kernel("add")?;
+    let memory = other.allocate_zeroed::<u32>(&other.create_stream()?, 1)?;
+    other.synchronize()?;
+    let node = KernelNode { function: kernel.as_raw(), ..raw_digit(environment, memory.device_pointer(), 1)? };
+    let graph = RawGraph::new(environment)?;
+    let handle = graph.value()?;
+    let conditional = ConditionalNode { handle, kind: ConditionalKind::If, body_count: 1, bodies: Vec::new() };
+    graph.must_add(&[], NodeParameters::Kernel(node.clone()))?;
+    graph.must_add(&[], NodeParameters::Conditional(conditional))?;
+    equal("beside the conditional node", graph.instantiate(InstantiateFlags::empty(), None).map(drop), Ok(()))?;
+    let body = graph.body(1, 0)?;
+    body.must_add(&[], NodeParameters::Empty)?;
+    body.must_add(&[], NodeParameters::Kernel(node))?;
+    let several = Some(GraphInstantiateResult::MULTIPLE_CONTEXTS_NOT_SUPPORTED);
+    let refusal = graph.instantiate(InstantiateFlags::empty(), None).map(drop);
+    equal("in its body", refusal, Err((Status::INVALID_VALUE, several, Some(body.node(1)?))))
 }

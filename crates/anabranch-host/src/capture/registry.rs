@@ -237,7 +237,10 @@ impl CaptureRegistry {
     /// The stream is destroyed. A capture that began in it is over, and the graph that it was to add to is to be destroyed;
     /// one that it has joined is left to its origin.
     pub(crate) fn stream_gone(&self, stream: &StreamState) -> Vec<Arc<GraphState>> {
-        self.abandon_those(|session| session.origin == stream.id)
+        self.abandon_those(|session| {
+            session.note_destroyed(stream);
+            session.origin == stream.id
+        })
     }
 
     /// The context is destroyed: captures that began in it are over, and those that its streams have joined are invalidated.

@@ -16,6 +16,7 @@ struct Branch {
     dependencies: Vec<Dependency>,
     /// The last node that was captured in it.
     last: Option<GraphNodeHandle>,
+    is_destroyed: bool,
 }
 
 /// A capture.
@@ -54,7 +55,7 @@ impl Session {
 
     /// Makes a stream a member.
     pub(super) fn add_stream(&mut self, stream: &Arc<StreamState>, dependencies: &[Dependency]) {
-        let branch = Branch { stream: Arc::clone(stream), dependencies: Vec::new(), last: None };
+        let branch = Branch { stream: Arc::clone(stream), dependencies: Vec::new(), last: None, is_destroyed: false };
         self.branches.insert(stream.id, branch);
         self.add_dependencies(stream, dependencies);
     }
@@ -63,12 +64,25 @@ impl Session {
         self.branches.values().map(|branch| &branch.stream)
     }
 
+    /// Notes that a stream was destroyed. If it is a member, its nodes still have to be joined.
+    pub(super) fn note_destroyed(&mut self, stream: &StreamState) {
+        if let Some(branch) = self.branches.get_mut(&stream.id) {
+            branch.is_destroyed = true;
+        }
+    }
+
+    /// Whether a stream of the context is a member, and was not destroyed.
     pub(super) fn has_stream_of(&self, core: &ContextCore) -> bool {
-        self.streams().any(|stream| ptr::eq(&raw const *stream.core, core))
+        self.streams_of(core).next().is_some()
     }
 
     pub(super) fn has_blocking_stream_of(&self, core: &ContextCore) -> bool {
-        self.streams().any(|stream| stream.role == Role::Blocking && ptr::eq(&raw const *stream.core, core))
+        self.streams_of(core).any(|stream| stream.role == Role::Blocking)
+    }
+
+    fn streams_of(&self, core: &ContextCore) -> impl Iterator<Item = &Arc<StreamState>> {
+        let there = self.branches.values().filter(|branch| !branch.is_destroyed).map(|branch| &branch.stream);
+        there.filter(move |stream| ptr::eq(&raw const *stream.core, core))
     }
 
     pub(super) fn began_in(&self, core: &ContextCore) -> bool {

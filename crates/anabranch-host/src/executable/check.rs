@@ -18,9 +18,9 @@ impl GraphState {
         Err(refused(Status::INVALID_VALUE, GraphInstantiateResult::CONDITIONAL_HANDLE_UNUSED, None))
     }
 
-    /// Refuses nodes that a conditional node cannot run.
+    /// Refuses nodes that a conditional node cannot run, also kernels of another context than its own.
     pub(super) fn refuse_in_bodies(&self) -> Result<()> {
-        check_bodies(&self.lock(), false)
+        check_bodies(&self.lock(), None)
     }
 
     /// Refuses cycles.
@@ -32,16 +32,20 @@ impl GraphState {
     }
 }
 
-fn check_bodies(graph: &Contents, in_body: bool) -> Result<()> {
+/// `context`: that of the conditional node, if this is a body.
+fn check_bodies(graph: &Contents, context: Option<u64>) -> Result<()> {
     graph.nodes.values().try_for_each(|node| {
-        if in_body && !can_be_in_body(node.kind()) {
-            let result = GraphInstantiateResult::NODE_OPERATION_NOT_SUPPORTED;
-            return Err(refused(Status::INVALID_VALUE, result, Some(node.state.handle())));
+        let refused = |result| Err(refused(Status::INVALID_VALUE, result, Some(node.state.handle())));
+        if context.is_some() && !can_be_in_body(node.kind()) {
+            return refused(GraphInstantiateResult::NODE_OPERATION_NOT_SUPPORTED);
         }
         match &*node.action {
-            Action::Child(child) => check_bodies(&child.lock(), in_body),
+            Action::Kernel(kernel) if context.is_some_and(|context| context != kernel.core.id) => {
+                refused(GraphInstantiateResult::MULTIPLE_CONTEXTS_NOT_SUPPORTED)
+            }
+            Action::Child(child) => check_bodies(&child.lock(), context),
             Action::Conditional(conditional) => {
-                conditional.bodies.iter().try_for_each(|body| check_bodies(&body.lock(), true))
+                conditional.bodies.iter().try_for_each(|body| check_bodies(&body.lock(), Some(body.core.id)))
             }
             _ => Ok(()),
         }
