@@ -119,3 +119,74 @@ fn an_absent_back_end_is_reported() {
     });
     assert_eq!(listener.count(&["event DEBUG", "a back end is absent", "left out", "cuda"]), 1);
 }
+
+/// Unwinds in every call but the first ones, which `tracing` makes under a lock of its own.
+struct Unwinds;
+
+impl Subscriber for Unwinds {
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> tracing::subscriber::Interest {
+        tracing::subscriber::Interest::sometimes()
+    }
+
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        // Some can be entered.
+        if span.metadata().name().len() % 2 == 0 {
+            panic!("in a new span");
+        }
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        panic!("in an event");
+    }
+
+    fn enter(&self, _: &Id) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
+
+    fn exit(&self, _: &Id) {
+        panic!("at the end of a span");
+    }
+
+    fn try_close(&self, _: Id) -> bool {
+        panic!("at the end of the last reference to a span");
+    }
+}
+
+#[test]
+fn safety_89_a_subscriber_that_unwinds_changes_nothing() {
+    tracing::subscriber::with_default(Unwinds, || {
+        let context = host();
+        let (left, right) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+        let mut pinned = context.allocate_pinned::<u8>(64).unwrap();
+        pinned.as_mut_slice().unwrap().fill(7);
+        let mut other = left.allocate_zeroed::<u8>(64).unwrap();
+        // A graph retains the pinned memory, so that a copy of it to plain memory returns before it has run.
+        let graph = left.capture(anabranch::CaptureMode::Relaxed, |scope| scope.copy(&mut other, &pinned)).unwrap();
+        let signal = context.create_signal().unwrap();
+        right.wait_signal(&signal, anabranch::WaitCondition::Equal, 1).unwrap();
+        let mut plain = [0u8; 64];
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                signal.set(1);
+            });
+            left.sync_scope(|scope| scope.on(&right)?.copy_to_host(&mut plain, &pinned)).unwrap();
+        });
+        assert_eq!(plain, [7; 64], "the scope has waited for its copy");
+        graph.instantiate().unwrap().launch(&left).unwrap();
+        assert_eq!(left.download(&other).unwrap(), [7; 64]);
+        context.synchronize().unwrap();
+        left.shutdown().unwrap();
+    });
+}
