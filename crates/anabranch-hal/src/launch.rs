@@ -18,10 +18,16 @@ pub struct DeclaredRange {
     pub argument: u32,
     /// The first address.
     pub address: u64,
-    /// The size in bytes.
+    /// The size in bytes, or [`TO_THE_END`](Self::TO_THE_END).
     pub bytes: u64,
     /// How the kernel accesses the range.
     pub access: Access,
+}
+
+impl DeclaredRange {
+    /// The size of a range that extends to the end of the allocation that its first address is in. An argument that is an
+    /// address and nothing else has such a range. If there is no allocation, the kernel has no memory for the argument.
+    pub const TO_THE_END: u64 = u64::MAX;
 }
 
 /// One kernel launch.

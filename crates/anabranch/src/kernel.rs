@@ -109,7 +109,8 @@ impl Stream {
     ///
     /// The arguments are a tuple. Pass `&buffer` or a [`BufferSlice`](crate::BufferSlice) for memory that the kernel
     /// reads, and `&mut buffer` or a [`BufferSliceMut`](crate::BufferSliceMut) for memory that it writes. Pass plain
-    /// numbers, a [`Scalar`] or a [`DevicePointer`](crate::DevicePointer) by value. A buffer by value is memory that
+    /// numbers, a [`Scalar`] or a [`DevicePointer`](crate::DevicePointer) by value. A kernel can use a `DevicePointer` as
+    /// memory up to the end of its allocation; the library neither orders that use nor keeps the memory. A buffer by value is memory that
     /// the kernel writes, or, in [`Reads`](crate::Reads), memory that it reads. Buffers by value are dropped, and so
     /// freed after the launch, unless [`launch_async`](Self::launch_async) returns them. The number and the sizes of
     /// the arguments are checked. The library orders the uses of the memory between streams, and keeps the memory until

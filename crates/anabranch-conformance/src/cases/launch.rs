@@ -5,7 +5,7 @@ use crate::case::{Case, Need, Verdict, equal, holds, refused};
 use crate::environment::Environment;
 use crate::gate::Gate;
 use crate::kernels::{self, Mixed};
-use anabranch::{Capabilities, FunctionAttribute, LaunchConfig, Scalar, Status};
+use anabranch::{Capabilities, CaptureMode, FunctionAttribute, LaunchConfig, NodeWork, Scalar, Status};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("launch.arguments_of_all_sizes", "S1", arguments_of_all_sizes),
@@ -14,6 +14,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("launch.atomics_of_many_blocks", "S1", atomics_of_many_blocks),
     Case::new("launch.for_elements", "S1", for_elements),
     Case::new("launch.parts_of_buffers", "S1", parts_of_buffers),
+    Case::new("launch.addresses", "S1", addresses),
+    Case::new("launch.addresses_in_a_graph", "S1", addresses_in_a_graph),
     Case::new("launch.in_order", "S1", in_order),
     Case::new("launch.returns_at_once", "S1", returns_at_once),
     Case::new("launch.arguments_are_copied", "S1", arguments_are_copied),
@@ -100,6 +102,40 @@ fn parts_of_buffers(environment: &Environment) -> Verdict {
     // SAFETY: `scale` reads and writes as many numbers as its last argument says.
     unsafe { stream.launch(&scale, &LaunchConfig::for_elements(2), arguments)? };
     equal("contents", stream.download(&destination)?, vec![9.0, 8.0, 10.0, 9.0, 9.0])
+}
+
+/// Of device memory and of pinned memory, also inside of it.
+fn addresses(environment: &Environment) -> Verdict {
+    let (stream, scale) = (environment.stream()?, environment.kernel("scale")?);
+    let mut source = environment.context().allocate_pinned::<f32>(5)?;
+    source.as_mut_slice()?.copy_from_slice(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+    let destination = stream.upload(&[9.0f32; 5])?;
+    stream.synchronize()?;
+    let arguments = (destination.device_pointer().byte_add(4), source.device_pointer().byte_add(12), 2.0f32, 2u32);
+    // SAFETY: `scale` reads and writes as many numbers as its last argument says. Both buffers stay until that is done.
+    unsafe { stream.launch(&scale, &LaunchConfig::for_elements(2), arguments)? };
+    equal("contents", stream.download(&destination)?, vec![9.0, 8.0, 10.0, 9.0, 9.0])?;
+    let arguments = (destination.device_pointer(), &source, 3.0f32, 5u32);
+    // SAFETY: as above.
+    unsafe { stream.launch(&scale, &LaunchConfig::for_elements(5), arguments)? };
+    equal("contents", stream.download(&destination)?, vec![3.0, 6.0, 9.0, 12.0, 15.0])
+}
+
+fn addresses_in_a_graph(environment: &Environment) -> Verdict {
+    let (stream, add) = (environment.stream()?, environment.kernel("add")?);
+    let words = stream.upload(&[1u32, 2])?;
+    stream.synchronize()?;
+    let (second, one) = (words.device_pointer().byte_add(4), LaunchConfig::new(1, 1));
+    // SAFETY: `add` updates the number that its first argument points to, and the buffer stays until that is done.
+    let mut graph =
+        stream.capture(CaptureMode::Relaxed, |scope| unsafe { scope.launch(&add, &one, (second, 10u32, 3u32)) })?;
+    // SAFETY: as above. It follows the captured node.
+    let node = unsafe { NodeWork::kernel(&add, &one, (second, 10u32, 4u32))? };
+    let before = graph.nodes()?;
+    graph.add(&before, node)?;
+    let executable = graph.instantiate()?;
+    executable.launch(&stream)?;
+    equal("contents", stream.download(&words)?, vec![1, 234])
 }
 
 fn in_order(environment: &Environment) -> Verdict {

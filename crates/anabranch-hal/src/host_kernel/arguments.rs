@@ -155,7 +155,8 @@ impl<'a> HostArguments<'a> {
     pub fn slice<T: DeviceElement>(&self, index: usize) -> GlobalSlice<'a, T> {
         let Some(used) = self.ranges.iter().find(|range| range.declared.argument as usize == index) else {
             KernelFault::illegal_address(format!(
-                "argument {index} was used as memory, and the launch declares no memory for it"
+                "argument {index} was used as memory, and is no buffer, slice or address of memory of the device; an address is a \
+                 number in `launch_checked`"
             ))
             .raise()
         };

@@ -106,11 +106,23 @@ impl AllocationTable {
 
     /// The device whose memory an address is in. `None` for memory that belongs to no one device.
     pub(crate) fn device_of(&self, address: u64) -> Option<u32> {
+        self.with_allocation(address, |allocation, _| {
+            let is_of_device = !matches!(allocation.kind, MemoryKind::Managed | MemoryKind::Pinned);
+            is_of_device.then_some(allocation.device)
+        })?
+    }
+
+    /// How many bytes there are from an address to the end of its allocation. `None`: it is in no allocation.
+    pub(crate) fn bytes_from(&self, address: u64) -> Option<u64> {
+        self.with_allocation(address, |allocation, offset| allocation.block.bytes() as u64 - offset)
+    }
+
+    /// What is to be known of the allocation that an address is in, and of where it is in there.
+    fn with_allocation<R>(&self, address: u64, ask: impl FnOnce(&Allocation, u64) -> R) -> Option<R> {
         let allocations = self.allocations.read();
         let (&begin, allocation) = allocations.range((Bound::Unbounded, Bound::Included(address))).next_back()?;
-        let is_inside = address - begin < allocation.block.bytes() as u64;
-        let is_of_device = !matches!(allocation.kind, MemoryKind::Managed | MemoryKind::Pinned);
-        (is_inside && is_of_device).then_some(allocation.device)
+        let offset = address - begin;
+        (offset < allocation.block.bytes() as u64).then(|| ask(allocation, offset))
     }
 
     /// Drops all allocations of a context.

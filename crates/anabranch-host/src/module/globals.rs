@@ -2,7 +2,7 @@
 
 use crate::engine::ContextCore;
 use crate::memory::{Allocation, Block, HostMemory, MemoryKind, Origin};
-use anabranch_hal::{DevicePointer, Failure, GlobalRange, HostGlobal, Result, Status};
+use anabranch_hal::{DeclaredRange, DevicePointer, Failure, GlobalRange, HostGlobal, Result, Status, UsedRange};
 use std::sync::Arc;
 
 /// The memory of a module's global variables. It is freed with the module, or with the last of its kernels that runs.
@@ -33,6 +33,17 @@ impl Globals {
 
     pub(crate) fn ranges(&self) -> &[GlobalRange] {
         &self.ranges
+    }
+
+    /// The memory that a launch uses, of known sizes.
+    pub(crate) fn used<'a>(&'a self, declared: &'a [DeclaredRange]) -> impl Iterator<Item = UsedRange> + 'a {
+        declared.iter().filter_map(|&range| {
+            let bytes = match range.bytes {
+                DeclaredRange::TO_THE_END => self.memory.table.bytes_from(range.address)?,
+                bytes => bytes,
+            };
+            Some(UsedRange::from(DeclaredRange { bytes, ..range }))
+        })
     }
 }
 

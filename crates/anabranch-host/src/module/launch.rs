@@ -5,7 +5,7 @@ use super::kernel::{KernelEntry, KernelReference, KernelWork};
 use super::spares::Spares;
 use crate::engine::{StreamState, work};
 use crate::limits::{MAX_BLOCK_DIMENSIONS, MAX_GRID_DIMENSIONS, MAX_THREADS_PER_BLOCK};
-use anabranch_hal::{Failure, FunctionHandle, KernelNode, Launch, Result, Status, UsedRange};
+use anabranch_hal::{Failure, FunctionHandle, KernelNode, Launch, Result, Status};
 use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl FunctionState {
                 work.values.extend_from_slice(unsafe { std::slice::from_raw_parts(address.cast::<u8>(), size) });
             }
             work.ranges.clear();
-            work.ranges.extend(launch.ranges.iter().copied().map(UsedRange::from));
+            work.ranges.extend(self.globals.used(launch.ranges));
         }
         stream.enqueue(work(KernelEntry(Some(launched))));
     }
@@ -101,7 +101,7 @@ impl FunctionState {
         work.block = node.block;
         work.shared_bytes = self.function.static_shared_bytes() as usize + node.dynamic_shared_bytes as usize;
         work.values.extend(node.arguments.iter().flatten().copied());
-        work.ranges.extend(node.ranges.iter().copied().map(UsedRange::from));
+        work.ranges.extend(self.globals.used(&node.ranges));
         Ok(work)
     }
 

@@ -26,6 +26,12 @@ mod sealed {
         fn memory(&self) -> Option<ArgumentMemory<'_>> {
             None
         }
+
+        /// The address, if the argument is an address and nothing else.
+        #[inline(always)]
+        fn address(&self) -> Option<u64> {
+            None
+        }
     }
 }
 
@@ -72,7 +78,23 @@ macro_rules! scalar_arguments {
     )* };
 }
 
-scalar_arguments! { u8 i8 u16 i16 u32 i32 u64 i64 usize isize f32 f64 bool DevicePointer }
+scalar_arguments! { u8 i8 u16 i16 u32 i32 u64 i64 usize isize f32 f64 bool }
+
+impl Sealed for DevicePointer {
+    #[inline(always)]
+    fn address(&self) -> Option<u64> {
+        Some(self.0)
+    }
+}
+
+impl KernelArgument for DevicePointer {
+    type Value = Self;
+
+    #[inline(always)]
+    fn value(&self) -> Self {
+        *self
+    }
+}
 
 impl<B: OwnedBuffer> Reads<B> {
     #[inline(always)]
@@ -140,7 +162,7 @@ pub trait KernelArguments: sealed_tuple::Sealed {
     fn with<R>(&self, launch: impl FnOnce(&LaunchArguments<'_>) -> R) -> R;
 }
 
-mod sealed_tuple {
+pub(super) mod sealed_tuple {
     pub trait Sealed {}
 }
 
@@ -170,6 +192,9 @@ macro_rules! argument_tuples {
                     if let Some(ArgumentMemory { memory, address, bytes, access }) = self.$index.memory() {
                         ranges.push(DeclaredRange { argument: $index, address, bytes, access });
                         accesses.push(MemoryAccess { memory, access });
+                    } else if let Some(address) = self.$index.address() {
+                        let (bytes, access) = (DeclaredRange::TO_THE_END, Access::Write);
+                        ranges.push(DeclaredRange { argument: $index, address, bytes, access });
                     }
                 )*
                 launch(&LaunchArguments { values: &pointers, sizes: &sizes, ranges: &ranges, accesses: &accesses })

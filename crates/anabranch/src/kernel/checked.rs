@@ -1,9 +1,12 @@
 //! Launches by safe code: of Rust closures, on the host device.
 
+use super::arguments::sealed_tuple::Sealed;
 use super::{Kernel, KernelArguments, KernelCall, LaunchConfig};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
-use anabranch_hal::Status;
+use anabranch_core::work::LaunchArguments;
+use anabranch_hal::{DeclaredRange, Status};
+use smallvec::SmallVec;
 
 impl Stream {
     /// Like [`launch`](Self::launch), for a kernel that is sound with any arguments: a Rust closure on the host device
@@ -49,11 +52,29 @@ impl Stream {
             .with_hint("launch it with `launch`, which is unsafe, and see there what to promise")
             .at(self.core().place()));
         }
-        // SAFETY: the kernel is a closure, and the arguments are of the library's own types: their memory is live whenever the
-        // kernel runs, and references of the host to it exclude that. The closure's safe code reaches nothing else, and that
+        // SAFETY: the kernel is a closure, and the arguments are of the library's own types: an address is a number to it, and
+        // the memory of others is live whenever the kernel runs, and references of the host to it exclude that. The closure's safe code reaches nothing else, and that
         // through slices which check element type, bounds and access, and which access memory atomically, as other nodes of
         // a graph do. Its unsafe code holds for every launch, by the contract of `HostFunction::new`.
-        unsafe { self.launch(kernel, config, arguments) }
+        unsafe { self.launch_with(kernel, config, &NoAddresses(arguments)) }
+    }
+}
+
+/// Arguments of which addresses are numbers, and no memory of the kernel's.
+struct NoAddresses<A>(A);
+
+impl<A: KernelArguments> Sealed for NoAddresses<A> {}
+
+impl<A: KernelArguments> KernelArguments for NoAddresses<A> {
+    fn with<R>(&self, launch: impl FnOnce(&LaunchArguments<'_>) -> R) -> R {
+        self.0.with(|arguments| {
+            let is_memory = |range: &&DeclaredRange| range.bytes != DeclaredRange::TO_THE_END;
+            if arguments.ranges.iter().all(|range| is_memory(&range)) {
+                return launch(arguments);
+            }
+            let ranges: SmallVec<[DeclaredRange; 16]> = arguments.ranges.iter().filter(is_memory).copied().collect();
+            launch(&LaunchArguments { ranges: &ranges, ..*arguments })
+        })
     }
 }
 
