@@ -3,7 +3,8 @@
 //! comparison, and its fields are not evaluated.
 //!
 //! A subscriber is code of the program: it may unwind, which ends here. It is called inside of calls of this library, also
-//! while these hold locks, so that it must not call the library.
+//! while these hold locks, so that what it calls itself is refused, and what it drops is released later, as in a host
+//! function.
 
 /// A span at level `DEBUG` around the rest of the block, for what blocks or is rare.
 #[doc(hidden)]
@@ -42,7 +43,7 @@ pub use guarded::{Span, report};
 
 #[cfg(feature = "tracing")]
 mod guarded {
-    use anabranch_hal::contain;
+    use anabranch_hal::{InsideWork, contain};
     use tracing::Level;
     use tracing::level_filters::{LevelFilter, STATIC_MAX_LEVEL};
 
@@ -52,12 +53,18 @@ mod guarded {
         level <= STATIC_MAX_LEVEL && level <= LevelFilter::current()
     }
 
+    /// Calls a subscriber.
+    fn call<R>(subscriber: impl FnOnce() -> R) -> Option<R> {
+        let _inside = InsideWork::enter();
+        // What it throws concerns nobody else.
+        contain(subscriber).ok()
+    }
+
     /// Reports an event, unless nobody wants its level.
     #[inline(always)]
     pub fn report(level: Level, event: impl FnOnce()) {
         if is_wanted(level) {
-            // What the subscriber throws concerns nobody else.
-            let _ = contain(event);
+            call(event);
         }
     }
 
@@ -81,9 +88,9 @@ mod guarded {
 
         #[cold]
         fn enter_wanted(span: impl FnOnce() -> tracing::Span) -> Self {
-            let span = contain(span).unwrap_or_else(|_| tracing::Span::none());
-            let entered = contain(|| span.with_subscriber(|(id, subscriber)| subscriber.enter(id)));
-            Self { is_entered: matches!(entered, Ok(Some(()))), span }
+            let span = call(span).unwrap_or_else(tracing::Span::none);
+            let entered = call(|| span.with_subscriber(|(id, subscriber)| subscriber.enter(id)));
+            Self { is_entered: entered.flatten().is_some(), span }
         }
     }
 
@@ -92,11 +99,11 @@ mod guarded {
         fn drop(&mut self) {
             if self.is_entered {
                 // Each on its own: what unwinds while something else unwinds ends the process.
-                let _ = contain(|| self.span.with_subscriber(|(id, subscriber)| subscriber.exit(id)));
+                call(|| self.span.with_subscriber(|(id, subscriber)| subscriber.exit(id)));
             }
             let span = std::mem::replace(&mut self.span, tracing::Span::none());
             if !span.is_none() {
-                let _ = contain(|| drop(span));
+                call(|| drop(span));
             }
         }
     }

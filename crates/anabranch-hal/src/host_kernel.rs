@@ -180,7 +180,8 @@ impl FromIterator<HostFunction> for HostModule {
 /// an error of the stream and does not affect the context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelFault {
-    /// The sticky status that the context reports from then on.
+    /// The status that the context reports from then on: a sticky one. The host device takes any other for
+    /// `CUDA_ERROR_LAUNCH_FAILED (719)`.
     pub status: Status,
     /// One sentence that describes the fault.
     pub message: String,

@@ -33,9 +33,9 @@
 //! `cuda` and `host` are the back ends; both are on by default. `tracing` emits spans and events of the `tracing` crate
 //! under the target `anabranch`: calls that block or are rare at level `DEBUG` (opening devices and contexts,
 //! synchronizing, loading modules, compiling, allocating and freeing memory outside stream order, errors of drops), and
-//! queued work at level `TRACE` (launches, copies, fills, records, waits, allocations in stream order). Subscribers run
-//! inside of the calls, also while these hold locks, and must not call the library; what they throw ends there. Without
-//! this feature, the program contains no tracing code.
+//! queued work at level `TRACE` (launches, copies, fills, records, waits, allocations in stream order). What a
+//! subscriber throws ends there, and it can call the library as little as a host function can. Without this feature, the
+//! program contains no tracing code.
 
 pub use anabranch_hal as hal;
 pub use anabranch_hal::{

@@ -249,6 +249,27 @@ fn safety_13_a_lost_context_wakes_everybody_with_its_error() {
 }
 
 #[test]
+fn safety_13_a_fault_whose_status_is_no_fault_is_a_launch_that_failed() {
+    for (code, found) in [(0, 719), (1, 719), (600, 719), (800, 719), (900, 719), (-1, 719), (700, 700), (715, 715)] {
+        let context = host();
+        let stream = context.create_stream().unwrap();
+        let raises = HostFunction::new("raises", &[], move |_, _| {
+            KernelFault { status: Status(code), message: "raised by a test".to_owned() }.raise()
+        });
+        let kernel = DualModule::new().host_function(raises).load(&context).unwrap().kernel("raises").unwrap();
+        let signal = hold(&context, &stream);
+        stream.launch_checked(&kernel, &LaunchConfig::new(1, 1), ()).unwrap();
+        let (ended, event) = (stream.completion_future(), stream.record_event().unwrap());
+        signal.set(1);
+        assert_eq!(block_on(ended).unwrap_err().status(), Status(found), "{code}");
+        assert_eq!(block_on(event.completed()).unwrap_err().status(), Status(found), "{code}");
+        assert_eq!(stream.query().unwrap_err().status(), Status(found), "{code}");
+        let error = stream.synchronize().unwrap_err();
+        assert!(error.is_sticky() && error.to_string().contains("raised by a test"), "{error}");
+    }
+}
+
+#[test]
 fn safety_11_a_panic_is_reported_by_checked_futures_only_and_once() {
     let context = host();
     let stream = context.create_stream().unwrap();

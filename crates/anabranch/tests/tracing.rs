@@ -190,3 +190,76 @@ fn safety_89_a_subscriber_that_unwinds_changes_nothing() {
         left.shutdown().unwrap();
     });
 }
+
+/// Calls the library in every call, as one would to write down the name of a stream, and worse.
+struct Calls {
+    context: anabranch::Context,
+    stream: anabranch::Stream,
+    refused: Arc<AtomicU64>,
+}
+
+impl Calls {
+    fn call(&self) {
+        anabranch::Stream::with_current(|stream| assert!(stream.is_none()));
+        let other = self.context.create_stream();
+        let refused = [
+            other.as_ref().map(drop).unwrap_err().status(),
+            self.stream.upload(&[1u8]).unwrap_err().status(),
+            self.stream.record_event().map(drop).unwrap_err().status(),
+            self.stream.wait_stream(&self.stream).map(drop).unwrap_err().status(),
+        ];
+        assert_eq!(refused, [anabranch::Status::NOT_PERMITTED; 4]);
+        self.refused.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Subscriber for Calls {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("anabranch")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        self.call();
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.call();
+    }
+
+    fn enter(&self, _: &Id) {
+        self.call();
+    }
+
+    fn exit(&self, _: &Id) {
+        self.call();
+    }
+}
+
+#[test]
+fn safety_89_what_a_subscriber_calls_is_refused_before_it_takes_a_lock() {
+    let context = host();
+    let refused = Arc::new(AtomicU64::new(0));
+    let calls = Calls { context: context.clone(), stream: context.create_stream().unwrap(), refused: refused.clone() };
+    let before = tracing::subscriber::with_default(calls, || {
+        let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+        let _current = stream.enter();
+        let buffer = stream.upload(&[1u32, 2]).unwrap();
+        let mut copy = other.allocate_zeroed::<u32>(2).unwrap();
+        other.copy(&mut copy, &buffer).unwrap();
+        drop(buffer);
+        let mut pinned = context.allocate_pinned::<u32>(2).unwrap();
+        other.copy(&mut pinned, &copy).unwrap();
+        assert_eq!(pinned.as_slice().unwrap(), [1, 2]);
+        let mut plain = [0; 2];
+        other.sync_scope(|scope| scope.copy_to_host(&mut plain, &copy)).unwrap();
+        other.shutdown().unwrap();
+        context.synchronize().unwrap();
+        refused.load(Ordering::SeqCst)
+    });
+    assert!(before > 10, "the subscriber was called {before} times");
+}

@@ -4,7 +4,7 @@ use super::core::Engine;
 use super::legacy::LegacyOrder;
 use crate::error::StreamFailure;
 use crate::ranks;
-use anabranch_hal::{ContextFlags, ContextHandle, Detail, Failure, KernelFault, Result, SynchronizationPolicy};
+use anabranch_hal::{ContextFlags, ContextHandle, Detail, Failure, KernelFault, Result, Status, SynchronizationPolicy};
 use anabranch_sync::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::fmt;
@@ -97,10 +97,11 @@ impl<S> Context<S> {
         }
     }
 
-    /// Loses the context. The first fault stays.
+    /// Loses the context. The first fault stays. One whose status is not that of a lost context is a launch that failed.
     #[cold]
     pub(crate) fn lose(&self, fault: KernelFault) {
-        self.lost.get_or_init(|| fault);
+        let status = if fault.status.is_sticky() { fault.status } else { Status::LAUNCH_FAILED };
+        self.lost.get_or_init(|| KernelFault { status, ..fault });
         // Streams that wait for a value wait no more.
         self.engine.values.written();
     }

@@ -2,6 +2,7 @@
 
 use super::Stream;
 use anabranch_core::stream::OpenStream;
+use anabranch_hal::InsideWork;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::sync::Weak;
@@ -54,8 +55,11 @@ impl Stream {
         CurrentStreamGuard { ticket, stream: PhantomData }
     }
 
-    /// Calls `body` with the thread's current stream, if there is one.
+    /// Calls `body` with the thread's current stream, if there is one. Inside of a host function, there is none.
     pub fn with_current<R>(body: impl FnOnce(Option<&Stream>) -> R) -> R {
+        if InsideWork::is_entered() {
+            return body(None);
+        }
         let stream = CURRENT.try_with(|current| {
             let current = current.borrow();
             // A stream can have ended while it was current if its guard was leaked.
