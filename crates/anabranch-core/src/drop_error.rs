@@ -6,6 +6,7 @@ use crate::reaper;
 use crate::trace;
 use anabranch_hal::Status;
 use anabranch_sync::RwLock;
+use std::io::{Write, stderr};
 use std::sync::Arc;
 
 type Hook = Arc<dyn Fn(&Error) + Send + Sync>;
@@ -39,6 +40,7 @@ pub fn report(result: Result<()>) {
     match hook {
         Some(hook) => reaper::elsewhere(move || hook(&error)),
         None if error.is_sticky() || error.status() == Status::DEINITIALIZED => {}
-        None => eprintln!("anabranch: {error}"),
+        // Where nothing can be written, nobody reads it.
+        None => _ = writeln!(stderr(), "anabranch: {error}"),
     }
 }

@@ -19,6 +19,8 @@
 //! Functions that take addresses are `unsafe`. Those that take objects are safe if no argument can harm a driver.
 //! Further requirements are stated at each function.
 
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
+
 pub mod access;
 pub mod capture;
 pub mod capture_mode;

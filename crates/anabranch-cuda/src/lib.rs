@@ -40,6 +40,8 @@
 //! While a process exits, NVIDIA's library may end before the last of this crate's callers; calls then return
 //! `CUDA_ERROR_DEINITIALIZED (4)`. Nothing is unloaded or destroyed by this crate at exit.
 
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
+
 // The modules from the lowest to the highest; each uses only those before it.
 //
 // 1. `ffi`: the tables of functions. `ranks`: the order of locks.

@@ -150,10 +150,13 @@ impl HostModule {
         self
     }
 
-    /// Adds a global variable of `bytes` bytes. Kernels access it with [`HostArguments::global`].
+    /// Adds a global variable of `bytes` bytes, in place of one of the same name. Kernels access it with
+    /// [`HostArguments::global`].
     #[must_use]
     pub fn with_global(mut self, name: impl Into<String>, bytes: usize) -> Self {
-        self.globals.push(HostGlobal { name: name.into(), bytes });
+        let name = name.into();
+        self.globals.retain(|other| other.name != name);
+        self.globals.push(HostGlobal { name, bytes });
         self
     }
 

@@ -18,6 +18,7 @@ use anabranch_hal::{AllocationKind, KernelFault, LiveAllocation, MemoryFinding, 
 use anabranch_sync::Mutex;
 use quarantine::Quarantine;
 use std::collections::BTreeMap;
+use std::io::{Write, stderr};
 use std::ops::Range;
 
 /// What the bytes before and after each piece of memory are.
@@ -227,7 +228,8 @@ impl Checker {
                 let line = format!("anabranch: host:{device}: {finding}");
                 state.findings.push((device, finding));
                 drop(state);
-                eprintln!("{line}");
+                // Where nothing can be written, the finding is still in the report.
+                let _ = writeln!(stderr(), "{line}");
             }
         }
     }

@@ -36,6 +36,8 @@
 //! stream that is destroyed while it captures lives until the capture ends, as on hardware; what the default stream of a
 //! thread captures is over when the thread ends.
 
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
+
 // Each module uses only those before it: ranks, options and error; engine (queues, scheduler, workers); limits and handles;
 // memory; module (kernels); checker, which observes the engine and memory; event; graph; capture and executable; driver, which
 // is the calls of the contract. The engine knows work, launches of graphs and observers by traits.

@@ -148,6 +148,8 @@ fn modules_have_functions_and_globals() {
             let (table, sum) = (arguments.global::<u32>("table"), arguments.slice::<u32>(0));
             sum.set(0, table.get(0) + table.get(1) + arguments.scalar::<u32>(1));
         }))
+        // It is the last one of its name that counts.
+        .with_global("table", 1)
         .with_global("table", 8);
     unsafe {
         let module = live(driver.module_load(&context.into(), ModuleImage::Host(&module)).unwrap());

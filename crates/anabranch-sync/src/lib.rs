@@ -15,6 +15,8 @@
 //! loom's. With `--cfg anabranch_delays`, builds with debug assertions pause at random before and after locks are taken and
 //! released, before the accesses of those types to memory, and at each [`may_pause`].
 
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
+
 mod condvar;
 #[cfg(all(anabranch_delays, not(loom)))]
 mod delayed;

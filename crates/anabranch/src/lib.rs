@@ -37,6 +37,8 @@
 //! subscriber throws ends there, and it can call the library as little as a host function can. Without this feature, the
 //! program contains no tracing code.
 
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
+
 pub use anabranch_hal as hal;
 pub use anabranch_hal::{
     Absence, Access, AccessPolicyWindow, AccessProperty, AllocationKind, AllocationNode, BackendKind, Block,

@@ -101,7 +101,8 @@ impl DualModule {
         self
     }
 
-    /// Loads the code for the context's device.
+    /// Loads the code for the context's device. Waits until the context is idle, so that nothing may hold up its work that
+    /// the thread does only afterwards.
     ///
     /// # Errors
     /// `CUDA_ERROR_NO_BINARY_FOR_GPU (209)` if there is no code for this kind of device; otherwise the same as
@@ -146,7 +147,8 @@ impl Module {
         &self.core
     }
 
-    /// Loads PTX text, which the driver assembles for the device. Loading may block until the device is idle.
+    /// Loads PTX text, which the driver assembles for the device. Loading may block until the device is idle, so
+    /// that nothing may hold up its work that the thread does only afterwards.
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_PTX (218)` if it cannot be assembled, with the assembler's log in [`Error::log`];
@@ -208,7 +210,8 @@ impl Module {
         }
     }
 
-    /// Loads Rust closures.
+    /// Loads Rust closures. Waits until the context is idle, as loading does on GPUs, so that nothing may hold up its work
+    /// that the thread does only afterwards.
     ///
     /// # Errors
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` on a GPU.

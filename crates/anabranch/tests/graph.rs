@@ -5,8 +5,9 @@
 mod common;
 
 use anabranch::{
-    CaptureInfo, CaptureModeGuard, CaptureScope, Conditional, ConditionalKind, EdgeData, ExecutableGraph, Graph,
-    GraphDescription, GraphEdge, GraphUpdateResult, Instance, Node, NodeWork, Status, UpdateError,
+    CaptureInfo, CaptureMode, CaptureModeGuard, CaptureScope, Conditional, ConditionalKind, DualModule, EdgeData,
+    ExecutableGraph, Graph, GraphDescription, GraphEdge, GraphUpdateResult, HostFunction, Instance, LaunchConfig, Node,
+    NodeWork, Status, UpdateError,
 };
 use common::{hold, host};
 use std::collections::HashSet;
@@ -274,6 +275,20 @@ fn pictures_show_what_is_inside_of_nodes() {
     }
     assert!(dot.contains("subgraph cluster_"), "{dot}");
     assert!(mermaid.contains("subgraph "), "{mermaid}");
+}
+
+#[test]
+fn a_name_stays_inside_of_its_label() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let named = HostFunction::new("a\\\"]; other [label=\"b", &[], |_, _| {});
+    let kernel =
+        DualModule::new().host_function(named).load(&context).unwrap().kernel("a\\\"]; other [label=\"b").unwrap();
+    let graph = stream
+        .capture(CaptureMode::Relaxed, |scope| scope.launch_checked(&kernel, &LaunchConfig::new(1, 1), ()))
+        .unwrap();
+    let dot = graph.to_dot().unwrap();
+    assert!(dot.contains(r#"[label="a\\\"]; other [label=\"b\n(kernel)"#), "{dot}");
 }
 
 #[test]

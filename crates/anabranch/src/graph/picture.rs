@@ -68,6 +68,11 @@ impl GraphDescription {
     }
 }
 
+/// Text inside of a quoted string of DOT.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
 /// The lines of a node's label.
 fn lines(node: &NodeDescription) -> Vec<String> {
     let mut lines = vec![node.label.clone()];
@@ -82,12 +87,12 @@ fn lines(node: &NodeDescription) -> Vec<String> {
 fn dot(text: &mut String, graph: &GraphDescription, prefix: &str, depth: usize) {
     let indent = "    ".repeat(depth);
     for node in &graph.nodes {
-        let label = lines(node).join("\\n").replace('"', "\\\"");
+        let label = lines(node).iter().map(|line| escaped(line)).collect::<Vec<_>>().join("\\n");
         let _ = writeln!(text, "{indent}{prefix}{} [label=\"{label}\"];", node.number);
         for (place, inner) in node.graphs.iter().enumerate() {
             let name = format!("{prefix}{}_{place}_", node.number);
             let _ = writeln!(text, "{indent}subgraph cluster_{name} {{");
-            let _ = writeln!(text, "{indent}    label=\"{} {place}\";", node.label.replace('"', "\\\""));
+            let _ = writeln!(text, "{indent}    label=\"{} {place}\";", escaped(&node.label));
             dot(text, inner, &name, depth + 1);
             let _ = writeln!(text, "{indent}}}");
             if let Some(first) = inner.nodes.first() {
