@@ -41,6 +41,7 @@ mod event_contexts;
 mod event_elapsed;
 mod event_flags;
 mod fill;
+mod foreign;
 mod graph_change;
 mod graph_conditional;
 mod graph_edges;
@@ -138,6 +139,7 @@ pub fn all() -> Vec<Case> {
         launch_order::CASES,
         host_kernel::CASES,
         peer::CASES,
+        foreign::CASES,
         graph_nodes::CASES,
         graph_refused::CASES,
         graph_refused_whole::CASES,

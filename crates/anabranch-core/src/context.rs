@@ -10,7 +10,8 @@ use crate::ranks;
 use crate::reaper::{self, Attempt};
 use crate::trace;
 use anabranch_hal::{
-    Call, Capabilities, ContextFlags, ContextHandle, Driver, Live, MemoryInfo, ObjectHandle, ObjectId, Status,
+    Call, Capabilities, ContextFlags, ContextHandle, DevicePointer, Driver, Live, MemoryInfo, MemoryRange,
+    ObjectHandle, ObjectId, Status,
 };
 use anabranch_sync::{Mutex, RwLockReadGuard, RwLockWriteGuard};
 use std::fmt;
@@ -233,6 +234,15 @@ impl ContextCore {
     pub fn memory_info(&self) -> Result<MemoryInfo> {
         let operation = "reading the free memory";
         self.driver.memory_info(&self.call(operation)).during(operation, || self.place())
+    }
+
+    /// The allocation that an address is in, whoever has allocated it.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if it is in none that the driver knows.
+    pub fn memory_range(&self, address: DevicePointer) -> Result<MemoryRange> {
+        let operation = "looking for the allocation of an address";
+        self.driver.memory_range(&self.call(operation), address).during(operation, || self.place())
     }
 
     /// Lets kernels and copies of this context access the memory of `peer`. Calling it twice is not an error.

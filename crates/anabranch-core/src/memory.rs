@@ -11,7 +11,7 @@ use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::host_access::HostAccess;
 use crate::host_work;
-use crate::idle_memory::BlockKind;
+use crate::idle_memory::{BlockKind, attempt_behind};
 use crate::label::Label;
 use crate::memory_pool::MemoryPoolCore;
 use crate::ranks;
@@ -62,6 +62,8 @@ pub enum Origin {
     Managed,
     /// Pinned host memory.
     Pinned(PinnedFlags),
+    /// From somebody else, who frees it.
+    Foreign(Keeper),
     /// From the graph of that id, to which the node was added by hand, and whose launches allocate it.
     Graph(u64),
     /// From a graph, as before, but the allocation was captured. Only work of the same capture uses it, because that work is
@@ -74,6 +76,21 @@ pub enum Origin {
         /// The stream.
         stream: Arc<StreamCore>,
     },
+}
+
+/// What keeps memory of somebody else valid. It is dropped, and nothing else is done with it.
+pub struct Keeper {
+    _kept: Box<dyn Any + Send>,
+}
+
+// SAFETY: a shared reference to it gives access to nothing.
+unsafe impl Sync for Keeper {}
+
+impl Keeper {
+    /// The value is dropped on the reaper's thread when the last use of the memory is complete.
+    pub fn new(keeper: impl Send + 'static) -> Self {
+        Self { _kept: Box::new(keeper) }
+    }
 }
 
 /// A use of memory that a submission declares.
@@ -145,6 +162,12 @@ impl Allocation {
             exclusion: Exclusion::new(label.id()),
             label,
         }
+    }
+
+    /// Takes memory that somebody else has allocated, and frees.
+    #[track_caller]
+    pub fn foreign(context: &Arc<ContextCore>, address: DevicePointer, bytes: usize, keeper: Keeper) -> Self {
+        Self::new(context, address, bytes, Origin::Foreign(keeper))
     }
 
     /// Allocates plain device memory, whose contents are unspecified.
@@ -356,7 +379,7 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if self.address.is_null() {
+        if self.address.is_null() && !matches!(self.origin, Origin::Foreign(_)) {
             return;
         }
         match &self.origin {
@@ -375,9 +398,9 @@ impl Drop for Allocation {
         let (address, bytes) = (self.address, self.bytes);
         if host_work::is_inside() {
             let context = self.context.clone();
-            reaper::later(move || drop_error::report(free(&context, address, bytes, &origin, history)));
+            reaper::later(move || drop_error::report(free(&context, address, bytes, origin, history)));
         } else {
-            drop_error::report(free(&self.context, address, bytes, &origin, history));
+            drop_error::report(free(&self.context, address, bytes, origin, history));
         }
     }
 }
@@ -387,21 +410,28 @@ fn free(
     context: &Arc<ContextCore>,
     address: DevicePointer,
     bytes: usize,
-    origin: &Origin,
+    origin: Origin,
     history: AccessHistory,
 ) -> Result<()> {
+    let pending = |history: AccessHistory| {
+        let mut work = PendingWork::default();
+        history.into_pending().iter().for_each(|last| work.add(&last.stream));
+        work
+    };
     let kind = match origin {
         Origin::StreamOrdered { stream, pool } => {
-            let freed = StreamOrdered { context, address, bytes, home: stream, pool: pool.as_ref() };
+            let freed = StreamOrdered { context, address, bytes, home: &stream, pool: pool.as_ref() };
             return freed.free(history);
+        }
+        Origin::Foreign(keeper) => {
+            attempt_behind(pending(history), move || reaper::elsewhere(move || drop(keeper)));
+            return Ok(());
         }
         Origin::Plain | Origin::Graph(_) | Origin::Captured { .. } => BlockKind::Plain,
         Origin::Managed => BlockKind::Managed,
-        Origin::Pinned(flags) => BlockKind::pinned(*flags),
+        Origin::Pinned(flags) => BlockKind::pinned(flags),
     };
-    let mut work = PendingWork::default();
-    history.into_pending().iter().for_each(|last| work.add(&last.stream));
-    context.free_when_idle(kind, bytes, address.0, work);
+    context.free_when_idle(kind, bytes, address.0, pending(history));
     Ok(())
 }
 

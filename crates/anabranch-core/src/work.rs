@@ -67,6 +67,16 @@ fn copy_kind(destination: &Allocation, source: &Allocation) -> CopyKind {
 }
 
 impl OpenStream {
+    /// Orders the stream behind earlier uses of memory, and later uses of it behind what is in the stream until now, whoever
+    /// has submitted that. Nothing is queued.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` for memory of another context; `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order.
+    #[track_caller]
+    pub fn use_memory(&self, operation: &'static str, accesses: &[MemoryAccess<'_>]) -> Result<()> {
+        Submission::begin(self, operation)?.submit(accesses, |_, _| Ok(()))
+    }
+
     /// Runs a host function once, after all work queued so far.
     ///
     /// # Errors

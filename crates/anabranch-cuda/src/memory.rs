@@ -6,11 +6,15 @@ pub(crate) mod pool;
 
 use crate::driver::CudaDriver;
 use crate::error::check;
-use crate::ffi::cuda_types::{CU_MEM_ATTACH_GLOBAL, CUdevice};
+use crate::ffi::cuda_types::{
+    CU_MEM_ATTACH_GLOBAL, CU_MEMORYTYPE_DEVICE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+    CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CUdevice,
+    CUdeviceptr, CUpointer_attribute,
+};
 use crate::handles::{pool_handle, raw_context, raw_pool, raw_stream};
 use anabranch_hal::{
     Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Driver, FillPattern, Live, Memory, MemoryInfo,
-    MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, PinnedFlags, Result, StreamHandle,
+    MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, PinnedFlags, Result, StreamHandle,
 };
 use std::ptr;
 
@@ -24,6 +28,22 @@ impl Memory for CudaDriver {
         // SAFETY: the context is current.
         check(unsafe { self.functions.cuMemGetInfo(&mut free, &mut total) })?;
         Ok(MemoryInfo { free: free as u64, total: total as u64 })
+    }
+
+    fn memory_range(&self, call: &Call<'_>, address: DevicePointer) -> Result<MemoryRange> {
+        let _bound = self.bind(call.context)?;
+        // SAFETY: each is the type of its attribute (`CUpointer_attribute`); the driver refuses addresses that it does not know.
+        unsafe {
+            let start: CUdeviceptr = self.pointer_attribute(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address)?;
+            let bytes: usize = self.pointer_attribute(CU_POINTER_ATTRIBUTE_RANGE_SIZE, address)?;
+            let kind: u32 = self.pointer_attribute(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)?;
+            let managed: u32 = self.pointer_attribute(CU_POINTER_ATTRIBUTE_IS_MANAGED, address)?;
+            let ordinal: i32 = self.pointer_attribute(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address)?;
+            let is_of_device = kind == CU_MEMORYTYPE_DEVICE && managed == 0;
+            let device =
+                is_of_device.then(|| u32::try_from(ordinal).map(DeviceOrdinal)).and_then(|ordinal| ordinal.ok());
+            Ok(MemoryRange { address: DevicePointer(start), bytes: bytes as u64, device })
+        }
     }
 
     fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {
@@ -231,5 +251,22 @@ impl Memory for CudaDriver {
         let access = pool::access(self.raw_device(peer)?, allowed);
         // SAFETY: the pool is live, as its type says; there is one description, read before the driver returns.
         check(unsafe { self.functions.cuMemPoolSetAccess(raw_pool(pool), &access, 1) })
+    }
+}
+
+impl CudaDriver {
+    /// Asks for what is known of an address. A context is current.
+    ///
+    /// # Safety
+    /// The attribute has that type, of which zeros are a value, or a smaller one whose bytes begin there.
+    unsafe fn pointer_attribute<T: Default>(
+        &self,
+        attribute: CUpointer_attribute,
+        address: DevicePointer,
+    ) -> Result<T> {
+        let mut value = T::default();
+        // SAFETY: the caller promises that the driver writes no more than the value. It outlives the call.
+        check(unsafe { self.functions.cuPointerGetAttribute((&raw mut value).cast(), attribute, address.0) })?;
+        Ok(value)
     }
 }

@@ -28,6 +28,8 @@
 //! Calls may be made from any thread. A driver that needs a context to be current on the thread makes it current for
 //! the duration of the call, and then restores the previous one.
 
+#![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
+
 mod call;
 mod capture;
 mod compiler;
@@ -82,7 +84,7 @@ pub use launch::{Access, DeclaredRange, Launch};
 pub use live::Live;
 pub use memory::{
     ALLOCATION_ALIGNMENT, Copy3d, CopyKind, CopyPlace, FillPattern, Memory, MemoryInfo, MemoryPoolAttribute,
-    MemoryPoolOptions, PinnedFlags,
+    MemoryPoolOptions, MemoryRange, PinnedFlags,
 };
 pub use memory_report::{AllocationKind, LiveAllocation, MemoryFinding, MemoryFindingKind, MemoryReport};
 pub use module::{FunctionAttribute, FunctionInfo, ModuleImage, Modules, ParameterInfo};

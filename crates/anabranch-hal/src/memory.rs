@@ -27,6 +27,17 @@ pub struct MemoryInfo {
     pub total: u64,
 }
 
+/// The allocation that an address is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryRange {
+    /// The first address.
+    pub address: DevicePointer,
+    /// The size in bytes.
+    pub bytes: u64,
+    /// The device that the memory belongs to. Pinned and managed memory can be used by all devices, and belongs to none.
+    pub device: Option<DeviceOrdinal>,
+}
+
 /// The kinds of memory that a copy reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CopyKind {
@@ -122,6 +133,13 @@ pub const ALLOCATION_ALIGNMENT: usize = 256;
 pub trait Memory {
     /// Returns the free and total memory of the context's device.
     fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo>;
+
+    /// Returns the allocation that an address is in, whoever has allocated it.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if it is in none that the driver knows.
+    fn memory_range(&self, call: &Call<'_>, address: DevicePointer) -> Result<MemoryRange>;
 
     /// Allocates device memory.
     ///

@@ -4,6 +4,7 @@ mod buffer;
 mod copy;
 mod copy_3d;
 mod fill;
+mod foreign;
 mod host_async;
 mod managed;
 mod on_host;

@@ -107,6 +107,8 @@
 //! | `cuMemAllocAsync`, `cuMemAllocFromPoolAsync` | [`Stream::allocate_zeroed`](crate::Stream::allocate_zeroed), [`allocate_zeroed_from`](crate::Stream::allocate_zeroed_from) |
 //! | `cuMemFreeAsync` | dropping a [`Buffer`](crate::Buffer) |
 //! | `cuMemAlloc` | [`Context::allocate_zeroed`](crate::Context::allocate_zeroed) |
+//! | memory that others have allocated | [`Buffer::from_raw_parts`](crate::Buffer::from_raw_parts) |
+//! | work that others submit | [`Stream::submit_foreign`](crate::Stream::submit_foreign) |
 //! | `cuMemHostAlloc`, `cuMemAllocManaged` | [`Context::allocate_pinned`](crate::Context::allocate_pinned), [`allocate_managed`](crate::Context::allocate_managed) |
 //! | `cuMemcpyAsync` and its kin | [`Stream::copy`](crate::Stream::copy), [`copy_from_host`](crate::Stream::copy_from_host), [`copy_to_host`](crate::Stream::copy_to_host), [`copy_peer`](crate::Stream::copy_peer) |
 //! | `cuMemcpy2DAsync`, `cuMemcpy3DAsync` | [`Stream::copy_region`](crate::Stream::copy_region) |

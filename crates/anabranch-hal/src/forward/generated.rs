@@ -10,9 +10,9 @@ use crate::{
     EventWaitFlags, Events, ExecutableGraphHandle, ExecutableGraphs, FillPattern, FunctionAttribute, FunctionHandle,
     FunctionInfo, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, Graphs, HostWork,
     InstantiateFlags, InterprocessEventHandle, Launch, Live, Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle,
-    MemoryPoolOptions, MemoryReport, ModuleHandle, ModuleImage, Modules, NodeParameters, ObjectHandle, ObjectId,
-    Objects, PinnedFlags, Result, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value,
-    WaitValueFlags, WriteValueFlags,
+    MemoryPoolOptions, MemoryRange, MemoryReport, ModuleHandle, ModuleImage, Modules, NodeParameters, ObjectHandle,
+    ObjectId, Objects, PinnedFlags, Result, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams,
+    Value, WaitValueFlags, WriteValueFlags,
 };
 use std::fmt;
 
@@ -344,6 +344,11 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
     /// Forwards [`Memory::memory_info`].
     fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo> {
         self.inner().memory_info(call)
+    }
+
+    /// Forwards [`Memory::memory_range`].
+    fn memory_range(&self, call: &Call<'_>, address: DevicePointer) -> Result<MemoryRange> {
+        self.inner().memory_range(call, address)
     }
 
     /// Forwards [`Memory::allocate`].
@@ -1173,6 +1178,10 @@ impl<L: Forward> Events for Layered<L> {
 impl<L: Forward> Memory for Layered<L> {
     fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo> {
         self.contained("Memory", "memory_info", |layer| layer.memory_info(call))
+    }
+
+    fn memory_range(&self, call: &Call<'_>, address: DevicePointer) -> Result<MemoryRange> {
+        self.contained("Memory", "memory_range", |layer| layer.memory_range(call, address))
     }
 
     fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {

@@ -10,8 +10,8 @@ use crate::memory::{
 };
 use anabranch_hal::{
     AllocationNode, Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Failure, FillPattern, Live,
-    Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport, NodeParameters,
-    PinnedFlags, Result, Status, StreamHandle,
+    Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, MemoryReport,
+    NodeParameters, PinnedFlags, Result, Status, StreamHandle,
 };
 use std::sync::Arc;
 
@@ -87,6 +87,11 @@ impl Memory for HostDriver {
     fn memory_info(&self, call: &Call<'_>) -> Result<MemoryInfo> {
         let (_, device) = self.context_and_device(call)?;
         Ok(MemoryInfo { free: device.account.free(), total: device.account.total() })
+    }
+
+    fn memory_range(&self, call: &Call<'_>, address: DevicePointer) -> Result<MemoryRange> {
+        self.context_and_device(call)?;
+        self.shared.memory.table.range_of(address.0).ok_or(Failure::new(Status::INVALID_VALUE))
     }
 
     fn allocate(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {

@@ -7,6 +7,7 @@
 use super::block::Block;
 use super::pool::PoolState;
 use crate::ranks;
+use anabranch_hal::{DeviceOrdinal, DevicePointer, MemoryRange};
 use anabranch_sync::RwLock;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -110,6 +111,16 @@ impl AllocationTable {
             let is_of_device = !matches!(allocation.kind, MemoryKind::Managed | MemoryKind::Pinned);
             is_of_device.then_some(allocation.device)
         })?
+    }
+
+    /// The allocation that an address is in.
+    pub(crate) fn range_of(&self, address: u64) -> Option<MemoryRange> {
+        let device = self.device_of(address).map(DeviceOrdinal);
+        self.with_allocation(address, |allocation, offset| MemoryRange {
+            address: DevicePointer(address - offset),
+            bytes: allocation.block.bytes() as u64,
+            device,
+        })
     }
 
     /// How many bytes there are from an address to the end of its allocation. `None`: it is in no allocation.

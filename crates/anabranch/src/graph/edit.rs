@@ -82,7 +82,7 @@ macro_rules! edit {
                 let operation = "adding an allocation to a graph";
                 let bytes = byte_size::<T>(length, operation)?;
                 let (node, memory) = self.object().add_allocation(&dependencies.list(), bytes, access)?;
-                Ok((node, Buffer::of_graph(memory, length)))
+                Ok((node, Buffer::of_others(memory, length)))
             }
 
             /// Adds a free of memory that this graph allocates.

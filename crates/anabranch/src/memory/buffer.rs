@@ -50,8 +50,8 @@ impl<T: Pod> Buffer<T> {
 }
 
 impl<T: Pod> Buffer<T> {
-    /// Memory that a graph allocates.
-    pub(crate) fn of_graph(memory: Allocation, length: usize) -> Self {
+    /// Memory that somebody else frees: a graph that allocates it, or another library.
+    pub(crate) fn of_others(memory: Allocation, length: usize) -> Self {
         Self { memory: Arc::new(memory), length, element: PhantomData }
     }
 }

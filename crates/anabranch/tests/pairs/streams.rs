@@ -134,6 +134,12 @@ pub(crate) const CALLS: &[Call] = &[
         let policy = [SynchronizationPolicy::Spin, SynchronizationPolicy::Yield][side.random.usize(..2)];
         world.stream(&mut side.random).set_synchronization_policy(policy)
     }),
+    call("Stream::submit_foreign", |world, side| {
+        let stream = world.stream(&mut side.random);
+        let raw = stream.submit_foreign((&world.shared, &world.pinned), |handle| handle)?;
+        assert_eq!(raw, stream.as_raw());
+        Ok(())
+    }),
     call("Stream::synchronization_policy", |world, side| {
         world.stream(&mut side.random).synchronization_policy().map(drop)
     }),

@@ -1,0 +1,141 @@
+//! Memory and work of other libraries.
+
+use super::Buffer;
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::kernel::KernelArguments;
+use crate::stream::Stream;
+use anabranch_core::memory::{Allocation, Keeper, MemoryAccess, byte_size};
+use anabranch_hal::{DevicePointer, Status, StreamHandle};
+use bytemuck::Pod;
+
+impl<T: Pod> Buffer<T> {
+    /// Uses memory that another library has allocated: device memory of this context's device, or pinned or managed memory.
+    /// `keeper` is whatever keeps it allocated. It is dropped when the buffer, and every graph that uses it, is gone and the
+    /// last use is complete, on a thread of this library. Pass `()` if nothing is to be done then.
+    ///
+    /// The library orders its own uses of the buffer. For work of others, see [`Stream::submit_foreign`].
+    ///
+    /// ```
+    /// # use anabranch::Buffer;
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// # let theirs = context.create_stream()?.upload(&[1u32, 2, 3])?;
+    /// # let address = theirs.device_pointer();
+    /// let stream = context.create_stream()?;
+    /// // SAFETY: `theirs` has three numbers there, keeps them, and uses them no more itself.
+    /// let mut buffer: Buffer<u32> = unsafe { Buffer::from_raw_parts(&context, address, 3, theirs)? };
+    /// stream.fill(&mut buffer, 7)?;
+    /// assert_eq!(stream.download(&buffer)?, [7, 7, 7]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Safety
+    /// The elements are initialised, and stay allocated until `keeper` is dropped. Others use the memory only in work that is
+    /// complete, or that [`Stream::submit_foreign`] orders; no other buffer has any of it.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the driver knows no memory there, if the elements extend past the end of the
+    /// allocation, or if the address is not aligned for them; `CUDA_ERROR_INVALID_DEVICE (101)` for memory of another
+    /// device; `CUDA_ERROR_OUT_OF_MEMORY (2)` for more elements than the address space has. `keeper` is dropped then.
+    #[track_caller]
+    pub unsafe fn from_raw_parts(
+        context: &Context,
+        address: DevicePointer,
+        length: usize,
+        keeper: impl Send + 'static,
+    ) -> Result<Self> {
+        let bytes = byte_size::<T>(length, OPERATION)?;
+        if bytes > 0 {
+            check(context, address, bytes, align_of::<T>())?;
+        }
+        let memory = Allocation::foreign(context.core(), address, bytes, Keeper::new(keeper));
+        Ok(Self::of_others(memory, length))
+    }
+}
+
+const OPERATION: &str = "using memory of another library";
+
+fn check(context: &Context, address: DevicePointer, bytes: usize, alignment: usize) -> Result<()> {
+    let refuse = |status, message: String, hint: &'static str| {
+        Err(Error::argument(status, OPERATION, message).with_hint(hint).at(context.core().place()))
+    };
+    if !address.0.is_multiple_of(alignment as u64) {
+        let message = format!("{address:?} is not aligned to the {alignment} bytes of the elements");
+        return refuse(
+            Status::INVALID_VALUE,
+            message,
+            "use elements of another type, or an aligned part of the memory",
+        );
+    }
+    let range = match context.core().memory_range(address) {
+        Err(error) if error.status() == Status::INVALID_VALUE => {
+            let message = format!("{address:?} is in no memory of the driver of {}", context.core().place());
+            let hint = "pass an address of memory that was allocated with this driver and not freed";
+            return refuse(Status::INVALID_VALUE, message, hint);
+        }
+        range => range?,
+    };
+    if range.device.is_some_and(|device| device != context.device().ordinal()) {
+        let message = format!("{address:?} is memory of another device than that of {}", context.core().place());
+        return refuse(Status::INVALID_DEVICE, message, "use a context of that device, or copy between the devices");
+    }
+    let left = range.bytes.saturating_sub(address.0.saturating_sub(range.address.0));
+    if bytes as u64 > left {
+        let message = format!("there are {left} bytes to the end of the allocation, and the elements have {bytes}");
+        return refuse(Status::INVALID_VALUE, message, "pass fewer elements");
+    }
+    Ok(())
+}
+
+impl Stream {
+    /// Lets another library submit work to this stream that uses memory of this one. `arguments` is a tuple as for
+    /// [`launch`](Self::launch): `&buffer` for memory that the work reads, `&mut buffer` for memory that it writes. The
+    /// closure gets the handle of the stream, submits the work, and returns what it likes.
+    ///
+    /// The work comes after all uses of the memory until now, in whatever stream, and all later uses come after the work. If
+    /// the stream captures, the work has to be captured too.
+    ///
+    /// To use memory in a stream of another library, open it with [`BorrowedStream::from_raw`](crate::BorrowedStream::from_raw).
+    /// If that library says by an event when it is done, wait for the event in the closure.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function; `CUDA_ERROR_INVALID_HANDLE (400)` for memory of another
+    /// context; `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order; an error that the driver returns when streams are ordered.
+    /// The closure has not been called then, except if the stream's capture has become invalid meanwhile.
+    #[track_caller]
+    pub fn submit_foreign<A: KernelArguments, R>(
+        &self,
+        arguments: A,
+        submit: impl FnOnce(StreamHandle) -> R,
+    ) -> Result<R> {
+        arguments.with(|arguments| {
+            let memory = ForeignUse { stream: self, accesses: arguments.accesses };
+            memory.order()?;
+            let submitted = submit(self.as_raw());
+            memory.order().map(|()| submitted)
+        })
+    }
+}
+
+/// Memory that work of another library in a stream uses.
+struct ForeignUse<'a> {
+    stream: &'a Stream,
+    accesses: &'a [MemoryAccess<'a>],
+}
+
+impl ForeignUse<'_> {
+    /// Orders what comes behind earlier uses, and later uses behind what is in the stream.
+    #[track_caller]
+    fn order(&self) -> Result<()> {
+        self.stream.core().use_memory("submitting work of another library", self.accesses)
+    }
+}
+
+impl Drop for ForeignUse<'_> {
+    fn drop(&mut self) {
+        // A closure that unwinds may have submitted work.
+        if std::thread::panicking() {
+            drop(self.order());
+        }
+    }
+}
