@@ -63,7 +63,7 @@ impl HostOptions {
     pub const WORKERS: RangeInclusive<usize> = 1..=4096;
 
     /// The defaults, changed by the environment variables `ANABRANCH_HOST_DEVICES`, `ANABRANCH_HOST_WORKERS`,
-    /// `ANABRANCH_HOST_SEED` and `ANABRANCH_HOST_CHECK_MEMORY` where they are set.
+    /// `ANABRANCH_HOST_SEED` and `ANABRANCH_HOST_CHECK_MEMORY` where they are set and not empty.
     pub fn from_environment() -> Result<Self, InvalidVariable> {
         Self::from_variables(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
     }
@@ -100,7 +100,7 @@ fn number(
     name: &'static str,
     range: RangeInclusive<u64>,
 ) -> Result<Option<u64>, InvalidVariable> {
-    let Some(value) = variable(name) else { return Ok(None) };
+    let Some(value) = variable(name).filter(|value| !value.trim().is_empty()) else { return Ok(None) };
     match value.trim().parse::<u64>() {
         Ok(number) if range.contains(&number) => Ok(Some(number)),
         _ => Err(InvalidVariable { name, value, least: *range.start(), most: *range.end() }),
@@ -155,8 +155,16 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_variable_is_not_set() {
+        for empty in ["", " "] {
+            let options = HostOptions::from_variables(|_| Some(empty.to_owned())).unwrap();
+            assert_eq!(options, HostOptions::default());
+        }
+    }
+
+    #[test]
     fn a_bad_variable_is_one_clear_error() {
-        for bad in ["0", "-1", "many", ""] {
+        for bad in ["0", "-1", "many", "1 2"] {
             let error = HostOptions::from_variables(|name| (name == "ANABRANCH_HOST_DEVICES").then(|| bad.to_owned()))
                 .unwrap_err();
             assert_eq!(

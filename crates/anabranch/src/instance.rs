@@ -244,6 +244,13 @@ fn left_out() -> Absence {
     }
 }
 
+fn not_supported_yet() -> Absence {
+    Absence {
+        reason: "AMD GPUs are not supported yet".to_owned(),
+        remedy: "use an NVIDIA GPU, `cuda:0`, or the software device, `host`".to_owned(),
+    }
+}
+
 impl Instance {
     /// Loads every back end that is available.
     ///
@@ -302,6 +309,7 @@ impl Instance {
         let operation = "opening a device";
         let error = match self.absent.iter().find(|absent| absent.backend == name.backend) {
             Some(absent) => Error::absent(operation, &absent.absence),
+            None if name.backend == BackendKind::Hip => Error::absent(operation, &not_supported_yet()),
             None => {
                 let names: Vec<String> = self.devices.iter().map(ToString::to_string).collect();
                 let there_are = match &names[..] {
@@ -309,8 +317,12 @@ impl Instance {
                     [only] => format!("the only one is {only}"),
                     several => format!("there are {}", list(several)),
                 };
+                let remedy = match name.backend {
+                    BackendKind::Host => "; set ANABRANCH_HOST_DEVICES to have more software devices",
+                    _ => "",
+                };
                 Error::new(ErrorKind::Absent, Status::INVALID_DEVICE, operation)
-                    .with_message(format!("there is no such device; {there_are}"))
+                    .with_message(format!("there is no such device; {there_are}{remedy}"))
             }
         };
         Err(error.at(name.to_string()))
@@ -321,8 +333,8 @@ impl Instance {
     /// # Errors
     /// Same as [`device`](Self::device); `CUDA_ERROR_NO_DEVICE (100)` if there is no device at all.
     pub fn default_device(&self) -> Result<Device> {
-        match std::env::var(DEVICE_VARIABLE) {
-            Ok(name) if !name.trim().is_empty() => self.device(&name),
+        match std::env::var_os(DEVICE_VARIABLE).map(|name| name.to_string_lossy().into_owned()) {
+            Some(name) if !name.trim().is_empty() => self.device(&name),
             _ => self.devices.first().cloned().ok_or_else(|| {
                 Error::new(ErrorKind::Absent, Status::NO_DEVICE, "opening a device")
                     .with_message("no back end has a device; leave the host back end in, which needs no hardware")

@@ -25,7 +25,14 @@ fn device_names() {
     says(&instance.device("gpu").unwrap_err(), Status::INVALID_DEVICE, &["`gpu`", "host", "cuda:N"]);
     says(&instance.device("host:2").unwrap_err(), Status::INVALID_DEVICE, &["host:2", "there are host:0 and host:1"]);
     let one = Instance::builder().cuda(false).host_devices(1).build().unwrap();
-    says(&one.device("host:1").unwrap_err(), Status::INVALID_DEVICE, &["no such device; the only one is host:0"]);
+    says(
+        &one.device("host:1").unwrap_err(),
+        Status::INVALID_DEVICE,
+        &["no such device; the only one is host:0; set ANABRANCH_HOST_DEVICES to have more"],
+    );
+    let amd = one.device("hip:0").unwrap_err();
+    says(&amd, Status::NO_DEVICE, &["hip:0", "AMD GPUs are not supported yet", "`host`"]);
+    assert!(!amd.to_string().contains("host:0"), "{amd}");
     let error = instance.device("cuda:0").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Absent);
     says(&error, Status::NO_DEVICE, &["cuda:0", "left out"]);
@@ -45,7 +52,7 @@ fn safety_27_a_missing_library_is_data() {
 #[test]
 fn no_back_end_at_all() {
     let instance = Instance::builder().cuda(false).host(false).build().unwrap();
-    if std::env::var_os(anabranch::DEVICE_VARIABLE).is_none() {
+    if std::env::var_os(anabranch::DEVICE_VARIABLE).is_none_or(|name| name.is_empty()) {
         says(&instance.default_device().unwrap_err(), Status::NO_DEVICE, &["no back end"]);
     }
     assert_eq!(instance.absent_backends().len(), 2);

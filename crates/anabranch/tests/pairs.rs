@@ -42,9 +42,14 @@ use table::Call;
 /// How many pairs are run unless the environment says otherwise.
 const PAIRS: usize = 1500;
 
+/// A variable of the environment, unless it is empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
 /// The calls that the environment names for each side, which are all of them unless it does.
 fn named(calls: &[&'static Call]) -> [Vec<&'static Call>; 2] {
-    let pair = std::env::var("ANABRANCH_PAIR").unwrap_or_else(|_| "*,*".to_owned());
+    let pair = variable("ANABRANCH_PAIR").unwrap_or_else(|| "*,*".to_owned());
     let (one, two) = pair.split_once(',').unwrap();
     [one, two].map(|name| calls.iter().copied().filter(|call| name == "*" || call.name == name).collect())
 }
@@ -53,7 +58,7 @@ fn named(calls: &[&'static Call]) -> [Vec<&'static Call>; 2] {
 fn two_calls_at_the_same_time() {
     let calls = table::all();
     let mut random = Rng::new();
-    let number = std::env::var("ANABRANCH_PAIRS").ok();
+    let number = variable("ANABRANCH_PAIRS");
     let mut runner = Runner::new();
     let [one, two] = named(&calls);
     let mut pairs: Vec<[&'static Call; 2]> = match number.as_deref() {

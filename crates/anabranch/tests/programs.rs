@@ -67,7 +67,8 @@ const PROGRAMS_ON_A_DEVICE: u32 = 500;
 const RUNS_OF_A_SHORTER_ONE: u32 = 10;
 
 fn programs() -> u32 {
-    let programs = std::env::var("ANABRANCH_PROGRAMS").map_or(PROGRAMS, |number| number.parse().unwrap());
+    let programs = std::env::var("ANABRANCH_PROGRAMS").ok().filter(|number| !number.is_empty());
+    let programs = programs.map_or(PROGRAMS, |number| number.parse().unwrap());
     programs.div_ceil(TESTS)
 }
 

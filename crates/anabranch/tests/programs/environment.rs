@@ -47,7 +47,8 @@ pub(crate) struct Kernels {
 /// Whether programs run on CUDA devices, without what is for host devices only: nobody says there how memory is used, no kernel
 /// panics, and a context that is lost is lost for the process.
 pub(crate) fn is_on_cuda() -> bool {
-    static ON_CUDA: LazyLock<bool> = LazyLock::new(|| std::env::var_os("ANABRANCH_PROGRAMS_ON_CUDA").is_some());
+    static ON_CUDA: LazyLock<bool> =
+        LazyLock::new(|| std::env::var_os("ANABRANCH_PROGRAMS_ON_CUDA").is_some_and(|value| !value.is_empty()));
     *ON_CUDA
 }
 
