@@ -30,6 +30,13 @@ if git grep -n 'catch_unwind' -- 'crates/*/src/*.rs' ':!crates/anabranch-hal/src
     complain "use anabranch_hal::contain"
 fi
 
+# The help of the command lists every environment variable.
+for variable in $(git grep -hoE '"ANABRANCH_[A-Z_]+"' -- 'crates/*/src/*.rs' | tr -d '"' | sort -u); do
+    if [ "$variable" != ANABRANCH_NO_SUCH_VARIABLE ] && ! grep -qE "^  $variable( |$)" crates/anabranch-cli/src/arguments.rs; then
+        complain "anabranch --help does not list $variable"
+    fi
+done
+
 # CONTRIBUTING.md describes every step of .ci/run, in the same order.
 steps=$(sed -nE 's/^step "(.*)"$/\1/p' .ci/run)
 described=$(sed -nE '/^\| step \|/,/^$/s/^\| ([^|`-]+) \|.*/\1/p' CONTRIBUTING.md | tail -n +2)

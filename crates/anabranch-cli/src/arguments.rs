@@ -3,6 +3,7 @@
 use crate::fault::Fault;
 use anabranch_conformance::programs::Family;
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -26,13 +27,23 @@ Examples:
                                                  record what a GPU answers to random programs
   anabranch fuzz --device host --against FILE    compare the software device with that
   anabranch fuzz --device host --against cuda:0  compare both at once
+  source <(anabranch completions bash)           complete the command line in this shell
+  man <(anabranch man)                           read the manual
 
 Environment:
   ANABRANCH_DEVICE         the device that is used where none is named, such as cuda:0 or host
-  ANABRANCH_HOST_DEVICES   how many software devices there are
-  ANABRANCH_HOST_WORKERS   how many threads run their work
+  ANABRANCH_HOST_DEVICES   how many software devices there are, 1 to 1024
+  ANABRANCH_HOST_WORKERS   how many threads run their work, 1 to 4096
+  ANABRANCH_HOST_SEED      a number: their work runs without threads, in an order that is derived from it
   ANABRANCH_HOST_CHECK_MEMORY
                            1: they tell of work that uses memory which is not allocated
+  ANABRANCH_NVRTC          the file of NVRTC, the compiler for CUDA C++, instead of searching for it
+  ANABRANCH_CUDADEVRT      the file libcudadevrt.a, instead of searching for it
+  ANABRANCH_CACHE          the directory for what the compiler has made, or off
+  CUDA_DEVICE_MAX_CONNECTIONS, CUDA_MODULE_LOADING
+                           for the CUDA driver; where they are not set, this command sets them to 32 and EAGER
+
+A variable that is empty is the same as one that is not set.
 
 Exit status: 0 if all is well, 1 if something failed, 2 if the command line makes no sense.";
 
@@ -46,6 +57,22 @@ pub(crate) enum Command {
     /// Makes random programs of calls of the driver on a device, and records its answers in a file, or compares them with
     /// those that another device has given.
     Fuzz(FuzzOptions),
+    /// Prints a script with which a shell completes the command line.
+    Completions(CompletionsOptions),
+    /// Prints the manual page, or that of one command, for `man` to show.
+    Man(ManOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsOptions {
+    /// The shell.
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManOptions {
+    /// The command, such as devices. Without it, the page is about all of them.
+    pub(crate) command: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -90,7 +117,8 @@ pub(crate) struct ConformanceOptions {
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FuzzOptions {
-    /// The device to ask: cuda, cuda:1, host. Without it the default device.
+    /// The device to ask: cuda, cuda:1, host. Without it the default device: what ANABRANCH_DEVICE names, else the first
+    /// GPU, else the software device.
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<String>,
 

@@ -1,6 +1,7 @@
 //! `anabranch conformance`.
 
 use crate::arguments::ConformanceOptions;
+use crate::environment;
 use crate::isolation::{self, Answer};
 use crate::output::{self, Failure};
 use crate::progress::Progress;
@@ -10,9 +11,6 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
 use std::time::Duration;
-
-/// Where this is not set, there are as many software devices as the cases with two devices need.
-const HOST_DEVICES_VARIABLE: &str = "ANABRANCH_HOST_DEVICES";
 
 /// How long to wait for what a case has left behind.
 const SETTLING_LIMIT: Duration = Duration::from_secs(10);
@@ -24,7 +22,8 @@ pub(crate) fn run(options: &ConformanceOptions) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut instance = Instance::builder();
-    if std::env::var_os(HOST_DEVICES_VARIABLE).is_none() {
+    if !environment::is_set(environment::HOST_DEVICES) {
+        // As many as the cases with two devices need.
         instance = instance.host_devices(2);
     }
     let calls = options.count_calls.then(CallCounts::default);

@@ -7,6 +7,7 @@ mod report;
 mod worker;
 
 use crate::arguments::FuzzOptions;
+use crate::environment;
 use crate::fault::Fault;
 use crate::output::{self, Failure};
 use crate::progress::Progress;
@@ -22,10 +23,6 @@ use std::time::{Duration, Instant};
 
 /// How many programs of each family are run if nothing else is said.
 const SEEDS: Range<u64> = 0..200;
-
-/// What says how many software devices there are, and how many threads run their work.
-const HOST_DEVICES_VARIABLE: &str = "ANABRANCH_HOST_DEVICES";
-const HOST_WORKERS_VARIABLE: &str = "ANABRANCH_HOST_WORKERS";
 
 /// How long a thread of the software device looks for work before it sleeps.
 const WORKER_SPIN: Duration = Duration::from_micros(5);
@@ -65,14 +62,13 @@ struct Devices {
 impl Devices {
     /// Opens the device of that name, or the default one, with a fault.
     fn open(name: Option<&str>, fault: Option<&Fault>) -> Result<Self, Failure> {
-        let is_set = |variable| std::env::var_os(variable).is_some();
         // Each core has a process of its own, which needs it for more than looking for work.
         let mut builder = Instance::builder().isolated().host_worker_spin(WORKER_SPIN);
-        if !is_set(HOST_WORKERS_VARIABLE) {
+        if !environment::is_set(environment::HOST_WORKERS) {
             // A worker runs one program at a time: two threads of the software device are enough.
             builder = builder.host_workers(2);
         }
-        if !is_set(HOST_DEVICES_VARIABLE) {
+        if !environment::is_set(environment::HOST_DEVICES) {
             builder = builder.host_devices(2);
         }
         if let Some(fault) = fault.cloned() {
@@ -106,8 +102,9 @@ fn families(options: &FuzzOptions, devices: &Devices, other: Option<&Devices>) -
     match options.family.iter().find_map(|family| Some((family, lacking(family)?))) {
         Some((family, devices)) => Err(Failure::Usage(format!(
             "the programs of the family `{family}` need two devices of one driver, and there is only {}: use a machine \
-             with two GPUs, or `--device host` with {HOST_DEVICES_VARIABLE} not set or at least 2",
-            devices.first
+             with two GPUs, or `--device host` with {} not set or at least 2",
+            devices.first,
+            environment::HOST_DEVICES
         ))),
         None => Ok(options.family.clone()),
     }

@@ -143,6 +143,39 @@ fn what_makes_no_sense_is_one_sentence_and_status_2() {
 }
 
 #[test]
+fn a_device_that_is_not_there_comes_with_a_remedy() {
+    let output = output(&["conformance", "--device", "hip:0"]);
+    assert_usage_error(&output, &["hip:0", "AMD GPUs are not supported yet"]);
+    assert!(!text(&output.stderr).contains("the only one"), "{}", text(&output.stderr));
+    let output = anabranch(&["conformance", "--device", "host:1"]).env("ANABRANCH_HOST_DEVICES", "1").output().unwrap();
+    assert_usage_error(&output, &["host:1", "set ANABRANCH_HOST_DEVICES"]);
+}
+
+#[test]
+fn a_variable_that_is_empty_is_not_set() {
+    let variables = [
+        "ANABRANCH_DEVICE",
+        "ANABRANCH_HOST_DEVICES",
+        "ANABRANCH_HOST_WORKERS",
+        "ANABRANCH_HOST_SEED",
+        "ANABRANCH_HOST_CHECK_MEMORY",
+        "ANABRANCH_NVRTC",
+        "ANABRANCH_CUDADEVRT",
+        "ANABRANCH_CACHE",
+    ];
+    // `conformance` and `fuzz` have two software devices where no number is given.
+    for arguments in [
+        &["devices"][..],
+        &["conformance", "--device", "host:1", "--filter", "event.never_recorded_is_complete"],
+        &["fuzz", "--device", "host:1", "--family", "devices", "--seeds", "0..1"],
+    ] {
+        let mut command = anabranch(arguments);
+        let output = command.envs(variables.map(|variable| (variable, ""))).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn an_unknown_option_is_status_2_and_points_to_the_help() {
     let output = output(&["conformance", "--frobnicate"]);
     assert_eq!(output.status.code(), Some(2));
@@ -156,15 +189,66 @@ fn help_and_version_are_there() {
         ["devices", "conformance", "ANABRANCH_DEVICE", "Exit status"].iter().all(|word| help.contains(word)),
         "{help}"
     );
+    for variable in [
+        "ANABRANCH_DEVICE",
+        "ANABRANCH_HOST_DEVICES",
+        "ANABRANCH_HOST_WORKERS",
+        "ANABRANCH_HOST_SEED",
+        "ANABRANCH_HOST_CHECK_MEMORY",
+        "ANABRANCH_NVRTC",
+        "ANABRANCH_CUDADEVRT",
+        "ANABRANCH_CACHE",
+    ] {
+        assert!(
+            help.contains(&format!("\n  {variable} ")) || help.contains(&format!("\n  {variable}\n")),
+            "{variable}"
+        );
+    }
+    for command in ["devices", "conformance", "fuzz", "completions", "man"] {
+        let output = output(&[command, "--help"]);
+        assert!(output.status.success() && text(&output.stdout).contains("Usage:"), "{command}");
+    }
     assert!(!text(&output(&["conformance", "--help"]).stdout).contains("in-this-process"));
     assert_eq!(text(&output(&["--version"]).stdout), format!("anabranch {}\n", env!("CARGO_PKG_VERSION")));
 }
 
+/// Command lines that print something.
+const WITH_OUTPUT: &[&[&str]] = &[
+    &["devices"],
+    &["devices", "--json"],
+    &["conformance", "--list"],
+    &["conformance", "--device", "host", "--filter", "e3"],
+    &["fuzz", "--device", "host", "--family", "streams", "--seeds", "0..1"],
+    &["fuzz", "--device", "host", "--family", "streams", "--print", "0"],
+    &["completions", "bash"],
+    &["man"],
+    &["--help"],
+    &["fuzz", "--help"],
+    &["--version"],
+];
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_one_sentence_and_status_1() {
+    let recording = ["fuzz", "--device", "host", "--family", "streams", "--seeds", "0..1", "--record", "/dev/full"];
+    for (arguments, words) in
+        WITH_OUTPUT.iter().map(|&arguments| (arguments, "output")).chain([(&recording[..], "/dev/full")])
+    {
+        let mut command = anabranch(arguments);
+        if words == "output" {
+            command.stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+        }
+        let output = command.output().unwrap();
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {error}");
+        assert!(error.starts_with("anabranch: ") && error.lines().count() == 1, "{arguments:?}: {error}");
+        assert!(error.contains(words) && error.contains("cannot be written"), "{arguments:?}: {error}");
+    }
+}
+
 #[test]
 fn a_closed_pipe_is_no_panic() {
-    for arguments in
-        [&["devices"][..], &["conformance", "--list"], &["conformance", "--device", "host", "--filter", "e"]]
-    {
+    for arguments in WITH_OUTPUT {
         let mut child = anabranch(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
