@@ -17,13 +17,13 @@ fn sum(numbers: &[u64]) -> Result<u64, Box<dyn Error>> {
     Stream::with_current(|current| {
         let stream = current.ok_or("there is no current stream; enter one first")?;
         let buffer = stream.upload(numbers)?;
-        println!("summing on stream {}", stream.id());
+        support::line(format_args!("summing on stream {}", stream.id()))?;
         Ok(stream.download(&buffer)?.iter().sum())
     })
 }
 
 fn main() -> ExitCode {
-    support::run(enter_and_leave)
+    support::run("The current stream: a function that takes it from its caller without a parameter", enter_and_leave)
 }
 
 fn enter_and_leave(device: &Device) -> Result<(), Box<dyn Error>> {
@@ -31,18 +31,18 @@ fn enter_and_leave(device: &Device) -> Result<(), Box<dyn Error>> {
     let (outer, inner) = (context.create_stream()?, context.create_stream()?);
 
     let _outer_is_current = outer.enter();
-    println!("the sum is {}", sum(&[1, 2, 3])?);
+    support::line(format_args!("the sum is {}", sum(&[1, 2, 3])?))?;
     {
         let _inner_is_current = inner.enter();
-        println!("the sum is {}", sum(&[4, 5, 6])?);
+        support::line(format_args!("the sum is {}", sum(&[4, 5, 6])?))?;
     }
     // The guard was dropped, so the outer stream is current again.
-    println!("the sum is {}", sum(&[7, 8, 9])?);
+    support::line(format_args!("the sum is {}", sum(&[7, 8, 9])?))?;
 
     // Every thread has its own: there is none here.
     let elsewhere = std::thread::spawn(|| sum(&[]).map_err(|error| error.to_string())).join();
     match elsewhere {
-        Ok(Err(message)) => println!("on another thread: {message}"),
+        Ok(Err(message)) => support::line(format_args!("on another thread: {message}"))?,
         _ => return Err("another thread has a current stream that it never entered".into()),
     }
     Ok(())

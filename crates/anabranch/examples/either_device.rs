@@ -24,7 +24,7 @@ anabranch::kernels! {
 }
 
 fn main() -> ExitCode {
-    support::run(double_some_numbers)
+    support::run("One program for either kind of device: PTX for GPUs, and a closure for the host", double_some_numbers)
 }
 
 fn double_some_numbers(device: &Device) -> Result<(), Box<dyn Error>> {
@@ -39,7 +39,7 @@ fn double_some_numbers(device: &Device) -> Result<(), Box<dyn Error>> {
     let doubled = stream.download(&data)?;
 
     let right = numbers.iter().zip(&doubled).all(|(number, doubled)| 2.0 * number == *doubled);
-    println!("{device}: {:?} ... {:?}", &doubled[..4], &doubled[996..]);
+    support::line(format_args!("{device}: {:?} ... {:?}", &doubled[..4], &doubled[996..]))?;
     if right { Ok(()) } else { Err("the device doubled a number wrongly".into()) }
 }
 

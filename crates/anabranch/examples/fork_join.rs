@@ -12,7 +12,10 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Sender, channel};
 
 fn main() -> ExitCode {
-    support::run(fork_and_join)
+    support::run(
+        "Fork and join: two streams leave the main one at an event, and it continues behind both",
+        fork_and_join,
+    )
 }
 
 fn fork_and_join(device: &Device) -> Result<(), Box<dyn Error>> {
@@ -39,7 +42,7 @@ fn fork_and_join(device: &Device) -> Result<(), Box<dyn Error>> {
     main.synchronize()?;
     drop(sender);
     for (number, line) in receiver.iter().enumerate() {
-        println!("{}. {line}", number + 1);
+        support::line(format_args!("{}. {line}", number + 1))?;
     }
     Ok(())
 }

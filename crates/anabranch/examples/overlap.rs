@@ -24,7 +24,10 @@ struct Piece {
 }
 
 fn main() -> ExitCode {
-    support::run(compare)
+    support::run(
+        "Overlap: pieces of work that are uploaded, computed and downloaded on one stream and on four",
+        compare,
+    )
 }
 
 fn compare(device: &Device) -> Result<(), Box<dyn Error>> {
@@ -41,7 +44,10 @@ fn compare(device: &Device) -> Result<(), Box<dyn Error>> {
     run(&streams, &kernel, &mut pieces)?; // the first run warms up, and does not count
     let one = run(&streams[..1], &kernel, &mut pieces)?;
     let four = run(&streams, &kernel, &mut pieces)?;
-    println!("{device}: one stream {one:.2} ms, four streams {four:.2} ms, ratio {:.2}", one / four);
+    support::line(format_args!(
+        "{device}: one stream {one:.2} ms, four streams {four:.2} ms, ratio {:.2}",
+        one / four
+    ))?;
 
     // Three runs have doubled every number four times each.
     let expected = 2.0f32.powi(3 * LAUNCHES as i32);

@@ -54,6 +54,19 @@ fn edges_are_those_of_the_serial_computation() -> TestResult {
 }
 
 #[test]
+fn a_picture_that_takes_more_memory_than_allowed_is_refused() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    for name in ["picture.png", "picture.jpg"] {
+        let path = folder.path().join(name);
+        Picture::draw(1100, 1000)?.save(&path)?;
+        let error = Picture::load(&path, 1 << 20).expect_err("it takes more than a million bytes");
+        assert!(error.ends_with("in 1 MiB of memory; --memory allows more"), "{error}");
+        assert_eq!(Picture::load(&path, 16 << 20)?.pixels().len(), 1_100_000);
+    }
+    Ok(())
+}
+
+#[test]
 fn a_flat_picture_has_no_edges() -> TestResult {
     let context = Instance::new()?.device("host")?.context()?;
     let picture = Picture::new(50, 20, vec![200; 1000])?;

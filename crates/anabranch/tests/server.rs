@@ -38,7 +38,8 @@ mod statistics;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_load_with_cancellations_and_failures_is_borne() -> Result<(), Failure> {
     let device = Instance::new()?.device("host")?;
-    let options = Options { streams: 4, deadline: Duration::from_millis(1500), allow_injection: true };
+    let options =
+        Options { streams: 4, deadline: Duration::from_millis(1500), largest: LARGEST, allow_injection: true };
     let load = Load { requests: 300, clients: 12, side: 60, trouble: 40, faults: true, seed: 7 };
     let measured = measured::run(&device, options, &load).await?;
     assert!(measured.outcome.right() > 0);
@@ -49,23 +50,30 @@ async fn a_load_with_cancellations_and_failures_is_borne() -> Result<(), Failure
 #[tokio::test]
 async fn requests_that_are_left_in_peace_are_all_answered() -> Result<(), Failure> {
     let device = Instance::new()?.device("host")?;
-    let options = Options { streams: 2, deadline: Duration::from_secs(300), allow_injection: false };
+    let options = Options { streams: 2, deadline: Duration::from_secs(300), largest: LARGEST, allow_injection: false };
     let load = Load { requests: 100, clients: 5, side: 40, trouble: 0, faults: false, seed: 1 };
     let measured = measured::run(&device, options, &load).await?;
     assert_eq!((measured.outcome.right(), measured.outcome.unlucky()), (100, 0));
     Ok(())
 }
 
+/// More pixels than the pictures here have.
+const LARGEST: u32 = 1 << 20;
+
 /// Only a hang takes so long.
 const HANGS: Duration = Duration::from_secs(60);
 
 fn options(deadline: Duration) -> Options {
-    Options { streams: 2, deadline, allow_injection: false }
+    Options { streams: 2, deadline, largest: LARGEST, allow_injection: false }
 }
 
 /// A server in this process.
 async fn serve(deadline: Duration) -> Result<(SocketAddr, Arc<Service>), Failure> {
-    let service = Service::open(&Instance::new()?.device("host")?, options(deadline))?;
+    serve_with(options(deadline)).await
+}
+
+async fn serve_with(options: Options) -> Result<(SocketAddr, Arc<Service>), Failure> {
+    let service = Service::open(&Instance::new()?.device("host")?, options)?;
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
     tokio::spawn(service.clone().serve(listener));
@@ -73,7 +81,7 @@ async fn serve(deadline: Duration) -> Result<(SocketAddr, Arc<Service>), Failure
 }
 
 async fn connect(address: SocketAddr) -> Result<Connection, Failure> {
-    Ok(protocol::connection(TcpStream::connect(address).await?))
+    Ok(protocol::connection(TcpStream::connect(address).await?, LARGEST))
 }
 
 fn request() -> Request {
@@ -94,6 +102,26 @@ async fn safety_57_a_client_that_closes_its_writing_half_gets_its_answer() -> Re
     assert!(matches!(answer(&mut connection).await?, Answer::Edges(edges) if edges.len() == 9));
     assert!(timeout(HANGS, connection.next()).await?.is_none(), "then the server closes the other half");
     timeout(HANGS, service.close()).await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_picture_has_at_most_as_many_pixels_as_the_options_say() -> Result<(), Failure> {
+    // One pixel too few, so few that the frame is too large, and enough.
+    for (largest, side, is_allowed) in [(8, 3, false), (8, 100, false), (9, 3, true), (10_000, 100, true)] {
+        let (address, service) = serve_with(Options { largest, ..options(HANGS) }).await?;
+        let mut connection = connect(address).await?;
+        let pixels = vec![7; side as usize * side as usize];
+        let request = Request::Edges { width: side, height: side, pixels, inject: None };
+        connection.send(protocol::encode(&request)?).await?;
+        match answer(&mut connection).await? {
+            Answer::Edges(edges) => assert!(is_allowed && edges.len() == (side * side) as usize, "{largest}"),
+            Answer::Failed { reason, message } => {
+                assert!(!is_allowed && reason == Reason::BadRequest, "{largest}: {message}");
+            }
+        }
+        timeout(HANGS, service.close()).await?;
+    }
     Ok(())
 }
 

@@ -8,9 +8,13 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "edges")]
 pub(crate) struct Arguments {
-    /// The picture, PNG or JPEG; without it, one of 3840 by 2160 pixels is drawn
+    /// The picture, PNG or JPEG, of at most 2147483647 pixels; without it, one of 3840 by 2160 pixels is drawn
     #[arg(long, value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
+
+    /// The most memory that decoding the picture may take, in MiB; what takes more is refused
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) memory: u64,
 
     /// Where the edges go, PNG or JPEG
     #[arg(long, value_name = "FILE", default_value = "edges.png")]

@@ -14,6 +14,8 @@ mod arguments;
 mod bands;
 mod kernels;
 mod measure;
+#[path = "../support/output.rs"]
+mod output;
 mod picture;
 mod pipeline;
 mod report;
@@ -21,7 +23,7 @@ mod serial;
 
 use anabranch::Instance;
 use arguments::Arguments;
-use clap::Parser;
+use clap::CommandFactory;
 use measure::Measurements;
 use picture::Picture;
 use pipeline::Pipeline;
@@ -31,13 +33,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    output::run(Arguments::command(), run)
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
@@ -48,7 +44,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         None => instance.default_device()?,
     };
     let picture = match &arguments.input {
-        Some(path) => Picture::load(path)?,
+        Some(path) => Picture::load(path, arguments.memory << 20)?,
         None => Picture::draw(3840, 2160)?,
     };
     let bands = bands::cut(picture.height(), arguments.bands);
@@ -56,17 +52,17 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 
     let mut pipeline = Pipeline::new(&device.context()?, &picture, &bands, streams)?;
     let measurements = Measurements::take(&mut pipeline, arguments.repeat)?;
+    Picture::new(picture.width(), picture.height(), measurements.several.edges.clone())?.save(&arguments.output)?;
     let report = Report { arguments, device: &device, picture: &picture, bands: bands.len(), streams };
-    report.print_measurements(&measurements);
+    report.print_measurements(&measurements)?;
     if arguments.verify {
         let begin = Instant::now();
         let expected = serial::edges(&picture);
         let taken = begin.elapsed();
         expected.require_equal(&measurements.one.edges, "the run in one stream")?;
         expected.require_equal(&measurements.several.edges, "the run in several streams")?;
-        report.print_verified(taken);
+        report.print_verified(taken)?;
     }
-    Picture::new(picture.width(), picture.height(), measurements.several.edges)?.save(&arguments.output)?;
-    report.print_written();
+    report.print_written()?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Pictures in grey: loading, drawing and saving them.
 
-use image::{DynamicImage, GrayImage, ImageFormat};
+use image::{DynamicImage, GrayImage, ImageError, ImageFormat, ImageReader, Limits};
 use std::path::Path;
 
 /// What goes wrong with a picture, as one sentence.
@@ -33,9 +33,20 @@ impl Picture {
         Ok(Self { width, height, pixels })
     }
 
-    /// Reads a file. Colours become grey, and what is transparent is seen before white.
-    pub(crate) fn load(path: &Path) -> PictureResult<Self> {
-        let image = image::open(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    /// Reads a file, with so many bytes of memory for decoding it. Colours become grey, and what is transparent is seen
+    /// before white.
+    pub(crate) fn load(path: &Path, memory: u64) -> PictureResult<Self> {
+        let explain = |error: ImageError| match error {
+            ImageError::Limits(_) => {
+                format!("cannot read {} in {} MiB of memory; --memory allows more", path.display(), memory >> 20)
+            }
+            other => format!("cannot read {}: {other}", path.display()),
+        };
+        let mut reader = ImageReader::open(path).map_err(|error| explain(error.into()))?;
+        let mut limits = Limits::default();
+        limits.max_alloc = Some(memory);
+        reader.limits(limits);
+        let image = reader.decode().map_err(explain)?;
         let (width, height) = (image.width() as usize, image.height() as usize);
         let pixels = match image {
             DynamicImage::ImageLuma8(grey) => grey.into_raw(),

@@ -2,6 +2,7 @@
 
 use crate::arguments::Arguments;
 use crate::measure::Measurements;
+use crate::output::{self, OutputError};
 use crate::picture::Picture;
 use anabranch::Device;
 use std::time::Duration;
@@ -17,12 +18,12 @@ pub(crate) struct Report<'a> {
 
 impl Report<'_> {
     /// Times and throughput.
-    pub(crate) fn print_measurements(&self, measurements: &Measurements) {
+    pub(crate) fn print_measurements(&self, measurements: &Measurements) -> Result<(), OutputError> {
         let Self { arguments, device, picture, bands, streams } = self;
         let origin = arguments.input.as_ref().map_or_else(|| "drawn".to_owned(), |path| path.display().to_string());
-        line("device", &format!("{device} ({})", device.properties().name));
-        line("picture", &format!("{} x {}, {origin}", picture.width(), picture.height()));
-        line("work", &format!("{}, the median of {}", count(*bands, "band"), count(arguments.repeat, "run")));
+        line("device", &format!("{device} ({})", device.properties().name))?;
+        line("picture", &format!("{} x {}, {origin}", picture.width(), picture.height()))?;
+        line("work", &format!("{}, the median of {}", count(*bands, "band"), count(arguments.repeat, "run")))?;
 
         let stages = &measurements.stages;
         let named = [
@@ -34,23 +35,23 @@ impl Report<'_> {
             ("download", stages.download),
         ];
         let list: Vec<String> = named.iter().map(|(name, time)| format!("{name} {time:.3} ms")).collect();
-        line("stages", &list.join(", "));
+        line("stages", &list.join(", "))?;
 
         let (one, several) = (measurements.one.milliseconds, measurements.several.milliseconds);
-        line("main stream", &self.speed(one));
+        line("main stream", &self.speed(one))?;
         let ratio = format!("{:.2} times as fast", one / several.max(f32::MIN_POSITIVE));
-        line(&count(*streams, "stream"), &format!("{}, {ratio}", self.speed(several)));
+        line(&count(*streams, "stream"), &format!("{}, {ratio}", self.speed(several)))
     }
 
     /// That the results were compared.
-    pub(crate) fn print_verified(&self, serially: Duration) {
+    pub(crate) fn print_verified(&self, serially: Duration) -> Result<(), OutputError> {
         let milliseconds = serially.as_secs_f64() * 1e3;
-        line("verified", &format!("equal byte for byte to the serial computation, which took {milliseconds:.1} ms"));
+        line("verified", &format!("equal byte for byte to the serial computation, which took {milliseconds:.1} ms"))
     }
 
     /// Where the result is.
-    pub(crate) fn print_written(&self) {
-        line("written", &self.arguments.output.display().to_string());
+    pub(crate) fn print_written(&self) -> Result<(), OutputError> {
+        line("written", &self.arguments.output.display().to_string())
     }
 
     fn speed(&self, milliseconds: f32) -> String {
@@ -59,8 +60,8 @@ impl Report<'_> {
     }
 }
 
-fn line(name: &str, text: &str) {
-    println!("{name:13}{text}");
+fn line(name: &str, text: &str) -> Result<(), OutputError> {
+    output::line(format_args!("{name:13}{text}"))
 }
 
 fn count(number: usize, name: &str) -> String {

@@ -13,6 +13,8 @@
 mod bands;
 #[path = "../edges/kernels.rs"]
 mod kernels;
+#[path = "../support/output.rs"]
+mod output;
 #[allow(dead_code, reason = "what only `edges` uses")]
 #[path = "../edges/picture.rs"]
 mod picture;
@@ -23,7 +25,7 @@ mod pipeline;
 mod serial;
 
 use anabranch::Instance;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use indicatif::ProgressBar;
 use picture::Picture;
 use pipeline::{Lanes, Pipeline};
@@ -36,7 +38,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Parser)]
 #[command(name = "replay")]
 struct Arguments {
-    /// How many pictures there are
+    /// How many pictures there are, each of 640 by 360 pixels; at most 4294967295
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pictures: u32,
 
@@ -59,13 +61,7 @@ const BANDS: usize = 8;
 const STREAMS: usize = 4;
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    output::run(Arguments::command(), run)
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
@@ -86,8 +82,8 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         std::fs::write(path, graph.to_dot()?).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
     let captured = graph.instantiate()?;
-    println!("device     {device} ({})", device.properties().name);
-    println!("captured   {nodes} nodes in {:.3} ms", milliseconds(begin.elapsed()));
+    output::line(format_args!("device     {device} ({})", device.properties().name))?;
+    output::line(format_args!("captured   {nodes} nodes in {:.3} ms", milliseconds(begin.elapsed())))?;
 
     let bar = ProgressBar::new(arguments.pictures.into()); // hidden where there is no terminal
     let (mut replayed, mut queued) = (Duration::ZERO, Duration::ZERO);
@@ -111,10 +107,10 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     }
     bar.finish_and_clear();
     let mean = |time: Duration| milliseconds(time) / f64::from(arguments.pictures);
-    println!("replayed   {} pictures, {:.3} ms each", arguments.pictures, mean(replayed));
-    println!("queued     the same, call by call, {:.3} ms each", mean(queued));
+    output::line(format_args!("replayed   {} pictures, {:.3} ms each", arguments.pictures, mean(replayed)))?;
+    output::line(format_args!("queued     the same, call by call, {:.3} ms each", mean(queued)))?;
     if arguments.verify {
-        println!("verified   byte for byte against a serial computation");
+        output::line(format_args!("verified   byte for byte against a serial computation"))?;
     }
     Ok(())
 }

@@ -3,6 +3,12 @@
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
 
+/// How many pixels the largest picture has unless the command line says otherwise.
+const LARGEST: u32 = 16 << 20;
+
+/// Kernels count pixels in 31 bits.
+const MOST: i64 = i32::MAX as i64;
+
 /// Find edges in pictures for whoever asks over TCP.
 #[derive(Debug, Parser)]
 #[command(name = "server")]
@@ -45,6 +51,10 @@ pub(crate) struct ServiceArguments {
     /// How many milliseconds a request may take, waiting for its turn included
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) deadline: u64,
+
+    /// How many pixels the largest picture may have; a request with more is refused
+    #[arg(long, value_name = "PIXELS", default_value_t = LARGEST, value_parser = clap::value_parser!(u32).range(1..=MOST))]
+    pub(crate) largest: u32,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -57,8 +67,8 @@ pub(crate) struct LoadArguments {
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) clients: u16,
 
-    /// The longest side of a picture, in pixels
-    #[arg(long, value_name = "PIXELS", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    /// The longest side of a picture, in pixels; its square may be no more than --largest
+    #[arg(long, value_name = "PIXELS", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=46340))]
     pub(crate) side: u32,
 
     /// How many requests of a hundred are cancelled, or made to fail

@@ -109,6 +109,7 @@ pub(crate) async fn run(address: SocketAddr, options: &Options, load: &Load) -> 
         let client = Client {
             address,
             deadline: options.deadline,
+            largest: options.largest,
             load: load.clone(),
             rng: Rng::with_seed(load.seed.wrapping_mul(0x9e37_79b9).wrapping_add(number)),
             outcome: Outcome::default(),
@@ -126,6 +127,7 @@ pub(crate) async fn run(address: SocketAddr, options: &Options, load: &Load) -> 
 struct Client {
     address: SocketAddr,
     deadline: Duration,
+    largest: u32,
     load: Load,
     rng: Rng,
     outcome: Outcome,
@@ -145,7 +147,7 @@ impl Client {
     async fn connect(&self) -> Result<Connection, Failure> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
-        Ok(protocol::connection(stream))
+        Ok(protocol::connection(stream, self.largest))
     }
 
     fn choose(&mut self) -> Kind {

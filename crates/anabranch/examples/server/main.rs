@@ -18,6 +18,8 @@ mod engine;
 mod kernels;
 mod load;
 mod measured;
+#[path = "../support/output.rs"]
+mod output;
 #[allow(dead_code, reason = "what only `edges` uses")]
 #[path = "../edges/picture.rs"]
 mod picture;
@@ -29,26 +31,24 @@ mod statistics;
 
 use anabranch::{BackendKind, Device, Instance};
 use arguments::{Arguments, Command, LoadArguments, ServiceArguments};
-use clap::Parser;
+use clap::CommandFactory;
 use load::{Failure, Load};
 use service::{Options, Service};
+use std::error::Error;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
+fn main() -> ExitCode {
+    output::run(Arguments::command(), |arguments| run(arguments).map_err(|error| error as Box<dyn Error>))
+}
+
 #[tokio::main]
-async fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::Serve { listen, service } => serve(listen, &service).await,
-        Command::Load { service, load } => put_load(&service, &load).await,
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
+async fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.command {
+        Command::Serve { listen, service } => serve(*listen, service).await,
+        Command::Load { service, load } => put_load(service, load).await,
     }
 }
 
@@ -59,23 +59,30 @@ fn open(arguments: &ServiceArguments, allow_injection: bool) -> Result<(Device, 
         None => instance.default_device()?,
     };
     let (streams, deadline) = (usize::from(arguments.streams), Duration::from_millis(arguments.deadline));
-    Ok((device, Options { streams, deadline, allow_injection }))
+    Ok((device, Options { streams, deadline, largest: arguments.largest, allow_injection }))
 }
 
 async fn serve(listen: SocketAddr, arguments: &ServiceArguments) -> Result<(), Failure> {
     let (device, options) = open(arguments, false)?;
     let listener = TcpListener::bind(listen).await?;
-    println!("serving on {} with {device}", listener.local_addr()?);
+    output::line(format_args!("serving on {} with {device}", listener.local_addr()?))?;
     let service = Service::open(&device, options)?;
     let serving = tokio::spawn(service.clone().serve(listener));
     tokio::signal::ctrl_c().await?;
     service.close().await;
     serving.await?;
-    println!("{:?}", service.statistics().counts());
+    output::line(format_args!("{:?}", service.statistics().counts()))?;
     Ok(())
 }
 
 async fn put_load(service: &ServiceArguments, arguments: &LoadArguments) -> Result<(), Failure> {
+    if u64::from(arguments.side).pow(2) > u64::from(service.largest) {
+        return Err(format!(
+            "pictures of {0} by {0} pixels have more than {1}, which --largest allows",
+            arguments.side, service.largest
+        )
+        .into());
+    }
     let (device, options) = open(service, true)?;
     let load = Load {
         requests: arguments.requests,
@@ -88,13 +95,16 @@ async fn put_load(service: &ServiceArguments, arguments: &LoadArguments) -> Resu
     };
     let measured = measured::run(&device, options, &load).await?;
     let rate = measured.counts.received as f64 / measured.taken.as_secs_f64();
-    println!("{device}: {} requests in {:.2?}, {rate:.0} a second", measured.counts.received, measured.taken);
-    println!("{}", measured.outcome);
-    println!(
+    output::line(format_args!(
+        "{device}: {} requests in {:.2?}, {rate:.0} a second",
+        measured.counts.received, measured.taken
+    ))?;
+    output::line(format_args!("{}", measured.outcome))?;
+    output::line(format_args!(
         "{} pictures were right; {} requests failed that nobody had made fail",
         measured.outcome.right(),
         measured.outcome.unlucky()
-    );
-    println!("every request was answered or failed with a reason, nothing leaked, nothing hung");
+    ))?;
+    output::line(format_args!("every request was answered or failed with a reason, nothing leaked, nothing hung"))?;
     Ok(())
 }

@@ -64,11 +64,12 @@ impl fmt::Display for Reason {
 
 pub(crate) type Connection = Framed<TcpStream, LengthDelimitedCodec>;
 
-/// The largest frame: a picture of 16 million pixels.
-const LARGEST_FRAME: usize = (16 << 20) + 64;
+/// What a frame has beside the pixels.
+const REST: usize = 64;
 
-pub(crate) fn connection(stream: TcpStream) -> Connection {
-    LengthDelimitedCodec::builder().max_frame_length(LARGEST_FRAME).new_framed(stream)
+/// A connection for pictures of at most `largest` pixels.
+pub(crate) fn connection(stream: TcpStream, largest: u32) -> Connection {
+    LengthDelimitedCodec::builder().max_frame_length(largest as usize + REST).new_framed(stream)
 }
 
 pub(crate) fn encode<T: Serialize>(message: &T) -> io::Result<Bytes> {

@@ -5,7 +5,7 @@ use crate::protocol::{self, Answer, Connection, Reason, Request};
 use crate::statistics::Statistics;
 use anabranch::Device;
 use futures::{SinkExt, StreamExt};
-use std::io;
+use std::io::{self, Write};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,8 @@ pub(crate) struct Options {
     pub(crate) streams: usize,
     /// How long a request may take, waiting for its turn included, and how long its client may take to receive the answer.
     pub(crate) deadline: Duration,
+    /// How many pixels the largest picture may have.
+    pub(crate) largest: u32,
     /// Whether clients may make requests fail on purpose.
     pub(crate) allow_injection: bool,
 }
@@ -69,7 +71,8 @@ impl Service {
                 Ok((stream, _)) => self.spawn(stream),
                 Err(error) => {
                     if could_accept {
-                        eprintln!("a connection could not be accepted: {error}");
+                        // Where standard error is closed, nobody is to be told.
+                        let _ = writeln!(io::stderr(), "a connection could not be accepted: {error}");
                     }
                     tokio::select! {
                         () = tokio::time::sleep(PAUSE) => {}
@@ -89,7 +92,7 @@ impl Service {
             // Where answers cannot be sent at once, they are sent a little later.
             let _ = stream.set_nodelay(true);
             // If a connection breaks, there is nobody to report to.
-            let _ = service.attend(protocol::connection(stream)).await;
+            let _ = service.attend(protocol::connection(stream, service.options.largest)).await;
         });
     }
 
@@ -163,6 +166,9 @@ impl Service {
         }
         if pixels.is_empty() || u64::from(width) * u64::from(height) != pixels.len() as u64 {
             return failed(Reason::BadRequest, format!("{} pixels are not {width} by {height}", pixels.len()));
+        }
+        if pixels.len() > self.options.largest as usize {
+            return failed(Reason::BadRequest, format!("a picture has at most {} pixels", self.options.largest));
         }
         let engine = self.engine.lock().await.clone();
         let work = engine.edges(width, height, &pixels, inject);

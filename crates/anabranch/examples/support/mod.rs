@@ -1,30 +1,25 @@
 //! What the small examples share: their only argument.
 
+mod output;
+
 use anabranch::{Device, Instance};
+use clap::{CommandFactory, Parser};
 use std::error::Error;
 use std::process::ExitCode;
 
-/// Calls `body` with the device that the argument `--device` names, or else with the host device.
-pub(crate) fn run(body: impl FnOnce(&Device) -> Result<(), Box<dyn Error>>) -> ExitCode {
-    let result = match device() {
-        Ok(device) => body(&device),
-        Err(error) => Err(error),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+pub(crate) use output::line;
+
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The device, such as host or cuda:0
+    #[arg(long, value_name = "DEVICE", default_value = "host")]
+    device: String,
 }
 
-fn device() -> Result<Device, Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let name = match (arguments.next().as_deref(), arguments.next(), arguments.next()) {
-        (None, ..) => "host".to_owned(),
-        (Some("--device"), Some(name), None) => name,
-        _ => return Err("the only argument is --device NAME, such as --device cuda:0".into()),
-    };
-    Ok(Instance::new()?.device(&name)?)
+/// Calls `body` with the device that the argument `--device` names, or else with the host device. The help says what the
+/// example is `about`.
+pub(crate) fn run(about: &'static str, body: impl FnOnce(&Device) -> Result<(), Box<dyn Error>>) -> ExitCode {
+    output::run(Arguments::command().about(about), |arguments: &Arguments| {
+        body(&Instance::new()?.device(&arguments.device)?)
+    })
 }
