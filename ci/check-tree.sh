@@ -24,6 +24,11 @@ if git grep -nIE '/(home|root|Users)/[A-Za-z0-9_-]+' -- ':!*.lock' ':!ci/check-t
     complain "paths of a machine"
 fi
 
+# Cargo adds this file to packages. Tests that need the rest of the repository are skipped where it is.
+if ls crates/*/Cargo.toml.orig 2>/dev/null; then
+    complain "the repository is not a package"
+fi
+
 # Code of the program is called by one function, which stops its unwinding.
 if git grep -n 'catch_unwind' -- 'crates/*/src/*.rs' ':!crates/anabranch-hal/src' ':!crates/anabranch-sync/src' \
     ':!crates/anabranch-conformance/src'; then

@@ -21,3 +21,8 @@ pub use cases::all;
 pub use environment::Environment;
 pub use report::{CaseReport, Summary};
 pub use runner::{Isolation, Runner};
+
+/// Tests the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

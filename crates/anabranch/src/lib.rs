@@ -108,5 +108,5 @@ pub use stream::{BorrowedStream, CurrentStreamGuard, Signal, Stream, WaitConditi
 
 /// Tests the examples of the README like those of the documentation.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

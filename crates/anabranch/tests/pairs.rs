@@ -78,5 +78,11 @@ fn two_calls_at_the_same_time() {
 
 #[test]
 fn every_call_by_a_shared_reference_is_in_the_table() {
+    // A package, to which cargo adds this file, has no lists of the public API. The repository never has it, which
+    // ci/check-tree.sh checks.
+    if std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml.orig").exists() {
+        eprintln!("skipped: this is not the repository");
+        return;
+    }
     coverage::assert_complete();
 }
