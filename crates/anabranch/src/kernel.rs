@@ -5,6 +5,7 @@ mod call;
 mod checked;
 mod config;
 mod declared;
+mod foreign;
 
 pub use arguments::{KernelArgument, KernelArguments, Scalar};
 pub use call::KernelCall;

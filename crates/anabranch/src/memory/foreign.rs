@@ -1,12 +1,10 @@
-//! Memory and work of other libraries.
+//! Memory of other libraries.
 
 use super::Buffer;
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::kernel::KernelArguments;
-use crate::stream::Stream;
-use anabranch_core::memory::{Allocation, Keeper, MemoryAccess, byte_size};
-use anabranch_hal::{DevicePointer, Status, StreamHandle};
+use anabranch_core::memory::{Allocation, Keeper, byte_size};
+use anabranch_hal::{DevicePointer, Status};
 use bytemuck::Pod;
 
 impl<T: Pod> Buffer<T> {
@@ -14,7 +12,7 @@ impl<T: Pod> Buffer<T> {
     /// `keeper` is whatever keeps it allocated. It is dropped when the buffer, and every graph that uses it, is gone and the
     /// last use is complete, on a thread of this library. Pass `()` if nothing is to be done then.
     ///
-    /// The library orders its own uses of the buffer. For work of others, see [`Stream::submit_foreign`].
+    /// The library orders its own uses of the buffer. For work of others, see [`Stream::submit_foreign`](crate::Stream::submit_foreign).
     ///
     /// ```
     /// # use anabranch::Buffer;
@@ -31,7 +29,7 @@ impl<T: Pod> Buffer<T> {
     ///
     /// # Safety
     /// The elements are initialised, and stay allocated until `keeper` is dropped. Others use the memory only in work that is
-    /// complete, or that [`Stream::submit_foreign`] orders; no other buffer has any of it.
+    /// complete, or that [`Stream::submit_foreign`](crate::Stream::submit_foreign) orders; no other buffer has any of it.
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` if the driver knows no memory there, if the elements extend past the end of the
@@ -85,57 +83,4 @@ fn check(context: &Context, address: DevicePointer, bytes: usize, alignment: usi
         return refuse(Status::INVALID_VALUE, message, "pass fewer elements");
     }
     Ok(())
-}
-
-impl Stream {
-    /// Lets another library submit work to this stream that uses memory of this one. `arguments` is a tuple as for
-    /// [`launch`](Self::launch): `&buffer` for memory that the work reads, `&mut buffer` for memory that it writes. The
-    /// closure gets the handle of the stream, submits the work, and returns what it likes.
-    ///
-    /// The work comes after all uses of the memory until now, in whatever stream, and all later uses come after the work. If
-    /// the stream captures, the work has to be captured too.
-    ///
-    /// To use memory in a stream of another library, open it with [`BorrowedStream::from_raw`](crate::BorrowedStream::from_raw).
-    /// If that library says by an event when it is done, wait for the event in the closure.
-    ///
-    /// # Errors
-    /// `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function; `CUDA_ERROR_INVALID_HANDLE (400)` for memory of another
-    /// context; `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order; an error that the driver returns when streams are ordered.
-    /// The closure has not been called then, except if the stream's capture has become invalid meanwhile.
-    #[track_caller]
-    pub fn submit_foreign<A: KernelArguments, R>(
-        &self,
-        arguments: A,
-        submit: impl FnOnce(StreamHandle) -> R,
-    ) -> Result<R> {
-        arguments.with(|arguments| {
-            let memory = ForeignUse { stream: self, accesses: arguments.accesses };
-            memory.order()?;
-            let submitted = submit(self.as_raw());
-            memory.order().map(|()| submitted)
-        })
-    }
-}
-
-/// Memory that work of another library in a stream uses.
-struct ForeignUse<'a> {
-    stream: &'a Stream,
-    accesses: &'a [MemoryAccess<'a>],
-}
-
-impl ForeignUse<'_> {
-    /// Orders what comes behind earlier uses, and later uses behind what is in the stream.
-    #[track_caller]
-    fn order(&self) -> Result<()> {
-        self.stream.core().use_memory("submitting work of another library", self.accesses)
-    }
-}
-
-impl Drop for ForeignUse<'_> {
-    fn drop(&mut self) {
-        // A closure that unwinds may have submitted work.
-        if std::thread::panicking() {
-            drop(self.order());
-        }
-    }
 }
