@@ -6,10 +6,12 @@ mod checked;
 mod config;
 mod declared;
 mod foreign;
+mod list;
 
 pub use arguments::{KernelArgument, KernelArguments, Scalar};
 pub use call::KernelCall;
 pub use config::{Dimensions, LaunchConfig};
+pub use list::ArgumentList;
 
 use crate::error::Result;
 use crate::module::Module;

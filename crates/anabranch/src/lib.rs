@@ -97,7 +97,7 @@ pub use graph::{
     UpdateError,
 };
 pub use instance::{AbsentBackend, DEVICE_VARIABLE, Instance, InstanceBuilder};
-pub use kernel::{Dimensions, Kernel, KernelArgument, KernelArguments, KernelCall, LaunchConfig, Scalar};
+pub use kernel::{ArgumentList, Dimensions, Kernel, KernelArgument, KernelArguments, KernelCall, LaunchConfig, Scalar};
 pub use memory::{
     Buffer, BufferSlice, BufferSliceMut, FillElement, ManagedBuffer, MemoryPool, OwnedBuffer, PinnedBuffer, Reads,
     Region, ScopedStream, StreamScope, Volume, VolumeMut,

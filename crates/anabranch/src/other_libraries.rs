@@ -107,6 +107,7 @@
 //! | `cuMemAllocAsync`, `cuMemAllocFromPoolAsync` | [`Stream::allocate_zeroed`](crate::Stream::allocate_zeroed), [`allocate_zeroed_from`](crate::Stream::allocate_zeroed_from) |
 //! | `cuMemFreeAsync` | dropping a [`Buffer`](crate::Buffer) |
 //! | `cuMemAlloc` | [`Context::allocate_zeroed`](crate::Context::allocate_zeroed) |
+//! | an array of arguments for `cuLaunchKernel` | [`ArgumentList`](crate::ArgumentList) |
 //! | memory that others have allocated | [`Buffer::from_raw_parts`](crate::Buffer::from_raw_parts) |
 //! | work that others submit | [`Stream::submit_foreign`](crate::Stream::submit_foreign) |
 //! | `cuMemHostAlloc`, `cuMemAllocManaged` | [`Context::allocate_pinned`](crate::Context::allocate_pinned), [`allocate_managed`](crate::Context::allocate_managed) |

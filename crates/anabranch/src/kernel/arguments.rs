@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-mod sealed {
+pub(super) mod sealed {
     use super::{Access, Allocation, Arc};
 
     /// The memory that an argument points to.
@@ -155,7 +155,8 @@ memory_arguments! {
     <T> Reads<ManagedBuffer<T>>, Read;
 }
 
-/// The arguments of a launch: a tuple of up to sixteen [`KernelArgument`]s.
+/// The arguments of a launch: a tuple of up to sixteen [`KernelArgument`]s, or an [`ArgumentList`](super::ArgumentList) of any
+/// number.
 pub trait KernelArguments: sealed_tuple::Sealed {
     /// Calls `launch` with the values, their sizes, and the memory that they point to.
     #[doc(hidden)]

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::stream::Stream;
 use anabranch_core::host_work::refuse_inside;
 use anabranch_core::memory::{Allocation, byte_size};
+use anabranch_core::submission::refuse_captured_memory;
 use anabranch_hal::Status;
 use bytemuck::Pod;
 use std::marker::PhantomData;
@@ -121,6 +122,23 @@ impl Stream {
         let mut buffer = Buffer::stream_ordered(self, source.len(), None)?;
         self.copy_from_host(&mut buffer, source)?;
         Ok(buffer)
+    }
+
+    /// Allocates memory from the device's default pool, and copies `source` to it, in stream order and without waiting.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory; `CUDA_ERROR_INVALID_HANDLE (400)` for memory of another
+    /// context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, or for memory that a capture uses.
+    /// In a capture, copy to memory that was [allocated with zeros](Self::allocate_zeroed).
+    #[track_caller]
+    pub fn clone_buffer<'b, T: Pod>(&self, source: impl Into<BufferSlice<'b, T>>) -> Result<Buffer<T>> {
+        let (source, operation) = (source.into(), "cloning a buffer");
+        uncaptured(self, operation, || {
+            refuse_captured_memory(source.allocation(), self.core(), operation)?;
+            let mut clone = Buffer::stream_ordered(self, source.len(), None)?;
+            self.copy(&mut clone, source)?;
+            Ok(clone)
+        })
     }
 
     /// Copies to a new vector. Returns when the copy is complete.

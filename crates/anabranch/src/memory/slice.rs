@@ -83,6 +83,28 @@ impl<'a, T: Pod> BufferSlice<'a, T> {
         Ok(Self { offset: self.offset + start * size_of::<T>(), length: end - start, ..*self })
     }
 
+    /// The same memory as elements of another plain type.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the address is not aligned for them, or if the bytes are not those of a whole number
+    /// of them.
+    pub fn cast<U: Pod>(&self) -> Result<BufferSlice<'a, U>> {
+        let (bytes, address) = (self.byte_len(), self.device_pointer());
+        let refused = |message| Err(Error::argument(Status::INVALID_VALUE, "casting a slice of a buffer", message));
+        let length = match size_of::<U>() {
+            0 if bytes == 0 => self.length,
+            0 => return refused(format!("elements of no size cannot stand for {bytes} bytes")),
+            size if !bytes.is_multiple_of(size) => {
+                return refused(format!("{bytes} bytes are no whole number of elements of {size} bytes"));
+            }
+            size => bytes / size,
+        };
+        if !address.0.is_multiple_of(align_of::<U>() as u64) {
+            return refused(format!("{address:?} is not aligned to the {} bytes of the elements", align_of::<U>()));
+        }
+        Ok(BufferSlice { memory: self.memory, offset: self.offset, length, element: PhantomData })
+    }
+
     #[inline(always)]
     pub(crate) fn allocation(&self) -> &'a Arc<Allocation> {
         self.memory
@@ -137,6 +159,14 @@ impl<'a, T: Pod> BufferSliceMut<'a, T> {
     pub fn split_at(self, index: usize) -> Result<(Self, Self)> {
         let (head, tail) = (self.slice.slice(..index)?, self.slice.slice(index..)?);
         Ok((Self { slice: head, exclusive: PhantomData }, Self { slice: tail, exclusive: PhantomData }))
+    }
+
+    /// The same memory as elements of another plain type.
+    ///
+    /// # Errors
+    /// Same as [`BufferSlice::cast`].
+    pub fn cast<U: Pod>(self) -> Result<BufferSliceMut<'a, U>> {
+        Ok(BufferSliceMut { slice: self.slice.cast()?, exclusive: PhantomData })
     }
 
     /// The same slice, borrowed for a shorter time.

@@ -2,7 +2,7 @@
 
 use crate::table::{Call, call};
 use crate::world::{LENGTH, modules};
-use anabranch::{DualModule, FunctionAttribute, HostFunction, HostModule, LaunchConfig, Module, Status};
+use anabranch::{ArgumentList, DualModule, FunctionAttribute, HostFunction, HostModule, LaunchConfig, Module, Status};
 
 anabranch::kernels! {
     struct Declared {
@@ -63,6 +63,25 @@ pub(crate) const CALLS: &[Call] = &[
             let call = declared.set(own, value);
             assert_eq!(call.kernel().name(), "set");
             call.launch_checked(stream, &LaunchConfig::new(1, 1))
+        })
+    }),
+    call("ArgumentList::is_empty", |_, _| {
+        assert!(ArgumentList::new().is_empty());
+        Ok(())
+    }),
+    call("ArgumentList::len", |world, _| {
+        let mut arguments = ArgumentList::new();
+        arguments.push(&world.shared);
+        assert_eq!(arguments.len(), 1);
+        Ok(())
+    }),
+    call("ArgumentList::new", |world, side| {
+        let set = &world.set;
+        side.write(world, |stream, own, value| {
+            let mut arguments = ArgumentList::new();
+            arguments.push(own);
+            arguments.push(value);
+            stream.launch_checked(set, &LaunchConfig::new(1, 1), arguments)
         })
     }),
     call("LaunchConfig::block", |_, _| {

@@ -47,6 +47,10 @@ pub(crate) const CALLS: &[Call] = &[
         assert_eq!(world.shared.slice(1..2)?.byte_len(), 4);
         Ok(())
     }),
+    call("BufferSlice::cast", |world, _| {
+        assert_eq!(world.shared.slice(..1)?.cast::<u8>()?.len(), 4);
+        Ok(())
+    }),
     call("BufferSlice::device_pointer", |world, _| {
         assert_eq!(world.shared.slice(1..)?.device_pointer(), world.shared.device_pointer().byte_add(4));
         Ok(())

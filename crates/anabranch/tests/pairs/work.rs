@@ -2,7 +2,7 @@
 
 use crate::table::{Call, call};
 use crate::world::{Expected, LENGTH};
-use anabranch::{Buffer, LaunchConfig, PinnedBuffer, Region, Result, Volume, VolumeMut};
+use anabranch::{Buffer, LaunchConfig, PinnedBuffer, Region, Result, Status, Volume, VolumeMut};
 use futures::executor::block_on;
 
 const REGION: Region = Region { source_origin: [0; 3], destination_origin: [0; 3], extent: [4, LENGTH / 4, 1] };
@@ -77,6 +77,13 @@ pub(crate) const CALLS: &[Call] = &[
         Expected::Anything.check(&found);
         Ok(())
     }),
+    call("Stream::clone_buffer", |world, side| {
+        let stream = world.stream(&mut side.random);
+        let clone = stream.clone_buffer(&world.shared)?;
+        Expected::Anything.check(&stream.download(&clone)?);
+        Ok(())
+    })
+    .may(&[Status::STREAM_CAPTURE_UNSUPPORTED]),
     call("Stream::download", |world, side| {
         let stream = world.stream(&mut side.random);
         let found = if side.coin() { stream.download(&world.pinned)? } else { stream.download(&world.shared)? };
