@@ -64,6 +64,8 @@ impl Sprung {
     fn require(self, what: &str) {
         flush_deferred_drops();
         let verdict = self.0.recv_timeout(HANGS).unwrap_or_else(|_| panic!("{what}: it was not dropped"));
+        // The trap unwinds after it has told: what the library makes of that is to be over too.
+        flush_deferred_drops();
         if let Err(payload) = verdict {
             let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
             let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
