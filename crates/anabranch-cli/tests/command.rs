@@ -151,18 +151,20 @@ fn a_device_that_is_not_there_comes_with_a_remedy() {
     assert_usage_error(&output, &["host:1", "set ANABRANCH_HOST_DEVICES"]);
 }
 
+/// What the library and the command read.
+const VARIABLES: [&str; 8] = [
+    "ANABRANCH_DEVICE",
+    "ANABRANCH_HOST_DEVICES",
+    "ANABRANCH_HOST_WORKERS",
+    "ANABRANCH_HOST_SEED",
+    "ANABRANCH_HOST_CHECK_MEMORY",
+    "ANABRANCH_NVRTC",
+    "ANABRANCH_CUDADEVRT",
+    "ANABRANCH_CACHE",
+];
+
 #[test]
 fn a_variable_that_is_empty_is_not_set() {
-    let variables = [
-        "ANABRANCH_DEVICE",
-        "ANABRANCH_HOST_DEVICES",
-        "ANABRANCH_HOST_WORKERS",
-        "ANABRANCH_HOST_SEED",
-        "ANABRANCH_HOST_CHECK_MEMORY",
-        "ANABRANCH_NVRTC",
-        "ANABRANCH_CUDADEVRT",
-        "ANABRANCH_CACHE",
-    ];
     // `conformance` and `fuzz` have two software devices where no number is given.
     for arguments in [
         &["devices"][..],
@@ -170,7 +172,7 @@ fn a_variable_that_is_empty_is_not_set() {
         &["fuzz", "--device", "host:1", "--family", "devices", "--seeds", "0..1"],
     ] {
         let mut command = anabranch(arguments);
-        let output = command.envs(variables.map(|variable| (variable, ""))).output().unwrap();
+        let output = command.envs(VARIABLES.map(|variable| (variable, ""))).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     }
 }
@@ -189,16 +191,7 @@ fn help_and_version_are_there() {
         ["devices", "conformance", "ANABRANCH_DEVICE", "Exit status"].iter().all(|word| help.contains(word)),
         "{help}"
     );
-    for variable in [
-        "ANABRANCH_DEVICE",
-        "ANABRANCH_HOST_DEVICES",
-        "ANABRANCH_HOST_WORKERS",
-        "ANABRANCH_HOST_SEED",
-        "ANABRANCH_HOST_CHECK_MEMORY",
-        "ANABRANCH_NVRTC",
-        "ANABRANCH_CUDADEVRT",
-        "ANABRANCH_CACHE",
-    ] {
+    for variable in VARIABLES {
         assert!(
             help.contains(&format!("\n  {variable} ")) || help.contains(&format!("\n  {variable}\n")),
             "{variable}"

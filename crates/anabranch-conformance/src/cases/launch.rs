@@ -126,9 +126,10 @@ fn addresses_in_a_graph(environment: &Environment) -> Verdict {
     let words = stream.upload(&[1u32, 2])?;
     stream.synchronize()?;
     let (second, one) = (words.device_pointer().byte_add(4), LaunchConfig::new(1, 1));
-    // SAFETY: `add` updates the number that its first argument points to, and the buffer stays until that is done.
-    let mut graph =
-        stream.capture(CaptureMode::Relaxed, |scope| unsafe { scope.launch(&add, &one, (second, 10u32, 3u32)) })?;
+    let mut graph = stream.capture(CaptureMode::Relaxed, |scope| {
+        // SAFETY: `add` updates the number that its first argument points to, and the buffer stays until that is done.
+        unsafe { scope.launch(&add, &one, (second, 10u32, 3u32)) }
+    })?;
     // SAFETY: as above. It follows the captured node.
     let node = unsafe { NodeWork::kernel(&add, &one, (second, 10u32, 4u32))? };
     let before = graph.nodes()?;

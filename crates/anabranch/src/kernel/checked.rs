@@ -52,10 +52,11 @@ impl Stream {
             .with_hint("launch it with `launch`, which is unsafe, and see there what to promise")
             .at(self.core().place()));
         }
-        // SAFETY: the kernel is a closure, and the arguments are of the library's own types: an address is a number to it, and
-        // the memory of others is live whenever the kernel runs, and references of the host to it exclude that. The closure's safe code reaches nothing else, and that
-        // through slices which check element type, bounds and access, and which access memory atomically, as other nodes of
-        // a graph do. Its unsafe code holds for every launch, by the contract of `HostFunction::new`.
+        // SAFETY: the kernel is a closure, and the arguments are of the library's own types: an address is a number to it, the
+        // memory of others is live whenever the kernel runs, and references of the host to it exclude that. The closure's safe
+        // code reaches nothing else, and that through slices which check element type, bounds and access, and which access
+        // memory atomically, as other nodes of a graph do. Its unsafe code holds for every launch, by the contract of
+        // `HostFunction::new`.
         unsafe { self.launch_with(kernel, config, &NoAddresses(arguments)) }
     }
 }
