@@ -229,6 +229,43 @@ fn safety_44_nodes_that_use_one_buffer_at_the_same_time_leave_unspecified_values
     assert!(found.iter().all(|value| (1..=4).contains(value)), "{found:x?}");
 }
 
+/// What is a data race if the host device copies plainly is found by Miri and ThreadSanitizer.
+#[test]
+fn safety_44_threads_that_set_one_variable_leave_whole_words() {
+    const WORDS: usize = 256;
+    let context = host();
+    let found = Arc::new(Mutex::new(Vec::new()));
+    let read = HostFunction::new("read", &[], {
+        let found = Arc::clone(&found);
+        move |_, arguments| {
+            let variable = arguments.global::<u32>("variable");
+            found.lock().unwrap().extend((0..WORDS).map(|index| variable.get(index)));
+        }
+    });
+    let module = DualModule::new().host_function(read).host_global("variable", 4 * WORDS).load(&context).unwrap();
+    let kernel = module.kernel("read").unwrap();
+    std::thread::scope(|scope| {
+        for value in 1..4u32 {
+            let (context, module, kernel) = (&context, &module, &kernel);
+            scope.spawn(move || {
+                let stream = context.create_stream().unwrap();
+                for round in 0..8 {
+                    module.set_global(&stream, "variable", &[value; WORDS]).unwrap();
+                    // SAFETY: the kernel has no parameters, and only reads the variable.
+                    unsafe { stream.launch(kernel, &LaunchConfig::new(1, 1), ()).unwrap() };
+                    if round == 4 {
+                        stream.synchronize().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    context.synchronize().unwrap();
+    let found = found.lock().unwrap();
+    assert_eq!(found.len(), 3 * 8 * WORDS);
+    assert!(found.iter().all(|value| (1..4).contains(value)), "{found:x?}");
+}
+
 #[test]
 fn arguments_that_do_not_fit_are_refused_as_ever() {
     let context = host();

@@ -2,7 +2,7 @@
 
 use super::Shared;
 use crate::capture::Target;
-use crate::engine::{Moment, Operation, Position, Turn, Use, WaitStrategy, work};
+use crate::engine::{Moment, Operation, Position, StreamState, Turn, Use, WaitStrategy, work};
 use crate::memory::{
     AllocationTable, Copy, Lookup, MemoryKind, SMALL_COPY, SmallCopy, StagedBytes, StagedCopy, VolumeCopy, address,
 };
@@ -27,6 +27,8 @@ struct Manner {
     from_host: bool,
     /// The destination is.
     to_host: bool,
+    /// One of them is a variable of a module, which nothing but the program orders uses of.
+    races: bool,
 }
 
 /// Enqueues a copy, and waits for it where the hardware does. `synchronous`: by the rules of the call without a stream.
@@ -69,25 +71,53 @@ pub(super) unsafe fn copy(
             return stream.core.check();
         }
     }
+    let range = Range { destination, source, bytes };
+    // SAFETY: the caller keeps both ranges valid until the copy has run.
+    unsafe {
+        if manner.races {
+            enqueue::<true>(shared, stream, manner, range)
+        } else {
+            enqueue::<false>(shared, stream, manner, range)
+        }
+    }
+}
+
+/// What is copied to where.
+struct Range {
+    destination: u64,
+    source: u64,
+    bytes: usize,
+}
+
+/// Enqueues a copy, atomically if it is `RACING`.
+///
+/// # Safety
+/// Both ranges stay valid until the copy has run.
+unsafe fn enqueue<const RACING: bool>(
+    shared: &Shared,
+    stream: &Arc<StreamState>,
+    manner: Manner,
+    Range { destination, source, bytes }: Range,
+) -> Result<()> {
     if manner.stage && bytes <= SMALL_COPY {
         let mut data = [0; SMALL_COPY];
         // SAFETY: the caller keeps the source valid; the array is large enough and the call's own.
         unsafe { ptr::copy_nonoverlapping(address(source).cast_const(), data.as_mut_ptr(), bytes) };
-        stream.enqueue(work(SmallCopy { destination, length: bytes as u8, source: data }));
+        stream.enqueue(work(SmallCopy::<RACING> { destination, length: bytes as u8, source: data }));
         return Ok(());
     }
     if manner.stage && bytes <= STAGING_LIMIT {
         // SAFETY: the caller keeps the source valid until the copy has run, which is later.
         let staged = unsafe { StagedBytes::copy_from(source, bytes, &shared.memory.staged_bytes, STAGED_IN_ALL) };
         if let Some(source) = staged {
-            stream.enqueue(work(StagedCopy { destination, source }));
+            stream.enqueue(work(StagedCopy::<RACING> { destination, source }));
             return Ok(());
         }
     }
     let (to_host, from_host) = (manner.to_host, manner.from_host);
-    let sequence = stream.enqueue(work(Copy { destination, source, bytes, to_host, from_host }));
+    let sequence = stream.enqueue(work(Copy::<RACING> { destination, source, bytes, to_host, from_host }));
     if manner.wait {
-        engine.wait(&Position { stream: Arc::clone(stream), sequence }, WaitStrategy::Auto);
+        shared.engine.wait(&Position { stream: Arc::clone(stream), sequence }, WaitStrategy::Auto);
         stream.core.check()?;
     }
     Ok(())
@@ -123,6 +153,7 @@ fn manner(
         wait: from_pageable || to_pageable || between_hosts || (synchronous && touches_host),
         from_host: is_host(from),
         to_host: is_host(to),
+        races: [from, to].contains(&Lookup::Inside(MemoryKind::Global)),
     })
 }
 

@@ -10,6 +10,7 @@ use super::fill::{fill_operation, run_fill};
 use super::graph::GraphBlock;
 use super::observer::FreedBy;
 use super::piece::Piece;
+use super::racing::copy_racing;
 use super::value::value_write_operation;
 use crate::engine::{Entry, Operation, Outcome, Turn, Use, Work, work, write_value};
 use anabranch_hal::{FillPattern, Value};
@@ -18,9 +19,14 @@ use std::sync::Arc;
 /// The largest upload that is kept in its entry, in bytes.
 pub(crate) const SMALL_COPY: usize = 23;
 
+/// How bytes are copied: `RACING` if other work may use them at the same time, as the variables of modules.
+fn copier<const RACING: bool>() -> unsafe fn(u64, u64, usize) {
+    if RACING { copy_racing } else { run_copy }
+}
+
 /// A copy between two addresses, each of which may be one of host memory that the driver knows nothing of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Copy {
+pub(crate) struct Copy<const RACING: bool> {
     pub(crate) destination: u64,
     pub(crate) source: u64,
     pub(crate) bytes: usize,
@@ -28,10 +34,10 @@ pub(crate) struct Copy {
     pub(crate) from_host: bool,
 }
 
-impl Work for Copy {
+impl<const RACING: bool> Work for Copy<RACING> {
     fn run(&mut self, _: &Turn<'_>) -> Outcome {
         // SAFETY: the caller that enqueued the copy guaranteed both ranges.
-        unsafe { run_copy(self.destination, self.source, self.bytes) }
+        unsafe { copier::<RACING>()(self.destination, self.source, self.bytes) }
         Outcome::Done
     }
 
@@ -44,17 +50,17 @@ impl Work for Copy {
 
 /// An upload of a few bytes, which were copied when it was enqueued.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SmallCopy {
+pub(crate) struct SmallCopy<const RACING: bool> {
     pub(crate) destination: u64,
     pub(crate) length: u8,
     pub(crate) source: [u8; SMALL_COPY],
 }
 
-impl Work for SmallCopy {
+impl<const RACING: bool> Work for SmallCopy<RACING> {
     fn run(&mut self, _: &Turn<'_>) -> Outcome {
         // SAFETY: the caller that enqueued the copy guaranteed the destination; the source is its own, and at least as
         // long.
-        unsafe { run_copy(self.destination, self.source.as_ptr() as u64, usize::from(self.length)) }
+        unsafe { copier::<RACING>()(self.destination, self.source.as_ptr() as u64, usize::from(self.length)) }
         Outcome::Done
     }
 
@@ -65,16 +71,16 @@ impl Work for SmallCopy {
 
 /// An upload whose data was copied when it was enqueued.
 #[derive(Debug)]
-pub(crate) struct StagedCopy {
+pub(crate) struct StagedCopy<const RACING: bool> {
     pub(crate) destination: u64,
     pub(crate) source: StagedBytes,
 }
 
-impl Work for StagedCopy {
+impl<const RACING: bool> Work for StagedCopy<RACING> {
     fn run(&mut self, _: &Turn<'_>) -> Outcome {
         let source = self.source.data();
         // SAFETY: the caller that enqueued the copy guaranteed the destination; the source is its own.
-        unsafe { run_copy(self.destination, source.as_ptr() as u64, source.len()) }
+        unsafe { copier::<RACING>()(self.destination, source.as_ptr() as u64, source.len()) }
         Outcome::Done
     }
 
