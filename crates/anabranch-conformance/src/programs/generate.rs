@@ -30,13 +30,23 @@ struct Generator {
     second: usize,
     /// Whether the contexts are of two devices.
     has_two_devices: bool,
+    /// Whether the program keeps to the primary context. On hardware, a fault loses every context of the process, on the
+    /// software device only the one.
+    has_one_context: bool,
 }
 
 /// The calls of the program of a family and a seed.
 pub(super) fn calls(family: Family, seed: u64) -> Vec<(HostThread, Call)> {
     let numbers = Numbers::new(family as u64, seed);
     let has_two_devices = family.device_count() > 1;
-    let mut generator = Generator { numbers, calls: Vec::new(), model: Model::default(), second: 0, has_two_devices };
+    let mut generator = Generator {
+        numbers,
+        calls: Vec::new(),
+        model: Model::default(),
+        second: 0,
+        has_two_devices,
+        has_one_context: family == Family::Sticky,
+    };
     match family {
         Family::Streams => streams::fill(&mut generator),
         Family::Gates => gates::fill(&mut generator),

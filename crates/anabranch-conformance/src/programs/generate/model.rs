@@ -136,7 +136,8 @@ impl Generator {
 
     /// The context of one of so many objects: the last one is of the second context, or, over two devices, every other one.
     pub(super) fn context_in_turn(&self, number: usize, count: usize) -> ContextSlot {
-        ContextSlot(u16::from(if self.has_two_devices { number % 2 == 1 } else { number + 1 == count }))
+        let second = if self.has_two_devices { number % 2 == 1 } else { number + 1 == count };
+        ContextSlot(u16::from(second && !self.has_one_context))
     }
 
     pub(super) fn create_stream(&mut self, context: ContextSlot, flags: u32, priority: i32) {
@@ -158,7 +159,12 @@ impl Generator {
     /// A stream: mostly one that the program has created, otherwise a default stream.
     pub(super) fn stream(&mut self) -> StreamSlot {
         let created = self.created_stream();
-        if self.numbers.chance(3, 4) { created } else { StreamSlot(self.numbers.below(6) as u16) }
+        if self.numbers.chance(3, 4) { created } else { self.default_stream() }
+    }
+
+    fn default_stream(&mut self) -> StreamSlot {
+        let count = if self.has_one_context { DEFAULT_STREAMS / 2 } else { DEFAULT_STREAMS };
+        StreamSlot(self.numbers.below(count.into()) as u16)
     }
 
     /// A stream that the program has created.
@@ -172,7 +178,8 @@ impl Generator {
     }
 
     pub(super) fn context(&mut self) -> ContextSlot {
-        ContextSlot(u16::from(self.numbers.chance(1, if self.has_two_devices { 2 } else { 4 })))
+        let second = self.numbers.chance(1, if self.has_two_devices { 2 } else { 4 });
+        ContextSlot(u16::from(second && !self.has_one_context))
     }
 
     pub(super) fn event(&mut self) -> EventSlot {

@@ -1,4 +1,4 @@
-//! Programs in which a kernel loses the context, followed by calls of all kinds.
+//! Programs in which a kernel loses the context, followed by calls of all kinds for that context.
 
 use super::super::call::{
     CaptureCall, EventCall, ExecutableCall, GraphCall, MemoryCall, ModuleCall, NodeSpec, StreamCall,
@@ -15,7 +15,6 @@ pub(super) fn fill(generator: &mut Generator) {
         generator.work(stream);
     }
     generator.read_contents();
-    // A kernel in a stream of the second context loses both.
     let stream = generator.created_stream();
     let trap = generator.numbers.chance(1, 2);
     generator.push(ModuleCall::LaunchFault { stream, trap });
