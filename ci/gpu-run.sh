@@ -99,6 +99,8 @@ if wanted sanitize && command -v compute-sanitizer >/dev/null; then
     rm -f "$results/edges-sanitized.png"
     step sanitize-server timeout 120 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 \
         "$pack/examples/server" load --device cuda:0 --requests 200 --side 64 --deadline 2000
+    step sanitize-other-libraries timeout 120 compute-sanitizer --tool memcheck --report-api-errors no \
+        --error-exitcode 1 "$pack/tests/other_libraries_gpu" --test-threads=1
     step sanitize-conformance timeout 120 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 1 \
         "$pack/anabranch" conformance --device cuda:0 --filter launch.
 fi
