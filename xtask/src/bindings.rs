@@ -1,7 +1,6 @@
 //! `cargo xtask bindings cuda`: from NVIDIA's headers to the files in the repository.
 
 mod cuda_symbols;
-mod headers;
 mod render;
 mod signature;
 
@@ -10,11 +9,11 @@ use std::path::Path;
 
 use syn::{Expr, File, Item, Lit};
 
+use crate::headers::{self, Selection};
 use crate::{Outcome, formatting, generated, workspace};
 use cuda_symbols::{
     CUDA_FUNCTION_TYPES, CUDA_FUNCTIONS, CUDA_MACROS, CUDA_TYPES, DefaultStream, Function, NVRTC_FUNCTIONS,
 };
-use headers::Selection;
 use signature::{Aliases, Signature};
 
 /// Where the generated files live, from the root of the workspace.
@@ -167,7 +166,8 @@ fn compiler_files(include: &Path) -> Outcome<[(&'static str, String); 2]> {
     ])
 }
 
-fn cuda_version(file: &File) -> Outcome<u32> {
+/// The release that headers are from, as `1000 * major + 10 * minor`.
+pub(crate) fn cuda_version(file: &File) -> Outcome<u32> {
     let constant = file.items.iter().find_map(|item| match item {
         Item::Const(constant) if constant.ident == "CUDA_VERSION" => Some(&*constant.expr),
         _ => None,

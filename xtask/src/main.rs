@@ -4,10 +4,12 @@ mod bindings;
 mod formatting;
 mod forward;
 mod generated;
+mod headers;
 mod modules;
 mod packages;
 mod public_api;
 mod sources;
+mod stream_functions;
 mod workspace;
 
 use std::ffi::OsString;
@@ -53,6 +55,16 @@ enum Chore {
         #[arg(long = "crate", value_name = "NAME")]
         crates: Vec<String>,
     },
+    /// Write, or check, the list of the functions of the CUDA driver that are about streams, from NVIDIA's header.
+    /// libclang is found through LIBCLANG_PATH.
+    StreamFunctions {
+        /// The directory that holds cuda.h.
+        #[arg(long, value_name = "DIR")]
+        include: PathBuf,
+        /// Write nothing; exit with 1 if the file in the repository differs from what would be written.
+        #[arg(long)]
+        check: bool,
+    },
     /// Write, or check, the PTX of the kernels that are kept in the repository.
     #[command(disable_help_flag = true)]
     Kernels {
@@ -81,6 +93,7 @@ fn main() -> ExitCode {
         Chore::Forward { check } => forward::run(check),
         Chore::Modules { crates } => modules::run(&crates),
         Chore::PublicApi { check, crates } => public_api::run(&crates, check),
+        Chore::StreamFunctions { include, check } => stream_functions::run(&include, check),
         Chore::Kernels { arguments } => kernels(&arguments),
     };
     match outcome {
