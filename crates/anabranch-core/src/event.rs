@@ -181,7 +181,7 @@ impl EventCore {
     #[inline]
     #[track_caller]
     pub fn query(&self) -> Result<bool> {
-        let complete = self.raw.query()?;
+        let complete = self.raw.query().map_err(Error::of_another_capture)?;
         if complete && !self.is_noted.load(Ordering::Relaxed) && !host_work::is_inside() {
             self.note_completion()?;
         }
@@ -212,7 +212,7 @@ impl EventCore {
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         let before = self.point();
-        self.raw.synchronize()?;
+        self.raw.synchronize().map_err(Error::of_another_capture)?;
         // The driver waited for this record if there was no other until after the call: no two have the same value.
         if let Some(before) = before
             && self.point().is_some_and(|now| now.is_same(&before))
@@ -308,6 +308,7 @@ impl EventCore {
 }
 
 const RECORDING: &str = "recording an event";
+const WAITING: &str = "waiting for an event in a stream";
 
 impl OpenStream {
     /// Captures the work that is in the stream now in an event.
@@ -383,6 +384,33 @@ impl OpenStream {
         }
     }
 
+    /// Like [`record`](Self::record), as an external record if the stream is capturing. No other thread begins or ends a
+    /// capture in the meantime.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event belongs to another context.
+    #[cold]
+    #[track_caller]
+    pub fn record_external(&self, event: &EventCore) -> Result<()> {
+        let (operation, location) = (RECORDING, Location::caller());
+        trace::queued!(stream = self.id(), event = ?event.raw.handle(), "{operation}");
+        self.context().require_same_driver(event.context(), operation)?;
+        let handle = self.handle(operation).map_err(|error| error.called_at(location))?;
+        let mut record = event.lock_record();
+        event.is_noted.store(false, Ordering::Relaxed);
+        if event.has_observer.load(Ordering::Acquire) {
+            event.before_record()?;
+        }
+        let _submitting = self.shared().membership().submitting();
+        let flags = if self.captures(handle) { EventRecordFlags::EXTERNAL } else { EventRecordFlags::empty() };
+        self.record_again(event, flags, location, &mut record)
+    }
+
+    /// Whether the stream captures, by this library or another.
+    fn captures(&self, handle: Live<'_, StreamHandle>) -> bool {
+        self.is_capturing() || (self.shared().may_be_captured_by_others() && self.asks_whether_captured(handle))
+    }
+
     /// Another thread began or ended a capture meanwhile, and it is not known whether the record was captured. It is made again
     /// while nobody can.
     #[cold]
@@ -427,7 +455,7 @@ impl OpenStream {
     #[inline]
     #[track_caller]
     pub fn wait_event(&self, event: &EventCore, flags: EventWaitFlags) -> Result<()> {
-        let (operation, location) = ("waiting for an event in a stream", Location::caller());
+        let (operation, location) = (WAITING, Location::caller());
         trace::queued!(stream = self.id(), event = ?event.raw.handle(), "{operation}");
         let context = self.context();
         context.require_same_driver(event.context(), operation)?;
@@ -450,6 +478,41 @@ impl OpenStream {
             }
             Ok(())
         }
+    }
+
+    /// Like [`wait_event`](Self::wait_event), as an external wait if the stream is capturing. No other thread begins or
+    /// ends a capture in the meantime.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the event belongs to another driver; otherwise any error that the driver
+    /// returns.
+    #[cold]
+    #[track_caller]
+    pub fn wait_event_external(&self, event: &EventCore) -> Result<()> {
+        let (operation, location) = (WAITING, Location::caller());
+        self.context().require_same_driver(event.context(), operation)?;
+        let handle = self.handle(operation).map_err(|error| error.called_at(location))?;
+        {
+            let record = event.lock_record();
+            let _submitting = self.shared().membership().submitting();
+            let wait = |flags| {
+                self.put(operation, location, |call, stream| {
+                    self.context().driver().stream_wait_event(call, stream, event.raw.live(), flags)
+                })
+            };
+            if self.captures(handle) {
+                return self.wait_in_capture(event, EventWaitFlags::EXTERNAL, || wait(EventWaitFlags::EXTERNAL));
+            }
+            if !event.is_captured() {
+                wait(EventWaitFlags::empty())?;
+                if !event.is_shared() {
+                    record.waited_for_by(self);
+                }
+                return Ok(());
+            }
+        }
+        // It joins the event's capture, which changes what is held above.
+        self.wait_event(event, EventWaitFlags::empty())
     }
 
     #[cold]

@@ -179,7 +179,11 @@ impl Allocation {
         let operation = "allocating";
         trace::span!("allocating", bytes, device = %context.device());
         let address = Self::take_idle(context, BlockKind::Plain, bytes, || {
-            context.driver().allocate(&context.call(operation), bytes).during(operation, || context.place())
+            context
+                .driver()
+                .allocate(&context.call(operation), bytes)
+                .during(operation, || context.place())
+                .map_err(Error::of_another_capture)
         })?;
         Ok(Self::new(context, address, bytes, Origin::Plain))
     }
@@ -194,7 +198,11 @@ impl Allocation {
         let operation = "allocating managed memory";
         trace::span!("allocating managed memory", bytes, device = %context.device());
         let address = Self::take_idle(context, BlockKind::Managed, bytes, || {
-            context.driver().allocate_managed(&context.call(operation), bytes).during(operation, || context.place())
+            context
+                .driver()
+                .allocate_managed(&context.call(operation), bytes)
+                .during(operation, || context.place())
+                .map_err(Error::of_another_capture)
         })?;
         Ok(Self::new(context, address, bytes, Origin::Managed))
     }
@@ -210,7 +218,8 @@ impl Allocation {
         trace::span!("allocating pinned memory", bytes, ?flags, device = %context.device());
         let address = Self::take_idle(context, BlockKind::pinned(flags), bytes, || {
             let pointer = context.driver().allocate_pinned(&context.call(operation), bytes, flags);
-            Ok(DevicePointer(pointer.during(operation, || context.place())? as usize as u64))
+            let pointer = pointer.during(operation, || context.place()).map_err(Error::of_another_capture)?;
+            Ok(DevicePointer(pointer as usize as u64))
         })?;
         Ok(Self::new(context, address, bytes, Origin::Pinned(flags)))
     }

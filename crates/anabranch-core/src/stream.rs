@@ -22,7 +22,8 @@ use crate::label::Label;
 use crate::ranks;
 use crate::trace;
 use anabranch_hal::{
-    Call, CaptureStatus, Live, ObjectHandle, Status, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle,
+    Call, CaptureStatus, Failure, Live, ObjectHandle, Status, StreamAttribute, StreamAttributeKind, StreamFlags,
+    StreamHandle,
 };
 use anabranch_sync::modelled::Mutex;
 use registry::StreamRegistry;
@@ -357,7 +358,16 @@ impl OpenStream {
     ) -> Result<R> {
         let handle = self.handle(operation)?;
         let call = Call::at(self.context.live(), operation, location);
-        ask(&call, handle).during(operation, || self.place())
+        ask(&call, handle).map_err(|failure| self.refused(operation, failure, handle))
+    }
+
+    /// The error of a call that is no work. If the stream does not capture, a capture that is in the way is another one.
+    #[cold]
+    #[inline(never)]
+    fn refused(&self, operation: &'static str, failure: Failure, handle: Live<'_, StreamHandle>) -> Error {
+        let unsupported = failure.status == Status::STREAM_CAPTURE_UNSUPPORTED;
+        let error = Error::driver(operation, failure).at(self.place());
+        if unsupported && !self.asks_whether_captured(handle) { error.of_another_capture() } else { error }
     }
 
     /// Blocks until all work queued so far is complete.
@@ -415,7 +425,7 @@ impl OpenStream {
                 Ok(true)
             }
             Err(failure) if failure.status == Status::NOT_READY => Ok(false),
-            Err(failure) => Err(failure).during(operation, || self.place()),
+            Err(failure) => Err(self.refused(operation, failure, handle)),
         }
     }
 

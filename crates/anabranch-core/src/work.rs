@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::host_work::{self, RepeatableHostWork};
 use crate::memory::{Allocation, MemoryAccess, Origin};
 use crate::memory_pool::MemoryPoolCore;
-use crate::module::KernelCore;
+use crate::module::{KernelCore, ModuleCore};
 use crate::stream::{Capture, OpenStream, StreamCore};
 use crate::submission::Submission;
 use crate::trace;
@@ -286,6 +286,36 @@ impl OpenStream {
                 bytes,
                 stream,
             )
+        })
+    }
+
+    /// Copies memory to a global variable of a module, which a capture retains. The variable is not ordered between streams.
+    ///
+    /// # Safety
+    /// Both ranges have that many bytes: one is a variable of the module, the other is within its memory.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the module or the memory belongs to another context.
+    #[track_caller]
+    pub unsafe fn copy_to_global(
+        &self,
+        module: &Arc<ModuleCore>,
+        variable: DevicePointer,
+        from: CopyEnd<'_>,
+        bytes: usize,
+    ) -> Result<()> {
+        let operation = "copying to a global variable";
+        if !module.context().is_same(self.context()) {
+            return Err(other_context(operation, "module", self.place()));
+        }
+        let submission = Submission::begin(self, operation)?;
+        trace::queued!(bytes, stream = self.id(), "{operation}");
+        submission.retain(module);
+        let kind = if from.memory.is_pinned() { CopyKind::HostToDevice } else { CopyKind::DeviceToDevice };
+        // SAFETY: the caller promises that the ranges have that many bytes. The memory is freed, and the module unloaded, behind
+        // the copy, and a capture retains both.
+        submission.submit(&[MemoryAccess::read(from.memory)], |call, stream| unsafe {
+            self.context().driver().copy_async(call, kind, variable.0, from.address.0, bytes, stream)
         })
     }
 

@@ -45,9 +45,10 @@ pub struct CaptureInfo {
 }
 
 /// How to change the dependencies of a capturing stream (`CUstreamUpdateCaptureDependencies_flags`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DependencyUpdate {
     /// Adds nodes to the dependencies.
+    #[default]
     Add,
     /// Replaces the dependencies.
     Set,

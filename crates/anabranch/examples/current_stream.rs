@@ -1,6 +1,7 @@
 //! The current stream: code layered above the library that takes a stream from its caller without a parameter for it.
 //!
-//! It is what `with stream:` does in CuPy and `ScopedStream` in Warp. The library itself never uses it unasked.
+//! It is what `with stream:` does in CuPy and `ScopedStream` in Warp. The calls of `anabranch::current` use it too; methods of
+//! a stream never do.
 //!
 //! ```text
 //! cargo run --example current_stream

@@ -107,15 +107,29 @@ impl Stream {
         self.core().capture_info(with_edge_data)
     }
 
-    /// Adds to, or replaces, the nodes that the next node of this stream will depend on. Replaced nodes need not be
-    /// joined to the origin before the capture ends. If later work of this stream uses memory that the replaced nodes
-    /// use, the library makes it depend on them. Follows `cuStreamUpdateCaptureDependencies`.
+    /// Adds to the nodes that the next node of this stream will depend on. Follows
+    /// `cuStreamUpdateCaptureDependencies`, whose flags 0 mean the same.
     ///
     /// # Errors
     /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the stream is not capturing; `CUDA_ERROR_INVALID_VALUE (1)` if a node does
     /// not belong to this capture.
     #[track_caller]
-    pub fn update_capture_dependencies(&self, dependencies: impl Dependencies, update: DependencyUpdate) -> Result<()> {
+    pub fn update_capture_dependencies(&self, dependencies: impl Dependencies) -> Result<()> {
+        self.update_capture_dependencies_with_mode(dependencies, DependencyUpdate::default())
+    }
+
+    /// Adds to, or replaces, the nodes that the next node of this stream will depend on. Replaced nodes need not be
+    /// joined to the origin before the capture ends. If later work of this stream uses memory that the replaced nodes
+    /// use, the library makes it depend on them. Follows `cuStreamUpdateCaptureDependencies`.
+    ///
+    /// # Errors
+    /// Same as [`update_capture_dependencies`](Self::update_capture_dependencies).
+    #[track_caller]
+    pub fn update_capture_dependencies_with_mode(
+        &self,
+        dependencies: impl Dependencies,
+        update: DependencyUpdate,
+    ) -> Result<()> {
         self.core().update_capture_dependencies(&dependencies.list(), update)
     }
 }

@@ -64,7 +64,7 @@ impl Event {
     #[inline]
     #[track_caller]
     pub fn record(&self, stream: &Stream) -> Result<()> {
-        stream.record_with_flags(self, EventRecordFlags::empty())
+        stream.record(self).map(drop)
     }
 
     /// Whether the work that was captured last is complete. If so, the call is a synchronization: the results of the
@@ -219,13 +219,21 @@ impl WaitTarget for BorrowedStream<'_> {
 }
 
 impl Stream {
-    /// Captures the work that is in this stream now in `event`.
+    /// Captures the work that is in this stream now in `event`, and returns the event.
+    ///
+    /// ```
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// # let (producer, consumer) = (context.create_stream()?, context.create_stream()?);
+    /// let event = context.create_event()?;
+    /// consumer.wait(producer.record(&event)?)?;
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event belongs to another context.
     #[inline]
     #[track_caller]
-    pub fn record(&self, event: &Event) -> Result<()> {
+    pub fn record<'e>(&self, event: &'e Event) -> Result<&'e Event> {
         self.record_with_flags(event, EventRecordFlags::empty())
     }
 
@@ -233,11 +241,38 @@ impl Stream {
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event belongs to another context; `CUDA_ERROR_ILLEGAL_STATE (401)` for
-    /// an external record outside a capture; `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
+    /// an external record outside a capture, where [`record_external`](Self::record_external) is an ordinary record;
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
     #[inline]
     #[track_caller]
-    pub fn record_with_flags(&self, event: &Event, flags: EventRecordFlags) -> Result<()> {
-        self.core().record(&event.core, flags)
+    pub fn record_with_flags<'e>(&self, event: &'e Event, flags: EventRecordFlags) -> Result<&'e Event> {
+        self.core().record(&event.core, flags)?;
+        Ok(event)
+    }
+
+    /// Like [`record`](Self::record). In a capture, the record becomes a node, so that each launch of the graph records
+    /// the event, and streams and the host can wait for it outside the graph. Outside a capture, this is the same as
+    /// [`record`](Self::record). In Warp, it is `record_event(event, external=True)`.
+    ///
+    /// ```
+    /// use anabranch::CaptureMode;
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// # let stream = context.create_stream()?;
+    /// let event = context.create_event()?;
+    /// let step = |stream: &anabranch::Stream| stream.record_external(&event).map(drop);
+    /// step(&stream)?; // recorded now
+    /// let graph = stream.capture(CaptureMode::Global, |scope| step(scope))?; // recorded by each launch
+    /// graph.instantiate()?.launch(&stream)?;
+    /// event.synchronize()?;
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event belongs to another context.
+    #[track_caller]
+    pub fn record_external<'e>(&self, event: &'e Event) -> Result<&'e Event> {
+        self.core().record_external(&event.core)?;
+        Ok(event)
     }
 
     /// Creates an event and records it. The event measures time; see
@@ -280,11 +315,24 @@ impl Stream {
     ///
     /// # Errors
     /// Same as [`wait_event`](Self::wait_event); `CUDA_ERROR_ILLEGAL_STATE (401)` for an external wait outside a
-    /// capture; `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
+    /// capture, where [`wait_event_external`](Self::wait_event_external) is an ordinary wait;
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
     #[inline]
     #[track_caller]
     pub fn wait_event_with_flags(&self, event: &Event, flags: EventWaitFlags) -> Result<()> {
         self.core().wait_event(&event.core, flags)
+    }
+
+    /// Like [`wait_event`](Self::wait_event). In a capture, the wait becomes a node, so that each launch of the graph
+    /// waits for what the event has captured when the graph is launched, also outside the graph. Outside a capture, this
+    /// is the same as [`wait_event`](Self::wait_event). In Warp, it is `wait_event(event, external=True)`.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the event belongs to another driver; outside a capture, the same as
+    /// [`wait_event`](Self::wait_event).
+    #[track_caller]
+    pub fn wait_event_external(&self, event: &Event) -> Result<()> {
+        self.core().wait_event_external(&event.core)
     }
 
     /// Makes later work of this stream wait for the work that is in `other` now. The host does not wait.
@@ -299,6 +347,30 @@ impl Stream {
         self.core().require_usable(operation)?;
         other.core().require_usable(operation)?;
         wait_for_stream(self.core(), other.core())
+    }
+
+    /// Like [`wait_stream`](Self::wait_stream), by a record of `event` in `other`, for which this stream then waits. The
+    /// event remains recorded there. It belongs to the context of `other`. If other threads record the event too, this
+    /// stream waits for the last record before its wait.
+    ///
+    /// # Errors
+    /// Same as [`record`](Self::record) and [`wait_event`](Self::wait_event).
+    #[track_caller]
+    pub fn wait_stream_with_event(&self, other: &Stream, event: &Event) -> Result<()> {
+        self.core().context().require_same_driver(other.core().context(), "waiting for a stream in a stream")?;
+        self.wait_event(other.record(event)?)
+    }
+
+    /// Like [`wait_stream_with_event`](Self::wait_stream_with_event), with an external record if `other` is capturing,
+    /// and an external wait if this stream is. So neither stream joins the other's capture. In Warp, it is
+    /// `wait_stream(other, event, external=True)`.
+    ///
+    /// # Errors
+    /// Same as [`record_external`](Self::record_external) and [`wait_event_external`](Self::wait_event_external).
+    #[track_caller]
+    pub fn wait_stream_external(&self, other: &Stream, event: &Event) -> Result<()> {
+        self.core().context().require_same_driver(other.core().context(), "waiting for a stream in a stream")?;
+        self.wait_event_external(other.record_external(event)?)
     }
 
     /// Makes later work of this stream wait for an event, or for the work that is in another stream now.

@@ -61,6 +61,7 @@ mod capture;
 mod compiler;
 mod completion;
 mod context;
+pub mod current;
 mod device;
 mod event;
 mod graph;
@@ -104,7 +105,7 @@ pub use memory::{
 };
 pub use module::{DualModule, Module};
 pub use owned::{Download, Upload};
-pub use stream::{BorrowedStream, CurrentStreamGuard, Signal, Stream, WaitCondition};
+pub use stream::{BorrowedStream, CallbackStream, CurrentStreamGuard, Signal, Stream, WaitCondition};
 
 /// Tests the examples of the README like those of the documentation.
 #[cfg(doctest)]

@@ -3,6 +3,7 @@
 use crate::compiler::{Compiled, CompiledImage};
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::memory::BufferSlice;
 use crate::stream::Stream;
 use anabranch_core::context::other_context;
 use anabranch_core::module::ModuleCore;
@@ -240,21 +241,14 @@ impl Module {
 
     /// Sets a global variable, including constant memory, to `values` in the order of `stream`, and returns when that
     /// is complete. Later launches in this stream read the new values. Launches in other streams must be ordered after
-    /// it by the caller, with an event.
+    /// it by the caller, with an event. [`copy_to_global`](Self::copy_to_global) does not wait, and can be captured.
     ///
     /// # Errors
     /// `CUDA_ERROR_NOT_FOUND (500)` if there is no variable with that name; `CUDA_ERROR_INVALID_VALUE (1)` if its size
     /// differs; `CUDA_ERROR_INVALID_HANDLE (400)` if the stream belongs to another context.
     pub fn set_global<T: Pod>(&self, stream: &Stream, name: &str, values: &[T]) -> Result<()> {
         let operation = "setting a global variable";
-        let (address, bytes) = self.global(name)?;
-        if bytes != size_of_val(values) {
-            return Err(Error::argument(
-                Status::INVALID_VALUE,
-                operation,
-                format!("`{name}` has {bytes} bytes and the values {}; pass as many", size_of_val(values)),
-            ));
-        }
+        let (address, bytes) = self.variable(name, size_of_val(values), operation)?;
         let core = stream.core();
         if !core.context().is_same(self.core.context()) {
             return Err(other_context(operation, "module", core.place()));
@@ -267,6 +261,63 @@ impl Module {
                 unsafe { core.copy_addresses(operation, &[], CopyKind::HostToDevice, address.0, source, bytes) }
             })
         })
+    }
+
+    /// Sets a global variable, including constant memory, to the elements of `source` in the order of `stream`, and
+    /// returns at once. Each launch can so have constants of its own: copy, launch, copy, launch. In a capture, the copy
+    /// becomes a node, and the graph retains the module and the source; with a [`PinnedBuffer`](crate::PinnedBuffer), which
+    /// the program can write between launches, each launch of the graph has other constants. Launches in other streams
+    /// must be ordered with the copy by the caller, with an event.
+    ///
+    /// ```
+    /// use anabranch::{CaptureMode, DualModule, HostFunction, LaunchConfig};
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// # let stream = context.create_stream()?;
+    /// let add = HostFunction::new("add", &[8], |block, arguments| {
+    ///     let (sum, factor) = (arguments.slice::<u32>(0), arguments.global::<u32>("factor"));
+    ///     block.phase(|_, _| sum.set(0, sum.get(0) + factor.get(0)));
+    /// });
+    /// let module = DualModule::new().host_function(add).host_global("factor", 4).load(&context)?;
+    /// let (kernel, config) = (module.kernel("add")?, LaunchConfig::new(1, 1));
+    /// let (mut factor, mut sum) = (context.allocate_pinned::<u32>(1)?, stream.allocate_zeroed::<u32>(1)?);
+    ///
+    /// let graph = stream.capture_executable(CaptureMode::Global, |scope| {
+    ///     module.copy_to_global(scope, "factor", &factor)?;
+    ///     // SAFETY: the kernel uses one number and the variable, which this stream alone uses.
+    ///     unsafe { scope.launch(&kernel, &config, (&mut sum,)) }
+    /// })?;
+    /// for value in [1, 20, 300] {
+    ///     factor.write(|factor| factor[0] = value)?; // after the launch before
+    ///     graph.launch(&stream)?;
+    /// }
+    /// assert_eq!(stream.download(&sum)?, [321]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_NOT_FOUND (500)` if there is no variable with that name; `CUDA_ERROR_INVALID_VALUE (1)` if its size
+    /// differs; `CUDA_ERROR_INVALID_HANDLE (400)` if the stream or the source belongs to another context.
+    #[track_caller]
+    pub fn copy_to_global<'b, T: Pod>(
+        &self,
+        stream: &Stream,
+        name: &str,
+        source: impl Into<BufferSlice<'b, T>>,
+    ) -> Result<()> {
+        let source = source.into();
+        let (variable, bytes) = self.variable(name, source.byte_len(), "copying to a global variable")?;
+        // SAFETY: the variable has as many bytes as the source.
+        unsafe { stream.core().copy_to_global(&self.core, variable, source.end(), bytes) }
+    }
+
+    /// The address and size of a variable, which must be that of a value.
+    fn variable(&self, name: &str, value: usize, operation: &'static str) -> Result<(DevicePointer, usize)> {
+        let (address, bytes) = self.global(name)?;
+        if bytes == value {
+            return Ok((address, bytes));
+        }
+        let message = format!("`{name}` has {bytes} bytes and the values {value}; pass as many");
+        Err(Error::argument(Status::INVALID_VALUE, operation, message))
     }
 
     /// The context that the module was loaded into.

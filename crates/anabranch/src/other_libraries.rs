@@ -8,9 +8,10 @@
 //! | `Stream(device, priority=p)` | [`Context::create_stream_with_priority`](crate::Context::create_stream_with_priority) |
 //! | `Stream(cuda_stream=handle)` | [`BorrowedStream::from_raw`](crate::BorrowedStream::from_raw) |
 //! | `record_event()` | [`Stream::record_event`](crate::Stream::record_event) |
-//! | `record_event(event, external)` | [`Stream::record_with_flags`](crate::Stream::record_with_flags) |
-//! | `wait_event(event, external)` | [`Stream::wait_event_with_flags`](crate::Stream::wait_event_with_flags) |
+//! | `record_event(event, external)` | [`Stream::record_external`](crate::Stream::record_external), which has no effect of its own outside a capture, as in Warp; [`record`](crate::Stream::record) for `external=False` |
+//! | `wait_event(event, external)` | [`Stream::wait_event_external`](crate::Stream::wait_event_external), likewise; [`wait_event`](crate::Stream::wait_event) for `external=False` |
 //! | `wait_stream(other)` | [`Stream::wait_stream`](crate::Stream::wait_stream) |
+//! | `wait_stream(other, event, external)` | [`Stream::wait_stream_with_event`](crate::Stream::wait_stream_with_event), [`wait_stream_external`](crate::Stream::wait_stream_external) |
 //! | `cached_event` | not needed: `wait_stream` keeps one event a stream itself |
 //! | `is_complete` | [`Stream::is_complete`](crate::Stream::is_complete) |
 //! | `priority` | [`Stream::priority`](crate::Stream::priority) |
@@ -47,9 +48,10 @@
 //! | `Stream.ptds`, `Stream(ptds=True)` | [`Context::per_thread_stream`](crate::Context::per_thread_stream) |
 //! | `ExternalStream(ptr)` | [`BorrowedStream::from_raw`](crate::BorrowedStream::from_raw) |
 //! | `with stream:` | [`Stream::enter`](crate::Stream::enter) |
-//! | `stream.use()` | [`Stream::enter`](crate::Stream::enter), with the guard kept |
+//! | `stream.use()` | [`Stream::make_current`](crate::Stream::make_current) |
+//! | calls that use the current stream | [`current`](crate::current) |
 //! | `get_current_stream()` | [`Stream::with_current`](crate::Stream::with_current) |
-//! | `add_callback(f, arg)` | [`Stream::add_callback`](crate::Stream::add_callback); the closure holds what `arg` does |
+//! | `add_callback(f, arg)` | [`Stream::add_callback`](crate::Stream::add_callback); it gives the stream and the status, and the closure holds what `arg` does |
 //! | `launch_host_func(f, arg)` | [`Stream::launch_host_func`](crate::Stream::launch_host_func) |
 //! | `record(event=None)` | [`Stream::record`](crate::Stream::record), [`Stream::record_event`](crate::Stream::record_event) |
 //! | `synchronize()` | [`Stream::synchronize`](crate::Stream::synchronize) |
@@ -78,7 +80,7 @@
 //! | `capture`, `capture_executable`, `capture_executable_with_flags` | [`Stream::capture`](crate::Stream::capture), [`capture_executable`](crate::Stream::capture_executable), [`capture_executable_with_flags`](crate::Stream::capture_executable_with_flags) |
 //! | `begin_capture`, `end_capture`, `capture_status`, `capture_info` | [`Stream::begin_capture`](crate::Stream::begin_capture), [`end_capture`](crate::Stream::end_capture), [`capture_status`](crate::Stream::capture_status), [`capture_info`](crate::Stream::capture_info) |
 //! | `begin_capture_to_graph`, `…_with_data`, `…_with_dependencies` | [`Stream::capture_into`](crate::Stream::capture_into), [`begin_capture_to_graph`](crate::Stream::begin_capture_to_graph), which take nodes with or without [`EdgeData`](crate::EdgeData), and are safe |
-//! | `update_capture_dependencies` and its kin | [`Stream::update_capture_dependencies`](crate::Stream::update_capture_dependencies), likewise |
+//! | `update_capture_dependencies` and its kin | [`Stream::update_capture_dependencies`](crate::Stream::update_capture_dependencies), likewise, and [`update_capture_dependencies_with_mode`](crate::Stream::update_capture_dependencies_with_mode) |
 //! | `GraphNode`, `GraphDependency`, `GraphEdgeData` | [`Node`](crate::Node), a pair of a node and [`EdgeData`](crate::EdgeData) |
 //!
 //! # Mojo: `DeviceStream`
@@ -94,7 +96,7 @@
 //! | `record_event(event)` | [`Stream::record`](crate::Stream::record) |
 //! | `enqueue_function(f, args, grid_dim, block_dim, …)` | [`Stream::launch`](crate::Stream::launch) with a [`LaunchConfig`](crate::LaunchConfig) |
 //! | `cluster_dim`, `shared_mem_bytes`, `attributes` | [`LaunchConfig::cluster`](crate::LaunchConfig::cluster), [`dynamic_shared_bytes`](crate::LaunchConfig::dynamic_shared_bytes), [`cooperative`](crate::LaunchConfig::cooperative), [`priority`](crate::LaunchConfig::priority) |
-//! | `constant_memory` | [`Module::set_global`](crate::Module::set_global) |
+//! | `constant_memory` | [`Module::copy_to_global`](crate::Module::copy_to_global) before the launch, also in a capture |
 //! | `compile_function` | [`Module::kernel`](crate::Module::kernel) |
 //!
 //! # The CUDA driver API

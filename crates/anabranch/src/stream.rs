@@ -7,6 +7,7 @@ mod value;
 
 pub use borrowed::BorrowedStream;
 pub use current::CurrentStreamGuard;
+pub use host_functions::CallbackStream;
 pub use value::{Signal, WaitCondition};
 
 use crate::context::Context;

@@ -5,8 +5,8 @@
 mod common;
 
 use anabranch::{
-    Buffer, CaptureMode, CaptureStatus, DependencyUpdate, EventRecordFlags, EventWaitFlags, Graph, GraphNodeKind,
-    InstantiateFlags, Node, NodeWork, Status, Stream,
+    Buffer, CaptureMode, CaptureStatus, DependencyUpdate, EventWaitFlags, Graph, GraphNodeKind, InstantiateFlags, Node,
+    NodeWork, Status, Stream,
 };
 use common::host;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -284,15 +284,13 @@ fn what_a_capture_says_of_itself_names_nodes_of_its_graph() {
             assert!(info.id > 0 && info.graph.is_some());
             known = info.dependencies.first().map(|(node, _)| *node);
             scope.fill(&mut buffer, 2u32)?;
-            scope.update_capture_dependencies(known.unwrap(), DependencyUpdate::Set)?;
+            scope.update_capture_dependencies_with_mode(known.unwrap(), DependencyUpdate::Set)?;
             scope.fill(&mut buffer, 3u32)
         })
         .unwrap();
     assert_eq!(graph.dependents_of(known.unwrap()).unwrap().len(), 2);
     let (_, other) = streams();
-    let foreign = other.capture(CaptureMode::Relaxed, |scope| {
-        scope.update_capture_dependencies(known.unwrap(), DependencyUpdate::Add)
-    });
+    let foreign = other.capture(CaptureMode::Relaxed, |scope| scope.update_capture_dependencies(known.unwrap()));
     assert_eq!(foreign.unwrap_err().status(), Status::INVALID_VALUE);
     is_usable(&other);
 }
@@ -308,7 +306,7 @@ fn external_records_and_waits_become_nodes() {
             scope.launch_repeatable_host_func(move || {
                 inside.fetch_add(1, Ordering::SeqCst);
             })?;
-            scope.record_with_flags(&event, EventRecordFlags::EXTERNAL)
+            scope.record_external(&event).map(drop)
         })
         .unwrap();
     assert_eq!(row_of_kinds(&graph), [GraphNodeKind::EVENT_WAIT, GraphNodeKind::HOST, GraphNodeKind::EVENT_RECORD]);

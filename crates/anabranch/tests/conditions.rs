@@ -135,7 +135,7 @@ fn a_part_that_fails_leaves_the_capture_around_it_good() {
     let (wanted, mut result) = (number(&stream, 1), number(&stream, 0));
     let graph = stream
         .capture(CaptureMode::Relaxed, |scope| {
-            let failed = scope.capture_if(&wanted, |part| part.add_callback(|_| {}));
+            let failed = scope.capture_if(&wanted, |part| part.add_callback(|_, _| {}));
             assert_eq!(failed.unwrap_err().status(), Status::STREAM_CAPTURE_UNSUPPORTED);
             scope.fill(&mut result, 3u32)
         })

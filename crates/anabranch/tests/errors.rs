@@ -5,7 +5,8 @@
 mod common;
 
 use anabranch::{
-    BackendKind, DualModule, ErrorKind, HostFunction, Instance, LaunchConfig, Module, Region, Status, Volume, VolumeMut,
+    BackendKind, CaptureMode, DualModule, ErrorKind, HostFunction, Instance, LaunchConfig, Module, Region, Status,
+    Volume, VolumeMut,
 };
 use common::host;
 
@@ -16,6 +17,32 @@ fn says(error: &anabranch::Error, status: Status, parts: &[&str]) {
     assert!(!text.contains('\n'), "more than one line: {text}");
     for part in parts {
         assert!(text.contains(part), "`{part}` is not in: {text}");
+    }
+}
+
+#[test]
+fn a_capture_that_is_in_the_way_is_that_of_another_stream() {
+    let context = host();
+    let (captures, stream) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let event = stream.record_event().unwrap();
+    let parts = ["another stream captures", "exchange_capture_mode"];
+    for call in 0..5 {
+        captures.begin_capture(CaptureMode::Global).unwrap();
+        let asked = std::thread::scope(|scope| {
+            let ask = || match call {
+                0 => stream.query().map(drop),
+                1 => stream.synchronize(),
+                2 => event.query().map(drop),
+                3 => event.synchronize(),
+                _ => context.allocate_pinned::<u8>(1 << 20).map(drop),
+            };
+            scope.spawn(ask).join().unwrap()
+        });
+        says(&asked.unwrap_err(), Status::STREAM_CAPTURE_UNSUPPORTED, &parts);
+        // Its own capture.
+        let own = captures.query().unwrap_err().to_string();
+        assert!(!own.contains(parts[0]), "{own}");
+        captures.end_capture().unwrap_err();
     }
 }
 

@@ -32,7 +32,7 @@ fn safety_11_a_panic_is_reported_by_the_next_wait_and_later_work_runs() {
 fn a_panic_of_a_value_that_is_not_text_is_reported_too() {
     let context = host();
     let stream = context.create_stream().unwrap();
-    stream.add_callback(|_| std::panic::panic_any(7)).unwrap();
+    stream.add_callback(|_, _| std::panic::panic_any(7)).unwrap();
     assert!(stream.synchronize().unwrap_err().to_string().contains("not text"));
 }
 
@@ -84,7 +84,7 @@ fn closures_are_dropped_exactly_once_whether_they_run_or_not() {
         stream.launch_host_func(move || drop(counted)).unwrap();
         let counted = Counted(dropped.clone());
         stream
-            .add_callback(move |status| assert!(status.is_success(), "{}", counted.0.load(Ordering::Relaxed)))
+            .add_callback(move |_, status| assert!(status.is_success(), "{}", counted.0.load(Ordering::Relaxed)))
             .unwrap();
     }
     stream.synchronize().unwrap();

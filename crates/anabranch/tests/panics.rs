@@ -47,7 +47,7 @@ fn drop_of_a_host_function(stream: &Stream, message: &'static str) {
 }
 
 fn callback(stream: &Stream, message: &'static str) {
-    stream.add_callback(move |_| panic(message)).unwrap();
+    stream.add_callback(move |_, _| panic(message)).unwrap();
 }
 
 fn kernel(stream: &Stream, message: &'static str) {

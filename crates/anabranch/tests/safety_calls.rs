@@ -416,7 +416,7 @@ fn safety_45_calls_refuse_nodes_streams_and_kernels_of_others() {
     refused("a join", captured(&mut |scope| scope.join(&there.stream)));
     refused(
         "dependencies of a capture",
-        captured(&mut |scope| scope.update_capture_dependencies(there.node, DependencyUpdate::Add)),
+        captured(&mut |scope| scope.update_capture_dependencies_with_mode(there.node, DependencyUpdate::Add)),
     );
     refused("one of two", captured(&mut |scope| scope.capture_if_else(&there.buffer, |_| Ok(()), |_| Ok(()))));
     refused("one of several", captured(&mut |scope| scope.capture_switch(&there.buffer, &mut [&mut |_| Ok(())])));

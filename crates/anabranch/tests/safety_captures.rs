@@ -7,7 +7,8 @@ mod common;
 use anabranch::hal::{self, Call, Driver, EventHandle, EventRecordFlags, Forward, Layered, Live};
 use anabranch::{
     Buffer, CaptureMode, Context, DependencyUpdate, DevicePointer, DualModule, Graph, GraphNodeKind, HostFunction,
-    Instance, InstantiateFlags, Node, NodeWork, Status, Stream, StreamFlags, StreamHandle, flush_deferred_drops,
+    Instance, InstantiateFlags, LaunchConfig, Node, NodeWork, Status, Stream, StreamFlags, StreamHandle,
+    flush_deferred_drops,
 };
 use common::{checked_host, is_behind, until};
 use futures::executor::block_on;
@@ -71,9 +72,9 @@ fn safety_42_replaced_dependencies_do_not_undo_the_order_of_memory() {
     let graph = stream
         .capture(CaptureMode::Relaxed, |scope| {
             let memory = scope.allocate_zeroed::<u32>(4)?;
-            scope.update_capture_dependencies((), DependencyUpdate::Set)?;
+            scope.update_capture_dependencies_with_mode((), DependencyUpdate::Set)?;
             scope.copy(&mut copied, &memory)?;
-            scope.update_capture_dependencies((), DependencyUpdate::Set)
+            scope.update_capture_dependencies_with_mode((), DependencyUpdate::Set)
         })
         .unwrap();
     let [allocated, filled, copied_node, freed] =
@@ -99,7 +100,7 @@ fn safety_42_buffers_too_stay_ordered_when_dependencies_are_replaced() {
     let graph = stream
         .capture(CaptureMode::Relaxed, |scope| {
             scope.fill(&mut buffer, 7u32)?;
-            scope.update_capture_dependencies((), DependencyUpdate::Set)?;
+            scope.update_capture_dependencies_with_mode((), DependencyUpdate::Set)?;
             scope.copy(&mut copied, &buffer)
         })
         .unwrap();
@@ -378,4 +379,36 @@ fn safety_5_a_variable_is_never_set_by_captured_work() {
         is_over.store(true, Ordering::Relaxed);
     });
     assert_eq!(nodes, 0);
+}
+
+#[test]
+fn safety_3_a_captured_copy_to_a_variable_keeps_the_module_and_the_source() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let mut read = stream.allocate_zeroed::<u32>(1).unwrap();
+    let copy = HostFunction::new("copy", &[8], |_, arguments| {
+        arguments.slice::<u32>(0).set(0, arguments.global::<u32>("variable").get(0));
+    });
+    let module = DualModule::new().host_function(copy).host_global("variable", 4).load(&context).unwrap();
+    let kernel = module.kernel("copy").unwrap();
+    let source = stream.upload(&[7u32]).unwrap();
+    let copies =
+        stream.capture_executable(CaptureMode::Global, |scope| module.copy_to_global(scope, "variable", &source));
+    let launches = stream.capture_executable(CaptureMode::Global, |scope| {
+        // SAFETY: it writes one number, and reads the variable, which this stream alone uses.
+        unsafe { scope.launch(&kernel, &LaunchConfig::new(1, 1), (&mut read,)) }
+    });
+    drop((module, kernel, source));
+    anabranch::flush_deferred_drops();
+    let (copies, launches) = (copies.unwrap(), launches.unwrap());
+    for _ in 0..3 {
+        copies.launch(&stream).unwrap();
+        launches.launch(&stream).unwrap();
+    }
+    assert_eq!(stream.download(&read).unwrap(), [7]);
+    drop(launches);
+    // The variable exists as long as a graph copies to it.
+    copies.launch(&stream).unwrap();
+    stream.synchronize().unwrap();
+    no_findings(&context);
 }

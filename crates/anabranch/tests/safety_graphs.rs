@@ -178,7 +178,7 @@ fn safety_20_a_capture_ends_on_every_way_out() {
     let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
     let left_early = stream.capture(CaptureMode::Global, |scope| {
         scope.fork(&other)?;
-        scope.add_callback(|_| {})?;
+        scope.add_callback(|_, _| {})?;
         Ok(())
     });
     assert_eq!(left_early.unwrap_err().status(), Status::STREAM_CAPTURE_UNSUPPORTED);
@@ -458,7 +458,7 @@ fn safety_7_a_stream_that_waits_for_an_event_while_it_is_captured_has_its_work_k
             for _ in 0..20_000 {
                 // The side may still be in a capture that has failed.
                 if origin.begin_capture(CaptureMode::Relaxed).is_ok() {
-                    let _ = origin.record(&event).and_then(|()| origin.wait_stream(&side));
+                    let _ = origin.record(&event).and_then(|_| origin.wait_stream(&side));
                     graphs.extend(origin.end_capture());
                 }
             }

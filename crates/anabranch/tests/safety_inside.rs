@@ -65,7 +65,7 @@ impl Objects {
             ("a future of a stream", block_on(self.stream.checked_completion_future())),
             ("a future of an event", block_on(self.event.completed())),
             ("set_conditional", NodeWork::set_conditional(self.conditional, &self.memory).map(drop)),
-            ("record", self.stream.record(&self.event)),
+            ("record", self.stream.record(&self.event).map(drop)),
             ("wait", self.stream.wait_event(&self.event)),
             ("query", self.event.query().map(drop)),
             ("synchronize", self.stream.synchronize()),

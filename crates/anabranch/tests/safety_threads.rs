@@ -285,7 +285,7 @@ fn safety_35_the_host_comes_before_a_launch_of_another_thread_or_after_it() {
 fn is_known_to_capture(stream: &Stream) -> bool {
     let Ok(info) = stream.capture_info() else { return false };
     let Some(&(node, _)) = info.dependencies.first() else { return false };
-    stream.update_capture_dependencies(node, DependencyUpdate::Add).is_ok()
+    stream.update_capture_dependencies_with_mode(node, DependencyUpdate::Add).is_ok()
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn safety_41_work_that_is_refused_is_dropped_with_no_lock_held() {
             assert!(matches!(ended, Ok(_) | Err(Status::STREAM_CAPTURE_INVALIDATED)), "{ended:?}");
         });
         let refused = contained(what, || match what {
-            "a callback" => stream.add_callback(move |_| _ = &trap),
+            "a callback" => stream.add_callback(move |_, _| _ = &trap),
             _ => stream.launch_host_func(move || _ = &trap),
         });
         assert_eq!(refused.unwrap_err().status(), Status::STREAM_CAPTURE_UNSUPPORTED);

@@ -26,7 +26,7 @@ fn runs_once_with_success(environment: &Environment) -> Verdict {
     let (stream, statuses) = (environment.stream()?, Arc::new(Mutex::new(Vec::new())));
     for _ in 0..3 {
         let statuses = statuses.clone();
-        stream.add_callback(move |status| statuses.lock().push(status))?;
+        stream.add_callback(move |_, status| statuses.lock().push(status))?;
     }
     stream.synchronize()?;
     environment.context().synchronize()?;
@@ -37,7 +37,7 @@ fn runs_after_earlier_work(environment: &Environment) -> Verdict {
     let (stream, idle, log) = (environment.stream()?, environment.stream()?, Log::default());
     let gate = Gate::shut(environment, &stream)?;
     let inside = log.clone();
-    stream.add_callback(move |_| inside.push(1))?;
+    stream.add_callback(move |_, _| inside.push(1))?;
     settle(&idle)?;
     equal("what has run while the gate is shut", log.numbers(), vec![])?;
     gate.open();
@@ -50,7 +50,7 @@ fn holds_later_work_up(environment: &Environment) -> Verdict {
     let stream = environment.stream()?;
     let ((start, started), (end, ended)) = (channel(), channel::<()>());
     quiesce(environment)?;
-    stream.add_callback(move |_| {
+    stream.add_callback(move |_, _| {
         let _ = start.send(());
         let _ = ended.recv();
     })?;
@@ -72,7 +72,7 @@ fn is_ordered_with_host_functions(environment: &Environment) -> Verdict {
             log.push_in(&stream, number)?;
         } else {
             let inside = log.clone();
-            stream.add_callback(move |_| inside.push(number))?;
+            stream.add_callback(move |_, _| inside.push(number))?;
         }
     }
     stream.synchronize()?;
@@ -82,7 +82,7 @@ fn is_ordered_with_host_functions(environment: &Environment) -> Verdict {
 fn may_not_call_the_driver(environment: &Environment) -> Verdict {
     let (stream, context) = (environment.stream()?, environment.context().clone());
     let (sender, receiver) = channel();
-    stream.add_callback(move |_| {
+    stream.add_callback(move |_, _| {
         let _ = sender.send((context.create_event().map(drop), context.synchronize()));
     })?;
     stream.synchronize()?;
@@ -95,7 +95,7 @@ fn runs_when_its_stream_is_destroyed(environment: &Environment) -> Verdict {
     let stream = environment.stream()?;
     let (sender, receiver) = channel();
     let gate = Gate::shut(environment, &stream)?;
-    stream.add_callback(move |status| {
+    stream.add_callback(move |_, status| {
         let _ = sender.send(status);
     })?;
     drop(stream);
@@ -108,7 +108,7 @@ fn sees_earlier_work(environment: &Environment) -> Verdict {
     let (seen, (sender, receiver)) = (word.clone(), channel());
     super::order_tools::spin(environment, &stream, 1)?;
     stream.write_signal(&word, 6)?;
-    stream.add_callback(move |_| {
+    stream.add_callback(move |_, _| {
         let _ = sender.send(seen.get());
     })?;
     stream.synchronize()?;

@@ -276,7 +276,7 @@ pub(super) const REFUSED: &[Call] = &[
     ("querying the stream's id", |things| {
         status_of(things.driver().stream_id(&things.context().into(), things.bench.origin.live()))
     }),
-    ("adding a callback", |things| answer(things.bench.origin.add_callback(|_| ()))),
+    ("adding a callback", |things| answer(things.bench.origin.add_callback(|_, _| ()))),
     ("launching a graph in the stream", |things| answer(things.executable.launch(&things.bench.origin))),
     ("uploading a graph in the stream", |things| answer(things.executable.upload(&things.bench.origin))),
     ("copying between contexts", |things| {

@@ -164,7 +164,7 @@ fn condition_that_fails(environment: &Environment) -> Verdict {
     let executable = counters.stream.capture_executable(CaptureMode::Relaxed, |scope| {
         let failed = scope.capture_if(&wanted, |part| {
             part.fill(&mut result, 1u32)?;
-            part.add_callback(|_| {})
+            part.add_callback(|_, _| {})
         });
         verdict = refused("a callback inside", failed, Status::STREAM_CAPTURE_UNSUPPORTED);
         let fork = environment.stream()?;

@@ -101,7 +101,7 @@ fn callback(environment: &Environment) -> Verdict {
     for mode in MODES {
         let (bench, log) = (Bench::capturing(environment, mode)?, Log::default());
         let inside = log.clone();
-        refused("adding it", bench.origin.add_callback(move |_| inside.push(1)), UNSUPPORTED)?;
+        refused("adding it", bench.origin.add_callback(move |_, _| inside.push(1)), UNSUPPORTED)?;
         bench.is_invalidated("adding a callback")?;
         equal("what has run", log.numbers(), vec![])?;
     }

@@ -137,9 +137,9 @@ fn dependencies_added(environment: &Environment) -> Verdict {
     let first = depends_on(&bench.origin)?;
     bench.put(&bench.origin)?;
     let second = depends_on(&bench.origin)?;
-    bench.origin.update_capture_dependencies(&second, DependencyUpdate::Add)?;
+    bench.origin.update_capture_dependencies_with_mode(&second, DependencyUpdate::Add)?;
     equal("what was there, added", depends_on(&bench.origin)?, second.clone())?;
-    bench.origin.update_capture_dependencies(&first, DependencyUpdate::Add)?;
+    bench.origin.update_capture_dependencies_with_mode(&first, DependencyUpdate::Add)?;
     equal("an older one, added", depends_on(&bench.origin)?.len(), 2)?;
     bench.put(&bench.origin)?;
     let graph = bench.ends_well("adding dependencies")?;
@@ -150,10 +150,10 @@ fn dependencies_set(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::Relaxed)?;
     let first = depends_on(&bench.origin)?;
     bench.put(&bench.origin)?;
-    bench.origin.update_capture_dependencies(&first, DependencyUpdate::Set)?;
+    bench.origin.update_capture_dependencies_with_mode(&first, DependencyUpdate::Set)?;
     equal("what was set", depends_on(&bench.origin)?, first.clone())?;
     let twice: Vec<Node> = first.iter().chain(&first).copied().collect();
-    bench.origin.update_capture_dependencies(&twice, DependencyUpdate::Set)?;
+    bench.origin.update_capture_dependencies_with_mode(&twice, DependencyUpdate::Set)?;
     equal("what was set twice", depends_on(&bench.origin)?, first)?;
     bench.put(&bench.origin)?;
     let graph = bench.ends_well("setting dependencies")?;
@@ -163,7 +163,7 @@ fn dependencies_set(environment: &Environment) -> Verdict {
 fn dependencies_set_to_none(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::Relaxed)?;
     bench.put(&bench.origin)?;
-    bench.origin.update_capture_dependencies((), DependencyUpdate::Set)?;
+    bench.origin.update_capture_dependencies_with_mode((), DependencyUpdate::Set)?;
     equal("what was set", depends_on(&bench.origin)?, vec![])?;
     bench.put(&bench.origin)?;
     let graph = bench.ends_well("setting no dependencies")?;
@@ -177,7 +177,7 @@ fn dependencies_on_other_graphs(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::Relaxed)?;
     let own = depends_on(&bench.origin)?;
     for update in [DependencyUpdate::Add, DependencyUpdate::Set] {
-        let updated = bench.origin.update_capture_dependencies(foreign, update);
+        let updated = bench.origin.update_capture_dependencies_with_mode(foreign, update);
         refused("a node of another graph", updated, Status::INVALID_VALUE)?;
         equal("what the next one depends on", depends_on(&bench.origin)?, own.clone())?;
     }
@@ -188,7 +188,7 @@ fn dependencies_without_a_capture(environment: &Environment) -> Verdict {
     let (stream, legacy) = (environment.stream()?, environment.context().legacy_stream()?);
     for stream in [&stream, &legacy] {
         for update in [DependencyUpdate::Add, DependencyUpdate::Set] {
-            refused("updating", stream.update_capture_dependencies((), update), Status::ILLEGAL_STATE)?;
+            refused("updating", stream.update_capture_dependencies_with_mode((), update), Status::ILLEGAL_STATE)?;
         }
     }
     usable(environment, &[&stream])
@@ -199,7 +199,7 @@ fn dependencies_taken_from_a_fork(environment: &Environment) -> Verdict {
     let bench = Bench::capturing(environment, CaptureMode::Relaxed)?;
     let root = depends_on(&bench.origin)?;
     bench.fork(&bench.other)?;
-    bench.other.update_capture_dependencies(&root, DependencyUpdate::Set)?;
+    bench.other.update_capture_dependencies_with_mode(&root, DependencyUpdate::Set)?;
     let graph = bench.ends_well("taking a fork's node out")?;
     equal("nodes, roots and edges", shape(&graph)?, [2, 1, 1])
 }
@@ -214,9 +214,9 @@ fn dependencies_order_what_runs(environment: &Environment) -> Verdict {
         let inside = log.clone();
         stream.launch_repeatable_host_func(move || inside.push(2))?;
         second.extend(depends_on(&stream)?);
-        stream.update_capture_dependencies(&first, DependencyUpdate::Set)?;
+        stream.update_capture_dependencies_with_mode(&first, DependencyUpdate::Set)?;
         trace.append(&stream, 3)?;
-        stream.update_capture_dependencies(&second, DependencyUpdate::Add)?;
+        stream.update_capture_dependencies_with_mode(&second, DependencyUpdate::Add)?;
         trace.append(&stream, 4)
     })?;
     equal("nodes, roots and edges", shape(&graph)?, [4, 1, 4])?;

@@ -29,7 +29,7 @@ fn invalidated_by_an_unsafe_call(environment: &Environment) -> Verdict {
         equal("launching", bench.trace.ask(&bench.origin), INVALIDATED)?;
         refused("beginning", bench.origin.begin_capture(mode), Status::ILLEGAL_STATE)?;
         refused("querying", bench.origin.query(), UNSUPPORTED)?;
-        let update = bench.origin.update_capture_dependencies((), DependencyUpdate::Set);
+        let update = bench.origin.update_capture_dependencies_with_mode((), DependencyUpdate::Set);
         refused("changing what it depends on", update, INVALIDATED)?;
         bench.is_invalidated("an unsafe call")?;
         refused("ending again", bench.origin.end_capture(), Status::ILLEGAL_STATE)?;

@@ -62,7 +62,7 @@ impl<'e> Bench<'e> {
     pub(super) fn begin(&self, mode: CaptureMode) -> Verdict {
         self.origin.begin_capture(mode)?;
         self.put(&self.origin)?;
-        Ok(self.origin.record(&self.captured)?)
+        Ok(self.origin.record(&self.captured).map(drop)?)
     }
 
     /// Submits a kernel to a stream.

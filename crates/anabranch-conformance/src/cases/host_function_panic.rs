@@ -110,7 +110,7 @@ fn is_not_sticky(environment: &Environment) -> Verdict {
 
 fn of_a_callback(environment: &Environment) -> Verdict {
     let (stream, log) = (environment.stream()?, Log::default());
-    stream.add_callback(|_| panic("of a callback"))?;
+    stream.add_callback(|_, _| panic("of a callback"))?;
     log.push_in(&stream, 1)?;
     reports(stream.synchronize(), "of a callback")?;
     stream.synchronize()?;

@@ -6,7 +6,7 @@ use crate::gate::Gate;
 use crate::kernels;
 use crate::live::Owner;
 use anabranch::hal::{Live, ModuleHandle};
-use anabranch::{Capabilities, ContextFlags, DualModule, LaunchConfig, Module, Status};
+use anabranch::{Capabilities, CaptureMode, ContextFlags, DualModule, LaunchConfig, Module, Status};
 
 const KERNELS: [&str; 11] =
     ["store", "add", "scale", "spin", "fault", "trap", "reverse", "indices", "read_table", "count_up", "mixed"];
@@ -19,6 +19,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("module.missing_variable", "X2", missing_variable),
     Case::new("module.names_of_another_kind", "X2", names_of_another_kind),
     Case::new("module.variable", "S1", variable),
+    Case::new("module.variable_in_stream_order", "S1", variable_in_stream_order),
+    Case::new("module.captured_variable", "G1", captured_variable),
     Case::new("module.variable_of_another_size", "X2", variable_of_another_size),
     Case::new("module.variables_are_its_own", "S1", variables_are_its_own),
     Case::new("module.parameters", "X2", parameters).needs(PARAMETERS),
@@ -76,6 +78,47 @@ fn variable(environment: &Environment) -> Verdict {
         // SAFETY: `read_table` writes as many numbers as there are threads, and the variable has four.
         unsafe { stream.launch(&read_table, &LaunchConfig::new(1, 4), (&mut found,))? };
         equal("what the kernel read", stream.download(&found)?, values.to_vec())?;
+    }
+    Ok(())
+}
+
+/// Copies to a variable do not wait, and each launch reads what was copied before it.
+fn variable_in_stream_order(environment: &Environment) -> Verdict {
+    let (stream, module) = (environment.stream()?, environment.module());
+    let read_table = environment.kernel("read_table")?;
+    let tables = [[1u32, 2, 3, 4], [5, 6, 7, 8]];
+    let sources = tables.iter().map(|table| stream.upload(table)).collect::<Result<Vec<_>, _>>()?;
+    let mut found = [stream.allocate_zeroed::<u32>(4)?, stream.allocate_zeroed::<u32>(4)?];
+    let gate = Gate::shut(environment, &stream)?;
+    for (source, found) in sources.iter().zip(&mut found) {
+        module.copy_to_global(&stream, "table", source)?;
+        // SAFETY: `read_table` writes as many numbers as there are threads, and the variable has four.
+        unsafe { stream.launch(&read_table, &LaunchConfig::new(1, 4), (found,))? };
+    }
+    equal("querying the stream", stream.query()?, false)?;
+    gate.open();
+    for (table, found) in tables.iter().zip(&found) {
+        equal("what a launch read", stream.download(found)?, table.to_vec())?;
+    }
+    Ok(())
+}
+
+/// A captured copy to a variable reads its source at every launch.
+fn captured_variable(environment: &Environment) -> Verdict {
+    let (stream, module) = (environment.stream()?, environment.module());
+    let read_table = environment.kernel("read_table")?;
+    let mut source = environment.context().allocate_pinned::<u32>(4)?;
+    let mut found = stream.allocate_zeroed::<u32>(4)?;
+    let graph = stream.capture_executable(CaptureMode::Global, |scope| {
+        module.copy_to_global(scope, "table", &source)?;
+        // SAFETY: `read_table` writes as many numbers as there are threads, and the variable has four.
+        unsafe { scope.launch(&read_table, &LaunchConfig::new(1, 4), (&mut found,)) }
+    })?;
+    for first in [1u32, 10, 100] {
+        let table: Vec<u32> = (first..first + 4).collect();
+        source.write(|source| source.copy_from_slice(&table))?;
+        graph.launch(&stream)?;
+        equal("what a launch read", stream.download(&found)?, table)?;
     }
     Ok(())
 }

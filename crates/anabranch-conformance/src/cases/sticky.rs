@@ -191,7 +191,7 @@ fn callback_runs_once(environment: &Environment) -> Verdict {
     let (sender, receiver) = channel();
     let gate = Gate::shut(environment, &doomed.stream)?;
     doomed.fault()?;
-    doomed.stream.add_callback(move |status| {
+    doomed.stream.add_callback(move |_, status| {
         let _ = sender.send(status);
     })?;
     gate.open();
@@ -213,7 +213,7 @@ fn refused_host_work_is_dropped(environment: &Environment) -> Verdict {
     });
     refused("launching a host function", launched, Status::ILLEGAL_ADDRESS)?;
     let (inside, ran) = (captured.clone(), log.clone());
-    let added = doomed.stream.add_callback(move |_| {
+    let added = doomed.stream.add_callback(move |_, _| {
         ran.push(2);
         drop(inside);
     });

@@ -219,7 +219,7 @@ impl BandWork {
         // SAFETY: `gradient` reads all of `blurred`, writes `width` times `rows` elements of `edges`, which is all that it
         // has, and one of `peak`.
         unsafe { gradient.launch(lane, &for_pixels(width, rows))? };
-        lane.record(&marks.searched)
+        lane.record(&marks.searched).map(drop)
     }
 
     /// Stretches the edges to the full range of grey, and downloads them.
@@ -233,7 +233,7 @@ impl BandWork {
         unsafe { stretch.launch(lane, &LaunchConfig::for_elements(count))? };
         lane.record(&marks.stretched)?;
         lane.copy(result, &*stretched)?;
-        lane.record(&marks.downloaded)
+        lane.record(&marks.downloaded).map(drop)
     }
 }
 

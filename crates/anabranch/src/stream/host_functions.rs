@@ -1,9 +1,55 @@
 //! Host functions and callbacks.
 
 use super::Stream;
+use crate::context::Context;
+use crate::device::Device;
 use crate::error::Result;
 use anabranch_core::host_work::RepeatableHostWork;
+use anabranch_core::stream::StreamCore;
 use anabranch_hal::Status;
+use std::fmt;
+use std::sync::Arc;
+
+/// The stream of a [callback](Stream::add_callback): which stream it is. Calls of streams are not permitted in a callback.
+/// It compares with a [`Stream`], and does not keep the stream open.
+#[derive(Clone)]
+pub struct CallbackStream {
+    core: Arc<StreamCore>,
+}
+
+impl CallbackStream {
+    /// The driver's id of the stream, as [`Stream::id`].
+    pub fn id(&self) -> u64 {
+        self.core.id()
+    }
+
+    /// The name, as [`Stream::name`].
+    pub fn name(&self) -> Option<&str> {
+        self.core.label().name()
+    }
+
+    /// The stream's context.
+    pub fn context(&self) -> Context {
+        Context::from_core(self.core.context().clone())
+    }
+
+    /// The stream's device.
+    pub fn device(&self) -> Device {
+        Device::from_core(self.core.context().device().clone())
+    }
+}
+
+impl PartialEq<Stream> for CallbackStream {
+    fn eq(&self, stream: &Stream) -> bool {
+        self.core.is_same(stream.core())
+    }
+}
+
+impl fmt::Debug for CallbackStream {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "CallbackStream({})", self.core.place())
+    }
+}
 
 impl Stream {
     /// Runs `function` on a thread of the driver after all work queued so far, and before all work queued later. When
@@ -46,8 +92,17 @@ impl Stream {
     }
 
     /// Runs `callback` as [`launch_host_func`](Self::launch_host_func) does, but also if the context is in error, and
-    /// passes the status to it. It runs exactly once. It cannot be captured. The CUDA documentation recommends host
-    /// functions where the status is not needed.
+    /// passes the stream and the status to it. It runs exactly once. It cannot be captured. The CUDA documentation
+    /// recommends host functions where the status is not needed.
+    ///
+    /// ```
+    /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
+    /// let (sender, receiver) = std::sync::mpsc::channel();
+    /// stream.add_callback(move |stream, status| sender.send((stream.clone(), status)).unwrap())?;
+    /// let (called_by, status) = receiver.recv().unwrap();
+    /// assert!(called_by == stream && status.is_success());
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture;
@@ -55,8 +110,9 @@ impl Stream {
     #[track_caller]
     pub fn add_callback<F>(&self, callback: F) -> Result<()>
     where
-        F: FnOnce(Status) + Send + 'static,
+        F: FnOnce(&CallbackStream, Status) + Send + 'static,
     {
-        self.core().add_callback(callback)
+        let stream = CallbackStream { core: self.core().core().clone() };
+        self.core().add_callback(move |status| callback(&stream, status))
     }
 }

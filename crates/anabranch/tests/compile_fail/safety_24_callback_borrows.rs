@@ -4,7 +4,7 @@ use anabranch::{Result, Stream};
 
 fn count(stream: &Stream) -> Result<()> {
     let mut count = 0;
-    stream.add_callback(|_| count += 1)
+    stream.add_callback(|_, _| count += 1)
 }
 
 fn main() {}

@@ -34,7 +34,7 @@ fn a_record_in_a_capture_leaves_what_is_awaited() {
     let event = stream.record_event().unwrap();
     let mut future = event.completed();
     assert!(poll(&mut future, Waker::noop()).is_pending());
-    capturing.capture(CaptureMode::Global, |scope| scope.record(&event)).unwrap();
+    capturing.capture(CaptureMode::Global, |scope| scope.record(&event).map(drop)).unwrap();
     assert!(poll(&mut future, Waker::noop()).is_pending());
     signal.set(1);
     block_on(future).unwrap();

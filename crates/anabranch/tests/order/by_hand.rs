@@ -131,7 +131,7 @@ fn a_record_after_one_in_a_capture_is_an_order() {
     let [producer, consumer] = streams(&context);
     let (word, signal) = held_word(&context, &producer);
     let event = context.create_event().unwrap();
-    producer.capture(CaptureMode::Relaxed, |scope| scope.record(&event)).unwrap();
+    producer.capture(CaptureMode::Relaxed, |scope| scope.record(&event).map(drop)).unwrap();
     producer.record(&event).unwrap();
     consumer.wait(&event).unwrap();
     copy_waits(&consumer, &word, 0, &signal);
@@ -184,7 +184,7 @@ fn an_event_that_a_graph_records_is_no_order() {
 fn an_event_recorded_externally_in_a_capture_is_no_order() {
     launched_elsewhere_is_no_order(|stream, event| {
         stream
-            .capture(CaptureMode::Relaxed, |scope| scope.record_with_flags(event, EventRecordFlags::EXTERNAL))
+            .capture(CaptureMode::Relaxed, |scope| scope.record_with_flags(event, EventRecordFlags::EXTERNAL).map(drop))
             .unwrap()
     });
 }

@@ -62,9 +62,14 @@ pub(crate) const CALLS: &[Call] = &[
     .captures(),
     call("Stream::update_capture_dependencies", |world, side| {
         let stream = world.stream(&mut side.random);
+        stream.update_capture_dependencies(&stream.capture_info()?.dependencies)
+    })
+    .captures(),
+    call("Stream::update_capture_dependencies_with_mode", |world, side| {
+        let stream = world.stream(&mut side.random);
         let info = stream.capture_info()?;
         let update = if side.coin() { DependencyUpdate::Set } else { DependencyUpdate::Add };
-        stream.update_capture_dependencies(&info.dependencies, update)
+        stream.update_capture_dependencies_with_mode(&info.dependencies, update)
     })
     .captures(),
     call("Stream::capture", |world, side| launch_captured(world, side, |_, _| Ok(()))).captures(),
@@ -137,7 +142,7 @@ pub(crate) const CALLS: &[Call] = &[
     .captures(),
     call("CaptureScope::capture_if", |world, side| {
         captured_condition(world, side, |scope, condition| {
-            scope.capture_if(&*condition, |part| part.record(&world.events[1]))
+            scope.capture_if(&*condition, |part| part.record(&world.events[1]).map(drop))
         })
     })
     .captures(),

@@ -34,7 +34,7 @@ pub(crate) const CALLS: &[Call] = &[
     }),
     call("Context::create_event", |world, side| {
         let event = world.context.create_event()?;
-        if side.coin() { world.stream(&mut side.random).record(&event) } else { Ok(()) }
+        if side.coin() { world.stream(&mut side.random).record(&event).map(drop) } else { Ok(()) }
     }),
     call("Context::create_event_with_flags", |world, _| {
         world.context.create_event_with_flags(EventFlags::DISABLE_TIMING).map(drop)

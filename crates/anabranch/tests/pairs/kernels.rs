@@ -108,6 +108,9 @@ pub(crate) const CALLS: &[Call] = &[
         assert_eq!(world.module.context(), world.context);
         Ok(())
     }),
+    call("Module::copy_to_global", |world, side| {
+        world.with_global.copy_to_global(world.stream(&mut side.random), "table", &world.shared)
+    }),
     call("Module::global", |world, _| {
         assert_eq!(world.with_global.global("table")?.1, LENGTH * 4);
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::table::{Call, call};
 use crate::world::{Expected, LENGTH};
-use anabranch::{BufferSlice, OwnedBuffer, Status, Volume, VolumeMut};
+use anabranch::{Buffer, BufferSlice, OwnedBuffer, Status, Volume, VolumeMut, current};
 use futures::executor::block_on;
 
 /// The host and a launch of a graph exclude each other.
@@ -23,6 +23,12 @@ pub(crate) const CALLS: &[Call] = &[
     }),
     call("Buffer::id", |world, _| {
         assert_ne!(world.shared.id(), world.pinned.id());
+        Ok(())
+    }),
+    call("Buffer::from_slice", |world, side| {
+        let _entered = world.stream(&mut side.random).enter();
+        let buffer = Buffer::from_slice(&[3u32; LENGTH])?;
+        assert_eq!(buffer.to_vec()?, [3; LENGTH]);
         Ok(())
     }),
     call("Buffer::is_empty", |world, _| {
@@ -90,6 +96,25 @@ pub(crate) const CALLS: &[Call] = &[
     call("BufferSliceMut::len", |_, side| {
         assert_eq!(side.own().len(), LENGTH);
         Ok(())
+    }),
+    call("Buffer::to_vec", |world, side| {
+        let _entered = world.stream(&mut side.random).enter();
+        assert_eq!(world.shared.to_vec()?.len(), LENGTH);
+        Ok(())
+    }),
+    call("Buffer::zeroed", |world, side| {
+        let _entered = world.stream(&mut side.random).enter();
+        assert_eq!(Buffer::<u8>::zeroed(3)?.len(), 3);
+        Ok(())
+    }),
+    call("current::copy", |world, side| {
+        let _entered = world.stream(&mut side.random).enter();
+        let mut copy = Buffer::zeroed(LENGTH)?;
+        current::copy(&mut copy, &world.shared)
+    }),
+    call("current::fill", |world, side| {
+        let _entered = world.stream(&mut side.random).enter();
+        side.write(world, |_, mut own, value| current::fill(own.reborrow(), value))
     }),
     call("ManagedBuffer::as_slice", |world, _| {
         assert_eq!(world.plain_managed.as_slice()?, [0; LENGTH]);

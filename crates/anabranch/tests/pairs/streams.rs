@@ -1,25 +1,46 @@
 //! Calls of streams that order, wait and ask.
 
 use crate::table::{Call, call};
-use crate::world::{Expected, World};
+use crate::world::{Expected, Shared, Side, World};
 use anabranch::{
     AccessProperty, BorrowedStream, CaptureStatus, CurrentStreamGuard, EventFlags, EventRecordFlags, EventWaitFlags,
-    Pipeline, Status, Stream, SynchronizationPolicy, WaitCondition, WaitTarget,
+    Pipeline, Result, Status, Stream, SynchronizationPolicy, WaitCondition, WaitTarget,
 };
 use futures::StreamExt;
 use futures::executor::block_on;
+use std::sync::Arc;
+
+/// Asks a stream in its callback.
+fn in_a_callback(world: &Shared<'_, '_>, side: &mut Side<'_, '_>) -> Result<()> {
+    let (stream, context) = (world.stream(&mut side.random), world.context.clone());
+    let id = stream.id();
+    stream.add_callback(move |called_by, _| {
+        assert_eq!((called_by.id(), called_by.context()), (id, context.clone()));
+        assert!(called_by.device() == context.device().clone());
+        assert!(called_by.name().is_none_or(|name| name == "a stream"));
+    })
+}
 
 pub(crate) const CALLS: &[Call] = &[
     call("Stream::access_policy_window", |world, side| world.stream(&mut side.random).access_policy_window().map(drop))
         .may(&[Status::NOT_SUPPORTED]),
     call("Stream::add_callback", |world, side| {
-        world.stream(&mut side.random).add_callback(|status| assert!(status.is_success() || status.is_sticky()))
+        let stream = world.stream(&mut side.random);
+        let id = stream.id();
+        stream.add_callback(move |stream, status| {
+            assert!(status.is_success() || status.is_sticky());
+            assert_eq!(stream.id(), id);
+        })
     }),
     call("Stream::as_raw", |world, side| {
         let stream = world.stream(&mut side.random);
         assert_eq!(stream.as_raw(), stream.as_raw());
         Ok(())
     }),
+    call("CallbackStream::context", in_a_callback),
+    call("CallbackStream::device", in_a_callback),
+    call("CallbackStream::id", in_a_callback),
+    call("CallbackStream::name", in_a_callback),
     call("Stream::capture_info", |world, side| world.stream(&mut side.random).capture_info().map(drop)),
     call("Stream::capture_info_with", |world, side| {
         let has_edges = side.coin();
@@ -75,6 +96,12 @@ pub(crate) const CALLS: &[Call] = &[
     call("Stream::launch_repeatable_host_func", |world, side| {
         world.stream(&mut side.random).launch_repeatable_host_func(|| {})
     }),
+    call("Stream::make_current", |world, _| {
+        let stream = Arc::new(world.context.create_stream()?);
+        stream.make_current();
+        Stream::with_current_of(&world.context, |current| assert_eq!(current, Some(&*stream)));
+        Ok(())
+    }),
     call("Stream::name", |world, side| {
         assert!(world.stream(&mut side.random).name().is_none_or(|name| name == "a stream"));
         Ok(())
@@ -103,7 +130,7 @@ pub(crate) const CALLS: &[Call] = &[
     call("Stream::query", |world, side| world.stream(&mut side.random).query().map(drop)),
     call("Stream::record", |world, side| {
         let stream = world.stream(&mut side.random);
-        stream.record(world.event(&mut side.random))
+        stream.record(world.event(&mut side.random)).map(drop)
     }),
     call("Stream::record_event", |world, side| {
         let event = world.stream(&mut side.random).record_event()?;
@@ -116,7 +143,11 @@ pub(crate) const CALLS: &[Call] = &[
     }),
     call("Stream::record_with_flags", |world, side| {
         let event = world.event(&mut side.random);
-        world.stream(&mut side.random).record_with_flags(event, EventRecordFlags::empty())
+        world.stream(&mut side.random).record_with_flags(event, EventRecordFlags::empty()).map(drop)
+    }),
+    call("Stream::record_external", |world, side| {
+        let event = world.event(&mut side.random);
+        world.stream(&mut side.random).record_external(event).map(drop)
     }),
     call("Stream::set_access_policy_window", |world, side| {
         let (hit, miss) = (AccessProperty::Persisting, AccessProperty::Streaming);
@@ -174,6 +205,25 @@ pub(crate) const CALLS: &[Call] = &[
     call("Stream::wait_stream", |world, side| {
         let (stream, other) = (world.stream(&mut side.random), world.stream(&mut side.random));
         stream.wait_stream(other)
+    }),
+    call("Stream::wait_event_external", |world, side| {
+        let event = world.event(&mut side.random);
+        world.stream(&mut side.random).wait_event_external(event)
+    }),
+    call("Stream::wait_stream_external", |world, side| {
+        let (event, other) = (world.event(&mut side.random), world.stream(&mut side.random));
+        world.stream(&mut side.random).wait_stream_external(other, event)
+    }),
+    call("Stream::wait_stream_with_event", |world, side| {
+        let (event, other) = (world.event(&mut side.random), world.stream(&mut side.random));
+        world.stream(&mut side.random).wait_stream_with_event(other, event)
+    }),
+    call("Stream::with_current_of", |world, side| {
+        let stream = world.stream(&mut side.random);
+        let _entered = stream.enter();
+        Stream::with_current_of(&world.other, |current| assert!(current.is_none(), "it is of another context"));
+        Stream::with_current_of(&world.context, |current| assert_eq!(current, Some(stream)));
+        Ok(())
     }),
     call("Stream::with_current", |world, side| {
         Stream::with_current(|current| assert!(current.is_none(), "it is another thread's"));

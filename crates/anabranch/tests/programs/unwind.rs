@@ -163,7 +163,7 @@ impl World<'_> {
             Unwind::Callback { stream } => {
                 let stream = self.stream(stream);
                 stream.will_panic();
-                stream.stream.add_callback(|_| panic_on_purpose()).unwrap();
+                stream.stream.add_callback(|_, _| panic_on_purpose()).unwrap();
             }
             Unwind::RepeatableHostFunction { stream } => {
                 let stream = self.stream(stream);

@@ -71,7 +71,7 @@ impl Front {
                 let (stream, like) = (self.stream(*stream)?, self.stream(*like)?);
                 plain(
                     like.capture_info()
-                        .and_then(|info| stream.update_capture_dependencies(&info.dependencies, *update)),
+                        .and_then(|info| stream.update_capture_dependencies_with_mode(&info.dependencies, *update)),
                 )
             }
             _ => return None,

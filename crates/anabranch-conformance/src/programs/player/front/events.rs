@@ -20,7 +20,7 @@ impl Front {
             }
             C::EventRecord { stream, event, flags } => {
                 let flags = EventRecordFlags::from_bits_retain(flags.0);
-                plain(self.stream(*stream)?.record_with_flags(&*self.event(*event)?, flags))
+                plain(self.stream(*stream)?.record_with_flags(&*self.event(*event)?, flags).map(drop))
             }
             C::EventRecordNew { stream, event, flags } => {
                 let recorded = self.stream(*stream)?.record_event_with_flags(EventFlags::from_bits_retain(flags.0));

@@ -55,7 +55,7 @@ impl Front {
             }
             C::Callback { stream, number } => {
                 let run = self.host_function(*number);
-                plain(self.stream(*stream)?.add_callback(move |_| run()))
+                plain(self.stream(*stream)?.add_callback(move |_, _| run()))
             }
             _ => return None,
         })
