@@ -5,6 +5,7 @@ use crate::driver_context::{ContextWork, DriverContext};
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::extensions::{ClosingContext, Extension, Extensions};
+use crate::keeper::Keeper;
 use crate::panics::PanicReports;
 use crate::ranks;
 use crate::reaper::{self, Attempt};
@@ -18,13 +19,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// A context, shared by everything that was made in it. The primary context of a device is one object per process.
+/// A context, shared by everything that was made in it. A context of a driver is one object per process.
 pub struct ContextCore {
     device: Arc<DeviceCore>,
     driver: Arc<dyn Driver>,
     handle: ContextHandle,
     id: ObjectId,
-    owned: bool,
+    owner: Owner,
     panics: Arc<PanicReports>,
     /// Attachments of higher modules.
     extensions: Extensions,
@@ -36,8 +37,20 @@ pub struct ContextCore {
     orders_inserted: AtomicU64,
 }
 
-/// The primary contexts that are in use.
-static PRIMARY: Mutex<Vec<Weak<ContextCore>>> = Mutex::new(ranks::PRIMARY_CONTEXTS, Vec::new());
+/// Who keeps a context alive, which determines how it is closed.
+enum Owner {
+    /// This library, by a reference to the primary context of the device.
+    Primary,
+    /// This library, which has made it.
+    Made,
+    /// Another library, as long as this exists.
+    Another(#[expect(dead_code, reason = "it is dropped, and nothing else is done with it")] Keeper),
+}
+
+/// The contexts that are in use, each once for each driver.
+static CONTEXTS: Mutex<Vec<Weak<ContextCore>>> = Mutex::new(ranks::CONTEXTS, Vec::new());
+
+const OPENING: &str = "opening a context of another library";
 
 impl ContextCore {
     /// The device's primary context, which it shares with other libraries in the process.
@@ -45,10 +58,10 @@ impl ContextCore {
     /// # Errors
     /// An error of the driver if it cannot start the device.
     pub fn primary(device: &Arc<DeviceCore>) -> Result<Arc<Self>> {
-        let mut primary = PRIMARY.lock();
-        primary.retain(|context| context.strong_count() > 0);
-        let known = primary.iter().filter_map(Weak::upgrade).find(|context| *context.device == **device);
-        if let Some(context) = known {
+        let mut contexts = CONTEXTS.lock();
+        contexts.retain(|context| context.strong_count() > 0);
+        let mut known = contexts.iter().filter_map(Weak::upgrade);
+        if let Some(context) = known.find(|known| matches!(known.owner, Owner::Primary) && *known.device == **device) {
             return Ok(context);
         }
         trace::span!("opening the primary context", %device);
@@ -56,9 +69,7 @@ impl ContextCore {
             .driver()
             .primary_context_retain(device.ordinal())
             .during("opening the primary context", || device.to_string())?;
-        let context = Self::new(device, handle, false);
-        primary.push(Arc::downgrade(&context));
-        Ok(context)
+        Ok(Self::add(&mut contexts, device, handle, Owner::Primary))
     }
 
     /// Makes a separate context.
@@ -71,10 +82,88 @@ impl ContextCore {
             .driver()
             .context_create(device.ordinal(), flags)
             .during("creating a context", || device.to_string())?;
-        Ok(Self::new(device, handle, true))
+        let context = Self::new(device, handle, Owner::Made);
+        let mut contexts = CONTEXTS.lock();
+        contexts.retain(|context| context.strong_count() > 0);
+        contexts.push(Arc::downgrade(&context));
+        drop(contexts);
+        Ok(context)
     }
 
-    fn new(device: &Arc<DeviceCore>, handle: ContextHandle, owned: bool) -> Arc<Self> {
+    /// A context that another library has made or retained, and that exists until `keeper` is dropped. If the library
+    /// keeps the context alive already, or is able to do so because it is the primary context, `keeper` is dropped now.
+    ///
+    /// # Safety
+    /// The context belongs to the device's driver, and exists until `keeper` is dropped.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_CONTEXT (201)` for the null handle; `CUDA_ERROR_INVALID_DEVICE (101)` if it is a context of
+    /// another device; otherwise an error of the driver.
+    pub unsafe fn from_raw(device: &Arc<DeviceCore>, handle: ContextHandle, keeper: Keeper) -> Result<Arc<Self>> {
+        let refuse = |status, message| Err(Error::argument(status, OPENING, message).at(device.to_string()));
+        if handle.is_null() {
+            return refuse(Status::INVALID_CONTEXT, "the handle is null".to_owned())
+                .map_err(|error| error.with_hint("pass the handle of a context that exists"));
+        }
+        // SAFETY: the caller promises that the context exists, and belongs to this driver.
+        let live = unsafe { Live::new(handle) };
+        let actual = device.driver().context_device(live).during(OPENING, || device.to_string())?;
+        if actual != device.ordinal() {
+            return refuse(Status::INVALID_DEVICE, format!("the context belongs to device {}", actual.0))
+                .map_err(|error| error.with_hint("pass the device that the context belongs to"));
+        }
+        let mut contexts = CONTEXTS.lock();
+        match Self::keep(&mut contexts, device, handle)? {
+            Some(known) => Ok(known),
+            None => Ok(Self::add(&mut contexts, device, handle, Owner::Another(keeper))),
+        }
+    }
+
+    /// The context with that handle, if the library knows it, or if it is the primary context of the device, which the
+    /// library can retain. Nobody has to promise that the context exists.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_CONTEXT (201)` if it is another context; otherwise an error of the driver.
+    pub fn find(device: &Arc<DeviceCore>, handle: ContextHandle) -> Result<Arc<Self>> {
+        let found = Self::keep(&mut CONTEXTS.lock(), device, handle)?;
+        found.ok_or_else(|| {
+            let message = format!("another library has made {handle:?}, which this library cannot keep");
+            Error::argument(Status::INVALID_CONTEXT, OPENING, message)
+                .with_hint("open it with Context::from_raw first, and keep the result")
+                .at(device.to_string())
+        })
+    }
+
+    /// As [`find`](Self::find). `None`: it is another context.
+    fn keep(
+        contexts: &mut Vec<Weak<Self>>,
+        device: &Arc<DeviceCore>,
+        handle: ContextHandle,
+    ) -> Result<Option<Arc<Self>>> {
+        contexts.retain(|context| context.strong_count() > 0);
+        let mut known = contexts.iter().filter_map(Weak::upgrade);
+        if let Some(context) = known.find(|known| known.handle == handle && known.device.same_driver(device)) {
+            return Ok(Some(context));
+        }
+        let (driver, ordinal, place) = (device.driver(), device.ordinal(), || device.to_string());
+        if !driver.primary_context_is_active(ordinal).during(OPENING, place)? {
+            return Ok(None);
+        }
+        if driver.primary_context_retain(ordinal).during(OPENING, place)? == handle {
+            return Ok(Some(Self::add(contexts, device, handle, Owner::Primary)));
+        }
+        // SAFETY: the reference was taken just now, and nothing was made with it.
+        unsafe { driver.primary_context_release(ordinal) }.during(OPENING, place)?;
+        Ok(None)
+    }
+
+    fn add(contexts: &mut Vec<Weak<Self>>, device: &Arc<DeviceCore>, handle: ContextHandle, owner: Owner) -> Arc<Self> {
+        let context = Self::new(device, handle, owner);
+        contexts.push(Arc::downgrade(&context));
+        context
+    }
+
+    fn new(device: &Arc<DeviceCore>, handle: ContextHandle, owner: Owner) -> Arc<Self> {
         reaper::may_call(device.driver());
         let id = ObjectId::next();
         let context = Arc::new(Self {
@@ -82,7 +171,7 @@ impl ContextCore {
             driver: device.driver().clone(),
             handle,
             id,
-            owned,
+            owner,
             panics: Arc::default(),
             extensions: Extensions::new(),
             shared: DriverContext::of(handle),
@@ -283,7 +372,8 @@ impl ContextCore {
 
 impl Drop for ContextCore {
     fn drop(&mut self) {
-        let (driver, handle, owned) = (self.driver.clone(), self.handle, self.owned);
+        let (driver, handle) = (self.driver.clone(), self.handle);
+        let mut owner = Some(std::mem::replace(&mut self.owner, Owner::Made));
         let device = self.device.clone();
         let mut extensions = Some(std::mem::take(&mut self.extensions));
         let (shared, mut work) = (self.shared.clone(), self.work.take());
@@ -297,17 +387,18 @@ impl Drop for ContextCore {
             if let Some(extensions) = extensions.take() {
                 extensions.close(&ClosingContext { driver: &*driver, context });
             }
-            // SAFETY: everything made in the context kept it alive, so nothing of it is left, and the reference is released,
-            // or the context destroyed, exactly once.
-            let result = unsafe {
-                if owned {
-                    driver.context_destroy(&Call::new(context, "closing a context"))
-                } else {
-                    driver.primary_context_release(device.ordinal())
-                }
+            let operation = "closing a context";
+            let owner = owner.take();
+            let result = match owner {
+                // SAFETY: everything made in the context kept it alive, so nothing of it is left, and it is destroyed once.
+                Some(Owner::Made) => unsafe { driver.context_destroy(&Call::new(context, operation)) },
+                // SAFETY: as before; the reference is released once.
+                Some(Owner::Primary) => unsafe { driver.primary_context_release(device.ordinal()) },
+                Some(Owner::Another(_)) | None => Ok(()),
             };
             drop(idle);
-            drop_error::report(result.during("closing a context", || device.to_string()));
+            drop(owner);
+            drop_error::report(result.during(operation, || device.to_string()));
             Attempt::Done
         });
     }

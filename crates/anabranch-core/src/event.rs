@@ -7,6 +7,7 @@ use crate::capture_state::{CaptureState, CapturedClock, Capturing, capture_of, c
 use crate::context::ContextCore;
 use crate::error::{Error, Result, ResultExt};
 use crate::host_work;
+use crate::keeper::Keeper;
 use crate::ranks;
 use crate::raw_event::RawEvent;
 use crate::stream::{OpenStream, StreamCore};
@@ -14,7 +15,8 @@ use crate::submission::Submission;
 use crate::timeline::TimelinePoint;
 use crate::trace;
 use anabranch_hal::{
-    Call, EventFlags, EventRecordFlags, EventWaitFlags, InterprocessEventHandle, Live, Status, StreamHandle,
+    Call, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, InterprocessEventHandle, Live, Status,
+    StreamHandle,
 };
 use anabranch_sync::modelled::{AtomicBool, Mutex, SpinMutex, SpinMutexGuard};
 use std::any::Any;
@@ -25,7 +27,8 @@ use std::sync::{Arc, OnceLock, Weak};
 /// An event.
 pub struct EventCore {
     raw: Arc<RawEvent>,
-    flags: EventFlags,
+    /// `None`: another library has made it.
+    flags: Option<EventFlags>,
     captured: CapturedIn,
     record: SpinMutex<Record>,
     /// Whether it is noted that the known record is complete. Changed only while the record is locked.
@@ -120,7 +123,7 @@ impl EventCore {
     /// measures time.
     #[track_caller]
     pub fn create(context: &Arc<ContextCore>, flags: EventFlags) -> Result<Self> {
-        Ok(Self::new(RawEvent::create(context, flags)?, flags))
+        Ok(Self::new(RawEvent::create(context, flags)?, Some(flags)))
     }
 
     /// Opens an event that another process has exported.
@@ -134,12 +137,34 @@ impl EventCore {
         let handle =
             context.driver().event_open(&context.call(operation), exported).during(operation, || context.place())?;
         let flags = EventFlags::INTERPROCESS | EventFlags::DISABLE_TIMING;
-        let event = Self::new(RawEvent::from_handle(context, handle), flags);
+        let event = Self::new(RawEvent::from_handle(context, handle), Some(flags));
         event.share();
         Ok(event)
     }
 
-    fn new(raw: RawEvent, flags: EventFlags) -> Self {
+    /// An event of another library, which exists until `keeper` is dropped. Nothing is known of its records.
+    ///
+    /// # Safety
+    /// The event belongs to the context, and exists until `keeper` is dropped.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` for the null handle.
+    #[track_caller]
+    pub unsafe fn from_raw(context: &Arc<ContextCore>, handle: EventHandle, keeper: Keeper) -> Result<Self> {
+        if handle.is_null() {
+            return Err(Error::argument(
+                Status::INVALID_HANDLE,
+                "opening an event of another library",
+                "the handle is null",
+            )
+            .with_hint("pass the handle of an event that exists")
+            .at(context.place()));
+        }
+        // SAFETY: the caller promises that the event belongs to the context, and exists until the keeper is dropped.
+        Ok(Self::new(unsafe { RawEvent::foreign(context, handle, keeper) }, None))
+    }
+
+    fn new(raw: RawEvent, flags: Option<EventFlags>) -> Self {
         Self {
             raw: Arc::new(raw),
             flags,
@@ -166,8 +191,8 @@ impl EventCore {
         self.raw.context()
     }
 
-    /// The flags that it was created with.
-    pub fn flags(&self) -> EventFlags {
+    /// The flags that it was created with. `None`: another library has made it, and drivers do not tell.
+    pub fn flags(&self) -> Option<EventFlags> {
         self.flags
     }
 
@@ -475,6 +500,11 @@ impl OpenStream {
             wait()?;
             if !event.is_shared() {
                 record.waited_for_by(self);
+            } else if event.raw.is_foreign() {
+                // Another library may have recorded it in a capture, which this stream has then joined.
+                if !self.is_capturing() && self.asks_whether_captured(self.handle(operation)?) {
+                    self.shared().suspect_capture();
+                }
             }
             Ok(())
         }

@@ -5,7 +5,7 @@
 //!
 //! Each module uses only those before it in this list:
 //!
-//! * **Basics**: [`error`], [`panics`], [`drop_error`], [`host_work`], [`reaper`], [`device`], [`context`], [`capture_mode`],
+//! * **Basics**: [`error`], [`panics`], [`drop_error`], [`host_work`], [`reaper`], [`keeper`], [`device`], [`context`], [`capture_mode`],
 //!   [`label`].
 //! * **Timelines**: [`clock`], [`timeline`], [`raw_event`], [`stream`].
 //! * **Memory**: [`access`] (which streams use a piece of memory, and their order), [`idle_memory`], [`host_access`],
@@ -44,6 +44,7 @@ pub mod graph_object;
 pub mod host_access;
 pub mod host_work;
 pub mod idle_memory;
+pub mod keeper;
 pub mod label;
 pub mod memory;
 pub mod memory_pool;

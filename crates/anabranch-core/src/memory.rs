@@ -12,6 +12,7 @@ use crate::error::{Error, Result, ResultExt};
 use crate::host_access::HostAccess;
 use crate::host_work;
 use crate::idle_memory::{BlockKind, attempt_behind};
+use crate::keeper::Keeper;
 use crate::label::Label;
 use crate::memory_pool::MemoryPoolCore;
 use crate::ranks;
@@ -76,21 +77,6 @@ pub enum Origin {
         /// The stream.
         stream: Arc<StreamCore>,
     },
-}
-
-/// What keeps memory of somebody else valid. It is dropped, and nothing else is done with it.
-pub struct Keeper {
-    _kept: Box<dyn Any + Send>,
-}
-
-// SAFETY: a shared reference to it gives access to nothing.
-unsafe impl Sync for Keeper {}
-
-impl Keeper {
-    /// The value is dropped on the reaper's thread when the last use of the memory is complete.
-    pub fn new(keeper: impl Send + 'static) -> Self {
-        Self { _kept: Box::new(keeper) }
-    }
 }
 
 /// A use of memory that a submission declares.
@@ -433,7 +419,7 @@ fn free(
             return freed.free(history);
         }
         Origin::Foreign(keeper) => {
-            attempt_behind(pending(history), move || reaper::elsewhere(move || drop(keeper)));
+            attempt_behind(pending(history), move || drop(keeper));
             return Ok(());
         }
         Origin::Plain | Origin::Graph(_) | Origin::Captured { .. } => BlockKind::Plain,

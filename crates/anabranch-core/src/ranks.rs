@@ -70,8 +70,8 @@ ranks! { from 100;
     ENDED_STREAMS,
     /// The streams of a context.
     STREAM_REGISTRY,
-    /// The contexts of the devices.
-    PRIMARY_CONTEXTS,
+    /// The contexts that are in use.
+    CONTEXTS,
     /// The contexts of drivers that have objects.
     DRIVER_CONTEXTS,
     /// The work of the objects of a context.

@@ -4,6 +4,7 @@ use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Result, ResultExt};
+use crate::keeper::Keeper;
 use crate::label::Label;
 use crate::reaper;
 use crate::trace;
@@ -13,13 +14,15 @@ use anabranch_hal::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// An event of the driver, which is destroyed when this is dropped.
+/// An event of the driver, which is destroyed when this is dropped, unless another library owns it.
 pub struct RawEvent {
     context: Arc<ContextCore>,
     handle: EventHandle,
     label: Label,
-    /// Whether it can be recorded outside this library's calls: by another process, or by launches of a graph.
+    /// Whether it can be recorded outside this library's calls: by another process or library, or by launches of a graph.
     shared: AtomicBool,
+    /// What keeps the event of another library.
+    keeper: Option<Keeper>,
 }
 
 impl RawEvent {
@@ -38,8 +41,30 @@ impl RawEvent {
     /// Takes ownership of an event that was just made in the context.
     #[track_caller]
     pub(crate) fn from_handle(context: &Arc<ContextCore>, handle: EventHandle) -> Self {
+        Self::new(context, handle, None)
+    }
+
+    /// An event of another library, which can record it at any time, and which exists until `keeper` is dropped.
+    ///
+    /// # Safety
+    /// The event belongs to the context, and exists until `keeper` is dropped.
+    #[track_caller]
+    pub unsafe fn foreign(context: &Arc<ContextCore>, handle: EventHandle, keeper: Keeper) -> Self {
+        let event = Self::new(context, handle, Some(keeper));
+        event.share();
+        event
+    }
+
+    #[track_caller]
+    fn new(context: &Arc<ContextCore>, handle: EventHandle, keeper: Option<Keeper>) -> Self {
         let label = Label::new(context, ObjectHandle::Event(handle));
-        Self { context: context.clone(), handle, label, shared: AtomicBool::new(false) }
+        Self { context: context.clone(), handle, label, shared: AtomicBool::new(false), keeper }
+    }
+
+    /// Whether another library owns it.
+    #[inline(always)]
+    pub fn is_foreign(&self) -> bool {
+        self.keeper.is_some()
     }
 
     /// The context.
@@ -57,7 +82,7 @@ impl RawEvent {
     /// The driver's handle, for calls of the context's driver.
     #[inline(always)]
     pub(crate) fn live(&self) -> Live<'_, EventHandle> {
-        // SAFETY: the event is destroyed when this is dropped.
+        // SAFETY: the event is destroyed when this is dropped, or by its owner when the keeper is.
         unsafe { Live::new(self.handle) }
     }
 
@@ -162,6 +187,9 @@ pub fn is_pending(driver: &dyn Driver, call: &Call<'_>, event: Live<'_, EventHan
 
 impl Drop for RawEvent {
     fn drop(&mut self) {
+        if self.is_foreign() {
+            return;
+        }
         let handle = self.handle;
         let destroy = move |context: &ContextCore| {
             let operation = "destroying an event";

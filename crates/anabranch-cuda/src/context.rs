@@ -4,17 +4,16 @@ use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::handles::{context_handle, raw_context};
 use crate::host_work::{self, QUEUED};
-use anabranch_hal::{Call, ContextFlags, ContextHandle, Contexts, DeviceOrdinal, Live, Result};
+use anabranch_hal::{Call, ContextFlags, ContextHandle, Contexts, DeviceOrdinal, Failure, Live, Result, Status};
 use std::ptr;
 
 impl CudaDriver {
-    /// Whether the device's primary context exists at the moment.
-    pub(crate) fn primary_context_is_active(&self, device: DeviceOrdinal) -> Result<bool> {
-        let raw = self.raw_device(device)?;
-        let (mut flags, mut active) = (0, 0);
-        // SAFETY: the device is one of this driver.
-        check(unsafe { self.functions.cuDevicePrimaryCtxGetState(raw, &mut flags, &mut active) })?;
-        Ok(active != 0)
+    /// The device of the current context. The driver numbers its devices from 0 (`cuDeviceGet`).
+    fn current_device(&self) -> Result<DeviceOrdinal> {
+        let mut device = 0;
+        // SAFETY: the result is written to a variable that outlives the call.
+        check(unsafe { self.functions.cuCtxGetDevice(&mut device) })?;
+        u32::try_from(device).map(DeviceOrdinal).map_err(|_| Failure::new(Status::INVALID_DEVICE))
     }
 }
 
@@ -41,6 +40,27 @@ impl Contexts for CudaDriver {
             QUEUED.context_is_gone(context, &before);
         }
         Ok(())
+    }
+
+    fn primary_context_is_active(&self, device: DeviceOrdinal) -> Result<bool> {
+        let raw = self.raw_device(device)?;
+        let (mut flags, mut active) = (0, 0);
+        // SAFETY: the device is one of this driver.
+        check(unsafe { self.functions.cuDevicePrimaryCtxGetState(raw, &mut flags, &mut active) })?;
+        Ok(active != 0)
+    }
+
+    fn context_current(&self) -> Result<Option<(ContextHandle, DeviceOrdinal)>> {
+        let mut current = ptr::null_mut();
+        // SAFETY: the result is written to a variable that outlives the call.
+        check(unsafe { self.functions.cuCtxGetCurrent(&mut current) })?;
+        let current = context_handle(current);
+        if current.is_null() { Ok(None) } else { Ok(Some((current, self.current_device()?))) }
+    }
+
+    fn context_device(&self, context: Live<'_, ContextHandle>) -> Result<DeviceOrdinal> {
+        let _bound = self.bind(context)?;
+        self.current_device()
     }
 
     fn context_create(&self, device: DeviceOrdinal, flags: ContextFlags) -> Result<ContextHandle> {

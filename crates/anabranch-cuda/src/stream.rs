@@ -97,6 +97,14 @@ impl Streams for CudaDriver {
         Ok(context_handle(owner))
     }
 
+    fn stream_owner(&self, stream: Live<'_, StreamHandle>) -> Result<ContextHandle> {
+        let mut owner = ptr::null_mut();
+        // SAFETY: the stream is live, as its type says; of a default stream, the driver returns the current context.
+        check(unsafe { self.functions.cuStreamGetCtx(raw_stream(stream), &mut owner) })?;
+        let owner = context_handle(owner);
+        if owner.is_null() { Err(Failure::new(Status::INVALID_CONTEXT)) } else { Ok(owner) }
+    }
+
     fn stream_attribute(
         &self,
         call: &Call<'_>,

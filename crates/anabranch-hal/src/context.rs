@@ -29,6 +29,20 @@ pub trait Contexts {
     /// The caller must hold a reference, and must no longer use anything that was created in the context.
     unsafe fn primary_context_release(&self, device: DeviceOrdinal) -> Result<()>;
 
+    /// Returns whether anybody has retained the primary context of a device (`cuDevicePrimaryCtxGetState`).
+    fn primary_context_is_active(&self, device: DeviceOrdinal) -> Result<bool>;
+
+    /// Returns the context that is current on the calling thread, and its device (`cuCtxGetCurrent`, `cuCtxGetDevice`).
+    /// `None` if no context is current, and always `None` from drivers that do not have current contexts.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_CONTEXT_IS_DESTROYED (709)` or `CUDA_ERROR_INVALID_CONTEXT (201)` if the context was destroyed.
+    fn context_current(&self) -> Result<Option<(ContextHandle, DeviceOrdinal)>>;
+
+    /// Returns the device of a context (`cuCtxGetDevice`).
+    fn context_device(&self, context: Live<'_, ContextHandle>) -> Result<DeviceOrdinal>;
+
     /// Creates a context for the caller alone. The context is not made current on the thread.
     fn context_create(&self, device: DeviceOrdinal, flags: ContextFlags) -> Result<ContextHandle>;
 

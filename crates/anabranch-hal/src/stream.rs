@@ -178,6 +178,15 @@ pub trait Streams {
     /// Returns the context that the stream was created in. For a default stream, this is the call's context.
     fn stream_context(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<ContextHandle>;
 
+    /// Returns the context that the stream was created in, where the caller knows no context (`cuStreamGetCtx`). For a
+    /// default stream, this is the context that is [current](crate::Contexts::context_current) on the thread.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_CONTEXT (201)` for a default stream if no context is current. Drivers before CUDA 13.0 may also
+    /// need a current context for other streams.
+    fn stream_owner(&self, stream: Live<'_, StreamHandle>) -> Result<ContextHandle>;
+
     /// Reads an attribute.
     ///
     /// # Errors

@@ -1,11 +1,13 @@
 //! Contexts: the state of a device as this program sees it, and what is made in it.
 
 use crate::device::Device;
-use crate::error::Result;
+use crate::error::{Error, Result, ResultExt};
+use crate::instance::Instance;
 use anabranch_core::capture_mode::CaptureModeGuard;
 use anabranch_core::completion::CompletionDiagnostics;
 use anabranch_core::context::ContextCore;
-use anabranch_hal::{CaptureMode, ContextFlags, ContextHandle, MemoryInfo};
+use anabranch_core::keeper::Keeper;
+use anabranch_hal::{CaptureMode, ContextFlags, ContextHandle, DeviceOrdinal, MemoryInfo, Status};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +45,70 @@ impl Device {
 }
 
 impl Context {
+    /// Uses a context that another library has made or retained, such as by `cuCtxCreate`, and that this library does not
+    /// destroy. `keeper` is whatever keeps the context: it is dropped, on a thread of this library, when the last clone and
+    /// the last object made in the context are gone and their work is complete. Pinned memory of another context that a
+    /// stream of this one has used keeps the context too. If this library keeps the context itself,
+    /// because it has made it or because it is the primary context of the device, `keeper` is dropped sooner. Pass `()` if
+    /// nothing is to be done then.
+    ///
+    /// All `Context`s of one context of the driver share one state, however they were obtained: streams, orders,
+    /// settings, and panics to be reported.
+    ///
+    /// ```
+    /// # use anabranch::Context;
+    /// # let device = anabranch::Instance::new()?.device("host")?;
+    /// # let theirs = device.create_context(anabranch::ContextFlags::empty())?;
+    /// # let handle = theirs.as_raw();
+    /// // SAFETY: `theirs` has the context with this handle on this device, and keeps it.
+    /// let context = unsafe { Context::from_raw(&device, handle, theirs)? };
+    /// assert_eq!(context.create_stream()?.download(&context.create_stream()?.upload(&[1u32])?)?, [1]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Safety
+    /// `handle` is a context of the device's driver that exists until `keeper` is dropped.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_CONTEXT (201)` for the null handle; `CUDA_ERROR_INVALID_DEVICE (101)` if the context belongs to
+    /// another device; otherwise an error of the driver. `keeper` is dropped then.
+    pub unsafe fn from_raw(device: &Device, handle: ContextHandle, keeper: impl Send + 'static) -> Result<Self> {
+        // SAFETY: the caller promises that the context exists until the keeper is dropped.
+        let core = unsafe { ContextCore::from_raw(device.core(), handle, Keeper::new(keeper)) }?;
+        Ok(Self::from_core(core))
+    }
+
+    /// The context that is current on the calling thread, or `None` if no context is, which is always so for software
+    /// devices. The primary context is retained for as long as the result, or anything made in it, exists. No call of this
+    /// library makes a context current: this is for programs in which other libraries do (`cuCtxSetCurrent`).
+    ///
+    /// ```
+    /// # use anabranch::{Context, Instance};
+    /// let instance = Instance::new()?;
+    /// let context = match Context::current(&instance)? {
+    ///     Some(current) => current,
+    ///     None => instance.default_device()?.context()?,
+    /// };
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_CONTEXT (201)` if another library has made the context, so that nothing keeps it alive: open it
+    /// with [`from_raw`](Self::from_raw) first; `CUDA_ERROR_INVALID_DEVICE (101)` if the instance does not have its
+    /// device; `CUDA_ERROR_CONTEXT_IS_DESTROYED (709)` if it was destroyed.
+    pub fn current(instance: &Instance) -> Result<Option<Self>> {
+        let operation = "looking for the current context";
+        let first_devices = instance.devices().iter().filter(|device| device.ordinal().0 == 0);
+        for first in first_devices {
+            let current = first.core().driver().context_current().during(operation, || first.to_string())?;
+            if let Some((handle, ordinal)) = current {
+                let device = device_of(instance, first, ordinal, operation)?;
+                return Ok(Some(Self::from_core(ContextCore::find(device.core(), handle)?)));
+            }
+        }
+        Ok(None)
+    }
+
     pub(crate) fn from_core(core: Arc<ContextCore>) -> Self {
         let device = Device::from_core(core.device().clone());
         Self { core, device }
@@ -225,6 +291,20 @@ impl Context {
     pub fn reserve_staging(&self, bytes: usize, count: usize) -> Result<()> {
         self.core.reserve_staging(bytes, count)
     }
+}
+
+/// The device of the same driver as `other` with that number.
+pub(crate) fn device_of<'i>(
+    instance: &'i Instance,
+    other: &Device,
+    ordinal: DeviceOrdinal,
+    operation: &'static str,
+) -> Result<&'i Device> {
+    let mut devices = instance.devices().iter();
+    devices.find(|device| device.core().same_driver(other.core()) && device.ordinal() == ordinal).ok_or_else(|| {
+        let message = format!("the context belongs to device {}, which the instance does not have", ordinal.0);
+        Error::argument(Status::INVALID_DEVICE, operation, message).with_hint("use an instance that has the device")
+    })
 }
 
 impl PartialEq for Context {

@@ -6,6 +6,7 @@ use crate::stream::{BorrowedStream, Stream};
 use anabranch_core::capture_state::wait_for_stream;
 use anabranch_core::completion::Completion;
 use anabranch_core::event::EventCore;
+use anabranch_core::keeper::Keeper;
 use anabranch_hal::{EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, InterprocessEventHandle};
 use std::fmt;
 
@@ -55,6 +56,40 @@ impl Event {
     #[track_caller]
     pub fn open(context: &Context, exported: &InterprocessEventHandle) -> Result<Self> {
         Ok(Self { core: EventCore::open(context.core(), exported)? })
+    }
+
+    /// Uses an event that another library has made, and that this library does not destroy. `keeper` is whatever keeps the
+    /// event: it is dropped, on a thread of this library, when this object and every graph that refers to the event are
+    /// gone. Pass `()` if nothing is to be done then.
+    ///
+    /// The other library may record the event at any time, so this library knows nothing of its records: it asks the driver,
+    /// and where a stream has waited for the event, it still orders uses of memory by waits of its own. It does not know
+    /// the [`flags`](Self::flags) either.
+    ///
+    /// ```
+    /// # use anabranch::Event;
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// # let stream = context.create_stream()?;
+    /// # let theirs = stream.record_event()?;
+    /// # let handle = theirs.as_raw();
+    /// // SAFETY: `theirs` has the event with this handle in this context, and keeps it.
+    /// let event = unsafe { Event::from_raw(&context, handle, theirs)? };
+    /// context.create_stream()?.wait(&event)?;
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Safety
+    /// `handle` is an event of `context`, of the same driver, that exists until `keeper` is dropped. If another library
+    /// records it in a capture and a stream of this library then waits for it, the stream joins that capture unknown to this
+    /// library: the caller keeps whatever the stream's captured work uses for as long as the graph can run.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` for the null handle. `keeper` is dropped then.
+    #[track_caller]
+    pub unsafe fn from_raw(context: &Context, handle: EventHandle, keeper: impl Send + 'static) -> Result<Self> {
+        // SAFETY: the caller promises that the event belongs to the context, and exists until the keeper is dropped.
+        let core = unsafe { EventCore::from_raw(context.core(), handle, Keeper::new(keeper)) }?;
+        Ok(Self { core })
     }
 
     /// Captures the work that is in `stream` now. This replaces the previous record.
@@ -142,8 +177,9 @@ impl Event {
         Completion::of_event(&self.core)
     }
 
-    /// The flags that the event was created with.
-    pub fn flags(&self) -> EventFlags {
+    /// The flags that the event was created with, or `None` if [another library](Self::from_raw) has created it: drivers
+    /// do not tell.
+    pub fn flags(&self) -> Option<EventFlags> {
         self.core.flags()
     }
 

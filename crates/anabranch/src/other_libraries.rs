@@ -6,7 +6,7 @@
 //! | Warp | here |
 //! |---|---|
 //! | `Stream(device, priority=p)` | [`Context::create_stream_with_priority`](crate::Context::create_stream_with_priority) |
-//! | `Stream(cuda_stream=handle)` | [`BorrowedStream::from_raw`](crate::BorrowedStream::from_raw) |
+//! | `Stream(cuda_stream=handle)` | [`BorrowedStream::from_raw`](crate::BorrowedStream::from_raw), [`Instance::stream_from_raw`](crate::Instance::stream_from_raw) |
 //! | `record_event()` | [`Stream::record_event`](crate::Stream::record_event) |
 //! | `record_event(event, external)` | [`Stream::record_external`](crate::Stream::record_external), which has no effect of its own outside a capture, as in Warp; [`record`](crate::Stream::record) for `external=False` |
 //! | `wait_event(event, external)` | [`Stream::wait_event_external`](crate::Stream::wait_event_external), likewise; [`wait_event`](crate::Stream::wait_event) for `external=False` |
@@ -27,7 +27,7 @@
 //! | `cuda.core` | here |
 //! |---|---|
 //! | `Device.create_stream(options)` | [`Context::create_stream_with_priority`](crate::Context::create_stream_with_priority) |
-//! | `Stream.from_handle(handle)` | [`BorrowedStream::from_raw`](crate::BorrowedStream::from_raw), [`Stream::from_raw`](crate::Stream::from_raw) |
+//! | `Stream.from_handle(handle)` | [`Instance::stream_from_raw`](crate::Instance::stream_from_raw), [`Stream::from_raw`](crate::Stream::from_raw) |
 //! | `close()` | drop, or [`Stream::shutdown`](crate::Stream::shutdown) |
 //! | `record(event=None, options)` | [`Stream::record`](crate::Stream::record), [`Stream::record_event_with_flags`](crate::Stream::record_event_with_flags) |
 //! | `sync()` | [`Stream::synchronize`](crate::Stream::synchronize) |
@@ -46,7 +46,7 @@
 //! | `Stream(non_blocking=True)` | [`Context::create_stream`](crate::Context::create_stream) |
 //! | `Stream.null`, `Stream(null=True)` | [`Context::legacy_stream`](crate::Context::legacy_stream) |
 //! | `Stream.ptds`, `Stream(ptds=True)` | [`Context::per_thread_stream`](crate::Context::per_thread_stream) |
-//! | `ExternalStream(ptr)` | [`BorrowedStream::from_raw`](crate::BorrowedStream::from_raw) |
+//! | `ExternalStream(ptr)` | [`BorrowedStream::from_raw`](crate::BorrowedStream::from_raw), [`Instance::stream_from_raw`](crate::Instance::stream_from_raw) |
 //! | `with stream:` | [`Stream::enter`](crate::Stream::enter) |
 //! | `stream.use()` | [`Stream::make_current`](crate::Stream::make_current) |
 //! | calls that use the current stream | [`current`](crate::current) |
@@ -110,6 +110,9 @@
 //! | `cuMemFreeAsync` | dropping a [`Buffer`](crate::Buffer) |
 //! | `cuMemAlloc` | [`Context::allocate_zeroed`](crate::Context::allocate_zeroed) |
 //! | an array of arguments for `cuLaunchKernel` | [`ArgumentList`](crate::ArgumentList) |
+//! | `cuCtxGetCurrent` | [`Context::current`](crate::Context::current); no call depends on it |
+//! | `cuStreamGetCtx` | [`Stream::context`](crate::Stream::context); for a handle alone, [`Instance::stream_from_raw`](crate::Instance::stream_from_raw) |
+//! | contexts, streams and events that others have made | [`Context::from_raw`](crate::Context::from_raw), [`BorrowedStream::from_raw`](crate::BorrowedStream::from_raw), [`Event::from_raw`](crate::Event::from_raw) |
 //! | memory that others have allocated | [`Buffer::from_raw_parts`](crate::Buffer::from_raw_parts) |
 //! | work that others submit | [`Stream::submit_foreign`](crate::Stream::submit_foreign) |
 //! | `cuMemHostAlloc`, `cuMemAllocManaged` | [`Context::allocate_pinned`](crate::Context::allocate_pinned), [`allocate_managed`](crate::Context::allocate_managed) |

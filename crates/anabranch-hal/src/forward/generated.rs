@@ -65,6 +65,21 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
         unsafe { self.inner().primary_context_release(device) }
     }
 
+    /// Forwards [`Contexts::primary_context_is_active`].
+    fn primary_context_is_active(&self, device: DeviceOrdinal) -> Result<bool> {
+        self.inner().primary_context_is_active(device)
+    }
+
+    /// Forwards [`Contexts::context_current`].
+    fn context_current(&self) -> Result<Option<(ContextHandle, DeviceOrdinal)>> {
+        self.inner().context_current()
+    }
+
+    /// Forwards [`Contexts::context_device`].
+    fn context_device(&self, context: Live<'_, ContextHandle>) -> Result<DeviceOrdinal> {
+        self.inner().context_device(context)
+    }
+
     /// Forwards [`Contexts::context_create`].
     fn context_create(&self, device: DeviceOrdinal, flags: ContextFlags) -> Result<ContextHandle> {
         self.inner().context_create(device, flags)
@@ -161,6 +176,11 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
     /// Forwards [`Streams::stream_context`].
     fn stream_context(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<ContextHandle> {
         self.inner().stream_context(call, stream)
+    }
+
+    /// Forwards [`Streams::stream_owner`].
+    fn stream_owner(&self, stream: Live<'_, StreamHandle>) -> Result<ContextHandle> {
+        self.inner().stream_owner(stream)
     }
 
     /// Forwards [`Streams::stream_attribute`].
@@ -933,6 +953,18 @@ impl<L: Forward> Contexts for Layered<L> {
         })
     }
 
+    fn primary_context_is_active(&self, device: DeviceOrdinal) -> Result<bool> {
+        self.contained("Contexts", "primary_context_is_active", |layer| layer.primary_context_is_active(device))
+    }
+
+    fn context_current(&self) -> Result<Option<(ContextHandle, DeviceOrdinal)>> {
+        self.contained("Contexts", "context_current", |layer| layer.context_current())
+    }
+
+    fn context_device(&self, context: Live<'_, ContextHandle>) -> Result<DeviceOrdinal> {
+        self.contained("Contexts", "context_device", |layer| layer.context_device(context))
+    }
+
     fn context_create(&self, device: DeviceOrdinal, flags: ContextFlags) -> Result<ContextHandle> {
         self.contained("Contexts", "context_create", |layer| layer.context_create(device, flags))
     }
@@ -1012,6 +1044,10 @@ impl<L: Forward> Streams for Layered<L> {
 
     fn stream_context(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<ContextHandle> {
         self.contained("Streams", "stream_context", |layer| layer.stream_context(call, stream))
+    }
+
+    fn stream_owner(&self, stream: Live<'_, StreamHandle>) -> Result<ContextHandle> {
+        self.contained("Streams", "stream_owner", |layer| layer.stream_owner(stream))
     }
 
     fn stream_attribute(

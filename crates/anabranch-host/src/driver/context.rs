@@ -90,6 +90,20 @@ impl Contexts for HostDriver {
         Ok(())
     }
 
+    fn primary_context_is_active(&self, device: DeviceOrdinal) -> Result<bool> {
+        permitted()?;
+        Ok(self.shared.primary(device.0)?.is_active())
+    }
+
+    fn context_current(&self) -> Result<Option<(ContextHandle, DeviceOrdinal)>> {
+        permitted().map(|()| None)
+    }
+
+    fn context_device(&self, context: Live<'_, ContextHandle>) -> Result<DeviceOrdinal> {
+        permitted()?;
+        Ok(DeviceOrdinal(ContextState::of(context)?.core.device))
+    }
+
     fn context_create(&self, device: DeviceOrdinal, flags: ContextFlags) -> Result<ContextHandle> {
         permitted()?;
         self.shared.memory.device(device.0)?;

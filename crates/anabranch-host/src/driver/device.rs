@@ -48,6 +48,11 @@ impl Primary {
         Ok(context.core.handle())
     }
 
+    /// Whether anybody retains it.
+    pub(super) fn is_active(&self) -> bool {
+        self.context.lock().is_some()
+    }
+
     /// Releases it once. The context, if it was the last time.
     pub(super) fn release(&self) -> Result<Option<Arc<ContextState>>> {
         let mut primary = self.context.lock();

@@ -48,18 +48,22 @@ pub(super) fn resolve_even_if_lost<'a>(
 ) -> Result<StreamReference<'a>> {
     permitted()?;
     let context = ContextState::of(context)?;
-    let stream = stream.handle();
-    if stream.is_legacy() {
+    if stream.handle().is_legacy() {
         return Ok(StreamReference::Owned(Arc::clone(&context.legacy)));
     }
-    if stream.is_per_thread() {
+    if stream.handle().is_per_thread() {
         return per_thread_stream(shared, context).map(StreamReference::Owned);
     }
+    Ok(made(stream))
+}
+
+/// The stream that a handle names, which is not that of a default stream.
+fn made<'a>(stream: Live<'a, StreamHandle>) -> StreamReference<'a> {
     // SAFETY: the handle is the address of a stream in an `Arc` (`Handles::insert`), whose reference count includes one for the
     // handle until the stream is destroyed, which is later than the end of this reference, as `Live` says. That count is not
     // changed, because the `Arc` is never dropped.
-    let stream = unsafe { Arc::from_raw(stream.as_raw() as *const StreamState) };
-    Ok(StreamReference::Borrowed(ManuallyDrop::new(stream), PhantomData))
+    let stream = unsafe { Arc::from_raw(stream.handle().as_raw() as *const StreamState) };
+    StreamReference::Borrowed(ManuallyDrop::new(stream), PhantomData)
 }
 
 /// The stream that a handle names in a context; a lost context's error if either's context is lost.
@@ -197,6 +201,18 @@ impl Streams for HostDriver {
 
     fn stream_context(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<ContextHandle> {
         let stream = resolve(&self.shared, call.context, stream)?;
+        self.shared.captures.allow(&stream)?;
+        Ok(stream.core.handle())
+    }
+
+    fn stream_owner(&self, stream: Live<'_, StreamHandle>) -> Result<ContextHandle> {
+        permitted()?;
+        if Live::default_stream(stream.handle()).is_some() {
+            // No context is current.
+            return Err(Failure::new(Status::INVALID_CONTEXT));
+        }
+        let stream = made(stream);
+        stream.core.check()?;
         self.shared.captures.allow(&stream)?;
         Ok(stream.core.handle())
     }

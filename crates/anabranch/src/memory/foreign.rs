@@ -3,7 +3,8 @@
 use super::Buffer;
 use crate::context::Context;
 use crate::error::{Error, Result};
-use anabranch_core::memory::{Allocation, Keeper, byte_size};
+use anabranch_core::keeper::Keeper;
+use anabranch_core::memory::{Allocation, byte_size};
 use anabranch_hal::{DevicePointer, Status};
 use bytemuck::Pod;
 

@@ -2,7 +2,7 @@
 
 use crate::table::{Call, call};
 use crate::world::{Expected, LENGTH, mode};
-use anabranch::{Event, EventFlags, NodeWork, PinnedFlags, Status, StreamFlags};
+use anabranch::{Context, Event, EventFlags, NodeWork, PinnedFlags, Status, StreamFlags};
 use futures::executor::block_on;
 use std::time::Duration;
 
@@ -59,6 +59,10 @@ pub(crate) const CALLS: &[Call] = &[
     call("Context::create_stream_with_priority", |world, _| {
         let stream = world.context.create_stream_with_priority(StreamFlags::NON_BLOCKING, -1)?;
         stream.launch_host_func(|| {})
+    }),
+    call("Context::current", |world, _| {
+        assert_eq!(Context::current(&world.instance)?, None);
+        Ok(())
     }),
     call("Context::device", |world, _| {
         assert_eq!(world.context.device(), world.device());
@@ -144,7 +148,7 @@ pub(crate) const CALLS: &[Call] = &[
         Status::INVALID_HANDLE,
     ]),
     call("Event::flags", |world, _| {
-        assert_eq!(world.events[1].flags(), EventFlags::DISABLE_TIMING);
+        assert_eq!(world.events[1].flags(), Some(EventFlags::DISABLE_TIMING));
         Ok(())
     }),
     call("Event::id", |world, _| {
