@@ -5,7 +5,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use anabranch::{
-    BorrowedStream, Buffer, CaptureMode, Context, DevicePointer, Instance, LaunchConfig, Stream, StreamHandle,
+    BorrowedStream, Buffer, CaptureMode, Context, DevicePointer, DualModule, Instance, LaunchConfig, Stream,
+    StreamHandle,
 };
 use cudarc::cublas::sys::cublasOperation_t::CUBLAS_OP_N;
 use cudarc::cublas::{CudaBlas, result as cublas};
@@ -34,7 +35,7 @@ fn contexts() -> Option<(Context, Arc<CudaContext>)> {
 }
 
 fn kernels(context: &Context) -> Kernels {
-    Kernels::load(&context.load_module(include_str!("data/twice.ptx")).unwrap()).unwrap()
+    Kernels::load(&DualModule::new().ptx(include_str!("data/twice.ptx")).load(context).unwrap()).unwrap()
 }
 
 fn numbers() -> Vec<f32> {
@@ -165,7 +166,7 @@ fn cublas_is_captured_into_a_graph() {
         captured.unwrap();
         Ok(())
     });
-    let mut graph = graph.unwrap().instantiate().unwrap();
+    let graph = graph.unwrap().instantiate().unwrap();
     for factor in [1.0, 2.0, -3.0f32] {
         let changed: Vec<f32> = right.iter().map(|number| factor * number).collect();
         other.copy_from_host(&mut b, &changed).unwrap();
