@@ -141,6 +141,26 @@ impl<'a> Submission<'a> {
         self.submit_reached(accesses, queue)
     }
 
+    /// Like [`submit`](Self::submit), for work that refers to an object, which a capture retains. It does so after the accesses
+    /// are ordered, because their memory may have drawn the stream into the capture.
+    ///
+    /// # Errors
+    /// Same as [`submit`](Self::submit).
+    #[inline(always)]
+    pub(crate) fn submit_retaining<T: std::any::Any + Send + Sync, R>(
+        &self,
+        accesses: &[MemoryAccess<'_>],
+        object: &Arc<T>,
+        queue: impl FnOnce(&Call<'_>, Live<'_, StreamHandle>) -> anabranch_hal::Result<R>,
+    ) -> Result<R> {
+        self.submit(accesses, |call, stream| {
+            if self.stream.is_capturing() {
+                self.retain_captured(object);
+            }
+            queue(call, stream)
+        })
+    }
+
     /// Like [`submit`](Self::submit), for memory that the work is known to be able to access.
     ///
     /// # Errors
@@ -313,14 +333,6 @@ impl<'a> Submission<'a> {
         // Before what comes after it in the order of locks.
         self.capturing();
         joined
-    }
-
-    /// Lets the capture, if there is one, retain an object that the work refers to.
-    #[inline(always)]
-    pub fn retain<T: std::any::Any + Send + Sync>(&self, object: &Arc<T>) {
-        if self.stream.is_capturing() {
-            self.retain_captured(object);
-        }
     }
 
     #[cold]

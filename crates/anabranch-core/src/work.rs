@@ -310,11 +310,10 @@ impl OpenStream {
         }
         let submission = Submission::begin(self, operation)?;
         trace::queued!(bytes, stream = self.id(), "{operation}");
-        submission.retain(module);
         let kind = if from.memory.is_pinned() { CopyKind::HostToDevice } else { CopyKind::DeviceToDevice };
         // SAFETY: the caller promises that the ranges have that many bytes. The memory is freed, and the module unloaded, behind
         // the copy, and a capture retains both.
-        submission.submit(&[MemoryAccess::read(from.memory)], |call, stream| unsafe {
+        submission.submit_retaining(&[MemoryAccess::read(from.memory)], module, |call, stream| unsafe {
             self.context().driver().copy_async(call, kind, variable.0, from.address.0, bytes, stream)
         })
     }
@@ -463,7 +462,6 @@ impl OpenStream {
         }
         kernel.check(arguments.sizes)?;
         let submission = Submission::begin(self, operation)?.with_label(kernel.name());
-        submission.retain(kernel.module());
         let launch = Launch {
             grid: shape.grid,
             block: shape.block,
@@ -476,7 +474,7 @@ impl OpenStream {
         };
         // SAFETY: the caller promises that each argument has the type that the kernel declares, and that the kernel uses only memory
         // among the accesses, or that the caller keeps valid. The module is unloaded behind the launch.
-        let launched = submission.submit(arguments.accesses, |call, stream| unsafe {
+        let launched = submission.submit_retaining(arguments.accesses, kernel.module(), |call, stream| unsafe {
             context.driver().launch(call, stream, kernel.live(), &launch)
         });
         launched.map_err(|error| shape.explain(error, self))

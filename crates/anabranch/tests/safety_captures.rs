@@ -41,6 +41,41 @@ fn capture_memory(stream: &Stream, graph: &mut Graph) -> Buffer<u32> {
 }
 
 #[test]
+fn safety_90_a_launch_that_its_memory_draws_into_a_capture_keeps_its_module() {
+    let context = checked_host();
+    let (origin, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let mut memory = origin.upload(&[0u32; 8]).unwrap();
+    let (mut one, mut two) = memory.slice_mut(..).unwrap().split_at(4).unwrap();
+    let is_there = Arc::new(());
+    let owned = is_there.clone();
+    let function = HostFunction::new("count", &[8], move |_, arguments| {
+        arguments.slice::<u32>(0).fetch_update(0, |count| count + Arc::strong_count(&owned) as u32);
+    });
+    let module = DualModule::new().host_function(function).load(&context).unwrap();
+    let kernel = module.kernel("count").unwrap();
+    let graph = origin
+        .capture(CaptureMode::Relaxed, |scope| {
+            scope.fill(one.reborrow(), 7u32)?;
+            // It joins, because the memory is that of the capture.
+            other.launch_checked(&kernel, &LaunchConfig::new(1, 1), (two.reborrow(),))?;
+            scope.join(&other)
+        })
+        .unwrap();
+    drop((kernel, module));
+    flush_deferred_drops();
+    assert!(Arc::strong_count(&is_there) > 1, "the closure is gone");
+    let executable = graph.instantiate().unwrap();
+    drop(graph);
+    (0..2).for_each(|_| executable.launch(&origin).unwrap());
+    assert_eq!(origin.download(&memory).unwrap(), [7, 7, 7, 7, 4, 0, 0, 0]);
+    drop(executable);
+    origin.synchronize().unwrap();
+    flush_deferred_drops();
+    assert_eq!(Arc::strong_count(&is_there), 1);
+    no_findings(&context);
+}
+
+#[test]
 fn safety_32_nobody_but_the_closure_ends_its_capture() {
     let context = checked_host();
     let stream = context.create_stream().unwrap();
