@@ -7,7 +7,7 @@ use crate::environment::Environment;
 use crate::kernels;
 use anabranch::{
     AllocationNode, Capabilities, ConditionalKind, ConditionalNode, ContextFlags, DevicePointer, EdgeData, EdgeKind,
-    FunctionHandle, GraphInstantiateResult, InstantiateFlags, KernelNode, NodeParameters, Status,
+    FunctionHandle, GraphInstantiateResult, InstantiateFlags, KernelNode, NodeParameters, NodeWork, Status,
 };
 
 const CLUSTERS: &[Need] = &[Need::Capability(Capabilities::CLUSTER_LAUNCH)];
@@ -167,5 +167,26 @@ fn kernel_of_another_context_in_a_body(environment: &Environment) -> Verdict {
     body.must_add(&[], NodeParameters::Kernel(node))?;
     let several = Some(GraphInstantiateResult::MULTIPLE_CONTEXTS_NOT_SUPPORTED);
     let refusal = graph.instantiate(InstantiateFlags::empty(), None).map(drop);
-    equal("in its body", refusal, Err((Status::INVALID_VALUE, several, Some(body.node(1)?))))
+    equal("in its body", refusal, Err((Status::INVALID_VALUE, several, Some(body.node(1)?))))?;
+    // A fill of a child graph.
+    let mut child = other.create_graph()?;
+    let mut filled = memory;
+    child.add((), NodeWork::fill(&mut filled, 1u32)?)?;
+    let graph = RawGraph::new(environment)?;
+    let handle = graph.value()?;
+    let conditional = ConditionalNode { handle, kind: ConditionalKind::If, body_count: 1, bodies: Vec::new() };
+    graph.must_add(&[], NodeParameters::Conditional(conditional))?;
+    graph.body(0, 0)?.must_add(&[], NodeParameters::Child(child.as_raw()))?;
+    let refusal = graph.instantiate(InstantiateFlags::empty(), None).map(drop);
+    equal(
+        "a fill in its body",
+        refusal.map_err(|(status, reason, _)| (status, reason)),
+        Err((Status::INVALID_VALUE, several)),
+    )?;
+    // A graph that kernels launch has work.
+    let (graph, empty) = (RawGraph::new(environment)?, environment.context().create_graph()?);
+    graph.must_add(&[], NodeParameters::Child(empty.as_raw()))?;
+    let (flags, stream) = (InstantiateFlags::DEVICE_LAUNCH | InstantiateFlags::UPLOAD, environment.stream()?);
+    let refusal = graph.instantiate(flags, Some(&stream)).map(drop);
+    equal("no work", refusal, Err((Status::INVALID_VALUE, Some(GraphInstantiateResult::ERROR), None)))
 }

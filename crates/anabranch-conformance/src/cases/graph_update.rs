@@ -280,7 +280,14 @@ fn update_of_fills(environment: &Environment) -> Verdict {
     let rows = graph(fill(1, 4, 2))?.instantiate()?;
     rows.update(&graph(fill(2, 4, 2))?)?;
     refused_for_its_node("more rows", &rows, &graph(fill(1, 4, 3))?, changed)?;
-    Ok(launch(&rows, &stream)?)
+    launch(&rows, &stream)?;
+    let other = environment.device().create_context(ContextFlags::empty())?;
+    let mut theirs = other.allocate_zeroed::<u32>(&other.create_stream()?, 4)?;
+    let mut ours = environment.context().allocate_zeroed::<u32>(&stream, 4)?;
+    let mut of_other = other.create_graph()?;
+    of_other.add((), NodeWork::fill(&mut theirs, 1u32)?)?;
+    let executable = graph_of(environment, NodeWork::fill(&mut ours, 1u32)?)?.instantiate()?;
+    refused_for_its_node("a fill of another context", &executable, &of_other, changed)
 }
 
 fn update_of_a_child(environment: &Environment) -> Verdict {

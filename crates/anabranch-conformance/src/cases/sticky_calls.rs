@@ -5,7 +5,7 @@ use crate::case::{Case, Verdict, equal, refused, status_of};
 use crate::environment::Environment;
 use crate::kernels;
 use crate::live::Owner;
-use anabranch::hal::CopyKind;
+use anabranch::hal::{CopyKind, Detail, GraphInstantiateResult, KernelNode, Live};
 use anabranch::{
     EventFlags, InstantiateFlags, LaunchConfig, NodeParameters, NodeWork, PinnedFlags, Status, StreamFlags,
 };
@@ -39,6 +39,13 @@ fn streams(environment: &Environment) -> Verdict {
     refused("querying the priority", idle.priority(), LOST)?;
     refused("launching a host function", idle.launch_host_func(|| ()), LOST)?;
     refused("creating", doomed.context.create_stream(), LOST)?;
+    let driver = environment.device().driver();
+    let call = doomed.context.live().into();
+    let unknown = driver.stream_create(&call, StreamFlags::from_bits_retain(2), 0);
+    equal("creating one with unknown flags", status_of(unknown), Status::INVALID_VALUE)?;
+    let context = driver.stream_context(&call, Live::PER_THREAD);
+    equal("the context of a default stream", context.ok(), Some(doomed.context.as_raw()))?;
+    equal("the context of a stream", status_of(driver.stream_context(&call, idle.live())), LOST)?;
     refused("creating a blocking one", doomed.context.create_stream_with_flags(StreamFlags::empty()), LOST)?;
     refused("synchronizing the context", doomed.context.synchronize(), LOST)
 }
@@ -149,6 +156,9 @@ fn graphs(environment: &Environment) -> Verdict {
         // SAFETY: the graph was created above, and no one else has it.
         equal(what, status_of(made.and_then(|made| unsafe { driver.graph_destroy(&context.into(), made) })), OK)?;
     }
+    // SAFETY: the executable graph was created above, and is not destroyed yet.
+    let flags = executable.as_ref().map(|&made| driver.executable_flags(&context.into(), unsafe { Live::new(made) }));
+    equal("the flags of an executable graph", flags.is_ok_and(|flags| flags.is_ok()), true)?;
     // SAFETY: the executable graph was created above, and no one else has it.
     let destroyed = executable.and_then(|made| unsafe { driver.executable_destroy(&context.into(), made) });
     equal("an executable graph", status_of(destroyed), OK)
@@ -160,7 +170,26 @@ fn building_graphs(environment: &Environment) -> Verdict {
     let (driver, context) = (environment.device().driver(), context.live());
     let mut graph = doomed.context.create_graph()?;
     graph.add((), NodeWork::empty())?;
+    let kernel = doomed.module.kernel("spin")?;
+    let sizes = kernel.parameters().unwrap_or_default().iter().map(|parameter| parameter.size);
+    let launch = NodeParameters::Kernel(KernelNode {
+        function: kernel.as_raw(),
+        grid: [1; 3],
+        block: [1; 3],
+        cluster: None,
+        dynamic_shared_bytes: 0,
+        cooperative: false,
+        priority: None,
+        arguments: sizes.map(|size| vec![0; size]).collect(),
+        ranges: Vec::new(),
+    });
+    // SAFETY: the node is never launched, and the module outlives its graph.
+    let node = unsafe { driver.graph_add_node(&context.into(), graph.live(), &[], &launch) };
     doomed.lose()?;
+    // SAFETY: the node was just added, and the rest is as above.
+    let set = node
+        .and_then(|node| unsafe { driver.graph_node_set_parameters(&context.into(), Live::new(node.node), &launch) });
+    equal("setting a kernel node", status_of(set), LOST)?;
     equal("listing nodes", status_of(driver.graph_nodes(&context.into(), graph.live())), OK)?;
     equal("listing edges", status_of(driver.graph_edges(&context.into(), graph.live())), OK)?;
     // SAFETY: an empty node refers to nothing.
@@ -170,6 +199,11 @@ fn building_graphs(environment: &Environment) -> Verdict {
     // SAFETY: the clone was just made, and no one else has it.
     equal("cloning", status_of(cloned.and_then(|clone| unsafe { driver.graph_destroy(&context.into(), clone) })), OK)?;
     let executable = driver.graph_instantiate(&context.into(), graph.live(), InstantiateFlags::empty(), None);
+    let reason = executable.as_ref().err().and_then(|failure| match failure.detail.as_deref() {
+        Some(&Detail::Instantiate { result, node }) => Some((result, node)),
+        _ => None,
+    });
+    equal("the reason", reason, Some((GraphInstantiateResult::ERROR, None)))?;
     equal("instantiating", status_of(executable), LOST)
 }
 

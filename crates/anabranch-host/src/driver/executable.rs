@@ -1,6 +1,6 @@
 //! Calls on executable graphs.
 
-use super::{ContextState, HostDriver, resolve, usable};
+use super::{ContextState, HostDriver, present, resolve, usable};
 use crate::error::permitted;
 use crate::executable::{ExecutableState, refused};
 use crate::graph::GraphState;
@@ -53,15 +53,15 @@ impl ExecutableGraphs for HostDriver {
         flags: InstantiateFlags,
         upload: Option<Live<'_, StreamHandle>>,
     ) -> Result<ExecutableGraphHandle> {
-        usable(call)?;
         let graph = GraphState::of(graph)?;
-        let executable = self.instantiate(call, graph, flags, upload).map_err(|failure| {
-            // Hardware gives a reason whatever is wrong. Where it knows none better, it says that the code is the reason.
-            match failure.detail.as_deref() {
-                Some(Detail::Instantiate { .. }) => failure,
-                _ => refused(failure.status, GraphInstantiateResult::ERROR, None),
-            }
-        })?;
+        let executable =
+            usable(call).and_then(|_| self.instantiate(call, graph, flags, upload)).map_err(|failure| {
+                // Hardware gives a reason whatever is wrong. Where it knows none better, it says that the code is the reason.
+                match failure.detail.as_deref() {
+                    Some(Detail::Instantiate { .. }) => failure,
+                    _ => refused(failure.status, GraphInstantiateResult::ERROR, None),
+                }
+            })?;
         Ok(ExecutableGraphHandle::from_raw(self.executables.insert(executable)))
     }
 
@@ -83,7 +83,9 @@ impl ExecutableGraphs for HostDriver {
         call: &Call<'_>,
         executable: Live<'_, ExecutableGraphHandle>,
     ) -> Result<InstantiateFlags> {
-        let executable = executable_of(call, executable)?;
+        // Also of a lost context.
+        present(call)?;
+        let executable = ExecutableState::of(executable)?;
         // Hardware does not report the others.
         Ok(executable.flags & (InstantiateFlags::AUTO_FREE_ON_LAUNCH | InstantiateFlags::DEVICE_LAUNCH))
     }
@@ -117,7 +119,9 @@ impl ExecutableGraphs for HostDriver {
         executable: Live<'_, ExecutableGraphHandle>,
         graph: Live<'_, GraphHandle>,
     ) -> Result<()> {
-        executable_of(call, executable)?.update(GraphState::of(graph)?)
+        // Also of a lost context.
+        present(call)?;
+        ExecutableState::of(executable)?.update(GraphState::of(graph)?)
     }
 
     unsafe fn executable_set_node_parameters(

@@ -1,6 +1,6 @@
 //! Calls on graphs, which need no device, and succeed in a context that is lost too.
 
-use super::{HostDriver, present};
+use super::{HostDriver, present, usable};
 use crate::error::permitted;
 use crate::graph::{Adder, GraphState, NodeState, locate};
 use anabranch_hal::{
@@ -67,8 +67,12 @@ impl Graphs for HostDriver {
     fn graph_node_parameters(&self, call: &Call<'_>, node: Live<'_, GraphNodeHandle>) -> Result<NodeParameters> {
         present(call)?;
         let (graph, number) = locate(node)?;
-        let contents = graph.lock();
-        Ok(contents.node(number)?.action.parameters())
+        let parameters = graph.lock().node(number)?.action.parameters();
+        if let NodeParameters::Kernel(_) = parameters {
+            // A lost context does not tell about kernels.
+            usable(call)?;
+        }
+        Ok(parameters)
     }
 
     unsafe fn graph_node_set_parameters(
@@ -79,6 +83,10 @@ impl Graphs for HostDriver {
     ) -> Result<()> {
         present(call)?;
         let (graph, number) = locate(node)?;
+        if let NodeParameters::Kernel(_) = parameters {
+            // As above.
+            usable(call)?;
+        }
         // SAFETY: the caller promises that the objects of the handles in the parameters exist, and that the node is sound.
         unsafe { graph.set_parameters(number, parameters.clone()) }
     }

@@ -83,10 +83,12 @@ pub(super) fn resolve<'a>(
 
 impl Streams for HostDriver {
     fn stream_create(&self, call: &Call<'_>, flags: StreamFlags, priority: i32) -> Result<StreamHandle> {
-        let context = usable(call)?;
+        present(call)?;
+        // Reported before a lost context.
         if !StreamFlags::all().contains(flags) {
             return Err(Failure::new(Status::INVALID_VALUE));
         }
+        let context = usable(call)?;
         let role = if flags.contains(StreamFlags::NON_BLOCKING) { Role::NonBlocking } else { Role::Blocking };
         let priority = PRIORITY_RANGE.clamp(priority);
         let stream = StreamState::new(&context.core, role, priority);
@@ -200,7 +202,13 @@ impl Streams for HostDriver {
     }
 
     fn stream_context(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<ContextHandle> {
-        let stream = resolve(&self.shared, call.context, stream)?;
+        // That of a default stream is told even if it is lost.
+        let is_default = Live::default_stream(stream.handle()).is_some();
+        let stream = if is_default {
+            resolve_even_if_lost(&self.shared, call.context, stream)?
+        } else {
+            resolve(&self.shared, call.context, stream)?
+        };
         self.shared.captures.allow(&stream)?;
         Ok(stream.core.handle())
     }

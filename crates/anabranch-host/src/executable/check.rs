@@ -2,6 +2,7 @@
 
 use super::cycle::find_cycle;
 use crate::graph::{Action, Contents, GraphState, can_be_in_body};
+use crate::memory::AllocationTable;
 use anabranch_hal::{Detail, Failure, GraphInstantiateResult, GraphNodeHandle, Result, Status};
 
 /// Why a graph cannot be instantiated.
@@ -18,9 +19,9 @@ impl GraphState {
         Err(refused(Status::INVALID_VALUE, GraphInstantiateResult::CONDITIONAL_HANDLE_UNUSED, None))
     }
 
-    /// Refuses nodes that a conditional node cannot run, also kernels of another context than its own.
+    /// Refuses nodes that a conditional node cannot run, also kernels and fills of another context than its own.
     pub(super) fn refuse_in_bodies(&self) -> Result<()> {
-        check_bodies(&self.lock(), None)
+        check_bodies(&self.lock(), &self.memory.table, None)
     }
 
     /// Refuses cycles.
@@ -33,7 +34,7 @@ impl GraphState {
 }
 
 /// `context`: that of the conditional node, if this is a body.
-fn check_bodies(graph: &Contents, context: Option<u64>) -> Result<()> {
+fn check_bodies(graph: &Contents, table: &AllocationTable, context: Option<u64>) -> Result<()> {
     graph.nodes.values().try_for_each(|node| {
         let refused = |result| Err(refused(Status::INVALID_VALUE, result, Some(node.state.handle())));
         if context.is_some() && !can_be_in_body(node.kind()) {
@@ -43,9 +44,15 @@ fn check_bodies(graph: &Contents, context: Option<u64>) -> Result<()> {
             Action::Kernel(kernel) if context.is_some_and(|context| context != kernel.core.id) => {
                 refused(GraphInstantiateResult::MULTIPLE_CONTEXTS_NOT_SUPPORTED)
             }
-            Action::Child(child) => check_bodies(&child.lock(), context),
+            // A fill is work of the context that its memory belongs to.
+            Action::Fill(fill)
+                if context.is_some() && table.owner_of(fill.address.0).is_some_and(|owner| context != Some(owner)) =>
+            {
+                refused(GraphInstantiateResult::MULTIPLE_CONTEXTS_NOT_SUPPORTED)
+            }
+            Action::Child(child) => check_bodies(&child.lock(), table, context),
             Action::Conditional(conditional) => {
-                conditional.bodies.iter().try_for_each(|body| check_bodies(&body.lock(), Some(body.core.id)))
+                conditional.bodies.iter().try_for_each(|body| check_bodies(&body.lock(), table, Some(body.core.id)))
             }
             _ => Ok(()),
         }

@@ -13,10 +13,13 @@ use std::sync::Arc;
 /// belong to the context that instantiates the graph, which is that of the stream for an upload.
 pub(super) fn check(graph: &GraphState, current: &Arc<ContextCore>) -> Result<()> {
     let contents = graph.lock();
-    if contents.nodes.is_empty() {
-        return Err(refused(Status::INVALID_VALUE, GraphInstantiateResult::ERROR, None));
+    let mut first = None;
+    check_nodes(&contents, &graph.core, current, &mut first)?;
+    // Child graphs without nodes are no work.
+    match first {
+        Some(_) => Ok(()),
+        None => Err(refused(Status::INVALID_VALUE, GraphInstantiateResult::ERROR, None)),
     }
-    check_nodes(&contents, &graph.core, current, &mut None)
 }
 
 fn check_nodes(

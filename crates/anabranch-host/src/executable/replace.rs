@@ -37,7 +37,9 @@ pub(super) fn replaceable(
         }
         (Action::Fill(old), Action::Fill(new)) => {
             let extents = |fill: &FillNode| (fill.width, fill.height, fill.pattern.width(), fill.pitch);
-            old.height == 1 && new.height == 1 || extents(old) == extents(new)
+            let owners = (table.owner_of(old.address.0), table.owner_of(new.address.0));
+            let is_same_context = !matches!(owners, (Some(old), Some(new)) if old != new);
+            is_same_context && (old.height == 1 && new.height == 1 || extents(old) == extents(new))
         }
         (Action::Values(old), Action::Values(new)) => {
             old.parameters.iter().map(operation).eq(new.parameters.iter().map(operation))

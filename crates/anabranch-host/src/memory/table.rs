@@ -113,6 +113,11 @@ impl AllocationTable {
         })?
     }
 
+    /// The context that the memory at an address belongs to, if it is of one.
+    pub(crate) fn owner_of(&self, address: u64) -> Option<u64> {
+        self.with_allocation(address, |allocation, _| allocation.owner)?
+    }
+
     /// The allocation that an address is in.
     pub(crate) fn range_of(&self, address: u64) -> Option<MemoryRange> {
         let device = self.device_of(address).map(DeviceOrdinal);
