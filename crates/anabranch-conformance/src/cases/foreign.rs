@@ -7,7 +7,7 @@ use crate::gate::Gate;
 use crate::live::Owner;
 use anabranch::hal::{CopyKind, FillPattern, Live};
 use anabranch::{
-    Buffer, CaptureMode, Context, Device, DevicePointer, Status, Stream, StreamHandle, flush_deferred_drops,
+    Buffer, CaptureMode, Context, Device, DevicePointer, Graph, Status, Stream, StreamHandle, flush_deferred_drops,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,9 +124,14 @@ fn keeper_outlives_the_graph(environment: &Environment) -> Verdict {
     let mut buffer = theirs.into_buffer(1)?;
     let graph = stream.capture(CaptureMode::Relaxed, |scope| scope.fill(&mut buffer, 9))?;
     drop(buffer);
+    is_kept_by_the_executable(graph, &stream, &dropped)
+}
+
+/// Launches the graph, whose executable graph is the last to keep something.
+pub(super) fn is_kept_by_the_executable(graph: Graph, stream: &Stream, dropped: &AtomicBool) -> Verdict {
     let executable = graph.instantiate()?;
     drop(graph);
-    executable.launch(&stream)?;
+    executable.launch(stream)?;
     flush_deferred_drops();
     holds("it is kept by the executable graph", !dropped.load(Ordering::SeqCst))?;
     drop(executable);

@@ -1,6 +1,7 @@
 //! Contexts, streams and events of other libraries. The contract of the driver, called directly, stands for the other
 //! library.
 
+use super::foreign::is_kept_by_the_executable;
 use crate::case::{Case, Failed, Need, Verdict, equal, holds, refused, status_of};
 use crate::environment::Environment;
 use crate::gate::Gate;
@@ -272,13 +273,5 @@ fn event_is_kept_by_a_graph(environment: &Environment) -> Verdict {
         scope.wait_event_with_flags(&event, EventWaitFlags::EXTERNAL)
     })?;
     drop(event);
-    let executable = graph.instantiate()?;
-    drop(graph);
-    executable.launch(&stream)?;
-    flush_deferred_drops();
-    holds("it is kept by the executable graph", !dropped.load(Ordering::SeqCst))?;
-    drop(executable);
-    stream.synchronize()?;
-    flush_deferred_drops();
-    holds("it is dropped with that", dropped.load(Ordering::SeqCst))
+    is_kept_by_the_executable(graph, &stream, &dropped)
 }
