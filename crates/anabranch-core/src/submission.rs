@@ -194,10 +194,22 @@ impl<'a> Submission<'a> {
         }
         for MemoryAccess { memory, access } in accesses {
             if !memory.history().is_ordered(self.stream, access, self.value) {
-                memory.history().order(self.stream, access, self.operation)?;
+                self.note(memory, access)?;
             }
         }
         Ok(Excluding::default())
+    }
+
+    /// Orders a use after earlier ones, and notes it.
+    #[cold]
+    #[inline(never)]
+    fn note(&self, memory: &Allocation, access: Access) -> Result<()> {
+        // Nobody can wait for what a lost context has done to memory, so that memory of another context must not be noted
+        // there for work that will be refused.
+        if !Arc::ptr_eq(memory.context(), self.stream.context()) {
+            self.stream.context().refuse_if_lost(self.operation)?;
+        }
+        memory.history().order(self.stream, access, self.operation)
     }
 
     /// Orders accesses in a capture, or to memory that captures or graphs use.
@@ -244,7 +256,7 @@ impl<'a> Submission<'a> {
                 }
             }
             None if memory.history().is_ordered(stream, access, self.value) => Ok(()),
-            None => memory.history().order(stream, access, operation),
+            None => self.note(memory, access),
         }
     }
 

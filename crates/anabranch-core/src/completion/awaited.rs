@@ -196,7 +196,7 @@ impl Awaitable for Awaited {
     }
 
     fn check_context(&self) -> Result<(), Error> {
-        self.completion().check(self.context())
+        self.completion().check(self.context(), super::OPERATION)
     }
 
     fn waited(&self, time: Duration) {

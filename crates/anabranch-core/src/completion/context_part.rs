@@ -1,6 +1,5 @@
 //! What a context stores for its futures.
 
-use super::OPERATION;
 use super::awaited::Awaited;
 use super::diagnostics::{CompletionDiagnostics, Counters};
 use super::events::EventPool;
@@ -8,6 +7,7 @@ use super::flags::FlagPool;
 use super::reactor;
 use super::registry::Registry;
 use super::spin;
+use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
 use crate::error::{Result, ResultExt};
 use crate::extensions::{ClosingContext, Extension};
@@ -118,27 +118,27 @@ impl ContextCompletion {
     ///
     /// # Errors
     /// That error.
-    pub fn check(&self, context: &ContextCore) -> Result<()> {
-        let asked = match self.pulse.get() {
+    pub fn check(&self, context: &ContextCore, operation: &'static str) -> Result<()> {
+        let call = context.call(operation);
+        let asked = with_relaxed_capture_mode(context.driver(), || match self.pulse.get() {
             Some(&event) => {
                 // SAFETY: the event is destroyed when the context is closed.
-                context.driver().event_query(&context.call(OPERATION), unsafe { Live::new(event) })
+                context.driver().event_query(&call, unsafe { Live::new(event) })
             }
-            None => self.create_pulse(context),
-        };
+            None => self.create_pulse(context, &call),
+        });
         match asked {
-            Err(failure) if failure.status.is_sticky() => Err(failure).during(OPERATION, || context.place()),
+            Err(failure) if failure.status.is_sticky() => Err(failure).during(operation, || context.place()),
             _ => Ok(()),
         }
     }
 
-    fn create_pulse(&self, context: &ContextCore) -> Result<(), Failure> {
-        let call = context.call(OPERATION);
-        let event = context.driver().event_create(&call, EventFlags::DISABLE_TIMING)?;
+    fn create_pulse(&self, context: &ContextCore, call: &Call<'_>) -> Result<(), Failure> {
+        let event = context.driver().event_create(call, EventFlags::DISABLE_TIMING)?;
         match self.pulse.set(event) {
             Ok(()) => Ok(()),
             // SAFETY: another thread was quicker, so that nobody else has this event.
-            Err(event) => unsafe { context.driver().event_destroy(&call, event) },
+            Err(event) => unsafe { context.driver().event_destroy(call, event) },
         }
     }
 }
@@ -168,6 +168,14 @@ impl Drop for ContextCompletion {
 }
 
 impl ContextCore {
+    /// The error that every call on the context returns if it is lost.
+    ///
+    /// # Errors
+    /// That error.
+    pub fn refuse_if_lost(&self, operation: &'static str) -> Result<()> {
+        self.extension::<ContextCompletion>().check(self, operation)
+    }
+
     /// How long the first poll of a future spins.
     pub fn completion_spin(&self) -> Duration {
         self.extension::<ContextCompletion>().spin()
