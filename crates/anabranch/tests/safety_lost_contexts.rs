@@ -6,20 +6,31 @@
 mod common;
 
 use anabranch::{
-    Buffer, Context, ContextFlags, Error, Graph, HostFunction, HostModule, KernelFault, LaunchConfig, Module, NodeWork,
-    Stream,
+    Buffer, Context, ContextFlags, Device, Error, Graph, HostFunction, HostModule, Instance, Kernel, KernelFault,
+    LaunchConfig, Module, NodeWork, Stream, flush_deferred_drops,
 };
-use common::host;
+use common::{host, until};
+
+/// A new context, and a kernel that faults.
+fn with_fault(device: &Device) -> (Context, Kernel) {
+    let context = device.create_context(ContextFlags::empty()).unwrap();
+    let fault = HostFunction::new("fault", &[], |_, _| KernelFault::trap("on purpose").raise());
+    let module = Module::load_host(&context, &HostModule::new().with_function(fault)).unwrap();
+    (context, module.kernel("fault").unwrap())
+}
+
+fn lose(context: &Context, fault: &Kernel) {
+    let stream = context.create_stream().unwrap();
+    stream.launch_checked(fault, &LaunchConfig::new(1, 1), ()).unwrap();
+    assert!(is_lost(stream.synchronize()));
+}
 
 /// A stream of a context that is lost, and memory there.
 fn lost_stream(healthy: &Context) -> (Stream, Buffer<u32>) {
-    let context = healthy.device().create_context(ContextFlags::empty()).unwrap();
+    let (context, fault) = with_fault(&healthy.device());
     let stream = context.create_stream().unwrap();
     let buffer = stream.upload(&[5u32, 6]).unwrap();
-    let fault = HostFunction::new("fault", &[], |_, _| KernelFault::trap("on purpose").raise());
-    let module = Module::load_host(&context, &HostModule::new().with_function(fault)).unwrap();
-    stream.launch_checked(&module.kernel("fault").unwrap(), &LaunchConfig::new(1, 1), ()).unwrap();
-    assert!(is_lost(stream.synchronize()));
+    lose(&context, &fault);
     (stream, buffer)
 }
 
@@ -63,4 +74,30 @@ fn safety_91_work_that_a_lost_context_refuses_leaves_pinned_memory_of_others_as_
     assert_eq!(pinned.read(<[u32]>::to_vec).unwrap(), [0, 0]);
     executable.launch(&stream).unwrap();
     assert_eq!(pinned.read(<[u32]>::to_vec).unwrap(), [7, 7]);
+}
+
+#[test]
+fn safety_48_what_a_lost_context_leaves_is_freed_in_the_order_of_a_seed_too() {
+    for seed in 0..4 {
+        let instance = Instance::builder().cuda(false).isolated().host_check_memory(true).host_seed(seed);
+        let device = instance.build().unwrap().device("host").unwrap();
+        let (context, fault) = with_fault(&device);
+        let stream = context.create_stream().unwrap();
+        let mut buffer = stream.upload(&[0u32; 4]).unwrap();
+        let mut graph = context.create_graph().unwrap();
+        for value in 0..8u32 {
+            graph.add((), NodeWork::fill(&mut buffer, value).unwrap()).unwrap();
+        }
+        let executable = graph.instantiate().unwrap();
+        for value in 0..8u32 {
+            stream.fill(&mut buffer, value).unwrap();
+            executable.launch(&stream).unwrap();
+        }
+        lose(&context, &fault);
+        drop((graph, executable, buffer, stream, fault, context));
+        until("the end of the memory", || {
+            flush_deferred_drops();
+            device.memory_report().unwrap().allocations.is_empty()
+        });
+    }
 }

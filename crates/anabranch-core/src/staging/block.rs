@@ -92,8 +92,11 @@ fn allocate(context: &Arc<ContextCore>, capacity: usize) -> Result<RawBlock> {
                 context.driver().allocate_pinned(&context.call(operation), capacity, FLAGS)
             })
             .during(operation, || context.place())
-            .map_err(|error| {
-                error.with_hint("transfer less at a time, or use a PinnedBuffer of your own again and again")
+            .map_err(|error| match error.status() {
+                Status::OUT_OF_MEMORY => {
+                    error.with_hint("transfer less at a time, or use a PinnedBuffer of your own again and again")
+                }
+                _ => error,
             })?
         }
     };

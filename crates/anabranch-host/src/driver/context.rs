@@ -130,7 +130,12 @@ impl Contexts for HostDriver {
 
     fn lost_context_is_running(&self, call: &Call<'_>) -> bool {
         let Ok(context) = ContextState::of(call.context) else { return false };
-        context.core.is_lost() && context.core.streams().iter().any(|stream| !stream.is_idle())
+        if !context.core.is_lost() {
+            return false;
+        }
+        // As a query does: who gives back what a lost context has used may ask for nothing else, and wait for nothing.
+        self.shared.engine.help_with_query();
+        context.core.streams().iter().any(|stream| !stream.is_idle())
     }
 
     fn context_enable_peer_access(&self, call: &Call<'_>, peer: Live<'_, ContextHandle>) -> Result<()> {
