@@ -67,6 +67,7 @@ mod graph_set_refused;
 mod graph_tools;
 mod graph_update;
 mod graph_update_order;
+mod green_context;
 mod handle;
 mod host_function;
 mod host_function_panic;
@@ -141,6 +142,7 @@ pub fn all() -> Vec<Case> {
         host_kernel::CASES,
         peer::CASES,
         foreign::CASES,
+        green_context::CASES,
         handle::CASES,
         graph_nodes::CASES,
         graph_refused::CASES,

@@ -243,6 +243,11 @@ impl ContextCore {
         &self.panics
     }
 
+    /// Whether this library has retained it as the primary context of its device.
+    pub fn is_primary(&self) -> bool {
+        matches!(self.owner, Owner::Primary)
+    }
+
     /// The description of this context in errors.
     pub fn place(&self) -> String {
         self.device.to_string()

@@ -9,7 +9,7 @@
 //!   [`label`].
 //! * **Timelines**: [`clock`], [`timeline`], [`raw_event`], [`stream`].
 //! * **Memory**: [`access`] (which streams use a piece of memory, and their order), [`idle_memory`], [`host_access`],
-//!   [`memory_pool`], [`memory`], [`retained`].
+//!   [`green_context`], [`memory_pool`], [`memory`], [`retained`].
 //! * **Captures, as their member streams know them**: [`node`], [`graph_object`], [`conditional_setter`], [`conditional_part`],
 //!   [`capture_state`].
 //! * **[`submission`]**, through which all work is submitted, and [`work`], the kinds of work; [`module`], [`event`].
@@ -41,6 +41,7 @@ pub mod executable;
 pub mod extensions;
 pub mod graph;
 pub mod graph_object;
+pub mod green_context;
 pub mod host_access;
 pub mod host_work;
 pub mod idle_memory;

@@ -20,6 +20,7 @@ pub(crate) mod loom_tests;
 use crate::capture_state::{CaptureState, Capturing, capture_of_memory, capturing};
 use crate::error::{Error, Result};
 use crate::exclusion::Excluding;
+use crate::green_context::GreenStream;
 use crate::memory::{Allocation, MemoryAccess, Origin};
 use crate::stream::{OpenStream, StreamCore, Submitting};
 use anabranch_hal::{Access, Call, Live, Status, StreamHandle};
@@ -265,6 +266,9 @@ impl<'a> Submission<'a> {
     pub(crate) fn capturing(&self) -> Option<&Capturing> {
         if self.capturing.get().is_none() {
             let found = capturing(self.stream)?;
+            if let Some(green) = self.stream.extension::<GreenStream>().get() {
+                found.retain(green);
+            }
             return Some(self.capturing.get_or_init(|| found));
         }
         self.capturing.get()

@@ -83,6 +83,7 @@ impl CudaDriver {
             capabilities.set(capability, self.device_can(device, attribute)?);
         }
         capabilities.set(Capabilities::PARAMETER_INFO, self.functions.cuFuncGetParamInfo.is_some());
+        capabilities.set(Capabilities::GREEN_CONTEXTS, self.functions.cuGreenCtxStreamCreate.is_some());
         Ok(capabilities)
     }
 

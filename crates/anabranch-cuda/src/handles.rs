@@ -4,11 +4,11 @@
 //! pass through as they are.
 
 use crate::ffi::cuda_types::{
-    CUcontext, CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUmemoryPool, CUmodule, CUstream,
+    CUcontext, CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUgreenCtx, CUmemoryPool, CUmodule, CUstream,
 };
 use anabranch_hal::{
-    ContextHandle, EventHandle, ExecutableGraphHandle, FunctionHandle, GraphHandle, GraphNodeHandle, MemoryPoolHandle,
-    ModuleHandle, StreamHandle,
+    ContextHandle, EventHandle, ExecutableGraphHandle, FunctionHandle, GraphHandle, GraphNodeHandle,
+    GreenContextHandle, MemoryPoolHandle, ModuleHandle, StreamHandle,
 };
 use std::ffi::{c_char, c_void};
 use std::ptr;
@@ -39,6 +39,7 @@ conversions! {
     GraphHandle CUgraph raw_graph graph_handle;
     GraphNodeHandle CUgraphNode raw_node node_handle;
     ExecutableGraphHandle CUgraphExec raw_executable executable_handle;
+    GreenContextHandle CUgreenCtx raw_green green_handle;
 }
 
 /// The pointer for an address of host memory, which the contract's copies have as a number.

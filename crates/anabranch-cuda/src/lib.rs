@@ -66,6 +66,7 @@ mod error;
 mod event;
 mod ffi;
 mod graph;
+mod green_context;
 mod handles;
 mod host_work;
 mod memory;

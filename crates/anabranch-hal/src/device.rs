@@ -41,6 +41,8 @@ bitflags! {
         const FAST_VALUE_WRITES = 1 << 16;
         /// A process whose context is lost can open the device again.
         const CONTEXT_RECOVERY = 1 << 17;
+        /// Green contexts, and streams in them.
+        const GREEN_CONTEXTS = 1 << 18;
     }
 }
 

@@ -1,6 +1,6 @@
 //! The driver as a whole.
 
-use crate::{Captures, Contexts, Devices, Events, Graphs, Memory, Modules, Objects, Streams};
+use crate::{Captures, Contexts, Devices, Events, Graphs, GreenContexts, Memory, Modules, Objects, Streams};
 use std::fmt;
 
 /// The family of devices that a driver supports.
@@ -74,7 +74,19 @@ impl std::error::Error for Absence {}
 /// for, and what is called complete is. No call unwinds. A driver that passes calls on passes a [`Live`](crate::Live) to the driver that
 /// made the object only.
 pub unsafe trait Driver:
-    Devices + Contexts + Streams + Captures + Events + Memory + Modules + Graphs + Objects + fmt::Debug + Send + Sync
+    Devices
+    + Contexts
+    + Streams
+    + Captures
+    + Events
+    + Memory
+    + Modules
+    + Graphs
+    + GreenContexts
+    + Objects
+    + fmt::Debug
+    + Send
+    + Sync
 {
     /// Returns the family of devices.
     fn kind(&self) -> BackendKind;

@@ -74,6 +74,11 @@ handle!(
 );
 
 handle!(
+    /// A green context (`CUgreenCtx`).
+    GreenContextHandle
+);
+
+handle!(
     /// A graph: a description of work (`CUgraph`).
     GraphHandle, *const ()
 );

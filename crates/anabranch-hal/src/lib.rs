@@ -41,6 +41,7 @@ mod failure;
 mod forward;
 mod graph;
 mod graph_result;
+mod green_context;
 mod handle;
 mod host_kernel;
 mod host_work;
@@ -70,9 +71,10 @@ pub use graph::{
     NodeParameters, ValueOperation,
 };
 pub use graph_result::{GraphInstantiateResult, GraphUpdateResult};
+pub use green_context::{GreenContexts, MultiprocessorResource, MultiprocessorSplit, RESOURCE_BYTES, SplitFlags};
 pub use handle::{
     ConditionalHandle, ContextHandle, DeviceOrdinal, DevicePointer, EventHandle, ExecutableGraphHandle, FunctionHandle,
-    GraphHandle, GraphNodeHandle, Handle, MemoryPoolHandle, ModuleHandle, StreamHandle,
+    GraphHandle, GraphNodeHandle, GreenContextHandle, Handle, MemoryPoolHandle, ModuleHandle, StreamHandle,
 };
 pub use host_kernel::{
     Block, ConditionalValues, DeviceElement, GlobalRange, GlobalSlice, HostArguments, HostBody, HostFunction,

@@ -98,6 +98,9 @@ statuses! {
     909 TIMEOUT CUDA_ERROR_TIMEOUT "the time ran out"
     910 GRAPH_EXEC_UPDATE_FAILURE CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE "the executable graph cannot be updated that way"
     912 INVALID_CLUSTER_SIZE CUDA_ERROR_INVALID_CLUSTER_SIZE "the cluster does not fit on the device"
+    914 INVALID_RESOURCE_TYPE CUDA_ERROR_INVALID_RESOURCE_TYPE "the resource is of another type"
+    915 INVALID_RESOURCE_CONFIGURATION CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION "the resources cannot be used in this way"
+    917 STREAM_DETACHED CUDA_ERROR_STREAM_DETACHED "the green context of the stream has been destroyed"
     999 UNKNOWN CUDA_ERROR_UNKNOWN "the driver does not know what went wrong"
 }
 

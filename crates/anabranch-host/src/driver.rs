@@ -8,6 +8,7 @@ mod event;
 mod executable;
 mod fill;
 mod graph;
+mod green_context;
 mod memory;
 mod module;
 mod per_thread;
@@ -28,6 +29,7 @@ use crate::options::HostOptions;
 use anabranch_hal::{BackendKind, Driver, DriverVersion, InsideWork, Objects, Result};
 use context::{ContextState, present, usable};
 use device::Primary;
+use green_context::GreenContextState;
 use std::sync::Arc;
 use stream::{resolve, resolve_even_if_lost};
 
@@ -55,6 +57,7 @@ pub struct HostDriver {
     modules: Handles<ModuleState>,
     graphs: Handles<GraphState>,
     executables: Handles<ExecutableState>,
+    green_contexts: Handles<GreenContextState>,
 }
 
 impl HostDriver {
@@ -79,6 +82,7 @@ impl HostDriver {
             modules: Handles::default(),
             graphs: Handles::default(),
             executables: Handles::default(),
+            green_contexts: Handles::default(),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Everything that can be decided when an entry is enqueued is decided there: what an event wait binds to, which
 //! barriers of the legacy stream apply. Threads only run what is ready. The engine knows work by the trait [`Work`]
 //! only, and who checks it by the trait [`Observer`]. Its modules, lowest first:
-//! `cell queue completion legacy observer random scheduler value core worker context stream run wait`.
+//! `cell queue completion legacy observer random scheduler value core partition worker context stream run wait`.
 
 mod cell;
 mod completion;
@@ -11,6 +11,7 @@ mod context;
 mod core;
 mod legacy;
 mod observer;
+mod partition;
 mod queue;
 mod random;
 mod run;
@@ -26,6 +27,7 @@ mod loom_tests;
 pub(crate) use self::core::{Engine, Pace, StartWorker, Task};
 pub(crate) use context::WaitStrategy;
 pub(crate) use observer::{Moment, Observer, Operation, Use};
+pub(crate) use partition::Partition;
 pub(crate) use scheduler::GREATEST_PRIORITY;
 pub(crate) use stream::{
     ContextCore, Entry, JointWork, Outcome, Position, Role, StreamState, Turn, Waiter, Work, work,

@@ -32,6 +32,10 @@ anabranch_sync::ranks! { from 1000;
     VALUES,
     /// The launch of an executable graph that runs.
     RUN,
+    /// The partitions of the workers.
+    PARTITIONS,
+    /// The tasks of a partition.
+    PARTITION,
     /// The queued tasks, and the workers.
     READY,
     /// The generator of the deterministic mode.

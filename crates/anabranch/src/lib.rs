@@ -46,11 +46,12 @@ pub use anabranch_hal::{
     ContextHandle, DependencyUpdate, DeviceElement, DeviceOrdinal, DevicePointer, DeviceProperties, DriverVersion,
     EdgeData, EdgeKind, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, ExecutableGraphHandle, FillNode,
     FillPattern, FunctionAttribute, FunctionHandle, FunctionInfo, GlobalSlice, GraphHandle, GraphInstantiateResult,
-    GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, GraphUpdateResult, HostArguments, HostFunction, HostModule,
-    InstantiateFlags, InterprocessEventHandle, KernelFault, KernelNode, LiveAllocation, MemoryFinding,
-    MemoryFindingKind, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport,
-    ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags, PriorityRange, SharedMemory, Status,
-    StreamFlags, StreamHandle, SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags, WriteValueFlags,
+    GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, GraphUpdateResult, GreenContextHandle, HostArguments,
+    HostFunction, HostModule, InstantiateFlags, InterprocessEventHandle, KernelFault, KernelNode, LiveAllocation,
+    MemoryFinding, MemoryFindingKind, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions,
+    MemoryReport, ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags, PriorityRange, SharedMemory,
+    SplitFlags, Status, StreamFlags, StreamHandle, SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags,
+    WriteValueFlags,
 };
 
 /// Implemented by the elements of buffers and the values of [`Scalar`].
@@ -65,6 +66,7 @@ pub mod current;
 mod device;
 mod event;
 mod graph;
+mod green_context;
 mod instance;
 mod kernel;
 mod memory;
@@ -97,6 +99,7 @@ pub use graph::{
     BodyGraph, Conditional, EdgeDescription, ExecutableGraph, Graph, GraphDescription, NodeDescription, NodeWork,
     UpdateError,
 };
+pub use green_context::{GreenContext, Multiprocessors};
 pub use instance::{AbsentBackend, DEVICE_VARIABLE, Instance, InstanceBuilder};
 pub use kernel::{ArgumentList, Dimensions, Kernel, KernelArgument, KernelArguments, KernelCall, LaunchConfig, Scalar};
 pub use memory::{

@@ -95,7 +95,7 @@ impl Context {
 }
 
 impl Stream {
-    fn from_open(open: OpenStream) -> Self {
+    pub(crate) fn from_open(open: OpenStream) -> Self {
         Self { open: Arc::new(open) }
     }
 

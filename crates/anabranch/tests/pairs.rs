@@ -20,6 +20,8 @@ mod coverage;
 mod devices;
 #[path = "pairs/graphs.rs"]
 mod graphs;
+#[path = "pairs/green_contexts.rs"]
+mod green_contexts;
 #[path = "pairs/kernels.rs"]
 mod kernels;
 #[path = "pairs/memory.rs"]

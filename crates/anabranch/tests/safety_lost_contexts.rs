@@ -27,7 +27,7 @@ fn lose(context: &Context, fault: &Kernel) {
 
 /// A stream of a context that is lost, and memory there.
 fn lost_stream(healthy: &Context) -> (Stream, Buffer<u32>) {
-    let (context, fault) = with_fault(&healthy.device());
+    let (context, fault) = with_fault(healthy.device());
     let stream = context.create_stream().unwrap();
     let buffer = stream.upload(&[5u32, 6]).unwrap();
     lose(&context, &fault);

@@ -289,6 +289,16 @@ pub(crate) const CUDA_FUNCTIONS: &[Function] = &[
     plain("cuGraphNodeSetEnabled", 11060, "cuGraphNodeSetEnabled"),
     plain("cuGraphNodeGetEnabled", 11060, "cuGraphNodeGetEnabled"),
 
+    // Green contexts.
+    plain("cuDeviceGetDevResource", 12040, "cuDeviceGetDevResource"),
+    plain("cuDevSmResourceSplitByCount", 12040, "cuDevSmResourceSplitByCount"),
+    plain("cuDevResourceGenerateDesc", 12040, "cuDevResourceGenerateDesc"),
+    plain("cuGreenCtxCreate", 12040, "cuGreenCtxCreate"),
+    plain("cuGreenCtxDestroy", 12040, "cuGreenCtxDestroy"),
+    plain("cuGreenCtxGetDevResource", 12040, "cuGreenCtxGetDevResource"),
+    plain("cuGreenCtxStreamCreate", 12050, "cuGreenCtxStreamCreate"),
+    plain("cuStreamGetGreenCtx", 12040, "cuStreamGetGreenCtx"),
+
     // Memory of graphs.
     plain("cuDeviceGraphMemTrim", 11040, "cuDeviceGraphMemTrim"),
     plain("cuDeviceGetGraphMemAttribute", 11040, "cuDeviceGetGraphMemAttribute"),
@@ -309,6 +319,8 @@ pub(crate) const CUDA_TYPES: &[&str] = &[
     "CUdriverProcAddress_flags",
     "CUgraphDependencyType",
     "CUgraphInstantiate_flags",
+    "CUgreenCtxCreate_flags",
+    "CUdevSmResourceSplitByCount_flags",
     "CUevent_flags",
     "CUevent_record_flags",
     "CUevent_wait_flags",

@@ -946,6 +946,46 @@ super::symbol_table::symbol_table! {
         #[entry_point(c"cuGraphNodeGetEnabled", exported = c"cuGraphNodeGetEnabled", since = 11060)]
         fn cuGraphNodeGetEnabled(hGraphExec: CUgraphExec, hNode: CUgraphNode, isEnabled: *mut c_uint) -> CUresult;
 
+        #[entry_point(c"cuDeviceGetDevResource", exported = c"cuDeviceGetDevResource", since = 12040)]
+        fn cuDeviceGetDevResource(dev: CUdevice, result: *mut CUdevResource, type_: CUdevResourceType) -> CUresult;
+
+        #[entry_point(c"cuDevSmResourceSplitByCount", exported = c"cuDevSmResourceSplitByCount", since = 12040)]
+        fn cuDevSmResourceSplitByCount(
+            result: *mut CUdevResource,
+            nbGroups: *mut c_uint,
+            input: *const CUdevResource,
+            remaining: *mut CUdevResource,
+            useFlags: c_uint,
+            minCount: c_uint,
+        ) -> CUresult;
+
+        #[entry_point(c"cuDevResourceGenerateDesc", exported = c"cuDevResourceGenerateDesc", since = 12040)]
+        fn cuDevResourceGenerateDesc(
+            phDesc: *mut CUdevResourceDesc,
+            resources: *mut CUdevResource,
+            nbResources: c_uint,
+        ) -> CUresult;
+
+        #[entry_point(c"cuGreenCtxCreate", exported = c"cuGreenCtxCreate", since = 12040)]
+        fn cuGreenCtxCreate(phCtx: *mut CUgreenCtx, desc: CUdevResourceDesc, dev: CUdevice, flags: c_uint) -> CUresult;
+
+        #[entry_point(c"cuGreenCtxDestroy", exported = c"cuGreenCtxDestroy", since = 12040)]
+        fn cuGreenCtxDestroy(hCtx: CUgreenCtx) -> CUresult;
+
+        #[entry_point(c"cuGreenCtxGetDevResource", exported = c"cuGreenCtxGetDevResource", since = 12040)]
+        fn cuGreenCtxGetDevResource(hCtx: CUgreenCtx, result: *mut CUdevResource, type_: CUdevResourceType) -> CUresult;
+
+        #[entry_point(c"cuGreenCtxStreamCreate", exported = c"cuGreenCtxStreamCreate", since = 12050)]
+        fn cuGreenCtxStreamCreate(
+            phStream: *mut CUstream,
+            greenCtx: CUgreenCtx,
+            flags: c_uint,
+            priority: c_int,
+        ) -> CUresult;
+
+        #[entry_point(c"cuStreamGetGreenCtx", exported = c"cuStreamGetGreenCtx", since = 12040)]
+        fn cuStreamGetGreenCtx(hStream: CUstream, phCtx: *mut CUgreenCtx) -> CUresult;
+
         #[entry_point(c"cuDeviceGraphMemTrim", exported = c"cuDeviceGraphMemTrim", since = 11040)]
         fn cuDeviceGraphMemTrim(device: CUdevice) -> CUresult;
 

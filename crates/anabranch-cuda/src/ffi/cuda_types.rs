@@ -130,6 +130,14 @@ pub struct CUgraphDeviceUpdatableNode_st {
 pub type CUgraphDeviceNode = *mut CUgraphDeviceUpdatableNode_st;
 
 #[repr(C)]
+#[derive(Debug)]
+pub struct CUgreenCtx_st {
+    _unused: [u8; 0],
+}
+
+pub type CUgreenCtx = *mut CUgreenCtx_st;
+
+#[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct CUuuid_st {
     pub bytes: [c_char; 16usize],
@@ -2334,6 +2342,77 @@ pub const CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH: CUgraphInstantiate_flags_en
 pub const CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY: CUgraphInstantiate_flags_enum = 8;
 pub type CUgraphInstantiate_flags_enum = c_uint;
 pub use self::CUgraphInstantiate_flags_enum as CUgraphInstantiate_flags;
+
+#[repr(C)]
+#[derive(Debug)]
+pub struct CUdevResourceDesc_st {
+    _unused: [u8; 0],
+}
+
+pub type CUdevResourceDesc = *mut CUdevResourceDesc_st;
+pub const CU_GREEN_CTX_DEFAULT_STREAM: CUgreenCtxCreate_flags = 1;
+pub type CUgreenCtxCreate_flags = c_uint;
+pub const CU_DEV_RESOURCE_TYPE_INVALID: CUdevResourceType = 0;
+pub const CU_DEV_RESOURCE_TYPE_SM: CUdevResourceType = 1;
+pub type CUdevResourceType = c_uint;
+
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct CUdevSmResource_st {
+    pub smCount: c_uint,
+    pub minSmPartitionSize: c_uint,
+    pub smCoscheduledAlignment: c_uint,
+}
+
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUdevSmResource_st"][::core::mem::size_of::<CUdevSmResource_st>() - 12usize];
+    ["Alignment of CUdevSmResource_st"][::core::mem::align_of::<CUdevSmResource_st>() - 4usize];
+    ["Offset of field: CUdevSmResource_st::smCount"][::core::mem::offset_of!(CUdevSmResource_st, smCount) - 0usize];
+    ["Offset of field: CUdevSmResource_st::minSmPartitionSize"]
+        [::core::mem::offset_of!(CUdevSmResource_st, minSmPartitionSize) - 4usize];
+    ["Offset of field: CUdevSmResource_st::smCoscheduledAlignment"]
+        [::core::mem::offset_of!(CUdevSmResource_st, smCoscheduledAlignment) - 8usize];
+};
+
+pub type CUdevSmResource = CUdevSmResource_st;
+
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUdevResource_st {
+    pub type_: CUdevResourceType,
+    pub _internal_padding: [c_uchar; 92usize],
+    pub __bindgen_anon_1: CUdevResource_st__bindgen_ty_1,
+}
+
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub union CUdevResource_st__bindgen_ty_1 {
+    pub sm: CUdevSmResource,
+    pub _oversize: [c_uchar; 48usize],
+}
+
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUdevResource_st__bindgen_ty_1"][::core::mem::size_of::<CUdevResource_st__bindgen_ty_1>() - 48usize];
+    ["Alignment of CUdevResource_st__bindgen_ty_1"][::core::mem::align_of::<CUdevResource_st__bindgen_ty_1>() - 4usize];
+    ["Offset of field: CUdevResource_st__bindgen_ty_1::sm"]
+        [::core::mem::offset_of!(CUdevResource_st__bindgen_ty_1, sm) - 0usize];
+    ["Offset of field: CUdevResource_st__bindgen_ty_1::_oversize"]
+        [::core::mem::offset_of!(CUdevResource_st__bindgen_ty_1, _oversize) - 0usize];
+};
+
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUdevResource_st"][::core::mem::size_of::<CUdevResource_st>() - 144usize];
+    ["Alignment of CUdevResource_st"][::core::mem::align_of::<CUdevResource_st>() - 4usize];
+    ["Offset of field: CUdevResource_st::type_"][::core::mem::offset_of!(CUdevResource_st, type_) - 0usize];
+    ["Offset of field: CUdevResource_st::_internal_padding"]
+        [::core::mem::offset_of!(CUdevResource_st, _internal_padding) - 4usize];
+};
+
+pub type CUdevResource_v1 = CUdevResource_st;
+pub type CUdevResource = CUdevResource_v1;
 pub type PFN_cuGetProcAddress_v11030 = ::core::option::Option<
     unsafe extern "C" fn(
         symbol: *const c_char,
@@ -2411,4 +2490,7 @@ super::zeroed::zeroed! {
     CUDA_EVENT_WAIT_NODE_PARAMS_st,
     CUgraphNodeParams_st,
     CUgraphNodeParams_st__bindgen_ty_1,
+    CUdevSmResource_st,
+    CUdevResource_st,
+    CUdevResource_st__bindgen_ty_1,
 }

@@ -8,11 +8,12 @@ use crate::{
     ContextFlags, ContextHandle, Contexts, Copy3d, CopyKind, Dependency, DependencyUpdate, DeviceOrdinal,
     DevicePointer, DeviceProperties, Devices, Driver, DriverVersion, Edge, EventFlags, EventHandle, EventRecordFlags,
     EventWaitFlags, Events, ExecutableGraphHandle, ExecutableGraphs, FillPattern, FunctionAttribute, FunctionHandle,
-    FunctionInfo, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, Graphs, HostWork,
-    InstantiateFlags, InterprocessEventHandle, Launch, Live, Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle,
-    MemoryPoolOptions, MemoryRange, MemoryReport, ModuleHandle, ModuleImage, Modules, NodeParameters, ObjectHandle,
-    ObjectId, Objects, PinnedFlags, Result, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams,
-    Value, WaitValueFlags, WriteValueFlags,
+    FunctionInfo, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, Graphs, GreenContextHandle,
+    GreenContexts, HostWork, InstantiateFlags, InterprocessEventHandle, Launch, Live, Memory, MemoryInfo,
+    MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, MemoryReport, ModuleHandle, ModuleImage,
+    Modules, MultiprocessorResource, MultiprocessorSplit, NodeParameters, ObjectHandle, ObjectId, Objects, PinnedFlags,
+    Result, SplitFlags, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value,
+    WaitValueFlags, WriteValueFlags,
 };
 use std::fmt;
 
@@ -901,6 +902,81 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
         self.inner().graph_memory_trim(device)
     }
 
+    /// Forwards [`GreenContexts::device_multiprocessors`].
+    fn device_multiprocessors(&self, device: DeviceOrdinal) -> Result<MultiprocessorResource> {
+        self.inner().device_multiprocessors(device)
+    }
+
+    /// Forwards [`GreenContexts::multiprocessors_split`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn multiprocessors_split(
+        &self,
+        resource: &MultiprocessorResource,
+        groups: u32,
+        minimum: u32,
+        flags: SplitFlags,
+    ) -> Result<MultiprocessorSplit> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().multiprocessors_split(resource, groups, minimum, flags) }
+    }
+
+    /// Forwards [`GreenContexts::green_context_create`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn green_context_create(
+        &self,
+        device: DeviceOrdinal,
+        resources: &[MultiprocessorResource],
+    ) -> Result<GreenContextHandle> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().green_context_create(device, resources) }
+    }
+
+    /// Forwards [`GreenContexts::green_context_destroy`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn green_context_destroy(&self, green: GreenContextHandle) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().green_context_destroy(green) }
+    }
+
+    /// Forwards [`GreenContexts::green_context_multiprocessors`].
+    fn green_context_multiprocessors(&self, green: Live<'_, GreenContextHandle>) -> Result<MultiprocessorResource> {
+        self.inner().green_context_multiprocessors(green)
+    }
+
+    /// Forwards [`GreenContexts::green_context_stream_create`].
+    fn green_context_stream_create(
+        &self,
+        green: Live<'_, GreenContextHandle>,
+        flags: StreamFlags,
+        priority: i32,
+    ) -> Result<StreamHandle> {
+        self.inner().green_context_stream_create(green, flags, priority)
+    }
+
+    /// Forwards [`GreenContexts::stream_green_context`].
+    fn stream_green_context(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<Option<GreenContextHandle>> {
+        self.inner().stream_green_context(call, stream)
+    }
+
+    /// Forwards [`GreenContexts::stream_multiprocessors`].
+    fn stream_multiprocessors(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<MultiprocessorResource> {
+        self.inner().stream_multiprocessors(call, stream)
+    }
+
     /// Forwards [`Objects::observes_objects`].
     fn observes_objects(&self) -> bool {
         self.inner().observes_objects()
@@ -1683,6 +1759,76 @@ impl<L: Forward> Graphs for Layered<L> {
 
     fn graph_memory_trim(&self, device: DeviceOrdinal) -> Result<()> {
         self.contained("Graphs", "graph_memory_trim", |layer| layer.graph_memory_trim(device))
+    }
+}
+
+impl<L: Forward> GreenContexts for Layered<L> {
+    fn device_multiprocessors(&self, device: DeviceOrdinal) -> Result<MultiprocessorResource> {
+        self.contained("GreenContexts", "device_multiprocessors", |layer| layer.device_multiprocessors(device))
+    }
+
+    unsafe fn multiprocessors_split(
+        &self,
+        resource: &MultiprocessorResource,
+        groups: u32,
+        minimum: u32,
+        flags: SplitFlags,
+    ) -> Result<MultiprocessorSplit> {
+        self.contained("GreenContexts", "multiprocessors_split", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.multiprocessors_split(resource, groups, minimum, flags) }
+        })
+    }
+
+    unsafe fn green_context_create(
+        &self,
+        device: DeviceOrdinal,
+        resources: &[MultiprocessorResource],
+    ) -> Result<GreenContextHandle> {
+        self.contained("GreenContexts", "green_context_create", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.green_context_create(device, resources) }
+        })
+    }
+
+    unsafe fn green_context_destroy(&self, green: GreenContextHandle) -> Result<()> {
+        self.contained("GreenContexts", "green_context_destroy", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.green_context_destroy(green) }
+        })
+    }
+
+    fn green_context_multiprocessors(&self, green: Live<'_, GreenContextHandle>) -> Result<MultiprocessorResource> {
+        self.contained("GreenContexts", "green_context_multiprocessors", |layer| {
+            layer.green_context_multiprocessors(green)
+        })
+    }
+
+    fn green_context_stream_create(
+        &self,
+        green: Live<'_, GreenContextHandle>,
+        flags: StreamFlags,
+        priority: i32,
+    ) -> Result<StreamHandle> {
+        self.contained("GreenContexts", "green_context_stream_create", |layer| {
+            layer.green_context_stream_create(green, flags, priority)
+        })
+    }
+
+    fn stream_green_context(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<Option<GreenContextHandle>> {
+        self.contained("GreenContexts", "stream_green_context", |layer| layer.stream_green_context(call, stream))
+    }
+
+    fn stream_multiprocessors(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<MultiprocessorResource> {
+        self.contained("GreenContexts", "stream_multiprocessors", |layer| layer.stream_multiprocessors(call, stream))
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn usable<'a>(call: &Call<'a>) -> Result<&'a ContextState> {
 
 impl HostDriver {
     /// Completes a context's work and destroys everything made in it.
-    fn tear_down(&self, context: &ContextState) {
+    pub(super) fn tear_down(&self, context: &ContextState) {
         context.core.wait_for_all();
         self.release(context);
     }

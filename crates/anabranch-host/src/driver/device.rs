@@ -1,6 +1,7 @@
 //! Devices, and their primary contexts.
 
 use super::{ContextState, HostDriver, Shared};
+use crate::engine::ContextCore;
 use crate::error::permitted;
 use crate::limits::{
     MAX_BLOCK_DIMENSIONS, MAX_GRID_DIMENSIONS, MAX_SHARED_BYTES, MAX_SHARED_BYTES_OPTIN, MAX_THREADS_PER_BLOCK,
@@ -25,7 +26,8 @@ const CAPABILITIES: Capabilities = Capabilities::MEMORY_POOLS
     .union(Capabilities::HOST_FUNCTIONS)
     .union(Capabilities::UNIFIED_ADDRESSING)
     .union(Capabilities::PARAMETER_INFO)
-    .union(Capabilities::CONTEXT_RECOVERY);
+    .union(Capabilities::CONTEXT_RECOVERY)
+    .union(Capabilities::GREEN_CONTEXTS);
 
 /// The primary context of a device, while it is retained.
 #[derive(Debug)]
@@ -59,6 +61,11 @@ impl Primary {
         let (_, count) = primary.as_mut().ok_or(Failure::new(Status::INVALID_CONTEXT))?;
         *count -= 1;
         Ok(primary.take_if(|(_, count)| *count == 0).map(|(context, _)| context))
+    }
+
+    /// What the streams of the context share, while it is retained.
+    pub(super) fn core(&self) -> Option<Arc<ContextCore>> {
+        self.context.lock().as_ref().map(|(context, _)| Arc::clone(&context.core))
     }
 
     /// The context, however often it is retained.

@@ -1,6 +1,7 @@
 //! What all streams of a driver share: the scheduler, waits for values, the clock.
 
 use super::observer::Observer;
+use super::partition::Partition;
 use super::queue::Padded;
 use super::random::Random;
 use super::scheduler::{Scheduler, WorkerAction};
@@ -31,6 +32,11 @@ thread_local! {
 pub(crate) trait Task: fmt::Debug + Send + Sync {
     /// Runs it. `false`: there was nothing to run.
     fn run(self: Arc<Self>, engine: &Engine, pace: Pace) -> bool;
+
+    /// The part of the workers that runs it, and its level there. `None`: all do.
+    fn partition(&self) -> Option<(&Arc<Partition>, usize)> {
+        None
+    }
 }
 
 /// How long a thread keeps to a stream.
@@ -59,6 +65,7 @@ pub(crate) struct Engine {
     pub(crate) observer: Option<Arc<dyn Observer>>,
     epoch: Instant,
     pub(super) random: Option<Mutex<Random>>,
+    partitions: Mutex<Vec<Weak<Partition>>>,
     start: Box<StartWorker>,
 }
 
@@ -77,6 +84,7 @@ impl Engine {
             queue_limit: options.queue_limit.clamp(2, MOST_QUEUED) as u64,
             observer,
             epoch: Instant::now(),
+            partitions: Mutex::new(ranks::PARTITIONS, Vec::new()),
             random: options.seed.map(|seed| Mutex::new(ranks::RANDOM, Random::new(seed))),
             start,
         })
@@ -100,6 +108,13 @@ impl Engine {
     /// A number below `count`, chosen by the seed.
     pub(crate) fn choose(&self, count: usize) -> usize {
         self.random.as_ref().map_or(0, |random| random.lock().below(count))
+    }
+
+    /// Enters a new partition.
+    pub(super) fn add_partition(&self, partition: &Arc<Partition>) {
+        let mut partitions = self.partitions.lock();
+        partitions.retain(|partition| partition.strong_count() > 0);
+        partitions.push(Arc::downgrade(partition));
     }
 
     /// Queues a task, and gets a worker for it if none is looking.
@@ -151,7 +166,7 @@ impl Engine {
 
     /// Runs host work, during which a worker counts as blocked.
     pub(crate) fn run_host_work(&self, work: impl FnOnce()) {
-        let _absence = is_worker().then(|| BlockedWorker::new(self));
+        let _absence = is_worker().then(|| BlockedWorker::new(self, None));
         let _scope = enter_work();
         work();
     }
@@ -171,6 +186,9 @@ impl Engine {
                 }
             }
         }
+        // What waits in a partition holds streams, which hold the partition.
+        let partitions = std::mem::take(&mut *self.partitions.lock());
+        partitions.iter().filter_map(Weak::upgrade).for_each(|partition| partition.clear());
     }
 }
 
@@ -181,20 +199,30 @@ impl fmt::Debug for Engine {
 }
 
 /// A worker is inside of host work, until this is dropped.
-pub(super) struct BlockedWorker<'a>(&'a Engine);
+pub(super) struct BlockedWorker<'a> {
+    engine: &'a Engine,
+    partition: Option<&'a Partition>,
+}
 
 impl<'a> BlockedWorker<'a> {
-    pub(super) fn new(engine: &'a Engine) -> Self {
+    /// `partition`: that of the task that it runs.
+    pub(super) fn new(engine: &'a Engine, partition: Option<&'a Partition>) -> Self {
         if engine.scheduler.enter_host_work() {
             engine.ensure_worker();
         }
-        Self(engine)
+        if let Some(partition) = partition {
+            partition.leave(engine);
+        }
+        Self { engine, partition }
     }
 }
 
 impl Drop for BlockedWorker<'_> {
     fn drop(&mut self) {
-        self.0.scheduler.leave_host_work();
+        if let Some(partition) = self.partition {
+            partition.come_back();
+        }
+        self.engine.scheduler.leave_host_work();
     }
 }
 

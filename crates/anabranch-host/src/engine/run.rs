@@ -2,6 +2,7 @@
 
 use super::core::{BlockedWorker, Engine, Pace, Task};
 use super::observer::{Moment, Operation};
+use super::partition::Partition;
 use super::stream::{Claim, Entry, JointWork, Outcome, ParkedOn, Position, StreamState, Turn, ValueWait, Waiter};
 use super::value::ValueCondition;
 use crate::error::enter_work;
@@ -35,6 +36,10 @@ impl Task for StreamState {
         engine.run(&self, claim, pace);
         true
     }
+
+    fn partition(&self) -> Option<(&Arc<Partition>, usize)> {
+        Some((self.partition.as_ref()?, self.level()))
+    }
 }
 
 impl Engine {
@@ -65,7 +70,7 @@ impl Engine {
                 if !matches!(entry, Entry::HostFunction(_) | Entry::Callback(_)) {
                     blocked = None;
                 } else if blocked.is_none() {
-                    blocked = Some(BlockedWorker::new(self));
+                    blocked = Some(BlockedWorker::new(self, stream.partition.as_deref()));
                 }
             }
             let turn = Turn { engine: self, stream, sequence: sequence + 1 };

@@ -9,6 +9,7 @@ pub(crate) use position::{ParkedOn, Position, ValueWait, Waiter};
 use super::completion::Completion;
 use super::context::{Context, WaitStrategy};
 use super::legacy::{BlockingStream, LegacyOrder};
+use super::partition::Partition;
 use super::queue::{self, Padded, Queue};
 use super::scheduler;
 use crate::error::StreamFailure;
@@ -49,6 +50,8 @@ pub(crate) struct StreamState {
     pub(crate) id: u64,
     pub(crate) priority: i32,
     pub(crate) role: Role,
+    /// The part of the workers that runs it, in a green context.
+    pub(crate) partition: Option<Arc<Partition>>,
     /// What a higher layer keeps with the stream.
     pub(crate) attachment: OnceLock<Box<dyn Any + Send + Sync>>,
     /// Whether it is a member of a capture; on a legacy stream, how many blocking streams are.
@@ -64,6 +67,16 @@ pub(crate) struct StreamState {
 
 impl StreamState {
     pub(crate) fn new(core: &Arc<ContextCore>, role: Role, priority: i32) -> Arc<Self> {
+        Self::new_in(None, core, role, priority)
+    }
+
+    /// A stream that a part of the workers runs.
+    pub(crate) fn new_in(
+        partition: Option<Arc<Partition>>,
+        core: &Arc<ContextCore>,
+        role: Role,
+        priority: i32,
+    ) -> Arc<Self> {
         let stream = Arc::new(Self {
             queue: Queue::new(),
             completion: Padded(Completion::new()),
@@ -71,6 +84,7 @@ impl StreamState {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             priority,
             role,
+            partition,
             attachment: OnceLock::new(),
             captures: AtomicU32::new(0),
             policy: AtomicU8::new(0),

@@ -24,7 +24,10 @@ fn work(engine: &Arc<Engine>) {
     become_worker();
     let mut worker = Worker { engine, sleeper: None, searching: true };
     while let Some(task) = worker.next() {
-        task.run(engine, Pace::Worker);
+        match task.partition().map(|(partition, level)| (Arc::clone(partition), level)) {
+            None => _ = task.run(engine, Pace::Worker),
+            Some((partition, level)) => partition.run(engine, level, task),
+        }
     }
 }
 

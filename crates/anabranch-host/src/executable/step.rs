@@ -83,7 +83,7 @@ impl Run {
         match &*step.action {
             Action::Kernel(kernel) => {
                 let Some(work) = &step.kernel else { return true };
-                if let Err(error) = run_kernel(engine, work, current.stream.level()) {
+                if let Err(error) = run_kernel(engine, work, current.stream.level(), None) {
                     match error {
                         KernelError::Fault(fault) if !Arc::ptr_eq(&kernel.core, &current.stream.core) => {
                             kernel.core.lose(fault.clone());

@@ -3,7 +3,7 @@
 use super::function::FunctionState;
 use super::share::Share;
 use super::spares::Spares;
-use crate::engine::{Engine, Operation, Outcome, StreamState, Turn, Use, Work};
+use crate::engine::{Engine, Operation, Outcome, Partition, StreamState, Turn, Use, Work};
 use crate::error::enter_work;
 use anabranch_hal::{Block, ConditionalValues, HostArguments, HostBody, KernelFault, Thrown, UsedRange, contain};
 use smallvec::SmallVec;
@@ -185,7 +185,7 @@ pub(super) struct KernelEntry(pub(super) Option<Arc<KernelWork>>);
 impl Work for KernelEntry {
     fn run(&mut self, turn: &Turn<'_>) -> Outcome {
         if let Some(work) = self.0.take() {
-            if let Err(error) = run_kernel(turn.engine, &work, turn.stream.level()) {
+            if let Err(error) = run_kernel(turn.engine, &work, turn.stream.level(), turn.stream.partition.as_ref()) {
                 error.note(turn.stream, turn.sequence);
             }
             Spares::of(turn.stream).keep(work);
@@ -199,18 +199,31 @@ impl Work for KernelEntry {
 }
 
 /// Runs a kernel to its end, with the help of workers where that pays.
-pub(crate) fn run_kernel(engine: &Engine, work: &Arc<KernelWork>, level: usize) -> Result<(), KernelError> {
+/// `partition`: the part of the workers that runs it, if not all do.
+pub(crate) fn run_kernel(
+    engine: &Engine,
+    work: &Arc<KernelWork>,
+    level: usize,
+    partition: Option<&Arc<Partition>>,
+) -> Result<(), KernelError> {
     let _scope = enter_work();
     let (blocks, threads) = (work.block_count(), work.threads_per_block());
     // Small launches are many, and to divide takes longer than all the rest of running one.
     let large = engine.workers() > 0 && blocks.saturating_mul(threads) >= WORTH_SHARING;
     let chunk = if large { (THREADS_AT_A_TIME / threads.max(1)).max(1) } else { blocks.max(1) };
     let others = if large { blocks.div_ceil(chunk).saturating_sub(1) } else { 0 };
-    let helpers = engine.workers().min(usize::try_from(others).unwrap_or(usize::MAX));
+    let workers = partition.map_or(engine.workers(), |partition| partition.workers() - 1);
+    let helpers = workers.min(usize::try_from(others).unwrap_or(usize::MAX));
     for (number, stage) in work.kernel.get().function.stages().iter().enumerate() {
         work.ranges.iter().for_each(UsedRange::forget_element_size);
         if helpers > 0 {
-            let share = Share::new(Arc::clone(work), number, blocks, chunk);
+            let share = Share::new(
+                Arc::clone(work),
+                number,
+                blocks,
+                chunk,
+                partition.map(|partition| (Arc::clone(partition), level)),
+            );
             engine.offer(level, &share, helpers);
             share.run_to_end(work, stage)?;
         } else {

@@ -1,7 +1,7 @@
 //! One stage of a kernel that several threads run together.
 
 use super::kernel::{KernelError, KernelWork, run_share};
-use crate::engine::{Engine, Pace, Task};
+use crate::engine::{Engine, Pace, Partition, Task};
 use crate::ranks;
 use anabranch_hal::HostBody;
 use anabranch_sync::Mutex;
@@ -30,10 +30,18 @@ pub(super) struct Share {
     stage: usize,
     participants: Mutex<Participants>,
     runner: Thread,
+    /// The part of the workers that runs it, and its level there.
+    partition: Option<(Arc<Partition>, usize)>,
 }
 
 impl Share {
-    pub(super) fn new(work: Arc<KernelWork>, stage: usize, blocks: u64, chunk: u64) -> Arc<Self> {
+    pub(super) fn new(
+        work: Arc<KernelWork>,
+        stage: usize,
+        blocks: u64,
+        chunk: u64,
+        partition: Option<(Arc<Partition>, usize)>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             next: AtomicU64::new(0),
             blocks,
@@ -41,6 +49,7 @@ impl Share {
             stage,
             participants: Mutex::new(ranks::SHARE, Participants { work: Some(work), active: 0, error: None }),
             runner: std::thread::current(),
+            partition,
         })
     }
 
@@ -112,5 +121,9 @@ impl Share {
 impl Task for Share {
     fn run(self: Arc<Self>, _: &Engine, _: Pace) -> bool {
         self.help()
+    }
+
+    fn partition(&self) -> Option<(&Arc<Partition>, usize)> {
+        self.partition.as_ref().map(|(partition, level)| (partition, *level))
     }
 }

@@ -39,6 +39,7 @@ pub(crate) fn all() -> Vec<&'static Call> {
         crate::memory::CALLS,
         crate::captures::CALLS,
         crate::graphs::CALLS,
+        crate::green_contexts::CALLS,
         crate::kernels::CALLS,
     ];
     groups.into_iter().flatten().collect()

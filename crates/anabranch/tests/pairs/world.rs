@@ -3,9 +3,9 @@
 use anabranch::hal::{CompileOutput, CompileRequest, Compiler as Driver, Failure};
 use anabranch::{
     Buffer, BufferSliceMut, CaptureMode, CompileOptions, Compiled, Compiler, Context, ContextFlags, Device, DualModule,
-    Event, EventFlags, ExecutableGraph, Graph, HostFunction, Instance, Kernel, KernelFault, LaunchConfig,
-    ManagedBuffer, MemoryPool, MemoryPoolOptions, Module, Node, NodeWork, PinnedBuffer, Result, Signal, Stream,
-    StreamFlags, StreamScope, WaitCondition,
+    Event, EventFlags, ExecutableGraph, Graph, GreenContext, HostFunction, Instance, Kernel, KernelFault, LaunchConfig,
+    ManagedBuffer, MemoryPool, MemoryPoolOptions, Module, Multiprocessors, Node, NodeWork, PinnedBuffer, Result,
+    Signal, Stream, StreamFlags, StreamScope, WaitCondition,
 };
 use fastrand::Rng;
 use std::ops::Deref;
@@ -53,6 +53,9 @@ pub(crate) struct World {
     pub(crate) context: Context,
     /// Of another device of the same driver.
     pub(crate) other: Context,
+    /// All of the other device, and a green context of one of them.
+    pub(crate) multiprocessors: Multiprocessors,
+    pub(crate) green: GreenContext,
     pub(crate) events: Vec<Event>,
     /// Its halves are always equal.
     pub(crate) signal: Signal,
@@ -115,6 +118,8 @@ impl World {
     pub(crate) fn new(instance: &Instance) -> Result<Self> {
         let [device, second] = [0, 1].map(|number| instance.devices()[number].clone());
         let (context, other) = (device.create_context(ContextFlags::empty())?, second.context()?);
+        let multiprocessors = second.multiprocessors()?;
+        let green = other.create_green_context(&multiprocessors.split(1, 1)?.0)?;
         let mut streams = (0..STREAMS - 2).map(|_| context.create_stream()).collect::<Result<Vec<_>>>()?;
         streams.push(context.create_stream_with_flags(StreamFlags::empty())?);
         streams.push(context.legacy_stream()?);
@@ -155,6 +160,8 @@ impl World {
             _files: files,
             context,
             other,
+            multiprocessors,
+            green,
             streams,
             events,
             shared,
