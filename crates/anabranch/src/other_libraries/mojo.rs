@@ -1,0 +1,27 @@
+//! `DeviceStream` of Mojo, and what its page uses of `DeviceContext`.
+//!
+//! | there | here | compared | shown by |
+//! |---|---|---|---|
+//! | `DeviceStream(ctx)` | [`Context::create_stream`](crate::Context::create_stream) | equal | `stream.new_one_is_complete` |
+//! | `AnyType` | [`Stream`](crate::Stream) | left out: every Rust type is one. | `mojo::streams_are_moved_between_threads_and_not_copied` |
+//! | `Copyable`, `ExplicitlyCopyable`, `__copyinit__is_trivial` | [`Stream`](crate::Stream), [`Arc`](std::sync::Arc) | left out: a stream has one owner. Share it by reference or in an `Arc`; [`Stream::to_borrowed`](crate::Stream::to_borrowed) makes a second handle. | `mojo::streams_are_moved_between_threads_and_not_copied` |
+//! | `Movable`, `__moveinit__is_trivial` | [`Stream`](crate::Stream) | equal | `mojo::streams_are_moved_between_threads_and_not_copied` |
+//! | `UnknownDestructibility`, `__del__is_trivial` | [`Stream`](crate::Stream), [`Stream::shutdown`](crate::Stream::shutdown) | differs: dropping is not trivial, and never blocks. Queued work still runs. | `stream::dropping_a_stream_does_not_wait_and_its_work_still_runs` |
+//! | `synchronize` | [`Stream::synchronize`](crate::Stream::synchronize) | equal | `stream.synchronize_waits` |
+//! | `enqueue_wait_for(event)` | [`Stream::wait_event`](crate::Stream::wait_event) | differs: a wait means the last record before it, and an event that was never recorded is complete. In the example of the page, the wait comes before the record: here, as in the driver, it waits for nothing. | `event.wait_orders_two_streams`, `event.wait_before_record_does_nothing` |
+//! | `record_event(event)` | [`Stream::record`](crate::Stream::record) | equal | `event.record_captures_earlier_work_only` |
+//! | `create_event` | [`Context::create_event`](crate::Context::create_event) | differs: a context makes events, and any of its streams records them. | `event.record_replaces_a_complete_one` |
+//! | `DeviceEvent` | [`Event`](crate::Event) | equal | `event.query_pending` |
+//! | `enqueue_function(f, args)` | [`Stream::launch`](crate::Stream::launch), [`Stream::launch_checked`](crate::Stream::launch_checked), [`KernelCall::launch`](crate::KernelCall::launch) | differs: `unsafe`, because nobody can check the code of a GPU. The declaration of [`kernels!`](crate::kernels!) gives the arguments their types. Rust closures are launched without `unsafe` by `launch_checked`. | `launch.arguments_of_all_sizes`, `launch.arguments_are_copied`, `typed_kernels::arguments_reach_the_kernel_whole_and_in_part` |
+//! | `grid_dim`, `block_dim` | [`LaunchConfig::new`](crate::LaunchConfig::new), [`LaunchConfig::for_elements`](crate::LaunchConfig::for_elements) | equal | `launch.positions_in_three_dimensions`, `launch.for_elements` |
+//! | `cluster_dim` | [`LaunchConfig::cluster`](crate::LaunchConfig::cluster) | equal | `launch.clusters` |
+//! | `shared_mem_bytes` | [`LaunchConfig::dynamic_shared_bytes`](crate::LaunchConfig::dynamic_shared_bytes) | equal | `launch.shared_memory_and_barriers`, `launch.much_shared_memory` |
+//! | `attributes`, `LaunchAttribute` | [`LaunchConfig::cooperative`](crate::LaunchConfig::cooperative), [`LaunchConfig::priority`](crate::LaunchConfig::priority) | differs: methods, one for each attribute that the library has. | `launch.cooperative`, `launch.priorities` |
+//! | `constant_memory`, `ConstantMemoryMapping` | [`Module::copy_to_global`](crate::Module::copy_to_global), [`Module::set_global`](crate::Module::set_global) | differs: a copy of its own, in stream order before the launch. It can be captured. | `module.variable_in_stream_order`, `module.captured_variable` |
+//! | `enqueue_function[kernel]` | [`Module::kernel`](crate::Module::kernel) | left out: a launch takes a kernel that was loaded before, and never compiles. | `module.missing_kernel`, `module.kernel_outlives_it` |
+//! | `compile_function`, `DeviceFunction` | [`Compiler::compile`](crate::Compiler::compile), [`Module::load_compiled`](crate::Module::load_compiled), [`Kernel`](crate::Kernel) | differs: the compiler takes the text of CUDA C++. [`Module::load_ptx`](crate::Module::load_ptx) takes what was compiled before, and [`Module::load_host`](crate::Module::load_host) closures. | `compiler::the_second_compilation_comes_from_the_cache_and_is_the_same`, `kernels::the_compiler_makes_the_same_kernels` |
+//! | `DeviceContext()`, `DeviceContext(0)` | [`Instance::default_device`](crate::Instance::default_device), [`Instance::device`](crate::Instance::device), [`Device::context`](crate::Device::context) | differs: an instance finds devices, and a device opens its context. | `handle.contexts_of_one_handle_are_one`, `mojo::a_context_has_no_stream_until_one_is_made` |
+//! | `with DeviceContext() as ctx` | [`Context`](crate::Context) | differs: a context closes when it and all of its objects are dropped. | `handles::a_context_is_kept_until_its_last_object_is_gone` |
+//! | `ctx.stream()` | [`Context::create_stream`](crate::Context::create_stream), [`Context::legacy_stream`](crate::Context::legacy_stream) | differs: a context has no stream of its own. Create one, and keep it; the legacy stream is the one of the driver. | `mojo::a_context_has_no_stream_until_one_is_made` |
+//! | `ctx.create_stream()` | [`Context::create_stream`](crate::Context::create_stream) | equal | `stream.streams_run_side_by_side` |
+//! | `ctx.synchronize()` | [`Context::synchronize`](crate::Context::synchronize) | equal | `context.synchronize_covers_all_kinds_of_streams` |
