@@ -52,7 +52,8 @@ if wanted main; then
     step main "$pack/examples/edges" --device cuda:0 --verify --output "$results/edges.png"
     step replay "$pack/examples/replay" --device cuda:0 --verify
     step replay-times "$pack/examples/replay" --device cuda:0 --pictures 200
-    for example in fork_join overlap foreign_streams either_device current_stream; do
+    for example in fork_join overlap foreign_streams either_device current_stream saxpy three_streams timeouts training_step \
+        cudarc_port plugin two_devices rayon_streams; do
         step "example-$example" "$pack/examples/$example" --device cuda:0
     done
     step server timeout 120 "$pack/examples/server" load --device cuda:0 --requests 5000 --deadline 500

@@ -28,6 +28,9 @@
 //! * [`other_libraries`]: the names that Warp, `cuda.core`, CuPy, Mojo and the CUDA driver API use for the same
 //!   concepts.
 //!
+//! The folder `examples` of the package has programs for both kinds of device. `saxpy` is the first to read. As short are
+//! `three_streams`, `timeouts`, `training_step`, `cudarc_port`, `plugin`, `two_devices` and `rayon_streams`.
+//!
 //! # Cargo features
 //!
 //! `cuda` and `host` are the back ends; both are on by default. `tracing` emits spans and events of the `tracing` crate

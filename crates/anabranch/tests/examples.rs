@@ -90,6 +90,29 @@ fn bands_cover_every_row_once_and_reach_three_rows_beyond() {
     }
 }
 
+#[test]
+fn the_readme_lists_every_example() -> TestResult {
+    let package = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(package.join("README.md"))?;
+    let listed: Vec<&str> = readme
+        .lines()
+        .skip_while(|line| *line != "| example | what it shows |")
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .flat_map(|line| line.split('|').nth(1).unwrap_or_default().split('`').skip(1).step_by(2))
+        .collect();
+    let mut count = 0;
+    for entry in std::fs::read_dir(package.join("examples"))? {
+        let name = entry?.path().file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if name != "support" {
+            assert!(listed.contains(&&*name), "the README does not list the example {name}");
+            count += 1;
+        }
+    }
+    assert_eq!(listed.len(), count, "{listed:?}");
+    Ok(())
+}
+
 /// On the host device a kernel's parameters are those of its twin in Rust.
 #[test]
 fn twins_declare_the_parameters_of_the_ptx() -> TestResult {

@@ -20,6 +20,7 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 /// The sources, from the root of the workspace.
 const SOURCES: &[&str] = &[
     "crates/anabranch/examples/edges/kernels.cu",
+    "crates/anabranch/examples/support/saxpy.cu",
     "crates/anabranch-core/src/set_conditional.cu",
     "crates/anabranch/tests/data/twice.cu",
     "crates/anabranch/benches/kernels.cu",

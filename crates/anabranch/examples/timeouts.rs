@@ -1,0 +1,57 @@
+//! A hundred operations that are awaited with timeouts. Every tenth is held up, and given up when its time is over. Giving up
+//! waits for nothing and loses nothing: what was queued still runs, and its memory is freed behind it.
+//!
+//! ```text
+//! cargo run --example timeouts -- --device cuda:0
+//! ```
+
+mod support;
+
+use anabranch::{Context, Device, Signal, Stream, WaitCondition};
+use futures::future::join_all;
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::time::timeout;
+
+fn main() -> ExitCode {
+    support::run("A hundred operations that are awaited with timeouts", |device| {
+        tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(await_all(device))
+    })
+}
+
+async fn await_all(device: &Device) -> Result<(), Box<dyn Error>> {
+    let context = device.context()?;
+    let gate = context.create_signal()?;
+    let operations = join_all((0..100).map(|number| operation(&context, &gate, number))).await;
+    gate.set(1); // before anything else: a stream that waits for the gate would wait for ever
+
+    let (mut complete, mut given_up) = (0, Vec::new());
+    for operation in operations {
+        match operation? {
+            None => complete += 1,
+            Some(stream) => given_up.push(stream),
+        }
+    }
+    support::line(format_args!("{device}: {complete} complete, {} given up", given_up.len()))?;
+    // The streams go on.
+    join_all(given_up.iter().map(Stream::synchronize_async)).await.into_iter().collect::<anabranch::Result<()>>()?;
+    if complete == 90 { Ok(()) } else { Err("only every tenth was held up".into()) }
+}
+
+/// Uploads and downloads some numbers. Returns the stream if that took too long.
+async fn operation(context: &Context, gate: &Signal, number: u32) -> Result<Option<Stream>, Box<dyn Error>> {
+    let stream = context.create_stream()?;
+    let mut limit = Duration::from_secs(60);
+    if number.is_multiple_of(10) {
+        stream.wait_signal(gate, WaitCondition::GreaterOrEqual, 1)?;
+        limit = Duration::from_millis(50);
+    }
+    let work = async {
+        let buffer = stream.upload_async(vec![number; 1000]).await?;
+        stream.download_async(&buffer).await
+    };
+    let Ok(numbers) = timeout(limit, work).await else { return Ok(Some(stream)) };
+    let right = numbers?.iter().all(|found| *found == number);
+    if right { Ok(None) } else { Err("a number is wrong".into()) }
+}
