@@ -12,7 +12,7 @@ impl Stream {
     /// How the host waits for this stream.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such attribute.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device has no such attribute.
     pub fn synchronization_policy(&self) -> Result<SynchronizationPolicy> {
         match self.core().attribute(StreamAttributeKind::SynchronizationPolicy)? {
             StreamAttribute::SynchronizationPolicy(policy) => Ok(policy),
@@ -23,7 +23,7 @@ impl Stream {
     /// Chooses how the host waits for this stream: spinning, yielding or sleeping.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such attribute.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device has no such attribute.
     pub fn set_synchronization_policy(&self, policy: SynchronizationPolicy) -> Result<()> {
         self.core().set_attribute(&StreamAttribute::SynchronizationPolicy(policy))
     }
@@ -31,7 +31,7 @@ impl Stream {
     /// The memory that this stream's kernels should find in the cache.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such attribute.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device has no such attribute.
     pub fn access_policy_window(&self) -> Result<AccessPolicyWindow> {
         match self.core().attribute(StreamAttributeKind::AccessPolicyWindow)? {
             StreamAttribute::AccessPolicyWindow(window) => Ok(window),
@@ -44,8 +44,8 @@ impl Stream {
     /// treated as `miss`. The window is a hint and never changes results.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such attribute; `CUDA_ERROR_INVALID_VALUE (1)` for a ratio
-    /// or a size out of range.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device has no such attribute;
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for a ratio or a size out of range.
     pub fn set_access_policy_window<T: Pod>(
         &self,
         memory: BufferSlice<'_, T>,

@@ -24,9 +24,10 @@ impl Stream {
     /// `begin_capture`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` for the legacy default stream; `CUDA_ERROR_ILLEGAL_STATE (401)` if
-    /// the stream is already capturing, or if another thread has been submitting work to it for more than a second,
-    /// such as a copy from pageable memory that waits.
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) for the legacy
+    /// default stream; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) if the stream is already
+    /// capturing, or if another thread has been submitting work to it for more than a second, such as a copy from
+    /// pageable memory that waits.
     #[track_caller]
     pub fn begin_capture(&self, mode: CaptureMode) -> Result<()> {
         self.core().begin_capture(mode, Whole::Itself, CaptureEnd::Call).map(drop)
@@ -37,8 +38,9 @@ impl Stream {
     /// Follows `cuStreamBeginCaptureToGraph`.
     ///
     /// # Errors
-    /// Same as [`begin_capture`](Self::begin_capture), and the graph is given back; `CUDA_ERROR_INVALID_VALUE (1)` if a
-    /// node does not belong to the graph; `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver is too old.
+    /// Same as [`begin_capture`](Self::begin_capture), and the graph is given back;
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if a node does not belong to the graph;
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the driver is too old.
     #[track_caller]
     pub fn begin_capture_to_graph(
         &self,
@@ -53,16 +55,21 @@ impl Stream {
     }
 
     /// Ends the capture and returns the graph. Whether it succeeds or fails, the streams of the capture can be used
-    /// again afterwards, except after `CUDA_ERROR_STREAM_CAPTURE_UNMATCHED (903)` and `CUDA_ERROR_ILLEGAL_STATE (401)`.
+    /// again afterwards, except after
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNMATCHED (903)`](crate::Status::STREAM_CAPTURE_UNMATCHED) and
+    /// [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE).
     ///
     /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNJOINED (904)` if this stream has not waited for a stream that joined the capture;
-    /// `CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)` if a prohibited call has invalidated the capture, or a condition was
-    /// captured in part only;
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNMATCHED (903)` if the capture began in another stream, where it must then be ended;
-    /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD (908)` if it began on another thread; `CUDA_ERROR_ILLEGAL_STATE (401)`
-    /// if the stream is not capturing, if the capture ends with the closure of [`capture`](Self::capture), or if another
-    /// thread has been submitting work to a stream of the capture for more than a second.
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNJOINED (904)`](crate::Status::STREAM_CAPTURE_UNJOINED) if this stream has not
+    /// waited for a stream that joined the capture;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_INVALIDATED (901)`](crate::Status::STREAM_CAPTURE_INVALIDATED) if a prohibited call
+    /// has invalidated the capture, or a condition was captured in part only;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNMATCHED (903)`](crate::Status::STREAM_CAPTURE_UNMATCHED) if the capture began in
+    /// another stream, where it must then be ended;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD (908)`](crate::Status::STREAM_CAPTURE_WRONG_THREAD) if it began on
+    /// another thread; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) if the stream is not capturing,
+    /// if the capture ends with the closure of [`capture`](Self::capture), or if another thread has been submitting
+    /// work to a stream of the capture for more than a second.
     #[track_caller]
     pub fn end_capture(&self) -> Result<Graph> {
         Ok(Graph::from_object(self.core().end_capture(None)?.graph))
@@ -71,7 +78,8 @@ impl Stream {
     /// Whether the stream is capturing, and whether the capture is still valid.
     ///
     /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` for the legacy default stream while a blocking stream of its context captures.
+    /// [`CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)`](crate::Status::STREAM_CAPTURE_IMPLICIT) for the legacy default
+    /// stream while a blocking stream of its context captures.
     #[track_caller]
     pub fn capture_status(&self) -> Result<CaptureStatus> {
         self.core().capture_status()
@@ -100,7 +108,7 @@ impl Stream {
     /// have data are then an error.
     ///
     /// # Errors
-    /// `CUDA_ERROR_LOSSY_QUERY (402)` if edge data would be lost; otherwise the same as
+    /// [`CUDA_ERROR_LOSSY_QUERY (402)`](crate::Status::LOSSY_QUERY) if edge data would be lost; otherwise the same as
     /// [`capture_status`](Self::capture_status).
     #[track_caller]
     pub fn capture_info_with(&self, with_edge_data: bool) -> Result<CaptureInfo> {
@@ -111,8 +119,8 @@ impl Stream {
     /// `cuStreamUpdateCaptureDependencies`, whose flags 0 mean the same.
     ///
     /// # Errors
-    /// `CUDA_ERROR_ILLEGAL_STATE (401)` if the stream is not capturing; `CUDA_ERROR_INVALID_VALUE (1)` if a node does
-    /// not belong to this capture.
+    /// [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) if the stream is not capturing;
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if a node does not belong to this capture.
     #[track_caller]
     pub fn update_capture_dependencies(&self, dependencies: impl Dependencies) -> Result<()> {
         self.update_capture_dependencies_with_mode(dependencies, DependencyUpdate::default())

@@ -132,11 +132,12 @@ impl Compiler {
     /// Compiles, or reads the result of an identical compilation from the cache.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_SOURCE (300)` if the source has errors, and `CUDA_ERROR_INVALID_VALUE (1)` for an option
-    /// that the compiler does not know: the [log](Error::log) of the error is the complete output of the compiler, and
-    /// its message is the first line that reports an error. `CUDA_ERROR_INVALID_VALUE (1)` if machine code is requested
-    /// without an architecture. `CUDA_ERROR_NOT_SUPPORTED (801)` if the device of [`CompileOptions::for_device`] does
-    /// not run compiled code.
+    /// [`CUDA_ERROR_INVALID_SOURCE (300)`](crate::Status::INVALID_SOURCE) if the source has errors, and
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for an option that the compiler does not know:
+    /// the [log](Error::log) of the error is the complete output of the compiler, and its message is the first line
+    /// that reports an error. [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if machine code is
+    /// requested without an architecture. [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the
+    /// device of [`CompileOptions::for_device`] does not run compiled code.
     pub fn compile(&self, source: &str, options: &CompileOptions) -> Result<Compiled> {
         self.compile_prepared(source, &options.prepare(&*self.driver, None)?)
     }
@@ -145,8 +146,9 @@ impl Compiler {
     /// quotation marks are searched for in the directory of that name.
     ///
     /// # Errors
-    /// Same as [`compile`](Self::compile); `CUDA_ERROR_FILE_NOT_FOUND (301)` or `CUDA_ERROR_OPERATING_SYSTEM (304)` if
-    /// the file cannot be read, or is not UTF-8.
+    /// Same as [`compile`](Self::compile); [`CUDA_ERROR_FILE_NOT_FOUND (301)`](crate::Status::FILE_NOT_FOUND) or
+    /// [`CUDA_ERROR_OPERATING_SYSTEM (304)`](crate::Status::OPERATING_SYSTEM) if the file cannot be read, or is not
+    /// UTF-8.
     pub fn compile_file(&self, path: impl AsRef<Path>, options: &CompileOptions) -> Result<Compiled> {
         let path = path.as_ref();
         let prepared = options.prepare(&*self.driver, Some(path))?;

@@ -32,8 +32,9 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// The future returns an error if the context is lost. It returns `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` at
-    /// once if the stream is capturing, which does not invalidate the capture.
+    /// The future returns an error if the context is lost. It returns
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) at once if the stream
+    /// is capturing, which does not invalidate the capture.
     pub fn completion_future(&self) -> Completion {
         Completion::of_stream(self.core(), false)
     }

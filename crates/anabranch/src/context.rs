@@ -28,8 +28,8 @@ impl Device {
     /// The device's primary context, which it shares with other libraries in the process.
     ///
     /// # Errors
-    /// An error of the driver if it cannot start the device, such as `CUDA_ERROR_OUT_OF_MEMORY (2)` if its memory is
-    /// full.
+    /// An error of the driver if it cannot start the device, such as
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if its memory is full.
     pub fn context(&self) -> Result<Context> {
         Ok(Context::from_core(ContextCore::primary(self.core())?))
     }
@@ -70,8 +70,9 @@ impl Context {
     /// `handle` is a context of the device's driver that exists until `keeper` is dropped.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_CONTEXT (201)` for the null handle; `CUDA_ERROR_INVALID_DEVICE (101)` if the context belongs to
-    /// another device; otherwise an error of the driver. `keeper` is dropped then.
+    /// [`CUDA_ERROR_INVALID_CONTEXT (201)`](crate::Status::INVALID_CONTEXT) for the null handle;
+    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the context belongs to another device;
+    /// otherwise an error of the driver. `keeper` is dropped then.
     pub unsafe fn from_raw(device: &Device, handle: ContextHandle, keeper: impl Send + 'static) -> Result<Self> {
         // SAFETY: the caller promises that the context exists until the keeper is dropped.
         let core = unsafe { ContextCore::from_raw(device.core(), handle, Keeper::new(keeper)) }?;
@@ -93,9 +94,10 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_CONTEXT (201)` if another library has made the context, so that nothing keeps it alive: open it
-    /// with [`from_raw`](Self::from_raw) first; `CUDA_ERROR_INVALID_DEVICE (101)` if the instance does not have its
-    /// device; `CUDA_ERROR_CONTEXT_IS_DESTROYED (709)` if it was destroyed.
+    /// [`CUDA_ERROR_INVALID_CONTEXT (201)`](crate::Status::INVALID_CONTEXT) if another library has made the context, so
+    /// that nothing keeps it alive: open it with [`from_raw`](Self::from_raw) first;
+    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the instance does not have its device;
+    /// [`CUDA_ERROR_CONTEXT_IS_DESTROYED (709)`](crate::Status::CONTEXT_IS_DESTROYED) if it was destroyed.
     pub fn current(instance: &Instance) -> Result<Option<Self>> {
         let operation = "looking for the current context";
         let first_devices = instance.devices().iter().filter(|device| device.ordinal().0 == 0);
@@ -137,7 +139,8 @@ impl Context {
     ///
     /// # Errors
     /// An error of any of that work. During a capture in a stream of the context, on any thread:
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, which invalidates the capture.
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED), which invalidates
+    /// the capture.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         self.core.synchronize()
@@ -198,9 +201,10 @@ impl Context {
     /// Lets kernels and copies of this context access the memory of `peer`. Calling it twice is not an error.
     ///
     /// # Errors
-    /// `CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)` if the devices do not support it; `CUDA_ERROR_INVALID_DEVICE (101)`
-    /// if they belong to different drivers; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while a stream captures in a mode
-    /// that prohibits it, which invalidates that capture.
+    /// [`CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)`](crate::Status::PEER_ACCESS_UNSUPPORTED) if the devices do not
+    /// support it; [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if they belong to different
+    /// drivers; [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) while a
+    /// stream captures in a mode that prohibits it, which invalidates that capture.
     pub fn enable_peer_access(&self, peer: &Context) -> Result<()> {
         self.core.enable_peer_access(&peer.core)
     }
@@ -211,8 +215,9 @@ impl Context {
     /// No work queued in this context uses memory of `peer`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_PEER_ACCESS_NOT_ENABLED (705)` if access is not enabled; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`
-    /// while a stream captures in a mode that prohibits it, which invalidates that capture.
+    /// [`CUDA_ERROR_PEER_ACCESS_NOT_ENABLED (705)`](crate::Status::PEER_ACCESS_NOT_ENABLED) if access is not enabled;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) while a stream
+    /// captures in a mode that prohibits it, which invalidates that capture.
     pub unsafe fn disable_peer_access(&self, peer: &Context) -> Result<()> {
         // SAFETY: the caller promises that no work queued in this context uses memory of `peer`.
         unsafe { self.core.disable_peer_access(&peer.core) }
@@ -287,7 +292,7 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if not enough memory can be pinned.
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if not enough memory can be pinned.
     pub fn reserve_staging(&self, bytes: usize, count: usize) -> Result<()> {
         self.core.reserve_staging(bytes, count)
     }

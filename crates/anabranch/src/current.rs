@@ -30,10 +30,11 @@
 //! ```
 //!
 //! A call uses the current stream of the context that its buffers or its kernel belong to, so that streams of several
-//! devices can be current at the same time. [`Buffer::from_slice`] and [`Buffer::zeroed`] have neither, and use the stream
-//! that became current last. Without a current stream, the calls return `CUDA_ERROR_ILLEGAL_STATE (401)`; the library does
-//! not fall back to a default stream. Otherwise, they are the methods of [`Stream`] of the same names, and return their
-//! errors. Inside of a host function, they return `CUDA_ERROR_NOT_PERMITTED (800)`, as those do.
+//! devices can be current at the same time. [`Buffer::from_slice`] and [`Buffer::zeroed`] have neither, and use the
+//! stream that became current last. Without a current stream, the calls return
+//! [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE); the library does not fall back to a default
+//! stream. Otherwise, they are the methods of [`Stream`] of the same names, and return their errors. Inside of a host
+//! function, they return [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED), as those do.
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -78,7 +79,8 @@ fn no_current(operation: &'static str, context: Option<&Context>) -> Error {
 /// [Copies](Stream::copy) in the current stream of the destination's context.
 ///
 /// # Errors
-/// Same as [`Stream::copy`]; `CUDA_ERROR_ILLEGAL_STATE (401)` if there is no current stream.
+/// Same as [`Stream::copy`]; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) if there is no current
+/// stream.
 #[track_caller]
 pub fn copy<'d, 's, T: Pod>(
     destination: impl Into<BufferSliceMut<'d, T>>,
@@ -92,7 +94,8 @@ pub fn copy<'d, 's, T: Pod>(
 /// [Fills](Stream::fill) in the current stream of the destination's context.
 ///
 /// # Errors
-/// Same as [`Stream::fill`]; `CUDA_ERROR_ILLEGAL_STATE (401)` if there is no current stream.
+/// Same as [`Stream::fill`]; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) if there is no current
+/// stream.
 #[track_caller]
 pub fn fill<'d, T: FillElement>(destination: impl Into<BufferSliceMut<'d, T>>, value: T) -> Result<()> {
     let destination = destination.into();
@@ -106,7 +109,8 @@ pub fn fill<'d, T: FillElement>(destination: impl Into<BufferSliceMut<'d, T>>, v
 /// Same as for [`Stream::launch`].
 ///
 /// # Errors
-/// Same as [`Stream::launch`]; `CUDA_ERROR_ILLEGAL_STATE (401)` if there is no current stream.
+/// Same as [`Stream::launch`]; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) if there is no current
+/// stream.
 #[track_caller]
 pub unsafe fn launch<A: KernelArguments>(kernel: &Kernel, config: &LaunchConfig, arguments: A) -> Result<()> {
     on_stream(Some(kernel.core().context()), "launching a kernel", |stream| {
@@ -119,7 +123,8 @@ impl<T: Pod> Buffer<T> {
     /// [Uploads](Stream::upload) in the thread's current stream. See [`current`](crate::current).
     ///
     /// # Errors
-    /// Same as [`Stream::upload`]; `CUDA_ERROR_ILLEGAL_STATE (401)` if there is no current stream.
+    /// Same as [`Stream::upload`]; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) if there is no
+    /// current stream.
     #[track_caller]
     pub fn from_slice(source: &[T]) -> Result<Self> {
         on_stream(None, "uploading", |stream| stream.upload(source))
@@ -128,7 +133,8 @@ impl<T: Pod> Buffer<T> {
     /// [Allocates zeros](Stream::allocate_zeroed) in the thread's current stream. See [`current`](crate::current).
     ///
     /// # Errors
-    /// Same as [`Stream::allocate_zeroed`]; `CUDA_ERROR_ILLEGAL_STATE (401)` if there is no current stream.
+    /// Same as [`Stream::allocate_zeroed`]; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) if there
+    /// is no current stream.
     #[track_caller]
     pub fn zeroed(length: usize) -> Result<Self> {
         on_stream(None, "allocating in stream order", |stream| stream.allocate_zeroed(length))
@@ -138,7 +144,8 @@ impl<T: Pod> Buffer<T> {
     /// [`current`](crate::current).
     ///
     /// # Errors
-    /// Same as [`Stream::download`]; `CUDA_ERROR_ILLEGAL_STATE (401)` if there is no current stream.
+    /// Same as [`Stream::download`]; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) if there is no
+    /// current stream.
     #[track_caller]
     pub fn to_vec(&self) -> Result<Vec<T>> {
         let slice = BufferSlice::from(self);

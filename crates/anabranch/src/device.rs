@@ -68,7 +68,7 @@ impl Device {
     /// [`Context::enable_peer_access`](crate::Context::enable_peer_access) has been called.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_DEVICE (101)` if `peer` belongs to another driver.
+    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if `peer` belongs to another driver.
     pub fn can_access_peer(&self, peer: &Device) -> Result<bool> {
         self.core.can_access_peer(&peer.core)
     }
@@ -76,7 +76,7 @@ impl Device {
     /// A number about the graph memory of this device. Follows `cuDeviceGetGraphMemAttribute`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if graphs cannot allocate memory.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if graphs cannot allocate memory.
     pub fn graph_memory_attribute(&self, attribute: GraphMemoryAttribute) -> Result<u64> {
         self.core.graph_memory_attribute(attribute)
     }
@@ -84,8 +84,8 @@ impl Device {
     /// Resets one of the two high-water marks to the currently used or reserved amount.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for the other attributes; `CUDA_ERROR_NOT_SUPPORTED (801)` if graphs cannot
-    /// allocate memory.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for the other attributes;
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if graphs cannot allocate memory.
     pub fn reset_graph_memory_high(&self, attribute: GraphMemoryAttribute) -> Result<()> {
         self.core.reset_graph_memory_high(attribute)
     }
@@ -93,7 +93,7 @@ impl Device {
     /// Returns memory that graphs own and do not use to the device. Follows `cuDeviceGraphMemTrim`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if graphs cannot allocate memory.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if graphs cannot allocate memory.
     pub fn trim_graph_memory(&self) -> Result<()> {
         self.core.trim_graph_memory()
     }

@@ -34,8 +34,8 @@ impl Context {
     /// Makes an event with flags.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know, and for an interprocess event that
-    /// measures time.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for flags that the driver does not know, and for
+    /// an interprocess event that measures time.
     #[track_caller]
     pub fn create_event_with_flags(&self, flags: EventFlags) -> Result<Event> {
         Ok(Event { core: EventCore::create(self.core(), flags)? })
@@ -51,8 +51,10 @@ impl Event {
     /// Opens an event that another process has exported. It is complete until that process records it.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it; `CUDA_ERROR_INVALID_CONTEXT (201)` or
-    /// `CUDA_ERROR_OPERATING_SYSTEM (304)` if this process exported the event itself, or the event no longer exists.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device does not support it;
+    /// [`CUDA_ERROR_INVALID_CONTEXT (201)`](crate::Status::INVALID_CONTEXT) or
+    /// [`CUDA_ERROR_OPERATING_SYSTEM (304)`](crate::Status::OPERATING_SYSTEM) if this process exported the event
+    /// itself, or the event no longer exists.
     #[track_caller]
     pub fn open(context: &Context, exported: &InterprocessEventHandle) -> Result<Self> {
         Ok(Self { core: EventCore::open(context.core(), exported)? })
@@ -84,7 +86,8 @@ impl Event {
     /// library: the caller keeps whatever the stream's captured work uses for as long as the graph can run.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` for the null handle. `keeper` is dropped then.
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) for the null handle. `keeper` is dropped
+    /// then.
     #[track_caller]
     pub unsafe fn from_raw(context: &Context, handle: EventHandle, keeper: impl Send + 'static) -> Result<Self> {
         // SAFETY: the caller promises that the event belongs to the context, and exists until the keeper is dropped.
@@ -95,7 +98,8 @@ impl Event {
     /// Captures the work that is in `stream` now. This replaces the previous record.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event and the stream belong to different contexts.
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the event and the stream belong to
+    /// different contexts.
     #[inline]
     #[track_caller]
     pub fn record(&self, stream: &Stream) -> Result<()> {
@@ -107,9 +111,10 @@ impl Event {
     ///
     /// # Errors
     /// An error of earlier asynchronous work. If the event was last recorded in a capture:
-    /// `CUDA_ERROR_CAPTURED_EVENT (907)`, which invalidates the capture; after the capture has ended,
-    /// `CUDA_ERROR_INVALID_VALUE (1)`. If this thread's [capture mode](Context::exchange_capture_mode) prohibits
-    /// potentially unsafe calls because of a capture: `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, which invalidates
+    /// [`CUDA_ERROR_CAPTURED_EVENT (907)`](crate::Status::CAPTURED_EVENT), which invalidates the capture; after the
+    /// capture has ended, [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE). If this thread's [capture
+    /// mode](Context::exchange_capture_mode) prohibits potentially unsafe calls because of a capture:
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED), which invalidates
     /// that capture.
     #[inline]
     #[track_caller]
@@ -121,9 +126,11 @@ impl Event {
     ///
     /// # Errors
     /// An error of earlier asynchronous work. If the event was last recorded in a capture:
-    /// `CUDA_ERROR_CAPTURED_EVENT (907)`, which invalidates the capture; `CUDA_ERROR_INVALID_VALUE (1)` if the capture
-    /// was already invalidated or has ended. If this thread's [capture mode](Context::exchange_capture_mode) prohibits
-    /// potentially unsafe calls because of a capture: `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, which invalidates
+    /// [`CUDA_ERROR_CAPTURED_EVENT (907)`](crate::Status::CAPTURED_EVENT), which invalidates the capture;
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the capture was already invalidated or has
+    /// ended. If this thread's [capture mode](Context::exchange_capture_mode) prohibits potentially unsafe calls
+    /// because of a capture:
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED), which invalidates
     /// that capture.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
@@ -134,9 +141,11 @@ impl Event {
     /// reached later.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` if either event was never recorded or does not measure time;
-    /// `CUDA_ERROR_NOT_READY (600)` if either is not complete; `CUDA_ERROR_CAPTURED_EVENT (907)` if either was last
-    /// recorded in a capture, which remains valid, or `CUDA_ERROR_INVALID_VALUE (1)` if that capture has ended.
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if either event was never recorded or does
+    /// not measure time; [`CUDA_ERROR_NOT_READY (600)`](crate::Status::NOT_READY) if either is not complete;
+    /// [`CUDA_ERROR_CAPTURED_EVENT (907)`](crate::Status::CAPTURED_EVENT) if either was last recorded in a capture,
+    /// which remains valid, or [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if that capture has
+    /// ended.
     #[track_caller]
     pub fn elapsed_since(&self, start: &Event) -> Result<f32> {
         self.core.elapsed_since(&start.core)
@@ -146,8 +155,9 @@ impl Event {
     /// [`EventFlags::INTERPROCESS`].
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it; `CUDA_ERROR_INVALID_VALUE (1)` or
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event was created without that flag.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device does not support it;
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) or
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the event was created without that flag.
     #[track_caller]
     pub fn export(&self) -> Result<InterprocessEventHandle> {
         self.core.export()
@@ -170,9 +180,10 @@ impl Event {
     /// ```
     ///
     /// # Errors
-    /// The future returns an error of earlier asynchronous work; `CUDA_ERROR_CAPTURED_EVENT (907)` if the event was
-    /// last recorded in a capture that has not ended, because there is nothing to wait for;
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if that capture has ended.
+    /// The future returns an error of earlier asynchronous work;
+    /// [`CUDA_ERROR_CAPTURED_EVENT (907)`](crate::Status::CAPTURED_EVENT) if the event was last recorded in a capture
+    /// that has not ended, because there is nothing to wait for;
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if that capture has ended.
     pub fn completed(&self) -> Completion {
         Completion::of_event(&self.core)
     }
@@ -266,7 +277,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event belongs to another context.
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the event belongs to another context.
     #[inline]
     #[track_caller]
     pub fn record<'e>(&self, event: &'e Event) -> Result<&'e Event> {
@@ -276,9 +287,10 @@ impl Stream {
     /// Like [`record`](Self::record), with flags.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event belongs to another context; `CUDA_ERROR_ILLEGAL_STATE (401)` for
-    /// an external record outside a capture, where [`record_external`](Self::record_external) is an ordinary record;
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the event belongs to another context;
+    /// [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) for an external record outside a capture, where
+    /// [`record_external`](Self::record_external) is an ordinary record;
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for flags that the driver does not know.
     #[inline]
     #[track_caller]
     pub fn record_with_flags<'e>(&self, event: &'e Event, flags: EventRecordFlags) -> Result<&'e Event> {
@@ -304,7 +316,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the event belongs to another context.
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the event belongs to another context.
     #[track_caller]
     pub fn record_external<'e>(&self, event: &'e Event) -> Result<&'e Event> {
         self.core().record_external(&event.core)?;
@@ -336,11 +348,13 @@ impl Stream {
     /// context or device. The host does not wait.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the event belongs to another driver. During a capture of this stream,
-    /// `CUDA_ERROR_STREAM_CAPTURE_ISOLATION (905)` if the event was recorded outside the capture, which invalidates the
-    /// capture, and `CUDA_ERROR_STREAM_CAPTURE_MERGE (902)` if it was recorded in another capture, which invalidates
-    /// both. `CUDA_ERROR_INVALID_VALUE (1)` if the event was last recorded in a capture that has ended, which also
-    /// invalidates a capture of this stream.
+    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the event belongs to another driver.
+    /// During a capture of this stream,
+    /// [`CUDA_ERROR_STREAM_CAPTURE_ISOLATION (905)`](crate::Status::STREAM_CAPTURE_ISOLATION) if the event was recorded
+    /// outside the capture, which invalidates the capture, and
+    /// [`CUDA_ERROR_STREAM_CAPTURE_MERGE (902)`](crate::Status::STREAM_CAPTURE_MERGE) if it was recorded in another
+    /// capture, which invalidates both. [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the event was
+    /// last recorded in a capture that has ended, which also invalidates a capture of this stream.
     #[inline]
     #[track_caller]
     pub fn wait_event(&self, event: &Event) -> Result<()> {
@@ -350,9 +364,9 @@ impl Stream {
     /// Like [`wait_event`](Self::wait_event), with flags.
     ///
     /// # Errors
-    /// Same as [`wait_event`](Self::wait_event); `CUDA_ERROR_ILLEGAL_STATE (401)` for an external wait outside a
-    /// capture, where [`wait_event_external`](Self::wait_event_external) is an ordinary wait;
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
+    /// Same as [`wait_event`](Self::wait_event); [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) for
+    /// an external wait outside a capture, where [`wait_event_external`](Self::wait_event_external) is an ordinary
+    /// wait; [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for flags that the driver does not know.
     #[inline]
     #[track_caller]
     pub fn wait_event_with_flags(&self, event: &Event, flags: EventWaitFlags) -> Result<()> {
@@ -364,8 +378,8 @@ impl Stream {
     /// is the same as [`wait_event`](Self::wait_event). In Warp, it is `wait_event(event, external=True)`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the event belongs to another driver; outside a capture, the same as
-    /// [`wait_event`](Self::wait_event).
+    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the event belongs to another driver;
+    /// outside a capture, the same as [`wait_event`](Self::wait_event).
     #[track_caller]
     pub fn wait_event_external(&self, event: &Event) -> Result<()> {
         self.core().wait_event_external(&event.core)
@@ -374,8 +388,8 @@ impl Stream {
     /// Makes later work of this stream wait for the work that is in `other` now. The host does not wait.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the stream belongs to another driver; `CUDA_ERROR_INVALID_HANDLE (400)` if
-    /// it is another thread's default stream.
+    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the stream belongs to another driver;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if it is another thread's default stream.
     #[track_caller]
     pub fn wait_stream(&self, other: &Stream) -> Result<()> {
         let operation = "waiting for a stream in a stream";

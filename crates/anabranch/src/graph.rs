@@ -108,7 +108,8 @@ impl Graph {
     /// Makes a copy with its own nodes, which retains everything that this graph retains.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph allocates memory, or if a value for a conditional node was made for it.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the graph allocates memory, or if a value
+    /// for a conditional node was made for it.
     #[track_caller]
     pub fn try_clone(&self) -> Result<Graph> {
         self.object.try_clone().map(Self::from_object)
@@ -117,8 +118,9 @@ impl Graph {
     /// The node of `clone`, a clone of this graph, that was copied from `node`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if there is none; `CUDA_ERROR_INVALID_HANDLE (400)` if the other graph belongs to
-    /// another context.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if there is none;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the other graph belongs to another
+    /// context.
     #[track_caller]
     pub fn find_in_clone(&self, node: Node, clone: &Graph) -> Result<Node> {
         self.object.find_in_clone(node, &clone.object)
@@ -128,10 +130,10 @@ impl Graph {
     /// graph.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for a cycle, or a conditional value that no node uses;
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph allocates memory and already has an executable graph, if it has
-    /// conditional nodes and already has an executable graph or a clone, also one in a node of another graph, or if a node is
-    /// not supported in its place.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for a cycle, or a conditional value that no node
+    /// uses; [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the graph allocates memory and already
+    /// has an executable graph, if it has conditional nodes and already has an executable graph or a clone, also one in
+    /// a node of another graph, or if a node is not supported in its place.
     pub fn instantiate(&self) -> Result<ExecutableGraph> {
         self.instantiate_with_flags(InstantiateFlags::empty())
     }
@@ -139,8 +141,8 @@ impl Graph {
     /// Like [`instantiate`](Self::instantiate), with flags.
     ///
     /// # Errors
-    /// Same as [`instantiate`](Self::instantiate); `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not
-    /// know.
+    /// Same as [`instantiate`](Self::instantiate); [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for
+    /// flags that the driver does not know.
     pub fn instantiate_with_flags(&self, flags: InstantiateFlags) -> Result<ExecutableGraph> {
         ExecutableGraph::new(self, flags, None)
     }

@@ -183,8 +183,8 @@ impl InstanceBuilder {
 
     /// Whether the host devices check how memory is used, which overrides `ANABRANCH_HOST_CHECK_MEMORY` (0 or 1). The
     /// default is no. With the check, work that uses memory before its allocation, after its free, or past its end
-    /// loses the context with `CUDA_ERROR_ILLEGAL_ADDRESS (700)`, and [`Device::memory_report`] describes the access.
-    /// The instance is [isolated](Self::isolated).
+    /// loses the context with [`CUDA_ERROR_ILLEGAL_ADDRESS (700)`](crate::Status::ILLEGAL_ADDRESS), and
+    /// [`Device::memory_report`] describes the access. The instance is [isolated](Self::isolated).
     pub fn host_check_memory(mut self, check: bool) -> Self {
         self.host_settings.check_memory = Some(check);
         self.isolated()
@@ -299,8 +299,8 @@ impl Instance {
     /// The device with that name: `cuda:0`, `host`, `host:1`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the text does not name a device, or there is no device with that name. The
-    /// message contains the reason and the remedy.
+    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the text does not name a device, or there
+    /// is no device with that name. The message contains the reason and the remedy.
     pub fn device(&self, name: &str) -> Result<Device> {
         let name: DeviceName = name.parse()?;
         if let Some(device) = self.devices.iter().find(|device| device.name() == name) {
@@ -331,7 +331,8 @@ impl Instance {
     /// The device that `ANABRANCH_DEVICE` names, or else the first GPU, or else the first host device.
     ///
     /// # Errors
-    /// Same as [`device`](Self::device); `CUDA_ERROR_NO_DEVICE (100)` if there is no device at all.
+    /// Same as [`device`](Self::device); [`CUDA_ERROR_NO_DEVICE (100)`](crate::Status::NO_DEVICE) if there is no device
+    /// at all.
     pub fn default_device(&self) -> Result<Device> {
         match std::env::var_os(DEVICE_VARIABLE).map(|name| name.to_string_lossy().into_owned()) {
             Some(name) if !name.trim().is_empty() => self.device(&name),

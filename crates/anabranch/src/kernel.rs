@@ -59,7 +59,7 @@ impl Kernel {
     /// Sets an attribute, such as the maximum dynamic shared memory of a launch above 48 KiB.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the device does not support the value.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the device does not support the value.
     pub fn set_attribute(&self, attribute: FunctionAttribute) -> Result<()> {
         self.core.set_attribute(attribute)
     }
@@ -68,7 +68,7 @@ impl Kernel {
     /// multiprocessors, it is the size of the largest cooperative grid.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the block has no threads.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the block has no threads.
     pub fn max_active_blocks(&self, threads_per_block: u32, dynamic_shared_bytes: usize) -> Result<u32> {
         self.core.max_active_blocks(threads_per_block, dynamic_shared_bytes)
     }
@@ -99,8 +99,8 @@ impl Module {
     /// Finds a kernel by its name. For C++ without `extern "C"`, this is the mangled name.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_FOUND (500)` if there is no kernel with that name. The message lists the existing ones if the
-    /// driver reports them.
+    /// [`CUDA_ERROR_NOT_FOUND (500)`](crate::Status::NOT_FOUND) if there is no kernel with that name. The message lists
+    /// the existing ones if the driver reports them.
     #[track_caller]
     pub fn kernel(&self, name: &str) -> Result<Kernel> {
         Ok(Kernel::from_core(self.core().kernel(name)?))
@@ -131,10 +131,12 @@ impl Stream {
     /// that threads of the kernel do not race.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the arguments, the grid, the block or the shared memory are not valid for the
-    /// kernel or the device; `CUDA_ERROR_INVALID_HANDLE (400)` if the kernel or a buffer belongs to another context;
-    /// `CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE (720)` and `CUDA_ERROR_INVALID_CLUSTER_SIZE (912)` for cooperative
-    /// grids and clusters that do not fit on the device.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the arguments, the grid, the block or the
+    /// shared memory are not valid for the kernel or the device;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the kernel or a buffer belongs to another
+    /// context; [`CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE (720)`](crate::Status::COOPERATIVE_LAUNCH_TOO_LARGE) and
+    /// [`CUDA_ERROR_INVALID_CLUSTER_SIZE (912)`](crate::Status::INVALID_CLUSTER_SIZE) for cooperative grids and
+    /// clusters that do not fit on the device.
     #[inline]
     #[track_caller]
     pub unsafe fn launch<A: KernelArguments>(

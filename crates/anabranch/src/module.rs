@@ -106,8 +106,8 @@ impl DualModule {
     /// the thread does only afterwards.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NO_BINARY_FOR_GPU (209)` if there is no code for this kind of device; otherwise the same as
-    /// [`Module::load_ptx`] and [`Module::load_binary`].
+    /// [`CUDA_ERROR_NO_BINARY_FOR_GPU (209)`](crate::Status::NO_BINARY_FOR_GPU) if there is no code for this kind of
+    /// device; otherwise the same as [`Module::load_ptx`] and [`Module::load_binary`].
     pub fn load(&self, context: &Context) -> Result<Module> {
         let missing = |what: &str| {
             Error::argument(
@@ -152,9 +152,10 @@ impl Module {
     /// that nothing may hold up its work that the thread does only afterwards.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_PTX (218)` if it cannot be assembled, with the assembler's log in [`Error::log`];
-    /// `CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)` if it is newer than the driver; `CUDA_ERROR_NOT_SUPPORTED (801)` on
-    /// the host device, which runs host functions (see [`DualModule`]).
+    /// [`CUDA_ERROR_INVALID_PTX (218)`](crate::Status::INVALID_PTX) if it cannot be assembled, with the assembler's log
+    /// in [`Error::log`]; [`CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)`](crate::Status::UNSUPPORTED_PTX_VERSION) if it is
+    /// newer than the driver; [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) on the host device,
+    /// which runs host functions (see [`DualModule`]).
     #[track_caller]
     pub fn load_ptx(context: &Context, ptx: &str) -> Result<Self> {
         // SAFETY: it is no binary image; drivers check text.
@@ -168,8 +169,9 @@ impl Module {
     /// NVIDIA's tools made the image, and it was not changed. Drivers do not check its contents.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_IMAGE (200)` if it is neither, or is truncated; `CUDA_ERROR_NO_BINARY_FOR_GPU (209)` if it
-    /// contains no code for the device; `CUDA_ERROR_NOT_SUPPORTED (801)` on the host device.
+    /// [`CUDA_ERROR_INVALID_IMAGE (200)`](crate::Status::INVALID_IMAGE) if it is neither, or is truncated;
+    /// [`CUDA_ERROR_NO_BINARY_FOR_GPU (209)`](crate::Status::NO_BINARY_FOR_GPU) if it contains no code for the device;
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) on the host device.
     #[track_caller]
     pub unsafe fn load_binary(context: &Context, image: &[u8]) -> Result<Self> {
         // SAFETY: the caller promises that NVIDIA's tools made the image, and that it was not changed.
@@ -182,8 +184,8 @@ impl Module {
     /// Same as for [`load_binary`](Self::load_binary), unless the file is PTX.
     ///
     /// # Errors
-    /// `CUDA_ERROR_FILE_NOT_FOUND (301)` if the file cannot be read; otherwise the same as [`load_ptx`](Self::load_ptx)
-    /// and [`load_binary`](Self::load_binary).
+    /// [`CUDA_ERROR_FILE_NOT_FOUND (301)`](crate::Status::FILE_NOT_FOUND) if the file cannot be read; otherwise the
+    /// same as [`load_ptx`](Self::load_ptx) and [`load_binary`](Self::load_binary).
     #[track_caller]
     pub unsafe fn load_file(context: &Context, path: impl AsRef<Path>) -> Result<Self> {
         let (operation, path) = ("reading a module", path.as_ref());
@@ -215,7 +217,7 @@ impl Module {
     /// that the thread does only afterwards.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` on a GPU.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) on a GPU.
     #[track_caller]
     pub fn load_host(context: &Context, module: &HostModule) -> Result<Self> {
         // SAFETY: it is no binary image.
@@ -225,7 +227,7 @@ impl Module {
     /// The names of the module's kernels.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver does not report it.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the driver does not report it.
     pub fn kernel_names(&self) -> Result<Vec<String>> {
         self.core.kernel_names()
     }
@@ -234,7 +236,7 @@ impl Module {
     /// driver yourself, you must order that use yourself.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_FOUND (500)` if there is no variable with that name.
+    /// [`CUDA_ERROR_NOT_FOUND (500)`](crate::Status::NOT_FOUND) if there is no variable with that name.
     pub fn global(&self, name: &str) -> Result<(DevicePointer, usize)> {
         self.core.global(name)
     }
@@ -244,8 +246,9 @@ impl Module {
     /// it by the caller, with an event. [`copy_to_global`](Self::copy_to_global) does not wait, and can be captured.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_FOUND (500)` if there is no variable with that name; `CUDA_ERROR_INVALID_VALUE (1)` if its size
-    /// differs; `CUDA_ERROR_INVALID_HANDLE (400)` if the stream belongs to another context.
+    /// [`CUDA_ERROR_NOT_FOUND (500)`](crate::Status::NOT_FOUND) if there is no variable with that name;
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if its size differs;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the stream belongs to another context.
     pub fn set_global<T: Pod>(&self, stream: &Stream, name: &str, values: &[T]) -> Result<()> {
         let operation = "setting a global variable";
         let (address, bytes) = self.variable(name, size_of_val(values), operation)?;
@@ -295,8 +298,10 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_FOUND (500)` if there is no variable with that name; `CUDA_ERROR_INVALID_VALUE (1)` if its size
-    /// differs; `CUDA_ERROR_INVALID_HANDLE (400)` if the stream or the source belongs to another context.
+    /// [`CUDA_ERROR_NOT_FOUND (500)`](crate::Status::NOT_FOUND) if there is no variable with that name;
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if its size differs;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the stream or the source belongs to
+    /// another context.
     #[track_caller]
     pub fn copy_to_global<'b, T: Pod>(
         &self,

@@ -33,9 +33,10 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// The future returns `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough device memory, or not enough memory can
-    /// be pinned; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing; otherwise the same as
-    /// [`checked_completion_future`](Self::checked_completion_future).
+    /// The future returns [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is not enough device
+    /// memory, or not enough memory can be pinned;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
+    /// capturing; otherwise the same as [`checked_completion_future`](Self::checked_completion_future).
     pub fn upload_async<T: Pod>(&self, source: impl AsRef<[T]>) -> Upload<T> {
         Upload::queue(self, source.as_ref())
     }
@@ -62,10 +63,10 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// The future returns `CUDA_ERROR_OUT_OF_MEMORY (2)` if not enough memory can be pinned;
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the source belongs to another context;
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing; otherwise the same as
-    /// [`checked_completion_future`](Self::checked_completion_future).
+    /// The future returns [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if not enough memory can be
+    /// pinned; [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the source belongs to another
+    /// context; [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the
+    /// stream is capturing; otherwise the same as [`checked_completion_future`](Self::checked_completion_future).
     pub fn download_async<'b, T: Pod>(&self, source: impl Into<BufferSlice<'b, T>>) -> Download<T> {
         Download::queue(self, source.into())
     }

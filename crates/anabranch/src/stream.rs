@@ -46,7 +46,8 @@ impl Context {
     /// other.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if the device does not support it create another stream.
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if the device does not support it create another
+    /// stream.
     #[track_caller]
     pub fn create_stream(&self) -> Result<Stream> {
         self.create_stream_with_priority(StreamFlags::NON_BLOCKING, 0)
@@ -56,7 +57,7 @@ impl Context {
     /// [`StreamFlags::NON_BLOCKING`].
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for flags that the driver does not know.
     #[track_caller]
     pub fn create_stream_with_flags(&self, flags: StreamFlags) -> Result<Stream> {
         self.create_stream_with_priority(flags, 0)
@@ -66,7 +67,7 @@ impl Context {
     /// [range](Device::stream_priority_range) is clamped, and [`Stream::priority`] returns the clamped value.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for flags that the driver does not know.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for flags that the driver does not know.
     #[track_caller]
     pub fn create_stream_with_priority(&self, flags: StreamFlags, priority: i32) -> Result<Stream> {
         Ok(Stream::from_open(StreamCore::create(self.core(), flags, priority)?))
@@ -76,15 +77,15 @@ impl Context {
     /// and their later work waits for it.
     ///
     /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` if a blocking stream of the context is capturing, which invalidates
-    /// the capture.
+    /// [`CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)`](crate::Status::STREAM_CAPTURE_IMPLICIT) if a blocking stream of the
+    /// context is capturing, which invalidates the capture.
     #[track_caller]
     pub fn legacy_stream(&self) -> Result<Stream> {
         Stream::open_default(self, Live::LEGACY)
     }
 
     /// The calling thread's default stream of this context. Using it on another thread returns
-    /// `CUDA_ERROR_INVALID_HANDLE (400)`.
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE).
     ///
     /// # Errors
     /// Only an error of earlier asynchronous work.
@@ -172,10 +173,12 @@ impl Stream {
     /// An error of any of that work: a lost context, or a panic of a host function or kernel, which is reported once.
     ///
     /// During a capture of this stream, on any thread and in every capture mode:
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, which invalidates the capture. The same error, with the same
-    /// effect, if this thread's [capture mode](Context::exchange_capture_mode) prohibits potentially unsafe calls
-    /// because of a capture in another stream. For the legacy default stream during a capture of a blocking stream of
-    /// the context: `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)`, which invalidates that capture.
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED), which invalidates
+    /// the capture. The same error, with the same effect, if this thread's [capture
+    /// mode](Context::exchange_capture_mode) prohibits potentially unsafe calls because of a capture in another stream.
+    /// For the legacy default stream during a capture of a blocking stream of the context:
+    /// [`CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)`](crate::Status::STREAM_CAPTURE_IMPLICIT), which invalidates that
+    /// capture.
     #[track_caller]
     pub fn synchronize(&self) -> Result<()> {
         self.core().synchronize()
@@ -219,8 +222,8 @@ impl Stream {
     /// The flags that the stream was created with.
     ///
     /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture;
-    /// otherwise only an error of earlier asynchronous work.
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
+    /// capturing, which invalidates the capture; otherwise only an error of earlier asynchronous work.
     #[track_caller]
     pub fn flags(&self) -> Result<StreamFlags> {
         self.core().flags()

@@ -42,8 +42,9 @@ impl CaptureScope<'_> {
     /// # Ok::<(), anabranch::Error>(())
     /// ```
     ///
-    /// The part comes after everything that the streams of the capture have captured by the end of `body`. So until then,
-    /// these streams cannot use memory that the part uses, unless both only read it: `CUDA_ERROR_ILLEGAL_STATE (401)`.
+    /// The part comes after everything that the streams of the capture have captured by the end of `body`. So until
+    /// then, these streams cannot use memory that the part uses, unless both only read it:
+    /// [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE).
     ///
     /// The part may contain kernels, copies, fills, other graphs, and conditions of its own. Warp calls it
     /// `capture_if`. Follows the Programming Guide's section on conditional graph nodes. On CUDA it needs CUDA 12.4,
@@ -52,9 +53,10 @@ impl CaptureScope<'_> {
     /// for the program.
     ///
     /// # Errors
-    /// The body's error; `CUDA_ERROR_INVALID_VALUE (1)` if `condition` is empty; `CUDA_ERROR_NOT_SUPPORTED (801)` if
-    /// the device has no conditional nodes, or if parts would be nested more than 64 levels deep;
-    /// `CUDA_ERROR_FILE_NOT_FOUND (301)` if the library is not found.
+    /// The body's error; [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if `condition` is empty;
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device has no conditional nodes, or if
+    /// parts would be nested more than 64 levels deep;
+    /// [`CUDA_ERROR_FILE_NOT_FOUND (301)`](crate::Status::FILE_NOT_FOUND) if the library is not found.
     #[track_caller]
     pub fn capture_if<'c, F>(&self, condition: impl Into<BufferSlice<'c, u32>>, body: F) -> Result<()>
     where
@@ -130,7 +132,8 @@ impl CaptureScope<'_> {
     /// runs, or none if there is no such part. On CUDA it needs CUDA 12.8.
     ///
     /// # Errors
-    /// Same as [`capture_if`](Self::capture_if); `CUDA_ERROR_INVALID_VALUE (1)` if there are no parts, or more than 4096.
+    /// Same as [`capture_if`](Self::capture_if); [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if
+    /// there are no parts, or more than 4096.
     #[track_caller]
     pub fn capture_switch<'c>(&self, value: impl Into<BufferSlice<'c, u32>>, bodies: &mut [Body<'_>]) -> Result<()> {
         self.capture_condition(&condition_of(&value.into())?, ConditionalKind::Switch, bodies)

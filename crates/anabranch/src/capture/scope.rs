@@ -193,8 +193,9 @@ impl Stream {
     /// filled, the graph around it cannot be used any more. Follows `cuStreamBeginCaptureToGraph`.
     ///
     /// # Errors
-    /// Same as [`capture`](Self::capture); `CUDA_ERROR_INVALID_VALUE (1)` if a node does not belong to the graph;
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver is too old.
+    /// Same as [`capture`](Self::capture); [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if a node
+    /// does not belong to the graph; [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the driver is
+    /// too old.
     #[track_caller]
     pub fn capture_into<G, F>(
         &self,

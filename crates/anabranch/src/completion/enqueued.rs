@@ -13,8 +13,8 @@ use std::task::{Context as TaskContext, Poll, ready};
 /// [`Stream::enqueue_async`](crate::Stream::enqueue_async).
 ///
 /// It behaves like [`Completion`], but returns its value only once. Polled again, it returns the error that it ended
-/// with, or otherwise `CUDA_ERROR_ILLEGAL_STATE (401)`. Dropping the future drops the value, and so does an error.
-/// Buffers are freed in stream order.
+/// with, or otherwise [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE). Dropping the future drops the
+/// value, and so does an error. Buffers are freed in stream order.
 #[must_use = "a future says nothing unless it is awaited"]
 pub struct Enqueued<T> {
     completion: Completion,

@@ -18,10 +18,10 @@ use std::task::{Context as TaskContext, Poll, ready};
 ///
 /// At most `depth` chunks are in flight or waiting to be taken: the next input is taken after a result was taken. Work
 /// is queued only by polling. The pipeline ends after the first error, which follows the results of the earlier chunks.
-/// If the closure or the iterator panics while the pipeline is polled, the panic propagates, and no more inputs are taken.
-/// Polled again, the pipeline returns the results of the earlier chunks, and then the error
-/// `CUDA_ERROR_ILLEGAL_STATE (401)` in place of the chunk that is missing. Dropping the pipeline drops the results that
-/// were not taken. Work in flight continues.
+/// If the closure or the iterator panics while the pipeline is polled, the panic propagates, and no more inputs are
+/// taken. Polled again, the pipeline returns the results of the earlier chunks, and then the error
+/// [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) in place of the chunk that is missing. Dropping the
+/// pipeline drops the results that were not taken. Work in flight continues.
 #[must_use = "a pipeline does nothing unless it is polled"]
 pub struct Pipeline<S, I: Iterator, F, T> {
     stream: S,

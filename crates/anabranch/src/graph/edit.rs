@@ -18,10 +18,12 @@ macro_rules! edit {
             /// Adds a node that depends on others.
             ///
             /// # Errors
-            /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is not valid on the device, or a node is named twice, was removed, or
-            /// belongs to another graph; `CUDA_ERROR_INVALID_HANDLE (400)` if the work belongs to another context;
-            /// `CUDA_ERROR_NOT_SUPPORTED (801)` for a child that allocates memory or has conditional nodes, and if children
-            /// and bodies of conditional nodes would be nested more than 64 levels deep.
+            /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the work is not valid on the device,
+            /// or a node is named twice, was removed, or belongs to another graph;
+            /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the work belongs to another
+            /// context; [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) for a child that allocates
+            /// memory or has conditional nodes, and if children and bodies of conditional nodes would be nested more
+            /// than 64 levels deep.
             #[track_caller]
             pub fn add(&mut self, dependencies: impl Dependencies, work: NodeWork<'_>) -> Result<Node> {
                 self.object().add(&dependencies.list(), &work.core)
@@ -54,8 +56,9 @@ macro_rules! edit {
             /// Nodes that read an element follow nodes that have written it.
             ///
             /// # Errors
-            /// `CUDA_ERROR_INVALID_VALUE (1)` if `length` is 0; `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory;
-            /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no such nodes.
+            /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if `length` is 0;
+            /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is not enough memory;
+            /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device has no such nodes.
             pub unsafe fn add_allocation<T: Pod>(
                 &mut self,
                 dependencies: impl Dependencies,
@@ -71,8 +74,9 @@ macro_rules! edit {
             /// Same as for [`add_allocation`](Self::add_allocation).
             ///
             /// # Errors
-            /// Same as [`add_allocation`](Self::add_allocation); `CUDA_ERROR_INVALID_VALUE (1)` or
-            /// `CUDA_ERROR_INVALID_DEVICE (101)` for a device that does not exist.
+            /// Same as [`add_allocation`](Self::add_allocation);
+            /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) or
+            /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) for a device that does not exist.
             pub unsafe fn add_allocation_with_access<T: Pod>(
                 &mut self,
                 dependencies: impl Dependencies,
@@ -91,8 +95,8 @@ macro_rules! edit {
             /// No node that uses the memory runs after this one or concurrently with it.
             ///
             /// # Errors
-            /// `CUDA_ERROR_INVALID_VALUE (1)` if the memory does not belong to this graph, is already freed, or the node does
-            /// not follow the allocation.
+            /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the memory does not belong to this
+            /// graph, is already freed, or the node does not follow the allocation.
             pub unsafe fn add_free<T: Pod>(
                 &mut self,
                 dependencies: impl Dependencies,
@@ -113,8 +117,9 @@ macro_rules! edit {
             /// Replaces the work of a node by other work of the same kind. Existing executable graphs do not change.
             ///
             /// # Errors
-            /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is of another kind, the node does not belong to this graph, or it
-            /// fills memory whose allocation was captured; otherwise the same as [`add`](Self::add).
+            /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the work is of another kind, the node
+            /// does not belong to this graph, or it fills memory whose allocation was captured; otherwise the same as
+            /// [`add`](Self::add).
             pub fn set_node(&mut self, node: Node, work: NodeWork<'_>) -> Result<()> {
                 self.object().set_node(node, &work.core)
             }
@@ -122,7 +127,8 @@ macro_rules! edit {
             /// Removes a node and its edges.
             ///
             /// # Errors
-            /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph was ever asked to add an allocation or a free.
+            /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the graph was ever asked to add an
+            /// allocation or a free.
             #[track_caller]
             pub fn remove_node(&mut self, node: Node) -> Result<()> {
                 self.object().remove_node(node)
@@ -131,8 +137,9 @@ macro_rules! edit {
             /// Adds edges. If one is refused, the edges before it have been added.
             ///
             /// # Errors
-            /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that already exists, an edge from a node to itself, or an edge with
-            /// data that the nodes do not support. A cycle is detected when the graph is [instantiated](Graph::instantiate).
+            /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for an edge that already exists, an edge
+            /// from a node to itself, or an edge with data that the nodes do not support. A cycle is detected when the
+            /// graph is [instantiated](Graph::instantiate).
             #[track_caller]
             pub fn add_edges(&mut self, edges: &[GraphEdge]) -> Result<()> {
                 self.object().add_edges(edges)
@@ -141,8 +148,9 @@ macro_rules! edit {
             /// Removes edges by their nodes, whatever the data is. If one is refused, the edges before it have been removed.
             ///
             /// # Errors
-            /// `CUDA_ERROR_INVALID_VALUE (1)` for an edge that does not exist; `CUDA_ERROR_NOT_SUPPORTED (801)` if the graph was
-            /// ever asked to add an allocation or a free.
+            /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for an edge that does not exist;
+            /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the graph was ever asked to add an
+            /// allocation or a free.
             #[track_caller]
             pub fn remove_edges(&mut self, edges: &[GraphEdge]) -> Result<()> {
                 self.object().remove_edges(edges)
@@ -153,7 +161,7 @@ macro_rules! edit {
             /// then on. Follows `cuGraphConditionalHandleCreate`.
             ///
             /// # Errors
-            /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no conditional nodes.
+            /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device has no conditional nodes.
             pub fn create_conditional(&mut self, default: Option<u32>) -> Result<Conditional> {
                 let handle = self.object().create_conditional(default)?;
                 Ok(Conditional { handle, graph: self.object().id() })
@@ -168,9 +176,10 @@ macro_rules! edit {
             /// Each conditional value belongs to one node.
             ///
             /// # Errors
-            /// `CUDA_ERROR_INVALID_VALUE (1)` if the kind does not support that number of bodies, there are more than 4096,
-            /// or the value belongs to another graph or another node; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has
-            /// no such nodes, or if children and bodies of conditional nodes would be nested more than 64 levels deep.
+            /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the kind does not support that number
+            /// of bodies, there are more than 4096, or the value belongs to another graph or another node;
+            /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device has no such nodes, or if
+            /// children and bodies of conditional nodes would be nested more than 64 levels deep.
             pub fn add_conditional(
                 &mut self,
                 dependencies: impl Dependencies,
@@ -193,8 +202,8 @@ macro_rules! edit {
             /// One of the bodies of a conditional node, counted from 0, to be filled or inspected.
             ///
             /// # Errors
-            /// `CUDA_ERROR_INVALID_VALUE (1)` if the node has no such body. Bodies of captured conditional nodes cannot be
-            /// accessed this way.
+            /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the node has no such body. Bodies of
+            /// captured conditional nodes cannot be accessed this way.
             pub fn body(&mut self, node: Node, index: usize) -> Result<BodyGraph<'_>> {
                 let body = self.object().body(node, index)?;
                 Ok(BodyGraph::new(body))

@@ -28,7 +28,8 @@ pub struct ExecutableGraph {
 pub struct UpdateError(RefusedUpdate);
 
 impl UpdateError {
-    /// The error: `CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)` if the update is not possible.
+    /// The error: [`CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)`](crate::Status::GRAPH_EXEC_UPDATE_FAILURE) if the
+    /// update is not possible.
     pub fn error(&self) -> &Error {
         &self.0.error
     }
@@ -72,11 +73,12 @@ impl ExecutableGraph {
     /// Launches the graph in the order of `stream`, and returns at once.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if memory that the graph allocated in its last launch is still allocated;
-    /// `CUDA_ERROR_ILLEGAL_STATE (401)` while the host accesses pinned or managed memory of the graph;
-    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the stream belongs to another driver;
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture. To make
-    /// a graph part of another one, use [`NodeWork::child`].
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if memory that the graph allocated in its last
+    /// launch is still allocated; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) while the host
+    /// accesses pinned or managed memory of the graph;
+    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the stream belongs to another driver;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
+    /// capturing, which invalidates the capture. To make a graph part of another one, use [`NodeWork::child`].
     #[inline]
     #[track_caller]
     pub fn launch(&self, stream: &Stream) -> Result<()> {
@@ -86,8 +88,9 @@ impl ExecutableGraph {
     /// Prepares a launch in the order of `stream`, so that the next launch does not have to.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the stream belongs to another driver;
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
+    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the stream belongs to another driver;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
+    /// capturing, which invalidates the capture.
     #[track_caller]
     pub fn upload(&self, stream: &Stream) -> Result<()> {
         self.core.upload(stream.core())
@@ -96,8 +99,8 @@ impl ExecutableGraph {
     /// Replaces the work of all nodes by that of a graph with the same structure, from the next launch on.
     ///
     /// # Errors
-    /// `CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)` if the structure differs or a node cannot be changed in this way,
-    /// with the reason and the node.
+    /// [`CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)`](crate::Status::GRAPH_EXEC_UPDATE_FAILURE) if the structure
+    /// differs or a node cannot be changed in this way, with the reason and the node.
     #[track_caller]
     pub fn update(&self, graph: &Graph) -> Result<(), UpdateError> {
         self.core.update(graph.object()).map_err(UpdateError)
@@ -107,8 +110,8 @@ impl ExecutableGraph {
     /// graph that this executable graph was made from. That graph does not change.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the work is of another kind or differs too much, or the node does not belong
-    /// to that graph or fills memory whose allocation was captured.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the work is of another kind or differs too
+    /// much, or the node does not belong to that graph or fills memory whose allocation was captured.
     #[track_caller]
     pub fn set_node(&self, node: Node, work: NodeWork<'_>) -> Result<()> {
         self.core.set_node(node, &work.core)
@@ -117,8 +120,9 @@ impl ExecutableGraph {
     /// Disables or enables a kernel, copy or fill node, from the next launch on. A disabled node does nothing.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for other kinds of nodes, for nodes that fill memory whose allocation was captured,
-    /// and if the node does not belong to the graph that this executable graph was made from.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for other kinds of nodes, for nodes that fill
+    /// memory whose allocation was captured, and if the node does not belong to the graph that this executable graph
+    /// was made from.
     #[track_caller]
     pub fn set_node_enabled(&self, node: Node, enabled: bool) -> Result<()> {
         self.core.set_node_enabled(node, enabled)

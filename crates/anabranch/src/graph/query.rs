@@ -37,7 +37,7 @@ impl Graph {
     /// The nodes that a node depends on, with the data of the edges.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the node does not belong to this graph.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the node does not belong to this graph.
     #[track_caller]
     pub fn dependencies_of(&self, node: Node) -> Result<Vec<(Node, EdgeData)>> {
         self.object.require(node, "listing a node's dependencies")?;
@@ -48,7 +48,7 @@ impl Graph {
     /// The nodes that depend on a node, with the data of the edges.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the node does not belong to this graph.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the node does not belong to this graph.
     #[track_caller]
     pub fn dependents_of(&self, node: Node) -> Result<Vec<(Node, EdgeData)>> {
         self.object.require(node, "listing a node's dependents")?;
@@ -59,7 +59,7 @@ impl Graph {
     /// The kind of a node.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the node does not belong to this graph.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the node does not belong to this graph.
     #[track_caller]
     pub fn node_kind(&self, node: Node) -> Result<GraphNodeKind> {
         self.object.node_kind(node)
@@ -69,8 +69,8 @@ impl Graph {
     /// graph.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the node does not belong to this graph; `CUDA_ERROR_NOT_SUPPORTED (801)` if
-    /// the driver does not report it.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the node does not belong to this graph;
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the driver does not report it.
     #[track_caller]
     pub fn node_parameters(&self, node: Node) -> Result<NodeParameters> {
         self.object.node_parameters(node)

@@ -58,7 +58,8 @@ impl NodeWork<'_> {
     /// Same as for [`Stream::launch`](crate::Stream::launch), at every launch of every graph that contains the node.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the arguments do not match the parameters of the kernel.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the arguments do not match the parameters of
+    /// the kernel.
     pub unsafe fn kernel<A: KernelArguments>(kernel: &Kernel, config: &LaunchConfig, arguments: A) -> Result<Self> {
         arguments.with(|arguments| {
             kernel.core().check(arguments.sizes)?;
@@ -90,7 +91,8 @@ impl NodeWork<'_> {
     /// A copy between device, pinned and managed memory, in any combination. Follows `cuGraphAddMemcpyNode`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ, or there is nothing to copy.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the lengths differ, or there is nothing to
+    /// copy.
     pub fn copy<'d, 's, T: Pod>(
         destination: impl Into<BufferSliceMut<'d, T>>,
         source: impl Into<BufferSlice<'s, T>>,
@@ -122,7 +124,8 @@ impl NodeWork<'_> {
     /// A copy of a region of rows and slices.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the region is not within either volume, or there is nothing to copy.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the region is not within either volume, or
+    /// there is nothing to copy.
     pub fn copy_region<T: Pod>(destination: VolumeMut<'_, T>, source: Volume<'_, T>, region: &Region) -> Result<Self> {
         let copy = region_copy(&destination, &source, region)?.ok_or_else(nothing_to_do)?;
         // SAFETY: the copy is within its source and destination, which the work retains.
@@ -134,7 +137,8 @@ impl NodeWork<'_> {
     /// Sets every element to `value`. Follows `cuGraphAddMemsetNode`, which supports elements of up to 32 bits.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for 64-bit elements whose halves differ, or if there is nothing to fill.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for 64-bit elements whose halves differ, or if
+    /// there is nothing to fill.
     pub fn fill<'d, T: FillElement>(destination: impl Into<BufferSliceMut<'d, T>>, value: T) -> Result<Self> {
         let destination = destination.into();
         let (pattern, width) = match value.pattern() {
@@ -156,7 +160,7 @@ impl NodeWork<'_> {
     /// Sets every byte to zero.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if there is nothing to fill.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if there is nothing to fill.
     pub fn fill_zero<'d, T: Pod>(destination: impl Into<BufferSliceMut<'d, T>>) -> Result<Self> {
         let destination = destination.into();
         Self::fill_pattern(&destination, FillPattern::U8(0), destination.byte_len())
@@ -219,8 +223,9 @@ impl NodeWork<'_> {
     /// for a context loads a kernel, for which a driver may wait until the context has no work in flight.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if `value` is empty; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no
-    /// conditional nodes; `CUDA_ERROR_FILE_NOT_FOUND (301)` if the library is not found.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if `value` is empty;
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device has no conditional nodes;
+    /// [`CUDA_ERROR_FILE_NOT_FOUND (301)`](crate::Status::FILE_NOT_FOUND) if the library is not found.
     pub fn set_conditional<'v>(conditional: Conditional, value: impl Into<BufferSlice<'v, u32>>) -> Result<Self> {
         let value = value.into();
         if value.is_empty() {

@@ -33,8 +33,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the kernel cannot be checked: code for a GPU, and kernels of a module with
-    /// global variables. Otherwise the same as [`launch`](Self::launch).
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the kernel cannot be checked: code for a
+    /// GPU, and kernels of a module with global variables. Otherwise the same as [`launch`](Self::launch).
     #[track_caller]
     pub fn launch_checked<A: KernelArguments>(
         &self,

@@ -21,10 +21,10 @@ use bytemuck::NoUninit;
 /// attributes, documentation and visibility apply to the generated items. The structure has:
 ///
 /// * `load(&Module) -> Result<Self>`, which finds the kernels and compares them with the declaration. It returns
-///   `CUDA_ERROR_NOT_FOUND (500)` if the module has no kernel of a name, and `CUDA_ERROR_INVALID_VALUE (1)` if a kernel
-///   has a different number of parameters or different sizes. The message describes the declaration and the module.
-///   Drivers before CUDA 12.4 do not report the parameters of a kernel; then only its name is compared. Of the types,
-///   only the sizes can be compared.
+///   [`CUDA_ERROR_NOT_FOUND (500)`](crate::Status::NOT_FOUND) if the module has no kernel of a name, and
+///   [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if a kernel has a different number of parameters or
+///   different sizes. The message describes the declaration and the module. Drivers before CUDA 12.4 do not report the
+///   parameters of a kernel; then only its name is compared. Of the types, only the sizes can be compared.
 /// * `host_function(name, closure) -> HostFunction`, which makes the closure the kernel of that name in a module for
 ///   the host device, with the sizes of the declared parameters. If no kernel of that name is declared, the host
 ///   function has no parameters, and `load` reports which name is missing.
@@ -162,8 +162,9 @@ macro_rules! kernels {
             /// Finds the kernels in `module`, and compares their parameters with the declared ones.
             ///
             /// # Errors
-            /// `CUDA_ERROR_NOT_FOUND (500)` if the module has no kernel of a name; `CUDA_ERROR_INVALID_VALUE (1)` if a
-            /// kernel has a different number of parameters or different sizes.
+            // Without links: this is documentation of the program's crate.
+            #[doc = "`CUDA_ERROR_NOT_FOUND (500)` if the module has no kernel of a name; `CUDA_ERROR_INVALID_VALUE (1)`"]
+            #[doc = "if a kernel has a different number of parameters or different sizes."]
             $visibility fn load(module: &$crate::Module) -> $crate::Result<Self> {
                 let _ = module;
                 $crate::Result::Ok(Self {

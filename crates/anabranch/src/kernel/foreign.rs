@@ -18,9 +18,11 @@ impl Stream {
     /// If that library says by an event when it is done, wait for the event in the closure.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function; `CUDA_ERROR_INVALID_HANDLE (400)` for memory of another
-    /// context; `CUDA_ERROR_ILLEGAL_STATE (401)` in strict order; an error that the driver returns when streams are ordered.
-    /// The closure has not been called then, except if the stream's capture has become invalid meanwhile.
+    /// [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) inside a host function;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) for memory of another context;
+    /// [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) in strict order; an error that the driver
+    /// returns when streams are ordered. The closure has not been called then, except if the stream's capture has
+    /// become invalid meanwhile.
     #[track_caller]
     pub fn submit_foreign<A: KernelArguments, R>(
         &self,

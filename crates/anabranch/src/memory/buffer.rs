@@ -62,7 +62,7 @@ impl Stream {
     /// buffer can be used at once, in this stream or another.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is not enough memory.
     #[track_caller]
     pub fn allocate_zeroed<T: Pod>(&self, length: usize) -> Result<Buffer<T>> {
         self.zeroed(|| Buffer::stream_ordered(self, length, None))
@@ -71,7 +71,8 @@ impl Stream {
     /// Like [`allocate_zeroed`](Self::allocate_zeroed), but from another pool.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory, in the pool or on the device.
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is not enough memory, in the pool or on
+    /// the device.
     #[track_caller]
     pub fn allocate_zeroed_from<T: Pod>(&self, pool: &MemoryPool, length: usize) -> Result<Buffer<T>> {
         self.zeroed(|| Buffer::stream_ordered(self, length, Some(pool)))
@@ -94,7 +95,7 @@ impl Stream {
     /// Work that reads an element follows work that has written it.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is not enough memory.
     #[track_caller]
     pub unsafe fn allocate_uninitialized<T: Pod>(&self, length: usize) -> Result<Buffer<T>> {
         Buffer::stream_ordered(self, length, None)
@@ -106,7 +107,8 @@ impl Stream {
     /// Work that reads an element follows work that has written it.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory, in the pool or on the device.
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is not enough memory, in the pool or on
+    /// the device.
     #[track_caller]
     pub unsafe fn allocate_uninitialized_from<T: Pod>(&self, pool: &MemoryPool, length: usize) -> Result<Buffer<T>> {
         Buffer::stream_ordered(self, length, Some(pool))
@@ -115,7 +117,7 @@ impl Stream {
     /// Allocates memory and copies `source` to it. Returns when `source` can be changed again.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory.
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is not enough memory.
     #[track_caller]
     pub fn upload<T: Pod>(&self, source: &[T]) -> Result<Buffer<T>> {
         self.core().refuse_while_capturing("uploading")?;
@@ -127,9 +129,11 @@ impl Stream {
     /// Allocates memory from the device's default pool, and copies `source` to it, in stream order and without waiting.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory; `CUDA_ERROR_INVALID_HANDLE (400)` for memory of another
-    /// context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` while the stream captures, or for memory that a capture uses.
-    /// In a capture, copy to memory that was [allocated with zeros](Self::allocate_zeroed).
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is not enough memory;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) for memory of another context;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) while the stream
+    /// captures, or for memory that a capture uses. In a capture, copy to memory that was [allocated with
+    /// zeros](Self::allocate_zeroed).
     #[track_caller]
     pub fn clone_buffer<'b, T: Pod>(&self, source: impl Into<BufferSlice<'b, T>>) -> Result<Buffer<T>> {
         let (source, operation) = (source.into(), "cloning a buffer");
@@ -144,8 +148,9 @@ impl Stream {
     /// Copies to a new vector. Returns when the copy is complete.
     ///
     /// # Errors
-    /// An error of earlier work that the copy depends on; `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough host
-    /// memory for the vector.
+    /// An error of earlier work that the copy depends on;
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is not enough host memory for the
+    /// vector.
     #[track_caller]
     pub fn download<'b, T: Pod>(&self, source: impl Into<BufferSlice<'b, T>>) -> Result<Vec<T>> {
         let source = source.into();
@@ -158,7 +163,7 @@ impl Stream {
 /// A vector of zeros.
 ///
 /// # Errors
-/// `CUDA_ERROR_OUT_OF_MEMORY (2)`.
+/// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY).
 pub(crate) fn zeroed_vector<T: Pod>(length: usize, operation: &'static str) -> Result<Vec<T>> {
     bytemuck::allocation::try_zeroed_vec(length).map_err(|()| {
         let message = format!("there is no host memory for {length} elements of {} bytes", size_of::<T>());
@@ -173,8 +178,9 @@ impl Context {
     /// code that requires the driver's plain allocator.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the
-    /// stream is capturing: the memory would exist, and would be filled by launches of the graph.
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is not enough memory;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
+    /// capturing: the memory would exist, and would be filled by launches of the graph.
     #[track_caller]
     pub fn allocate_zeroed<T: Pod>(&self, stream: &Stream, length: usize) -> Result<Buffer<T>> {
         let bytes = byte_size::<T>(length, "allocating")?;

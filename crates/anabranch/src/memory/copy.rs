@@ -26,8 +26,8 @@ impl Stream {
     /// contexts, see [`copy_peer`](Self::copy_peer).
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ; `CUDA_ERROR_INVALID_HANDLE (400)` if a buffer belongs to
-    /// another context.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the lengths differ;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if a buffer belongs to another context.
     #[track_caller]
     pub fn copy<'d, 's, T: Pod>(
         &self,
@@ -59,9 +59,11 @@ impl Stream {
     /// faster, but is not required.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ; `CUDA_ERROR_INVALID_HANDLE (400)` if the stream belongs to
-    /// neither context; `CUDA_ERROR_INVALID_DEVICE (101)` if the devices belong to different back ends;
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the lengths differ;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the stream belongs to neither context;
+    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the devices belong to different back ends;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
+    /// capturing, which invalidates the capture.
     #[track_caller]
     pub fn copy_peer<'d, 's, T: Pod>(
         &self,
@@ -82,9 +84,10 @@ impl Stream {
     /// [scope](Self::sync_scope).
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ; `CUDA_ERROR_INVALID_HANDLE (400)` if the buffer belongs to
-    /// another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, or a capture uses the
-    /// buffer.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the lengths differ;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the buffer belongs to another context;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
+    /// capturing, or a capture uses the buffer.
     #[track_caller]
     pub fn copy_from_host<'d, T: Pod>(
         &self,
@@ -97,9 +100,10 @@ impl Stream {
     /// Copies to plain host memory in stream order. Returns when the copy is complete.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ; `CUDA_ERROR_INVALID_HANDLE (400)` if the buffer belongs to
-    /// another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, or a capture uses the
-    /// buffer; an error of earlier work that the copy depends on.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the lengths differ;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the buffer belongs to another context;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
+    /// capturing, or a capture uses the buffer; an error of earlier work that the copy depends on.
     #[track_caller]
     pub fn copy_to_host<'s, T: Pod>(&self, destination: &mut [T], source: impl Into<BufferSlice<'s, T>>) -> Result<()> {
         self.sync_scope(|scope| scope.copy_to_host(destination, source))

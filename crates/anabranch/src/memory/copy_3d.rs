@@ -171,8 +171,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the region is not within either volume; `CUDA_ERROR_INVALID_HANDLE (400)` if a
-    /// buffer belongs to another context.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the region is not within either volume;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if a buffer belongs to another context.
     #[track_caller]
     pub fn copy_region<T: Pod>(
         &self,
@@ -211,7 +211,8 @@ impl Stream {
     /// the copy is complete.
     ///
     /// # Errors
-    /// Same as [`copy_region`](Self::copy_region); `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is
+    /// Same as [`copy_region`](Self::copy_region);
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
     /// capturing, or a capture uses the buffer.
     #[track_caller]
     pub fn copy_region_from_host<T: Pod>(
@@ -236,7 +237,8 @@ impl Stream {
     /// copy is complete.
     ///
     /// # Errors
-    /// Same as [`copy_region`](Self::copy_region); `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is
+    /// Same as [`copy_region`](Self::copy_region);
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
     /// capturing, or a capture uses the buffer.
     #[track_caller]
     pub fn copy_region_to_host<T: Pod>(

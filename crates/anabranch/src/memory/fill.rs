@@ -41,7 +41,7 @@ impl Stream {
     /// Sets every element to `value`, in stream order, and returns at once.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the buffer belongs to another context.
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the buffer belongs to another context.
     #[track_caller]
     pub fn fill<'d, T: FillElement>(&self, destination: impl Into<BufferSliceMut<'d, T>>, value: T) -> Result<()> {
         let destination = destination.into();
@@ -51,7 +51,7 @@ impl Stream {
     /// Sets every byte to zero, in stream order, and returns at once.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the buffer belongs to another context.
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the buffer belongs to another context.
     #[track_caller]
     pub fn fill_zero<'d, T: Pod>(&self, destination: impl Into<BufferSliceMut<'d, T>>) -> Result<()> {
         let destination = destination.into();
@@ -80,7 +80,8 @@ impl Stream {
     /// The range is valid until the fill has run. The caller orders it with other uses of the memory.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the range is not within an allocation, or not aligned to the pattern's width.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the range is not within an allocation, or not
+    /// aligned to the pattern's width.
     #[track_caller]
     pub unsafe fn fill_raw(&self, address: DevicePointer, pattern: FillPattern, count: usize) -> Result<()> {
         // SAFETY: the caller keeps the range valid until the fill has run, and orders it with other uses.

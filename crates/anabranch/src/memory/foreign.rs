@@ -33,9 +33,11 @@ impl<T: Pod> Buffer<T> {
     /// complete, or that [`Stream::submit_foreign`](crate::Stream::submit_foreign) orders; no other buffer has any of it.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the driver knows no memory there, if the elements extend past the end of the
-    /// allocation, or if the address is not aligned for them; `CUDA_ERROR_INVALID_DEVICE (101)` for memory of another
-    /// device; `CUDA_ERROR_OUT_OF_MEMORY (2)` for more elements than the address space has. `keeper` is dropped then.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the driver knows no memory there, if the
+    /// elements extend past the end of the allocation, or if the address is not aligned for them;
+    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) for memory of another device;
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) for more elements than the address space has.
+    /// `keeper` is dropped then.
     #[track_caller]
     pub unsafe fn from_raw_parts(
         context: &Context,

@@ -26,8 +26,8 @@ impl Context {
     /// Allocates managed memory, filled with zeros.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no managed memory; `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is
-    /// not enough memory.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device has no managed memory;
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is not enough memory.
     #[track_caller]
     pub fn allocate_managed<T: Pod>(&self, length: usize) -> Result<ManagedBuffer<T>> {
         let bytes = byte_size::<T>(length, "allocating managed memory")?;
@@ -61,8 +61,8 @@ impl<T: Pod> ManagedBuffer<T> {
     /// The elements, for reading. Blocks until the last queued work that writes them is complete.
     ///
     /// # Errors
-    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph writes the memory: see
-    /// [`read`](Self::read).
+    /// An error of that work; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) while a graph writes the
+    /// memory: see [`read`](Self::read).
     pub fn as_slice(&self) -> Result<&[T]> {
         self.memory.host_access().require_no_graph(Access::Read)?;
         self.wait(Access::Read)?;
@@ -74,8 +74,8 @@ impl<T: Pod> ManagedBuffer<T> {
     /// The elements, for writing. Blocks until all queued work that uses them is complete.
     ///
     /// # Errors
-    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph uses the memory: see
-    /// [`write`](Self::write).
+    /// An error of that work; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) while a graph uses the
+    /// memory: see [`write`](Self::write).
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         self.memory.host_access().require_no_graph(Access::Write)?;
         self.wait(Access::Write)?;
@@ -88,7 +88,8 @@ impl<T: Pod> ManagedBuffer<T> {
     /// are refused in the meantime, so this also works while a graph retains the memory.
     ///
     /// # Errors
-    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside [`write`](Self::write).
+    /// An error of the work that is waited for; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) inside
+    /// [`write`](Self::write).
     pub fn read<R>(&self, reader: impl FnOnce(&[T]) -> R) -> Result<R> {
         let _guard = self.memory.host_access().enter(Access::Read, "reading memory from the host")?;
         self.wait(Access::Read)?;
@@ -101,7 +102,8 @@ impl<T: Pod> ManagedBuffer<T> {
     /// refused in the meantime, so this also works while a graph retains the memory.
     ///
     /// # Errors
-    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside [`read`](Self::read).
+    /// An error of the work that is waited for; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) inside
+    /// [`read`](Self::read).
     pub fn write<R>(&mut self, writer: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         let _guard = self.memory.host_access().enter(Access::Write, "writing memory from the host")?;
         self.wait(Access::Write)?;
@@ -116,9 +118,10 @@ impl Stream {
     /// hint and never changes results.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it; `CUDA_ERROR_INVALID_HANDLE (400)` if the
-    /// memory belongs to another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing,
-    /// which invalidates the capture.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device does not support it;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the memory belongs to another context;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
+    /// capturing, which invalidates the capture.
     #[track_caller]
     pub fn prefetch<T: Pod>(&self, memory: &ManagedBuffer<T>, to_host: bool) -> Result<()> {
         let core = self.core();

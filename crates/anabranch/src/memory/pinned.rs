@@ -35,7 +35,7 @@ impl Context {
     /// Allocates pinned host memory, filled with zeros. Every context of the driver can access it.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if not enough memory can be pinned.
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if not enough memory can be pinned.
     #[track_caller]
     pub fn allocate_pinned<T: Pod>(&self, length: usize) -> Result<PinnedBuffer<T>> {
         self.allocate_pinned_with_flags(length, PinnedFlags::empty())
@@ -45,8 +45,8 @@ impl Context {
     /// are always set.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if not enough memory can be pinned; `CUDA_ERROR_INVALID_VALUE (1)` for flags that
-    /// the driver does not know.
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if not enough memory can be pinned;
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for flags that the driver does not know.
     #[track_caller]
     pub fn allocate_pinned_with_flags<T: Pod>(&self, length: usize, flags: PinnedFlags) -> Result<PinnedBuffer<T>> {
         let bytes = byte_size::<T>(length, "allocating pinned memory")?;
@@ -72,8 +72,8 @@ impl<T: Pod> PinnedBuffer<T> {
     /// The elements, for reading. Blocks until the last queued work that writes them is complete.
     ///
     /// # Errors
-    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph writes the memory: see
-    /// [`read`](Self::read).
+    /// An error of that work; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) while a graph writes the
+    /// memory: see [`read`](Self::read).
     pub fn as_slice(&self) -> Result<&[T]> {
         self.memory.host_access().require_no_graph(Access::Read)?;
         self.memory.history().synchronize(Access::Read)?;
@@ -85,8 +85,8 @@ impl<T: Pod> PinnedBuffer<T> {
     /// The elements, for writing. Blocks until all queued work that uses them is complete.
     ///
     /// # Errors
-    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph uses the memory: see
-    /// [`write`](Self::write).
+    /// An error of that work; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) while a graph uses the
+    /// memory: see [`write`](Self::write).
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         self.memory.host_access().require_no_graph(Access::Write)?;
         self.memory.history().synchronize(Access::Write)?;
@@ -99,7 +99,8 @@ impl<T: Pod> PinnedBuffer<T> {
     /// are refused in the meantime, so this also works while a graph retains the memory.
     ///
     /// # Errors
-    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside [`write`](Self::write).
+    /// An error of the work that is waited for; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) inside
+    /// [`write`](Self::write).
     pub fn read<R>(&self, reader: impl FnOnce(&[T]) -> R) -> Result<R> {
         let _guard = self.memory.host_access().enter(Access::Read, "reading memory from the host")?;
         self.memory.history().synchronize(Access::Read)?;
@@ -112,7 +113,8 @@ impl<T: Pod> PinnedBuffer<T> {
     /// refused in the meantime, so this also works while a graph retains the memory.
     ///
     /// # Errors
-    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside [`read`](Self::read).
+    /// An error of the work that is waited for; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) inside
+    /// [`read`](Self::read).
     pub fn write<R>(&mut self, writer: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         let _guard = self.memory.host_access().enter(Access::Write, "writing memory from the host")?;
         self.memory.history().synchronize(Access::Write)?;

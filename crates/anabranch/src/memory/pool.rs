@@ -22,7 +22,7 @@ impl Device {
     /// The memory pool that stream-ordered allocation uses by default.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no pools.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device has no pools.
     pub fn default_memory_pool(&self) -> Result<MemoryPool> {
         Ok(MemoryPool { device: self.clone(), core: MemoryPoolCore::default_of(self.core())? })
     }
@@ -30,8 +30,9 @@ impl Device {
     /// Makes a memory pool.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no pools; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` beside a
-    /// capture that forbids it, which invalidates the capture.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device has no pools;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) beside a capture that
+    /// forbids it, which invalidates the capture.
     pub fn create_memory_pool(&self, options: &MemoryPoolOptions) -> Result<MemoryPool> {
         Ok(MemoryPool { device: self.clone(), core: MemoryPoolCore::create(self.core(), options)? })
     }
@@ -118,8 +119,9 @@ impl MemoryPool {
     /// Allows or forbids the device `peer` to access memory of this pool.
     ///
     /// # Errors
-    /// `CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)` or `CUDA_ERROR_INVALID_VALUE (1)` if `peer` cannot access this
-    /// device's memory; `CUDA_ERROR_INVALID_DEVICE (101)` if it belongs to another driver.
+    /// [`CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (217)`](crate::Status::PEER_ACCESS_UNSUPPORTED) or
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if `peer` cannot access this device's memory;
+    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if it belongs to another driver.
     pub fn set_peer_access(&self, peer: &Device, allowed: bool) -> Result<()> {
         self.core.set_peer_access(peer.core(), allowed)
     }
@@ -138,7 +140,8 @@ impl MemoryPool {
     /// Sets an attribute of the pool.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the attribute cannot be set, or not to that value.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the attribute cannot be set, or not to that
+    /// value.
     pub fn set_attribute(&self, attribute: MemoryPoolAttribute, value: u64) -> Result<()> {
         self.device
             .driver()

@@ -162,9 +162,10 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// The body's error, otherwise an error of the stream's work. `CUDA_ERROR_NOT_PERMITTED (800)` inside a host
-    /// function, where waiting is not permitted; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is
-    /// capturing, because captured work would use the borrowed memory after the borrow has ended.
+    /// The body's error, otherwise an error of the stream's work.
+    /// [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) inside a host function, where waiting is not
+    /// permitted; [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the
+    /// stream is capturing, because captured work would use the borrowed memory after the borrow has ended.
     #[track_caller]
     pub fn sync_scope<'env, F, R>(&self, body: F) -> Result<R>
     where
@@ -231,9 +232,10 @@ impl<'scope, 'env> StreamScope<'scope, 'env> {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, `CUDA_ERROR_NOT_PERMITTED (800)`
-    /// inside a host function, and `CUDA_ERROR_INVALID_HANDLE (400)` for the default stream of a thread other than the
-    /// scope's. In these cases the stream is not entered.
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
+    /// capturing, [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) inside a host function, and
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) for the default stream of a thread other than
+    /// the scope's. In these cases the stream is not entered.
     pub fn on(&self, stream: &'env Stream) -> Result<ScopedStream<'scope, 'env>> {
         let operation = "entering a stream in a scope";
         stream.core().refuse_while_capturing(operation)?;
@@ -265,8 +267,9 @@ macro_rules! scoped_work {
             /// complete, so that nothing may hold up the stream that the thread does only after it.
             ///
             /// # Errors
-            /// Same as [`Stream::copy_from_host`]; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream has
-            /// begun to capture, or a capture uses the buffer.
+            /// Same as [`Stream::copy_from_host`];
+            /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream
+            /// has begun to capture, or a capture uses the buffer.
             #[track_caller]
             pub fn copy_from_host<'d, T: Pod>(
                 &self,
@@ -288,8 +291,9 @@ macro_rules! scoped_work {
             /// complete, so that nothing may hold up the stream that the thread does only after it.
             ///
             /// # Errors
-            /// Same as [`Stream::copy_to_host`]; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream has begun
-            /// to capture, or a capture uses the buffer.
+            /// Same as [`Stream::copy_to_host`];
+            /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream
+            /// has begun to capture, or a capture uses the buffer.
             #[track_caller]
             pub fn copy_to_host<'s, T: Pod>(
                 &self,

@@ -61,7 +61,7 @@ impl<'a, T: Pod> BufferSlice<'a, T> {
     /// A part of this slice, in elements.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the range extends past the end.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the range extends past the end.
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self> {
         let start = match range.start_bound() {
             Bound::Included(&start) => start,
@@ -86,8 +86,8 @@ impl<'a, T: Pod> BufferSlice<'a, T> {
     /// The same memory as elements of another plain type.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the address is not aligned for them, or if the bytes are not those of a whole number
-    /// of them.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the address is not aligned for them, or if the
+    /// bytes are not those of a whole number of them.
     pub fn cast<U: Pod>(&self) -> Result<BufferSlice<'a, U>> {
         let (bytes, address) = (self.byte_len(), self.device_pointer());
         let refused = |message| Err(Error::argument(Status::INVALID_VALUE, "casting a slice of a buffer", message));
@@ -146,7 +146,7 @@ impl<'a, T: Pod> BufferSliceMut<'a, T> {
     /// A part of this slice, in elements.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the range extends past the end.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the range extends past the end.
     pub fn slice(self, range: impl RangeBounds<usize>) -> Result<Self> {
         Ok(Self { slice: self.slice.slice(range)?, exclusive: PhantomData })
     }
@@ -155,7 +155,7 @@ impl<'a, T: Pod> BufferSliceMut<'a, T> {
     /// work on two parts in two streams does not overlap. Use separate buffers for parts whose work should overlap.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if there are fewer than `index` elements.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if there are fewer than `index` elements.
     pub fn split_at(self, index: usize) -> Result<(Self, Self)> {
         let (head, tail) = (self.slice.slice(..index)?, self.slice.slice(index..)?);
         Ok((Self { slice: head, exclusive: PhantomData }, Self { slice: tail, exclusive: PhantomData }))
@@ -259,7 +259,7 @@ macro_rules! buffer_methods {
             /// A part of the buffer, in elements, for work that reads.
             ///
             /// # Errors
-            /// `CUDA_ERROR_INVALID_VALUE (1)` if the range extends past the end.
+            /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the range extends past the end.
             pub fn slice(
                 &self,
                 range: impl std::ops::RangeBounds<usize>,
@@ -271,7 +271,7 @@ macro_rules! buffer_methods {
             /// on two parts in two streams does not overlap. Use separate buffers for parts whose work should overlap.
             ///
             /// # Errors
-            /// `CUDA_ERROR_INVALID_VALUE (1)` if the range extends past the end.
+            /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the range extends past the end.
             pub fn slice_mut(
                 &mut self,
                 range: impl std::ops::RangeBounds<usize>,

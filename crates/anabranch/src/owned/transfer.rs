@@ -95,7 +95,8 @@ fn stage<T: Pod>(stream: &Stream, length: usize) -> Result<Option<(StagingBlock,
 /// [`Stream::upload_async`](crate::Stream::upload_async).
 ///
 /// It behaves like [`Completion`], but returns its buffer only once. Polled again, it returns the error that it ended
-/// with, or otherwise `CUDA_ERROR_ILLEGAL_STATE (401)`. Dropping the future frees the buffer after the copy.
+/// with, or otherwise [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE). Dropping the future frees the
+/// buffer after the copy.
 #[must_use = "a future says nothing unless it is awaited"]
 pub struct Upload<T> {
     transfer: Transfer,
@@ -153,7 +154,7 @@ impl<T> fmt::Debug for Upload<T> {
 /// A future that returns the elements of a buffer. See [`Stream::download_async`](crate::Stream::download_async).
 ///
 /// It behaves like [`Completion`], but returns its vector only once. Polled again, it returns the error that it ended
-/// with, or otherwise `CUDA_ERROR_ILLEGAL_STATE (401)`.
+/// with, or otherwise [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE).
 #[must_use = "a future says nothing unless it is awaited"]
 pub struct Download<T> {
     transfer: Transfer,

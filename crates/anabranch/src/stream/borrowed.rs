@@ -38,7 +38,8 @@ impl<'a> BorrowedStream<'a> {
     /// stream is leaked, the caller keeps the stream live for as long as the thread uses its current stream.
     ///
     /// # Errors
-    /// If the driver does not know the handle; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is
+    /// If the driver does not know the handle;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
     /// capturing, unless this library already knows the stream.
     pub unsafe fn from_raw(context: &Context, handle: StreamHandle) -> Result<Self> {
         // SAFETY: the caller keeps the stream for as long as `'a`, which is longer than the result.
@@ -75,10 +76,11 @@ impl Instance {
     /// As for [`BorrowedStream::from_raw`], and `handle` is a stream of the driver that the instance uses for `backend`.
     ///
     /// # Errors
-    /// Same as [`BorrowedStream::from_raw`]. `CUDA_ERROR_INVALID_DEVICE (101)` if the instance has no device of that back
-    /// end, or not the stream's device. `CUDA_ERROR_INVALID_CONTEXT (201)` if another library has made the stream's context,
-    /// so that nothing keeps it alive: open it with [`Context::from_raw`] first. The same for a default stream if no
-    /// context is current; with drivers before CUDA 13.0, this may be so for any stream.
+    /// Same as [`BorrowedStream::from_raw`]. [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the
+    /// instance has no device of that back end, or not the stream's device.
+    /// [`CUDA_ERROR_INVALID_CONTEXT (201)`](crate::Status::INVALID_CONTEXT) if another library has made the stream's
+    /// context, so that nothing keeps it alive: open it with [`Context::from_raw`] first. The same for a default stream
+    /// if no context is current; with drivers before CUDA 13.0, this may be so for any stream.
     pub unsafe fn stream_from_raw<'a>(&self, backend: BackendKind, handle: StreamHandle) -> Result<BorrowedStream<'a>> {
         let operation = "looking for the context of a stream";
         let first = self.device(&format!("{backend}:0"))?;

@@ -55,16 +55,16 @@ impl Stream {
     /// Runs `function` on a thread of the driver after all work queued so far, and before all work queued later. When
     /// it starts, all earlier work in this stream is complete, and its results can be read.
     ///
-    /// The function must not call this library: calls in it return `CUDA_ERROR_NOT_PERMITTED (800)`. It must not wait
-    /// for work that may be unable to run until the function has returned. Dropping objects of this library in it is
-    /// allowed. If the context is in error, or the driver refuses the function, it is dropped without being run, on a thread of
-    /// the library. If it panics, the next
-    /// [`synchronize`](Self::synchronize) or [`query`](Self::query) of this stream, or the next synchronization of its
-    /// context, reports the panic once. Later work still runs.
+    /// The function must not call this library: calls in it return
+    /// [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED). It must not wait for work that may be unable
+    /// to run until the function has returned. Dropping objects of this library in it is allowed. If the context is in
+    /// error, or the driver refuses the function, it is dropped without being run, on a thread of the library. If it
+    /// panics, the next [`synchronize`](Self::synchronize) or [`query`](Self::query) of this stream, or the next
+    /// synchronization of its context, reports the panic once. Later work still runs.
     ///
     /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, because a graph runs its host
-    /// functions at every launch. This does not invalidate the capture. Use
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
+    /// capturing, because a graph runs its host functions at every launch. This does not invalidate the capture. Use
     /// [`launch_repeatable_host_func`](Self::launch_repeatable_host_func) instead. Otherwise only an error of earlier
     /// asynchronous work.
     #[track_caller]
@@ -105,8 +105,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture;
-    /// otherwise only an error of earlier asynchronous work.
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
+    /// capturing, which invalidates the capture; otherwise only an error of earlier asynchronous work.
     #[track_caller]
     pub fn add_callback<F>(&self, callback: F) -> Result<()>
     where

@@ -90,7 +90,7 @@ impl Context {
     /// Creates a [`Signal`] with value 0.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if not enough memory can be pinned.
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if not enough memory can be pinned.
     pub fn create_signal(&self) -> Result<Signal> {
         let flags = PinnedFlags::PORTABLE | PinnedFlags::DEVICE_MAP;
         let signal = Signal { memory: Arc::new(Allocation::pinned(self.core(), size_of::<u64>(), flags)?) };
@@ -103,8 +103,9 @@ impl Stream {
     /// Makes later work of this stream wait until the signal's value satisfies the condition.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it wait for 64-bit values;
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the signal belongs to another context.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device does not support it wait for
+    /// 64-bit values; [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the signal belongs to
+    /// another context.
     #[track_caller]
     pub fn wait_signal(&self, signal: &Signal, condition: WaitCondition, value: u64) -> Result<()> {
         let (address, value) = (signal.pointer(), Value::U64(value));
@@ -123,8 +124,9 @@ impl Stream {
     /// Sets the signal's value in stream order: after all work queued so far.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it write 64-bit values;
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the signal belongs to another context.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device does not support it write 64-bit
+    /// values; [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the signal belongs to another
+    /// context.
     #[track_caller]
     pub fn write_signal(&self, signal: &Signal, value: u64) -> Result<()> {
         let (address, value) = (signal.pointer(), Value::U64(value));
@@ -147,7 +149,8 @@ impl Stream {
     /// The address is valid for the device until the wait has run.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the address is not aligned to 4 bytes, or the flags are invalid.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the address is not aligned to 4 bytes, or the
+    /// flags are invalid.
     #[track_caller]
     pub unsafe fn wait_value_32(&self, address: DevicePointer, value: u32, flags: WaitValueFlags) -> Result<()> {
         // SAFETY: the caller keeps the address valid until the wait has run.
@@ -160,8 +163,9 @@ impl Stream {
     /// The address is valid for the device until the wait has run.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the address is not aligned to 8 bytes, or the flags are invalid;
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the address is not aligned to 8 bytes, or the
+    /// flags are invalid; [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device does not
+    /// support it.
     #[track_caller]
     pub unsafe fn wait_value_64(&self, address: DevicePointer, value: u64, flags: WaitValueFlags) -> Result<()> {
         // SAFETY: the caller keeps the address valid until the wait has run.
@@ -174,7 +178,8 @@ impl Stream {
     /// The address is valid for the device until the write has run.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the address is not aligned to 4 bytes, or the flags are invalid.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the address is not aligned to 4 bytes, or the
+    /// flags are invalid.
     #[track_caller]
     pub unsafe fn write_value_32(&self, address: DevicePointer, value: u32, flags: WriteValueFlags) -> Result<()> {
         // SAFETY: the caller keeps the address valid until the write has run.
@@ -187,8 +192,9 @@ impl Stream {
     /// The address is valid for the device until the write has run.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the address is not aligned to 8 bytes, or the flags are invalid;
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support it.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the address is not aligned to 8 bytes, or the
+    /// flags are invalid; [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device does not
+    /// support it.
     #[track_caller]
     pub unsafe fn write_value_64(&self, address: DevicePointer, value: u64, flags: WriteValueFlags) -> Result<()> {
         // SAFETY: the caller keeps the address valid until the write has run.
