@@ -35,11 +35,19 @@ if git grep -n 'catch_unwind' -- 'crates/*/src/*.rs' ':!crates/anabranch-hal/src
     complain "use anabranch_hal::contain"
 fi
 
-# The help of the command lists every environment variable.
+# The help of the command and the guide list every environment variable.
 for variable in $(git grep -hoE '"ANABRANCH_[A-Z_]+"' -- 'crates/*/src/*.rs' | tr -d '"' | sort -u); do
     if [ "$variable" != ANABRANCH_NO_SUCH_VARIABLE ] && ! grep -qE "^  $variable( |$)" crates/anabranch-cli/src/arguments.rs; then
         complain "anabranch --help does not list $variable"
     fi
+    if [ "$variable" != ANABRANCH_NO_SUCH_VARIABLE ] && ! grep -qE "^\| \`$variable\` \|" docs/environment.md; then
+        complain "docs/environment.md does not list $variable"
+    fi
+done
+
+# The guides of the crate's documentation are the files of the repository.
+for file in crates/anabranch/docs/*; do
+    if [ "$(realpath "$file")" != "$PWD/docs/$(basename "$file")" ]; then complain "$file is no link to docs"; fi
 done
 
 # CONTRIBUTING.md describes every step of .ci/run, in the same order.

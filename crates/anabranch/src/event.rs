@@ -17,6 +17,24 @@ use std::fmt;
 /// the call; later records do not change that. Dropping an event never blocks, and queued waits remain effective.
 ///
 /// Follows the Driver API's group *Event Management*. `cuda.core` and CuPy call it `Event`, Mojo `DeviceEvent`.
+///
+/// ```
+/// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+/// let (producer, consumer) = (context.create_stream()?, context.create_stream()?);
+/// let start = producer.record_event()?;
+/// producer.launch_host_func(|| println!("produced"))?;
+/// let end = producer.record_event()?;
+/// producer.launch_host_func(|| println!("not waited for"))?;
+///
+/// consumer.wait(&end)?; // later work of `consumer` waits; the host does not
+/// consumer.launch_host_func(|| println!("consumed"))?;
+///
+/// end.synchronize()?; // the host waits
+/// assert!(end.query()?);
+/// assert!(end.elapsed_since(&start)? >= 0.0); // milliseconds
+/// # context.synchronize()?;
+/// # Ok::<(), anabranch::Error>(())
+/// ```
 pub struct Event {
     core: EventCore,
 }

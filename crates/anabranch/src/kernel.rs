@@ -124,6 +124,29 @@ impl Stream {
     /// has. [`kernels!`](crate::kernels) declares the types once. Safe code can launch closures on the host device with
     /// [`launch_checked`](Self::launch_checked).
     ///
+    /// ```
+    /// use anabranch::{DualModule, HostFunction, LaunchConfig};
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// # let stream = context.create_stream()?;
+    /// // The kernel has two parameters: an address and a number of 4 bytes.
+    /// let closure = HostFunction::new("add", &[8, 4], |block, arguments| {
+    ///     let (data, number) = (arguments.slice::<u32>(0), arguments.scalar::<u32>(1));
+    ///     block.phase(|thread, _shared| {
+    ///         let i = thread.global_x();
+    ///         if i < data.len() {
+    ///             data.set(i, data.get(i) + number);
+    ///         }
+    ///     });
+    /// });
+    /// // For GPUs, add `.ptx(include_str!("add.ptx"))`.
+    /// let kernel = DualModule::new().host_function(closure).load(&context)?.kernel("add")?;
+    /// let mut data = stream.upload(&[1u32, 2, 3])?;
+    /// // SAFETY: the kernel has these parameters, and each of its threads uses an element of its own.
+    /// unsafe { stream.launch(&kernel, &LaunchConfig::for_elements(3), (&mut data, 10u32))? };
+    /// assert_eq!(stream.download(&data)?, [11, 12, 13]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
     /// # Safety
     /// The library cannot check the device's code. The caller promises that each argument has the type that the kernel
     /// declares; that the kernel reads only memory that it was given, and writes only memory that it was given as

@@ -15,6 +15,54 @@
 //! # Ok::<(), anabranch::Error>(())
 //! ```
 //!
+//! # A kernel, a graph and an await
+//!
+//! ```
+//! use anabranch::{CaptureMode, DualModule, Instance, LaunchConfig};
+//!
+//! anabranch::kernels! {
+//!     /// The kernels of the program, and their parameters.
+//!     struct Kernels {
+//!         fn saxpy(y: &mut [f32], x: &[f32], a: f32, n: u32);
+//!     }
+//! }
+//!
+//! # futures::executor::block_on(async {
+//! let context = Instance::new()?.device("host")?.context()?; // or "cuda:0"
+//! let stream = context.create_stream()?;
+//! // A closure for the software device. For GPUs, add `.ptx(include_str!("saxpy.ptx"))`.
+//! let module = DualModule::new().host_function(Kernels::host_function("saxpy", |block, arguments| {
+//!     let (y, x, a) = (arguments.slice::<f32>(0), arguments.slice::<f32>(1), arguments.scalar::<f32>(2));
+//!     block.phase(|thread, _shared| {
+//!         let i = thread.global_x();
+//!         if i < y.len() {
+//!             y.set(i, a * x.get(i) + y.get(i));
+//!         }
+//!     });
+//! }));
+//! let kernels = Kernels::load(&module.load(&context)?)?;
+//! let (x, mut y) = (stream.upload(&[1.0f32, 2.0, 3.0])?, stream.upload(&[10.0f32; 3])?);
+//! let config = LaunchConfig::for_elements(3);
+//!
+//! // A kernel. Closures are checked while they run; for a GPU's code, the program makes the promises of `launch`.
+//! kernels.saxpy(&mut y, &x, 2.0, 3).launch_checked(&stream, &config)?;
+//!
+//! // A graph: captured once, and launched as often as wanted.
+//! let step = stream.capture_executable(CaptureMode::Global, |scope| {
+//!     kernels.saxpy(&mut y, &x, -1.0, 3).launch_checked(scope, &config)
+//! })?;
+//! step.launch(&stream)?;
+//!
+//! // An await, on any executor. Dropping a future gives up nothing but the waiting.
+//! step.launch_async(&stream).await?;
+//! assert_eq!(stream.download_async(&y).await?, [10.0; 3]);
+//! # Ok::<(), anabranch::Error>(())
+//! # })?;
+//! # Ok::<(), anabranch::Error>(())
+//! ```
+//!
+//! # What there is
+//!
 //! * [`Instance`], [`Device`], [`Context`]: the available devices and their state.
 //! * [`Stream`], [`Event`]: ordered work, and order between streams.
 //! * [`Completion`], [`Enqueued`], [`Pipeline`]: work that tasks await, on any executor.
@@ -25,6 +73,8 @@
 //!   while queued work uses it.
 //! * [`Module`], [`Kernel`], [`Compiler`], [`DualModule`]: code for GPUs, and Rust closures for the software device.
 //! * [`kernels!`], [`KernelCall`]: kernel parameters that are declared once, for launches with typed arguments.
+//! * [`guide`]: [graphs](guide::graphs), [safety](guide::safety), [semantics](guide::semantics) and
+//!   [environment variables](guide::environment).
 //! * [`other_libraries`]: the names that Warp, `cuda.core`, CuPy, Mojo and the CUDA driver API use for the same
 //!   concepts.
 //!
@@ -70,6 +120,8 @@ mod device;
 mod event;
 mod graph;
 mod green_context;
+#[cfg(doc)]
+pub mod guide;
 mod instance;
 mod kernel;
 mod memory;
@@ -88,7 +140,32 @@ pub use anabranch_core::completion::Completion;
 pub use anabranch_core::completion::CompletionDiagnostics;
 pub use anabranch_core::device_name::DeviceName;
 pub use anabranch_core::drop_error::{reset_drop_error_hook, set_drop_error_hook};
-pub use anabranch_core::error::{Error, ErrorKind, Result};
+/// The error of every call: what was asked for, where, why it failed, and what helps.
+///
+/// ```
+/// use anabranch::{ErrorKind, Instance, Status};
+///
+/// let stream = Instance::new()?.device("host")?.context()?.create_stream()?;
+/// let (mut short, long) = (stream.upload(&[1u8; 3])?, stream.upload(&[2u8; 4])?);
+/// let error = stream.copy(&mut short, &long).unwrap_err();
+/// assert_eq!((error.status(), error.kind()), (Status::INVALID_VALUE, ErrorKind::Argument));
+/// assert!(error.to_string().contains("the destination has 3 elements and the source 4"));
+///
+/// // An error of earlier work is reported by a call that waits.
+/// stream.launch_host_func(|| panic!("on purpose"))?;
+/// let error = stream.synchronize().unwrap_err();
+/// assert!(error.is_asynchronous() && !error.is_sticky());
+/// assert!(error.to_string().contains("on purpose"));
+///
+/// // What is missing has a reason, and a remedy.
+/// if let Err(error) = Instance::new()?.device("cuda:0") {
+///     println!("{error}");
+/// }
+/// # Ok::<(), anabranch::Error>(())
+/// ```
+#[doc(inline)]
+pub use anabranch_core::error::Error;
+pub use anabranch_core::error::{ErrorKind, Result};
 pub use anabranch_core::graph::GraphEdge;
 pub use anabranch_core::node::{Dependencies, Node};
 pub use anabranch_core::reaper::flush_deferred_drops;

@@ -98,6 +98,23 @@ impl ExecutableGraph {
 
     /// Replaces the work of all nodes by that of a graph with the same structure, from the next launch on.
     ///
+    /// ```
+    /// use anabranch::CaptureMode;
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// # let stream = context.create_stream()?;
+    /// let mut buffer = stream.allocate_zeroed::<u32>(2)?;
+    /// let mut captured = |value| stream.capture(CaptureMode::Global, |scope| scope.fill(&mut buffer, value));
+    /// let executable = captured(1)?.instantiate()?;
+    /// executable.update(&captured(2)?)?;
+    /// executable.launch(&stream)?;
+    /// assert_eq!(stream.download(&buffer)?, [2, 2]);
+    ///
+    /// // Another structure is refused, with the reason.
+    /// let empty = stream.capture(CaptureMode::Global, |_| Ok(()))?;
+    /// println!("{}", executable.update(&empty).unwrap_err());
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)`](crate::Status::GRAPH_EXEC_UPDATE_FAILURE) if the structure
     /// differs or a node cannot be changed in this way, with the reason and the node.
@@ -108,6 +125,20 @@ impl ExecutableGraph {
 
     /// Replaces the work of a node by other work of the same kind, from the next launch on. The node is a node of the
     /// graph that this executable graph was made from. That graph does not change.
+    ///
+    /// ```
+    /// use anabranch::NodeWork;
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// # let stream = context.create_stream()?;
+    /// let mut buffer = stream.allocate_zeroed::<u32>(2)?;
+    /// let mut graph = context.create_graph()?;
+    /// let node = graph.add((), NodeWork::fill(&mut buffer, 1)?)?;
+    /// let executable = graph.instantiate()?;
+    /// executable.set_node(node, NodeWork::fill(&mut buffer, 2)?)?;
+    /// executable.launch(&stream)?;
+    /// assert_eq!(stream.download(&buffer)?, [2, 2]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the work is of another kind or differs too

@@ -25,6 +25,19 @@ impl Stream {
     /// at once. The exception is a copy between two pinned buffers, which blocks. For copies between devices or
     /// contexts, see [`copy_peer`](Self::copy_peer).
     ///
+    /// ```
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// # let stream = context.create_stream()?;
+    /// let mut pinned = context.allocate_pinned::<u32>(4)?;
+    /// pinned.as_mut_slice()?.copy_from_slice(&[1, 2, 3, 4]);
+    /// let mut buffer = stream.allocate_zeroed::<u32>(4)?;
+    /// stream.copy(&mut buffer, &pinned)?;
+    /// stream.copy(buffer.slice_mut(..2)?, pinned.slice(2..)?)?; // parts of both
+    /// stream.copy(&mut pinned, &buffer)?;
+    /// assert_eq!(pinned.as_slice()?, [3, 4, 3, 4]); // waits for the copy
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the lengths differ;
     /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if a buffer belongs to another context.
