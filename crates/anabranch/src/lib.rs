@@ -68,6 +68,7 @@
 //! * [`Completion`], [`Enqueued`], [`Pipeline`]: work that tasks await, on any executor.
 //! * [`Upload`], [`Download`], [`Stream::copy_async`], [`Stream::launch_async`]: operations that own their buffers
 //!   until they are complete.
+//! * [`Operation`], [`StreamPool`]: work that is composed before it is queued, in a stream or in several.
 //! * [`Stream::capture`], [`Graph`], [`ExecutableGraph`]: work that is described once and launched many times.
 //! * [`Buffer`], [`PinnedBuffer`], [`ManagedBuffer`], [`MemoryPool`]: memory that safe code cannot free, move or race
 //!   while queued work uses it.
@@ -126,6 +127,7 @@ mod instance;
 mod kernel;
 mod memory;
 mod module;
+mod operation;
 pub mod other_libraries;
 mod owned;
 mod ranks;
@@ -187,6 +189,7 @@ pub use memory::{
     Region, ScopedStream, StreamScope, Volume, VolumeMut,
 };
 pub use module::{DualModule, Module};
+pub use operation::{Operation, RunTarget, StreamPolicy, StreamPool};
 pub use owned::{Download, Upload};
 pub use stream::{BorrowedStream, CallbackStream, CurrentStreamGuard, Signal, Stream, WaitCondition};
 

@@ -7,4 +7,6 @@ ranks! { from 10;
     DRIVERS,
     /// The streams entered in a scope. No other lock is taken while it is held.
     ENTERED_STREAMS,
+    /// The operations of a pool's stream. No other lock is taken while it is held.
+    POOL_PENDING,
 }

@@ -26,6 +26,8 @@ mod green_contexts;
 mod kernels;
 #[path = "pairs/memory.rs"]
 mod memory;
+#[path = "pairs/operations.rs"]
+mod operations;
 #[path = "pairs/run.rs"]
 mod run;
 #[path = "pairs/streams.rs"]

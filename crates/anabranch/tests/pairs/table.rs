@@ -36,6 +36,7 @@ pub(crate) fn all() -> Vec<&'static Call> {
         crate::contexts::CALLS,
         crate::streams::CALLS,
         crate::work::CALLS,
+        crate::operations::CALLS,
         crate::memory::CALLS,
         crate::captures::CALLS,
         crate::graphs::CALLS,

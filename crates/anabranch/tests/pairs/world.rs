@@ -5,7 +5,7 @@ use anabranch::{
     Buffer, BufferSliceMut, CaptureMode, CompileOptions, Compiled, Compiler, Context, ContextFlags, Device, DualModule,
     Event, EventFlags, ExecutableGraph, Graph, GreenContext, HostFunction, Instance, Kernel, KernelFault, LaunchConfig,
     ManagedBuffer, MemoryPool, MemoryPoolOptions, Module, Multiprocessors, Node, NodeWork, PinnedBuffer, Result,
-    Signal, Stream, StreamFlags, StreamScope, WaitCondition,
+    Signal, Stream, StreamFlags, StreamPolicy, StreamPool, StreamScope, WaitCondition,
 };
 use fastrand::Rng;
 use std::ops::Deref;
@@ -86,6 +86,8 @@ pub(crate) struct World {
     pub(crate) streams: Vec<Stream>,
     /// Scopes are entered on it.
     pub(crate) scoped: Stream,
+    /// Operations are run on it.
+    pub(crate) lanes: StreamPool,
     _files: TempDir,
     fault: Kernel,
     meeting: AtomicUsize,
@@ -146,6 +148,7 @@ impl World {
         Ok(Self {
             instance: instance.clone(),
             scoped: context.create_stream()?,
+            lanes: StreamPool::new(&context, 2, StreamPolicy::LeastLoaded)?,
             signal: context.create_signal()?,
             pool: device.create_memory_pool(&MemoryPoolOptions::default())?,
             plain_pinned: context.allocate_pinned(LENGTH)?,

@@ -1,0 +1,120 @@
+//! Where operations are run: a stream, or a pool of streams of which parts of an operation have one each.
+
+use super::OPERATION;
+use super::pool::{Lane, StreamPool};
+use crate::capture::CaptureScope;
+use crate::error::Result;
+use crate::stream::{BorrowedStream, Stream};
+
+/// The stream of an operation, and the pool that it is of.
+#[derive(Clone, Copy)]
+pub struct Place<'p> {
+    pub(super) stream: &'p Stream,
+    pub(super) pool: Option<&'p StreamPool>,
+}
+
+impl<'p> Place<'p> {
+    /// Up to `count` other streams of the pool, whose later work comes behind that of this place.
+    pub(super) fn fork(&self, count: usize) -> Result<Forks<'p>> {
+        let mut forks = Forks { origin: self.stream, forks: Vec::new(), own: *self };
+        let Some(pool) = self.pool else { return Ok(forks) };
+        while forks.forks.len() < count {
+            let taken =
+                |stream: &Stream| stream == self.stream || forks.forks.iter().any(|fork| fork.place.stream == stream);
+            let Some(lane) = pool.choose(taken) else { break };
+            let fork = Fork { place: Place { stream: lane.stream(), pool: self.pool }, _lane: lane };
+            fork.place.stream.core().refuse_while_capturing(OPERATION)?;
+            fork.place.stream.wait_stream(self.stream)?;
+            forks.forks.push(fork);
+        }
+        Ok(forks)
+    }
+}
+
+/// A stream that has left another one. The drop of the lane notes its work for the policy of the pool.
+struct Fork<'p> {
+    place: Place<'p>,
+    _lane: Lane<'p>,
+}
+
+/// Streams that have left another one. They join it, also if queueing their work fails or unwinds.
+pub(super) struct Forks<'p> {
+    origin: &'p Stream,
+    forks: Vec<Fork<'p>>,
+    /// In place of a fork, where there is none.
+    own: Place<'p>,
+}
+
+impl<'p> Forks<'p> {
+    pub(super) fn len(&self) -> usize {
+        self.forks.len()
+    }
+
+    /// The place of one part: that of a fork, or of the whole if there is no such fork.
+    pub(super) fn place(&self, number: usize) -> &Place<'p> {
+        self.forks.get(number).map_or(&self.own, |fork| &fork.place)
+    }
+
+    /// Makes later work of the stream come behind all that is in the forks.
+    pub(super) fn join(mut self) -> Result<()> {
+        self.join_all()
+    }
+
+    fn join_all(&mut self) -> Result<()> {
+        let join = |fork: Fork<'_>| self.origin.wait_stream(fork.place.stream);
+        self.forks.drain(..).map(join).fold(Ok(()), Result::and)
+    }
+}
+
+impl Drop for Forks<'_> {
+    fn drop(&mut self) {
+        let _ = self.join_all();
+    }
+}
+
+mod sealed {
+    use super::Place;
+
+    pub trait Target {
+        /// Calls `queue` with a place of the target.
+        fn with_place<R>(&self, queue: impl FnOnce(&Place<'_>) -> R) -> R;
+    }
+}
+pub(super) use sealed::Target;
+
+/// What an [`Operation`](crate::Operation) is run on: a [`Stream`], or a [`StreamPool`]; and in a capture, its
+/// [scope](CaptureScope).
+pub trait RunTarget: sealed::Target {}
+
+impl Target for Stream {
+    fn with_place<R>(&self, queue: impl FnOnce(&Place<'_>) -> R) -> R {
+        queue(&Place { stream: self, pool: None })
+    }
+}
+
+impl RunTarget for Stream {}
+
+impl Target for BorrowedStream<'_> {
+    fn with_place<R>(&self, queue: impl FnOnce(&Place<'_>) -> R) -> R {
+        Stream::with_place(self, queue)
+    }
+}
+
+impl RunTarget for BorrowedStream<'_> {}
+
+impl Target for CaptureScope<'_> {
+    fn with_place<R>(&self, queue: impl FnOnce(&Place<'_>) -> R) -> R {
+        Stream::with_place(self, queue)
+    }
+}
+
+impl RunTarget for CaptureScope<'_> {}
+
+impl Target for StreamPool {
+    fn with_place<R>(&self, queue: impl FnOnce(&Place<'_>) -> R) -> R {
+        let lane = self.lane();
+        queue(&Place { stream: lane.stream(), pool: Some(self) })
+    }
+}
+
+impl RunTarget for StreamPool {}
