@@ -3,7 +3,8 @@
 //!
 //! For each member of the class of streams of a library, a row of its module says what it is called here, and whether it is
 //! *equal*, *differs*, or was *left out*. A parameter with a meaning of its own has a row of its own. The last column names
-//! what shows it: `group.case` is a case of `anabranch conformance`, and `file::function` is a test of this crate.
+//! what shows it: `group.case` is a case of `anabranch conformance`, `file::function` is a test of this crate, and
+//! `compile_fail::file` is a program that does not compile.
 //!
 //! * [`warp`] compares `warp.Stream`.
 //! * [`cuda_core`] compares `Stream` of `cuda.core`.

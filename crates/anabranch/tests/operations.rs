@@ -149,6 +149,37 @@ fn what_follows_comes_after_all_parts_and_these_after_what_was_before() {
 }
 
 #[test]
+fn a_pool_orders_the_parts_and_leaves_nothing_to_insert() {
+    let context = checked_host();
+    context.set_strict_order(true);
+    for policy in POLICIES {
+        let pool = pool(&context, 3, policy);
+        let whole = filled(5).and_then(|source| {
+            let source = Arc::new(source);
+            let kept = source.clone();
+            let copy = |number: usize| {
+                let source = source.clone();
+                Operation::new(move |stream| stream.clone_buffer(&*source)).then(move |stream, mut copy| {
+                    stream.fill(copy.slice_mut(..number)?, 6)?;
+                    Ok(copy)
+                })
+            };
+            Operation::all((0..6).map(copy)).then(move |stream, parts| {
+                let mut last = stream.allocate_zeroed::<u32>(6)?;
+                for (number, part) in parts.iter().enumerate() {
+                    stream.copy(last.slice_mut(number..number + 1)?, part.slice(2..3)?)?;
+                }
+                // Dropped, a buffer would make its stream wait for its last use.
+                Ok((last, parts, kept))
+            })
+        });
+        let (last, _parts, _source) = whole.run(&pool).unwrap();
+        assert_eq!(pool.stream().download(&last).unwrap(), [5, 5, 5, 6, 6, 6]);
+        assert!(pool.streams().all(|stream| stream.orders_inserted() == 0));
+    }
+}
+
+#[test]
 fn an_error_is_returned_and_the_streams_can_be_used_on() {
     let context = checked_host();
     let pool = pool(&context, 2, StreamPolicy::LeastLoaded);

@@ -103,6 +103,9 @@ fn tests() -> BTreeSet<String> {
             }
         }
     }
+    // Programs that do not compile are tests too.
+    let programs = std::fs::read_dir(path("tests/compile_fail")).unwrap().map(|entry| entry.unwrap().path());
+    names.extend(programs.map(|file| format!("compile_fail::{}", file.file_stem().unwrap().to_str().unwrap())));
     names
 }
 

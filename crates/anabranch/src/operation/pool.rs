@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::ranks;
 use crate::stream::Stream;
 use anabranch_core::stream::SyncEvent;
-use anabranch_hal::Status;
+use anabranch_hal::{Status, contain};
 use anabranch_sync::Mutex;
 use std::collections::VecDeque;
 use std::fmt;
@@ -162,7 +162,7 @@ impl Drop for Lane<'_> {
     fn drop(&mut self) {
         if self.pool.policy == StreamPolicy::LeastLoaded {
             // Where nothing can be recorded, such as in a lost context, the work does not count.
-            let event = self.slot.stream.core().sync_event().ok().flatten();
+            let event = contain(|| self.slot.stream.core().sync_event()).ok().and_then(Result::ok).flatten();
             self.slot.pending.lock().extend(event);
         }
         self.slot.queueing.fetch_sub(1, Ordering::Relaxed);

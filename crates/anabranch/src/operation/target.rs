@@ -5,6 +5,7 @@ use super::pool::{Lane, StreamPool};
 use crate::capture::CaptureScope;
 use crate::error::Result;
 use crate::stream::{BorrowedStream, Stream};
+use anabranch_hal::contain;
 
 /// The stream of an operation, and the pool that it is of.
 #[derive(Clone, Copy)]
@@ -68,7 +69,8 @@ impl<'p> Forks<'p> {
 
 impl Drop for Forks<'_> {
     fn drop(&mut self) {
-        let _ = self.join_all();
+        // This may be the end of unwinding, and a driver that unwinds too would end the process.
+        let _ = contain(|| self.join_all());
     }
 }
 
