@@ -24,7 +24,8 @@ impl Device {
     /// All multiprocessors of the device, to be [split](Multiprocessors::split). Follows `cuDeviceGetDevResource`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver has no green contexts, which are new in CUDA 12.4.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the driver has no green contexts, which are
+    /// new in CUDA 12.4.
     pub fn multiprocessors(&self) -> Result<Multiprocessors> {
         Ok(Multiprocessors { core: MultiprocessorsCore::of_device(self.core())? })
     }
@@ -35,8 +36,9 @@ impl Stream {
     /// Follows `cuStreamGetDevResource`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver has no green contexts; `CUDA_ERROR_STREAM_DETACHED (917)` for a stream of
-    /// another library whose green context was destroyed; `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the driver has no green contexts;
+    /// [`CUDA_ERROR_STREAM_DETACHED (917)`](crate::Status::STREAM_DETACHED) for a stream of another library whose green
+    /// context was destroyed; [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) inside a host function.
     pub fn multiprocessors(&self) -> Result<Multiprocessors> {
         Ok(Multiprocessors { core: MultiprocessorsCore::of_stream(self.core())? })
     }
@@ -69,9 +71,11 @@ impl Multiprocessors {
     /// chooses the smallest size. Groups do not overlap. Follows `cuDevSmResourceSplitByCount`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for no groups, or if there are fewer multiprocessors than `minimum`;
-    /// `CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION (915)` for groups and remainders of an earlier split: make a green context of
-    /// them, and split its [`multiprocessors`](GreenContext::multiprocessors).
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for no groups, or if there are fewer
+    /// multiprocessors than `minimum`;
+    /// [`CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION (915)`](crate::Status::INVALID_RESOURCE_CONFIGURATION) for groups
+    /// and remainders of an earlier split: make a green context of them, and split its
+    /// [`multiprocessors`](GreenContext::multiprocessors).
     pub fn split(&self, groups: u32, minimum: u32) -> Result<(Vec<Self>, Option<Self>)> {
         self.split_with_flags(groups, minimum, SplitFlags::empty())
     }
@@ -124,9 +128,11 @@ impl Context {
     /// [primary context](Device::context). Follows `cuGreenCtxCreate`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for no multiprocessors; `CUDA_ERROR_INVALID_CONTEXT (201)` if this is not the primary
-    /// context; `CUDA_ERROR_INVALID_DEVICE (101)` for multiprocessors of another device;
-    /// `CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION (915)` for those of different splits.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for no multiprocessors;
+    /// [`CUDA_ERROR_INVALID_CONTEXT (201)`](crate::Status::INVALID_CONTEXT) if this is not the primary context;
+    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) for multiprocessors of another device;
+    /// [`CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION (915)`](crate::Status::INVALID_RESOURCE_CONFIGURATION) for those of
+    /// different splits.
     pub fn create_green_context<'a>(
         &self,
         multiprocessors: impl IntoIterator<Item = &'a Multiprocessors>,
@@ -153,7 +159,7 @@ impl GreenContext {
     /// Creates a non-blocking stream, with the default priority. Follows `cuGreenCtxStreamCreate`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is no room for one.
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is no room for one.
     #[track_caller]
     pub fn create_stream(&self) -> Result<Stream> {
         self.create_stream_with_priority(0)
