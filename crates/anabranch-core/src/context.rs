@@ -349,7 +349,7 @@ impl ContextCore {
         self.require_same_driver(peer, operation)?;
         match self.driver.context_enable_peer_access(&self.call(operation), peer.live()) {
             Err(failure) if failure.status == Status::PEER_ACCESS_ALREADY_ENABLED => Ok(()),
-            result => result.during(operation, || self.place()),
+            result => result.during(operation, || self.place()).map_err(Error::of_another_capture),
         }
     }
 
@@ -366,6 +366,7 @@ impl ContextCore {
         // SAFETY: the caller promises that no work queued in this context uses memory of `peer`.
         unsafe { self.driver.context_disable_peer_access(&self.call(operation), peer.live()) }
             .during(operation, || self.place())
+            .map_err(Error::of_another_capture)
     }
 
     /// Adds the work of the context's streams. Called once, by the module that knows the streams.

@@ -134,10 +134,10 @@ impl Error {
         if self.inner.status != Status::STREAM_CAPTURE_UNSUPPORTED || self.inner.kind != ErrorKind::Driver {
             return self;
         }
-        self.with_message("another stream captures, in a mode that prohibits this call on this thread")
-            .with_hint(
-                "capture in CaptureMode::ThreadLocal or CaptureMode::Relaxed there, or make this call while                  Context::exchange_capture_mode(CaptureMode::Relaxed) holds on this thread",
-            )
+        self.with_message("another stream captures, in a mode that prohibits this call on this thread").with_hint(
+            "capture in CaptureMode::ThreadLocal or CaptureMode::Relaxed there, or make this call while \
+                 Context::exchange_capture_mode(CaptureMode::Relaxed) holds on this thread",
+        )
     }
 
     /// Adds the source location where the program requested the operation.

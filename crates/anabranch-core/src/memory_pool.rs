@@ -4,7 +4,7 @@ mod idle;
 
 use self::idle::IdlePools;
 use crate::device::DeviceCore;
-use crate::error::{Result, ResultExt};
+use crate::error::{Error, Result, ResultExt};
 use crate::host_work::refuse_inside;
 use crate::idle_memory::attempt_behind;
 use crate::ranks;
@@ -41,7 +41,8 @@ impl MemoryPoolCore {
         let handle = device
             .driver()
             .default_memory_pool(device.ordinal())
-            .during("opening the default memory pool", || device.to_string())?;
+            .during("opening the default memory pool", || device.to_string())
+            .map_err(Error::of_another_capture)?;
         Ok(Self::new(device, handle, None))
     }
 
@@ -68,7 +69,8 @@ impl MemoryPoolCore {
                     idle.destroy_all();
                     create()
                 })
-                .during(operation, || device.to_string())?,
+                .during(operation, || device.to_string())
+                .map_err(Error::of_another_capture)?,
         };
         Ok(Self::new(device, handle, Some(*options)))
     }
@@ -109,6 +111,7 @@ impl MemoryPoolCore {
             .driver()
             .memory_pool_set_access(self.live(), peer.ordinal(), allowed)
             .during(operation, || self.device.to_string())
+            .map_err(Error::of_another_capture)
     }
 
     /// Notes that memory of the pool is about to be freed in a stream.

@@ -206,9 +206,10 @@ impl OpenStream {
         let submission = Submission::begin(self, operation)?;
         let mut address = DevicePointer::NULL;
         if bytes > 0 {
-            address = submission.queue(|call, stream| {
+            let queued = submission.queue(|call, stream| {
                 context.driver().allocate_async(call, bytes, pool.map(|pool| pool.live()), stream)
-            })?;
+            });
+            address = queued.map_err(|error| if self.is_capturing() { error } else { error.of_another_capture() })?;
         }
         // Other streams must come after the allocation.
         let Some(capture) = capture_of(self) else {

@@ -5,8 +5,8 @@
 mod common;
 
 use anabranch::{
-    BackendKind, CaptureMode, DualModule, ErrorKind, HostFunction, Instance, LaunchConfig, Module, Region, Status,
-    Volume, VolumeMut,
+    BackendKind, CaptureMode, DualModule, ErrorKind, HostFunction, Instance, LaunchConfig, MemoryPoolOptions, Module,
+    Region, Status, Volume, VolumeMut,
 };
 use common::host;
 
@@ -14,7 +14,7 @@ use common::host;
 fn says(error: &anabranch::Error, status: Status, parts: &[&str]) {
     let text = error.to_string();
     assert_eq!(error.status(), status, "{text}");
-    assert!(!text.contains('\n'), "more than one line: {text}");
+    assert!(!text.contains('\n') && !text.contains("  "), "more than one line, or too many spaces: {text}");
     for part in parts {
         assert!(text.contains(part), "`{part}` is not in: {text}");
     }
@@ -22,11 +22,13 @@ fn says(error: &anabranch::Error, status: Status, parts: &[&str]) {
 
 #[test]
 fn a_capture_that_is_in_the_way_is_that_of_another_stream() {
-    let context = host();
+    let instance = Instance::builder().cuda(false).isolated().host_devices(2).build().unwrap();
+    let [context, peer] = ["host:0", "host:1"].map(|device| instance.device(device).unwrap().context().unwrap());
+    let pool = context.device().create_memory_pool(&MemoryPoolOptions::default()).unwrap();
     let (captures, stream) = (context.create_stream().unwrap(), context.create_stream().unwrap());
     let event = stream.record_event().unwrap();
     let parts = ["another stream captures", "exchange_capture_mode"];
-    for call in 0..5 {
+    for call in 0..11 {
         captures.begin_capture(CaptureMode::Global).unwrap();
         let asked = std::thread::scope(|scope| {
             let ask = || match call {
@@ -34,7 +36,13 @@ fn a_capture_that_is_in_the_way_is_that_of_another_stream() {
                 1 => stream.synchronize(),
                 2 => event.query().map(drop),
                 3 => event.synchronize(),
-                _ => context.allocate_pinned::<u8>(1 << 20).map(drop),
+                4 => context.allocate_pinned::<u8>(1 << 20).map(drop),
+                5 => context.device().create_memory_pool(&MemoryPoolOptions::default()).map(drop),
+                6 => context.enable_peer_access(&peer),
+                7 => pool.trim(0),
+                8 => pool.used_bytes().map(drop),
+                9 => pool.set_release_threshold(1),
+                _ => stream.allocate_zeroed::<u8>(1 << 10).map(drop),
             };
             scope.spawn(ask).join().unwrap()
         });

@@ -1,7 +1,7 @@
 //! Memory pools.
 
 use crate::device::Device;
-use crate::error::{Result, ResultExt};
+use crate::error::{Error, Result, ResultExt};
 use crate::stream::Stream;
 use anabranch_core::memory_pool::MemoryPoolCore;
 use anabranch_hal::{MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions};
@@ -57,6 +57,7 @@ impl MemoryPool {
             .driver()
             .memory_pool_trim(self.core.live(), keep_bytes)
             .during("trimming a memory pool", || self.device.to_string())
+            .map_err(Error::of_another_capture)
     }
 
     /// The number of bytes that the pool keeps instead of returning them to the device. Initially 0.
@@ -135,6 +136,7 @@ impl MemoryPool {
             .driver()
             .memory_pool_attribute(self.core.live(), attribute)
             .during("reading a memory pool's attribute", || self.device.to_string())
+            .map_err(Error::of_another_capture)
     }
 
     /// Sets an attribute of the pool.
@@ -147,6 +149,7 @@ impl MemoryPool {
             .driver()
             .memory_pool_set_attribute(self.core.live(), attribute, value)
             .during("setting a memory pool's attribute", || self.device.to_string())
+            .map_err(Error::of_another_capture)
     }
 
     pub(super) fn core(&self) -> &Arc<MemoryPoolCore> {
