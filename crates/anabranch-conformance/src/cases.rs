@@ -74,6 +74,7 @@ mod host_function_panic;
 mod host_function_waiting;
 mod host_kernel;
 mod launch;
+mod launch_attributes;
 mod launch_order;
 mod launch_refused;
 mod managed;
@@ -137,6 +138,7 @@ pub fn all() -> Vec<Case> {
         module::CASES,
         module_image::CASES,
         launch::CASES,
+        launch_attributes::CASES,
         launch_refused::CASES,
         launch_order::CASES,
         host_kernel::CASES,

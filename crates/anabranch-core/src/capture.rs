@@ -389,6 +389,8 @@ impl OpenStream {
             dynamic_shared_bytes: 0,
             cooperative: false,
             priority: None,
+            attributes: None,
+            overlap: None,
             arguments: &arguments,
             ranges: &kernel.ranges,
         };

@@ -9,7 +9,7 @@ use crate::host_work::refuse_inside;
 use crate::ranks;
 use anabranch_hal::{
     Access, Call, Capabilities, CaptureMode, ConditionalHandle, DeclaredRange, DevicePointer, FunctionHandle,
-    HostFunction, HostModule, KernelNode, Live, ModuleHandle, ModuleImage,
+    HostFunction, HostModule, KernelAttributes, KernelNode, Live, ModuleHandle, ModuleImage,
 };
 use anabranch_sync::Mutex;
 use std::sync::Arc;
@@ -122,6 +122,7 @@ pub fn setting_kernel(
         dynamic_shared_bytes: 0,
         cooperative: false,
         priority: None,
+        attributes: KernelAttributes::NONE,
         arguments: vec![handle.0.to_ne_bytes().to_vec(), address.to_ne_bytes().to_vec()],
         ranges: vec![DeclaredRange { argument: 1, address, bytes: 4, access: Access::Read }],
     })

@@ -1,7 +1,10 @@
 //! Events: recording, waiting and querying.
 
+mod by_launch;
 #[cfg(all(test, loom))]
 mod loom_tests;
+
+pub(crate) use by_launch::RecordsByLaunch;
 
 use crate::capture_state::{CaptureState, CapturedClock, Capturing, capture_of, capturing};
 use crate::context::ContextCore;

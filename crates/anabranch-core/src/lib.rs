@@ -12,7 +12,8 @@
 //!   [`green_context`], [`memory_pool`], [`memory`], [`retained`].
 //! * **Captures, as their member streams know them**: [`node`], [`graph_object`], [`conditional_setter`], [`conditional_part`],
 //!   [`capture_state`].
-//! * **[`submission`]**, through which all work is submitted, and [`work`], the kinds of work; [`module`], [`event`].
+//! * **[`submission`]**, through which all work is submitted, and [`work`], the kinds of work; [`module`], [`event`],
+//!   [`launch`].
 //! * **Graphs**: [`capture`], [`node_work`], [`graph`], [`executable`].
 //! * **Completion**: [`completion`], [`staging`].
 //!
@@ -47,6 +48,7 @@ pub mod host_work;
 pub mod idle_memory;
 pub mod keeper;
 pub mod label;
+pub mod launch;
 pub mod memory;
 pub mod memory_pool;
 pub mod module;

@@ -1,51 +1,19 @@
-//! The kinds of work: host functions, value operations, allocations, copies, fills and kernels.
+//! The kinds of work: host functions, value operations, allocations, copies and fills.
 
 use crate::capture_state::capture_of;
 use crate::context::other_context;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::host_work::{self, RepeatableHostWork};
 use crate::memory::{Allocation, MemoryAccess, Origin};
 use crate::memory_pool::MemoryPoolCore;
-use crate::module::{KernelCore, ModuleCore};
-use crate::stream::{Capture, OpenStream, StreamCore};
+use crate::module::ModuleCore;
+use crate::stream::{Capture, OpenStream};
 use crate::submission::Submission;
 use crate::trace;
 use anabranch_hal::{
-    Copy3d, CopyKind, DeclaredRange, DeviceOrdinal, DevicePointer, FillPattern, Launch, Status, Value, WaitValueFlags,
-    WriteValueFlags,
+    Copy3d, CopyKind, DeviceOrdinal, DevicePointer, FillPattern, Status, Value, WaitValueFlags, WriteValueFlags,
 };
-use std::ffi::c_void;
 use std::sync::Arc;
-
-/// How a kernel is launched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaunchShape {
-    /// Blocks in x, y and z.
-    pub grid: [u32; 3],
-    /// Threads of a block in x, y and z.
-    pub block: [u32; 3],
-    /// Blocks of a cluster in x, y and z, if the launch has clusters.
-    pub cluster: Option<[u32; 3]>,
-    /// Dynamic shared memory of a block, in bytes.
-    pub dynamic_shared_bytes: u32,
-    /// Whether all blocks must run at the same time.
-    pub cooperative: bool,
-    /// The priority of the launch, which overrides that of the stream.
-    pub priority: Option<i32>,
-}
-
-/// The arguments of a kernel: values, sizes and ranges, whose number is known at run time.
-#[derive(Clone, Copy)]
-pub struct LaunchArguments<'a> {
-    /// The address of each value, in order.
-    pub values: &'a [*const c_void],
-    /// The size of each value in bytes.
-    pub sizes: &'a [usize],
-    /// The memory that the arguments point to, for the driver and its layers.
-    pub ranges: &'a [DeclaredRange],
-    /// The memory that the launch uses.
-    pub accesses: &'a [MemoryAccess<'a>],
-}
 
 /// One end of a copy.
 #[derive(Clone, Copy)]
@@ -434,93 +402,5 @@ impl OpenStream {
         submission.submit(&[MemoryAccess::read(memory)], |call, stream| unsafe {
             self.context().driver().prefetch_async(call, memory.address(), memory.bytes(), device, stream)
         })
-    }
-
-    /// Launches a kernel.
-    ///
-    /// # Safety
-    /// Each argument has the type that the kernel declares. The kernel uses only memory among the accesses, in the
-    /// declared way, or memory that the caller guarantees. Its threads do not race.
-    ///
-    /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the arguments, the grid, the block or the shared memory are not valid for the
-    /// kernel or the device; `CUDA_ERROR_INVALID_HANDLE (400)` if the kernel or memory belongs to another context;
-    /// `CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE (720)` and `CUDA_ERROR_INVALID_CLUSTER_SIZE (912)` for cooperative
-    /// grids and clusters that do not fit on the device.
-    #[inline(always)]
-    #[track_caller]
-    pub unsafe fn launch(
-        &self,
-        kernel: &KernelCore,
-        shape: &LaunchShape,
-        arguments: &LaunchArguments<'_>,
-    ) -> Result<()> {
-        let operation = "launching a kernel";
-        trace::queued!(stream = self.id(), kernel = kernel.name(), grid = ?shape.grid, block = ?shape.block, "{operation}");
-        let context = self.context();
-        if !Arc::ptr_eq(kernel.context(), context) && !kernel.context().is_same(context) {
-            return Err(other_context(operation, "kernel", self.place()));
-        }
-        kernel.check(arguments.sizes)?;
-        let submission = Submission::begin(self, operation)?.with_label(kernel.name());
-        let launch = Launch {
-            grid: shape.grid,
-            block: shape.block,
-            cluster: shape.cluster,
-            dynamic_shared_bytes: shape.dynamic_shared_bytes,
-            cooperative: shape.cooperative,
-            priority: shape.priority,
-            arguments: arguments.values,
-            ranges: arguments.ranges,
-        };
-        // SAFETY: the caller promises that each argument has the type that the kernel declares, and that the kernel uses only memory
-        // among the accesses, or that the caller keeps valid. The module is unloaded behind the launch.
-        let launched = submission.submit_retaining(arguments.accesses, kernel.module(), |call, stream| unsafe {
-            context.driver().launch(call, stream, kernel.live(), &launch)
-        });
-        launched.map_err(|error| shape.explain(error, self))
-    }
-}
-
-impl LaunchShape {
-    /// Adds which part of the configuration a driver has refused.
-    #[cold]
-    #[inline(never)]
-    fn explain(&self, error: Error, stream: &StreamCore) -> Error {
-        if error.status() != Status::INVALID_VALUE {
-            return error;
-        }
-        let device = stream.context().device().properties();
-        let threads = self.block.iter().fold(1u64, |threads, &extent| threads.saturating_mul(extent.into()));
-        let exceeds = |extents: &[u32; 3], limits: &[u32; 3]| (0..3).any(|axis| extents[axis] > limits[axis]);
-        let message = if self.grid.contains(&0) {
-            format!("the grid {:?} has no blocks; make every extent at least 1", self.grid)
-        } else if self.block.contains(&0) {
-            format!("the block {:?} has no threads; make every extent at least 1", self.block)
-        } else if threads > u64::from(device.max_threads_per_block)
-            || exceeds(&self.block, &device.max_block_dimensions)
-        {
-            format!(
-                "the block {:?} has {threads} threads, and the device allows {} and extents up to {:?}",
-                self.block, device.max_threads_per_block, device.max_block_dimensions
-            )
-        } else if exceeds(&self.grid, &device.max_grid_dimensions) {
-            format!("the grid {:?} exceeds the device's {:?}", self.grid, device.max_grid_dimensions)
-        } else if self.dynamic_shared_bytes > device.max_shared_memory_per_block_optin {
-            format!(
-                "{} bytes of shared memory are more than the {} that a block of this device can have",
-                self.dynamic_shared_bytes, device.max_shared_memory_per_block_optin
-            )
-        } else if self.dynamic_shared_bytes > device.max_shared_memory_per_block {
-            format!(
-                "{} bytes of shared memory need Kernel::set_attribute(MaxDynamicSharedBytes) first",
-                self.dynamic_shared_bytes
-            )
-        } else if error.message().is_some() {
-            return error;
-        } else {
-            "the grid, the block or the shared memory is more than this kernel can have; see Kernel::info".to_owned()
-        };
-        error.with_message(message)
     }
 }

@@ -1,12 +1,13 @@
 //! Modules and kernels (Driver API, groups MODULE and EXEC).
 
 mod assembler;
+mod attributes;
 mod image;
 mod launch;
 mod linker;
 mod logs;
 
-pub(crate) use launch::attributes;
+pub(crate) use attributes::kernel_attributes;
 
 use crate::driver::CudaDriver;
 use crate::error::check;
@@ -230,7 +231,7 @@ impl Modules for CudaDriver {
             let (stream, function) = (raw_stream(stream), raw_function(function));
             // SAFETY: stream and function are live, as their types say; the caller promises that the arguments are
             // those that the kernel declares, and that what it does with them is sound.
-            unsafe { launch::queue(&self.functions, stream, function, launch) }
+            unsafe { launch::queue(self, stream, function, launch) }
         })
     }
 }

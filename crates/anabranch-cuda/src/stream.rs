@@ -2,6 +2,8 @@
 
 mod attribute;
 
+pub(crate) use attribute::{raw_window, read_window};
+
 use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::Zeroed;

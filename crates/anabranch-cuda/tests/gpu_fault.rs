@@ -29,6 +29,8 @@ const ONE_THREAD: Launch<'static> = Launch {
     dynamic_shared_bytes: 0,
     cooperative: false,
     priority: None,
+    attributes: None,
+    overlap: None,
     arguments: &[],
     ranges: &[],
 };

@@ -1,5 +1,6 @@
 //! One kernel launch, as a driver receives it (Driver API, group EXEC).
 
+use crate::{KernelAttributes, LaunchOverlap};
 use std::ffi::c_void;
 
 /// How a kernel accesses memory that it is given.
@@ -45,6 +46,10 @@ pub struct Launch<'a> {
     pub cooperative: bool,
     /// The priority of this launch, if it differs from that of the stream.
     pub priority: Option<i32>,
+    /// Other attributes of the kernel, if there are any.
+    pub attributes: Option<&'a KernelAttributes>,
+    /// How the launch overlaps with other work, if it does.
+    pub overlap: Option<&'a LaunchOverlap<'a>>,
     /// The address of each argument's value, in order. There are as many as the kernel declares.
     pub arguments: &'a [*const c_void],
     /// The memory ranges that the launch declares to use. May be empty if the caller guarantees that the kernel is

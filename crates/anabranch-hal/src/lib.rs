@@ -47,6 +47,7 @@ mod host_kernel;
 mod host_work;
 mod inside;
 mod launch;
+mod launch_attributes;
 mod live;
 mod memory;
 mod memory_report;
@@ -83,6 +84,9 @@ pub use host_kernel::{
 pub use host_work::{Callback, HostWork, HostWorkKey, RepeatableWork};
 pub use inside::{InsideWork, OnlyAsking};
 pub use launch::{Access, DeclaredRange, Launch};
+pub use launch_attributes::{
+    ClusterSchedulingPolicy, KernelAttributes, LaunchOverlap, MemorySyncDomain, MemorySyncDomainMap, ProgrammaticEvent,
+};
 pub use live::Live;
 pub use memory::{
     ALLOCATION_ALIGNMENT, Copy3d, CopyKind, CopyPlace, FillPattern, Memory, MemoryInfo, MemoryPoolAttribute,

@@ -39,6 +39,8 @@ fn wait(length: Duration, operations: usize, priority: i32) -> Duration {
             dynamic_shared_bytes: 0,
             cooperative: false,
             priority: None,
+            attributes: None,
+            overlap: None,
             arguments: &[],
             ranges: &[],
         };

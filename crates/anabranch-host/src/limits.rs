@@ -17,3 +17,5 @@ pub(crate) const MAX_SHARED_BYTES_OPTIN: u32 = 227 << 10;
 pub(crate) const MAX_PARAMETER_BYTES: usize = 32_764;
 /// Streams' priorities.
 pub(crate) const PRIORITY_RANGE: PriorityRange = PriorityRange { least: 0, greatest: GREATEST_PRIORITY };
+/// Memory-synchronization domains.
+pub(crate) const MEMORY_SYNC_DOMAINS: u8 = 4;

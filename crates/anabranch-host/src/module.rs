@@ -1,5 +1,6 @@
 //! Modules of host functions, and how kernels run.
 
+mod attributes;
 mod function;
 mod globals;
 mod kernel;
@@ -7,6 +8,7 @@ mod launch;
 mod share;
 mod spares;
 
+pub(crate) use attributes::events_of;
 pub(crate) use function::FunctionState;
 pub(crate) use kernel::{KernelError, KernelWork, run_kernel};
 pub(crate) use launch::check_cluster_extents;

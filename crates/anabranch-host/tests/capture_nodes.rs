@@ -47,6 +47,8 @@ fn a_launch_keeps_the_values_of_its_arguments() {
         dynamic_shared_bytes: 96,
         cooperative: false,
         priority: Some(-1),
+        attributes: None,
+        overlap: None,
         arguments: &arguments,
         ranges: &ranges,
     };
@@ -63,6 +65,7 @@ fn a_launch_keeps_the_values_of_its_arguments() {
         dynamic_shared_bytes: 96,
         cooperative: false,
         priority: Some(-1),
+        attributes: KernelAttributes::NONE,
         arguments: vec![address.to_ne_bytes().to_vec(), vec![], 7u32.to_ne_bytes().to_vec()],
         ranges: ranges.to_vec(),
     };

@@ -158,6 +158,8 @@ impl Setup {
                     dynamic_shared_bytes: 0,
                     cooperative: false,
                     priority: None,
+                    attributes: None,
+                    overlap: None,
                     arguments: &arguments,
                     ranges: &[range(0, to, Access::Write), range(1, from, Access::Read)],
                 };

@@ -263,6 +263,8 @@ fn host_work_and_kernels_must_not_call_the_driver() {
             dynamic_shared_bytes: 0,
             cooperative: false,
             priority: None,
+            attributes: None,
+            overlap: None,
             arguments: &[],
             ranges: &[],
         };

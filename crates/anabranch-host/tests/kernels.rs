@@ -21,6 +21,8 @@ fn launch() -> Launch<'static> {
         dynamic_shared_bytes: 0,
         cooperative: false,
         priority: None,
+        attributes: None,
+        overlap: None,
         arguments: &[],
         ranges: &[],
     }
@@ -232,6 +234,8 @@ fn errors_of_a_launch_come_in_order() {
         dynamic_shared_bytes: 0,
         cooperative: false,
         priority: None,
+        attributes: None,
+        overlap: None,
         arguments: &arguments,
         ranges: &[],
     };

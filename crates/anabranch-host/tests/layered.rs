@@ -127,6 +127,8 @@ fn launch_over(
         dynamic_shared_bytes: 0,
         cooperative: false,
         priority: None,
+        attributes: None,
+        overlap: None,
         arguments: &arguments,
         ranges: &ranges,
     };

@@ -132,7 +132,7 @@ struct Work {
     events: Vec<Event>,
     nothing: Kernel,
     three: Kernel,
-    config: LaunchConfig,
+    config: LaunchConfig<'static>,
     buffer: RefCell<Buffer<f32>>,
 }
 

@@ -18,7 +18,7 @@ struct Work {
     downloads: Vec<PinnedBuffer<u8>>,
     buffers: Vec<Buffer<u8>>,
     spin: Kernel,
-    config: LaunchConfig,
+    config: LaunchConfig<'static>,
     nanoseconds: u64,
 }
 

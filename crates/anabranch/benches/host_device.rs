@@ -241,7 +241,7 @@ struct EmptyKernels {
     others: Vec<Stream>,
     signal: Signal,
     kernel: Kernel,
-    config: LaunchConfig,
+    config: LaunchConfig<'static>,
 }
 
 impl EmptyKernels {

@@ -153,7 +153,7 @@ impl<A: KernelArguments> KernelCall<'_, A> {
     /// The future returns the errors of [`launch`](Self::launch) and
     /// [`checked_completion_future`](Stream::checked_completion_future). If the stream is capturing, nothing is
     /// launched.
-    pub unsafe fn launch_async(self, stream: &Stream, config: &LaunchConfig) -> Completion {
+    pub unsafe fn launch_async(self, stream: &Stream, config: &LaunchConfig<'_>) -> Completion {
         // SAFETY: the caller promises that the declaration is that of the code, and that the launch is sound.
         launched(stream, || unsafe { self.launch(stream, config) })
     }

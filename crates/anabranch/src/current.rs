@@ -112,7 +112,7 @@ pub fn fill<'d, T: FillElement>(destination: impl Into<BufferSliceMut<'d, T>>, v
 /// Same as [`Stream::launch`]; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) if there is no current
 /// stream.
 #[track_caller]
-pub unsafe fn launch<A: KernelArguments>(kernel: &Kernel, config: &LaunchConfig, arguments: A) -> Result<()> {
+pub unsafe fn launch<A: KernelArguments>(kernel: &Kernel, config: &LaunchConfig<'_>, arguments: A) -> Result<()> {
     on_stream(Some(kernel.core().context()), "launching a kernel", |stream| {
         // SAFETY: the caller promises what `Stream::launch` asks for.
         unsafe { stream.launch(kernel, config, arguments) }

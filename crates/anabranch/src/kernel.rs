@@ -150,8 +150,9 @@ impl Stream {
     /// # Safety
     /// The library cannot check the device's code. The caller promises that each argument has the type that the kernel
     /// declares; that the kernel reads only memory that it was given, and writes only memory that it was given as
-    /// mutable, within its bounds; that memory behind raw pointers is valid until the launch has run, and ordered; and
-    /// that threads of the kernel do not race.
+    /// mutable, within its bounds; that memory behind raw pointers is valid until the launch has run, and ordered; that
+    /// threads of the kernel do not race; and, with
+    /// [`programmatic_stream_serialization`](LaunchConfig::programmatic_stream_serialization), what is stated there.
     ///
     /// # Errors
     /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the arguments, the grid, the block or the
@@ -165,7 +166,7 @@ impl Stream {
     pub unsafe fn launch<A: KernelArguments>(
         &self,
         kernel: &Kernel,
-        config: &LaunchConfig,
+        config: &LaunchConfig<'_>,
         arguments: A,
     ) -> Result<()> {
         // SAFETY: the caller promises that the arguments have the types that the kernel declares, and that it stays within them.
@@ -182,7 +183,7 @@ impl Stream {
     pub(crate) unsafe fn launch_with<A: KernelArguments>(
         &self,
         kernel: &Kernel,
-        config: &LaunchConfig,
+        config: &LaunchConfig<'_>,
         arguments: &A,
     ) -> Result<()> {
         // SAFETY: the caller promises that the arguments have the types that the kernel declares, and that it stays within them.

@@ -96,16 +96,16 @@
 pub use anabranch_hal as hal;
 pub use anabranch_hal::{
     Absence, Access, AccessPolicyWindow, AccessProperty, AllocationKind, AllocationNode, BackendKind, Block,
-    Capabilities, CaptureMode, CaptureStatus, ConditionalHandle, ConditionalKind, ConditionalNode, ContextFlags,
-    ContextHandle, DependencyUpdate, DeviceElement, DeviceOrdinal, DevicePointer, DeviceProperties, DriverVersion,
-    EdgeData, EdgeKind, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, ExecutableGraphHandle, FillNode,
-    FillPattern, FunctionAttribute, FunctionHandle, FunctionInfo, GlobalSlice, GraphHandle, GraphInstantiateResult,
-    GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, GraphUpdateResult, GreenContextHandle, HostArguments,
-    HostFunction, HostModule, InstantiateFlags, InterprocessEventHandle, KernelFault, KernelNode, LiveAllocation,
-    MemoryFinding, MemoryFindingKind, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions,
-    MemoryReport, ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags, PriorityRange, SharedMemory,
-    SplitFlags, Status, StreamFlags, StreamHandle, SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags,
-    WriteValueFlags,
+    Capabilities, CaptureMode, CaptureStatus, ClusterSchedulingPolicy, ConditionalHandle, ConditionalKind,
+    ConditionalNode, ContextFlags, ContextHandle, DependencyUpdate, DeviceElement, DeviceOrdinal, DevicePointer,
+    DeviceProperties, DriverVersion, EdgeData, EdgeKind, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags,
+    ExecutableGraphHandle, FillNode, FillPattern, FunctionAttribute, FunctionHandle, FunctionInfo, GlobalSlice,
+    GraphHandle, GraphInstantiateResult, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, GraphUpdateResult,
+    GreenContextHandle, HostArguments, HostFunction, HostModule, InstantiateFlags, InterprocessEventHandle,
+    KernelAttributes, KernelFault, KernelNode, LiveAllocation, MemoryFinding, MemoryFindingKind, MemoryInfo,
+    MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport, MemorySyncDomain, MemorySyncDomainMap,
+    ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags, PriorityRange, SharedMemory, SplitFlags,
+    Status, StreamFlags, StreamHandle, SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 
 /// Implemented by the elements of buffers and the values of [`Scalar`].

@@ -35,7 +35,9 @@
 //! | `cuEventElapsedTime` | [`Event::elapsed_since`](crate::Event::elapsed_since) |
 //! | `cuIpcGetEventHandle`, `cuIpcOpenEventHandle` | [`Event::export`](crate::Event::export), [`Event::open`](crate::Event::open) |
 //! | `cuModuleLoadDataEx`, `cuModuleGetFunction` | [`Module::load_ptx`](crate::Module::load_ptx), [`load_binary`](crate::Module::load_binary), [`Module::kernel`](crate::Module::kernel) |
-//! | `cuLaunchKernel`, `cuLaunchKernelEx` | [`Stream::launch`](crate::Stream::launch) |
+//! | `cuLaunchKernel`, `cuLaunchKernelEx` | [`Stream::launch`](crate::Stream::launch) with a [`LaunchConfig`](crate::LaunchConfig) |
+//! | `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`, `…PROGRAMMATIC_EVENT`, `…LAUNCH_COMPLETION_EVENT` | [`programmatic_stream_serialization`](crate::LaunchConfig::programmatic_stream_serialization), [`programmatic_event`](crate::LaunchConfig::programmatic_event), [`launch_completion_event`](crate::LaunchConfig::launch_completion_event) |
+//! | `CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW`, `…MEM_SYNC_DOMAIN`, `…PREFERRED_CLUSTER_DIMENSION` and other hints | [`access_policy_window`](crate::LaunchConfig::access_policy_window), [`memory_sync_domain`](crate::LaunchConfig::memory_sync_domain), [`preferred_cluster`](crate::LaunchConfig::preferred_cluster), and their neighbours |
 //! | NVRTC | [`Compiler`](crate::Compiler) |
 //! | `cuStreamBeginCapture`, `…ToGraph`, `cuStreamEndCapture` | [`Stream::capture`](crate::Stream::capture), [`capture_into`](crate::Stream::capture_into) |
 //! | `cuStreamIsCapturing`, `cuStreamGetCaptureInfo`, `cuStreamUpdateCaptureDependencies` | [`Stream::capture_status`](crate::Stream::capture_status), [`capture_info`](crate::Stream::capture_info), [`update_capture_dependencies`](crate::Stream::update_capture_dependencies) |

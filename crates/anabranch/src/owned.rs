@@ -169,7 +169,7 @@ impl Stream {
     pub unsafe fn launch_async<A: KernelArguments>(
         &self,
         kernel: &Kernel,
-        config: &LaunchConfig,
+        config: &LaunchConfig<'_>,
         arguments: A,
     ) -> Enqueued<A> {
         self.enqueue_async(move |stream| -> Result<A> {

@@ -7,7 +7,7 @@ mod common;
 use anabranch::{ArgumentList, Context, DualModule, HostFunction, Kernel, LaunchConfig, Scalar, Status};
 use common::{hold, host};
 
-fn one() -> LaunchConfig {
+fn one() -> LaunchConfig<'static> {
     LaunchConfig::new(1, 1)
 }
 

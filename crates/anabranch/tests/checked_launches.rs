@@ -20,7 +20,7 @@ fn kernel(context: &Context, parameters: usize, body: impl Fn(&HostArguments<'_>
 }
 
 /// One block, and many at the same time.
-fn one_and_many() -> [LaunchConfig; 2] {
+fn one_and_many() -> [LaunchConfig<'static>; 2] {
     [LaunchConfig::new(1, 1), LaunchConfig::new(100_000, 1)]
 }
 

@@ -59,7 +59,7 @@ fn kernels(context: &Context) -> Kernels {
     Kernels::load(&program().load(context).unwrap()).unwrap()
 }
 
-fn once() -> LaunchConfig {
+fn once() -> LaunchConfig<'static> {
     LaunchConfig::new(1, 1)
 }
 

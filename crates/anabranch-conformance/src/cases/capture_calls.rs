@@ -332,6 +332,8 @@ pub(super) const BAD_HANDLES: &[Call] = &[("launching no kernel", |things| {
         dynamic_shared_bytes: 0,
         cooperative: false,
         priority: None,
+        attributes: None,
+        overlap: None,
         arguments: &arguments,
         ranges: &ranges,
     };

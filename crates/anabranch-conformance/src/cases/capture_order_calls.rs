@@ -115,6 +115,8 @@ impl<'e> Work<'e> {
             dynamic_shared_bytes: 0,
             cooperative: false,
             priority: None,
+            attributes: None,
+            overlap: None,
             arguments: &arguments,
             ranges: &[],
         };

@@ -128,6 +128,8 @@ fn kernel_is_refused_by_the_driver(environment: &Environment) -> Verdict {
         dynamic_shared_bytes: 0,
         cooperative: false,
         priority: None,
+        attributes: None,
+        overlap: None,
         arguments: &[(&raw const nanoseconds).cast()],
         ranges: &[],
     };

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A launch of one thread.
-pub(super) fn one() -> LaunchConfig {
+pub(super) fn one() -> LaunchConfig<'static> {
     LaunchConfig::new(1, 1)
 }
 
@@ -54,6 +54,7 @@ pub(super) fn raw_digit(environment: &Environment, address: DevicePointer, digit
         dynamic_shared_bytes: 0,
         cooperative: false,
         priority: None,
+        attributes: anabranch::KernelAttributes::NONE,
         arguments,
         ranges: vec![DeclaredRange { argument: 0, address: address.0, bytes: 4, access: Access::Write }],
     })

@@ -9,13 +9,13 @@ use anabranch::{
 const GREEN: &[Need] = &[Need::Capability(Capabilities::GREEN_CONTEXTS)];
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("green_context.split", "S8", split).needs(GREEN),
-    Case::new("green_context.split_refused", "S8", split_refused).needs(GREEN),
-    Case::new("green_context.has_its_multiprocessors", "S8", has_its_multiprocessors).needs(GREEN),
-    Case::new("green_context.refused", "S8", refused_contexts).needs(GREEN),
-    Case::new("green_context.streams_are_of_the_primary_context", "S8", streams_are_of_the_primary_context)
+    Case::new("green_context.split", "S9", split).needs(GREEN),
+    Case::new("green_context.split_refused", "S9", split_refused).needs(GREEN),
+    Case::new("green_context.has_its_multiprocessors", "S9", has_its_multiprocessors).needs(GREEN),
+    Case::new("green_context.refused", "S9", refused_contexts).needs(GREEN),
+    Case::new("green_context.streams_are_of_the_primary_context", "S9", streams_are_of_the_primary_context)
         .needs(GREEN),
-    Case::new("green_context.captured_work_outlives_it", "S8", captured_work_outlives_it).needs(GREEN),
+    Case::new("green_context.captured_work_outlives_it", "S9", captured_work_outlives_it).needs(GREEN),
 ];
 
 fn primary(environment: &Environment) -> Result<Context> {

@@ -72,6 +72,8 @@ const PLAIN: Launch<'static> = Launch {
     dynamic_shared_bytes: 0,
     cooperative: false,
     priority: None,
+    attributes: None,
+    overlap: None,
     arguments: &[],
     ranges: &[],
 };

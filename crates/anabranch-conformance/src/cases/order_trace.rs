@@ -71,6 +71,8 @@ impl<'e> Trace<'e> {
             dynamic_shared_bytes: shape.shared_bytes,
             cooperative: false,
             priority: None,
+            attributes: None,
+            overlap: None,
             arguments: &arguments,
             ranges: &ranges,
         };

@@ -5,8 +5,12 @@ use crate::error::check;
 use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
 use crate::handles::{function_handle, node_handle, raw_context, raw_function, raw_node};
-use crate::module::attributes;
-use anabranch_hal::{ContextHandle, Failure, GraphNodeHandle, KernelNode, Live, ParameterInfo, Result, Status};
+use crate::module::kernel_attributes;
+use crate::stream::read_window;
+use anabranch_hal::{
+    ClusterSchedulingPolicy, ContextHandle, Driver, Failure, GraphNodeHandle, KernelAttributes, KernelNode, Live,
+    MemorySyncDomain, MemorySyncDomainMap, ParameterInfo, Result, Status,
+};
 use std::ffi::c_void;
 use std::ptr;
 
@@ -63,21 +67,22 @@ pub(super) fn to_newest(parameters: &CUDA_KERNEL_NODE_PARAMS) -> CUDA_KERNEL_NOD
 }
 
 /// The attributes of a kernel node, which the driver keeps apart from its parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Attributes {
     pub(super) cluster: Option<[u32; 3]>,
     pub(super) cooperative: bool,
     pub(super) priority: Option<i32>,
+    pub(super) others: KernelAttributes,
 }
 
 impl Attributes {
     pub(super) fn of(node: &KernelNode) -> Self {
-        Self { cluster: node.cluster, cooperative: node.cooperative, priority: node.priority }
+        Self { cluster: node.cluster, cooperative: node.cooperative, priority: node.priority, others: node.attributes }
     }
 
     /// Whether all have their defaults.
     pub(super) fn are_defaults(self) -> bool {
-        self.agree(Self { cluster: None, cooperative: false, priority: None })
+        self.agree(Self { cluster: None, cooperative: false, priority: None, others: KernelAttributes::NONE })
     }
 
     /// Whether launches with both would be the same. A cluster of one block equals no cluster, and 0 is the priority of a
@@ -85,7 +90,7 @@ impl Attributes {
     pub(super) fn agree(self, other: Self) -> bool {
         let normal = |attributes: Self| {
             let cluster = attributes.cluster.unwrap_or([1; 3]);
-            (cluster, attributes.cooperative, attributes.priority.unwrap_or(0))
+            (cluster, attributes.cooperative, attributes.priority.unwrap_or(0), attributes.others.without_defaults())
         };
         normal(self) == normal(other)
     }
@@ -122,8 +127,9 @@ pub(super) unsafe fn check_apart(
 /// Sets the attributes of a new node that are wanted. The driver refuses a node of another kind.
 pub(super) fn set_attributes(driver: &CudaDriver, node: Live<'_, GraphNodeHandle>, wanted: Attributes) -> Result<()> {
     let node = raw_node(node);
-    let (attributes, count) = attributes(wanted.cluster, wanted.cooperative, wanted.priority);
-    attributes.iter().take(count as usize).try_for_each(|attribute| {
+    let Attributes { cluster, cooperative, priority, others } = &wanted;
+    let attributes = kernel_attributes(driver.version(), *cluster, *cooperative, *priority, others)?;
+    attributes.as_slice().iter().try_for_each(|attribute| {
         // SAFETY: the node is live, as its type says; the value is the one that belongs to the attribute.
         check(unsafe { driver.functions.cuGraphKernelNodeSetAttribute(node, attribute.id, &attribute.value) })
     })
@@ -141,7 +147,8 @@ pub(super) fn change_attributes(
     }
     let cluster = wanted.cluster.or(current.cluster.map(|_| [1; 3]));
     let priority = wanted.priority.or(current.priority.map(|_| 0));
-    let attributes = Attributes { cluster, cooperative: wanted.cooperative, priority };
+    let others = current.others.replaced_by(&wanted.others);
+    let attributes = Attributes { cluster, cooperative: wanted.cooperative, priority, others };
     let (off, id) = (CUlaunchAttributeValue::zeroed(), CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
     set_attributes(driver, node, attributes)?;
     if current.cooperative && !wanted.cooperative {
@@ -176,6 +183,51 @@ pub(super) fn read_attributes(driver: &CudaDriver, node: Live<'_, GraphNodeHandl
         cluster: cluster.filter(|cluster| cluster.x != 0).map(|cluster| [cluster.x, cluster.y, cluster.z]),
         cooperative,
         priority: priority.filter(|&own| own != 0),
+        others: read_others(read),
+    }
+}
+
+/// The attributes that change no results, unless they have their defaults.
+fn read_others(read: impl Fn(CUlaunchAttributeID) -> Option<CUlaunchAttributeValue>) -> KernelAttributes {
+    let window = read(CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW);
+    let policy = read(CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE);
+    let (domain, map) = (read(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN), read(CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP));
+    let preferred = read(CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION);
+    let carveout = read(CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT);
+    let nvlink = read(CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING);
+    // SAFETY: the driver has written the member of each attribute, over bytes that were zero; and any bytes are a value
+    // of it.
+    let (window, policy, domain, map, preferred, carveout, nvlink) = unsafe {
+        (
+            window.map(|value| value.accessPolicyWindow),
+            policy.map(|value| value.clusterSchedulingPolicyPreference),
+            domain.map(|value| value.memSyncDomain),
+            map.map(|value| value.memSyncDomainMap),
+            preferred.map(|value| value.preferredClusterDim),
+            carveout.map(|value| value.sharedMemCarveout),
+            nvlink.map(|value| value.nvlinkUtilCentricScheduling != 0),
+        )
+    };
+    let policy = match policy {
+        Some(CU_CLUSTER_SCHEDULING_POLICY_SPREAD) => Some(ClusterSchedulingPolicy::Spread),
+        Some(CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING) => Some(ClusterSchedulingPolicy::LoadBalancing),
+        _ => None,
+    };
+    KernelAttributes {
+        access_policy_window: window
+            .filter(|window| window.num_bytes != 0)
+            .and_then(|window| read_window(&window).ok()),
+        cluster_scheduling_policy: policy,
+        memory_sync_domain: domain
+            .filter(|&id| id == CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE)
+            .map(|_| MemorySyncDomain::Remote),
+        // Devices with domains map them to 0 and 1, and others both to 0.
+        memory_sync_domain_map: map
+            .map(|map| MemorySyncDomainMap { default: map.default_, remote: map.remote })
+            .filter(|map| map.default != 0 || map.remote > 1),
+        preferred_cluster: preferred.filter(|extents| extents.x != 0).map(|extents| [extents.x, extents.y, extents.z]),
+        preferred_shared_memory_carveout: carveout.filter(|&percent| percent <= 100),
+        nvlink_centric_scheduling: nvlink.filter(|&is_on| is_on),
     }
 }
 
@@ -195,7 +247,7 @@ pub(super) fn read(driver: &CudaDriver, node: Live<'_, GraphNodeHandle>) -> Resu
     // SAFETY: the description is that of a live node; the driver keeps as many arguments as the function has
     // parameters.
     let arguments = unsafe { arguments(&raw, &parameters) }?;
-    let Attributes { cluster, cooperative, priority } = read_attributes(driver, node);
+    let Attributes { cluster, cooperative, priority, others } = read_attributes(driver, node);
     Ok(KernelNode {
         function: function.handle(),
         grid: [raw.gridDimX, raw.gridDimY, raw.gridDimZ],
@@ -204,6 +256,7 @@ pub(super) fn read(driver: &CudaDriver, node: Live<'_, GraphNodeHandle>) -> Resu
         dynamic_shared_bytes: raw.sharedMemBytes,
         cooperative,
         priority,
+        attributes: others,
         arguments,
         ranges: Vec::new(),
     })
@@ -234,7 +287,7 @@ unsafe fn arguments(raw: &CUDA_KERNEL_NODE_PARAMS, parameters: &[ParameterInfo])
 #[cfg(test)]
 mod tests {
     use super::{Attributes, arguments, describe};
-    use anabranch_hal::{ContextHandle, FunctionHandle, KernelNode, ParameterInfo, Status};
+    use anabranch_hal::{ContextHandle, FunctionHandle, KernelAttributes, KernelNode, ParameterInfo, Status};
 
     fn node(arguments: Vec<Vec<u8>>) -> KernelNode {
         KernelNode {
@@ -245,6 +298,7 @@ mod tests {
             dynamic_shared_bytes: 7,
             cooperative: false,
             priority: None,
+            attributes: KernelAttributes::NONE,
             arguments,
             ranges: Vec::new(),
         }
@@ -276,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_cluster_of_one_block_is_none() {
-        let none = Attributes { cluster: None, cooperative: false, priority: None };
+        let none = Attributes { cluster: None, cooperative: false, priority: None, others: KernelAttributes::NONE };
         assert!(none.agree(Attributes { cluster: Some([1; 3]), priority: Some(0), ..none }));
         assert!(!none.agree(Attributes { cluster: Some([2, 1, 1]), ..none }));
         assert!(!none.agree(Attributes { cooperative: true, ..none }));

@@ -1,10 +1,11 @@
 //! One kernel launch: the short call for plain launches, the long one for those with attributes. Neither allocates.
 
+use super::attributes::kernel_attributes;
+use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::cuda_types::*;
-use crate::ffi::{CudaFunctions, Zeroed};
-use anabranch_hal::{Launch, Result};
-use std::ffi::{c_uint, c_void};
+use anabranch_hal::{Driver, KernelAttributes, Launch, Result};
+use std::ffi::c_void;
 use std::ptr;
 
 /// Queues a launch.
@@ -15,20 +16,21 @@ use std::ptr;
 /// kernel does with them is sound.
 #[inline]
 pub(super) unsafe fn queue(
-    functions: &CudaFunctions,
+    driver: &CudaDriver,
     stream: CUstream,
     function: CUfunction,
     launch: &Launch<'_>,
 ) -> Result<()> {
-    if launch.cluster.is_some() || launch.cooperative || launch.priority.is_some() {
+    let has_attributes = launch.attributes.is_some() || launch.overlap.is_some();
+    if launch.cluster.is_some() || launch.cooperative || launch.priority.is_some() || has_attributes {
         // SAFETY: the caller promises that function and stream are live, and that the launch is sound.
-        return unsafe { queue_with_attributes(functions, stream, function, launch) };
+        return unsafe { queue_with_attributes(driver, stream, function, launch) };
     }
     let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
     // SAFETY: the caller promises that function and stream are live, and that the launch is sound. The driver copies the
     // arguments before it returns.
     check(unsafe {
-        functions.cuLaunchKernel(
+        driver.functions.cuLaunchKernel(
             function,
             grid_x,
             grid_y,
@@ -49,12 +51,17 @@ pub(super) unsafe fn queue(
 /// As for [`queue`].
 #[inline(never)]
 unsafe fn queue_with_attributes(
-    functions: &CudaFunctions,
+    driver: &CudaDriver,
     stream: CUstream,
     function: CUfunction,
     launch: &Launch<'_>,
 ) -> Result<()> {
-    let (mut attributes, count) = attributes(launch.cluster, launch.cooperative, launch.priority);
+    let (none, version) = (KernelAttributes::NONE, driver.version());
+    let others = launch.attributes.unwrap_or(&none);
+    let mut attributes = kernel_attributes(version, launch.cluster, launch.cooperative, launch.priority, others)?;
+    if let Some(overlap) = launch.overlap {
+        attributes.add_overlap(version, overlap)?;
+    }
     let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
     let config = CUlaunchConfig {
         gridDimX: grid_x,
@@ -66,12 +73,12 @@ unsafe fn queue_with_attributes(
         sharedMemBytes: launch.dynamic_shared_bytes,
         hStream: stream,
         attrs: attributes.as_mut_ptr(),
-        numAttrs: count,
+        numAttrs: attributes.count(),
     };
     let parameters = parameters(launch.arguments);
     // SAFETY: the caller promises that function and stream are live, and that the launch is sound. As many attributes are
     // there as stated, and the driver reads them, and copies the arguments, before it returns.
-    check(unsafe { functions.cuLaunchKernelEx(&config, function, parameters, ptr::null_mut()) })
+    check(unsafe { driver.functions.cuLaunchKernelEx(&config, function, parameters, ptr::null_mut()) })
 }
 
 /// The arguments as the driver takes them: it reads the values that they point to, and writes nothing.
@@ -81,63 +88,10 @@ fn parameters(arguments: &[*const c_void]) -> *mut *mut c_void {
     if arguments.is_empty() { ptr::null_mut() } else { arguments.as_ptr().cast_mut().cast() }
 }
 
-/// The attributes of a launch, or of a kernel node, and how many there are.
-pub(crate) fn attributes(
-    cluster: Option<[u32; 3]>,
-    cooperative: bool,
-    priority: Option<i32>,
-) -> ([CUlaunchAttribute; 3], c_uint) {
-    let mut attributes = [CUlaunchAttribute::zeroed(); 3];
-    let mut count = 0;
-    let mut add = |attribute| {
-        attributes[count] = attribute;
-        count += 1;
-    };
-    if let Some([x, y, z]) = cluster {
-        let cluster = CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
-        add(attribute(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, |value| value.clusterDim = cluster));
-    }
-    if cooperative {
-        add(attribute(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, |value| value.cooperative = 1));
-    }
-    if let Some(priority) = priority {
-        add(attribute(CU_LAUNCH_ATTRIBUTE_PRIORITY, |value| value.priority = priority));
-    }
-    (attributes, count as c_uint)
-}
-
-/// One attribute. Its value is written over zeros, because the driver may read all of the union.
-fn attribute(id: CUlaunchAttributeID, write: impl FnOnce(&mut CUlaunchAttributeValue)) -> CUlaunchAttribute {
-    let mut attribute = CUlaunchAttribute { id, ..CUlaunchAttribute::zeroed() };
-    write(&mut attribute.value);
-    attribute
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{attributes, parameters};
-    use crate::ffi::cuda_types::*;
+    use super::parameters;
     use std::ffi::c_void;
-
-    #[test]
-    fn only_what_is_asked_for_becomes_an_attribute() {
-        assert_eq!(attributes(None, false, None).1, 0);
-        let (found, count) = attributes(None, false, Some(-3));
-        assert_eq!((found[0].id, count), (CU_LAUNCH_ATTRIBUTE_PRIORITY, 1));
-        // SAFETY: the attribute of this number has this member.
-        assert_eq!(unsafe { found[0].value.priority }, -3);
-    }
-
-    #[test]
-    fn all_attributes_fit() {
-        let (found, count) = attributes(Some([2, 3, 4]), true, Some(0));
-        let expected =
-            [CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_PRIORITY];
-        assert_eq!((found.map(|attribute| attribute.id), count), (expected, 3));
-        // SAFETY: the attribute of this number has this member.
-        let cluster = unsafe { found[0].value.clusterDim };
-        assert_eq!((cluster.x, cluster.y, cluster.z), (2, 3, 4));
-    }
 
     #[test]
     fn no_arguments_are_a_null_pointer() {

@@ -39,13 +39,7 @@ pub(super) unsafe fn read(kind: StreamAttributeKind, value: &CUstreamAttrValue) 
         StreamAttributeKind::AccessPolicyWindow => {
             // SAFETY: the value is that of this kind, so this member of the union was written; and any bytes are a value of it.
             let window = unsafe { value.accessPolicyWindow };
-            Ok(StreamAttribute::AccessPolicyWindow(AccessPolicyWindow {
-                address: DevicePointer(window.base_ptr.expose_provenance() as u64),
-                bytes: window.num_bytes,
-                hit_ratio: window.hitRatio,
-                hit: property(window.hitProp)?,
-                miss: property(window.missProp)?,
-            }))
+            read_window(&window).map(StreamAttribute::AccessPolicyWindow)
         }
         _ => Err(unknown("attribute of streams", &kind)),
     }
@@ -66,17 +60,33 @@ pub(super) fn write(attribute: &StreamAttribute) -> Result<(CUstreamAttrID, CUst
             Ok((CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY, value))
         }
         StreamAttribute::AccessPolicyWindow(window) => {
-            value.accessPolicyWindow = CUaccessPolicyWindow {
-                base_ptr: host_address(window.address.0),
-                num_bytes: window.bytes,
-                hitRatio: window.hit_ratio,
-                hitProp: raw_property(window.hit)?,
-                missProp: raw_property(window.miss)?,
-            };
+            value.accessPolicyWindow = raw_window(window)?;
             Ok((CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, value))
         }
         other => Err(unknown("attribute of streams", other)),
     }
+}
+
+/// An access-policy window that was read.
+pub(crate) fn read_window(window: &CUaccessPolicyWindow) -> Result<AccessPolicyWindow> {
+    Ok(AccessPolicyWindow {
+        address: DevicePointer(window.base_ptr.expose_provenance() as u64),
+        bytes: window.num_bytes,
+        hit_ratio: window.hitRatio,
+        hit: property(window.hitProp)?,
+        miss: property(window.missProp)?,
+    })
+}
+
+/// An access-policy window to set.
+pub(crate) fn raw_window(window: &AccessPolicyWindow) -> Result<CUaccessPolicyWindow> {
+    Ok(CUaccessPolicyWindow {
+        base_ptr: host_address(window.address.0),
+        num_bytes: window.bytes,
+        hitRatio: window.hit_ratio,
+        hitProp: raw_property(window.hit)?,
+        missProp: raw_property(window.miss)?,
+    })
 }
 
 fn property(raw: CUaccessProperty) -> Result<AccessProperty> {

@@ -5,8 +5,8 @@ use crate::support::{DEVICE, Gpu, live};
 use anabranch_hal::{
     AllocationNode, Copy3d, CopyPlace, Dependency, Detail, DevicePointer, Devices, Edge, EdgeData, EdgeKind,
     ExecutableGraphs, Failure, FillNode, FillPattern, FunctionHandle, GraphMemoryAttribute, GraphNodeKind,
-    GraphUpdateResult, Graphs, InstantiateFlags, KernelNode, Live, Memory, Modules, NodeParameters, RepeatableWork,
-    Status, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
+    GraphUpdateResult, Graphs, InstantiateFlags, KernelAttributes, KernelNode, Live, Memory, Modules, NodeParameters,
+    RepeatableWork, Status, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +20,7 @@ pub(crate) fn kernel(function: Live<'_, FunctionHandle>, memory: DevicePointer, 
         dynamic_shared_bytes: 0,
         cooperative: false,
         priority: None,
+        attributes: KernelAttributes::NONE,
         arguments: vec![memory.0.to_le_bytes().to_vec(), value.to_le_bytes().to_vec(), count.to_le_bytes().to_vec()],
         ranges: Vec::new(),
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     ConditionalHandle, Copy3d, DeclaredRange, DeviceOrdinal, DevicePointer, EventHandle, FillPattern, FunctionHandle,
-    GraphHandle, GraphNodeHandle, HostWorkKey, Value, WaitValueFlags, WriteValueFlags,
+    GraphHandle, GraphNodeHandle, HostWorkKey, KernelAttributes, Value, WaitValueFlags, WriteValueFlags,
 };
 use std::fmt;
 
@@ -73,7 +73,7 @@ impl fmt::Debug for GraphNodeKind {
 }
 
 /// A kernel launch, as a node stores it (`CUDA_KERNEL_NODE_PARAMS`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct KernelNode {
     /// The kernel.
     pub function: FunctionHandle,
@@ -90,6 +90,8 @@ pub struct KernelNode {
     /// The priority of the node. It has an effect only with
     /// [`InstantiateFlags::USE_NODE_PRIORITY`](crate::InstantiateFlags::USE_NODE_PRIORITY).
     pub priority: Option<i32>,
+    /// Other attributes of the kernel.
+    pub attributes: KernelAttributes,
     /// The value of each argument as bytes, in order. There are as many as the kernel declares.
     pub arguments: Vec<Vec<u8>>,
     /// The memory ranges that the launch declares to use.

@@ -2,7 +2,7 @@
 
 use super::graph::CaptureGraph;
 use crate::engine::{ContextCore, Role, StreamState};
-use anabranch_hal::{AddedNode, CaptureMode, Dependency, EdgeData, GraphNodeHandle, NodeParameters, Result};
+use anabranch_hal::{AddedNode, CaptureMode, Dependency, EdgeData, EdgeKind, GraphNodeHandle, NodeParameters, Result};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 use std::ptr;
@@ -111,6 +111,29 @@ impl Session {
             branch.last = Some(added.node);
         }
         Ok(added)
+    }
+
+    /// Makes the stream's next node, a kernel, depend on the trigger of the kernel before it. Returns the dependency as it was, if
+    /// it has changed.
+    pub(super) fn overlap(&mut self, stream: &StreamState) -> Option<Dependency> {
+        let [before] = self.dependencies(stream) else { return None };
+        let before = *before;
+        let data = EdgeData { from_port: 1, kind: EdgeKind::PROGRAMMATIC, ..EdgeData::default() };
+        let overlapping = Dependency { data, ..before };
+        // SAFETY: the dependencies are nodes that the capture made, or that somebody promised to exist until it ends.
+        let is_after_kernel = unsafe { self.graph.check(&[overlapping]) }.is_ok();
+        if before.data != EdgeData::default() || !is_after_kernel {
+            return None;
+        }
+        self.restore(stream, overlapping);
+        Some(before)
+    }
+
+    /// Makes the stream's next node depend on that alone.
+    pub(super) fn restore(&mut self, stream: &StreamState, dependency: Dependency) {
+        if let Some(branch) = self.branches.get_mut(&stream.id) {
+            branch.dependencies = vec![dependency];
+        }
     }
 
     /// Makes the stream's next node depend on others as well.

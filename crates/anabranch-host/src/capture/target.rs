@@ -6,7 +6,7 @@
 use super::registry::{CaptureRegistry, Captures};
 use super::session::Session;
 use crate::engine::{Role, StreamState};
-use anabranch_hal::{AddedNode, Failure, NodeParameters, Result, Status};
+use anabranch_hal::{AddedNode, Failure, KernelNode, NodeParameters, Result, Status};
 use anabranch_sync::MutexGuard;
 use std::sync::Arc;
 
@@ -143,6 +143,23 @@ impl<'a> Recording<'a> {
         let stream = self.stream;
         // SAFETY: the caller promises that the objects of the handles exist, and that the node is sound.
         unsafe { self.session()?.add_node(stream, parameters) }
+    }
+
+    /// Adds a kernel that may begin before the kernel that it depends on is complete: the edge is programmatic, if it is the only
+    /// one and comes from a kernel. If that fails, the capture remains valid.
+    ///
+    /// # Safety
+    /// As for [`add`](Self::add).
+    pub(crate) unsafe fn add_overlapping(&mut self, kernel: KernelNode) -> Result<AddedNode> {
+        let stream = self.stream;
+        let session = self.session()?;
+        let before = session.overlap(stream);
+        // SAFETY: the caller promises that the objects of the handles exist, and that the node is sound.
+        let added = unsafe { session.add_node(stream, NodeParameters::Kernel(kernel)) };
+        if let (Err(_), Some(before)) = (&added, before) {
+            session.restore(stream, before);
+        }
+        added
     }
 
     /// Invalidates the capture.

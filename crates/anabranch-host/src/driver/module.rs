@@ -3,7 +3,7 @@
 use super::{HostDriver, present, resolve, usable};
 use crate::capture::Target;
 use crate::limits::{MAX_SHARED_BYTES_OPTIN, MAX_THREADS_PER_BLOCK};
-use crate::module::{FunctionState, ModuleState, check_cluster_extents};
+use crate::module::{FunctionState, ModuleState, check_cluster_extents, events_of};
 use anabranch_hal::{
     Call, DevicePointer, Failure, FunctionAttribute, FunctionHandle, FunctionInfo, Launch, Live, ModuleHandle,
     ModuleImage, Modules, NodeParameters, ParameterInfo, Result, Status, StreamHandle,
@@ -30,17 +30,31 @@ unsafe fn launch_or_capture(target: Target<'_>, function: &FunctionState, launch
         target.invalidate();
         return Err(failure);
     }
+    let events = match launch.overlap {
+        Some(overlap) => events_of(overlap, &function.core)?,
+        None => [None, None],
+    };
     match target {
         Target::Queue(stream) => {
             // SAFETY: the caller promises that the arguments can be read, and that the kernel is sound and remains loaded.
             unsafe { function.enqueue(stream, launch) }
+            events.into_iter().flatten().for_each(|event| event.record(stream));
             Ok(())
+        }
+        Target::Capture(_) if events.iter().any(Option::is_some) => {
+            Err(Failure::argument(Status::NOT_SUPPORTED, "the software device captures no launches that record events"))
         }
         Target::Capture(mut recording) => {
             // SAFETY: the caller promises that the arguments can be read, whose number was checked.
             let node = unsafe { function.node(recording.stream(), launch) };
             // SAFETY: the caller promises that the kernel is sound and remains loaded, at each launch of the node.
-            unsafe { recording.add(NodeParameters::Kernel(node)) }.map(|_| ())
+            unsafe {
+                match launch.overlap {
+                    Some(overlap) if overlap.programmatic_serialization => recording.add_overlapping(node),
+                    _ => recording.add(NodeParameters::Kernel(node)),
+                }
+            }
+            .map(|_| ())
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::graph::Action;
 use crate::memory::AllocationTable;
-use anabranch_hal::{Copy3d, FillNode, GraphUpdateResult, KernelNode, ValueOperation};
+use anabranch_hal::{Copy3d, FillNode, GraphUpdateResult, KernelAttributes, KernelNode, ValueOperation};
 use std::sync::Arc;
 
 /// Whether what a node does can be replaced by something of the same kind.
@@ -81,10 +81,12 @@ fn operation(operation: &ValueOperation) -> (bool, u64) {
 /// Whether the attributes that are wanted of a kernel are those that its node in the graph has. Those of an executable
 /// graph cannot change. A wanted priority of none stands for the node's own.
 pub(super) fn attributes_stay(node: &Action, wanted: &KernelNode) -> bool {
-    let attributes = |kernel: &KernelNode| (kernel.cluster.unwrap_or([1; 3]), kernel.cooperative);
+    let attributes = |kernel: &KernelNode| {
+        (kernel.cluster.unwrap_or([1; 3]), kernel.cooperative, kernel.attributes.without_defaults())
+    };
     let (current, priority) = match node {
         Action::Kernel(kernel) => (attributes(&kernel.parameters), kernel.parameters.priority),
-        _ => (([1; 3], false), None),
+        _ => (([1; 3], false, KernelAttributes::NONE), None),
     };
     current == attributes(wanted) && wanted.priority.is_none_or(|wanted| wanted == priority.unwrap_or(0))
 }

@@ -10,7 +10,7 @@ use crate::memory::{GraphBlock, VolumeCopy, check_fill, check_value_write, value
 use crate::module::FunctionState;
 use anabranch_hal::{
     AllocationNode, ConditionalKind, ConditionalNode, DevicePointer, EdgeData, EventHandle, Failure, FillNode,
-    FillPattern, GraphHandle, KernelNode, Live, NodeParameters, Result, Status, ValueOperation,
+    FillPattern, GraphHandle, KernelAttributes, KernelNode, Live, NodeParameters, Result, Status, ValueOperation,
 };
 use std::sync::Arc;
 
@@ -151,7 +151,8 @@ impl GraphState {
         // As on hardware, what cannot be replaced, and a kernel with attributes, are looked at before the node.
         let comes_first = match &parameters {
             NodeParameters::Kernel(kernel) => {
-                kernel.cooperative || kernel.cluster.is_some() || kernel.priority.is_some()
+                let attributes = kernel.attributes != KernelAttributes::NONE;
+                kernel.cooperative || kernel.cluster.is_some() || kernel.priority.is_some() || attributes
             }
             NodeParameters::Child(_)
             | NodeParameters::Allocate(_)

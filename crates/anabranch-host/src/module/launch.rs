@@ -1,5 +1,6 @@
 //! Launches: checked, and copied into an entry.
 
+use super::attributes::check_attributes;
 use super::function::FunctionState;
 use super::kernel::{KernelEntry, KernelReference, KernelWork};
 use super::spares::Spares;
@@ -66,6 +67,7 @@ impl FunctionState {
             dynamic_shared_bytes: launch.dynamic_shared_bytes,
             cooperative: launch.cooperative,
             priority: launch.priority.or((stream.priority != 0).then_some(stream.priority)),
+            attributes: launch.attributes.copied().unwrap_or_default(),
             arguments: launch.arguments.iter().zip(self.function.parameter_sizes()).map(value).collect(),
             ranges: launch.ranges.to_vec(),
         }
@@ -85,6 +87,8 @@ impl FunctionState {
             dynamic_shared_bytes: node.dynamic_shared_bytes,
             cooperative: node.cooperative,
             priority: node.priority,
+            attributes: Some(&node.attributes),
+            overlap: None,
             arguments: &arguments,
             ranges: &node.ranges,
         };
@@ -133,6 +137,9 @@ impl FunctionState {
         if let Some(cluster) = launch.cluster {
             self.check_cluster(launch.grid, cluster)?;
         }
+        if let Some(attributes) = launch.attributes {
+            check_attributes(attributes, launch.grid, launch.cluster)?;
+        }
         if i32::try_from(launch.dynamic_shared_bytes).is_err() {
             return Err(invalid("no device has so much shared memory"));
         }
@@ -169,7 +176,7 @@ impl FunctionState {
     }
 }
 
-fn invalid(what: &str) -> Failure {
+pub(super) fn invalid(what: &str) -> Failure {
     Failure::argument(Status::INVALID_VALUE, what)
 }
 

@@ -98,6 +98,7 @@ pub fn kernel(
         dynamic_shared_bytes: 0,
         cooperative: false,
         priority: None,
+        attributes: KernelAttributes::NONE,
         arguments: arguments.iter().map(|value| value.to_vec()).collect(),
         ranges: memory
             .iter()

@@ -168,6 +168,8 @@ impl Fixture {
             dynamic_shared_bytes: 0,
             cooperative: false,
             priority: None,
+            attributes: None,
+            overlap: None,
             arguments: &arguments,
             ranges: &ranges,
         };

@@ -35,7 +35,7 @@ impl Kernels {
 }
 
 /// A thread for each pixel of `rows` rows.
-pub(crate) fn for_pixels(width: u32, rows: u32) -> LaunchConfig {
+pub(crate) fn for_pixels(width: u32, rows: u32) -> LaunchConfig<'static> {
     let [across, down] = BLOCK.map(|extent| extent as u32);
     LaunchConfig::new((width.div_ceil(across), rows.div_ceil(down)), (across, down))
 }

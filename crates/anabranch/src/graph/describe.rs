@@ -5,8 +5,8 @@ use crate::error::Result;
 use anabranch_core::context::ContextCore;
 use anabranch_core::node::Node;
 use anabranch_hal::{
-    Call, ConditionalKind, CopyPlace, EdgeKind, GraphHandle, GraphNodeHandle, GraphNodeKind, Live, NodeParameters,
-    Value, ValueOperation,
+    Call, ConditionalKind, CopyPlace, EdgeKind, GraphHandle, GraphNodeHandle, GraphNodeKind, KernelAttributes, Live,
+    NodeParameters, Value, ValueOperation,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -156,6 +156,7 @@ impl Describer<'_> {
                 if let Some(priority) = kernel.priority {
                     set("priority", priority.to_string());
                 }
+                attributes(&kernel.attributes, &mut set);
                 if !kernel.arguments.is_empty() {
                     set("arguments", kernel.arguments.iter().map(|bytes| number(bytes)).collect::<Vec<_>>().join(", "));
                 }
@@ -243,5 +244,30 @@ fn operation(operation: &ValueOperation) -> String {
         ValueOperation::Write { address, value: written, .. } => {
             format!("write {} at {:#x}", value(written), address.0)
         }
+    }
+}
+
+/// The attributes of a kernel that do not change results.
+fn attributes(attributes: &KernelAttributes, set: &mut impl FnMut(&'static str, String)) {
+    if let Some(window) = attributes.access_policy_window {
+        set("access-policy window", format!("{} bytes at {:#x}", window.bytes, window.address.0));
+    }
+    if let Some(policy) = attributes.cluster_scheduling_policy {
+        set("cluster scheduling policy", format!("{policy:?}"));
+    }
+    if let Some(domain) = attributes.memory_sync_domain {
+        set("memory-synchronization domain", format!("{domain:?}"));
+    }
+    if let Some(map) = attributes.memory_sync_domain_map {
+        set("memory-synchronization domains", format!("{}, {}", map.default, map.remote));
+    }
+    if let Some(preferred) = attributes.preferred_cluster {
+        set("preferred cluster", extents(preferred));
+    }
+    if let Some(percent) = attributes.preferred_shared_memory_carveout {
+        set("shared memory", format!("{percent} percent"));
+    }
+    if attributes.nvlink_centric_scheduling == Some(true) {
+        set("NVLink-centric scheduling", "yes".to_owned());
     }
 }

@@ -58,9 +58,15 @@ impl NodeWork<'_> {
     /// Same as for [`Stream::launch`](crate::Stream::launch), at every launch of every graph that contains the node.
     ///
     /// # Errors
-    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the arguments do not match the parameters of
-    /// the kernel.
-    pub unsafe fn kernel<A: KernelArguments>(kernel: &Kernel, config: &LaunchConfig, arguments: A) -> Result<Self> {
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the arguments do not match the parameters of the kernel;
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the configuration has programmatic serialization or events, instead of which nodes
+    /// have edges.
+    pub unsafe fn kernel<A: KernelArguments>(kernel: &Kernel, config: &LaunchConfig<'_>, arguments: A) -> Result<Self> {
+        if config.shape.overlap.is_some() {
+            let message = "a node has edges instead of programmatic serialization and events of the launch";
+            return Err(Error::argument(Status::NOT_SUPPORTED, "making a node", message)
+                .with_hint("make the node without them, and add its dependencies with EdgeKind::PROGRAMMATIC"));
+        }
         arguments.with(|arguments| {
             kernel.core().check(arguments.sizes)?;
             let bytes = |(value, size): (&*const std::ffi::c_void, &usize)| {
@@ -76,6 +82,7 @@ impl NodeWork<'_> {
                 dynamic_shared_bytes: shape.dynamic_shared_bytes,
                 cooperative: shape.cooperative,
                 priority: shape.priority,
+                attributes: shape.attributes.unwrap_or_default(),
                 arguments: arguments.values.iter().zip(arguments.sizes).map(bytes).collect(),
                 ranges: arguments.ranges.to_vec(),
             });
@@ -287,7 +294,7 @@ impl<A: KernelArguments> KernelCall<'_, A> {
     ///
     /// # Errors
     /// Same as [`NodeWork::kernel`].
-    pub unsafe fn into_node<'n>(self, config: &LaunchConfig) -> Result<NodeWork<'n>> {
+    pub unsafe fn into_node<'n>(self, config: &LaunchConfig<'_>) -> Result<NodeWork<'n>> {
         let (kernel, arguments) = self.into_parts();
         // SAFETY: the arguments are those that were declared, and the caller promises that the declaration is that of the code,
         // and that each launch is sound.

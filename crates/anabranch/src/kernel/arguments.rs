@@ -1,8 +1,8 @@
 //! The arguments of a launch.
 
 use crate::memory::{Buffer, BufferSlice, BufferSliceMut, ManagedBuffer, OwnedBuffer, PinnedBuffer, Reads};
+use anabranch_core::launch::LaunchArguments;
 use anabranch_core::memory::{Allocation, MemoryAccess};
-use anabranch_core::work::LaunchArguments;
 use anabranch_hal::{Access, DeclaredRange, DevicePointer};
 use bytemuck::{NoUninit, Pod};
 use smallvec::SmallVec;

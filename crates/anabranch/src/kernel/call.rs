@@ -18,7 +18,8 @@ use std::fmt;
 ///   declared as `&[T]` is only read. This is a promise about the code, and is the same for every launch.
 /// * The kernel accesses only its arguments: no element past the end of a buffer, whose length it knows only if another
 ///   argument contains it, and no other memory, unless that is valid and ordered until the launch has run.
-/// * Its threads do not race in this configuration.
+/// * Its threads do not race in this configuration, and the kernel does what
+///   [`programmatic_stream_serialization`](LaunchConfig::programmatic_stream_serialization) asks for, if that is on.
 #[must_use = "a call is not launched until one of its methods does it"]
 pub struct KernelCall<'a, A: KernelArguments> {
     kernel: &'a Kernel,
@@ -51,7 +52,7 @@ impl<'a, A: KernelArguments> KernelCall<'a, A> {
     /// Same as [`Stream::launch`].
     #[inline]
     #[track_caller]
-    pub unsafe fn launch(self, stream: &Stream, config: &LaunchConfig) -> Result<()> {
+    pub unsafe fn launch(self, stream: &Stream, config: &LaunchConfig<'_>) -> Result<()> {
         // SAFETY: the arguments are those that were declared, and the caller promises that the declaration is that of the code,
         // and that the launch is sound.
         unsafe { stream.launch(self.kernel, config, self.arguments) }

@@ -4,7 +4,7 @@ use super::arguments::sealed_tuple::Sealed;
 use super::{Kernel, KernelArguments, KernelCall, LaunchConfig};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
-use anabranch_core::work::LaunchArguments;
+use anabranch_core::launch::LaunchArguments;
 use anabranch_hal::{DeclaredRange, Status};
 use smallvec::SmallVec;
 
@@ -39,7 +39,7 @@ impl Stream {
     pub fn launch_checked<A: KernelArguments>(
         &self,
         kernel: &Kernel,
-        config: &LaunchConfig,
+        config: &LaunchConfig<'_>,
         arguments: A,
     ) -> Result<()> {
         let operation = "launching a checked kernel";
@@ -86,7 +86,7 @@ impl<A: KernelArguments> KernelCall<'_, A> {
     /// # Errors
     /// Same as [`Stream::launch_checked`].
     #[track_caller]
-    pub fn launch_checked(self, stream: &Stream, config: &LaunchConfig) -> Result<()> {
+    pub fn launch_checked(self, stream: &Stream, config: &LaunchConfig<'_>) -> Result<()> {
         let (kernel, arguments) = self.into_parts();
         stream.launch_checked(kernel, config, arguments)
     }

@@ -3,8 +3,8 @@
 use super::KernelArguments;
 use super::arguments::sealed::ArgumentMemory;
 use super::arguments::{KernelArgument, sealed_tuple};
+use anabranch_core::launch::LaunchArguments;
 use anabranch_core::memory::MemoryAccess;
-use anabranch_core::work::LaunchArguments;
 use anabranch_hal::{Access, DeclaredRange};
 use smallvec::SmallVec;
 use std::ffi::c_void;

@@ -14,7 +14,7 @@ fn add(context: &Context) -> anabranch::Kernel {
     DualModule::new().host_function(function).load(context).unwrap().kernel("add").unwrap()
 }
 
-fn config() -> LaunchConfig {
+fn config() -> LaunchConfig<'static> {
     LaunchConfig::new(1, 64)
 }
 

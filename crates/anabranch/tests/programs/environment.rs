@@ -53,7 +53,7 @@ pub(crate) fn is_on_cuda() -> bool {
 }
 
 /// A thread for each element.
-pub(crate) fn for_each(length: usize) -> LaunchConfig {
+pub(crate) fn for_each(length: usize) -> LaunchConfig<'static> {
     LaunchConfig::new(1, length as u32)
 }
 

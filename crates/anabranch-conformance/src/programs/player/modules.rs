@@ -8,7 +8,8 @@ use super::objects::{FunctionObject, live};
 use super::{Stage, plain, told};
 use crate::kernels;
 use anabranch::hal::{
-    Access, DeclaredRange, FunctionHandle, KernelNode, Launch, Live, ModuleHandle, ModuleImage, ParameterInfo,
+    Access, DeclaredRange, FunctionHandle, KernelAttributes, KernelNode, Launch, Live, ModuleHandle, ModuleImage,
+    ParameterInfo,
 };
 use std::ffi::c_void;
 
@@ -53,6 +54,7 @@ impl Stage {
             dynamic_shared_bytes: 0,
             cooperative: false,
             priority: None,
+            attributes: KernelAttributes::NONE,
             arguments,
             ranges: vec![DeclaredRange { argument: 0, address, bytes: 4, access: Access::Write }],
         }
@@ -70,6 +72,8 @@ impl Stage {
             dynamic_shared_bytes: node.dynamic_shared_bytes,
             cooperative: node.cooperative,
             priority: node.priority,
+            attributes: None,
+            overlap: None,
             arguments: &arguments,
             ranges: &node.ranges,
         };

@@ -1,0 +1,67 @@
+//! Records of events by launches, which may be reached before the launch is complete.
+
+use super::{EventCore, Record};
+use crate::error::{Error, Result};
+use crate::stream::OpenStream;
+use anabranch_hal::Status;
+use anabranch_sync::modelled::SpinMutexGuard;
+use std::sync::atomic::Ordering;
+
+/// Up to two events that a launch is about to record. Nobody else records them, or makes a stream wait for them, meanwhile.
+/// Nothing is known of their records from now on, until another one replaces them.
+pub(crate) struct RecordsByLaunch<'a> {
+    locked: [Option<(&'a EventCore, SpinMutexGuard<'a, Record>)>; 2],
+}
+
+impl<'a> RecordsByLaunch<'a> {
+    /// Not to be called inside of a host function.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if both events are the same; otherwise any error that the driver returns.
+    pub(crate) fn begin(events: [Option<&'a EventCore>; 2]) -> Result<Self> {
+        let mut locked = match events {
+            [Some(first), Some(second)] => lock_both(first, second)?.map(Some),
+            [first, second] => [first, second].map(|event| event.map(|event| (event, event.lock_record()))),
+        };
+        for (event, record) in locked.iter_mut().flatten() {
+            event.is_noted.store(false, Ordering::Relaxed);
+            if event.has_observer.load(Ordering::Acquire) {
+                event.before_record()?;
+            }
+            if let Some(point) = &mut record.point {
+                point.put(0);
+            }
+        }
+        Ok(Self { locked })
+    }
+
+    /// The driver has recorded the events, and not in a capture of this library.
+    pub(crate) fn are_made(mut self, stream: &OpenStream) {
+        for (event, record) in self.locked.iter_mut().flatten() {
+            record.captured_elsewhere = stream.is_captured_elsewhere();
+            if event.is_captured() {
+                event.captured.set(None, stream);
+            }
+        }
+    }
+}
+
+type Locked<'a> = (&'a EventCore, SpinMutexGuard<'a, Record>);
+
+/// Locks both in an order in which no two threads wait for each other: a thread that holds one does not wait for the other.
+fn lock_both<'a>(mut first: &'a EventCore, mut second: &'a EventCore) -> Result<[Locked<'a>; 2]> {
+    if std::ptr::eq(first, second) {
+        let message = "both events are the same";
+        return Err(
+            Error::argument(Status::INVALID_VALUE, "launching a kernel", message).with_hint("pass an event for each")
+        );
+    }
+    loop {
+        let held = first.lock_record();
+        if let Some(other) = second.record.try_lock() {
+            return Ok([(first, held), (second, other)]);
+        }
+        drop(held);
+        std::mem::swap(&mut first, &mut second);
+    }
+}
