@@ -98,6 +98,7 @@ mod stream;
 mod stream_identity;
 mod value;
 mod value_arguments;
+mod value_batch;
 
 use crate::case::Case;
 
@@ -120,6 +121,7 @@ pub fn all() -> Vec<Case> {
         callback::CASES,
         value::CASES,
         value_arguments::CASES,
+        value_batch::CASES,
         order::CASES,
         order_random::CASES,
         context::CASES,

@@ -2,7 +2,7 @@
 
 use crate::capture_state::capture_of;
 use crate::context::other_context;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::host_work::{self, RepeatableHostWork};
 use crate::memory::{Allocation, MemoryAccess, Origin};
 use crate::memory_pool::MemoryPoolCore;
@@ -11,9 +11,13 @@ use crate::stream::{Capture, OpenStream};
 use crate::submission::Submission;
 use crate::trace;
 use anabranch_hal::{
-    Copy3d, CopyKind, DeviceOrdinal, DevicePointer, FillPattern, Status, Value, WaitValueFlags, WriteValueFlags,
+    Copy3d, CopyKind, DeviceOrdinal, DevicePointer, FillPattern, Status, Value, ValueOperation, WaitValueFlags,
+    WriteValueFlags,
 };
 use std::sync::Arc;
+
+/// How many value operations drivers take at once.
+const MOST_VALUE_OPERATIONS: usize = 255;
 
 /// One end of a copy.
 #[derive(Clone, Copy)]
@@ -159,6 +163,39 @@ impl OpenStream {
         // SAFETY: the caller keeps the address valid until the write has run, or its memory is among the accesses.
         submission.submit(accesses, |call, stream| unsafe {
             self.context().driver().stream_write_value(call, stream, address, value, flags)
+        })
+    }
+
+    /// Enqueues value operations as one unit, in their order. If one of them is refused, none is enqueued.
+    ///
+    /// # Safety
+    /// Same as for [`wait_value`](Self::wait_value), for each address.
+    ///
+    /// # Errors
+    /// Same as [`wait_value`](Self::wait_value); `CUDA_ERROR_INVALID_VALUE (1)` for more than 255 operations.
+    #[track_caller]
+    pub unsafe fn value_operations(
+        &self,
+        operation: &'static str,
+        accesses: &[MemoryAccess<'_>],
+        operations: &[ValueOperation],
+    ) -> Result<()> {
+        if operations.is_empty() {
+            // Drivers differ.
+            return self.require_usable(operation);
+        }
+        if operations.len() > MOST_VALUE_OPERATIONS {
+            let message = format!("{} operations are more than {MOST_VALUE_OPERATIONS}", operations.len());
+            return Err(Error::argument(Status::INVALID_VALUE, operation, message)
+                .with_hint("submit them in several batches")
+                .at(self.place()));
+        }
+        let submission = Submission::begin(self, operation)?;
+        trace::queued!(stream = self.id(), count = operations.len(), "{operation}");
+        let _host_bound = self.context().submit_host_bound();
+        // SAFETY: the caller keeps the addresses valid until the operations have run, or their memory is among the accesses.
+        submission.submit(accesses, |call, stream| unsafe {
+            self.context().driver().stream_value_operations(call, stream, operations)
         })
     }
 

@@ -10,7 +10,6 @@ mod memory;
 mod node;
 mod parameters;
 mod replace;
-mod values;
 
 use crate::driver::CudaDriver;
 use crate::error::check;

@@ -1,6 +1,7 @@
 //! Streams (Driver API, groups STREAM, EXEC for host functions, MEMOP for value operations).
 
 mod attribute;
+pub(crate) mod values;
 
 pub(crate) use attribute::{raw_window, read_window};
 
@@ -12,8 +13,10 @@ use crate::handles::{context_handle, raw_event, raw_stream, stream_handle};
 use crate::host_work::{self, QUEUED, QueuedWork, run_callback, run_host_function};
 use anabranch_hal::{
     Call, Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, Failure, HostWork, Live, Result, Status,
-    StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value, WaitValueFlags, WriteValueFlags,
+    StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value, ValueOperation, WaitValueFlags,
+    WriteValueFlags,
 };
+use std::ffi::c_uint;
 use std::ptr;
 
 impl Streams for CudaDriver {
@@ -216,6 +219,22 @@ impl Streams for CudaDriver {
                     Value::U64(value) => self.functions.cuStreamWriteValue64(stream, address, value, flags),
                 }
             })
+        })
+    }
+
+    unsafe fn stream_value_operations(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        operations: &[ValueOperation],
+    ) -> Result<()> {
+        let count = c_uint::try_from(operations.len()).map_err(|_| Failure::new(Status::INVALID_VALUE))?;
+        let mut operations = values::to_raw(operations);
+        self.call_on_stream(call.context, stream, move || {
+            let operations = operations.as_mut_ptr();
+            // SAFETY: the stream is live, as its type says. As many operations are there as stated, which the driver copies, and the
+            // caller keeps their addresses valid until they have run.
+            check(unsafe { self.functions.cuStreamBatchMemOp(raw_stream(stream), count, operations, 0) })
         })
     }
 }

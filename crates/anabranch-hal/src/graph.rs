@@ -8,7 +8,6 @@ pub use edge::{Dependency, Edge, EdgeData, EdgeKind};
 pub use executable::{ExecutableGraphs, InstantiateFlags};
 pub use node::{
     AddedNode, AllocationNode, ConditionalKind, ConditionalNode, FillNode, GraphNodeKind, KernelNode, NodeParameters,
-    ValueOperation,
 };
 
 use crate::{Call, ConditionalHandle, DeviceOrdinal, GraphHandle, GraphNodeHandle, Live, Result};

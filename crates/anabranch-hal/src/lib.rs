@@ -69,7 +69,7 @@ pub use forward::{Forward, Layered};
 pub use graph::{
     AddedNode, AllocationNode, ConditionalKind, ConditionalNode, Dependency, Edge, EdgeData, EdgeKind,
     ExecutableGraphs, FillNode, GraphMemoryAttribute, GraphNodeKind, Graphs, InstantiateFlags, KernelNode,
-    NodeParameters, ValueOperation,
+    NodeParameters,
 };
 pub use graph_result::{GraphInstantiateResult, GraphUpdateResult};
 pub use green_context::{GreenContexts, MultiprocessorResource, MultiprocessorSplit, RESOURCE_BYTES, SplitFlags};
@@ -99,5 +99,5 @@ pub use panic::{Thrown, contain};
 pub use status::Status;
 pub use stream::{
     AccessPolicyWindow, AccessProperty, StreamAttribute, StreamAttributeKind, StreamFlags, Streams,
-    SynchronizationPolicy, Value, WaitValueFlags, WriteValueFlags,
+    SynchronizationPolicy, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
 };

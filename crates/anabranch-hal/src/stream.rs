@@ -57,6 +57,29 @@ impl Value {
     }
 }
 
+/// One value operation (`CUstreamBatchMemOpParams`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueOperation {
+    /// Waits until the value at the address satisfies the condition.
+    Wait {
+        /// The address.
+        address: DevicePointer,
+        /// The value to compare with.
+        value: Value,
+        /// The condition.
+        flags: WaitValueFlags,
+    },
+    /// Writes a value to the address.
+    Write {
+        /// The address.
+        address: DevicePointer,
+        /// The value to write.
+        value: Value,
+        /// How to write it.
+        flags: WriteValueFlags,
+    },
+}
+
 /// How the host waits for a stream (`CUsynchronizationPolicy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -255,5 +278,22 @@ pub trait Streams {
         address: DevicePointer,
         value: Value,
         flags: WriteValueFlags,
+    ) -> Result<()>;
+
+    /// Enqueues value operations as one unit, in their order. If one of them is refused, none is enqueued. In a capture, they
+    /// become one node.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for more than 255 operations. For none, drivers may differ.
+    ///
+    /// # Safety
+    ///
+    /// The addresses must remain valid until the operations are complete.
+    unsafe fn stream_value_operations(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        operations: &[ValueOperation],
     ) -> Result<()>;
 }

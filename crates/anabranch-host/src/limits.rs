@@ -19,3 +19,5 @@ pub(crate) const MAX_PARAMETER_BYTES: usize = 32_764;
 pub(crate) const PRIORITY_RANGE: PriorityRange = PriorityRange { least: 0, greatest: GREATEST_PRIORITY };
 /// Memory-synchronization domains.
 pub(crate) const MEMORY_SYNC_DOMAINS: u8 = 4;
+/// Value operations of a batch in a stream, or of a node.
+pub(crate) const MOST_VALUES: usize = 255;

@@ -191,7 +191,7 @@ pub use memory::{
 pub use module::{DualModule, Module};
 pub use operation::{Operation, RunTarget, StreamPolicy, StreamPool};
 pub use owned::{Download, Upload};
-pub use stream::{BorrowedStream, CallbackStream, CurrentStreamGuard, Signal, Stream, WaitCondition};
+pub use stream::{BorrowedStream, CallbackStream, CurrentStreamGuard, Signal, SignalOperation, Stream, WaitCondition};
 
 /// Tests the examples of the README like those of the documentation.
 #[cfg(doctest)]

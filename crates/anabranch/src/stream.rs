@@ -8,7 +8,7 @@ mod value;
 pub use borrowed::BorrowedStream;
 pub use current::CurrentStreamGuard;
 pub use host_functions::CallbackStream;
-pub use value::{Signal, WaitCondition};
+pub use value::{Signal, SignalOperation, WaitCondition};
 
 use crate::context::Context;
 use crate::device::Device;

@@ -109,6 +109,8 @@ pub(crate) const CUDA_FUNCTIONS: &[Function] = &[
     stream("cuStreamGetCtx", 9020, "cuStreamGetCtx"),
     stream("cuStreamGetAttribute", 11000, "cuStreamGetAttribute"),
     stream("cuStreamSetAttribute", 11000, "cuStreamSetAttribute"),
+    stream("cuStreamCopyAttributes", 11000, "cuStreamCopyAttributes"),
+    stream("cuStreamGetDevice", 12080, "cuStreamGetDevice"),
     stream("cuStreamAddCallback", 5000, "cuStreamAddCallback"),
     stream("cuLaunchHostFunc", 10000, "cuLaunchHostFunc"),
     // The first versions worked only where an administrator had switched them on.
@@ -116,6 +118,7 @@ pub(crate) const CUDA_FUNCTIONS: &[Function] = &[
     stream("cuStreamWaitValue64", 11070, "cuStreamWaitValue64_v2"),
     stream("cuStreamWriteValue32", 11070, "cuStreamWriteValue32_v2"),
     stream("cuStreamWriteValue64", 11070, "cuStreamWriteValue64_v2"),
+    stream("cuStreamBatchMemOp", 11070, "cuStreamBatchMemOp_v2"),
 
     // Capture.
     // The first version has no mode.
@@ -215,6 +218,7 @@ pub(crate) const CUDA_FUNCTIONS: &[Function] = &[
     stream("cuLaunchKernelEx", 11060, "cuLaunchKernelEx"),
     plain("cuOccupancyMaxActiveBlocksPerMultiprocessor", 6050, "cuOccupancyMaxActiveBlocksPerMultiprocessor"),
     plain("cuOccupancyMaxActiveClusters", 11070, "cuOccupancyMaxActiveClusters"),
+    plain("cuOccupancyMaxPotentialClusterSize", 11070, "cuOccupancyMaxPotentialClusterSize"),
     plain("cuOccupancyMaxPotentialBlockSize", 6050, "cuOccupancyMaxPotentialBlockSize"),
 
     // Graphs.

@@ -136,6 +136,12 @@ super::symbol_table::symbol_table! {
             param: *const CUstreamAttrValue_v1,
         ) -> CUresult;
 
+        #[entry_point(c"cuStreamCopyAttributes", exported = c"cuStreamCopyAttributes", since = 11000)]
+        fn cuStreamCopyAttributes(dstStream: CUstream, srcStream: CUstream) -> CUresult;
+
+        #[entry_point(c"cuStreamGetDevice", exported = c"cuStreamGetDevice", since = 12080)]
+        fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult;
+
         #[entry_point(c"cuStreamAddCallback", exported = c"cuStreamAddCallback", since = 5000)]
         fn cuStreamAddCallback(
             hStream: CUstream,
@@ -158,6 +164,14 @@ super::symbol_table::symbol_table! {
 
         #[entry_point(c"cuStreamWriteValue64", exported = c"cuStreamWriteValue64_v2", since = 11070)]
         fn cuStreamWriteValue64(stream: CUstream, addr: CUdeviceptr_v2, value: cuuint64_t, flags: c_uint) -> CUresult;
+
+        #[entry_point(c"cuStreamBatchMemOp", exported = c"cuStreamBatchMemOp_v2", since = 11070)]
+        fn cuStreamBatchMemOp(
+            stream: CUstream,
+            count: c_uint,
+            paramArray: *mut CUstreamBatchMemOpParams,
+            flags: c_uint,
+        ) -> CUresult;
 
         #[entry_point(c"cuStreamBeginCapture", exported = c"cuStreamBeginCapture_v2", since = 10010)]
         fn cuStreamBeginCapture(hStream: CUstream, mode: CUstreamCaptureMode) -> CUresult;
@@ -557,6 +571,17 @@ super::symbol_table::symbol_table! {
         #[entry_point(c"cuOccupancyMaxActiveClusters", exported = c"cuOccupancyMaxActiveClusters", since = 11070)]
         fn cuOccupancyMaxActiveClusters(
             numClusters: *mut c_int,
+            func: CUfunction,
+            config: *const CUlaunchConfig,
+        ) -> CUresult;
+
+        #[entry_point(
+            c"cuOccupancyMaxPotentialClusterSize",
+            exported = c"cuOccupancyMaxPotentialClusterSize",
+            since = 11070
+        )]
+        fn cuOccupancyMaxPotentialClusterSize(
+            clusterSize: *mut c_int,
             func: CUfunction,
             config: *const CUlaunchConfig,
         ) -> CUresult;

@@ -1,6 +1,6 @@
 //! Adding nodes.
 
-use super::{kernel, memory, values};
+use super::{kernel, memory};
 use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::ffi::Zeroed;
@@ -9,6 +9,7 @@ use crate::graph::edges::RawDependencies;
 use crate::handles::{graph_handle, node_handle, raw_context, raw_event, raw_graph, raw_node};
 use crate::host_work;
 use crate::memory::copy;
+use crate::stream::values;
 use anabranch_hal::{
     AddedNode, ConditionalKind, ConditionalNode, ContextHandle, Dependency, DevicePointer, Failure, FillNode,
     FillPattern, GraphHandle, Live, NodeParameters, Result, Status,

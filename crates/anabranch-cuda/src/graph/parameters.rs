@@ -1,6 +1,6 @@
 //! Reading nodes.
 
-use super::{kernel, memory, values};
+use super::{kernel, memory};
 use crate::driver::CudaDriver;
 use crate::error::Answer;
 use crate::error::check;
@@ -9,6 +9,7 @@ use crate::ffi::cuda_types::*;
 use crate::handles::{event_handle, graph_handle, raw_node};
 use crate::host_work;
 use crate::memory::copy;
+use crate::stream::values;
 use anabranch_hal::{
     DevicePointer, Failure, FillNode, FillPattern, GraphNodeHandle, GraphNodeKind, Live, NodeParameters, Result, Status,
 };

@@ -2,12 +2,13 @@
 
 use super::kernel::Attributes;
 use super::node::{describe_fill, unknown_kind};
-use super::{kernel, parameters, values};
+use super::{kernel, parameters};
 use crate::driver::CudaDriver;
 use crate::error::check;
 use crate::handles::{raw_context, raw_event, raw_executable, raw_graph, raw_node};
 use crate::host_work;
 use crate::memory::copy;
+use crate::stream::values;
 use anabranch_hal::{
     ContextHandle, Detail, ExecutableGraphHandle, Failure, GraphNodeHandle, GraphNodeKind, GraphUpdateResult,
     KernelNode, Live, NodeParameters, Result, Status,

@@ -13,7 +13,7 @@ use crate::{
     MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, MemoryReport, ModuleHandle, ModuleImage,
     Modules, MultiprocessorResource, MultiprocessorSplit, NodeParameters, ObjectHandle, ObjectId, Objects, PinnedFlags,
     Result, SplitFlags, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value,
-    WaitValueFlags, WriteValueFlags,
+    ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 use std::fmt;
 
@@ -249,6 +249,20 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
     ) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().stream_write_value(call, stream, address, value, flags) }
+    }
+
+    /// Forwards [`Streams::stream_value_operations`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn stream_value_operations(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        operations: &[ValueOperation],
+    ) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().stream_value_operations(call, stream, operations) }
     }
 
     /// Forwards [`Captures::stream_begin_capture`].
@@ -1184,6 +1198,18 @@ impl<L: Forward> Streams for Layered<L> {
         self.contained("Streams", "stream_write_value", |layer| {
             // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
             unsafe { layer.stream_write_value(call, stream, address, value, flags) }
+        })
+    }
+
+    unsafe fn stream_value_operations(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        operations: &[ValueOperation],
+    ) -> Result<()> {
+        self.contained("Streams", "stream_value_operations", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.stream_value_operations(call, stream, operations) }
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     ConditionalHandle, Copy3d, DeclaredRange, DeviceOrdinal, DevicePointer, EventHandle, FillPattern, FunctionHandle,
-    GraphHandle, GraphNodeHandle, HostWorkKey, KernelAttributes, Value, WaitValueFlags, WriteValueFlags,
+    GraphHandle, GraphNodeHandle, HostWorkKey, KernelAttributes, ValueOperation,
 };
 use std::fmt;
 
@@ -126,29 +126,6 @@ pub struct AllocationNode {
     /// The address of the memory, which is the same at every launch. The driver chooses it and ignores this field when
     /// a node is added.
     pub address: DevicePointer,
-}
-
-/// One value operation (`CUstreamBatchMemOpParams`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ValueOperation {
-    /// Waits until the value at the address satisfies the condition.
-    Wait {
-        /// The address.
-        address: DevicePointer,
-        /// The value to compare with.
-        value: Value,
-        /// The condition.
-        flags: WaitValueFlags,
-    },
-    /// Writes a value to the address.
-    Write {
-        /// The address.
-        address: DevicePointer,
-        /// The value to write.
-        value: Value,
-        /// How to write it.
-        flags: WriteValueFlags,
-    },
 }
 
 /// How a conditional node chooses which of its bodies to run (`CUgraphConditionalNodeType`).

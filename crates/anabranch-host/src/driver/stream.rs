@@ -6,7 +6,7 @@ use crate::capture::Target;
 use crate::engine::{Entry, Role, StreamState, work};
 use crate::error::permitted;
 use crate::event::{EventState, Recorded};
-use crate::limits::PRIORITY_RANGE;
+use crate::limits::{MOST_VALUES, PRIORITY_RANGE};
 use crate::memory::{ValueWrite, check_value_write, value_condition};
 use anabranch_hal::{
     Call, Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, Failure, HostWork, Live, NodeParameters,
@@ -327,6 +327,42 @@ impl Streams for HostDriver {
                 // SAFETY: the caller keeps the address valid until the write is complete, which is at every launch of the
                 // node.
                 unsafe { recording.add(NodeParameters::ValueOperations(vec![operation])) }.map(|_| ())
+            }
+        }
+    }
+
+    unsafe fn stream_value_operations(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        operations: &[ValueOperation],
+    ) -> Result<()> {
+        let stream = resolve(&self.shared, call.context, stream)?;
+        let target = self.shared.captures.target(&stream)?;
+        if operations.len() > MOST_VALUES {
+            return Err(Failure::argument(Status::INVALID_VALUE, "a batch has at most 255 value operations"));
+        }
+        let table = &self.shared.memory.table;
+        let entries = operations.iter().map(|operation| match *operation {
+            ValueOperation::Wait { address, value, flags } => {
+                // SAFETY: the caller keeps the address valid until the wait is complete.
+                unsafe { value_condition(Some(table), address, value, flags) }.map(Entry::WaitValue)
+            }
+            ValueOperation::Write { address, value, flags } => check_value_write(Some(table), address, value, flags)
+                .map(|()| work(ValueWrite { address: address.0, value })),
+        });
+        let entries = entries.collect::<Result<Vec<_>>>()?;
+        match target {
+            Target::Queue(stream) => {
+                for entry in entries {
+                    stream.enqueue(entry);
+                }
+                Ok(())
+            }
+            Target::Capture(mut recording) => {
+                // SAFETY: the caller keeps the addresses valid until the operations are complete, which is at every launch of the
+                // node.
+                unsafe { recording.add(NodeParameters::ValueOperations(operations.to_vec())) }.map(|_| ())
             }
         }
     }

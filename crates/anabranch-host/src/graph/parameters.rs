@@ -6,6 +6,7 @@ use super::node::{
 };
 use super::state::{GraphState, Place};
 use crate::event::EventState;
+use crate::limits::MOST_VALUES;
 use crate::memory::{GraphBlock, VolumeCopy, check_fill, check_value_write, value_condition};
 use crate::module::FunctionState;
 use anabranch_hal::{
@@ -13,9 +14,6 @@ use anabranch_hal::{
     FillPattern, GraphHandle, KernelAttributes, KernelNode, Live, NodeParameters, Result, Status, ValueOperation,
 };
 use std::sync::Arc;
-
-/// How many value operations a node can have.
-const MOST_VALUES: usize = 255;
 
 fn invalid(what: &str) -> Failure {
     Failure::argument(Status::INVALID_VALUE, what)

@@ -4,7 +4,7 @@ use crate::table::{Call, call};
 use crate::world::{Expected, Shared, Side, World};
 use anabranch::{
     AccessProperty, BorrowedStream, CaptureStatus, CurrentStreamGuard, EventFlags, EventRecordFlags, EventWaitFlags,
-    Pipeline, Result, Status, Stream, SynchronizationPolicy, WaitCondition, WaitTarget,
+    Pipeline, Result, SignalOperation, Status, Stream, SynchronizationPolicy, WaitCondition, WaitTarget,
 };
 use futures::StreamExt;
 use futures::executor::block_on;
@@ -201,6 +201,12 @@ pub(crate) const CALLS: &[Call] = &[
     call("Stream::wait_signal", |world, side| {
         // It holds already.
         world.stream(&mut side.random).wait_signal(&world.signal, WaitCondition::GreaterOrEqual, 0)
+    }),
+    call("Stream::batch_signal_operations", |world, side| {
+        let (signal, half) = (&world.signal, side.value());
+        let wait = SignalOperation::Wait { signal, condition: WaitCondition::GreaterOrEqual, value: 0 };
+        let write = SignalOperation::Write { signal, value: half << 32 | half };
+        world.stream(&mut side.random).batch_signal_operations(&[wait, write, wait])
     }),
     call("Stream::wait_stream", |world, side| {
         let (stream, other) = (world.stream(&mut side.random), world.stream(&mut side.random));

@@ -9,12 +9,12 @@ use anabranch_hal::{
 use std::ffi::c_uint;
 
 /// The operations, as the driver takes them.
-pub(super) fn to_raw(operations: &[ValueOperation]) -> Vec<CUstreamBatchMemOpParams> {
+pub(crate) fn to_raw(operations: &[ValueOperation]) -> Vec<CUstreamBatchMemOpParams> {
     operations.iter().map(operation_to_raw).collect()
 }
 
 /// A description that points to the operations.
-pub(super) fn describe(
+pub(crate) fn describe(
     context: Live<'_, ContextHandle>,
     operations: &mut [CUstreamBatchMemOpParams],
 ) -> Result<CUDA_BATCH_MEM_OP_NODE_PARAMS> {
@@ -71,7 +71,7 @@ fn operation_to_raw(operation: &ValueOperation) -> CUstreamBatchMemOpParams {
 /// # Safety
 ///
 /// The description is the driver's, of a live node.
-pub(super) unsafe fn read_all(raw: &CUDA_BATCH_MEM_OP_NODE_PARAMS) -> Result<Vec<ValueOperation>> {
+pub(crate) unsafe fn read_all(raw: &CUDA_BATCH_MEM_OP_NODE_PARAMS) -> Result<Vec<ValueOperation>> {
     if raw.count == 0 || raw.paramArray.is_null() {
         return Ok(Vec::new());
     }
