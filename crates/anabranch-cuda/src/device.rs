@@ -77,6 +77,7 @@ impl CudaDriver {
             (Capabilities::INTERPROCESS_EVENTS, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED),
             (Capabilities::ACCESS_POLICY_WINDOW, CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE),
             (Capabilities::UNIFIED_ADDRESSING, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING),
+            (Capabilities::REGISTERED_HOST_ADDRESS, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM),
         ];
         let mut capabilities = Capabilities::CUDA_MODULES | Capabilities::BACKGROUND_PROGRESS;
         for (capability, attribute) in by_attribute {

@@ -14,7 +14,8 @@ use crate::ffi::cuda_types::{
 use crate::handles::{pool_handle, raw_context, raw_pool, raw_stream};
 use anabranch_hal::{
     Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Driver, FillPattern, Live, Memory, MemoryInfo,
-    MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, PinnedFlags, Result, StreamHandle,
+    MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, PinnedFlags, RegisterFlags, Result,
+    StreamHandle,
 };
 use std::ptr;
 
@@ -105,6 +106,34 @@ impl Memory for CudaDriver {
         // SAFETY: the caller promises that nobody uses the memory any more, and no queued work that this does not wait
         // for; the driver refuses addresses that it did not give.
         check(unsafe { self.functions.cuMemFreeHost(address.cast()) })
+    }
+
+    unsafe fn register_pinned(
+        &self,
+        call: &Call<'_>,
+        address: *mut u8,
+        bytes: usize,
+        flags: RegisterFlags,
+    ) -> Result<()> {
+        let _bound = self.bind(call.context)?;
+        // SAFETY: the caller keeps the range allocated until it is unregistered.
+        check(unsafe { self.functions.cuMemHostRegister(address.cast(), bytes, flags.bits()) })
+    }
+
+    unsafe fn unregister_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()> {
+        let _bound = self.bind(call.context)?;
+        // SAFETY: the caller promises that no queued work uses the memory, or only work that this waits for; the driver
+        // refuses addresses that are not registered.
+        check(unsafe { self.functions.cuMemHostUnregister(address.cast()) })
+    }
+
+    fn pinned_device_pointer(&self, call: &Call<'_>, address: *mut u8) -> Result<DevicePointer> {
+        let _bound = self.bind(call.context)?;
+        let mut mapped = 0;
+        // SAFETY: the result is written to a variable that outlives the call; the driver refuses addresses that are not
+        // those of pinned memory.
+        check(unsafe { self.functions.cuMemHostGetDevicePointer(&mut mapped, address.cast(), 0) })?;
+        Ok(DevicePointer(mapped))
     }
 
     fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {

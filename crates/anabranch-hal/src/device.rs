@@ -43,6 +43,8 @@ bitflags! {
         const CONTEXT_RECOVERY = 1 << 17;
         /// Green contexts, and streams in them.
         const GREEN_CONTEXTS = 1 << 18;
+        /// Kernels can use registered host memory at its host address.
+        const REGISTERED_HOST_ADDRESS = 1 << 19;
     }
 }
 

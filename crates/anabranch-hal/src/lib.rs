@@ -90,7 +90,7 @@ pub use launch_attributes::{
 pub use live::Live;
 pub use memory::{
     ALLOCATION_ALIGNMENT, Copy3d, CopyKind, CopyPlace, FillPattern, Memory, MemoryInfo, MemoryPoolAttribute,
-    MemoryPoolOptions, MemoryRange, PinnedFlags,
+    MemoryPoolOptions, MemoryRange, PinnedFlags, RegisterFlags,
 };
 pub use memory_report::{AllocationKind, LiveAllocation, MemoryFinding, MemoryFindingKind, MemoryReport};
 pub use module::{FunctionAttribute, FunctionInfo, ModuleImage, Modules, ParameterInfo};

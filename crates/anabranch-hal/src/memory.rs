@@ -18,6 +18,21 @@ bitflags! {
     }
 }
 
+bitflags! {
+    /// Flags for registering host memory (`CU_MEMHOSTREGISTER_*`).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct RegisterFlags: u32 {
+        /// The memory is pinned for every context, not only for the current one.
+        const PORTABLE = 0x1;
+        /// The memory is mapped into the address space of the device.
+        const DEVICE_MAP = 0x2;
+        /// The memory is that of another device, such as a PCIe device, and not of the host.
+        const IO_MEMORY = 0x4;
+        /// The device only reads the memory. Memory that is mapped for the host as read-only needs this.
+        const READ_ONLY = 0x8;
+    }
+}
+
 /// The free and total memory of a device, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryInfo {
@@ -184,6 +199,47 @@ pub trait Memory {
     /// The memory is allocated, and nobody uses it any more. No queued work may use it, except work that this call waits
     /// for.
     unsafe fn free_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()>;
+
+    /// Registers host memory of the program: pins it, so that it is pinned memory until it is unregistered. Drivers pin whole
+    /// pages, and may refuse memory that shares a page with memory that is registered.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for a null address, zero bytes, or unknown flags;
+    /// `CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED (712)` if a part of the range is registered, or pinned memory of the
+    /// driver; `CUDA_ERROR_NOT_SUPPORTED (801)` or `CUDA_ERROR_NOT_PERMITTED (800)` if the device or the system cannot
+    /// register memory with the flags; `CUDA_ERROR_OUT_OF_MEMORY (2)` if it cannot be pinned.
+    ///
+    /// # Safety
+    ///
+    /// The range is host memory that is allocated, and can be written unless the flags contain
+    /// [`READ_ONLY`](RegisterFlags::READ_ONLY). It stays allocated until it is unregistered.
+    unsafe fn register_pinned(
+        &self,
+        call: &Call<'_>,
+        address: *mut u8,
+        bytes: usize,
+        flags: RegisterFlags,
+    ) -> Result<()>;
+
+    /// Unregisters host memory, by the address that was registered. May block until the device is idle.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED (713)` if none is registered there; `CUDA_ERROR_INVALID_VALUE (1)` for the
+    /// null address.
+    ///
+    /// # Safety
+    ///
+    /// No queued work uses the memory, except work that this call waits for.
+    unsafe fn unregister_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()>;
+
+    /// Returns the address at which the device of the context accesses pinned memory that is mapped for it.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the address is in no such memory.
+    fn pinned_device_pointer(&self, call: &Call<'_>, address: *mut u8) -> Result<DevicePointer>;
 
     /// Allocates managed memory, which the host and the device access at the same address. Free it with
     /// [`free`](Self::free).

@@ -69,6 +69,8 @@ pub enum AllocationKind {
     Managed,
     /// Pinned host memory.
     Pinned,
+    /// Host memory of the program that is registered.
+    Registered,
     /// Stream-ordered memory from a pool.
     Pool,
     /// A global variable of a module.
@@ -102,6 +104,7 @@ impl fmt::Display for AllocationKind {
             Self::Device => "device memory",
             Self::Managed => "managed memory",
             Self::Pinned => "pinned memory",
+            Self::Registered => "registered host memory",
             Self::Pool => "memory of a pool",
             Self::Global => "a global variable",
             Self::Graph => "memory of a graph",

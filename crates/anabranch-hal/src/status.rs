@@ -74,6 +74,8 @@ statuses! {
     708 PRIMARY_CONTEXT_ACTIVE CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE "the primary context is in use already"
     709 CONTEXT_IS_DESTROYED CUDA_ERROR_CONTEXT_IS_DESTROYED "the context has been destroyed"
     710 ASSERT CUDA_ERROR_ASSERT "an assertion failed in a kernel"
+    712 HOST_MEMORY_ALREADY_REGISTERED CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED "host memory is registered already"
+    713 HOST_MEMORY_NOT_REGISTERED CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED "no host memory is registered there"
     714 HARDWARE_STACK_ERROR CUDA_ERROR_HARDWARE_STACK_ERROR "a kernel corrupted its stack"
     715 ILLEGAL_INSTRUCTION CUDA_ERROR_ILLEGAL_INSTRUCTION "a kernel ran an illegal instruction"
     716 MISALIGNED_ADDRESS CUDA_ERROR_MISALIGNED_ADDRESS "a kernel used an address that is not aligned"

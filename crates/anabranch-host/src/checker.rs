@@ -110,6 +110,15 @@ impl MemoryObserver for Checker {
         self.state.lock().records.insert(block.address(), record);
     }
 
+    fn registered(&self, address: u64, Origin { kind, device, bytes, stream }: Origin) {
+        let record = Record { bytes, kind, device, stream, life: Life::Live, freed_by: None };
+        self.state.lock().records.insert(address, record);
+    }
+
+    fn unregistered(&self, address: u64) {
+        self.state.lock().records.remove(&address);
+    }
+
     fn arrived(&self, address: u64) {
         if let Some(record) = self.state.lock().records.get_mut(&address)
             && record.life == Life::Awaited
@@ -327,11 +336,17 @@ fn freed_changed(raw: &RawPiece, record: &Record) -> Option<(u32, MemoryFinding)
 }
 
 impl Record {
+    /// How many bytes behind the memory belong to it. What lies behind memory of the program is the program's.
+    fn zone(&self) -> usize {
+        if self.kind == MemoryKind::Registered { 0 } else { ZONE }
+    }
+
     fn kind(&self) -> AllocationKind {
         match self.kind {
             MemoryKind::Device => AllocationKind::Device,
             MemoryKind::Managed => AllocationKind::Managed,
             MemoryKind::Pinned => AllocationKind::Pinned,
+            MemoryKind::Registered => AllocationKind::Registered,
             MemoryKind::Pooled => AllocationKind::Pool,
             MemoryKind::Global => AllocationKind::Global,
             MemoryKind::Graph => AllocationKind::Graph,
@@ -348,10 +363,9 @@ impl State {
         }
         let wrong = |kind, memory| Some(finding::Wrong { kind, used: *used, memory });
         let before = self.records.range(..=address).next_back();
-        let Some((&begin, record)) = before.filter(|(begin, record)| {
-            // What lies behind memory belongs to it.
-            address - **begin < (record.bytes + ZONE) as u64
-        }) else {
+        let Some((&begin, record)) =
+            before.filter(|(begin, record)| address - **begin < (record.bytes + record.zone()) as u64)
+        else {
             return if may_be_host { None } else { wrong(MemoryFindingKind::NoMemory, None) };
         };
         let memory = || Some((begin, record.clone()));

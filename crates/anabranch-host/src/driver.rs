@@ -12,6 +12,7 @@ mod green_context;
 mod memory;
 mod module;
 mod per_thread;
+mod register;
 mod stream;
 #[cfg(all(test, not(loom)))]
 mod tests;

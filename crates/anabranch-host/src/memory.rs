@@ -76,7 +76,12 @@ impl HostMemory {
     /// Frees what a context owns.
     pub(crate) fn release_context(&self, context: u64) {
         self.graphs.release_context(context);
-        self.table.remove_owned_by(context);
+        let gone = self.table.remove_owned_by(context);
+        for address in
+            gone.iter().filter(|(_, known)| known.kind == MemoryKind::Registered).map(|(&address, _)| address)
+        {
+            self.notify(|observer| observer.unregistered(address));
+        }
     }
 
     /// Forgets all memory, when no work runs any more.

@@ -12,7 +12,7 @@ use crate::{
     GreenContexts, HostWork, InstantiateFlags, InterprocessEventHandle, Launch, Live, Memory, MemoryInfo,
     MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, MemoryReport, ModuleHandle, ModuleImage,
     Modules, MultiprocessorResource, MultiprocessorSplit, NodeParameters, ObjectHandle, ObjectId, Objects, PinnedFlags,
-    Result, SplitFlags, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value,
+    RegisterFlags, Result, SplitFlags, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value,
     ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 use std::fmt;
@@ -432,6 +432,35 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
     unsafe fn free_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().free_pinned(call, address) }
+    }
+
+    /// Forwards [`Memory::register_pinned`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn register_pinned(
+        &self,
+        call: &Call<'_>,
+        address: *mut u8,
+        bytes: usize,
+        flags: RegisterFlags,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().register_pinned(call, address, bytes, flags) }
+    }
+
+    /// Forwards [`Memory::unregister_pinned`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn unregister_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().unregister_pinned(call, address) }
+    }
+
+    /// Forwards [`Memory::pinned_device_pointer`].
+    fn pinned_device_pointer(&self, call: &Call<'_>, address: *mut u8) -> Result<DevicePointer> {
+        self.inner().pinned_device_pointer(call, address)
     }
 
     /// Forwards [`Memory::allocate_managed`].
@@ -1359,6 +1388,30 @@ impl<L: Forward> Memory for Layered<L> {
             // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
             unsafe { layer.free_pinned(call, address) }
         })
+    }
+
+    unsafe fn register_pinned(
+        &self,
+        call: &Call<'_>,
+        address: *mut u8,
+        bytes: usize,
+        flags: RegisterFlags,
+    ) -> Result<()> {
+        self.contained("Memory", "register_pinned", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.register_pinned(call, address, bytes, flags) }
+        })
+    }
+
+    unsafe fn unregister_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()> {
+        self.contained("Memory", "unregister_pinned", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.unregister_pinned(call, address) }
+        })
+    }
+
+    fn pinned_device_pointer(&self, call: &Call<'_>, address: *mut u8) -> Result<DevicePointer> {
+        self.contained("Memory", "pinned_device_pointer", |layer| layer.pinned_device_pointer(call, address))
     }
 
     fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {

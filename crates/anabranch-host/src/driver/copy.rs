@@ -134,7 +134,8 @@ fn manner(
     let from = table.find(source, bytes);
     let to = table.find(destination, bytes);
     let known = |place| matches!(place, Lookup::Inside(_));
-    let is_host = |place| matches!(place, Lookup::Unknown | Lookup::Inside(MemoryKind::Pinned));
+    let is_host =
+        |place| matches!(place, Lookup::Unknown | Lookup::Inside(MemoryKind::Pinned | MemoryKind::Registered));
     let possible = match kind {
         CopyKind::HostToDevice => known(to),
         CopyKind::DeviceToHost => known(from),

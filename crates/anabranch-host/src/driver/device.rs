@@ -27,7 +27,8 @@ const CAPABILITIES: Capabilities = Capabilities::MEMORY_POOLS
     .union(Capabilities::UNIFIED_ADDRESSING)
     .union(Capabilities::PARAMETER_INFO)
     .union(Capabilities::CONTEXT_RECOVERY)
-    .union(Capabilities::GREEN_CONTEXTS);
+    .union(Capabilities::GREEN_CONTEXTS)
+    .union(Capabilities::REGISTERED_HOST_ADDRESS);
 
 /// The primary context of a device, while it is retained.
 #[derive(Debug)]

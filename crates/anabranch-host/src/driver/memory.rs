@@ -1,6 +1,6 @@
 //! Memory: allocated, copied, filled, freed.
 
-use super::{ContextState, HostDriver, copy, fill, resolve, resolve_even_if_lost, usable};
+use super::{ContextState, HostDriver, copy, fill, register, resolve, resolve_even_if_lost, usable};
 use crate::capture::Target;
 use crate::engine::work;
 use crate::error::permitted;
@@ -11,7 +11,7 @@ use crate::memory::{
 use anabranch_hal::{
     AllocationNode, Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Failure, FillPattern, Live,
     Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, MemoryReport,
-    NodeParameters, PinnedFlags, Result, Status, StreamHandle,
+    NodeParameters, PinnedFlags, RegisterFlags, Result, Status, StreamHandle,
 };
 use std::sync::Arc;
 
@@ -102,7 +102,9 @@ impl Memory for HostDriver {
     unsafe fn free(&self, call: &Call<'_>, address: DevicePointer) -> Result<()> {
         // SAFETY: the caller promises that nobody uses the memory any more, except work that this waits for.
         unsafe {
-            self.free_block(call.context, address.0, |kind| !matches!(kind, MemoryKind::Pinned | MemoryKind::Global))
+            self.free_block(call.context, address.0, |kind| {
+                !matches!(kind, MemoryKind::Pinned | MemoryKind::Registered | MemoryKind::Global)
+            })
         }
     }
 
@@ -219,6 +221,30 @@ impl Memory for HostDriver {
         let address = address.expose_provenance() as u64;
         // SAFETY: the caller promises that nobody uses the memory any more, except work that this waits for.
         unsafe { self.free_block(call.context, address, |kind| kind == MemoryKind::Pinned) }
+    }
+
+    unsafe fn register_pinned(
+        &self,
+        call: &Call<'_>,
+        address: *mut u8,
+        bytes: usize,
+        flags: RegisterFlags,
+    ) -> Result<()> {
+        let (context, device) = self.context_and_device(call)?;
+        // SAFETY: the caller keeps the range allocated until it is unregistered.
+        unsafe { register::register(&self.shared, &context.core, device.ordinal, address, bytes, flags) }
+    }
+
+    unsafe fn unregister_pinned(&self, call: &Call<'_>, address: *mut u8) -> Result<()> {
+        permitted()?;
+        let context = ContextState::of(call.context)?;
+        // SAFETY: the caller promises that no queued work uses the memory, except work that this waits for.
+        unsafe { register::unregister(&self.shared, &context.core, address) }
+    }
+
+    fn pinned_device_pointer(&self, call: &Call<'_>, address: *mut u8) -> Result<DevicePointer> {
+        self.context_and_device(call)?;
+        register::device_pointer(&self.shared, address)
     }
 
     fn allocate_managed(&self, call: &Call<'_>, bytes: usize) -> Result<DevicePointer> {

@@ -63,6 +63,11 @@ impl Block {
         Ok(Self { piece, capacity: bytes, bytes, account: Arc::clone(account) })
     }
 
+    /// Memory of the program, which counts against no account.
+    pub(crate) fn of_program(account: &Arc<Account>, address: u64, bytes: usize) -> Self {
+        Self { piece: Piece::of_program(address), capacity: 0, bytes, account: Arc::clone(account) }
+    }
+
     pub(crate) fn address(&self) -> u64 {
         self.piece.address()
     }

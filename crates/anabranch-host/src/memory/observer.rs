@@ -32,6 +32,12 @@ pub(crate) trait MemoryObserver: fmt::Debug + Send + Sync {
     /// A caller gets memory. Nobody uses it yet.
     fn allocated(&self, block: &Block, origin: Origin);
 
+    /// A caller registers memory of the program. No work uses it yet.
+    fn registered(&self, address: u64, origin: Origin);
+
+    /// Memory of the program is not registered any more.
+    fn unregistered(&self, address: u64);
+
     /// A stream has reached the allocation of memory.
     fn arrived(&self, address: u64);
 

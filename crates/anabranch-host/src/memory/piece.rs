@@ -76,7 +76,7 @@ impl Drop for RawPiece {
 /// Memory that is returned to the process, or to the observer, when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    /// There until it is dropped.
+    /// There until it is dropped, unless the memory is the program's.
     raw: Option<RawPiece>,
     address: u64,
     observer: Option<Arc<dyn MemoryObserver>>,
@@ -87,6 +87,11 @@ impl Piece {
     pub(crate) fn allocate(bytes: usize, observer: Option<&Arc<dyn MemoryObserver>>) -> Option<Self> {
         let raw = RawPiece::allocate(bytes, if observer.is_some() { ZONE } else { 0 })?;
         Some(Self { address: raw.address(), raw: Some(raw), observer: observer.cloned() })
+    }
+
+    /// Memory of the program, which it keeps and frees.
+    pub(crate) fn of_program(address: u64) -> Self {
+        Self { address, raw: None, observer: None }
     }
 
     pub(crate) fn address(&self) -> u64 {

@@ -23,6 +23,8 @@ pub(crate) enum MemoryKind {
     Device,
     Managed,
     Pinned,
+    /// Host memory of the program that is registered.
+    Registered,
     Pooled,
     /// A global variable of a module.
     Global,
@@ -90,6 +92,21 @@ impl AllocationTable {
         address
     }
 
+    /// Enters an allocation, unless a part of its range is in another, whose kind is returned.
+    pub(crate) fn insert_apart(&self, allocation: Allocation) -> Result<(), MemoryKind> {
+        let (begin, bytes) = (allocation.block.address(), allocation.block.bytes() as u64);
+        let mut allocations = self.allocations.write();
+        // No two overlap, so of those that begin before the end the last one ends last.
+        let before = allocations.range((Bound::Unbounded, Bound::Excluded(begin.saturating_add(bytes)))).next_back();
+        if let Some((&other, known)) = before
+            && other + known.block.bytes() as u64 > begin
+        {
+            return Err(known.kind);
+        }
+        allocations.insert(begin, allocation);
+        Ok(())
+    }
+
     /// Takes the allocation out that begins at `address`, if it is of a kind that is wanted.
     pub(crate) fn remove(&self, address: u64, wanted: impl FnOnce(MemoryKind) -> bool) -> Option<Allocation> {
         let mut allocations = self.allocations.write();
@@ -108,7 +125,8 @@ impl AllocationTable {
     /// The device whose memory an address is in. `None` for memory that belongs to no one device.
     pub(crate) fn device_of(&self, address: u64) -> Option<u32> {
         self.with_allocation(address, |allocation, _| {
-            let is_of_device = !matches!(allocation.kind, MemoryKind::Managed | MemoryKind::Pinned);
+            let is_of_device =
+                !matches!(allocation.kind, MemoryKind::Managed | MemoryKind::Pinned | MemoryKind::Registered);
             is_of_device.then_some(allocation.device)
         })?
     }
@@ -141,16 +159,15 @@ impl AllocationTable {
         (offset < allocation.block.bytes() as u64).then(|| ask(allocation, offset))
     }
 
-    /// Drops all allocations of a context.
-    pub(crate) fn remove_owned_by(&self, owner: u64) {
+    /// Takes out all allocations of a context.
+    pub(crate) fn remove_owned_by(&self, owner: u64) -> BTreeMap<u64, Allocation> {
         let mut allocations = self.allocations.write();
         self.generation.fetch_add(1, Ordering::Release);
         let (gone, kept) = std::mem::take(&mut *allocations)
             .into_iter()
             .partition::<BTreeMap<_, _>, _>(|(_, allocation)| allocation.owner == Some(owner));
         *allocations = kept;
-        drop(allocations);
-        drop(gone);
+        gone
     }
 
     /// Drops all allocations.
