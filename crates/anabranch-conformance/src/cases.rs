@@ -92,6 +92,7 @@ mod peer;
 mod pinned;
 mod pool;
 mod priority;
+mod registered;
 mod sticky;
 mod sticky_calls;
 mod stream;
@@ -136,6 +137,7 @@ pub fn all() -> Vec<Case> {
         copy_region::CASES,
         fill::CASES,
         pinned::CASES,
+        registered::CASES,
         managed::CASES,
         module::CASES,
         module_image::CASES,

@@ -297,6 +297,12 @@ impl AccessHistory {
         Ok(events)
     }
 
+    /// All uses that are not known to be complete.
+    pub fn pending(&self) -> SmallVec<[LastUse; 3]> {
+        let list = self.list.lock();
+        list.all().filter(|last| !last.stream.shared().timeline().is_complete(last.value)).cloned().collect()
+    }
+
     /// All uses that are not known to be complete, when no further uses are possible.
     pub fn into_pending(self) -> SmallVec<[LastUse; 3]> {
         let List { writers, readers } = self.list.into_inner();

@@ -273,7 +273,7 @@ impl ExecutableCore {
         let operation = "changing a node of an executable graph";
         let source = &self.source;
         source.check_work(work, operation)?;
-        work.memory.iter().try_for_each(|memory| source.require_reach(memory.memory(), operation))?;
+        work.memory.iter().try_for_each(|memory| source.require_reach(memory.memory(), memory.access(), operation))?;
         let mut state = self.lock(operation)?;
         let (guard, child) = source.lock_with(work.child.as_deref(), operation)?;
         let handle = guard.node(node, operation)?;

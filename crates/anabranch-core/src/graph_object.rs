@@ -190,12 +190,13 @@ impl GraphObject {
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` for memory of another graph, or of a capture; `CUDA_ERROR_INVALID_HANDLE (400)` for
-    /// memory of another context.
-    pub fn require_reach(&self, memory: &Allocation, operation: &'static str) -> Result<()> {
+    /// memory of another context; and what registered memory does not allow.
+    pub fn require_reach(&self, memory: &Allocation, access: Access, operation: &'static str) -> Result<()> {
         match memory.origin() {
             Origin::Graph(graph) if self.owns(*graph) => Ok(()),
             Origin::Graph(_) | Origin::Captured { .. } => Err(memory.refuse_graph_memory(self.place())),
             _ if !memory.is_reached_from(&self.context) => Err(other_context(operation, "memory", self.place())),
+            _ if memory.is_restricted() => memory.require_use(access, true, operation),
             _ => Ok(()),
         }
     }
@@ -424,7 +425,7 @@ impl GraphGuard<'_> {
     /// # Errors
     /// Same as [`GraphObject::require_reach`].
     pub fn retain_memory(&mut self, memory: &Arc<Allocation>, access: Access, operation: &'static str) -> Result<()> {
-        self.object.require_reach(memory, operation)?;
+        self.object.require_reach(memory, access, operation)?;
         if memory.graph().is_none() {
             self.tree.retained.add_memory(memory, access);
         }

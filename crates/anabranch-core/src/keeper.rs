@@ -17,6 +17,16 @@ impl Keeper {
     pub fn new(keeper: impl Send + 'static) -> Self {
         Self { kept: Some(Box::new(keeper)) }
     }
+
+    /// Whether the value is of that type.
+    pub fn is<K: 'static>(&self) -> bool {
+        self.kept.as_deref().is_some_and(|kept| kept.is::<K>())
+    }
+
+    /// The value, which is not dropped with this any more.
+    pub fn into_kept(mut self) -> Option<Box<dyn Any + Send>> {
+        self.kept.take()
+    }
 }
 
 impl Drop for Keeper {

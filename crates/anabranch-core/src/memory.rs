@@ -1,7 +1,10 @@
 //! A piece of memory of any kind, and when it can be freed.
 
 mod exclusion;
+mod registered;
 mod stream_ordered;
+
+pub use self::registered::HostRange;
 
 use self::exclusion::Exclusion;
 use self::stream_ordered::StreamOrdered;
@@ -11,7 +14,7 @@ use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::host_access::HostAccess;
 use crate::host_work;
-use crate::idle_memory::{BlockKind, attempt_behind};
+use crate::idle_memory::{BlockKind, attempt_behind, attempt_when_idle};
 use crate::keeper::Keeper;
 use crate::label::Label;
 use crate::memory_pool::MemoryPoolCore;
@@ -19,7 +22,9 @@ use crate::ranks;
 use crate::reaper;
 use crate::stream::{Capture, PendingWork, StreamCore, is_any_capturing};
 use crate::trace;
-use anabranch_hal::{ALLOCATION_ALIGNMENT, Access, DevicePointer, ObjectHandle, PinnedFlags, Status};
+use anabranch_hal::{
+    ALLOCATION_ALIGNMENT, Access, Capabilities, DevicePointer, ObjectHandle, PinnedFlags, RegisterFlags, Status,
+};
 use anabranch_sync::Mutex;
 use std::any::Any;
 use std::fmt;
@@ -31,6 +36,8 @@ const CAPTURED: u8 = 1;
 /// In the state of a piece of memory: a graph retains it, or did, so launches use it without borrowing it. It is set
 /// while the memory is borrowed for the graph, so later borrowers see it.
 const RETAINED: u8 = 2;
+/// In the state of a piece of memory: not every use is allowed.
+const RESTRICTED: u8 = 4;
 
 /// A piece of memory. It is freed after its last use in every stream. Dropping it never waits.
 pub struct Allocation {
@@ -39,7 +46,7 @@ pub struct Allocation {
     bytes: usize,
     origin: Origin,
     history: AccessHistory,
-    /// [`CAPTURED`] and [`RETAINED`]. If it is not 0, uses need further checks.
+    /// [`CAPTURED`], [`RETAINED`] and [`RESTRICTED`]. If it is not 0, uses need further checks.
     state: AtomicU8,
     /// The capture that used it last.
     captured_in: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
@@ -63,6 +70,10 @@ pub enum Origin {
     Managed,
     /// Pinned host memory.
     Pinned(PinnedFlags),
+    /// Host memory of the program, which is registered, and then kept no longer.
+    Registered(Keeper, RegisterFlags),
+    /// Host memory that is borrowed from the program, and registered until it is given back.
+    Borrowed(RegisterFlags),
     /// From somebody else, who frees it.
     Foreign(Keeper),
     /// From the graph of that id, to which the node was added by hand, and whose launches allocate it.
@@ -77,6 +88,18 @@ pub enum Origin {
         /// The stream.
         stream: Arc<StreamCore>,
     },
+}
+
+impl Origin {
+    /// The state of new memory.
+    fn state(&self) -> u8 {
+        match self {
+            Self::Graph(_) | Self::Captured { .. } => CAPTURED,
+            Self::Borrowed(_) => RESTRICTED,
+            Self::Registered(_, flags) if flags.contains(RegisterFlags::READ_ONLY) => RESTRICTED,
+            _ => 0,
+        }
+    }
 }
 
 /// A use of memory that a submission declares.
@@ -136,11 +159,7 @@ impl Allocation {
             context: context.clone(),
             address,
             bytes,
-            state: AtomicU8::new(if matches!(origin, Origin::Graph(_) | Origin::Captured { .. }) {
-                CAPTURED
-            } else {
-                0
-            }),
+            state: AtomicU8::new(origin.state()),
             captured_in: Mutex::new(ranks::CAPTURED_IN, None),
             origin,
             history,
@@ -269,12 +288,22 @@ impl Allocation {
 
     /// Whether the host accesses the memory through references.
     pub fn is_host_visible(&self) -> bool {
-        matches!(self.origin, Origin::Pinned(_) | Origin::Managed)
+        self.is_pinned() || matches!(self.origin, Origin::Managed)
     }
 
-    /// Whether it is pinned host memory.
+    /// Whether it is pinned host memory, of the driver or of the program.
     pub fn is_pinned(&self) -> bool {
-        matches!(self.origin, Origin::Pinned(_))
+        matches!(self.origin, Origin::Pinned(_)) || self.is_registered()
+    }
+
+    /// Whether it is host memory of the program.
+    fn is_registered(&self) -> bool {
+        matches!(self.origin, Origin::Registered(..) | Origin::Borrowed(_))
+    }
+
+    /// Whether a use needs [`require_use`](Self::require_use).
+    pub(crate) fn is_restricted(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & RESTRICTED != 0
     }
 
     /// The id of the graph that allocates it, if one does.
@@ -285,7 +314,7 @@ impl Allocation {
         }
     }
 
-    /// Whether a use needs further checks: a capture has used the memory, or a graph retains it.
+    /// Whether a use needs further checks: a capture has used the memory, a graph retains it, or not every use is allowed.
     #[inline(always)]
     pub fn is_special(&self) -> bool {
         self.state.load(Ordering::Relaxed) != 0
@@ -368,7 +397,9 @@ impl Allocation {
 
     /// Whether work of a context can use the memory.
     pub fn is_reached_from(&self, context: &ContextCore) -> bool {
-        self.context.is_same(context) || (self.is_pinned() && self.context.device().same_driver(context.device()))
+        let shares_pinned = || self.is_pinned() && self.context.device().same_driver(context.device());
+        let has_address = || !self.is_registered() || context.device().can(Capabilities::REGISTERED_HOST_ADDRESS);
+        self.context.is_same(context) || (shares_pinned() && has_address())
     }
 }
 
@@ -385,7 +416,7 @@ impl Drop for Allocation {
                 }
                 return;
             }
-            Origin::Graph(_) => return,
+            Origin::Graph(_) | Origin::Borrowed(_) => return,
             _ => {}
         }
         let history = std::mem::take(&mut self.history);
@@ -422,7 +453,18 @@ fn free(
             attempt_behind(pending(history), move || drop(keeper));
             return Ok(());
         }
-        Origin::Plain | Origin::Graph(_) | Origin::Captured { .. } => BlockKind::Plain,
+        Origin::Registered(keeper, _) => {
+            let context = context.clone();
+            attempt_behind(pending(history), move || {
+                let idle = context.clone();
+                attempt_when_idle(&idle, move || {
+                    drop_error::report(registered::unregister(&context, address));
+                    drop(keeper);
+                });
+            });
+            return Ok(());
+        }
+        Origin::Plain | Origin::Graph(_) | Origin::Captured { .. } | Origin::Borrowed(_) => BlockKind::Plain,
         Origin::Managed => BlockKind::Managed,
         Origin::Pinned(flags) => BlockKind::pinned(flags),
     };

@@ -218,6 +218,10 @@ impl<'a> Submission<'a> {
     #[inline(never)]
     fn order_special<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) -> Result<Excluding<'m>> {
         accesses.clone().try_for_each(|access| self.join_capture_of(access.memory))?;
+        let lasting = self.stream.is_capturing();
+        for MemoryAccess { memory, access } in accesses.clone().filter(|access| access.memory.is_restricted()) {
+            memory.require_use(access, lasting, self.operation)?;
+        }
         // Who captures work excludes others that do, and the work of others is not ordered behind it.
         let excluded = accesses.clone().filter(|_| !self.stream.is_capturing());
         let excluding = Excluding::begin(excluded);

@@ -104,8 +104,9 @@ pub use anabranch_hal::{
     GreenContextHandle, HostArguments, HostFunction, HostModule, InstantiateFlags, InterprocessEventHandle,
     KernelAttributes, KernelFault, KernelNode, LiveAllocation, MemoryFinding, MemoryFindingKind, MemoryInfo,
     MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport, MemorySyncDomain, MemorySyncDomainMap,
-    ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags, PriorityRange, SharedMemory, SplitFlags,
-    Status, StreamFlags, StreamHandle, SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags, WriteValueFlags,
+    ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags, PriorityRange, RegisterFlags, SharedMemory,
+    SplitFlags, Status, StreamFlags, StreamHandle, SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags,
+    WriteValueFlags,
 };
 
 /// Implemented by the elements of buffers and the values of [`Scalar`].

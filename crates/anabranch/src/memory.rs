@@ -11,6 +11,7 @@ mod on_host;
 mod owned_buffer;
 mod pinned;
 mod pool;
+mod registered;
 mod scope;
 mod slice;
 mod staged;

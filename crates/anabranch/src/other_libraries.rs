@@ -30,6 +30,8 @@
 //! | memory that others have allocated | [`Buffer::from_raw_parts`](crate::Buffer::from_raw_parts) |
 //! | work that others submit | [`Stream::submit_foreign`](crate::Stream::submit_foreign) |
 //! | `cuMemHostAlloc`, `cuMemAllocManaged` | [`Context::allocate_pinned`](crate::Context::allocate_pinned), [`allocate_managed`](crate::Context::allocate_managed) |
+//! | `cuMemHostRegister`, `cuMemHostUnregister` | [`Context::register_pinned`](crate::Context::register_pinned) and [`PinnedBuffer::into_vec`](crate::PinnedBuffer::into_vec); borrowed: [`Context::register_scope`](crate::Context::register_scope) |
+//! | `cuMemHostGetDevicePointer` | [`PinnedBuffer::device_pointer`](crate::PinnedBuffer::device_pointer), which is the host's address |
 //! | `cuMemcpyAsync` and its kin | [`Stream::copy`](crate::Stream::copy), [`copy_from_host`](crate::Stream::copy_from_host), [`copy_to_host`](crate::Stream::copy_to_host), [`copy_peer`](crate::Stream::copy_peer) |
 //! | `cuMemcpy2DAsync`, `cuMemcpy3DAsync` | [`Stream::copy_region`](crate::Stream::copy_region) |
 //! | `cuMemsetD8Async`, `…D16…`, `…D32…` | [`Stream::fill`](crate::Stream::fill), which has 64 bits too |

@@ -9,7 +9,11 @@ use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+const WRITING: &str = "writing memory from the host";
+
 /// Host memory that devices access directly, so that copies between it and a device are fully asynchronous.
+///
+/// It is memory of the driver, from [`Context::allocate_pinned`], or of the program, from [`Context::register_pinned`].
 ///
 /// It tracks the work that uses it: reading it from the host waits for the last work that writes it, and writing it
 /// waits for all work that uses it. Dropping it never waits.
@@ -62,6 +66,19 @@ impl Context {
 }
 
 impl<T: Pod> PinnedBuffer<T> {
+    /// Memory of the program, of which there are so many elements.
+    pub(super) fn of_program(memory: Allocation, length: usize) -> Self {
+        Self::of_shared(Arc::new(memory), length)
+    }
+
+    pub(super) fn of_shared(memory: Arc<Allocation>, length: usize) -> Self {
+        Self { memory, length, element: PhantomData }
+    }
+
+    pub(super) fn into_allocation(self) -> Arc<Allocation> {
+        self.memory
+    }
+
     fn pointer(&self) -> *mut T {
         if self.byte_len() == 0 {
             return std::ptr::NonNull::dangling().as_ptr();
@@ -85,9 +102,10 @@ impl<T: Pod> PinnedBuffer<T> {
     /// The elements, for writing. Blocks until all queued work that uses them is complete.
     ///
     /// # Errors
-    /// An error of that work; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) while a graph uses the
-    /// memory: see [`write`](Self::write).
+    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph uses the memory: see
+    /// [`write`](Self::write); `CUDA_ERROR_INVALID_VALUE (1)` for memory that was registered as read-only.
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
+        self.memory.require_writable(WRITING)?;
         self.memory.host_access().require_no_graph(Access::Write)?;
         self.memory.history().synchronize(Access::Write)?;
         // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that uses it is complete, and
@@ -113,10 +131,11 @@ impl<T: Pod> PinnedBuffer<T> {
     /// refused in the meantime, so this also works while a graph retains the memory.
     ///
     /// # Errors
-    /// An error of the work that is waited for; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) inside
-    /// [`read`](Self::read).
+    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside [`read`](Self::read);
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for memory that was registered as read-only.
     pub fn write<R>(&mut self, writer: impl FnOnce(&mut [T]) -> R) -> Result<R> {
-        let _guard = self.memory.host_access().enter(Access::Write, "writing memory from the host")?;
+        self.memory.require_writable(WRITING)?;
+        let _guard = self.memory.host_access().enter(Access::Write, WRITING)?;
         self.memory.history().synchronize(Access::Write)?;
         // SAFETY: the memory is valid, aligned and initialised for the buffer's life; work that uses it is complete. None
         // can be queued while `self` is borrowed, except by launches of graphs, which the guard excludes.

@@ -2,7 +2,7 @@
 
 use crate::table::{Call, call};
 use crate::world::{Expected, LENGTH, mode};
-use anabranch::{Context, Event, EventFlags, NodeWork, PinnedFlags, Status, StreamFlags};
+use anabranch::{Context, Event, EventFlags, NodeWork, PinnedFlags, RegisterFlags, Status, StreamFlags};
 use futures::executor::block_on;
 use std::time::Duration;
 
@@ -101,6 +101,30 @@ pub(crate) const CALLS: &[Call] = &[
     call("Context::per_thread_stream", |world, side| {
         let stream = world.context.per_thread_stream()?;
         side.write_one_of(world, Expected::OneOf(vec![5]), |memory| stream.fill(memory, 5))
+    }),
+    call("Context::register_pinned", |world, side| {
+        let mut pinned = world.context.register_pinned(vec![0u32; LENGTH]).map_err(|(error, _)| error)?;
+        if side.coin() { world.stream(&mut side.random).copy(&mut pinned, &world.shared) } else { Ok(()) }
+    }),
+    call("Context::register_pinned_with_flags", |world, side| {
+        let pinned = world.context.register_pinned_with_flags(vec![3u32; LENGTH], RegisterFlags::READ_ONLY);
+        let pinned = pinned.map_err(|(error, _)| error)?;
+        side.copy(world, |stream, own| stream.copy(own, &pinned))?;
+        assert_eq!(pinned.as_slice()?, [3; LENGTH]);
+        Ok(())
+    }),
+    call("Context::register_scope", |world, side| {
+        let mut memory = [1u32; LENGTH];
+        let stream = world.stream(&mut side.random);
+        world.context.register_scope(&mut memory, |mut pinned| stream.copy(pinned.reborrow(), &world.shared))?;
+        Expected::Anything.check(&memory);
+        Ok(())
+    }),
+    call("Context::register_scope_for_reading", |world, side| {
+        let memory = [1u32; LENGTH];
+        world
+            .context
+            .register_scope_for_reading(&memory, |pinned| side.copy(world, |stream, own| stream.copy(own, pinned)))
     }),
     call("Context::reserve_staging", |world, _| world.context.reserve_staging(1 << 10, 2)),
     call("Context::set_completion_spin", |world, side| {

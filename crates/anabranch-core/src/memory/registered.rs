@@ -1,0 +1,235 @@
+//! Host memory of the program, which is registered with the driver for as long as work may use it.
+
+use super::{Allocation, Origin};
+use crate::access::AccessHistory;
+use crate::capture_mode::with_relaxed_capture_mode;
+use crate::context::ContextCore;
+use crate::error::{Error, Result, ResultExt};
+use crate::host_work::refuse_inside;
+use crate::keeper::Keeper;
+use crate::stream::PendingWork;
+use crate::trace;
+use anabranch_hal::{Access, Capabilities, DevicePointer, RegisterFlags, Status};
+use std::any::Any;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const REGISTERING: &str = "registering host memory";
+const UNREGISTERING: &str = "unregistering host memory";
+
+/// How long a call waits for a moment when the context is idle, before it lets the driver wait for that.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Host memory of the program that is to be registered.
+#[derive(Clone, Copy)]
+pub struct HostRange {
+    /// The first byte.
+    pub address: *mut u8,
+    /// The size in bytes.
+    pub bytes: usize,
+    /// In addition to those that are always set, which make it pinned and mapped for all contexts.
+    pub flags: RegisterFlags,
+}
+
+impl Allocation {
+    /// Registers host memory, which `keeper` keeps allocated. It is unregistered behind its last use, and then the keeper is
+    /// dropped.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED (712)` if a part of it is registered; `CUDA_ERROR_NOT_SUPPORTED (801)` if
+    /// the device cannot use it at its host address; `CUDA_ERROR_INVALID_VALUE (1)` for unknown flags;
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if it cannot be pinned.
+    ///
+    /// # Safety
+    /// The memory stays allocated until the keeper is dropped, and nobody uses it except through the result.
+    #[track_caller]
+    pub unsafe fn registered(
+        context: &Arc<ContextCore>,
+        range: HostRange,
+        keeper: Keeper,
+    ) -> Result<Self, (Error, Keeper)> {
+        // SAFETY: the keeper keeps the memory allocated until it was unregistered.
+        match unsafe { register(context, range) } {
+            Ok(address) => Ok(Self::new(context, address, range.bytes, Origin::Registered(keeper, range.flags))),
+            Err(error) => Err((error, keeper)),
+        }
+    }
+
+    /// Registers host memory that is borrowed, until [`give_back`](Self::give_back). Work that uses it is not captured.
+    ///
+    /// # Errors
+    /// Same as [`registered`](Self::registered).
+    ///
+    /// # Safety
+    /// The memory stays allocated until it was given back, and nobody uses it except through the result. The caller gives it
+    /// back, and uses of it are not submitted from then on.
+    #[track_caller]
+    pub unsafe fn borrowed(context: &Arc<ContextCore>, range: HostRange) -> Result<Arc<Self>> {
+        // SAFETY: the memory stays allocated until the caller has given it back, which unregisters it.
+        let address = unsafe { register(context, range) }?;
+        Ok(Arc::new(Self::new(context, address, range.bytes, Origin::Borrowed(range.flags))))
+    }
+
+    /// Returns when nothing uses borrowed memory any more, and it is not registered. It ends whatever the driver answers.
+    ///
+    /// # Errors
+    /// An error of work that uses the memory, or of unregistering it.
+    pub fn give_back(self: &Arc<Self>) -> Result<()> {
+        // Where no event can be waited for, the work is looked after as if its memory were dropped.
+        let waited = self.history.synchronize(Access::Write);
+        outlast(&self.history);
+        let unregistered = if self.address.is_null() { Ok(()) } else { unregister(&self.context, self.address) };
+        waited.and(unregistered)
+    }
+
+    /// Waits for all uses of registered memory, unregisters it, and returns what has kept it. Nothing of the memory is left here.
+    /// `None`: it is not the program's.
+    ///
+    /// # Errors
+    /// An error of the work, or of unregistering it; `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function. The memory is
+    /// still registered then.
+    pub fn take_kept(&mut self) -> Result<Option<Box<dyn Any + Send>>> {
+        if !matches!(self.origin, Origin::Registered(..)) {
+            return Ok(None);
+        }
+        refuse_inside(UNREGISTERING)?;
+        self.history.synchronize(Access::Write)?;
+        if !self.address.is_null()
+            && let Err(error) = unregister(&self.context, self.address)
+            // A lost context has no work that uses the memory.
+            && !error.is_sticky()
+        {
+            return Err(error);
+        }
+        (self.address, self.bytes) = (DevicePointer::NULL, 0);
+        match std::mem::replace(&mut self.origin, Origin::Plain) {
+            Origin::Registered(keeper, _) => Ok(keeper.into_kept()),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether it is memory of the program that is kept by a value of that type.
+    pub fn keeps<K: 'static>(&self) -> bool {
+        matches!(&self.origin, Origin::Registered(keeper, _) if keeper.is::<K>())
+    }
+
+    /// Flags that the memory was registered with.
+    fn register_flags(&self) -> RegisterFlags {
+        match &self.origin {
+            Origin::Registered(_, flags) | Origin::Borrowed(flags) => *flags,
+            _ => RegisterFlags::empty(),
+        }
+    }
+
+    /// Refuses to write memory that was registered as read-only.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)`.
+    pub fn require_writable(&self, operation: &'static str) -> Result<()> {
+        if !self.register_flags().contains(RegisterFlags::READ_ONLY) {
+            return Ok(());
+        }
+        Err(Error::argument(Status::INVALID_VALUE, operation, "the memory was registered as read-only")
+            .with_hint("register it without RegisterFlags::READ_ONLY")
+            .at(self.context.place()))
+    }
+
+    /// Refuses uses that registered memory does not allow: to write what is read-only, and to outlive a borrow.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)`; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if `lasting` work, which a capture or
+    /// a graph retains, uses borrowed memory.
+    #[cold]
+    pub(crate) fn require_use(&self, access: Access, lasting: bool, operation: &'static str) -> Result<()> {
+        if access == Access::Write {
+            self.require_writable(operation)?;
+        }
+        if !lasting || !matches!(self.origin, Origin::Borrowed(_)) {
+            return Ok(());
+        }
+        let message = "the memory is borrowed for a scope, and a graph would use it afterwards";
+        Err(Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, operation, message)
+            .with_hint("register memory that the library owns, with register_pinned")
+            .at(self.context.place()))
+    }
+}
+
+/// Registers memory, and returns its address, which is that of the host for the device too. Null if there are no bytes.
+///
+/// # Safety
+/// The memory stays allocated until it is unregistered.
+#[track_caller]
+unsafe fn register(
+    context: &Arc<ContextCore>,
+    HostRange { address, bytes, flags }: HostRange,
+) -> Result<DevicePointer> {
+    if bytes == 0 {
+        return Ok(DevicePointer::NULL);
+    }
+    trace::span!("registering host memory", bytes, ?flags, device = %context.device());
+    let refused = || {
+        let message = "the device uses registered memory at another address than the host";
+        Error::argument(Status::NOT_SUPPORTED, REGISTERING, message)
+            .with_hint("allocate pinned memory, and copy to it")
+            .at(context.place())
+    };
+    if !context.device().can(Capabilities::REGISTERED_HOST_ADDRESS) {
+        return Err(refused());
+    }
+    let call = context.call(REGISTERING);
+    let flags = flags | RegisterFlags::PORTABLE | RegisterFlags::DEVICE_MAP;
+    let driver = context.driver();
+    // SAFETY: the caller keeps the memory allocated until it is unregistered.
+    unsafe { driver.register_pinned(&call, address, bytes, flags) }
+        .during(REGISTERING, || context.place())
+        .map_err(Error::of_another_capture)?;
+    let host = DevicePointer(address.expose_provenance() as u64);
+    match driver.pinned_device_pointer(&call, address).during(REGISTERING, || context.place()) {
+        Ok(mapped) if mapped == host => Ok(host),
+        found => {
+            // The first error is the one to report.
+            let _ = unregister(context, host);
+            Err(found.err().unwrap_or_else(refused))
+        }
+    }
+}
+
+/// Unregisters memory that no work uses any more. May block until the context is idle.
+///
+/// # Errors
+/// Any error that the driver returns.
+pub(super) fn unregister(context: &ContextCore, address: DevicePointer) -> Result<()> {
+    trace::span!("unregistering host memory", address = address.0, device = %context.device());
+    let call = context.call(UNREGISTERING);
+    let pointer = std::ptr::with_exposed_provenance_mut(address.0 as usize);
+    let unregister = || {
+        // No capture can depend on this.
+        with_relaxed_capture_mode(context.driver(), || {
+            // SAFETY: all uses are complete.
+            unsafe { context.driver().unregister_pinned(&call, pointer) }
+        })
+    };
+    // A driver may hold a lock while it blocks, and so hold up the thread that its work waits for. But there may be no
+    // moment when a context is idle.
+    let begin = Instant::now();
+    let mut idle = None;
+    if !context.device().can(Capabilities::CONCURRENT_BLOCKING_CALLS) {
+        idle = context.try_keep_idle();
+        while idle.is_none() && begin.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+            idle = context.try_keep_idle();
+        }
+    }
+    let unregistered = unregister().during(UNREGISTERING, || context.place());
+    drop(idle);
+    unregistered
+}
+
+/// Returns when no use is left that is not over, whatever the driver answers.
+fn outlast(history: &AccessHistory) {
+    let mut pending = PendingWork::default();
+    history.pending().iter().for_each(|last| pending.add(&last.stream));
+    while !pending.is_over() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
