@@ -151,7 +151,7 @@ impl Context {
     /// let mut samples = vec![1.0f32, 2.0, 3.0];
     /// context.register_scope(&mut samples, |mut samples| {
     ///     let buffer = stream.clone_buffer(samples.as_slice())?;
-    ///     stream.fill(&mut samples, 0.0)?;
+    ///     stream.fill(samples.reborrow(), 0.0)?;
     ///     stream.copy(samples.slice(1..)?, buffer.slice(..2)?)
     /// })?;
     /// assert_eq!(samples, [0.0, 1.0, 2.0]);
