@@ -5,6 +5,7 @@
 //! | `with stream:` | `let _guard = stream.enter();` until the guard is dropped |
 //! | `stream.use()` | `stream.make_current();` until another stream of the context is made current |
 //! | `cupy.asarray(data)` | [`Buffer::from_slice(data)`](Buffer::from_slice) |
+//! | `cupy.fromiter(data, type)` | [`Buffer::from_elements(data)`](Buffer::from_elements) |
 //! | `cupy.zeros(n)` | [`Buffer::zeroed(n)`](Buffer::zeroed) |
 //! | `cupy.copyto(to, from)` | [`current::copy(&mut to, &from)`](copy) |
 //! | `a.fill(value)` | [`current::fill(&mut a, value)`](fill) |
@@ -30,11 +31,10 @@
 //! ```
 //!
 //! A call uses the current stream of the context that its buffers or its kernel belong to, so that streams of several
-//! devices can be current at the same time. [`Buffer::from_slice`] and [`Buffer::zeroed`] have neither, and use the
-//! stream that became current last. Without a current stream, the calls return
-//! [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE); the library does not fall back to a default
-//! stream. Otherwise, they are the methods of [`Stream`] of the same names, and return their errors. Inside of a host
-//! function, they return [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED), as those do.
+//! devices can be current at the same time. [`Buffer::from_slice`], [`Buffer::from_elements`] and [`Buffer::zeroed`] have neither, and use the stream
+//! that became current last. Without a current stream, the calls return `CUDA_ERROR_ILLEGAL_STATE (401)`; the library does
+//! not fall back to a default stream. Otherwise, they are the methods of [`Stream`] of the same names, and return their
+//! errors. Inside of a host function, they return `CUDA_ERROR_NOT_PERMITTED (800)`, as those do.
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -128,6 +128,16 @@ impl<T: Pod> Buffer<T> {
     #[track_caller]
     pub fn from_slice(source: &[T]) -> Result<Self> {
         on_stream(None, "uploading", |stream| stream.upload(source))
+    }
+
+    /// [Uploads the elements of an iterator](Stream::upload_elements) in the thread's current stream. See
+    /// [`current`](crate::current).
+    ///
+    /// # Errors
+    /// Same as [`Stream::upload_elements`]; `CUDA_ERROR_ILLEGAL_STATE (401)` if there is no current stream.
+    #[track_caller]
+    pub fn from_elements(elements: impl IntoIterator<Item = T>) -> Result<Self> {
+        on_stream(None, "uploading", |stream| stream.upload_elements(elements))
     }
 
     /// [Allocates zeros](Stream::allocate_zeroed) in the thread's current stream. See [`current`](crate::current).

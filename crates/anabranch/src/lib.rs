@@ -90,6 +90,9 @@
 //! queued work at level `TRACE` (launches, copies, fills, records, waits, allocations in stream order). What a
 //! subscriber throws ends there, and it can call the library as little as a host function can. Without this feature, the
 //! program contains no tracing code.
+//!
+//! `half` makes `f16` and `bf16` of the [`half`](https://docs.rs/half) crate numbers like others: elements of buffers, values of
+//! fills, arguments of kernels, and elements in kernels that are closures.
 
 #![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 
@@ -111,6 +114,9 @@ pub use anabranch_hal::{
 
 /// Implemented by the elements of buffers and the values of [`Scalar`].
 pub use bytemuck;
+/// Its `f16` and `bf16` are elements of buffers and arguments of kernels.
+#[cfg(feature = "half")]
+pub use half;
 
 mod attributes;
 mod capture;

@@ -2,6 +2,8 @@
 
 use super::KernelFault;
 use bytemuck::Pod;
+#[cfg(feature = "half")]
+use half::{bf16, f16};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -10,7 +12,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A number type that device memory can hold and that can be read and written atomically.
+/// A number type that device memory can hold and that can be read and written atomically: the integers and floating-point
+/// numbers of 8 to 64 bits, with the feature `half` also `f16` and `bf16` of that crate.
 pub trait DeviceElement: Pod + Send + Sync + sealed::Sealed {
     /// Reads the element atomically.
     ///
@@ -80,6 +83,11 @@ device_elements! {
     AtomicU16 u16: u16 i16;
     AtomicU32 u32: u32 i32 f32;
     AtomicU64 u64: u64 i64 f64;
+}
+
+#[cfg(feature = "half")]
+device_elements! {
+    AtomicU16 u16: f16 bf16;
 }
 
 /// Device memory that a launch passed to a kernel.

@@ -80,6 +80,9 @@ macro_rules! scalar_arguments {
 
 scalar_arguments! { u8 i8 u16 i16 u32 i32 u64 i64 usize isize f32 f64 bool }
 
+#[cfg(feature = "half")]
+scalar_arguments! { half::f16 half::bf16 }
+
 impl Sealed for DevicePointer {
     #[inline(always)]
     fn address(&self) -> Option<u64> {

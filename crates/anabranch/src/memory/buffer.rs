@@ -126,6 +126,24 @@ impl Stream {
         Ok(buffer)
     }
 
+    /// Allocates memory and copies the elements of an iterator to it, by way of a vector. Returns when the copy has taken them.
+    ///
+    /// ```
+    /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
+    /// let squares = stream.upload_elements((0..4u32).map(|index| index * index))?;
+    /// assert_eq!(stream.download(&squares)?, [0, 1, 4, 9]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory, on the device or on the host.
+    #[track_caller]
+    pub fn upload_elements<T: Pod>(&self, elements: impl IntoIterator<Item = T>) -> Result<Buffer<T>> {
+        // The iterator is code of the program, and runs before anything is done.
+        let source = collected(elements, "uploading")?;
+        self.upload(&source)
+    }
+
     /// Allocates memory from the device's default pool, and copies `source` to it, in stream order and without waiting.
     ///
     /// # Errors
@@ -158,6 +176,24 @@ impl Stream {
         self.copy_to_host(&mut destination, source)?;
         Ok(destination)
     }
+}
+
+/// A vector of what an iterator returns.
+fn collected<T>(elements: impl IntoIterator<Item = T>, operation: &'static str) -> Result<Vec<T>> {
+    let mut elements = elements.into_iter();
+    let mut collected = Vec::new();
+    let full = |length: usize| {
+        let message = format!("there is no host memory for more than {length} elements of {} bytes", size_of::<T>());
+        Error::argument(Status::OUT_OF_MEMORY, operation, message).with_hint("upload a part at a time")
+    };
+    collected.try_reserve(elements.size_hint().0).map_err(|_| full(0))?;
+    while let Some(element) = elements.next() {
+        if collected.len() == collected.capacity() {
+            collected.try_reserve(elements.size_hint().0.saturating_add(1)).map_err(|_| full(collected.len()))?;
+        }
+        collected.push(element);
+    }
+    Ok(collected)
 }
 
 /// A vector of zeros.

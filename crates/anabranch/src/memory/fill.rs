@@ -6,12 +6,14 @@ use crate::stream::Stream;
 use anabranch_core::memory::MemoryAccess;
 use anabranch_hal::{DevicePointer, FillPattern};
 use bytemuck::Pod;
+#[cfg(feature = "half")]
+use half::{bf16, f16};
 
 mod sealed {
     pub trait Sealed {}
 }
 
-/// An element type that memory can be filled with, of 8, 16, 32 or 64 bits.
+/// An element type that memory can be filled with, of 8, 16, 32 or 64 bits. With the feature `half`, `f16` and `bf16` are too.
 pub trait FillElement: Pod + sealed::Sealed {
     /// The element's bits.
     #[doc(hidden)]
@@ -35,6 +37,11 @@ fill_elements! {
     U16 u16: u16 i16;
     U32 u32: u32 i32 f32;
     U64 u64: u64 i64 f64;
+}
+
+#[cfg(feature = "half")]
+fill_elements! {
+    U16 u16: f16 bf16;
 }
 
 impl Stream {

@@ -142,6 +142,16 @@ impl<T: Pod> PinnedBuffer<T> {
         Ok(writer(unsafe { std::slice::from_raw_parts_mut(self.pointer(), self.length) }))
     }
 
+    /// Waits for work that uses the elements, then sets each to what `element` returns for its index. Like
+    /// [`write`](Self::write), this also works while a graph retains the memory. If `element` panics, the elements before keep
+    /// what they were set to.
+    ///
+    /// # Errors
+    /// Same as [`write`](Self::write).
+    pub fn fill_with(&mut self, mut element: impl FnMut(usize) -> T) -> Result<()> {
+        self.write(|elements| elements.iter_mut().enumerate().for_each(|(index, place)| *place = element(index)))
+    }
+
     /// Whether [`as_mut_slice`](Self::as_mut_slice) would return without blocking.
     ///
     /// # Errors

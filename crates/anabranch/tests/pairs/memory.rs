@@ -31,6 +31,12 @@ pub(crate) const CALLS: &[Call] = &[
         assert_eq!(buffer.to_vec()?, [3; LENGTH]);
         Ok(())
     }),
+    call("Buffer::from_elements", |world, side| {
+        let _entered = world.stream(&mut side.random).enter();
+        let buffer = Buffer::from_elements([4u32; LENGTH])?;
+        assert_eq!(buffer.to_vec()?, [4; LENGTH]);
+        Ok(())
+    }),
     call("Buffer::is_empty", |world, _| {
         assert!(!world.shared.is_empty());
         Ok(())

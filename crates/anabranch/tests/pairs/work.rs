@@ -129,6 +129,13 @@ pub(crate) const CALLS: &[Call] = &[
         assert_eq!(found, values);
         Ok(())
     }),
+    call("Stream::upload_elements", |world, side| {
+        let first = side.random.u32(..1000);
+        let uploaded = world.stream(&mut side.random).upload_elements(first..first + 8)?;
+        let found = world.stream(&mut side.random).download(&uploaded)?;
+        assert_eq!(found, (first..first + 8).collect::<Vec<_>>());
+        Ok(())
+    }),
     call("Stream::upload_async", |world, side| {
         let values = [side.random.u32(..); LENGTH];
         let upload = world.stream(&mut side.random).upload_async(values);
