@@ -13,7 +13,7 @@ pub use shared::StreamShared;
 pub use sync::SyncEvent;
 
 use crate::capture_mode::with_relaxed_capture_mode;
-use crate::context::ContextCore;
+use crate::context::{ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::extensions::{Extension, Extensions};
@@ -471,6 +471,22 @@ impl OpenStream {
     pub fn set_attribute(&self, attribute: &StreamAttribute) -> Result<()> {
         self.ask("setting an attribute of a stream", Location::caller(), |call, handle| {
             self.context.driver().stream_set_attribute(call, handle, attribute)
+        })
+    }
+
+    /// Gives this stream the attributes of another one.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the streams belong to different contexts.
+    #[track_caller]
+    pub fn copy_attributes_from(&self, other: &Self) -> Result<()> {
+        let operation = "copying the attributes of a stream";
+        if !other.context.is_same(&self.context) {
+            return Err(other_context(operation, "stream", self.place()));
+        }
+        let from = other.handle(operation)?;
+        self.ask(operation, Location::caller(), |call, handle| {
+            self.context.driver().stream_copy_attributes(call, handle, from)
         })
     }
 

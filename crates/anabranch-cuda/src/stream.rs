@@ -12,9 +12,9 @@ use crate::ffi::cuda_types::CUstreamAttrValue;
 use crate::handles::{context_handle, raw_event, raw_stream, stream_handle};
 use crate::host_work::{self, QUEUED, QueuedWork, run_callback, run_host_function};
 use anabranch_hal::{
-    Call, Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, Failure, HostWork, Live, Result, Status,
-    StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value, ValueOperation, WaitValueFlags,
-    WriteValueFlags,
+    Call, Callback, ContextHandle, DeviceOrdinal, DevicePointer, EventHandle, EventWaitFlags, Failure, HostWork, Live,
+    Result, Status, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value, ValueOperation,
+    WaitValueFlags, WriteValueFlags,
 };
 use std::ffi::c_uint;
 use std::ptr;
@@ -138,6 +138,25 @@ impl Streams for CudaDriver {
     }
 
     #[inline]
+    fn stream_copy_attributes(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        from: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        let _bound = self.bind_for_stream(call.context, stream)?;
+        // SAFETY: both streams are live, as their types say.
+        check(unsafe { self.functions.cuStreamCopyAttributes(raw_stream(stream), raw_stream(from)) })
+    }
+
+    fn stream_device(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<DeviceOrdinal> {
+        let _bound = self.bind_for_stream(call.context, stream)?;
+        let mut device = 0;
+        // SAFETY: the stream is live, as its type says, and the result is written to a variable that outlives the call.
+        check(unsafe { self.functions.cuStreamGetDevice(raw_stream(stream), &mut device) })?;
+        u32::try_from(device).map(DeviceOrdinal).map_err(|_| Failure::new(Status::INVALID_DEVICE))
+    }
+
     fn stream_launch_host_function(
         &self,
         call: &Call<'_>,

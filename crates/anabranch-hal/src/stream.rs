@@ -1,7 +1,8 @@
 //! Streams (Driver API, groups STREAM, EXEC for host functions, MEMOP for value operations).
 
 use crate::{
-    Call, Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, HostWork, Live, Result, StreamHandle,
+    Call, Callback, ContextHandle, DeviceOrdinal, DevicePointer, EventHandle, EventWaitFlags, HostWork, Live, Result,
+    StreamHandle,
 };
 use bitflags::bitflags;
 
@@ -233,6 +234,25 @@ pub trait Streams {
         stream: Live<'_, StreamHandle>,
         attribute: &StreamAttribute,
     ) -> Result<()>;
+
+    /// Gives a stream the attributes of another stream of its context (`cuStreamCopyAttributes`).
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the streams belong to different contexts.
+    fn stream_copy_attributes(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        from: Live<'_, StreamHandle>,
+    ) -> Result<()>;
+
+    /// Returns the device of the stream (`cuStreamGetDevice`).
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` on drivers before CUDA 12.8.
+    fn stream_device(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<DeviceOrdinal>;
 
     /// Runs a host function after all work that is queued in the stream. If the context is in error, the host function
     /// is dropped without being run. It is never leaked.

@@ -57,6 +57,16 @@ impl Stream {
             AccessPolicyWindow { address: memory.device_pointer(), bytes: memory.byte_len(), hit_ratio, hit, miss };
         self.core().set_attribute(&StreamAttribute::AccessPolicyWindow(window))
     }
+
+    /// Gives this stream all attributes of another stream of its context: what the methods above set, and those that other
+    /// libraries have set. Follows `cuStreamCopyAttributes`.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the streams belong to different contexts.
+    #[track_caller]
+    pub fn copy_attributes_from(&self, other: &Self) -> Result<()> {
+        self.core().copy_attributes_from(other.core())
+    }
 }
 
 fn unexpected(attribute: &StreamAttribute) -> Error {

@@ -20,6 +20,7 @@
 //! | `cuStreamWaitValue32`, `…64`, `cuStreamWriteValue32`, `…64` | [`Stream::wait_value_32`](crate::Stream::wait_value_32), [`wait_value_64`](crate::Stream::wait_value_64), [`write_value_32`](crate::Stream::write_value_32), [`write_value_64`](crate::Stream::write_value_64); safely: [`Signal`](crate::Signal) |
 //! | `cuStreamBatchMemOp` | [`Stream::batch_value_operations`](crate::Stream::batch_value_operations); safely: [`batch_signal_operations`](crate::Stream::batch_signal_operations) |
 //! | `cuStreamSetAttribute` | [`Stream::set_synchronization_policy`](crate::Stream::set_synchronization_policy), [`set_access_policy_window`](crate::Stream::set_access_policy_window) |
+//! | `cuStreamCopyAttributes`, `cuStreamGetDevice` | [`Stream::copy_attributes_from`](crate::Stream::copy_attributes_from), [`device`](crate::Stream::device) |
 //! | `cuMemAllocAsync`, `cuMemAllocFromPoolAsync` | [`Stream::allocate_zeroed`](crate::Stream::allocate_zeroed), [`allocate_zeroed_from`](crate::Stream::allocate_zeroed_from) |
 //! | `cuMemFreeAsync` | dropping a [`Buffer`](crate::Buffer) |
 //! | `cuMemAlloc` | [`Context::allocate_zeroed`](crate::Context::allocate_zeroed) |

@@ -4,7 +4,7 @@
 
 mod common;
 
-use anabranch::{BorrowedStream, Status, Stream, StreamFlags, SynchronizationPolicy};
+use anabranch::{BorrowedStream, ContextFlags, Status, Stream, StreamFlags, SynchronizationPolicy};
 use common::{hold, host};
 use std::collections::HashSet;
 
@@ -94,6 +94,21 @@ fn attributes_are_kept() {
     stream.set_synchronization_policy(SynchronizationPolicy::BlockingSync).unwrap();
     assert_eq!(stream.synchronization_policy().unwrap(), SynchronizationPolicy::BlockingSync);
     assert_eq!(stream.access_policy_window().unwrap_err().status(), Status::NOT_SUPPORTED);
+}
+
+#[test]
+fn attributes_are_copied_within_a_context() {
+    let context = host();
+    let [stream, other] = [context.create_stream().unwrap(), context.create_stream().unwrap()];
+    other.set_synchronization_policy(SynchronizationPolicy::Yield).unwrap();
+    stream.copy_attributes_from(&other).unwrap();
+    assert_eq!(stream.synchronization_policy().unwrap(), SynchronizationPolicy::Yield);
+    stream.copy_attributes_from(&stream).unwrap();
+    stream.set_synchronization_policy(SynchronizationPolicy::Spin).unwrap();
+    assert_eq!(other.synchronization_policy().unwrap(), SynchronizationPolicy::Yield);
+    let elsewhere = stream.device().create_context(ContextFlags::empty()).unwrap().create_stream().unwrap();
+    assert_eq!(elsewhere.copy_attributes_from(&other).unwrap_err().status(), Status::INVALID_HANDLE);
+    assert_eq!(elsewhere.synchronization_policy().unwrap(), SynchronizationPolicy::Auto);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::environment::Environment;
 use crate::gate::Gate;
 use crate::live::Owner;
 use anabranch::hal::{Live, StreamHandle};
-use anabranch::{BorrowedStream, Status, Stream};
+use anabranch::{BorrowedStream, ContextFlags, Status, Stream, SynchronizationPolicy};
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
@@ -20,6 +20,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("stream_identity.raw_round_trip", "S5", raw_round_trip),
     Case::new("stream_identity.raw_keeps_pending_work", "S3", raw_keeps_pending_work),
     Case::new("stream_identity.tells_its_context", "S5", tells_its_context),
+    Case::new("stream_identity.tells_its_device", "S5", tells_its_device),
+    Case::new("stream_identity.attributes_are_copied", "S5", attributes_are_copied),
 ];
 
 fn ids_are_never_reused(environment: &Environment) -> Verdict {
@@ -117,4 +119,29 @@ fn tells_its_context(environment: &Environment) -> Verdict {
         equal("the context", owner.ok(), Some(context.as_raw()))?;
     }
     holds("the library's result", stream.context() == *context)
+}
+
+/// Where the driver has the call.
+fn tells_its_device(environment: &Environment) -> Verdict {
+    let other = environment.device().create_context(ContextFlags::empty())?;
+    let streams = [environment.stream()?, environment.blocking_stream()?, other.create_stream()?];
+    for stream in &streams {
+        let call = environment.context().live().into();
+        match environment.device().driver().stream_device(&call, stream.live()) {
+            Ok(device) => equal("the device", device, environment.device().ordinal())?,
+            Err(failure) => equal("a driver before CUDA 12.8", failure.status, Status::NOT_SUPPORTED)?,
+        }
+    }
+    Ok(())
+}
+
+fn attributes_are_copied(environment: &Environment) -> Verdict {
+    let (stream, other) = (environment.stream()?, environment.blocking_stream()?);
+    for policy in [SynchronizationPolicy::Yield, SynchronizationPolicy::Spin, SynchronizationPolicy::BlockingSync] {
+        other.set_synchronization_policy(policy)?;
+        stream.copy_attributes_from(&other)?;
+        equal("the policy of the copy", stream.synchronization_policy()?, policy)?;
+    }
+    stream.set_synchronization_policy(SynchronizationPolicy::Spin)?;
+    equal("the policy of the original", other.synchronization_policy()?, SynchronizationPolicy::BlockingSync)
 }

@@ -204,6 +204,21 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
         self.inner().stream_set_attribute(call, stream, attribute)
     }
 
+    /// Forwards [`Streams::stream_copy_attributes`].
+    fn stream_copy_attributes(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        from: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        self.inner().stream_copy_attributes(call, stream, from)
+    }
+
+    /// Forwards [`Streams::stream_device`].
+    fn stream_device(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<DeviceOrdinal> {
+        self.inner().stream_device(call, stream)
+    }
+
     /// Forwards [`Streams::stream_launch_host_function`].
     fn stream_launch_host_function(
         &self,
@@ -1185,6 +1200,19 @@ impl<L: Forward> Streams for Layered<L> {
         attribute: &StreamAttribute,
     ) -> Result<()> {
         self.contained("Streams", "stream_set_attribute", |layer| layer.stream_set_attribute(call, stream, attribute))
+    }
+
+    fn stream_copy_attributes(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        from: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        self.contained("Streams", "stream_copy_attributes", |layer| layer.stream_copy_attributes(call, stream, from))
+    }
+
+    fn stream_device(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<DeviceOrdinal> {
+        self.contained("Streams", "stream_device", |layer| layer.stream_device(call, stream))
     }
 
     fn stream_launch_host_function(

@@ -9,9 +9,9 @@ use crate::event::{EventState, Recorded};
 use crate::limits::{MOST_VALUES, PRIORITY_RANGE};
 use crate::memory::{ValueWrite, check_value_write, value_condition};
 use anabranch_hal::{
-    Call, Callback, ContextHandle, DevicePointer, EventHandle, EventWaitFlags, Failure, HostWork, Live, NodeParameters,
-    Result, Status, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value, ValueOperation,
-    WaitValueFlags, WriteValueFlags,
+    Call, Callback, ContextHandle, DeviceOrdinal, DevicePointer, EventHandle, EventWaitFlags, Failure, HostWork, Live,
+    NodeParameters, Result, Status, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value,
+    ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -251,6 +251,29 @@ impl Streams for HostDriver {
             StreamAttribute::SynchronizationPolicy(policy) if stream.set_policy(*policy) => Ok(()),
             _ => Err(Failure::new(Status::NOT_SUPPORTED)),
         }
+    }
+
+    fn stream_copy_attributes(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        from: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        let stream = resolve(&self.shared, call.context, stream)?;
+        let from = resolve(&self.shared, call.context, from)?;
+        self.shared.captures.target(&stream)?;
+        self.shared.captures.target(&from)?;
+        if !Arc::ptr_eq(&stream.core, &from.core) {
+            return Err(Failure::argument(Status::INVALID_VALUE, "the streams belong to different contexts"));
+        }
+        stream.set_policy(from.policy());
+        Ok(())
+    }
+
+    fn stream_device(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<DeviceOrdinal> {
+        let stream = resolve(&self.shared, call.context, stream)?;
+        self.shared.captures.allow(&stream)?;
+        Ok(DeviceOrdinal(stream.core.device))
     }
 
     fn stream_launch_host_function(

@@ -208,6 +208,10 @@ pub(crate) const CALLS: &[Call] = &[
         let write = SignalOperation::Write { signal, value: half << 32 | half };
         world.stream(&mut side.random).batch_signal_operations(&[wait, write, wait])
     }),
+    call("Stream::copy_attributes_from", |world, side| {
+        let (stream, other) = (world.stream(&mut side.random), world.stream(&mut side.random));
+        stream.copy_attributes_from(other)
+    }),
     call("Stream::wait_stream", |world, side| {
         let (stream, other) = (world.stream(&mut side.random), world.stream(&mut side.random));
         stream.wait_stream(other)
