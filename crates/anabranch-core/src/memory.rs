@@ -4,7 +4,7 @@ mod exclusion;
 mod registered;
 mod stream_ordered;
 
-pub use self::registered::HostRange;
+pub use self::registered::{HostRange, comes_about};
 
 use self::exclusion::Exclusion;
 use self::stream_ordered::StreamOrdered;
@@ -14,7 +14,7 @@ use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
 use crate::host_access::HostAccess;
 use crate::host_work;
-use crate::idle_memory::{BlockKind, attempt_behind, attempt_when_idle};
+use crate::idle_memory::{BlockKind, attempt_behind};
 use crate::keeper::Keeper;
 use crate::label::Label;
 use crate::memory_pool::MemoryPoolCore;
@@ -22,9 +22,7 @@ use crate::ranks;
 use crate::reaper;
 use crate::stream::{Capture, PendingWork, StreamCore, is_any_capturing};
 use crate::trace;
-use anabranch_hal::{
-    ALLOCATION_ALIGNMENT, Access, Capabilities, DevicePointer, ObjectHandle, PinnedFlags, RegisterFlags, Status,
-};
+use anabranch_hal::{ALLOCATION_ALIGNMENT, Access, Capabilities, DevicePointer, ObjectHandle, PinnedFlags, Status};
 use anabranch_sync::Mutex;
 use std::any::Any;
 use std::fmt;
@@ -36,8 +34,10 @@ const CAPTURED: u8 = 1;
 /// In the state of a piece of memory: a graph retains it, or did, so launches use it without borrowing it. It is set
 /// while the memory is borrowed for the graph, so later borrowers see it.
 const RETAINED: u8 = 2;
-/// In the state of a piece of memory: not every use is allowed.
-const RESTRICTED: u8 = 4;
+/// In the state of a piece of memory: nobody writes it.
+const READ_ONLY: u8 = 4;
+/// In the state of a piece of memory: it is borrowed, and neither captures nor graphs use it.
+const BORROWED: u8 = 8;
 
 /// A piece of memory. It is freed after its last use in every stream. Dropping it never waits.
 pub struct Allocation {
@@ -46,7 +46,7 @@ pub struct Allocation {
     bytes: usize,
     origin: Origin,
     history: AccessHistory,
-    /// [`CAPTURED`], [`RETAINED`] and [`RESTRICTED`]. If it is not 0, uses need further checks.
+    /// [`CAPTURED`], [`RETAINED`], [`READ_ONLY`] and [`BORROWED`]. If it is not 0, uses need further checks.
     state: AtomicU8,
     /// The capture that used it last.
     captured_in: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
@@ -71,9 +71,9 @@ pub enum Origin {
     /// Pinned host memory.
     Pinned(PinnedFlags),
     /// Host memory of the program, which is registered, and then kept no longer.
-    Registered(Keeper, RegisterFlags),
+    Registered(Keeper),
     /// Host memory that is borrowed from the program, and registered until it is given back.
-    Borrowed(RegisterFlags),
+    Borrowed,
     /// From somebody else, who frees it.
     Foreign(Keeper),
     /// From the graph of that id, to which the node was added by hand, and whose launches allocate it.
@@ -95,8 +95,7 @@ impl Origin {
     fn state(&self) -> u8 {
         match self {
             Self::Graph(_) | Self::Captured { .. } => CAPTURED,
-            Self::Borrowed(_) => RESTRICTED,
-            Self::Registered(_, flags) if flags.contains(RegisterFlags::READ_ONLY) => RESTRICTED,
+            Self::Borrowed => BORROWED,
             _ => 0,
         }
     }
@@ -298,12 +297,24 @@ impl Allocation {
 
     /// Whether it is host memory of the program.
     fn is_registered(&self) -> bool {
-        matches!(self.origin, Origin::Registered(..) | Origin::Borrowed(_))
+        matches!(self.origin, Origin::Registered(_) | Origin::Borrowed)
     }
 
     /// Whether a use needs [`require_use`](Self::require_use).
     pub(crate) fn is_restricted(&self) -> bool {
-        self.state.load(Ordering::Relaxed) & RESTRICTED != 0
+        self.state.load(Ordering::Relaxed) & (READ_ONLY | BORROWED) != 0
+    }
+
+    /// Whether nobody writes it.
+    pub fn is_read_only(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & READ_ONLY != 0
+    }
+
+    /// The memory, which nobody writes from now on.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        *self.state.get_mut() |= READ_ONLY;
+        self
     }
 
     /// The id of the graph that allocates it, if one does.
@@ -416,7 +427,7 @@ impl Drop for Allocation {
                 }
                 return;
             }
-            Origin::Graph(_) | Origin::Borrowed(_) => return,
+            Origin::Graph(_) | Origin::Borrowed => return,
             _ => {}
         }
         let history = std::mem::take(&mut self.history);
@@ -453,18 +464,11 @@ fn free(
             attempt_behind(pending(history), move || drop(keeper));
             return Ok(());
         }
-        Origin::Registered(keeper, _) => {
-            let context = context.clone();
-            attempt_behind(pending(history), move || {
-                let idle = context.clone();
-                attempt_when_idle(&idle, move || {
-                    drop_error::report(registered::unregister(&context, address));
-                    drop(keeper);
-                });
-            });
+        Origin::Registered(keeper) => {
+            registered::unregister_behind(context, address, keeper, pending(history));
             return Ok(());
         }
-        Origin::Plain | Origin::Graph(_) | Origin::Captured { .. } | Origin::Borrowed(_) => BlockKind::Plain,
+        Origin::Plain | Origin::Graph(_) | Origin::Captured { .. } | Origin::Borrowed => BlockKind::Plain,
         Origin::Managed => BlockKind::Managed,
         Origin::Pinned(flags) => BlockKind::pinned(flags),
     };

@@ -206,8 +206,8 @@ pub trait Memory {
     /// # Errors
     ///
     /// `CUDA_ERROR_INVALID_VALUE (1)` for a null address, zero bytes, or unknown flags;
-    /// `CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED (712)` if a part of the range is registered, or pinned memory of the
-    /// driver; `CUDA_ERROR_NOT_SUPPORTED (801)` or `CUDA_ERROR_NOT_PERMITTED (800)` if the device or the system cannot
+    /// `CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED (712)` if a part of the range is registered; either of the two for
+    /// pinned memory of the driver; `CUDA_ERROR_NOT_SUPPORTED (801)` or `CUDA_ERROR_NOT_PERMITTED (800)` if the device or the system cannot
     /// register memory with the flags; `CUDA_ERROR_OUT_OF_MEMORY (2)` if it cannot be pinned.
     ///
     /// # Safety

@@ -4,20 +4,24 @@ use super::{Allocation, Origin};
 use crate::access::AccessHistory;
 use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
+use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
+use crate::extensions::Extension;
 use crate::host_work::refuse_inside;
+use crate::idle_memory::{attempt_behind, attempt_when_idle};
 use crate::keeper::Keeper;
 use crate::stream::PendingWork;
 use crate::trace;
 use anabranch_hal::{Access, Capabilities, DevicePointer, RegisterFlags, Status};
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const REGISTERING: &str = "registering host memory";
 const UNREGISTERING: &str = "unregistering host memory";
 
-/// How long a call waits for a moment when the context is idle, before it lets the driver wait for that.
+/// How long a call waits for a moment when the context is idle, or for the reaper, before it goes on without.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Host memory of the program that is to be registered.
@@ -50,7 +54,10 @@ impl Allocation {
     ) -> Result<Self, (Error, Keeper)> {
         // SAFETY: the keeper keeps the memory allocated until it was unregistered.
         match unsafe { register(context, range) } {
-            Ok(address) => Ok(Self::new(context, address, range.bytes, Origin::Registered(keeper, range.flags))),
+            Ok(address) => {
+                let memory = Self::new(context, address, range.bytes, Origin::Registered(keeper));
+                Ok(if range.flags.contains(RegisterFlags::READ_ONLY) { memory.read_only() } else { memory })
+            }
             Err(error) => Err((error, keeper)),
         }
     }
@@ -67,7 +74,7 @@ impl Allocation {
     pub unsafe fn borrowed(context: &Arc<ContextCore>, range: HostRange) -> Result<Arc<Self>> {
         // SAFETY: the memory stays allocated until the caller has given it back, which unregisters it.
         let address = unsafe { register(context, range) }?;
-        Ok(Arc::new(Self::new(context, address, range.bytes, Origin::Borrowed(range.flags))))
+        Ok(Arc::new(Self::new(context, address, range.bytes, Origin::Borrowed)))
     }
 
     /// Returns when nothing uses borrowed memory any more, and it is not registered. It ends whatever the driver answers.
@@ -89,7 +96,7 @@ impl Allocation {
     /// An error of the work, or of unregistering it; `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function. The memory is
     /// still registered then.
     pub fn take_kept(&mut self) -> Result<Option<Box<dyn Any + Send>>> {
-        if !matches!(self.origin, Origin::Registered(..)) {
+        if !matches!(self.origin, Origin::Registered(_)) {
             return Ok(None);
         }
         refuse_inside(UNREGISTERING)?;
@@ -103,38 +110,30 @@ impl Allocation {
         }
         (self.address, self.bytes) = (DevicePointer::NULL, 0);
         match std::mem::replace(&mut self.origin, Origin::Plain) {
-            Origin::Registered(keeper, _) => Ok(keeper.into_kept()),
+            Origin::Registered(keeper) => Ok(keeper.into_kept()),
             _ => Ok(None),
         }
     }
 
     /// Whether it is memory of the program that is kept by a value of that type.
     pub fn keeps<K: 'static>(&self) -> bool {
-        matches!(&self.origin, Origin::Registered(keeper, _) if keeper.is::<K>())
+        matches!(&self.origin, Origin::Registered(keeper) if keeper.is::<K>())
     }
 
-    /// Flags that the memory was registered with.
-    fn register_flags(&self) -> RegisterFlags {
-        match &self.origin {
-            Origin::Registered(_, flags) | Origin::Borrowed(flags) => *flags,
-            _ => RegisterFlags::empty(),
-        }
-    }
-
-    /// Refuses to write memory that was registered as read-only.
+    /// Refuses to write memory that is read-only.
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)`.
     pub fn require_writable(&self, operation: &'static str) -> Result<()> {
-        if !self.register_flags().contains(RegisterFlags::READ_ONLY) {
+        if !self.is_read_only() {
             return Ok(());
         }
-        Err(Error::argument(Status::INVALID_VALUE, operation, "the memory was registered as read-only")
-            .with_hint("register it without RegisterFlags::READ_ONLY")
+        Err(Error::argument(Status::INVALID_VALUE, operation, "the memory is read-only")
+            .with_hint("copy it, or register or export it as memory that can be written")
             .at(self.context.place()))
     }
 
-    /// Refuses uses that registered memory does not allow: to write what is read-only, and to outlive a borrow.
+    /// Refuses uses that the memory does not allow: to write what is read-only, and to outlive a borrow.
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)`; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if `lasting` work, which a capture or
@@ -144,7 +143,7 @@ impl Allocation {
         if access == Access::Write {
             self.require_writable(operation)?;
         }
-        if !lasting || !matches!(self.origin, Origin::Borrowed(_)) {
+        if !lasting || !matches!(self.origin, Origin::Borrowed) {
             return Ok(());
         }
         let message = "the memory is borrowed for a scope, and a graph would use it afterwards";
@@ -211,18 +210,64 @@ pub(super) fn unregister(context: &ContextCore, address: DevicePointer) -> Resul
     };
     // A driver may hold a lock while it blocks, and so hold up the thread that its work waits for. But there may be no
     // moment when a context is idle.
-    let begin = Instant::now();
     let mut idle = None;
     if !context.device().can(Capabilities::CONCURRENT_BLOCKING_CALLS) {
-        idle = context.try_keep_idle();
-        while idle.is_none() && begin.elapsed() < PATIENCE {
-            std::thread::sleep(Duration::from_millis(1));
+        comes_about(|| {
             idle = context.try_keep_idle();
-        }
+            idle.is_some()
+        });
     }
     let unregistered = unregister().during(UNREGISTERING, || context.place());
     drop(idle);
     unregistered
+}
+
+/// How many pieces of a context's memory are to be unregistered, and are not yet.
+#[derive(Default)]
+struct UnregisteredLater(AtomicUsize);
+
+impl Extension for UnregisteredLater {}
+
+impl ContextCore {
+    /// Whether memory whose owner is gone is still registered.
+    pub fn is_unregistering(&self) -> bool {
+        self.extension::<UnregisteredLater>().0.load(Ordering::Acquire) > 0
+    }
+}
+
+/// Unregisters memory behind work, when the context is idle, and then drops what has kept it.
+pub(super) fn unregister_behind(
+    context: &Arc<ContextCore>,
+    address: DevicePointer,
+    keeper: Keeper,
+    after: PendingWork,
+) {
+    context.extension::<UnregisteredLater>().0.fetch_add(1, Ordering::Relaxed);
+    let context = context.clone();
+    attempt_behind(after, move || {
+        let idle = context.clone();
+        attempt_when_idle(&idle, move || {
+            let unregistered = unregister(&context, address);
+            context.extension::<UnregisteredLater>().0.fetch_sub(1, Ordering::Release);
+            drop_error::report(unregistered);
+            drop(keeper);
+        });
+    });
+}
+
+/// Whether something comes about in a moment, such as what the reaper does. It may be busy with what takes longer, so that
+/// nobody waits for it who may hold it up.
+pub fn comes_about(mut condition: impl FnMut() -> bool) -> bool {
+    let begin = Instant::now();
+    loop {
+        if condition() {
+            return true;
+        }
+        if begin.elapsed() >= PATIENCE {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Returns when no use is left that is not over, whatever the driver answers.

@@ -33,7 +33,7 @@ pub(super) unsafe fn register(
     let block = Block::of_program(&memory.pinned, address, bytes);
     let (kind, owner) = (MemoryKind::Registered, Some(context.id));
     memory.table.insert_apart(Allocation { block, kind, device, owner, pool: None }).map_err(|other| match other {
-        MemoryKind::Pinned | MemoryKind::Registered => Failure::new(Status::HOST_MEMORY_ALREADY_REGISTERED),
+        MemoryKind::Registered => Failure::new(Status::HOST_MEMORY_ALREADY_REGISTERED),
         _ => bad,
     })?;
     memory.notify(|observer| observer.registered(address, Origin { kind, device, bytes, stream: None }));

@@ -5,8 +5,7 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use anabranch_core::host_work::refuse_inside;
 use anabranch_core::keeper::Keeper;
-use anabranch_core::memory::{Allocation, HostRange, byte_size};
-use anabranch_core::reaper::flush_deferred_drops;
+use anabranch_core::memory::{Allocation, HostRange, byte_size, comes_about};
 use anabranch_hal::{RegisterFlags, Status};
 use bytemuck::Pod;
 use std::any::Any;
@@ -207,11 +206,9 @@ impl<T: Pod> PinnedBuffer<T> {
             });
             return copied.map_err(|error| (error, self));
         }
-        let memory = Arc::try_unwrap(self.into_allocation()).or_else(|memory| {
-            // A graph that is gone releases its memory there.
-            flush_deferred_drops();
-            Arc::try_unwrap(memory)
-        });
+        // The reaper releases the memory of a graph that is gone.
+        comes_about(|| Arc::strong_count(self.allocation()) == 1);
+        let memory = Arc::try_unwrap(self.into_allocation());
         let mut memory = match memory {
             Ok(memory) => memory,
             Err(memory) => {
