@@ -91,6 +91,8 @@
 //! subscriber throws ends there, and it can call the library as little as a host function can. Without this feature, the
 //! program contains no tracing code.
 //!
+//! `dlpack` is the module of that name: tensors of other libraries, without copies.
+//!
 //! `half` makes `f16` and `bf16` of the [`half`](https://docs.rs/half) crate numbers like others: elements of buffers, values of
 //! fills, arguments of kernels, and elements in kernels that are closures.
 
@@ -125,6 +127,8 @@ mod completion;
 mod context;
 pub mod current;
 mod device;
+#[cfg(feature = "dlpack")]
+pub mod dlpack;
 mod event;
 mod graph;
 mod green_context;

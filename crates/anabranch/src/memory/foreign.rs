@@ -56,7 +56,8 @@ impl<T: Pod> Buffer<T> {
 
 const OPERATION: &str = "using memory of another library";
 
-fn check(context: &Context, address: DevicePointer, bytes: usize, alignment: usize) -> Result<()> {
+/// Refuses what is not memory of the context's device, with so many bytes.
+pub(crate) fn check(context: &Context, address: DevicePointer, bytes: usize, alignment: usize) -> Result<()> {
     let refuse = |status, message: String, hint: &'static str| {
         Err(Error::argument(status, OPERATION, message).with_hint(hint).at(context.core().place()))
     };
