@@ -62,7 +62,7 @@ impl Stream {
     /// libraries have set. Follows `cuStreamCopyAttributes`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` if the streams belong to different contexts.
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the streams belong to different contexts.
     #[track_caller]
     pub fn copy_attributes_from(&self, other: &Self) -> Result<()> {
         self.core().copy_attributes_from(other.core())

@@ -31,10 +31,11 @@
 //! ```
 //!
 //! A call uses the current stream of the context that its buffers or its kernel belong to, so that streams of several
-//! devices can be current at the same time. [`Buffer::from_slice`], [`Buffer::from_elements`] and [`Buffer::zeroed`] have neither, and use the stream
-//! that became current last. Without a current stream, the calls return `CUDA_ERROR_ILLEGAL_STATE (401)`; the library does
-//! not fall back to a default stream. Otherwise, they are the methods of [`Stream`] of the same names, and return their
-//! errors. Inside of a host function, they return `CUDA_ERROR_NOT_PERMITTED (800)`, as those do.
+//! devices can be current at the same time. [`Buffer::from_slice`], [`Buffer::from_elements`] and [`Buffer::zeroed`]
+//! have neither, and use the stream that became current last. Without a current stream, the calls return
+//! [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE); the library does not fall back to a default
+//! stream. Otherwise, they are the methods of [`Stream`] of the same names, and return their errors. Inside of a host
+//! function, they return [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED), as those do.
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -134,7 +135,8 @@ impl<T: Pod> Buffer<T> {
     /// [`current`](crate::current).
     ///
     /// # Errors
-    /// Same as [`Stream::upload_elements`]; `CUDA_ERROR_ILLEGAL_STATE (401)` if there is no current stream.
+    /// Same as [`Stream::upload_elements`]; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) if there
+    /// is no current stream.
     #[track_caller]
     pub fn from_elements(elements: impl IntoIterator<Item = T>) -> Result<Self> {
         on_stream(None, "uploading", |stream| stream.upload_elements(elements))

@@ -30,6 +30,7 @@
 //! | contexts, streams and events that others have made | [`Context::from_raw`](crate::Context::from_raw), [`BorrowedStream::from_raw`](crate::BorrowedStream::from_raw), [`Event::from_raw`](crate::Event::from_raw) |
 //! | memory that others have allocated | [`Buffer::from_raw_parts`](crate::Buffer::from_raw_parts) |
 //! | work that others submit | [`Stream::submit_foreign`](crate::Stream::submit_foreign) |
+//! | `cuDeviceGetDevResource`, `cuDevSmResourceSplitByCount`, `cuGreenCtxCreate`, `cuGreenCtxStreamCreate` | [`Device::multiprocessors`](crate::Device::multiprocessors), [`Multiprocessors::split`](crate::Multiprocessors::split), [`Context::create_green_context`](crate::Context::create_green_context), [`GreenContext::create_stream`](crate::GreenContext::create_stream) |
 //! | `cuMemHostAlloc`, `cuMemAllocManaged` | [`Context::allocate_pinned`](crate::Context::allocate_pinned), [`allocate_managed`](crate::Context::allocate_managed) |
 //! | `cuMemHostRegister`, `cuMemHostUnregister` | [`Context::register_pinned`](crate::Context::register_pinned) and [`PinnedBuffer::into_vec`](crate::PinnedBuffer::into_vec); borrowed: [`Context::register_scope`](crate::Context::register_scope) |
 //! | `cuMemHostGetDevicePointer` | [`PinnedBuffer::device_pointer`](crate::PinnedBuffer::device_pointer), which is the host's address |

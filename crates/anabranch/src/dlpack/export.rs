@@ -36,11 +36,14 @@ impl ManagedTensor {
     /// time comes before the memory is freed. Without a stream, the call waits until the work is complete.
     ///
     /// # Errors
-    /// In each case the buffer is returned: `CUDA_ERROR_INVALID_VALUE (1)` if the shape has not as many elements as the buffer;
-    /// `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph retains the memory, or for a stream in strict order;
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` for a stream of another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` for a stream
-    /// that captures; `CUDA_ERROR_NOT_SUPPORTED (801)` for devices that DLPack does not know;
-    /// `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function; an error of the work that is waited for.
+    /// In each case the buffer is returned: [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the shape
+    /// has not as many elements as the buffer; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) while a
+    /// graph retains the memory, or for a stream in strict order;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) for a stream of another context;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) for a stream that
+    /// captures; [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) for devices that DLPack does not
+    /// know; [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) inside a host function; an error of the
+    /// work that is waited for.
     #[track_caller]
     pub fn export<B>(buffer: B, shape: &[usize], consumer: Option<&Stream>) -> Result<Self, (Error, B)>
     where
@@ -61,7 +64,8 @@ impl ManagedTensor {
     /// tensor.
     ///
     /// # Errors
-    /// Same as [`export`](Self::export); `CUDA_ERROR_INVALID_VALUE (1)` if the buffer ends before the shape does.
+    /// Same as [`export`](Self::export); [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the buffer
+    /// ends before the shape does.
     #[track_caller]
     pub fn export_part<B>(
         buffer: B,

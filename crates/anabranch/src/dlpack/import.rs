@@ -24,13 +24,16 @@ impl ManagedTensor {
     /// pinned; for other memory of the host, see [`Context::register_pinned_raw_parts`].
     ///
     /// # Errors
-    /// In each case the tensor is deleted. `CUDA_ERROR_INVALID_VALUE (1)` if the elements are of another type or vectors, lie
-    /// apart, are not aligned, do not end within their allocation, or if the tensor contradicts itself;
-    /// `CUDA_ERROR_INVALID_DEVICE (101)` for memory of another device or kind of device;
-    /// `CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED (712)` on the software device for memory of an earlier tensor whose
-    /// buffer was dropped while work uses it;
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` for a stream of another context; `CUDA_ERROR_ILLEGAL_STATE (401)` for one in strict order;
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` for one that captures.
+    /// In each case the tensor is deleted. [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the
+    /// elements are of another type or vectors, lie apart, are not aligned, do not end within their allocation, or if
+    /// the tensor contradicts itself; [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) for memory of
+    /// another device or kind of device;
+    /// [`CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED (712)`](crate::Status::HOST_MEMORY_ALREADY_REGISTERED) on the
+    /// software device for memory of an earlier tensor whose buffer was dropped while work uses it;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) for a stream of another context;
+    /// [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) for one in strict order;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) for one that
+    /// captures.
     #[track_caller]
     pub fn into_buffer<T: DlpackElement>(self, context: &Context, ready: Option<&Stream>) -> Result<Buffer<T>> {
         let refuse = |status, message: String, hint: &'static str| {

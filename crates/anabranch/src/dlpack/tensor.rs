@@ -37,7 +37,8 @@ impl ManagedTensor {
     ///   [`into_buffer`](Self::into_buffer) receives. If the tensor is read-only, others may read them.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for another major version than 1. The deleter is called then.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) for another major version than 1. The deleter
+    /// is called then.
     pub unsafe fn from_versioned(tensor: NonNull<DLManagedTensorVersioned>) -> Result<Self> {
         let owned = Self { raw: Raw::Versioned(tensor) };
         // SAFETY: the caller promises that the structure is there, which begins with the version in every version.
@@ -92,7 +93,8 @@ impl ManagedTensor {
     /// Like [`into_versioned`](Self::into_versioned), for libraries that know no versions.
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the tensor is read-only, which cannot be said without a version. It is returned then.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the tensor is read-only, which cannot be
+    /// said without a version. It is returned then.
     pub fn into_unversioned(self) -> Result<NonNull<DLManagedTensor>, (Error, Self)> {
         if let Raw::Unversioned(tensor) = self.raw {
             let _ = ManuallyDrop::new(self);

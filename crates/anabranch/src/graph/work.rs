@@ -58,9 +58,9 @@ impl NodeWork<'_> {
     /// Same as for [`Stream::launch`](crate::Stream::launch), at every launch of every graph that contains the node.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the arguments do not match the parameters of the kernel;
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the configuration has programmatic serialization or events, instead of which nodes
-    /// have edges.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the arguments do not match the parameters of
+    /// the kernel; [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the configuration has
+    /// programmatic serialization or events, instead of which nodes have edges.
     pub unsafe fn kernel<A: KernelArguments>(kernel: &Kernel, config: &LaunchConfig<'_>, arguments: A) -> Result<Self> {
         if config.shape.overlap.is_some() {
             let message = "a node has edges instead of programmatic serialization and events of the launch";

@@ -95,10 +95,11 @@ impl<'e> LaunchConfig<'e> {
         self
     }
 
-    /// Names the memory that the kernel should find in the cache. `hit_ratio`, from 0 to 1, is the share of accesses that are
-    /// treated as `hit`. The other accesses are treated as `miss`. The window is a hint and never changes results; it does
-    /// not keep the memory. It overrides [that of the stream](crate::Stream::set_access_policy_window). Needs
-    /// `Capabilities::ACCESS_POLICY_WINDOW`: the launch returns `CUDA_ERROR_NOT_SUPPORTED (801)` on the software device.
+    /// Names the memory that the kernel should find in the cache. `hit_ratio`, from 0 to 1, is the share of accesses
+    /// that are treated as `hit`. The other accesses are treated as `miss`. The window is a hint and never changes
+    /// results; it does not keep the memory. It overrides [that of the
+    /// stream](crate::Stream::set_access_policy_window). Needs `Capabilities::ACCESS_POLICY_WINDOW`: the launch returns
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) on the software device.
     pub fn access_policy_window<T: Pod>(
         mut self,
         memory: BufferSlice<'_, T>,
@@ -118,9 +119,9 @@ impl<'e> LaunchConfig<'e> {
     }
 
     /// Lets the device group blocks in larger clusters where it can: the extents are multiples of those of the
-    /// [`cluster`](Self::cluster) in x and y, equal to it in z, and divide those of the grid. A kernel that is launched so runs
-    /// in clusters of both extents. Without a cluster, this has no effect. Drivers before CUDA 12.8 return
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)`.
+    /// [`cluster`](Self::cluster) in x and y, equal to it in z, and divide those of the grid. A kernel that is launched
+    /// so runs in clusters of both extents. Without a cluster, this has no effect. Drivers before CUDA 12.8 return
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED).
     pub fn preferred_cluster(mut self, cluster: impl Into<Dimensions>) -> Self {
         self.attributes().preferred_cluster = Some(cluster.into().0);
         self
@@ -128,7 +129,7 @@ impl<'e> LaunchConfig<'e> {
 
     /// The share of the cache that should be used as shared memory, from 0 to 100 percent. It overrides the
     /// [attribute](crate::FunctionAttribute) of the kernel. Drivers before CUDA 12.5 return
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)`.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED).
     pub fn preferred_shared_memory_carveout(mut self, percent: u32) -> Self {
         self.attributes().preferred_shared_memory_carveout = Some(percent);
         self
@@ -149,7 +150,7 @@ impl<'e> LaunchConfig<'e> {
     }
 
     /// Asks for blocks to be placed so that NVLink is used evenly. Drivers before CUDA 13.0 return
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)`.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED).
     pub fn nvlink_centric_scheduling(mut self) -> Self {
         self.attributes().nvlink_centric_scheduling = Some(true);
         self
@@ -197,18 +198,20 @@ impl<'e> LaunchConfig<'e> {
         config
     }
 
-    /// Records `event` in the launch, as reached when all blocks of the kernel have begun. Drivers before CUDA 12.3 return
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)`.
+    /// Records `event` in the launch, as reached when all blocks of the kernel have begun. Drivers before CUDA 12.3
+    /// return [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED).
     ///
-    /// The event is made with [`EventFlags::DISABLE_TIMING`](crate::EventFlags::DISABLE_TIMING), and not for several processes;
-    /// otherwise the launch returns `CUDA_ERROR_INVALID_VALUE (1)`, also if it records one event twice. It may be reached before the kernel is complete, and
-    /// not before it begins: **it does not show that the kernel has run**. The library never takes it for that. Memory that the kernel uses
-    /// is freed, and used by streams that have waited for the event, after the launch itself, and in
-    /// [strict order](crate::Context::set_strict_order) such a use is refused. The software device reaches the event when the
+    /// The event is made with [`EventFlags::DISABLE_TIMING`](crate::EventFlags::DISABLE_TIMING), and not for several
+    /// processes; otherwise the launch returns [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE), also if
+    /// it records one event twice. It may be reached before the kernel is complete, and not before it begins: **it does
+    /// not show that the kernel has run**. The library never takes it for that. Memory that the kernel uses is freed,
+    /// and used by streams that have waited for the event, after the launch itself, and in [strict
+    /// order](crate::Context::set_strict_order) such a use is refused. The software device reaches the event when the
     /// kernel is complete.
     ///
-    /// In a capture, the launch returns `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`, and the capture remains valid. Nodes of
-    /// graphs have edges instead.
+    /// In a capture, the launch returns
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED), and the capture
+    /// remains valid. Nodes of graphs have edges instead.
     pub fn launch_completion_event<'f>(self, event: &'f Event) -> LaunchConfig<'f>
     where
         'e: 'f,

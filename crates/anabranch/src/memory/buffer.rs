@@ -136,7 +136,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if there is not enough memory, on the device or on the host.
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is not enough memory, on the device or
+    /// on the host.
     #[track_caller]
     pub fn upload_elements<T: Pod>(&self, elements: impl IntoIterator<Item = T>) -> Result<Buffer<T>> {
         // The iterator is code of the program, and runs before anything is done.

@@ -102,8 +102,9 @@ impl<T: Pod> PinnedBuffer<T> {
     /// The elements, for writing. Blocks until all queued work that uses them is complete.
     ///
     /// # Errors
-    /// An error of that work; `CUDA_ERROR_ILLEGAL_STATE (401)` while a graph uses the memory: see
-    /// [`write`](Self::write); `CUDA_ERROR_INVALID_VALUE (1)` for memory that was registered as read-only.
+    /// An error of that work; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) while a graph uses the
+    /// memory: see [`write`](Self::write); [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for memory
+    /// that was registered as read-only.
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         self.memory.require_writable(WRITING)?;
         self.memory.host_access().require_no_graph(Access::Write)?;
@@ -131,8 +132,9 @@ impl<T: Pod> PinnedBuffer<T> {
     /// refused in the meantime, so this also works while a graph retains the memory.
     ///
     /// # Errors
-    /// An error of the work that is waited for; `CUDA_ERROR_ILLEGAL_STATE (401)` inside [`read`](Self::read);
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for memory that was registered as read-only.
+    /// An error of the work that is waited for; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) inside
+    /// [`read`](Self::read); [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for memory that was
+    /// registered as read-only.
     pub fn write<R>(&mut self, writer: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         self.memory.require_writable(WRITING)?;
         let _guard = self.memory.host_access().enter(Access::Write, WRITING)?;

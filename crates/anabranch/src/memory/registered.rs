@@ -68,9 +68,12 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// In each case the vector is returned: `CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED (712)` if the driver refuses it
-    /// because of memory that is registered; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device uses registered memory at another
-    /// address than the host; `CUDA_ERROR_OUT_OF_MEMORY (2)` if the memory cannot be pinned.
+    /// In each case the vector is returned:
+    /// [`CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED (712)`](crate::Status::HOST_MEMORY_ALREADY_REGISTERED) if the driver
+    /// refuses it because of memory that is registered;
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device uses registered memory at another
+    /// address than the host; [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if the memory cannot be
+    /// pinned.
     #[track_caller]
     pub fn register_pinned<T: Pod>(&self, memory: Vec<T>) -> Result<PinnedBuffer<T>, (Error, Vec<T>)> {
         self.register_pinned_with_flags(memory, RegisterFlags::empty())
@@ -80,8 +83,10 @@ impl Context {
     /// set. With `READ_ONLY`, neither work nor the host writes the memory until it is a vector again.
     ///
     /// # Errors
-    /// Same as [`register_pinned`](Self::register_pinned); `CUDA_ERROR_INVALID_VALUE (1)` for `IO_MEMORY`, which a vector is
-    /// not, and for flags that the driver does not know; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device has no read-only memory.
+    /// Same as [`register_pinned`](Self::register_pinned);
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for `IO_MEMORY`, which a vector is not, and for
+    /// flags that the driver does not know; [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the
+    /// device has no read-only memory.
     #[track_caller]
     pub fn register_pinned_with_flags<T: Pod>(
         &self,
@@ -116,9 +121,10 @@ impl Context {
     /// `flags` contain `READ_ONLY`. With `IO_MEMORY`, they are memory of another device, which the host accesses as any memory.
     ///
     /// # Errors
-    /// Same as [`register_pinned`](Self::register_pinned), and `keeper` is dropped; `CUDA_ERROR_INVALID_VALUE (1)` if the
-    /// address is not aligned for the elements; `CUDA_ERROR_NOT_SUPPORTED (801)` or `CUDA_ERROR_NOT_PERMITTED (800)` if the
-    /// system cannot register such memory.
+    /// Same as [`register_pinned`](Self::register_pinned), and `keeper` is dropped;
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the address is not aligned for the elements;
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) or
+    /// [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) if the system cannot register such memory.
     #[track_caller]
     pub unsafe fn register_pinned_raw_parts<T: Pod>(
         &self,
@@ -158,9 +164,10 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// The body's error, otherwise an error of the work, or of unregistering the memory. Before `body` is called: the errors of
-    /// [`register_pinned`](Self::register_pinned); `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function, where waiting is
-    /// not permitted.
+    /// The body's error, otherwise an error of the work, or of unregistering the memory. Before `body` is called: the
+    /// errors of [`register_pinned`](Self::register_pinned);
+    /// [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) inside a host function, where waiting is not
+    /// permitted.
     #[track_caller]
     pub fn register_scope<T: Pod, R>(
         &self,
@@ -194,9 +201,10 @@ impl<T: Pod> PinnedBuffer<T> {
     /// the driver may wait for all work of the context.
     ///
     /// # Errors
-    /// In each case the buffer is returned: an error of the work, or of unregistering; `CUDA_ERROR_ILLEGAL_STATE (401)` while a
-    /// graph retains the memory; `CUDA_ERROR_NOT_PERMITTED (800)` inside a host function; `CUDA_ERROR_OUT_OF_MEMORY (2)` if
-    /// there is no host memory for a copy.
+    /// In each case the buffer is returned: an error of the work, or of unregistering;
+    /// [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) while a graph retains the memory;
+    /// [`CUDA_ERROR_NOT_PERMITTED (800)`](crate::Status::NOT_PERMITTED) inside a host function;
+    /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if there is no host memory for a copy.
     pub fn into_vec(self) -> Result<Vec<T>, (Error, Self)> {
         let length = self.len();
         if !self.allocation().keeps::<Kept<T>>() {

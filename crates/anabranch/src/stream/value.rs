@@ -202,8 +202,10 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for more than 255 operations; `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support
-    /// it for 64-bit values, or a condition; `CUDA_ERROR_INVALID_HANDLE (400)` if a signal belongs to another driver.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for more than 255 operations;
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device does not support it for 64-bit
+    /// values, or a condition; [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if a signal belongs
+    /// to another driver.
     #[track_caller]
     pub fn batch_signal_operations(&self, operations: &[SignalOperation<'_>]) -> Result<()> {
         let mut signals: Vec<&Arc<Allocation>> = Vec::with_capacity(operations.len());
@@ -226,8 +228,9 @@ impl Stream {
     /// The addresses are valid for the device until the operations have run.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for more than 255 operations, an address that is not aligned to its value, and invalid flags;
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if the device does not support an operation.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for more than 255 operations, an address that is
+    /// not aligned to its value, and invalid flags; [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if
+    /// the device does not support an operation.
     #[track_caller]
     pub unsafe fn batch_value_operations(&self, operations: &[ValueOperation]) -> Result<()> {
         // SAFETY: the caller keeps the addresses valid until the operations have run.
