@@ -300,23 +300,6 @@ impl Allocation {
         matches!(self.origin, Origin::Registered(_) | Origin::Borrowed)
     }
 
-    /// Whether a use needs [`require_use`](Self::require_use).
-    pub(crate) fn is_restricted(&self) -> bool {
-        self.state.load(Ordering::Relaxed) & (READ_ONLY | BORROWED) != 0
-    }
-
-    /// Whether nobody writes it.
-    pub fn is_read_only(&self) -> bool {
-        self.state.load(Ordering::Relaxed) & READ_ONLY != 0
-    }
-
-    /// The memory, which nobody writes from now on.
-    #[must_use]
-    pub fn read_only(mut self) -> Self {
-        *self.state.get_mut() |= READ_ONLY;
-        self
-    }
-
     /// The id of the graph that allocates it, if one does.
     pub fn graph(&self) -> Option<u64> {
         match self.origin {

@@ -1,6 +1,6 @@
 //! Host memory of the program, which is registered with the driver for as long as work may use it.
 
-use super::{Allocation, Origin};
+use super::{Allocation, BORROWED, Origin, READ_ONLY};
 use crate::access::AccessHistory;
 use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
@@ -118,6 +118,23 @@ impl Allocation {
     /// Whether it is memory of the program that is kept by a value of that type.
     pub fn keeps<K: 'static>(&self) -> bool {
         matches!(&self.origin, Origin::Registered(keeper) if keeper.is::<K>())
+    }
+
+    /// Whether a use needs [`require_use`](Self::require_use).
+    pub(crate) fn is_restricted(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & (READ_ONLY | BORROWED) != 0
+    }
+
+    /// Whether nobody writes it.
+    pub fn is_read_only(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & READ_ONLY != 0
+    }
+
+    /// The memory, which nobody writes from now on.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        *self.state.get_mut() |= READ_ONLY;
+        self
     }
 
     /// Refuses to write memory that is read-only.

@@ -20,8 +20,9 @@ impl ManagedTensor {
     /// With a stream, uses of the buffer come after what is in the stream now: pass the one that the producer has made wait for the
     /// memory, or in which it works. Without a stream, the producer's work is complete.
     ///
-    /// On the software device, memory of the host is used where it is. A GPU uses its own memory, and memory that is managed or
-    /// pinned; for other memory of the host, see [`Context::register_pinned_raw_parts`].
+    /// On the software device, memory of the host is used where it is, and the tensor is deleted when the context is idle. A GPU
+    /// uses its own memory, and memory that is managed or pinned; for other memory of the host, see
+    /// [`Context::register_pinned_raw_parts`].
     ///
     /// # Errors
     /// In each case the tensor is deleted. [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the
