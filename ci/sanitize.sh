@@ -42,7 +42,7 @@ of_the_process=(--skip ten_million_entries_in_one_stream_stay_small --skip idle_
 # The tests of the library that put the host device's threads and memory to work.
 library=(model order order_model scope host_functions safety safety_graphs capture graph conditions completion owned
     checked_launches safety_threads safety_captures safety_shared_captures safety_streams safety_inside
-    safety_instances safety_leaks safety_reaper safety_sizes safety_unwinding reaper)
+    safety_instances safety_leaks safety_reaper safety_sizes safety_unwinding reaper registered)
 
 # The arguments that choose those of the named tests that a crate has.
 tests_of() {

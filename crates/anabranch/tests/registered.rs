@@ -161,7 +161,7 @@ fn a_graph_that_retains_it_keeps_it_registered() {
 
 #[test]
 fn a_keeper_is_dropped_behind_the_last_use() {
-    struct Noted(Arc<AtomicBool>, #[allow(dead_code, reason = "it is kept")] Box<[u32]>);
+    struct Noted(Arc<AtomicBool>, #[allow(dead_code, reason = "it is kept")] Vec<u32>);
     impl Drop for Noted {
         fn drop(&mut self) {
             self.0.store(true, Ordering::Relaxed);
@@ -169,7 +169,7 @@ fn a_keeper_is_dropped_behind_the_last_use() {
     }
     let context = checked_host();
     let stream = context.create_stream().unwrap();
-    let (dropped, mut memory) = (Arc::new(AtomicBool::new(false)), vec![4u32; 9].into_boxed_slice());
+    let (dropped, mut memory) = (Arc::new(AtomicBool::new(false)), vec![4u32; 9]);
     let address = NonNull::new(memory.as_mut_ptr()).unwrap();
     let keeper = Noted(dropped.clone(), memory);
     // SAFETY: the keeper has the elements.
