@@ -228,18 +228,7 @@ impl OpenStream {
         arguments: &LaunchArguments<'_>,
     ) -> Result<()> {
         let context = self.context();
-        let launch = Launch {
-            grid: shape.grid,
-            block: shape.block,
-            cluster: shape.cluster,
-            dynamic_shared_bytes: shape.dynamic_shared_bytes,
-            cooperative: shape.cooperative,
-            priority: shape.priority,
-            attributes: shape.attributes.as_ref(),
-            overlap,
-            arguments: arguments.values,
-            ranges: arguments.ranges,
-        };
+        let launch = shape.as_launch(overlap, arguments.values, arguments.ranges);
         // SAFETY: the caller promises that each argument has the type that the kernel declares, and that the kernel uses only memory
         // among the accesses, or that the caller keeps valid. The module is unloaded behind the launch.
         let launched = submission.submit_retaining(arguments.accesses, kernel.module(), |call, stream| unsafe {
@@ -253,7 +242,51 @@ impl OpenStream {
     }
 }
 
+impl KernelCore {
+    /// How many clusters of a launch can reside on the device at the same time.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_CLUSTER_SIZE (912)` for a cluster that does not fit; `CUDA_ERROR_INVALID_VALUE (1)` for a block that no
+    /// device has.
+    pub fn max_active_clusters(&self, shape: &LaunchShape<'_>) -> Result<u32> {
+        self.module().ask("computing how many clusters fit", |driver, call| {
+            driver.function_max_active_clusters(call, self.live(), &shape.as_launch(None, &[], &[]))
+        })
+    }
+
+    /// How many blocks the largest cluster of a launch can have.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for a block that no device has.
+    pub fn max_cluster_size(&self, shape: &LaunchShape<'_>) -> Result<u32> {
+        self.module().ask("computing the largest cluster", |driver, call| {
+            driver.function_max_cluster_size(call, self.live(), &shape.as_launch(None, &[], &[]))
+        })
+    }
+}
+
 impl LaunchShape<'_> {
+    #[inline(always)]
+    fn as_launch<'a>(
+        &'a self,
+        overlap: Option<&'a LaunchOverlap<'a>>,
+        arguments: &'a [*const c_void],
+        ranges: &'a [DeclaredRange],
+    ) -> Launch<'a> {
+        Launch {
+            grid: self.grid,
+            block: self.block,
+            cluster: self.cluster,
+            dynamic_shared_bytes: self.dynamic_shared_bytes,
+            cooperative: self.cooperative,
+            priority: self.priority,
+            attributes: self.attributes.as_ref(),
+            overlap,
+            arguments,
+            ranges,
+        }
+    }
+
     /// Adds which part of the configuration a driver has refused.
     #[cold]
     #[inline(never)]

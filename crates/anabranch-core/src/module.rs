@@ -91,7 +91,7 @@ impl ModuleCore {
         self.unchecked
     }
 
-    fn ask<R>(
+    pub(crate) fn ask<R>(
         &self,
         operation: &'static str,
         ask: impl FnOnce(&dyn Driver, &Call<'_>) -> anabranch_hal::Result<R>,

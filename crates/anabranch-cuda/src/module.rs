@@ -219,6 +219,32 @@ impl Modules for CudaDriver {
         Ok(u32::try_from(blocks).unwrap_or(0))
     }
 
+    fn function_max_active_clusters(
+        &self,
+        call: &Call<'_>,
+        function: Live<'_, FunctionHandle>,
+        launch: &Launch<'_>,
+    ) -> Result<u32> {
+        let _bound = self.bind(call.context)?;
+        launch::ask_about_clusters(self, launch, |clusters, config| {
+            // SAFETY: the function is live, as its type says. The configuration has as many attributes as stated.
+            unsafe { self.functions.cuOccupancyMaxActiveClusters(clusters, raw_function(function), config) }
+        })
+    }
+
+    fn function_max_cluster_size(
+        &self,
+        call: &Call<'_>,
+        function: Live<'_, FunctionHandle>,
+        launch: &Launch<'_>,
+    ) -> Result<u32> {
+        let _bound = self.bind(call.context)?;
+        launch::ask_about_clusters(self, launch, |blocks, config| {
+            // SAFETY: the function is live, as its type says. The configuration has as many attributes as stated.
+            unsafe { self.functions.cuOccupancyMaxPotentialClusterSize(blocks, raw_function(function), config) }
+        })
+    }
+
     #[inline]
     unsafe fn launch(
         &self,

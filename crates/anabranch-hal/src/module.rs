@@ -141,6 +141,28 @@ pub trait Modules {
         dynamic_shared_bytes: usize,
     ) -> Result<u32>;
 
+    /// Returns how many clusters of a launch can reside on the device at the same time (`cuOccupancyMaxActiveClusters`). The
+    /// arguments and the overlap of the launch are ignored.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_CLUSTER_SIZE (912)` for a cluster that does not fit.
+    fn function_max_active_clusters(
+        &self,
+        call: &Call<'_>,
+        function: Live<'_, FunctionHandle>,
+        launch: &Launch<'_>,
+    ) -> Result<u32>;
+
+    /// Returns how many blocks the largest cluster of a launch can have (`cuOccupancyMaxPotentialClusterSize`). The arguments and
+    /// the overlap of the launch are ignored.
+    fn function_max_cluster_size(
+        &self,
+        call: &Call<'_>,
+        function: Live<'_, FunctionHandle>,
+        launch: &Launch<'_>,
+    ) -> Result<u32>;
+
     /// Launches a kernel in stream order.
     ///
     /// # Safety

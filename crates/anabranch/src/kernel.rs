@@ -73,6 +73,25 @@ impl Kernel {
         self.core.max_active_blocks(threads_per_block, dynamic_shared_bytes)
     }
 
+    /// The number of clusters of a launch that fit on the device at once. Follows `cuOccupancyMaxActiveClusters`.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_CLUSTER_SIZE (912)` for a cluster that is too large or does not divide the grid;
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for a block that no device has.
+    pub fn max_active_clusters(&self, config: &LaunchConfig<'_>) -> Result<u32> {
+        self.core.max_active_clusters(&config.shape)
+    }
+
+    /// The number of blocks that a cluster of a launch can have at most. The cluster of the configuration does not matter. More
+    /// than 8 need the attribute [`NonPortableClusterSize`](FunctionAttribute::NonPortableClusterSize). Follows
+    /// `cuOccupancyMaxPotentialClusterSize`.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for a block that no device has.
+    pub fn max_cluster_size(&self, config: &LaunchConfig<'_>) -> Result<u32> {
+        self.core.max_cluster_size(&config.shape)
+    }
+
     /// The kernel's module.
     pub fn module(&self) -> Module {
         Module::from_core(self.core.module().clone())

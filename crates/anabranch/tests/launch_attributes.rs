@@ -4,8 +4,8 @@
 
 use anabranch::{
     AccessProperty, Buffer, CaptureMode, ClusterSchedulingPolicy, Completion, Context, ContextFlags, DualModule,
-    EdgeKind, Event, EventFlags, HostFunction, Instance, Kernel, LaunchConfig, MemorySyncDomain, NodeParameters,
-    NodeWork, Status, Stream, WaitCondition,
+    EdgeKind, Event, EventFlags, FunctionAttribute, HostFunction, Instance, Kernel, LaunchConfig, MemorySyncDomain,
+    NodeParameters, NodeWork, Status, Stream, WaitCondition,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -275,4 +275,25 @@ fn what_the_device_does_not_have_is_refused() {
         assert_eq!(world.append(&world.stream, &mut number, 2, &config).unwrap_err().status(), status, "{config:?}");
     }
     assert_eq!(world.stream.download(&number).unwrap(), [1]);
+}
+
+#[test]
+fn clusters_that_fit_are_counted() {
+    let world = world();
+    let workers = world.context.device().properties().multiprocessor_count;
+    let blocks = world.append.max_active_blocks(128, 0).unwrap() * workers;
+    for cluster in [1, 2, 8] {
+        let config = LaunchConfig::new(16, 128).cluster(cluster);
+        assert_eq!(world.append.max_active_clusters(&config).unwrap(), blocks / cluster);
+        assert_eq!(world.append.max_cluster_size(&config).unwrap(), 8);
+    }
+    for (grid, cluster) in [(16, 3), (16, 16), (16, 0)] {
+        let config = LaunchConfig::new(grid, 128).cluster(cluster);
+        assert_eq!(world.append.max_active_clusters(&config).unwrap_err().status(), Status::INVALID_CLUSTER_SIZE);
+    }
+    assert_eq!(world.append.max_cluster_size(&LaunchConfig::new(1, 2048)).unwrap_err().status(), Status::INVALID_VALUE);
+    world.append.set_attribute(FunctionAttribute::NonPortableClusterSize(true)).unwrap();
+    let config = LaunchConfig::new(16, 128).cluster(16);
+    assert_eq!(world.append.max_cluster_size(&config).unwrap(), 16);
+    assert_eq!(world.append.max_active_clusters(&config).unwrap(), blocks / 16);
 }

@@ -24,6 +24,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("launch.cooperative", "X2", cooperative).needs(&[Need::Capability(Capabilities::COOPERATIVE_LAUNCH)]),
     Case::new("launch.clusters", "X2", clusters).needs(&[Need::Capability(Capabilities::CLUSTER_LAUNCH)]),
     Case::new("launch.occupancy", "X2", occupancy),
+    Case::new("launch.occupancy_of_clusters", "X2", occupancy_of_clusters)
+        .needs(&[Need::Capability(Capabilities::CLUSTER_LAUNCH)]),
 ];
 
 fn arguments_of_all_sizes(environment: &Environment) -> Verdict {
@@ -264,4 +266,17 @@ fn occupancy(environment: &Environment) -> Verdict {
     refused("a block of no threads", count_up.max_active_blocks(0, 0), Status::INVALID_VALUE)?;
     equal("a block that is too large", count_up.max_active_blocks(1025, 0)?, 0)?;
     equal("too much shared memory", count_up.max_active_blocks(32, 1 << 20)?, 0)
+}
+
+fn occupancy_of_clusters(environment: &Environment) -> Verdict {
+    // A separate module, because the attribute remains set.
+    let count_up = kernels::program().load(environment.context())?.kernel("count_up")?;
+    let config = |cluster: u32| LaunchConfig::new(32, 32).cluster(cluster);
+    let [two, eight] = [count_up.max_active_clusters(&config(2))?, count_up.max_active_clusters(&config(8))?];
+    holds("clusters of two blocks fit", two >= 1)?;
+    holds("no more large ones fit", eight <= two)?;
+    equal("the largest cluster", count_up.max_cluster_size(&config(1))?, 8)?;
+    refused("16 blocks", count_up.max_active_clusters(&config(16)), Status::INVALID_CLUSTER_SIZE)?;
+    count_up.set_attribute(FunctionAttribute::NonPortableClusterSize(true))?;
+    holds("more after asking", count_up.max_cluster_size(&config(1))? >= 8)
 }

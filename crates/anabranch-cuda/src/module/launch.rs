@@ -1,11 +1,11 @@
 //! One kernel launch: the short call for plain launches, the long one for those with attributes. Neither allocates.
 
-use super::attributes::kernel_attributes;
+use super::attributes::{Attributes, kernel_attributes};
 use crate::driver::CudaDriver;
-use crate::error::check;
+use crate::error::{Answer, check};
 use crate::ffi::cuda_types::*;
 use anabranch_hal::{Driver, KernelAttributes, Launch, Result};
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ptr;
 
 /// Queues a launch.
@@ -62,8 +62,17 @@ unsafe fn queue_with_attributes(
     if let Some(overlap) = launch.overlap {
         attributes.add_overlap(version, overlap)?;
     }
+    let config = config(stream, launch, &mut attributes);
+    let parameters = parameters(launch.arguments);
+    // SAFETY: the caller promises that function and stream are live, and that the launch is sound. As many attributes are
+    // there as stated, and the driver reads them, and copies the arguments, before it returns.
+    check(unsafe { driver.functions.cuLaunchKernelEx(&config, function, parameters, ptr::null_mut()) })
+}
+
+/// The configuration of a launch. It points to the attributes.
+fn config(stream: CUstream, launch: &Launch<'_>, attributes: &mut Attributes) -> CUlaunchConfig {
     let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
-    let config = CUlaunchConfig {
+    CUlaunchConfig {
         gridDimX: grid_x,
         gridDimY: grid_y,
         gridDimZ: grid_z,
@@ -74,11 +83,22 @@ unsafe fn queue_with_attributes(
         hStream: stream,
         attrs: attributes.as_mut_ptr(),
         numAttrs: attributes.count(),
-    };
-    let parameters = parameters(launch.arguments);
-    // SAFETY: the caller promises that function and stream are live, and that the launch is sound. As many attributes are
-    // there as stated, and the driver reads them, and copies the arguments, before it returns.
-    check(unsafe { driver.functions.cuLaunchKernelEx(&config, function, parameters, ptr::null_mut()) })
+    }
+}
+
+/// What the driver computes about the clusters of a launch in the current context.
+pub(super) fn ask_about_clusters(
+    driver: &CudaDriver,
+    launch: &Launch<'_>,
+    ask: impl FnOnce(&mut c_int, &CUlaunchConfig) -> Answer,
+) -> Result<u32> {
+    let none = KernelAttributes::NONE;
+    let others = launch.attributes.unwrap_or(&none);
+    let mut attributes =
+        kernel_attributes(driver.version(), launch.cluster, launch.cooperative, launch.priority, others)?;
+    let mut number = 0;
+    check(ask(&mut number, &config(ptr::null_mut(), launch, &mut attributes)))?;
+    Ok(u32::try_from(number).unwrap_or(0))
 }
 
 /// The arguments as the driver takes them: it reads the values that they point to, and writes nothing.

@@ -703,6 +703,26 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
         self.inner().function_max_active_blocks(call, function, threads_per_block, dynamic_shared_bytes)
     }
 
+    /// Forwards [`Modules::function_max_active_clusters`].
+    fn function_max_active_clusters(
+        &self,
+        call: &Call<'_>,
+        function: Live<'_, FunctionHandle>,
+        launch: &Launch<'_>,
+    ) -> Result<u32> {
+        self.inner().function_max_active_clusters(call, function, launch)
+    }
+
+    /// Forwards [`Modules::function_max_cluster_size`].
+    fn function_max_cluster_size(
+        &self,
+        call: &Call<'_>,
+        function: Live<'_, FunctionHandle>,
+        launch: &Launch<'_>,
+    ) -> Result<u32> {
+        self.inner().function_max_cluster_size(call, function, launch)
+    }
+
     /// Forwards [`Modules::launch`].
     ///
     /// # Safety
@@ -1636,6 +1656,28 @@ impl<L: Forward> Modules for Layered<L> {
     ) -> Result<u32> {
         self.contained("Modules", "function_max_active_blocks", |layer| {
             layer.function_max_active_blocks(call, function, threads_per_block, dynamic_shared_bytes)
+        })
+    }
+
+    fn function_max_active_clusters(
+        &self,
+        call: &Call<'_>,
+        function: Live<'_, FunctionHandle>,
+        launch: &Launch<'_>,
+    ) -> Result<u32> {
+        self.contained("Modules", "function_max_active_clusters", |layer| {
+            layer.function_max_active_clusters(call, function, launch)
+        })
+    }
+
+    fn function_max_cluster_size(
+        &self,
+        call: &Call<'_>,
+        function: Live<'_, FunctionHandle>,
+        launch: &Launch<'_>,
+    ) -> Result<u32> {
+        self.contained("Modules", "function_max_cluster_size", |layer| {
+            layer.function_max_cluster_size(call, function, launch)
         })
     }
 

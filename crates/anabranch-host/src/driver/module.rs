@@ -216,6 +216,26 @@ impl Modules for HostDriver {
         Ok(function.max_active_blocks(threads_per_block, dynamic_shared_bytes))
     }
 
+    fn function_max_active_clusters(
+        &self,
+        call: &Call<'_>,
+        function: Live<'_, FunctionHandle>,
+        launch: &Launch<'_>,
+    ) -> Result<u32> {
+        usable(call)?;
+        FunctionState::of(function)?.max_active_clusters(launch)
+    }
+
+    fn function_max_cluster_size(
+        &self,
+        call: &Call<'_>,
+        function: Live<'_, FunctionHandle>,
+        launch: &Launch<'_>,
+    ) -> Result<u32> {
+        usable(call)?;
+        FunctionState::of(function)?.max_cluster_size(launch)
+    }
+
     unsafe fn launch(
         &self,
         call: &Call<'_>,

@@ -144,10 +144,7 @@ impl FunctionState {
             return Err(invalid("no device has so much shared memory"));
         }
         if launch.cooperative {
-            let per_multiprocessor =
-                self.max_active_blocks(product(launch.block) as u32, launch.dynamic_shared_bytes as usize);
-            let limit = u64::from(per_multiprocessor)
-                * u64::from(u32::try_from(self.core.engine.workers()).unwrap_or(u32::MAX).max(1));
+            let limit = self.max_resident_blocks(launch);
             if product(launch.grid) > limit {
                 return Err(Failure::argument(
                     Status::COOPERATIVE_LAUNCH_TOO_LARGE,
@@ -161,9 +158,36 @@ impl FunctionState {
         Ok(())
     }
 
-    fn check_cluster(&self, grid: [u32; 3], cluster: [u32; 3]) -> Result<()> {
+    /// How many blocks of a launch can run at the same time.
+    fn max_resident_blocks(&self, launch: &Launch<'_>) -> u64 {
+        let per_multiprocessor =
+            self.max_active_blocks(product(launch.block) as u32, launch.dynamic_shared_bytes as usize);
+        u64::from(per_multiprocessor) * u64::from(u32::try_from(self.core.engine.workers()).unwrap_or(u32::MAX).max(1))
+    }
+
+    /// How many clusters of a launch can run at the same time.
+    pub(crate) fn max_active_clusters(&self, launch: &Launch<'_>) -> Result<u32> {
+        self.check_block(launch)?;
+        check_cluster_extents(launch)?;
+        let cluster = launch.cluster.unwrap_or([1; 3]);
+        self.check_cluster(launch.grid, cluster)?;
+        Ok(u32::try_from(self.max_resident_blocks(launch) / product(cluster)).unwrap_or(u32::MAX))
+    }
+
+    /// How many blocks a cluster of a launch can have.
+    pub(crate) fn max_cluster_size(&self, launch: &Launch<'_>) -> Result<u32> {
+        self.check_block(launch)?;
+        let largest = self.largest_cluster();
+        Ok(if self.max_resident_blocks(launch) == 0 { 0 } else { u32::try_from(largest).unwrap_or(u32::MAX) })
+    }
+
+    fn largest_cluster(&self) -> u64 {
         let non_portable = self.non_portable_cluster_size.load(Ordering::Relaxed);
-        let largest = if non_portable { LARGEST_CLUSTER_SIZE } else { PORTABLE_CLUSTER_SIZE };
+        if non_portable { LARGEST_CLUSTER_SIZE } else { PORTABLE_CLUSTER_SIZE }
+    }
+
+    fn check_cluster(&self, grid: [u32; 3], cluster: [u32; 3]) -> Result<()> {
+        let largest = self.largest_cluster();
         let blocks = product(cluster);
         let divides = grid.iter().zip(cluster).all(|(blocks, extent)| blocks.is_multiple_of(extent));
         if divides && blocks <= largest {

@@ -37,6 +37,14 @@ pub(crate) const CALLS: &[Call] = &[
         assert!(world.set.max_active_blocks(32, 0)? > 0);
         Ok(())
     }),
+    call("Kernel::max_active_clusters", |world, _| {
+        assert!(world.set.max_active_clusters(&LaunchConfig::new(8, 32).cluster(2))? > 0);
+        Ok(())
+    }),
+    call("Kernel::max_cluster_size", |world, _| {
+        assert!(world.set.max_cluster_size(&LaunchConfig::new(8, 32))? > 0);
+        Ok(())
+    }),
     call("Kernel::module", |world, _| {
         assert_eq!(world.set.module().id(), world.module.id());
         Ok(())
