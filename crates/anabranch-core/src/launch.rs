@@ -167,9 +167,7 @@ impl OpenStream {
         // Locked before the submission begins, as for other records.
         let records = RecordsByLaunch::begin(overlap.events())?;
         let submission = self.begin_launch(kernel, arguments, location)?;
-        if self.is_capturing() || self.is_captured_elsewhere() {
-            return Err(self.refuse_events());
-        }
+        self.refuse_while_capturing(LAUNCHING).map_err(|_| self.refuse_events())?;
         arguments.accesses.iter().try_for_each(|access| submission.refuse_captured_memory(access.memory))?;
         // SAFETY: the caller promises the same.
         unsafe { self.submit_launch(&submission, kernel, shape, Some(&to_driver), arguments) }?;
