@@ -1,5 +1,6 @@
 //! All cases, by group.
 
+mod batch;
 mod callback;
 mod capture_begin;
 mod capture_calls;
@@ -135,6 +136,7 @@ pub fn all() -> Vec<Case> {
         copy::CASES,
         copy_refused::CASES,
         copy_region::CASES,
+        batch::CASES,
         fill::CASES,
         pinned::CASES,
         registered::CASES,

@@ -23,6 +23,7 @@
 #![cfg_attr(not(test), warn(clippy::print_stderr, clippy::print_stdout))]
 
 pub mod access;
+pub mod batch;
 pub mod capture;
 pub mod capture_mode;
 pub mod capture_state;

@@ -229,6 +229,11 @@ impl StreamCore {
         self.thread.is_none_or(|thread| thread == std::thread::current().id())
     }
 
+    /// Whether it is the legacy default stream.
+    pub(crate) fn is_legacy(&self) -> bool {
+        self.handle.is_legacy()
+    }
+
     /// Whether it is the default stream of one thread.
     #[inline(always)]
     pub fn is_per_thread(&self) -> bool {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 const MOST_VALUE_OPERATIONS: usize = 255;
 
 /// One end of a copy.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct CopyEnd<'a> {
     /// The memory.
     pub memory: &'a Arc<Allocation>,
@@ -29,7 +29,7 @@ pub struct CopyEnd<'a> {
 }
 
 /// Which kinds of memory a copy connects, so that the driver need not determine it.
-fn copy_kind(destination: &Allocation, source: &Allocation) -> CopyKind {
+pub(crate) fn copy_kind(destination: &Allocation, source: &Allocation) -> CopyKind {
     match (source.is_pinned(), destination.is_pinned()) {
         (false, false) => CopyKind::DeviceToDevice,
         (true, false) => CopyKind::HostToDevice,

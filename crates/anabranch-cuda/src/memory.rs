@@ -1,7 +1,9 @@
 //! Memory, pools and copies (Driver API, groups MEM and MALLOC_ASYNC).
 
+mod batch;
 pub(crate) mod copy;
 mod fill;
+mod location;
 pub(crate) mod pool;
 
 use crate::driver::CudaDriver;
@@ -13,9 +15,9 @@ use crate::ffi::cuda_types::{
 };
 use crate::handles::{pool_handle, raw_context, raw_pool, raw_stream};
 use anabranch_hal::{
-    Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Driver, FillPattern, Live, Memory, MemoryInfo,
-    MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, PinnedFlags, RegisterFlags, Result,
-    StreamHandle,
+    AttributedCopy, AttributedCopy3d, Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Driver,
+    FillPattern, Live, Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange,
+    PinnedFlags, RegisterFlags, Result, StreamHandle,
 };
 use std::ptr;
 
@@ -205,6 +207,46 @@ impl Memory for CudaDriver {
         // SAFETY: the stream is live, as its type says, and the caller keeps both volumes valid until the copy has run.
         // The driver reads the description before it returns.
         check(unsafe { self.functions.cuMemcpy3DAsync(&description, raw_stream(stream)) })
+    }
+
+    unsafe fn copy_batch_async(
+        &self,
+        call: &Call<'_>,
+        copies: &[AttributedCopy],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller promises what this asks for.
+        unsafe { self.queue_batch(call, copies, stream) }
+    }
+
+    unsafe fn copy_3d_batch_async(
+        &self,
+        call: &Call<'_>,
+        copies: &[AttributedCopy3d],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller promises what this asks for.
+        unsafe { self.queue_region_batch(call, copies, stream) }
+    }
+
+    unsafe fn copy_with_attributes_async(
+        &self,
+        call: &Call<'_>,
+        copy: &AttributedCopy,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller promises what this asks for.
+        unsafe { self.queue_with_attributes(call, copy, stream) }
+    }
+
+    unsafe fn copy_3d_with_attributes_async(
+        &self,
+        call: &Call<'_>,
+        copy: &AttributedCopy3d,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller promises what this asks for.
+        unsafe { self.queue_region_with_attributes(call, copy, stream) }
     }
 
     #[inline]

@@ -85,6 +85,11 @@ impl Failure {
         Self { status, detail: Some(Box::new(detail)) }
     }
 
+    /// Whether the installed driver does not have the entry point.
+    pub fn is_missing_symbol(&self) -> bool {
+        matches!(self.detail.as_deref(), Some(Detail::MissingSymbol { .. }))
+    }
+
     /// Creates a failure that is due to an argument. `message` is one sentence that says what is wrong with it.
     #[cold]
     pub fn argument(status: Status, message: impl Into<String>) -> Self {

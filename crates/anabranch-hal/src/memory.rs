@@ -1,5 +1,9 @@
 //! Memory, pools and copies (Driver API, groups MEM and MALLOC_ASYNC).
 
+mod attributes;
+
+pub use attributes::{AttributedCopy, AttributedCopy3d, CopyAttributes, CopyFlags, CopySourceOrder, MemoryLocation};
+
 use crate::{
     Call, ContextHandle, DeviceOrdinal, DevicePointer, Live, MemoryPoolHandle, MemoryReport, Result, StreamHandle,
 };
@@ -309,6 +313,75 @@ pub trait Memory {
     ///
     /// Both volumes must remain valid until the copy is complete.
     unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: Live<'_, StreamHandle>) -> Result<()>;
+
+    /// Makes several copies (`cuMemcpyBatchAsync`). All of them come behind the earlier work of the stream and before its
+    /// later work, and they have no order among each other.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_VALUE (1)` in the legacy default stream, for no copies, and if a copy is invalid. Nothing is
+    /// copied then. The detail says which copy it is, if the driver does. `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if
+    /// the stream is capturing and the driver has no nodes for it. The capture remains valid.
+    ///
+    /// # Safety
+    ///
+    /// All ranges must remain valid until the copies are complete, or, for a source that is read during the call, until it
+    /// returns. No destination overlaps another range of the batch. A source that is not read in stream order is not
+    /// written from the call on, until it was read.
+    unsafe fn copy_batch_async(
+        &self,
+        call: &Call<'_>,
+        copies: &[AttributedCopy],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()>;
+
+    /// Makes several copies of regions (`cuMemcpy3DBatchAsync`), as [`copy_batch_async`](Self::copy_batch_async) does.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`copy_batch_async`](Self::copy_batch_async).
+    ///
+    /// # Safety
+    ///
+    /// Same as [`copy_batch_async`](Self::copy_batch_async).
+    unsafe fn copy_3d_batch_async(
+        &self,
+        call: &Call<'_>,
+        copies: &[AttributedCopy3d],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()>;
+
+    /// Makes a copy with attributes (`cuMemcpyWithAttributesAsync`).
+    ///
+    /// # Errors
+    ///
+    /// Same as [`copy_batch_async`](Self::copy_batch_async).
+    ///
+    /// # Safety
+    ///
+    /// Same as [`copy_batch_async`](Self::copy_batch_async).
+    unsafe fn copy_with_attributes_async(
+        &self,
+        call: &Call<'_>,
+        copy: &AttributedCopy,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()>;
+
+    /// Makes a copy of a region with attributes (`cuMemcpy3DWithAttributesAsync`).
+    ///
+    /// # Errors
+    ///
+    /// Same as [`copy_batch_async`](Self::copy_batch_async).
+    ///
+    /// # Safety
+    ///
+    /// Same as [`copy_batch_async`](Self::copy_batch_async).
+    unsafe fn copy_3d_with_attributes_async(
+        &self,
+        call: &Call<'_>,
+        copy: &AttributedCopy3d,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()>;
 
     /// Fills `count` elements of the pattern's width in stream order.
     ///

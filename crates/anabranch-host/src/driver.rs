@@ -1,5 +1,6 @@
 //! The driver: the contract's calls on the objects of the other modules.
 
+mod batch;
 mod capture;
 mod context;
 mod copy;

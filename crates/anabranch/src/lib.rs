@@ -108,10 +108,10 @@ pub use anabranch_hal::{
     GraphHandle, GraphInstantiateResult, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, GraphUpdateResult,
     GreenContextHandle, HostArguments, HostFunction, HostModule, InstantiateFlags, InterprocessEventHandle,
     KernelAttributes, KernelFault, KernelNode, LiveAllocation, MemoryFinding, MemoryFindingKind, MemoryInfo,
-    MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport, MemorySyncDomain, MemorySyncDomainMap,
-    ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags, PriorityRange, RegisterFlags, SharedMemory,
-    SplitFlags, Status, StreamFlags, StreamHandle, SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags,
-    WriteValueFlags,
+    MemoryLocation, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport, MemorySyncDomain,
+    MemorySyncDomainMap, ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags, PriorityRange,
+    RegisterFlags, SharedMemory, SplitFlags, Status, StreamFlags, StreamHandle, SynchronizationPolicy, Thread,
+    ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 
 /// Implemented by the elements of buffers and the values of [`Scalar`].
@@ -196,8 +196,8 @@ pub use green_context::{GreenContext, Multiprocessors};
 pub use instance::{AbsentBackend, DEVICE_VARIABLE, Instance, InstanceBuilder};
 pub use kernel::{ArgumentList, Dimensions, Kernel, KernelArgument, KernelArguments, KernelCall, LaunchConfig, Scalar};
 pub use memory::{
-    Buffer, BufferSlice, BufferSliceMut, FillElement, ManagedBuffer, MemoryPool, OwnedBuffer, PinnedBuffer, Reads,
-    Region, ScopedStream, StreamScope, Volume, VolumeMut,
+    BatchCopy, BatchRegion, Buffer, BufferSlice, BufferSliceMut, CopyHints, FillElement, ManagedBuffer, MemoryPool,
+    OwnedBuffer, PinnedBuffer, Reads, Region, ScopedStream, StreamScope, Volume, VolumeMut,
 };
 pub use module::{DualModule, Module};
 pub use operation::{Operation, RunTarget, StreamPolicy, StreamPool};

@@ -1,5 +1,6 @@
 //! Memory: device memory, pinned memory and managed memory; copies and fills in stream order.
 
+mod batch;
 mod buffer;
 mod copy;
 mod copy_3d;
@@ -16,6 +17,7 @@ mod scope;
 mod slice;
 mod staged;
 
+pub use batch::{BatchCopy, BatchRegion, CopyHints};
 pub use buffer::Buffer;
 pub use copy_3d::{Region, Volume, VolumeMut};
 pub use fill::FillElement;

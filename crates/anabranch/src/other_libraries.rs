@@ -36,6 +36,8 @@
 //! | `cuMemHostGetDevicePointer` | [`PinnedBuffer::device_pointer`](crate::PinnedBuffer::device_pointer), which is the host's address |
 //! | `cuMemcpyAsync` and its kin | [`Stream::copy`](crate::Stream::copy), [`copy_from_host`](crate::Stream::copy_from_host), [`copy_to_host`](crate::Stream::copy_to_host), [`copy_peer`](crate::Stream::copy_peer) |
 //! | `cuMemcpy2DAsync`, `cuMemcpy3DAsync` | [`Stream::copy_region`](crate::Stream::copy_region) |
+//! | `cuMemcpyBatchAsync`, `cuMemcpy3DBatchAsync` | [`Stream::copy_batch`](crate::Stream::copy_batch), [`copy_region_batch`](crate::Stream::copy_region_batch) |
+//! | `cuMemcpyWithAttributesAsync`, `cuMemcpy3DWithAttributesAsync` | [`Stream::copy_with_hints`](crate::Stream::copy_with_hints), [`copy_region_with_hints`](crate::Stream::copy_region_with_hints) |
 //! | `cuMemsetD8Async`, `…D16…`, `…D32…` | [`Stream::fill`](crate::Stream::fill), which has 64 bits too |
 //! | `cuEventElapsedTime` | [`Event::elapsed_since`](crate::Event::elapsed_since) |
 //! | `cuIpcGetEventHandle`, `cuIpcOpenEventHandle` | [`Event::export`](crate::Event::export), [`Event::open`](crate::Event::open) |

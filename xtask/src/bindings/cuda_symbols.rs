@@ -124,6 +124,7 @@ pub(crate) const CUDA_FUNCTIONS: &[Function] = &[
     // The first version has no mode.
     stream("cuStreamBeginCapture", 10010, "cuStreamBeginCapture_v2"),
     stream("cuStreamBeginCaptureToGraph", 12030, "cuStreamBeginCaptureToGraph"),
+    stream("cuStreamBeginRecaptureToGraph", 13030, "cuStreamBeginRecaptureToGraph"),
     stream("cuStreamEndCapture", 10000, "cuStreamEndCapture"),
     stream("cuStreamIsCapturing", 10000, "cuStreamIsCapturing"),
     stream("cuStreamGetCaptureInfo", 11030, "cuStreamGetCaptureInfo_v2"),
@@ -159,6 +160,10 @@ pub(crate) const CUDA_FUNCTIONS: &[Function] = &[
     plain("cuMemAllocManaged", 6000, "cuMemAllocManaged"),
     // 12.2 replaced the device by a location.
     stream("cuMemPrefetchAsync", 8000, "cuMemPrefetchAsync"),
+    stream("cuMemPrefetchBatchAsync", 13000, "cuMemPrefetchBatchAsync"),
+    stream("cuMemDiscardBatchAsync", 13000, "cuMemDiscardBatchAsync"),
+    stream("cuMemDiscardAndPrefetchBatchAsync", 13000, "cuMemDiscardAndPrefetchBatchAsync"),
+    stream("cuStreamAttachMemAsync", 6000, "cuStreamAttachMemAsync"),
     plain("cuMemGetInfo", 3020, "cuMemGetInfo_v2"),
     plain("cuMemGetAddressRange", 3020, "cuMemGetAddressRange_v2"),
     plain("cuPointerGetAttribute", 4000, "cuPointerGetAttribute"),
@@ -176,6 +181,11 @@ pub(crate) const CUDA_FUNCTIONS: &[Function] = &[
     stream("cuMemcpy2DAsync", 3020, "cuMemcpy2DAsync_v2"),
     stream("cuMemcpy3DAsync", 3020, "cuMemcpy3DAsync_v2"),
     stream("cuMemcpy3DPeerAsync", 4000, "cuMemcpy3DPeerAsync"),
+    // 13.0 left out the index of the copy that is wrong.
+    stream("cuMemcpyBatchAsync", 12080, "cuMemcpyBatchAsync"),
+    stream("cuMemcpy3DBatchAsync", 12080, "cuMemcpy3DBatchAsync"),
+    stream("cuMemcpyWithAttributesAsync", 13020, "cuMemcpyWithAttributesAsync"),
+    stream("cuMemcpy3DWithAttributesAsync", 13020, "cuMemcpy3DWithAttributesAsync"),
 
     // Fills.
     stream("cuMemsetD8Async", 3020, "cuMemsetD8Async"),
@@ -334,6 +344,7 @@ pub(crate) const CUDA_TYPES: &[&str] = &[
     "CUlaunchAttributeID",
     "CUmemAccessDesc",
     "CUmemAttach_flags",
+    "CUmemcpyFlags",
     "CUmemPoolProps",
     "CUmemorytype",
     "CUstreamAttrValue",
@@ -347,6 +358,7 @@ pub(crate) const CUDA_TYPES: &[&str] = &[
     "CUDA_KERNEL_NODE_PARAMS",
     "CUDA_MEMCPY2D",
     "CUDA_MEMCPY3D",
+    "CUDA_MEMCPY3D_BATCH_OP",
     "CUDA_MEMCPY3D_PEER",
     "CUDA_MEMSET_NODE_PARAMS",
     "CUDA_MEM_ALLOC_NODE_PARAMS",

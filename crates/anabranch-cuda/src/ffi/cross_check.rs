@@ -1,4 +1,4 @@
-//! A check of the generated bindings against an independent set of the same headers, that of the `cudarc` crate.
+//! A check of the generated bindings against an independent set, that of the `cudarc` crate, of headers that may be older.
 //!
 //! The generator reads the headers through settings of our own, such as integers for enumerations, and a wrong setting
 //! would show only as wrong answers from a GPU. Two sets that agree on every layout and value were hardly both made wrong
@@ -43,7 +43,8 @@ fn types_have_the_same_layout() {
         CUclusterSchedulingPolicy_enum, CUlaunchMemSyncDomain_enum, CUlaunchAttributeID_enum,
         CUstreamCaptureStatus_enum, CUdriverProcAddress_flags_enum, CUdriverProcAddressQueryResult_enum, cudaError_enum,
         CUmemAllocationHandleType_enum, CUmemAccess_flags_enum, CUmemLocationType_enum, CUmemAllocationType_enum,
-        CUmemPool_attribute_enum,
+        CUmemPool_attribute_enum, CUmemcpyAttributes, CUmemcpy3DOperand, CUDA_MEMCPY3D_BATCH_OP, CUmemcpyFlags_enum,
+        CUmemcpySrcAccessOrder_enum, CUmemcpy3DOperandType_enum,
     }
 }
 
@@ -167,7 +168,6 @@ fn values_of_device_attributes_agree() {
         CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, CU_DEVICE_ATTRIBUTE_HOST_NUMA_MULTINODE_IPC_SUPPORTED,
         CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
         CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED, CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED,
-        CU_DEVICE_ATTRIBUTE_MAX,
     }
     same_values! {
         CUcomputemode_enum:
@@ -177,7 +177,7 @@ fn values_of_device_attributes_agree() {
         CUlimit_enum:
         CU_LIMIT_STACK_SIZE, CU_LIMIT_PRINTF_FIFO_SIZE, CU_LIMIT_MALLOC_HEAP_SIZE, CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH,
         CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, CU_LIMIT_MAX_L2_FETCH_GRANULARITY, CU_LIMIT_PERSISTING_L2_CACHE_SIZE,
-        CU_LIMIT_SHMEM_SIZE, CU_LIMIT_CIG_ENABLED, CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED, CU_LIMIT_MAX,
+        CU_LIMIT_SHMEM_SIZE, CU_LIMIT_CIG_ENABLED, CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED,
     }
 }
 
@@ -260,6 +260,19 @@ fn values_of_memory_agree() {
         CU_MEM_LOCATION_TYPE_HOST_NUMA, CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, CU_MEM_LOCATION_TYPE_MAX,
     }
     same_values! {
+        CUmemcpyFlags_enum:
+        CU_MEMCPY_FLAG_DEFAULT, CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE,
+    }
+    same_values! {
+        CUmemcpySrcAccessOrder_enum:
+        CU_MEMCPY_SRC_ACCESS_ORDER_INVALID, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
+        CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL, CU_MEMCPY_SRC_ACCESS_ORDER_ANY,
+    }
+    same_values! {
+        CUmemcpy3DOperandType_enum:
+        CU_MEMCPY_OPERAND_TYPE_POINTER, CU_MEMCPY_OPERAND_TYPE_ARRAY,
+    }
+    same_values! {
         CUmemAllocationType_enum:
         CU_MEM_ALLOCATION_TYPE_INVALID, CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_ALLOCATION_TYPE_MANAGED,
         CU_MEM_ALLOCATION_TYPE_MAX,
@@ -294,7 +307,6 @@ fn values_of_modules_functions_and_launches_agree() {
         CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
         CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH,
         CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
-        CU_FUNC_ATTRIBUTE_MAX,
     }
     same_values! {
         CUjit_option_enum:
@@ -307,7 +319,6 @@ fn values_of_modules_functions_and_launches_agree() {
         CU_JIT_REFERENCED_KERNEL_NAMES, CU_JIT_REFERENCED_KERNEL_COUNT, CU_JIT_REFERENCED_VARIABLE_NAMES,
         CU_JIT_REFERENCED_VARIABLE_COUNT, CU_JIT_OPTIMIZE_UNUSED_DEVICE_VARIABLES, CU_JIT_POSITION_INDEPENDENT_CODE,
         CU_JIT_MIN_CTA_PER_SM, CU_JIT_MAX_THREADS_PER_BLOCK, CU_JIT_OVERRIDE_DIRECTIVE_VALUES, CU_JIT_SPLIT_COMPILE,
-        CU_JIT_NUM_OPTIONS,
     }
     same_values! {
         CUjit_fallback_enum:
@@ -348,7 +359,8 @@ fn values_of_modules_functions_and_launches_agree() {
 
 #[test]
 fn plain_constants_agree() {
-    assert_eq!(ours::CUDA_VERSION, sys::CUDA_VERSION);
+    // The other set is of older headers: numbers that count what there is are left out.
+    assert!(ours::CUDA_VERSION >= sys::CUDA_VERSION);
     assert_eq!(ours::CU_IPC_HANDLE_SIZE, sys::CU_IPC_HANDLE_SIZE);
     assert_eq!(ours::CU_MEMHOSTALLOC_PORTABLE, sys::CU_MEMHOSTALLOC_PORTABLE);
     assert_eq!(ours::CU_MEMHOSTALLOC_DEVICEMAP, sys::CU_MEMHOSTALLOC_DEVICEMAP);

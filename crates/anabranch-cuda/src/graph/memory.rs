@@ -102,7 +102,8 @@ pub(super) unsafe fn read(raw: &CUDA_MEM_ALLOC_NODE_PARAMS) -> Result<Allocation
 
 /// The device of a location. The driver names devices by their ordinals there.
 fn ordinal(location: &CUmemLocation) -> Result<DeviceOrdinal> {
-    match u32::try_from(location.id) {
+    // SAFETY: all places but those in a part of a device are numbers, and every pattern of bits is a value of one.
+    match u32::try_from(unsafe { location.__bindgen_anon_1.id }) {
         Ok(id) if location.type_ == CU_MEM_LOCATION_TYPE_DEVICE => Ok(DeviceOrdinal(id)),
         _ => Err(Failure::argument(Status::NOT_SUPPORTED, "the memory does not reside on a device")),
     }

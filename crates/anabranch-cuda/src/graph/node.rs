@@ -165,7 +165,7 @@ impl Place<'_> {
             }
             NodeParameters::Host(key) => {
                 let CUDA_HOST_NODE_PARAMS { fn_, userData } = host_work::describe(*key);
-                description.host = CUDA_HOST_NODE_PARAMS_v2 { fn_, userData };
+                description.host = CUDA_HOST_NODE_PARAMS_v2 { fn_, userData, ..CUDA_HOST_NODE_PARAMS_v2::zeroed() };
                 CU_GRAPH_NODE_TYPE_HOST
             }
             NodeParameters::Child(child) => {
@@ -180,7 +180,10 @@ impl Place<'_> {
                 CU_GRAPH_NODE_TYPE_WAIT_EVENT
             }
             NodeParameters::EventRecord(event) => {
-                description.eventRecord = CUDA_EVENT_RECORD_NODE_PARAMS { event: raw_event(*event) };
+                description.eventRecord = CUDA_EVENT_RECORD_NODE_PARAMS {
+                    event: raw_event(*event),
+                    ..CUDA_EVENT_RECORD_NODE_PARAMS::zeroed()
+                };
                 CU_GRAPH_NODE_TYPE_EVENT_RECORD
             }
             NodeParameters::Allocate(allocation) => {

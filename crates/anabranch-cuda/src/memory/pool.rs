@@ -1,5 +1,6 @@
 //! Memory pools: conversion between the contract's types and the driver's structures.
 
+use super::location::on_device;
 use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
 use anabranch_hal::{DriverVersion, Failure, MemoryPoolAttribute, MemoryPoolOptions, Result, Status};
@@ -39,10 +40,6 @@ pub(super) fn attribute(attribute: MemoryPoolAttribute) -> Result<CUmemPool_attr
             Err(Failure::argument(Status::NOT_SUPPORTED, message))
         }
     }
-}
-
-fn on_device(device: CUdevice) -> CUmemLocation {
-    CUmemLocation { type_: CU_MEM_LOCATION_TYPE_DEVICE, id: device }
 }
 
 #[cfg(test)]

@@ -4,16 +4,16 @@
 
 use super::Layered;
 use crate::{
-    AddedNode, BackendKind, Call, Callback, CaptureInfo, CaptureMode, CaptureStatus, Captures, ConditionalHandle,
-    ContextFlags, ContextHandle, Contexts, Copy3d, CopyKind, Dependency, DependencyUpdate, DeviceOrdinal,
-    DevicePointer, DeviceProperties, Devices, Driver, DriverVersion, Edge, EventFlags, EventHandle, EventRecordFlags,
-    EventWaitFlags, Events, ExecutableGraphHandle, ExecutableGraphs, FillPattern, FunctionAttribute, FunctionHandle,
-    FunctionInfo, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, Graphs, GreenContextHandle,
-    GreenContexts, HostWork, InstantiateFlags, InterprocessEventHandle, Launch, Live, Memory, MemoryInfo,
-    MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, MemoryReport, ModuleHandle, ModuleImage,
-    Modules, MultiprocessorResource, MultiprocessorSplit, NodeParameters, ObjectHandle, ObjectId, Objects, PinnedFlags,
-    RegisterFlags, Result, SplitFlags, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value,
-    ValueOperation, WaitValueFlags, WriteValueFlags,
+    AddedNode, AttributedCopy, AttributedCopy3d, BackendKind, Call, Callback, CaptureInfo, CaptureMode, CaptureStatus,
+    Captures, ConditionalHandle, ContextFlags, ContextHandle, Contexts, Copy3d, CopyKind, Dependency, DependencyUpdate,
+    DeviceOrdinal, DevicePointer, DeviceProperties, Devices, Driver, DriverVersion, Edge, EventFlags, EventHandle,
+    EventRecordFlags, EventWaitFlags, Events, ExecutableGraphHandle, ExecutableGraphs, FillPattern, FunctionAttribute,
+    FunctionHandle, FunctionInfo, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, Graphs,
+    GreenContextHandle, GreenContexts, HostWork, InstantiateFlags, InterprocessEventHandle, Launch, Live, Memory,
+    MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, MemoryReport, ModuleHandle,
+    ModuleImage, Modules, MultiprocessorResource, MultiprocessorSplit, NodeParameters, ObjectHandle, ObjectId, Objects,
+    PinnedFlags, RegisterFlags, Result, SplitFlags, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle,
+    Streams, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 use std::fmt;
 
@@ -553,6 +553,62 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
     unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: Live<'_, StreamHandle>) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().copy_3d_async(call, copy, stream) }
+    }
+
+    /// Forwards [`Memory::copy_batch_async`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn copy_batch_async(
+        &self,
+        call: &Call<'_>,
+        copies: &[AttributedCopy],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().copy_batch_async(call, copies, stream) }
+    }
+
+    /// Forwards [`Memory::copy_3d_batch_async`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn copy_3d_batch_async(
+        &self,
+        call: &Call<'_>,
+        copies: &[AttributedCopy3d],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().copy_3d_batch_async(call, copies, stream) }
+    }
+
+    /// Forwards [`Memory::copy_with_attributes_async`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn copy_with_attributes_async(
+        &self,
+        call: &Call<'_>,
+        copy: &AttributedCopy,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().copy_with_attributes_async(call, copy, stream) }
+    }
+
+    /// Forwards [`Memory::copy_3d_with_attributes_async`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn copy_3d_with_attributes_async(
+        &self,
+        call: &Call<'_>,
+        copy: &AttributedCopy3d,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().copy_3d_with_attributes_async(call, copy, stream) }
     }
 
     /// Forwards [`Memory::fill_async`].
@@ -1524,6 +1580,54 @@ impl<L: Forward> Memory for Layered<L> {
         self.contained("Memory", "copy_3d_async", |layer| {
             // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
             unsafe { layer.copy_3d_async(call, copy, stream) }
+        })
+    }
+
+    unsafe fn copy_batch_async(
+        &self,
+        call: &Call<'_>,
+        copies: &[AttributedCopy],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        self.contained("Memory", "copy_batch_async", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.copy_batch_async(call, copies, stream) }
+        })
+    }
+
+    unsafe fn copy_3d_batch_async(
+        &self,
+        call: &Call<'_>,
+        copies: &[AttributedCopy3d],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        self.contained("Memory", "copy_3d_batch_async", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.copy_3d_batch_async(call, copies, stream) }
+        })
+    }
+
+    unsafe fn copy_with_attributes_async(
+        &self,
+        call: &Call<'_>,
+        copy: &AttributedCopy,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        self.contained("Memory", "copy_with_attributes_async", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.copy_with_attributes_async(call, copy, stream) }
+        })
+    }
+
+    unsafe fn copy_3d_with_attributes_async(
+        &self,
+        call: &Call<'_>,
+        copy: &AttributedCopy3d,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        self.contained("Memory", "copy_3d_with_attributes_async", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.copy_3d_with_attributes_async(call, copy, stream) }
         })
     }
 

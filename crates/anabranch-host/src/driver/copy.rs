@@ -6,7 +6,9 @@ use crate::engine::{Moment, Operation, Position, StreamState, Turn, Use, WaitStr
 use crate::memory::{
     AllocationTable, Copy, Lookup, MemoryKind, SMALL_COPY, SmallCopy, StagedBytes, StagedCopy, VolumeCopy, address,
 };
-use anabranch_hal::{Copy3d, CopyKind, CopyPlace, Failure, NodeParameters, Result, Status};
+use anabranch_hal::{
+    AttributedCopy, Copy3d, CopyKind, CopyPlace, CopySourceOrder, Failure, NodeParameters, Result, Status,
+};
 use std::ptr;
 use std::sync::Arc;
 
@@ -18,9 +20,9 @@ const STAGED_IN_ALL: u64 = 64 << 20;
 
 /// The part of the host in a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Manner {
-    /// The source is pageable host memory, and may be staged.
-    stage: bool,
+pub(super) struct Manner {
+    /// The largest copy whose source is read now, and not when the copy runs. 0 if it must not be.
+    stage: usize,
     /// The host waits until the copy is done, unless it was staged.
     wait: bool,
     /// The source is host memory.
@@ -61,18 +63,27 @@ pub(super) unsafe fn copy(
             return unsafe { recording.add(NodeParameters::Copy(copy)) }.map(|_| ());
         }
     };
+    // SAFETY: the caller keeps both ranges valid until the copy has run.
+    unsafe { enqueue_checked(shared, stream, manner, Range { destination, source, bytes }) }
+}
+
+/// Enqueues a copy, and lets the checker look at what of it is done now.
+///
+/// # Safety
+/// The destination stays valid until the copy has run. So does the source, unless the manner says that it is read now, or
+/// waited for.
+unsafe fn enqueue_checked(shared: &Shared, stream: &Arc<StreamState>, manner: Manner, range: Range) -> Result<()> {
     let engine = &shared.engine;
-    if manner.stage && engine.observer.is_some() {
+    if manner.stage > 0 && engine.observer.is_some() {
         // What is staged is read now, and not when the copy runs.
-        let staging =
-            Operation::new("the staging of a copy", [Use { address: source, bytes: bytes as u64, may_be_host: true }]);
+        let source = Use { address: range.source, bytes: range.bytes as u64, may_be_host: manner.from_host };
+        let staging = Operation::new("the staging of a copy", [source]);
         let turn = Turn { engine, stream, sequence: 0 };
         if !engine.check(&turn, Some(&staging), Moment::Before) {
             return stream.core.check();
         }
     }
-    let range = Range { destination, source, bytes };
-    // SAFETY: the caller keeps both ranges valid until the copy has run.
+    // SAFETY: the caller keeps both ranges valid as long as the copy uses them.
     unsafe {
         if manner.races {
             enqueue::<true>(shared, stream, manner, range)
@@ -80,6 +91,32 @@ pub(super) unsafe fn copy(
             enqueue::<false>(shared, stream, manner, range)
         }
     }
+}
+
+/// How a copy with attributes is enqueued. The source is read in stream order unless it is to be read during the call.
+pub(super) fn attributed(table: &AllocationTable, one: &AttributedCopy) -> Result<Manner> {
+    let AttributedCopy { destination, source, bytes, attributes } = *one;
+    if bytes == 0 {
+        return Err(Failure::new(Status::INVALID_VALUE));
+    }
+    let manner = manner(table, CopyKind::Inferred, destination, source, bytes, false)?;
+    let at_once = attributes.source_order == CopySourceOrder::DuringCall;
+    // What nothing but the program orders uses of is read when the copy runs.
+    Ok(Manner { stage: if at_once && !manner.races { usize::MAX } else { 0 }, wait: at_once, ..manner })
+}
+
+/// Enqueues a copy with attributes.
+///
+/// # Safety
+/// The destination stays valid until the copy has run. So does the source, unless it is read during the call.
+pub(super) unsafe fn attributed_copy(
+    shared: &Shared,
+    stream: &Arc<StreamState>,
+    manner: Manner,
+    &AttributedCopy { destination, source, bytes, .. }: &AttributedCopy,
+) -> Result<()> {
+    // SAFETY: the caller keeps the destination valid until the copy has run, and the source until then or for this call.
+    unsafe { enqueue_checked(shared, stream, manner, Range { destination, source, bytes }) }
 }
 
 /// What is copied to where.
@@ -92,21 +129,21 @@ struct Range {
 /// Enqueues a copy, atomically if it is `RACING`.
 ///
 /// # Safety
-/// Both ranges stay valid until the copy has run.
+/// As for [`enqueue_checked`].
 unsafe fn enqueue<const RACING: bool>(
     shared: &Shared,
     stream: &Arc<StreamState>,
     manner: Manner,
     Range { destination, source, bytes }: Range,
 ) -> Result<()> {
-    if manner.stage && bytes <= SMALL_COPY {
+    if bytes <= SMALL_COPY.min(manner.stage) {
         let mut data = [0; SMALL_COPY];
         // SAFETY: the caller keeps the source valid; the array is large enough and the call's own.
         unsafe { ptr::copy_nonoverlapping(address(source).cast_const(), data.as_mut_ptr(), bytes) };
         stream.enqueue(work(SmallCopy::<RACING> { destination, length: bytes as u8, source: data }));
         return Ok(());
     }
-    if manner.stage && bytes <= STAGING_LIMIT {
+    if bytes <= manner.stage {
         // SAFETY: the caller keeps the source valid until the copy has run, which is later.
         let staged = unsafe { StagedBytes::copy_from(source, bytes, &shared.memory.staged_bytes, STAGED_IN_ALL) };
         if let Some(source) = staged {
@@ -150,7 +187,7 @@ fn manner(
     let between_hosts = kind == CopyKind::Inferred && is_host(from) && is_host(to);
     let touches_host = is_host(from) || is_host(to);
     Ok(Manner {
-        stage: from_pageable && !between_hosts,
+        stage: if from_pageable && !between_hosts { STAGING_LIMIT } else { 0 },
         wait: from_pageable || to_pageable || between_hosts || (synchronous && touches_host),
         from_host: is_host(from),
         to_host: is_host(to),

@@ -1,6 +1,6 @@
 //! Memory: allocated, copied, filled, freed.
 
-use super::{ContextState, HostDriver, copy, fill, register, resolve, resolve_even_if_lost, usable};
+use super::{ContextState, HostDriver, batch, copy, fill, register, resolve, resolve_even_if_lost, usable};
 use crate::capture::Target;
 use crate::engine::work;
 use crate::error::permitted;
@@ -9,9 +9,10 @@ use crate::memory::{
     release, retire,
 };
 use anabranch_hal::{
-    AllocationNode, Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Failure, FillPattern, Live,
-    Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, MemoryReport,
-    NodeParameters, PinnedFlags, RegisterFlags, Result, Status, StreamHandle,
+    AllocationNode, AttributedCopy, AttributedCopy3d, Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal,
+    DevicePointer, Failure, FillPattern, Live, Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle,
+    MemoryPoolOptions, MemoryRange, MemoryReport, NodeParameters, PinnedFlags, RegisterFlags, Result, Status,
+    StreamHandle,
 };
 use std::sync::Arc;
 
@@ -319,6 +320,48 @@ impl Memory for HostDriver {
         let target = self.shared.captures.target(&stream)?;
         // SAFETY: the caller keeps both volumes valid until the copy is complete.
         unsafe { copy::copy_3d(&self.shared, target, copy) }
+    }
+
+    unsafe fn copy_batch_async(
+        &self,
+        call: &Call<'_>,
+        copies: &[AttributedCopy],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        let stream = resolve(&self.shared, call.context, stream)?;
+        // SAFETY: the caller promises what this asks for.
+        unsafe { batch::copy_all(&self.shared, &stream, copies) }
+    }
+
+    unsafe fn copy_3d_batch_async(
+        &self,
+        call: &Call<'_>,
+        copies: &[AttributedCopy3d],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        let stream = resolve(&self.shared, call.context, stream)?;
+        // SAFETY: the caller promises what this asks for.
+        unsafe { batch::copy_all_regions(&self.shared, &stream, copies) }
+    }
+
+    unsafe fn copy_with_attributes_async(
+        &self,
+        call: &Call<'_>,
+        copy: &AttributedCopy,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller promises what this asks for.
+        unsafe { self.copy_batch_async(call, std::slice::from_ref(copy), stream) }
+    }
+
+    unsafe fn copy_3d_with_attributes_async(
+        &self,
+        call: &Call<'_>,
+        copy: &AttributedCopy3d,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller promises what this asks for.
+        unsafe { self.copy_3d_batch_async(call, std::slice::from_ref(copy), stream) }
     }
 
     unsafe fn fill_async(

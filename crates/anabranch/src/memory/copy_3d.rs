@@ -132,8 +132,8 @@ fn host_end<T>(memory: *const [T], row_length: usize, rows: usize) -> End {
     End { address, host: true, length: memory.len(), row_length, rows }
 }
 
-impl<T: Pod> Volume<'_, T> {
-    pub(crate) fn allocation(&self) -> &Arc<Allocation> {
+impl<'a, T: Pod> Volume<'a, T> {
+    pub(crate) fn allocation(&self) -> &'a Arc<Allocation> {
         self.memory.allocation()
     }
 
@@ -143,8 +143,8 @@ impl<T: Pod> Volume<'_, T> {
     }
 }
 
-impl<T: Pod> VolumeMut<'_, T> {
-    pub(crate) fn allocation(&self) -> &Arc<Allocation> {
+impl<'a, T: Pod> VolumeMut<'a, T> {
+    pub(crate) fn allocation(&self) -> &'a Arc<Allocation> {
         self.memory.allocation()
     }
 

@@ -3,8 +3,8 @@
 use super::streams;
 use crate::common::{hold, host};
 use anabranch::{
-    Buffer, CaptureMode, Context, DualModule, ErrorKind, HostFunction, Kernel, LaunchConfig, Region, Result, Status,
-    Stream, Volume, VolumeMut, WaitCondition,
+    BatchCopy, BatchRegion, Buffer, CaptureMode, Context, CopyHints, DualModule, ErrorKind, HostFunction, Kernel,
+    LaunchConfig, Region, Result, Status, Stream, Volume, VolumeMut, WaitCondition,
 };
 
 /// Expects that an operation on `stream` was refused because of `earlier`, and did nothing.
@@ -98,6 +98,22 @@ fn copies_of_regions_are_refused() {
     });
     Case::new().expect("copying a region", |stream, used, _| {
         stream.copy_region_to_host(&mut [0; 4], 2, 2, Volume::new(&*used, 2, 2), &region)
+    });
+}
+
+#[test]
+fn batches_of_copies_are_refused() {
+    let region = Region { extent: [2, 2, 1], ..Region::default() };
+    Case::new()
+        .expect("copying a batch", |stream, used, fresh| stream.copy_batch([BatchCopy::new(&mut *fresh, &*used)?]));
+    Case::new()
+        .expect("copying a batch", |stream, used, fresh| stream.copy_batch([BatchCopy::new(&mut *used, &*fresh)?]));
+    Case::new()
+        .expect("copying a batch", |stream, used, _| stream.copy_batch([BatchCopy::from_host(&mut *used, &[1; 4])?]));
+    Case::new().expect("copying", |stream, used, fresh| stream.copy_with_hints(fresh, &*used, CopyHints::default()));
+    Case::new().expect("copying a batch of regions", |stream, used, fresh| {
+        let (to, from) = (VolumeMut::new(&mut *fresh, 2, 2), Volume::new(&*used, 2, 2));
+        stream.copy_region_batch([BatchRegion::new(to, from, &region)?])
     });
 }
 

@@ -2,7 +2,7 @@
 
 use crate::table::{Call, call};
 use crate::world::{Expected, LENGTH};
-use anabranch::{Buffer, BufferSlice, OwnedBuffer, Status, Volume, VolumeMut, current};
+use anabranch::{BatchCopy, BatchRegion, Buffer, BufferSlice, OwnedBuffer, Region, Status, Volume, VolumeMut, current};
 use futures::executor::block_on;
 
 /// The host and a launch of a graph exclude each other.
@@ -228,6 +228,15 @@ pub(crate) const CALLS: &[Call] = &[
         let whole: BufferSlice<'_, u32> = world.shared.whole();
         Expected::Anything.check(&world.stream(&mut side.random).download(whole)?);
         Ok(())
+    }),
+    call("BatchCopy::new", |world, side| BatchCopy::new(side.own(), &world.shared).map(drop)),
+    call("BatchCopy::from_host", |_, side| {
+        let from = side.from;
+        BatchCopy::from_host(side.own(), from).map(drop)
+    }),
+    call("BatchRegion::new", |world, side| {
+        let (to, from) = (VolumeMut::new(side.own(), 4, LENGTH / 4), Volume::new(&world.shared, 4, LENGTH / 4));
+        BatchRegion::new(to, from, &Region { extent: [1; 3], ..Region::default() }).map(drop)
     }),
     call("Volume::new", |world, _| {
         let shown = format!("{:?}", Volume::new(&world.shared, 4, LENGTH / 4));

@@ -2,7 +2,9 @@
 
 use crate::table::{Call, call};
 use crate::world::{Expected, LENGTH};
-use anabranch::{Buffer, LaunchConfig, PinnedBuffer, Region, Result, Status, Volume, VolumeMut};
+use anabranch::{
+    BatchCopy, BatchRegion, Buffer, CopyHints, LaunchConfig, PinnedBuffer, Region, Result, Status, Volume, VolumeMut,
+};
 use futures::executor::block_on;
 
 const REGION: Region = Region { source_origin: [0; 3], destination_origin: [0; 3], extent: [4, LENGTH / 4, 1] };
@@ -46,6 +48,33 @@ pub(crate) const CALLS: &[Call] = &[
         let stream = world.other.create_stream()?;
         let there = stream.upload(&[7u32; LENGTH])?;
         side.write_one_of(world, Expected::OneOf(vec![7]), |own| stream.copy_peer(own, &there))
+    }),
+    call("Stream::copy_batch", |world, side| {
+        let from = side.from;
+        side.copy(world, |stream, mut own| {
+            let (head, tail) = own.reborrow().split_at(LENGTH / 2)?;
+            let copies = [
+                BatchCopy::new(head, world.shared.slice(LENGTH / 2..)?)?,
+                BatchCopy::new(tail, world.pinned.slice(..LENGTH / 2)?)?,
+            ];
+            stream.copy_batch(copies)?;
+            stream.copy_batch([BatchCopy::from_host(own, from)?])
+        })
+    }),
+    call("Stream::copy_region_batch", |world, side| {
+        side.copy(world, |stream, own| {
+            let (to, from) = (VolumeMut::new(own, 4, LENGTH / 4), Volume::new(&world.managed, 4, LENGTH / 4));
+            stream.copy_region_batch([BatchRegion::new(to, from, &REGION)?])
+        })
+    }),
+    call("Stream::copy_region_with_hints", |world, side| {
+        side.copy(world, |stream, own| {
+            let (to, from) = (VolumeMut::new(own, 4, LENGTH / 4), Volume::new(&world.shared, 4, LENGTH / 4));
+            stream.copy_region_with_hints(to, from, &REGION, CopyHints::default())
+        })
+    }),
+    call("Stream::copy_with_hints", |world, side| {
+        side.copy(world, |stream, own| stream.copy_with_hints(own, &world.shared, CopyHints::default()))
     }),
     call("Stream::copy_region", |world, side| {
         side.copy(world, |stream, own| {

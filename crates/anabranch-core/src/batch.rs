@@ -1,0 +1,346 @@
+//! Copies with attributes, alone and in batches.
+//!
+//! A batch has the accesses of all its copies, and is ordered once. Its copies have no order among each other, so making them
+//! one after the other means the same. That is done where the driver has no batches, and where it does not take them: in
+//! the legacy default stream, and in captures, whose graphs then have nodes that every driver knows.
+//!
+//! A source in plain memory is read during the call. Where the driver does not do that, the library copies it to staging memory.
+
+use crate::completion::Completion;
+use crate::error::{ErrorKind, Result};
+use crate::memory::{Allocation, MemoryAccess};
+use crate::staging::StagingBlock;
+use crate::stream::OpenStream;
+use crate::submission::Submission;
+use crate::trace;
+use crate::work::{CopyEnd, copy_kind};
+use anabranch_hal::{
+    self as hal, ALLOCATION_ALIGNMENT, AttributedCopy, AttributedCopy3d, Call, Copy3d, CopyAttributes, CopyKind,
+    CopySourceOrder, Driver, Live, StreamHandle,
+};
+use std::panic::Location;
+use std::sync::Arc;
+
+/// Where a copy of a batch reads.
+#[derive(Clone, Copy)]
+pub enum CopySource<'a> {
+    /// Memory, in stream order.
+    Memory(CopyEnd<'a>),
+    /// Plain host memory, not in stream order.
+    Host(&'a [u8]),
+}
+
+/// A copy of a batch.
+#[derive(Clone, Copy)]
+pub struct BatchCopy<'a> {
+    /// Where it writes.
+    pub to: CopyEnd<'a>,
+    /// Where it reads.
+    pub from: CopySource<'a>,
+    /// The size in bytes. It is not 0.
+    pub bytes: usize,
+    /// How it is made.
+    pub attributes: CopyAttributes,
+}
+
+/// A copy of a region in a batch. Its source is read in stream order.
+#[derive(Clone, Copy)]
+pub struct BatchRegion<'a> {
+    /// The memory that it writes.
+    pub to: &'a Arc<Allocation>,
+    /// The memory that it reads.
+    pub from: &'a Arc<Allocation>,
+    /// The copy. No extent is 0.
+    pub copy: Copy3d,
+    /// How it is made.
+    pub attributes: CopyAttributes,
+}
+
+impl<'a> BatchCopy<'a> {
+    fn accesses(&self) -> impl Iterator<Item = MemoryAccess<'a>> {
+        let read = match self.from {
+            CopySource::Memory(from) => Some(MemoryAccess::read(from.memory)),
+            CopySource::Host(_) => None,
+        };
+        read.into_iter().chain([MemoryAccess::write(self.to.memory)])
+    }
+
+    fn host_source(&self) -> Option<&'a [u8]> {
+        match self.from {
+            CopySource::Memory(_) => None,
+            CopySource::Host(source) => Some(source),
+        }
+    }
+
+    /// The copy as drivers take it, and the kinds of its ends. A source that was staged is read in stream order.
+    fn describe(&self, staged: Option<u64>) -> (AttributedCopy, CopyKind) {
+        let in_order = CopyAttributes { source_order: CopySourceOrder::Stream, ..self.attributes };
+        let (source, kind, attributes) = match (self.from, staged) {
+            (CopySource::Memory(from), _) => (from.address.0, copy_kind(self.to.memory, from.memory), in_order),
+            (CopySource::Host(_), Some(staged)) if self.to.memory.is_pinned() => (staged, CopyKind::Inferred, in_order),
+            (CopySource::Host(_), Some(staged)) => (staged, CopyKind::HostToDevice, in_order),
+            (CopySource::Host(source), None) => {
+                (source.as_ptr().expose_provenance() as u64, CopyKind::Inferred, self.attributes)
+            }
+        };
+        (AttributedCopy { destination: self.to.address.0, source, bytes: self.bytes, attributes }, kind)
+    }
+}
+
+/// The sources of a batch that are in plain memory, copied one behind the other.
+struct Staged {
+    block: StagingBlock,
+    /// For each copy, where its source is in the block.
+    sources: Vec<Option<u64>>,
+}
+
+impl Staged {
+    /// `None` if there are no such sources.
+    fn new(stream: &OpenStream, copies: &[BatchCopy<'_>]) -> Result<Option<Self>> {
+        let room = |source: &[u8]| source.len().next_multiple_of(ALLOCATION_ALIGNMENT);
+        let total: usize = copies.iter().filter_map(BatchCopy::host_source).map(room).sum();
+        if total == 0 {
+            return Ok(None);
+        }
+        let block = StagingBlock::take(stream.context(), total)?;
+        let begin = block.pointer(total, 1, 1)?;
+        let mut offset = 0;
+        let sources = copies.iter().map(|copy| {
+            let source = copy.host_source()?;
+            // SAFETY: the block has room for all sources, of which those before this one end at the offset.
+            let place = unsafe { begin.add(offset) };
+            offset += room(source);
+            // SAFETY: the place has room for the source, and nobody else uses the block.
+            unsafe { place.copy_from_nonoverlapping(source.as_ptr(), source.len()) };
+            Some(place.expose_provenance() as u64)
+        });
+        let sources = sources.collect();
+        Ok(Some(Self { block, sources }))
+    }
+
+    /// Returns the block for reuse when the work that is in the stream now is complete.
+    fn give_back(self, stream: &OpenStream) {
+        let mut completion = Completion::of_stream(stream, false);
+        // If it is not known when the work is over, the block is not used again.
+        if completion.is_over() {
+            return;
+        }
+        if let Some(work) = completion.abandon() {
+            self.block.give_back_after(work);
+        }
+    }
+}
+
+/// The copies of a batch as drivers take them.
+trait Described {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// Whether they may be made one after the other.
+    fn is_separable(&self) -> bool;
+
+    /// Makes all of them.
+    ///
+    /// # Safety
+    /// All ranges are valid until the copies have run, or, for a source that is read during the call, until it returns. No
+    /// destination overlaps another range.
+    unsafe fn make_all(&self, driver: &dyn Driver, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> hal::Result<()>;
+
+    /// Makes one of them, with no attributes.
+    ///
+    /// # Safety
+    /// Its ranges are valid until the copy has run.
+    unsafe fn make_one(
+        &self,
+        index: usize,
+        driver: &dyn Driver,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+    ) -> hal::Result<()>;
+}
+
+/// Copies with the kinds of their ends.
+struct Copies {
+    copies: Vec<AttributedCopy>,
+    kinds: Vec<CopyKind>,
+    separable: bool,
+}
+
+impl Copies {
+    fn new(copies: &[BatchCopy<'_>], staged: Option<&Staged>) -> Self {
+        let place = |index: usize| staged.and_then(|staged| staged.sources[index]);
+        let described = copies.iter().enumerate().map(|(index, copy)| copy.describe(place(index)));
+        let (described, kinds) = described.unzip();
+        let separable = staged.is_some() || copies.iter().all(|copy| copy.host_source().is_none());
+        Self { copies: described, kinds, separable }
+    }
+}
+
+impl Described for Copies {
+    fn count(&self) -> usize {
+        self.copies.len()
+    }
+
+    fn is_separable(&self) -> bool {
+        self.separable
+    }
+
+    unsafe fn make_all(&self, driver: &dyn Driver, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> hal::Result<()> {
+        if let [one] = self.copies.as_slice() {
+            // SAFETY: the caller promises what this asks for.
+            match unsafe { driver.copy_with_attributes_async(call, one, stream) } {
+                Err(failure) if failure.is_missing_symbol() => {}
+                answer => return answer,
+            }
+        }
+        // SAFETY: the caller promises what this asks for.
+        unsafe { driver.copy_batch_async(call, &self.copies, stream) }
+    }
+
+    unsafe fn make_one(
+        &self,
+        index: usize,
+        driver: &dyn Driver,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+    ) -> hal::Result<()> {
+        let AttributedCopy { destination, source, bytes, .. } = self.copies[index];
+        // SAFETY: the caller promises what this asks for.
+        unsafe { driver.copy_async(call, self.kinds[index], destination, source, bytes, stream) }
+    }
+}
+
+impl Described for Vec<AttributedCopy3d> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn is_separable(&self) -> bool {
+        true
+    }
+
+    unsafe fn make_all(&self, driver: &dyn Driver, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> hal::Result<()> {
+        if let [one] = self.as_slice() {
+            // SAFETY: the caller promises what this asks for.
+            match unsafe { driver.copy_3d_with_attributes_async(call, one, stream) } {
+                Err(failure) if failure.is_missing_symbol() => {}
+                answer => return answer,
+            }
+        }
+        // SAFETY: the caller promises what this asks for.
+        unsafe { driver.copy_3d_batch_async(call, self, stream) }
+    }
+
+    unsafe fn make_one(
+        &self,
+        index: usize,
+        driver: &dyn Driver,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+    ) -> hal::Result<()> {
+        // SAFETY: the caller promises what this asks for.
+        unsafe { driver.copy_3d_async(call, &self[index].copy, stream) }
+    }
+}
+
+impl OpenStream {
+    /// Makes copies that have no order among each other, in one call where stream and driver take that.
+    ///
+    /// # Safety
+    /// All ranges are within their memory, and no destination overlaps another range of the batch. A source in plain memory
+    /// that may be read at any time is neither freed nor changed until the copies have run.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if memory belongs to another context;
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing and a source is in plain memory. If the driver
+    /// refuses a copy, others may have been made.
+    #[track_caller]
+    pub unsafe fn copy_batch(&self, operation: &'static str, copies: &[BatchCopy<'_>]) -> Result<()> {
+        let location = Location::caller();
+        let accesses: Vec<_> = copies.iter().flat_map(BatchCopy::accesses).collect();
+        let mut staged = None;
+        // Who reads plain memory may wait for the stream, which nobody may do who excludes others.
+        if self.takes_no_batches() || accesses.iter().any(|access| access.memory.is_retained()) {
+            staged = Staged::new(self, copies)?;
+        }
+        // SAFETY: the caller promises that the ranges are within their memory, which is freed behind its uses, of which these are
+        // some, and that they do not overlap. Staging memory is used again when the copies have run.
+        let submit = |staged: Option<&Staged>| unsafe {
+            self.submit_copies(operation, location, &accesses, &Copies::new(copies, staged))
+        };
+        let mut submitted = submit(staged.as_ref());
+        if staged.is_none() && submitted.as_ref().is_err_and(|error| error.kind() == ErrorKind::MissingSymbol) {
+            staged = Staged::new(self, copies)?;
+            submitted = submit(staged.as_ref());
+        }
+        if let Some(staged) = staged {
+            staged.give_back(self);
+        }
+        submitted
+    }
+
+    /// Makes copies of regions that have no order among each other, as [`copy_batch`](Self::copy_batch) does.
+    ///
+    /// # Safety
+    /// All regions are within their memory, and no destination overlaps another region of the batch.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if memory belongs to another context. If the driver refuses a copy, others may have
+    /// been made.
+    #[track_caller]
+    pub unsafe fn copy_region_batch(&self, operation: &'static str, copies: &[BatchRegion<'_>]) -> Result<()> {
+        let accesses: Vec<_> =
+            copies.iter().flat_map(|copy| [MemoryAccess::read(copy.from), MemoryAccess::write(copy.to)]).collect();
+        let described: Vec<_> =
+            copies.iter().map(|one| AttributedCopy3d { copy: one.copy, attributes: one.attributes }).collect();
+        // SAFETY: the caller promises that the regions are within their memory, which is freed behind its uses, of which these
+        // are some, and that they do not overlap.
+        unsafe { self.submit_copies(operation, Location::caller(), &accesses, &described) }
+    }
+
+    /// Whether copies with attributes are refused in this stream, now or always.
+    fn takes_no_batches(&self) -> bool {
+        self.is_capturing() || self.is_legacy()
+    }
+
+    /// # Safety
+    /// As for [`Described::make_all`]. Ranges that are within the accesses are valid.
+    unsafe fn submit_copies(
+        &self,
+        operation: &'static str,
+        location: &'static Location<'static>,
+        accesses: &[MemoryAccess<'_>],
+        copies: &impl Described,
+    ) -> Result<()> {
+        let submission = Submission::begin_at(self, operation, location)?;
+        trace::queued!(stream = self.id(), copies = copies.count(), "{operation}");
+        for access in accesses {
+            access.memory.require_context(self, operation)?;
+        }
+        let excluding = submission.order(accesses.iter().copied())?;
+        // The memory may have drawn the stream into a capture.
+        if !copies.is_separable() {
+            submission.refuse_while_capturing()?;
+        }
+        let driver = self.context().driver();
+        let mut apart = self.takes_no_batches();
+        if !apart {
+            // SAFETY: the caller promises what this asks for.
+            match submission.queue(|call, stream| unsafe { copies.make_all(driver, call, stream) }) {
+                Err(error) if error.kind() == ErrorKind::MissingSymbol && copies.is_separable() => apart = true,
+                answer => answer?,
+            }
+        }
+        let mut queued = Ok(());
+        if apart {
+            queued = (0..copies.count()).try_for_each(|index| {
+                // SAFETY: the caller promises what this asks for.
+                submission.queue(|call, stream| unsafe { copies.make_one(index, driver, call, stream) })
+            });
+        }
+        // Some may have been made where a later one was refused.
+        submission.finish(accesses.iter().copied());
+        drop(excluding);
+        queued
+    }
+}

@@ -1,0 +1,377 @@
+//! Several copies in one call, and copies with hints.
+
+use super::{
+    BufferSlice, BufferSliceMut, Region, Volume, VolumeMut, on_host, region_copy, require_equal_lengths, uncaptured,
+};
+use crate::error::Result;
+use crate::stream::Stream;
+use anabranch_core::batch::{self, CopySource};
+use anabranch_core::memory::{Allocation, MemoryAccess};
+use anabranch_core::submission::refuse_captured_memory;
+use anabranch_core::work::CopyEnd;
+use anabranch_hal::{Copy3d, CopyAttributes, CopyFlags, CopySourceOrder, MemoryLocation};
+use bytemuck::Pod;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+const OPERATION: &str = "copying a batch";
+
+/// Hints for a copy (`CUmemcpyAttributes`). They never change what is copied, and drivers may ignore them.
+///
+/// Drivers before CUDA 12.8 have no hints, and a single copy of a region has none before CUDA 13.2 unless it is in a batch.
+/// Captured copies and copies in the legacy default stream have none either. They are ignored there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyHints {
+    /// Whether the copy should overlap with kernels, instead of being made by one.
+    pub prefer_overlap_with_compute: bool,
+    /// Where the source is, if it is managed memory or pageable memory that the device can access.
+    pub source: Option<MemoryLocation>,
+    /// Where the destination is, if it is managed memory.
+    pub destination: Option<MemoryLocation>,
+}
+
+impl CopyHints {
+    fn attributes(self, source_order: CopySourceOrder) -> CopyAttributes {
+        let flag = CopyFlags::PREFER_OVERLAP_WITH_COMPUTE;
+        CopyAttributes {
+            source_order,
+            source_hint: self.source,
+            destination_hint: self.destination,
+            flags: if self.prefer_overlap_with_compute { flag } else { CopyFlags::empty() },
+        }
+    }
+}
+
+/// A copy for [`Stream::copy_batch`]. It borrows its destination exclusively, so that copies of a batch do not race.
+#[derive(Debug)]
+#[must_use = "nothing is copied before the batch is submitted"]
+pub struct BatchCopy<'a> {
+    destination: CopyEnd<'a>,
+    source: Source<'a>,
+    bytes: usize,
+    hints: CopyHints,
+    exclusive: PhantomData<&'a mut [u8]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Source<'a> {
+    Memory(CopyEnd<'a>),
+    Host { bytes: &'a [u8], order: CopySourceOrder },
+}
+
+impl<'a> BatchCopy<'a> {
+    /// A copy between device memory, pinned memory and managed memory, in any combination.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ.
+    pub fn new<T: Pod>(
+        destination: impl Into<BufferSliceMut<'a, T>>,
+        source: impl Into<BufferSlice<'a, T>>,
+    ) -> Result<Self> {
+        let (destination, source) = (destination.into(), source.into());
+        require_equal_lengths(destination.len(), source.len())?;
+        Ok(Self::of(&destination, Source::Memory(source.end())))
+    }
+
+    /// A copy from plain host memory. The source is read before [`Stream::copy_batch`] returns, which need not wait for the copy,
+    /// nor for earlier work of the stream.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ.
+    pub fn from_host<T: Pod>(destination: impl Into<BufferSliceMut<'a, T>>, source: &'a [T]) -> Result<Self> {
+        Self::reading_host(destination.into(), source, CopySourceOrder::DuringCall)
+    }
+
+    /// Like [`from_host`](Self::from_host), for a source that is read at any time until the copy has run, which some devices do
+    /// faster.
+    ///
+    /// # Safety
+    /// From [`Stream::copy_batch`] on and until the copy has run, `source` is neither freed nor changed, not by earlier work of
+    /// the stream either.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ.
+    pub unsafe fn from_host_unchecked<T: Pod>(
+        destination: impl Into<BufferSliceMut<'a, T>>,
+        source: &'a [T],
+    ) -> Result<Self> {
+        Self::reading_host(destination.into(), source, CopySourceOrder::Any)
+    }
+
+    /// Sets the hints.
+    pub fn with_hints(self, hints: CopyHints) -> Self {
+        Self { hints, ..self }
+    }
+
+    fn reading_host<T: Pod>(
+        destination: BufferSliceMut<'a, T>,
+        source: &'a [T],
+        order: CopySourceOrder,
+    ) -> Result<Self> {
+        require_equal_lengths(destination.len(), source.len())?;
+        // Elements of no size have no bytes.
+        let bytes = bytemuck::try_cast_slice(source).unwrap_or_default();
+        Ok(Self::of(&destination, Source::Host { bytes, order }))
+    }
+
+    /// The lengths are equal.
+    fn of<T: Pod>(destination: &BufferSliceMut<'a, T>, source: Source<'a>) -> Self {
+        let (bytes, destination) = (destination.byte_len(), destination.end());
+        Self { destination, source, bytes, hints: CopyHints::default(), exclusive: PhantomData }
+    }
+
+    fn memory(&self) -> impl Iterator<Item = &'a Arc<Allocation>> {
+        let read = match self.source {
+            Source::Memory(source) => Some(source.memory),
+            Source::Host { .. } => None,
+        };
+        read.into_iter().chain([self.destination.memory])
+    }
+
+    fn is_from_host(&self) -> bool {
+        matches!(self.source, Source::Host { .. })
+    }
+
+    fn describe(&self) -> batch::BatchCopy<'a> {
+        let (from, order) = match self.source {
+            Source::Memory(source) => (CopySource::Memory(source), CopySourceOrder::Stream),
+            Source::Host { bytes, order } => (CopySource::Host(bytes), order),
+        };
+        batch::BatchCopy { to: self.destination, from, bytes: self.bytes, attributes: self.hints.attributes(order) }
+    }
+
+    /// The copy, if a thread of the driver makes it: between pinned memory, if a graph retains memory of the batch, because the
+    /// driver would wait for it, and others of the graph's memory with it; and from plain memory to pinned memory, where the
+    /// driver may wait too.
+    fn on_host(&self, of_graph: bool) -> Option<OnHost<'a>> {
+        let to = on_host::row(self.destination.address.0, self.bytes);
+        match self.source {
+            Source::Memory(source) => {
+                let accesses = host_accesses(self.destination.memory, source.memory).filter(|_| of_graph)?;
+                let from = on_host::row(source.address.0, self.bytes);
+                Some(OnHost::Region(Copy3d { source: from, destination: to, extent: [self.bytes, 1, 1] }, accesses))
+            }
+            Source::Host { bytes, .. } => {
+                let is_pinned = self.destination.memory.is_pinned();
+                is_pinned.then(|| OnHost::Bytes(bytes, to.address, MemoryAccess::write(self.destination.memory)))
+            }
+        }
+    }
+}
+
+/// A copy that a thread of the driver makes.
+enum OnHost<'a> {
+    /// Between pinned memory.
+    Region(Copy3d, [MemoryAccess<'a>; 2]),
+    /// Of plain memory, which is read now, to an address of pinned memory.
+    Bytes(&'a [u8], u64, MemoryAccess<'a>),
+}
+
+impl OnHost<'_> {
+    /// # Safety
+    /// The copy is within its accesses, and nobody else uses the destination, except for work that is ordered before or after
+    /// the copy.
+    #[track_caller]
+    unsafe fn queue(&self, stream: &Stream) -> Result<()> {
+        match self {
+            // SAFETY: the caller promises what this asks for.
+            Self::Region(copy, accesses) => unsafe { on_host::copy_region(stream, accesses, *copy) },
+            Self::Bytes(bytes, to, access) => {
+                let (bytes, to): (Box<[u8]>, _) = ((*bytes).into(), *to as usize);
+                stream.core().host_function_using(&[*access], move || {
+                    let to = std::ptr::with_exposed_provenance_mut::<u8>(to);
+                    // SAFETY: the destination has as many bytes, in memory that is freed behind its uses, of which this is one,
+                    // and nobody else uses it. The source is the function's own.
+                    unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
+                })
+            }
+        }
+    }
+}
+
+/// The accesses of a copy between pinned memory.
+fn host_accesses<'a>(to: &'a Arc<Allocation>, from: &'a Arc<Allocation>) -> Option<[MemoryAccess<'a>; 2]> {
+    (from.is_pinned() && to.is_pinned()).then(|| [MemoryAccess::read(from), MemoryAccess::write(to)])
+}
+
+/// A copy of a region for [`Stream::copy_region_batch`]. It borrows its destination exclusively, so that copies of a batch do not
+/// race.
+#[derive(Debug)]
+#[must_use = "nothing is copied before the batch is submitted"]
+pub struct BatchRegion<'a> {
+    destination: &'a Arc<Allocation>,
+    source: &'a Arc<Allocation>,
+    /// `None` if there is nothing to copy.
+    copy: Option<Copy3d>,
+    hints: CopyHints,
+    exclusive: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> BatchRegion<'a> {
+    /// A copy of a region of rows and slices between device, pinned and managed memory.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the region is not within either volume.
+    pub fn new<T: Pod>(destination: VolumeMut<'a, T>, source: Volume<'a, T>, region: &Region) -> Result<Self> {
+        let copy = region_copy(&destination, &source, region)?;
+        let (destination, source) = (destination.allocation(), source.allocation());
+        Ok(Self { destination, source, copy, hints: CopyHints::default(), exclusive: PhantomData })
+    }
+
+    /// Sets the hints.
+    pub fn with_hints(self, hints: CopyHints) -> Self {
+        Self { hints, ..self }
+    }
+}
+
+impl Stream {
+    /// Makes several copies in one call (`cuMemcpyBatchAsync`), and returns at once. All of them come behind the earlier work of
+    /// the stream and before its later work, and they have no order among each other. Other streams' uses of the memory are
+    /// ordered as by [`copy`](Self::copy), for all copies together. Copies between two pinned buffers may block.
+    ///
+    /// If the stream is capturing, each copy becomes a node. Drivers before CUDA 12.8, and the legacy default stream, make one copy
+    /// after the other. There, plain host memory is copied to staging memory first, as by
+    /// [`upload_async`](Self::upload_async).
+    ///
+    /// ```
+    /// use anabranch::BatchCopy;
+    /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
+    /// let source = stream.upload(&[1u32, 2, 3, 4])?;
+    /// let (mut words, mut bytes) = (stream.allocate_zeroed::<u32>(4)?, stream.allocate_zeroed::<u8>(3)?);
+    /// let (head, tail) = words.slice_mut(..)?.split_at(2)?;
+    /// stream.copy_batch([
+    ///     BatchCopy::new(head, source.slice(2..)?)?,
+    ///     BatchCopy::new(tail, source.slice(..2)?)?,
+    ///     BatchCopy::from_host(&mut bytes, &[7, 8, 9])?,
+    /// ])?;
+    /// assert_eq!(stream.download(&words)?, [3, 4, 1, 2]);
+    /// assert_eq!(stream.download(&bytes)?, [7, 8, 9]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if a buffer belongs to another context;
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` for plain host memory if the stream is capturing, or a capture uses one of the
+    /// buffers; `CUDA_ERROR_INVALID_DEVICE (101)` for hints that name no device. Nothing is copied then. If a driver without
+    /// batches refuses a copy, others may have been made.
+    #[track_caller]
+    pub fn copy_batch<'a>(&self, copies: impl IntoIterator<Item = BatchCopy<'a>>) -> Result<()> {
+        let copies: Vec<_> = copies.into_iter().collect();
+        self.submit_batch(OPERATION, &copies)
+    }
+
+    /// Makes several copies of regions in one call (`cuMemcpy3DBatchAsync`), as [`copy_batch`](Self::copy_batch) does.
+    ///
+    /// ```
+    /// use anabranch::{BatchRegion, Region, Volume, VolumeMut};
+    /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
+    /// // The columns 0 and 2 of a picture of 3 rows and 4 columns.
+    /// let picture = stream.upload(&(0..12).collect::<Vec<u32>>())?;
+    /// let (mut left, mut right) = (stream.allocate_zeroed::<u32>(3)?, stream.allocate_zeroed::<u32>(3)?);
+    /// let column = |x| Region { source_origin: [x, 0, 0], extent: [1, 3, 1], ..Region::default() };
+    /// stream.copy_region_batch([
+    ///     BatchRegion::new(VolumeMut::new(&mut left, 1, 3), Volume::new(&picture, 4, 3), &column(0))?,
+    ///     BatchRegion::new(VolumeMut::new(&mut right, 1, 3), Volume::new(&picture, 4, 3), &column(2))?,
+    /// ])?;
+    /// assert_eq!(stream.download(&left)?, [0, 4, 8]);
+    /// assert_eq!(stream.download(&right)?, [2, 6, 10]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Same as [`copy_batch`](Self::copy_batch).
+    #[track_caller]
+    pub fn copy_region_batch<'a>(&self, copies: impl IntoIterator<Item = BatchRegion<'a>>) -> Result<()> {
+        let copies: Vec<_> = copies.into_iter().collect();
+        self.submit_regions("copying a batch of regions", &copies)
+    }
+
+    /// Like [`copy`](Self::copy), with hints (`cuMemcpyWithAttributesAsync`).
+    ///
+    /// # Errors
+    /// Same as [`copy`](Self::copy); `CUDA_ERROR_INVALID_DEVICE (101)` for hints that name no device.
+    #[track_caller]
+    pub fn copy_with_hints<'a, T: Pod>(
+        &self,
+        destination: impl Into<BufferSliceMut<'a, T>>,
+        source: impl Into<BufferSlice<'a, T>>,
+        hints: CopyHints,
+    ) -> Result<()> {
+        self.submit_batch("copying", &[BatchCopy::new(destination, source)?.with_hints(hints)])
+    }
+
+    /// Like [`copy_region`](Self::copy_region), with hints (`cuMemcpy3DWithAttributesAsync`).
+    ///
+    /// # Errors
+    /// Same as [`copy_region`](Self::copy_region); `CUDA_ERROR_INVALID_DEVICE (101)` for hints that name no device.
+    #[track_caller]
+    pub fn copy_region_with_hints<'a, T: Pod>(
+        &self,
+        destination: VolumeMut<'a, T>,
+        source: Volume<'a, T>,
+        region: &Region,
+        hints: CopyHints,
+    ) -> Result<()> {
+        self.submit_regions("copying a region", &[BatchRegion::new(destination, source, region)?.with_hints(hints)])
+    }
+
+    #[track_caller]
+    fn submit_batch(&self, operation: &'static str, copies: &[BatchCopy<'_>]) -> Result<()> {
+        let core = self.core();
+        let mut memory = copies.iter().flat_map(BatchCopy::memory);
+        memory.try_for_each(|memory| memory.require_context(core, operation))?;
+        let of_graph = copies.iter().flat_map(BatchCopy::memory).any(|memory| memory.is_retained());
+        let (mut described, mut on_host) = (Vec::with_capacity(copies.len()), Vec::new());
+        for copy in copies.iter().filter(|copy| copy.bytes > 0) {
+            match copy.on_host(of_graph).filter(|_| !core.is_capturing()) {
+                Some(copy) => on_host.push(copy),
+                None => described.push(copy.describe()),
+            }
+        }
+        let submit = || {
+            if !described.is_empty() {
+                // SAFETY: all ranges are within their memory, the destinations are borrowed exclusively, and plain memory is
+                // borrowed until this returns, or left alone for as long as its copy may read it.
+                unsafe { core.copy_batch(operation, &described) }?;
+            }
+            // SAFETY: the copies are within their accesses, and their destinations are borrowed exclusively.
+            on_host.iter().try_for_each(|copy| unsafe { copy.queue(self) })
+        };
+        if !copies.iter().any(BatchCopy::is_from_host) {
+            return submit();
+        }
+        // Captured work would read plain memory at each launch.
+        uncaptured(self, operation, || {
+            let mut memory = copies.iter().flat_map(BatchCopy::memory);
+            memory.try_for_each(|memory| refuse_captured_memory(memory, core, operation))?;
+            submit()
+        })
+    }
+
+    #[track_caller]
+    fn submit_regions(&self, operation: &'static str, copies: &[BatchRegion<'_>]) -> Result<()> {
+        let core = self.core();
+        for copy in copies {
+            copy.destination.require_context(core, operation)?;
+            copy.source.require_context(core, operation)?;
+        }
+        let of_graph = copies.iter().any(|copy| copy.destination.is_retained() || copy.source.is_retained());
+        let (mut described, mut on_host) = (Vec::with_capacity(copies.len()), Vec::new());
+        for BatchRegion { destination, source, copy, hints, .. } in copies {
+            let Some(copy) = *copy else { continue };
+            match host_accesses(destination, source).filter(|_| of_graph && !core.is_capturing()) {
+                Some(accesses) => on_host.push((copy, accesses)),
+                None => {
+                    let attributes = hints.attributes(CopySourceOrder::Stream);
+                    described.push(batch::BatchRegion { to: destination, from: source, copy, attributes });
+                }
+            }
+        }
+        if !described.is_empty() {
+            // SAFETY: all regions are within their memory, and the destinations are borrowed exclusively.
+            unsafe { core.copy_region_batch(operation, &described) }?;
+        }
+        // SAFETY: the region is within both accesses, and the destination is borrowed exclusively.
+        on_host.iter().try_for_each(|(copy, accesses)| unsafe { on_host::copy_region(self, accesses, *copy) })
+    }
+}
