@@ -50,6 +50,7 @@ pub mod idle_memory;
 pub mod keeper;
 pub mod label;
 pub mod launch;
+pub mod managed;
 pub mod memory;
 pub mod memory_pool;
 pub mod module;

@@ -4,6 +4,7 @@ mod batch;
 pub(crate) mod copy;
 mod fill;
 mod location;
+mod managed;
 pub(crate) mod pool;
 
 use crate::driver::CudaDriver;
@@ -16,8 +17,8 @@ use crate::ffi::cuda_types::{
 use crate::handles::{pool_handle, raw_context, raw_pool, raw_stream};
 use anabranch_hal::{
     AttributedCopy, AttributedCopy3d, Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Driver,
-    FillPattern, Live, Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange,
-    PinnedFlags, RegisterFlags, Result, StreamHandle,
+    FillPattern, Live, ManagedRange, Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions,
+    MemoryRange, PinnedFlags, Prefetch, RegisterFlags, Result, StreamHandle,
 };
 use std::ptr;
 
@@ -159,6 +160,36 @@ impl Memory for CudaDriver {
         // SAFETY: the stream is live, as its type says, and the caller keeps the range allocated until the operation
         // has run.
         check(unsafe { self.functions.cuMemPrefetchAsync(address.0, bytes, device, raw_stream(stream)) })
+    }
+
+    unsafe fn prefetch_batch_async(
+        &self,
+        call: &Call<'_>,
+        prefetches: &[Prefetch],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller promises what this asks for.
+        unsafe { self.queue_prefetches(call, prefetches, false, stream) }
+    }
+
+    unsafe fn discard_batch_async(
+        &self,
+        call: &Call<'_>,
+        ranges: &[ManagedRange],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller promises what this asks for.
+        unsafe { self.queue_discards(call, ranges, stream) }
+    }
+
+    unsafe fn discard_and_prefetch_batch_async(
+        &self,
+        call: &Call<'_>,
+        prefetches: &[Prefetch],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller promises what this asks for.
+        unsafe { self.queue_prefetches(call, prefetches, true, stream) }
     }
 
     #[inline]

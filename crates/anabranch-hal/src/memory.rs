@@ -1,8 +1,10 @@
 //! Memory, pools and copies (Driver API, groups MEM and MALLOC_ASYNC).
 
 mod attributes;
+mod managed;
 
 pub use attributes::{AttributedCopy, AttributedCopy3d, CopyAttributes, CopyFlags, CopySourceOrder, MemoryLocation};
+pub use managed::{ManagedRange, Prefetch};
 
 use crate::{
     Call, ContextHandle, DeviceOrdinal, DevicePointer, Live, MemoryPoolHandle, MemoryReport, Result, StreamHandle,
@@ -264,6 +266,58 @@ pub trait Memory {
         address: DevicePointer,
         bytes: usize,
         device: Option<DeviceOrdinal>,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()>;
+
+    /// Moves several ranges of managed memory in stream order, in no order among each other (`cuMemPrefetchBatchAsync`).
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_VALUE (1)` in the legacy default stream, for no ranges, and for a range that has no bytes or is not
+    /// within managed memory. `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing.
+    ///
+    /// # Safety
+    ///
+    /// The ranges must remain allocated until the memory was moved.
+    unsafe fn prefetch_batch_async(
+        &self,
+        call: &Call<'_>,
+        prefetches: &[Prefetch],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()>;
+
+    /// Discards the contents of several ranges of managed memory in stream order, in no order among each other
+    /// (`cuMemDiscardBatchAsync`).
+    ///
+    /// # Errors
+    ///
+    /// Same as [`prefetch_batch_async`](Self::prefetch_batch_async).
+    ///
+    /// # Safety
+    ///
+    /// The ranges must remain allocated until that has run. They do not overlap, and nobody else uses them at the same time.
+    /// Whoever reads a range before it is written again may find any values, and others each time.
+    unsafe fn discard_batch_async(
+        &self,
+        call: &Call<'_>,
+        ranges: &[ManagedRange],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()>;
+
+    /// Discards the contents of several ranges of managed memory and then moves them, in stream order and in no order among each
+    /// other (`cuMemDiscardAndPrefetchBatchAsync`).
+    ///
+    /// # Errors
+    ///
+    /// Same as [`prefetch_batch_async`](Self::prefetch_batch_async).
+    ///
+    /// # Safety
+    ///
+    /// Same as [`discard_batch_async`](Self::discard_batch_async).
+    unsafe fn discard_and_prefetch_batch_async(
+        &self,
+        call: &Call<'_>,
+        prefetches: &[Prefetch],
         stream: Live<'_, StreamHandle>,
     ) -> Result<()>;
 

@@ -10,6 +10,7 @@ mod executable;
 mod fill;
 mod graph;
 mod green_context;
+mod managed;
 mod memory;
 mod module;
 mod per_thread;

@@ -196,8 +196,8 @@ pub use green_context::{GreenContext, Multiprocessors};
 pub use instance::{AbsentBackend, DEVICE_VARIABLE, Instance, InstanceBuilder};
 pub use kernel::{ArgumentList, Dimensions, Kernel, KernelArgument, KernelArguments, KernelCall, LaunchConfig, Scalar};
 pub use memory::{
-    BatchCopy, BatchRegion, Buffer, BufferSlice, BufferSliceMut, CopyHints, FillElement, ManagedBuffer, MemoryPool,
-    OwnedBuffer, PinnedBuffer, Reads, Region, ScopedStream, StreamScope, Volume, VolumeMut,
+    BatchCopy, BatchRegion, Buffer, BufferSlice, BufferSliceMut, CopyHints, Discard, FillElement, ManagedBuffer,
+    MemoryPool, OwnedBuffer, PinnedBuffer, Prefetch, Reads, Region, ScopedStream, StreamScope, Volume, VolumeMut,
 };
 pub use module::{DualModule, Module};
 pub use operation::{Operation, RunTarget, StreamPolicy, StreamPool};

@@ -9,11 +9,11 @@ use crate::{
     DeviceOrdinal, DevicePointer, DeviceProperties, Devices, Driver, DriverVersion, Edge, EventFlags, EventHandle,
     EventRecordFlags, EventWaitFlags, Events, ExecutableGraphHandle, ExecutableGraphs, FillPattern, FunctionAttribute,
     FunctionHandle, FunctionInfo, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, Graphs,
-    GreenContextHandle, GreenContexts, HostWork, InstantiateFlags, InterprocessEventHandle, Launch, Live, Memory,
-    MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, MemoryReport, ModuleHandle,
-    ModuleImage, Modules, MultiprocessorResource, MultiprocessorSplit, NodeParameters, ObjectHandle, ObjectId, Objects,
-    PinnedFlags, RegisterFlags, Result, SplitFlags, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle,
-    Streams, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
+    GreenContextHandle, GreenContexts, HostWork, InstantiateFlags, InterprocessEventHandle, Launch, Live, ManagedRange,
+    Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, MemoryReport,
+    ModuleHandle, ModuleImage, Modules, MultiprocessorResource, MultiprocessorSplit, NodeParameters, ObjectHandle,
+    ObjectId, Objects, PinnedFlags, Prefetch, RegisterFlags, Result, SplitFlags, StreamAttribute, StreamAttributeKind,
+    StreamFlags, StreamHandle, Streams, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 use std::fmt;
 
@@ -497,6 +497,48 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
     ) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().prefetch_async(call, address, bytes, device, stream) }
+    }
+
+    /// Forwards [`Memory::prefetch_batch_async`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn prefetch_batch_async(
+        &self,
+        call: &Call<'_>,
+        prefetches: &[Prefetch],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().prefetch_batch_async(call, prefetches, stream) }
+    }
+
+    /// Forwards [`Memory::discard_batch_async`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn discard_batch_async(
+        &self,
+        call: &Call<'_>,
+        ranges: &[ManagedRange],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().discard_batch_async(call, ranges, stream) }
+    }
+
+    /// Forwards [`Memory::discard_and_prefetch_batch_async`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn discard_and_prefetch_batch_async(
+        &self,
+        call: &Call<'_>,
+        prefetches: &[Prefetch],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().discard_and_prefetch_batch_async(call, prefetches, stream) }
     }
 
     /// Forwards [`Memory::copy_async`].
@@ -1533,6 +1575,42 @@ impl<L: Forward> Memory for Layered<L> {
         self.contained("Memory", "prefetch_async", |layer| {
             // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
             unsafe { layer.prefetch_async(call, address, bytes, device, stream) }
+        })
+    }
+
+    unsafe fn prefetch_batch_async(
+        &self,
+        call: &Call<'_>,
+        prefetches: &[Prefetch],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        self.contained("Memory", "prefetch_batch_async", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.prefetch_batch_async(call, prefetches, stream) }
+        })
+    }
+
+    unsafe fn discard_batch_async(
+        &self,
+        call: &Call<'_>,
+        ranges: &[ManagedRange],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        self.contained("Memory", "discard_batch_async", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.discard_batch_async(call, ranges, stream) }
+        })
+    }
+
+    unsafe fn discard_and_prefetch_batch_async(
+        &self,
+        call: &Call<'_>,
+        prefetches: &[Prefetch],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        self.contained("Memory", "discard_and_prefetch_batch_async", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.discard_and_prefetch_batch_async(call, prefetches, stream) }
         })
     }
 

@@ -10,12 +10,12 @@ use anabranch_hal::{
 };
 use std::sync::Arc;
 
-/// The stream that copies are enqueued in.
-fn queue<'a>(shared: &'a Shared, stream: &'a Arc<StreamState>) -> Result<&'a Arc<StreamState>> {
+/// The stream that a batch is enqueued in.
+pub(super) fn queue<'a>(shared: &'a Shared, stream: &'a Arc<StreamState>) -> Result<&'a Arc<StreamState>> {
     if stream.role == Role::Legacy {
         return Err(Failure::argument(
             Status::INVALID_VALUE,
-            "the legacy default stream takes no copies with attributes",
+            "the legacy default stream takes no batches and no copies with attributes",
         ));
     }
     match shared.captures.target(stream)? {

@@ -1,6 +1,6 @@
 //! Memory: allocated, copied, filled, freed.
 
-use super::{ContextState, HostDriver, batch, copy, fill, register, resolve, resolve_even_if_lost, usable};
+use super::{ContextState, HostDriver, batch, copy, fill, managed, register, resolve, resolve_even_if_lost, usable};
 use crate::capture::Target;
 use crate::engine::work;
 use crate::error::permitted;
@@ -10,8 +10,8 @@ use crate::memory::{
 };
 use anabranch_hal::{
     AllocationNode, AttributedCopy, AttributedCopy3d, Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal,
-    DevicePointer, Failure, FillPattern, Live, Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle,
-    MemoryPoolOptions, MemoryRange, MemoryReport, NodeParameters, PinnedFlags, RegisterFlags, Result, Status,
+    DevicePointer, Failure, FillPattern, Live, ManagedRange, Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle,
+    MemoryPoolOptions, MemoryRange, MemoryReport, NodeParameters, PinnedFlags, Prefetch, RegisterFlags, Result, Status,
     StreamHandle,
 };
 use std::sync::Arc;
@@ -271,6 +271,39 @@ impl Memory for HostDriver {
             Lookup::Inside(MemoryKind::Managed) if bytes > 0 => Ok(()),
             _ => Err(Failure::new(Status::INVALID_VALUE)),
         }
+    }
+
+    unsafe fn prefetch_batch_async(
+        &self,
+        call: &Call<'_>,
+        prefetches: &[Prefetch],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        let stream = resolve(&self.shared, call.context, stream)?;
+        managed::prefetch_all(&self.shared, &stream, prefetches).map(drop)
+    }
+
+    unsafe fn discard_batch_async(
+        &self,
+        call: &Call<'_>,
+        ranges: &[ManagedRange],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        let stream = resolve(&self.shared, call.context, stream)?;
+        // SAFETY: the caller promises what this asks for.
+        unsafe { managed::discard_all(&self.shared, &stream, ranges) }
+    }
+
+    unsafe fn discard_and_prefetch_batch_async(
+        &self,
+        call: &Call<'_>,
+        prefetches: &[Prefetch],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        let stream = resolve(&self.shared, call.context, stream)?;
+        let ranges = managed::prefetch_all(&self.shared, &stream, prefetches)?;
+        // SAFETY: the caller promises what this asks for.
+        unsafe { managed::discard_all(&self.shared, &stream, &ranges) }
     }
 
     unsafe fn copy_async(

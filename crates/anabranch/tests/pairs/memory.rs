@@ -2,7 +2,10 @@
 
 use crate::table::{Call, call};
 use crate::world::{Expected, LENGTH};
-use anabranch::{BatchCopy, BatchRegion, Buffer, BufferSlice, OwnedBuffer, Region, Status, Volume, VolumeMut, current};
+use anabranch::{
+    BatchCopy, BatchRegion, Buffer, BufferSlice, Discard, MemoryLocation, OwnedBuffer, Prefetch, Region, Status,
+    Volume, VolumeMut, current,
+};
 use futures::executor::block_on;
 
 /// The host and a launch of a graph exclude each other.
@@ -237,6 +240,12 @@ pub(crate) const CALLS: &[Call] = &[
     call("BatchRegion::new", |world, side| {
         let (to, from) = (VolumeMut::new(side.own(), 4, LENGTH / 4), Volume::new(&world.shared, 4, LENGTH / 4));
         BatchRegion::new(to, from, &Region { extent: [1; 3], ..Region::default() }).map(drop)
+    }),
+    call("Prefetch::new", |world, _| Prefetch::new(&world.managed, MemoryLocation::Host).map(drop)),
+    call("Discard::new", |_, side| {
+        let refused = Discard::new(side.own()).map(drop);
+        assert!(refused.is_err(), "device memory is not managed");
+        Ok(())
     }),
     call("Volume::new", |world, _| {
         let shown = format!("{:?}", Volume::new(&world.shared, 4, LENGTH / 4));

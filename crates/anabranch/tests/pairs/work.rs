@@ -3,7 +3,8 @@
 use crate::table::{Call, call};
 use crate::world::{Expected, LENGTH};
 use anabranch::{
-    BatchCopy, BatchRegion, Buffer, CopyHints, LaunchConfig, PinnedBuffer, Region, Result, Status, Volume, VolumeMut,
+    BatchCopy, BatchRegion, Buffer, CopyHints, LaunchConfig, MemoryLocation, PinnedBuffer, Prefetch, Region, Result,
+    Status, Volume, VolumeMut,
 };
 use futures::executor::block_on;
 
@@ -150,6 +151,13 @@ pub(crate) const CALLS: &[Call] = &[
     call("Stream::prefetch", |world, side| {
         let to_device = side.coin();
         world.stream(&mut side.random).prefetch(&world.managed, to_device)
+    }),
+    call("Stream::prefetch_batch", |world, side| {
+        let ranges = [
+            Prefetch::new(&world.managed, MemoryLocation::Host)?,
+            Prefetch::new(world.plain_managed.slice(1..)?, MemoryLocation::Device(world.context.device().ordinal()))?,
+        ];
+        world.stream(&mut side.random).prefetch_batch(ranges)
     }),
     call("Stream::upload", |world, side| {
         let values = [side.random.u32(..); LENGTH];
