@@ -25,6 +25,8 @@ pub enum BlockKind {
     Plain,
     /// Managed memory.
     Managed,
+    /// Managed memory that is attached to a stream or to the host, which no other allocation takes.
+    Attached,
     /// Pinned memory, with the bits of its flags.
     Pinned(u32),
 }
@@ -38,7 +40,7 @@ impl BlockKind {
     fn operation(self) -> &'static str {
         match self {
             Self::Plain => "freeing",
-            Self::Managed => "freeing managed memory",
+            Self::Managed | Self::Attached => "freeing managed memory",
             Self::Pinned(_) => "freeing pinned memory",
         }
     }
@@ -114,7 +116,9 @@ impl ContextCore {
         // SAFETY: all uses are complete, and the owner was dropped.
         let freed = unsafe {
             match kind {
-                BlockKind::Plain | BlockKind::Managed => self.driver().free(&call, DevicePointer(address)),
+                BlockKind::Plain | BlockKind::Managed | BlockKind::Attached => {
+                    self.driver().free(&call, DevicePointer(address))
+                }
                 BlockKind::Pinned(_) => self.driver().free_pinned(&call, address as usize as *mut u8),
             }
         };

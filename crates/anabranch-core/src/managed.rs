@@ -1,4 +1,4 @@
-//! Managed memory: moved and discarded in batches.
+//! Managed memory: moved and discarded in batches, and attached.
 //!
 //! To move memory is a hint, and to discard it permits any contents. Where the driver has no batches, and in the legacy default
 //! stream, which takes none, ranges are moved one after the other, and what is discarded is left as it is.
@@ -8,7 +8,7 @@ use crate::memory::{Allocation, MemoryAccess};
 use crate::stream::OpenStream;
 use crate::submission::Submission;
 use crate::trace;
-use anabranch_hal::{ManagedRange, MemoryLocation, Prefetch};
+use anabranch_hal::{ManagedRange, MemoryAttachment, MemoryLocation, Prefetch};
 use std::sync::Arc;
 
 /// A range of managed memory in a batch.
@@ -85,6 +85,26 @@ impl OpenStream {
                 return unsafe { self.queue_prefetches(&submission, ranges) };
             }
             discarded
+        })
+    }
+
+    /// Attaches managed memory to this stream, to the host, or to all streams. Other streams are refused from then on.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for the legacy default stream as the only one; `CUDA_ERROR_INVALID_HANDLE (400)` if the
+    /// memory belongs to another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, or a capture
+    /// uses the memory.
+    #[track_caller]
+    pub fn attach(&self, memory: &Arc<Allocation>, attachment: MemoryAttachment) -> Result<()> {
+        let submission = Submission::begin(self, "attaching managed memory")?.attaching();
+        self.submit_batch(&submission, &[MemoryAccess::write(memory)], || {
+            // SAFETY: the memory is freed behind its uses, of which this is one. Other uses come before, or are refused.
+            submission.queue(|call, stream| unsafe {
+                let (address, bytes) = (memory.address(), memory.bytes());
+                self.context().driver().attach_async(call, address, bytes, attachment, stream)
+            })?;
+            memory.attach(attachment, self.id());
+            Ok(())
         })
     }
 

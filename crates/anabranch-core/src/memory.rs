@@ -1,11 +1,13 @@
 //! A piece of memory of any kind, and when it can be freed.
 
+mod attachment;
 mod exclusion;
 mod registered;
 mod stream_ordered;
 
 pub use self::registered::{HostRange, comes_about};
 
+use self::attachment::NO_STREAM;
 use self::exclusion::Exclusion;
 use self::stream_ordered::StreamOrdered;
 use crate::access::AccessHistory;
@@ -26,7 +28,7 @@ use anabranch_hal::{ALLOCATION_ALIGNMENT, Access, Capabilities, DevicePointer, O
 use anabranch_sync::Mutex;
 use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// In the state of a piece of memory: a capture has used it, or a graph allocates it.
@@ -38,6 +40,8 @@ const RETAINED: u8 = 2;
 const READ_ONLY: u8 = 4;
 /// In the state of a piece of memory: it is borrowed, and neither captures nor graphs use it.
 const BORROWED: u8 = 8;
+/// In the state of a piece of memory: it is attached to a stream or to the host, and no other stream uses it.
+const ATTACHED: u8 = 16;
 
 /// A piece of memory. It is freed after its last use in every stream. Dropping it never waits.
 pub struct Allocation {
@@ -46,8 +50,10 @@ pub struct Allocation {
     bytes: usize,
     origin: Origin,
     history: AccessHistory,
-    /// [`CAPTURED`], [`RETAINED`], [`READ_ONLY`] and [`BORROWED`]. If it is not 0, uses need further checks.
+    /// [`CAPTURED`], [`RETAINED`], [`READ_ONLY`], [`BORROWED`] and [`ATTACHED`]. If it is not 0, uses need further checks.
     state: AtomicU8,
+    /// The id of the stream that it is attached to, or `NO_STREAM`, if it is attached.
+    attached_to: AtomicU64,
     /// The capture that used it last.
     captured_in: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
     host_access: HostAccess,
@@ -159,6 +165,7 @@ impl Allocation {
             address,
             bytes,
             state: AtomicU8::new(origin.state()),
+            attached_to: AtomicU64::new(NO_STREAM),
             captured_in: Mutex::new(ranks::CAPTURED_IN, None),
             origin,
             history,
@@ -416,21 +423,23 @@ impl Drop for Allocation {
         let history = std::mem::take(&mut self.history);
         let origin = std::mem::replace(&mut self.origin, Origin::Plain);
         let (address, bytes) = (self.address, self.bytes);
+        let managed = if self.is_attached() { BlockKind::Attached } else { BlockKind::Managed };
         if host_work::is_inside() {
             let context = self.context.clone();
-            reaper::later(move || drop_error::report(free(&context, address, bytes, origin, history)));
+            reaper::later(move || drop_error::report(free(&context, address, bytes, origin, managed, history)));
         } else {
-            drop_error::report(free(&self.context, address, bytes, origin, history));
+            drop_error::report(free(&self.context, address, bytes, origin, managed, history));
         }
     }
 }
 
-/// Frees memory after its uses.
+/// Frees memory after its uses. `managed`: which kind it is if it is managed.
 fn free(
     context: &Arc<ContextCore>,
     address: DevicePointer,
     bytes: usize,
     origin: Origin,
+    managed: BlockKind,
     history: AccessHistory,
 ) -> Result<()> {
     let pending = |history: AccessHistory| {
@@ -452,7 +461,7 @@ fn free(
             return Ok(());
         }
         Origin::Plain | Origin::Graph(_) | Origin::Captured { .. } | Origin::Borrowed => BlockKind::Plain,
-        Origin::Managed => BlockKind::Managed,
+        Origin::Managed => managed,
         Origin::Pinned(flags) => BlockKind::pinned(flags),
     };
     context.free_when_idle(kind, bytes, address.0, pending(history));

@@ -41,6 +41,8 @@ pub struct Submission<'a> {
     /// Held if the stream is a member of a capture, unless it is joining.
     capturing: OnceCell<Capturing>,
     submitting: Cell<Option<Submitting<'a>>>,
+    /// Whether it attaches memory, and may use what is attached elsewhere.
+    attaches: bool,
 }
 
 impl<'a> Submission<'a> {
@@ -69,8 +71,17 @@ impl<'a> Submission<'a> {
         stream.refuse_captured_by_another_instance(operation)?;
         let submitting = Cell::new(Some(stream.shared().membership().submitting()));
         let value = stream.shared().timeline().value();
-        let submission =
-            Self { stream, handle, operation, location, label: None, value, capturing: OnceCell::new(), submitting };
+        let submission = Self {
+            stream,
+            handle,
+            operation,
+            location,
+            label: None,
+            value,
+            capturing: OnceCell::new(),
+            submitting,
+            attaches: false,
+        };
         if stream.is_capturing() {
             submission.capturing();
         }
@@ -105,6 +116,12 @@ impl<'a> Submission<'a> {
     #[must_use]
     pub fn with_label(self, label: &'a str) -> Self {
         Self { label: Some(label), ..self }
+    }
+
+    /// Attaches memory, whatever it is attached to.
+    #[must_use]
+    pub(crate) fn attaching(self) -> Self {
+        Self { attaches: true, ..self }
     }
 
     /// The stream.
@@ -225,6 +242,10 @@ impl<'a> Submission<'a> {
         // Who captures work excludes others that do, and the work of others is not ordered behind it.
         let excluded = accesses.clone().filter(|_| !self.stream.is_capturing());
         let excluding = Excluding::begin(excluded);
+        // What is captured is used by launches.
+        if !self.attaches && !self.stream.is_capturing() {
+            accesses.clone().try_for_each(|access| access.memory.require_attachment(self.stream, self.operation))?;
+        }
         accesses.clone().try_for_each(|access| self.order_one(access))?;
         Ok(excluding)
     }
@@ -420,5 +441,6 @@ fn refuse_if_used(memory: &Allocation, stream: &StreamCore, operation: &'static 
 pub fn is_ordered_for(memory: &Allocation, submission: &Submission<'_>, access: Access) -> bool {
     !submission.stream.is_capturing()
         && !memory.is_captured()
+        && !memory.is_attached()
         && memory.history().is_ordered(submission.stream, access, submission.value)
 }

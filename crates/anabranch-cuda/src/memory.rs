@@ -17,8 +17,8 @@ use crate::ffi::cuda_types::{
 use crate::handles::{pool_handle, raw_context, raw_pool, raw_stream};
 use anabranch_hal::{
     AttributedCopy, AttributedCopy3d, Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, Driver,
-    FillPattern, Live, ManagedRange, Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions,
-    MemoryRange, PinnedFlags, Prefetch, RegisterFlags, Result, StreamHandle,
+    FillPattern, Live, ManagedRange, Memory, MemoryAttachment, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle,
+    MemoryPoolOptions, MemoryRange, PinnedFlags, Prefetch, RegisterFlags, Result, StreamHandle,
 };
 use std::ptr;
 
@@ -190,6 +190,18 @@ impl Memory for CudaDriver {
     ) -> Result<()> {
         // SAFETY: the caller promises what this asks for.
         unsafe { self.queue_prefetches(call, prefetches, true, stream) }
+    }
+
+    unsafe fn attach_async(
+        &self,
+        call: &Call<'_>,
+        address: DevicePointer,
+        bytes: usize,
+        attachment: MemoryAttachment,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller promises what this asks for.
+        unsafe { self.queue_attachment(call, address, bytes, attachment, stream) }
     }
 
     #[inline]

@@ -90,8 +90,8 @@ pub use launch_attributes::{
 pub use live::Live;
 pub use memory::{
     ALLOCATION_ALIGNMENT, AttributedCopy, AttributedCopy3d, Copy3d, CopyAttributes, CopyFlags, CopyKind, CopyPlace,
-    CopySourceOrder, FillPattern, ManagedRange, Memory, MemoryInfo, MemoryLocation, MemoryPoolAttribute,
-    MemoryPoolOptions, MemoryRange, PinnedFlags, Prefetch, RegisterFlags,
+    CopySourceOrder, FillPattern, ManagedRange, Memory, MemoryAttachment, MemoryInfo, MemoryLocation,
+    MemoryPoolAttribute, MemoryPoolOptions, MemoryRange, PinnedFlags, Prefetch, RegisterFlags,
 };
 pub use memory_report::{AllocationKind, LiveAllocation, MemoryFinding, MemoryFindingKind, MemoryReport};
 pub use module::{FunctionAttribute, FunctionInfo, ModuleImage, Modules, ParameterInfo};

@@ -4,7 +4,7 @@ mod attributes;
 mod managed;
 
 pub use attributes::{AttributedCopy, AttributedCopy3d, CopyAttributes, CopyFlags, CopySourceOrder, MemoryLocation};
-pub use managed::{ManagedRange, Prefetch};
+pub use managed::{ManagedRange, MemoryAttachment, Prefetch};
 
 use crate::{
     Call, ContextHandle, DeviceOrdinal, DevicePointer, Live, MemoryPoolHandle, MemoryReport, Result, StreamHandle,
@@ -318,6 +318,27 @@ pub trait Memory {
         &self,
         call: &Call<'_>,
         prefetches: &[Prefetch],
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()>;
+
+    /// Changes in stream order from where a whole allocation of managed memory is used (`cuStreamAttachMemAsync`). It replaces
+    /// what was said before. A stream that is destroyed takes its attachments with it.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if it is not a whole allocation of managed memory, and for a single stream if that is the
+    /// legacy default stream. `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing.
+    ///
+    /// # Safety
+    ///
+    /// The memory must remain allocated until that has run, and is then used as the attachment says: whatever else uses it comes
+    /// before.
+    unsafe fn attach_async(
+        &self,
+        call: &Call<'_>,
+        address: DevicePointer,
+        bytes: usize,
+        attachment: MemoryAttachment,
         stream: Live<'_, StreamHandle>,
     ) -> Result<()>;
 

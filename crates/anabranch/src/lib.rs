@@ -107,11 +107,11 @@ pub use anabranch_hal::{
     ExecutableGraphHandle, FillNode, FillPattern, FunctionAttribute, FunctionHandle, FunctionInfo, GlobalSlice,
     GraphHandle, GraphInstantiateResult, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, GraphUpdateResult,
     GreenContextHandle, HostArguments, HostFunction, HostModule, InstantiateFlags, InterprocessEventHandle,
-    KernelAttributes, KernelFault, KernelNode, LiveAllocation, MemoryFinding, MemoryFindingKind, MemoryInfo,
-    MemoryLocation, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport, MemorySyncDomain,
-    MemorySyncDomainMap, ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags, PriorityRange,
-    RegisterFlags, SharedMemory, SplitFlags, Status, StreamFlags, StreamHandle, SynchronizationPolicy, Thread,
-    ValueOperation, WaitValueFlags, WriteValueFlags,
+    KernelAttributes, KernelFault, KernelNode, LiveAllocation, MemoryAttachment, MemoryFinding, MemoryFindingKind,
+    MemoryInfo, MemoryLocation, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport,
+    MemorySyncDomain, MemorySyncDomainMap, ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags,
+    PriorityRange, RegisterFlags, SharedMemory, SplitFlags, Status, StreamFlags, StreamHandle, SynchronizationPolicy,
+    Thread, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 
 /// Implemented by the elements of buffers and the values of [`Scalar`].

@@ -7,7 +7,7 @@ use crate::environment::Environment;
 use crate::gate::Gate;
 use crate::live::Owner;
 use anabranch::hal::{self, Live, ManagedRange};
-use anabranch::{Capabilities, Discard, LaunchConfig, MemoryLocation, Prefetch, Status};
+use anabranch::{Capabilities, Discard, LaunchConfig, MemoryAttachment, MemoryLocation, Prefetch, Status};
 
 const MANAGED: &[Need] = &[Need::Capability(Capabilities::MANAGED_MEMORY)];
 const CONCURRENT: &[Need] = &[Need::Capability(Capabilities::CONCURRENT_MANAGED_ACCESS)];
@@ -21,6 +21,9 @@ pub(super) const CASES: &[Case] = &[
     Case::new("managed.discarded_memory_is_written_again", "M1", discarded_memory_is_written_again).needs(CONCURRENT),
     Case::new("managed.batches_wait_for_the_writer", "M3", batches_wait_for_the_writer).needs(CONCURRENT),
     Case::new("managed.batches_refused_by_the_driver", "X2", batches_refused_by_the_driver).needs(CONCURRENT),
+    Case::new("managed.attached_to_a_stream", "M1", attached_to_a_stream).needs(MANAGED),
+    Case::new("managed.attached_to_the_host", "M1", attached_to_the_host).needs(MANAGED),
+    Case::new("managed.attached_to_no_single_stream", "X2", attached_to_no_single_stream).needs(MANAGED),
     Case::new("managed.of_no_bytes", "X2", of_no_bytes).needs(MANAGED),
     Case::new("managed.freed_in_stream_order", "X2", freed_in_stream_order).needs(MANAGED),
     Case::new("managed.none_to_be_had", "X2", none_to_be_had).needs(&[Need::Without(Capabilities::MANAGED_MEMORY)]),
@@ -151,6 +154,40 @@ fn batches_refused_by_the_driver(environment: &Environment) -> Verdict {
         equal("batches", statuses, [Status::SUCCESS, Status::INVALID_VALUE, Status::INVALID_VALUE])?;
     }
     equal("frees", freed, [Status::SUCCESS; 2])
+}
+
+fn attached_to_a_stream(environment: &Environment) -> Verdict {
+    let (own, other) = (environment.stream()?, environment.stream()?);
+    let mut buffer = environment.context().allocate_managed::<u32>(1000)?;
+    own.attach(&mut buffer, MemoryAttachment::Single)?;
+    own.fill(&mut buffer, 5)?;
+    equal("on the host", buffer.as_slice()?.to_vec(), vec![5; 1000])?;
+    buffer.as_mut_slice()?.fill(6);
+    equal("in the stream", own.download(&buffer)?, vec![6; 1000])?;
+    refused("another stream", other.fill(&mut buffer, 7), Status::ILLEGAL_STATE)?;
+    other.attach(&mut buffer, MemoryAttachment::Global)?;
+    other.fill(&mut buffer, 8)?;
+    equal("in the stream again", own.download(&buffer)?, vec![8; 1000])
+}
+
+fn attached_to_the_host(environment: &Environment) -> Verdict {
+    let stream = environment.stream()?;
+    let mut buffer = environment.context().allocate_managed::<u32>(1000)?;
+    stream.attach(&mut buffer, MemoryAttachment::Host)?;
+    buffer.as_mut_slice()?.fill(6);
+    refused("a stream", stream.fill(&mut buffer, 7), Status::ILLEGAL_STATE)?;
+    equal("on the host", buffer.as_slice()?.to_vec(), vec![6; 1000])?;
+    stream.attach(&mut buffer, MemoryAttachment::Single)?;
+    equal("in the stream", stream.download(&buffer)?, vec![6; 1000])
+}
+
+/// The manual says that this is an error, and not which.
+fn attached_to_no_single_stream(environment: &Environment) -> Verdict {
+    let stream = environment.context().legacy_stream()?;
+    let mut buffer = environment.context().allocate_managed::<u32>(1000)?;
+    holds("refused", stream.attach(&mut buffer, MemoryAttachment::Single).is_err())?;
+    stream.fill(&mut buffer, 7)?;
+    equal("contents", stream.download(&buffer)?, vec![7; 1000])
 }
 
 fn of_no_bytes(environment: &Environment) -> Verdict {

@@ -3,9 +3,11 @@
 use super::batch::runs;
 use crate::driver::CudaDriver;
 use crate::error::check;
-use crate::ffi::cuda_types::{CUdeviceptr, CUmemLocation};
+use crate::ffi::cuda_types::{
+    CU_MEM_ATTACH_GLOBAL, CU_MEM_ATTACH_HOST, CU_MEM_ATTACH_SINGLE, CUdeviceptr, CUmemLocation,
+};
 use crate::handles::raw_stream;
-use anabranch_hal::{Call, Live, ManagedRange, Prefetch, Result, StreamHandle};
+use anabranch_hal::{Call, DevicePointer, Live, ManagedRange, MemoryAttachment, Prefetch, Result, StreamHandle};
 
 /// Ranges as the driver takes them: their addresses and their sizes.
 fn arrays(ranges: impl Iterator<Item = ManagedRange>) -> (Vec<CUdeviceptr>, Vec<usize>) {
@@ -44,6 +46,27 @@ impl CudaDriver {
                 functions.cuMemPrefetchBatchAsync(addresses, sizes, all, numbers, first, count, 0, stream)
             }
         })
+    }
+
+    /// # Safety
+    /// As for `Memory::attach_async`.
+    pub(super) unsafe fn queue_attachment(
+        &self,
+        call: &Call<'_>,
+        address: DevicePointer,
+        bytes: usize,
+        attachment: MemoryAttachment,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        let flag = match attachment {
+            MemoryAttachment::Global => CU_MEM_ATTACH_GLOBAL,
+            MemoryAttachment::Host => CU_MEM_ATTACH_HOST,
+            MemoryAttachment::Single => CU_MEM_ATTACH_SINGLE,
+        };
+        let _bound = self.bind_for_stream(call.context, stream)?;
+        // SAFETY: the stream is live, as its type says, and the caller keeps the memory allocated until that has run, and uses it
+        // as the flag says.
+        check(unsafe { self.functions.cuStreamAttachMemAsync(raw_stream(stream), address.0, bytes, flag) })
     }
 
     /// # Safety

@@ -10,10 +10,10 @@ use crate::{
     EventRecordFlags, EventWaitFlags, Events, ExecutableGraphHandle, ExecutableGraphs, FillPattern, FunctionAttribute,
     FunctionHandle, FunctionInfo, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, Graphs,
     GreenContextHandle, GreenContexts, HostWork, InstantiateFlags, InterprocessEventHandle, Launch, Live, ManagedRange,
-    Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, MemoryReport,
-    ModuleHandle, ModuleImage, Modules, MultiprocessorResource, MultiprocessorSplit, NodeParameters, ObjectHandle,
-    ObjectId, Objects, PinnedFlags, Prefetch, RegisterFlags, Result, SplitFlags, StreamAttribute, StreamAttributeKind,
-    StreamFlags, StreamHandle, Streams, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
+    Memory, MemoryAttachment, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange,
+    MemoryReport, ModuleHandle, ModuleImage, Modules, MultiprocessorResource, MultiprocessorSplit, NodeParameters,
+    ObjectHandle, ObjectId, Objects, PinnedFlags, Prefetch, RegisterFlags, Result, SplitFlags, StreamAttribute,
+    StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 use std::fmt;
 
@@ -539,6 +539,22 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
     ) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().discard_and_prefetch_batch_async(call, prefetches, stream) }
+    }
+
+    /// Forwards [`Memory::attach_async`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn attach_async(
+        &self,
+        call: &Call<'_>,
+        address: DevicePointer,
+        bytes: usize,
+        attachment: MemoryAttachment,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().attach_async(call, address, bytes, attachment, stream) }
     }
 
     /// Forwards [`Memory::copy_async`].
@@ -1611,6 +1627,20 @@ impl<L: Forward> Memory for Layered<L> {
         self.contained("Memory", "discard_and_prefetch_batch_async", |layer| {
             // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
             unsafe { layer.discard_and_prefetch_batch_async(call, prefetches, stream) }
+        })
+    }
+
+    unsafe fn attach_async(
+        &self,
+        call: &Call<'_>,
+        address: DevicePointer,
+        bytes: usize,
+        attachment: MemoryAttachment,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        self.contained("Memory", "attach_async", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.attach_async(call, address, bytes, attachment, stream) }
         })
     }
 

@@ -10,9 +10,9 @@ use crate::memory::{
 };
 use anabranch_hal::{
     AllocationNode, AttributedCopy, AttributedCopy3d, Call, ContextHandle, Copy3d, CopyKind, DeviceOrdinal,
-    DevicePointer, Failure, FillPattern, Live, ManagedRange, Memory, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle,
-    MemoryPoolOptions, MemoryRange, MemoryReport, NodeParameters, PinnedFlags, Prefetch, RegisterFlags, Result, Status,
-    StreamHandle,
+    DevicePointer, Failure, FillPattern, Live, ManagedRange, Memory, MemoryAttachment, MemoryInfo, MemoryPoolAttribute,
+    MemoryPoolHandle, MemoryPoolOptions, MemoryRange, MemoryReport, NodeParameters, PinnedFlags, Prefetch,
+    RegisterFlags, Result, Status, StreamHandle,
 };
 use std::sync::Arc;
 
@@ -304,6 +304,18 @@ impl Memory for HostDriver {
         let ranges = managed::prefetch_all(&self.shared, &stream, prefetches)?;
         // SAFETY: the caller promises what this asks for.
         unsafe { managed::discard_all(&self.shared, &stream, &ranges) }
+    }
+
+    unsafe fn attach_async(
+        &self,
+        call: &Call<'_>,
+        address: DevicePointer,
+        bytes: usize,
+        attachment: MemoryAttachment,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        let stream = resolve(&self.shared, call.context, stream)?;
+        managed::attach(&self.shared, &stream, address, bytes, attachment)
     }
 
     unsafe fn copy_async(

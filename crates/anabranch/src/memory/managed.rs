@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::stream::Stream;
 use anabranch_core::memory::{Allocation, byte_size};
-use anabranch_hal::{Access, Capabilities};
+use anabranch_hal::{Access, Capabilities, MemoryAttachment};
 use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use std::sync::Arc;
 /// Memory that the host and the device access at the same address, and that the driver moves between them.
 ///
 /// Like [`PinnedBuffer`](crate::PinnedBuffer), it tracks the work that uses it, and host access waits for that work. On
-/// a device without `Capabilities::CONCURRENT_MANAGED_ACCESS`, host access waits for all work of the context.
+/// a device without `Capabilities::CONCURRENT_MANAGED_ACCESS`, host access waits for all work of the context, unless the
+/// memory is [attached](Stream::attach) to the host.
 pub struct ManagedBuffer<T> {
     memory: Arc<Allocation>,
     length: usize,
@@ -52,7 +53,8 @@ impl<T: Pod> ManagedBuffer<T> {
 
     fn wait(&self, access: Access) -> Result<()> {
         let context = self.context();
-        if !context.device().capabilities().contains(Capabilities::CONCURRENT_MANAGED_ACCESS) {
+        let is_concurrent = context.device().capabilities().contains(Capabilities::CONCURRENT_MANAGED_ACCESS);
+        if !is_concurrent && !self.memory.is_attached_to_host() {
             context.synchronize()?;
         }
         self.memory.history().synchronize(access)
@@ -139,5 +141,39 @@ impl Stream {
             return memory.memory.require_context(core, "prefetching managed memory");
         }
         core.prefetch(&memory.memory, (!to_host).then(|| core.context().device().ordinal()))
+    }
+
+    /// Says in stream order who uses managed memory from now on (`cuStreamAttachMemAsync`): all streams, only this one, or only the
+    /// host. A new attachment replaces the old one. Memory is attached to all streams at first. On a device without
+    /// `Capabilities::CONCURRENT_MANAGED_ACCESS`, the driver then moves less; on others this changes nothing.
+    ///
+    /// On every device, work of other streams that uses the memory is refused with `CUDA_ERROR_ILLEGAL_STATE (401)`. So are launches
+    /// of graphs that use it, except in the stream that it is attached to. When that stream has ended, the memory must be attached
+    /// again before a stream uses it.
+    ///
+    /// ```
+    /// use anabranch::MemoryAttachment;
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// let (stream, other) = (context.create_stream()?, context.create_stream()?);
+    /// let mut memory = context.allocate_managed::<u32>(100)?;
+    /// stream.attach(&mut memory, MemoryAttachment::Single)?;
+    /// stream.fill(&mut memory, 7)?;
+    /// assert!(other.fill(&mut memory, 8).is_err());
+    /// other.attach(&mut memory, MemoryAttachment::Global)?;
+    /// other.fill(&mut memory, 8)?;
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for the legacy default stream as the only one; `CUDA_ERROR_INVALID_HANDLE (400)` if the
+    /// memory belongs to another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, or a capture
+    /// uses the memory, which invalidates no capture.
+    #[track_caller]
+    pub fn attach<T: Pod>(&self, memory: &mut ManagedBuffer<T>, attachment: MemoryAttachment) -> Result<()> {
+        let core = self.core();
+        if memory.byte_len() == 0 {
+            return memory.memory.require_context(core, "attaching managed memory");
+        }
+        core.attach(&memory.memory, attachment)
     }
 }

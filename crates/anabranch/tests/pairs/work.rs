@@ -3,8 +3,8 @@
 use crate::table::{Call, call};
 use crate::world::{Expected, LENGTH};
 use anabranch::{
-    BatchCopy, BatchRegion, Buffer, CopyHints, LaunchConfig, MemoryLocation, PinnedBuffer, Prefetch, Region, Result,
-    Status, Volume, VolumeMut,
+    BatchCopy, BatchRegion, Buffer, CopyHints, LaunchConfig, MemoryAttachment, MemoryLocation, PinnedBuffer, Prefetch,
+    Region, Result, Status, Volume, VolumeMut,
 };
 use futures::executor::block_on;
 
@@ -49,6 +49,15 @@ pub(crate) const CALLS: &[Call] = &[
         let stream = world.other.create_stream()?;
         let there = stream.upload(&[7u32; LENGTH])?;
         side.write_one_of(world, Expected::OneOf(vec![7]), |own| stream.copy_peer(own, &there))
+    }),
+    call("Stream::attach", |world, side| {
+        let mut memory = world.context.allocate_managed::<u32>(LENGTH)?;
+        let stream = world.stream(&mut side.random);
+        stream.attach(&mut memory, MemoryAttachment::Host)?;
+        // It is refused, unless the other call has made the stream capture.
+        let _ = stream.fill(&mut memory, 1);
+        stream.attach(&mut memory, MemoryAttachment::Global)?;
+        stream.fill(&mut memory, 1)
     }),
     call("Stream::copy_batch", |world, side| {
         let from = side.from;
