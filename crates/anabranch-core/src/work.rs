@@ -270,14 +270,9 @@ impl OpenStream {
     /// capturing, which invalidates the capture.
     #[track_caller]
     pub unsafe fn copy_peer(&self, to: CopyEnd<'_>, from: CopyEnd<'_>, bytes: usize) -> Result<()> {
-        let operation = "copying between contexts";
-        let submission = Submission::begin(self, operation)?;
-        trace::queued!(bytes, stream = self.id(), "{operation}");
+        let submission = self.begin_peer_copy("copying between contexts", to.memory, from.memory)?;
+        trace::queued!(bytes, stream = self.id(), "{}", submission.operation());
         let (destination, source) = (to.memory.context(), from.memory.context());
-        destination.require_same_driver(source, operation)?;
-        if !to.memory.is_reached_from(self.context()) && !from.memory.is_reached_from(self.context()) {
-            return Err(other_context(operation, "stream", self.place()));
-        }
         let accesses = [MemoryAccess::read(from.memory), MemoryAccess::write(to.memory)];
         // SAFETY: the caller promises that the ranges are within their memory, which is freed behind its uses, of which this is
         // one, and which holds a reference to its context.
@@ -292,6 +287,40 @@ impl OpenStream {
                 bytes,
                 stream,
             )
+        })
+    }
+
+    /// Begins a copy between contexts of one driver, of which either is the stream's.
+    ///
+    /// # Errors
+    /// Same as [`copy_peer`](Self::copy_peer).
+    #[track_caller]
+    fn begin_peer_copy(&self, operation: &'static str, to: &Allocation, from: &Allocation) -> Result<Submission<'_>> {
+        let submission = Submission::begin(self, operation)?;
+        to.context().require_same_driver(from.context(), operation)?;
+        if !to.is_reached_from(self.context()) && !from.is_reached_from(self.context()) {
+            return Err(other_context(operation, "stream", self.place()));
+        }
+        Ok(submission)
+    }
+
+    /// Copies a region of memory of one context to memory of another. The stream belongs to either context.
+    ///
+    /// # Safety
+    /// Both regions are within their memory.
+    ///
+    /// # Errors
+    /// Same as [`copy_peer`](Self::copy_peer).
+    #[track_caller]
+    pub unsafe fn copy_3d_peer(&self, to: &Arc<Allocation>, from: &Arc<Allocation>, copy: &Copy3d) -> Result<()> {
+        let submission = self.begin_peer_copy("copying a region between contexts", to, from)?;
+        trace::queued!(stream = self.id(), extent = ?copy.extent, "{}", submission.operation());
+        let accesses = [MemoryAccess::read(from), MemoryAccess::write(to)];
+        // SAFETY: the caller promises that the regions are within their memory, which is freed behind its uses, of which this is
+        // one, and which holds a reference to its context.
+        submission.submit_reached(&accesses, |call, stream| unsafe {
+            let (to, from) = (to.context().live(), from.context().live());
+            self.context().driver().copy_3d_peer_async(call, copy, to, from, stream)
         })
     }
 

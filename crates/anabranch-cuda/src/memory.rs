@@ -252,6 +252,22 @@ impl Memory for CudaDriver {
         check(unsafe { self.functions.cuMemcpy3DAsync(&description, raw_stream(stream)) })
     }
 
+    unsafe fn copy_3d_peer_async(
+        &self,
+        call: &Call<'_>,
+        copy: &Copy3d,
+        destination_context: Live<'_, ContextHandle>,
+        source_context: Live<'_, ContextHandle>,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        let _bound = self.bind_for_stream(call.context, stream)?;
+        let (to, from) = (raw_context(destination_context), raw_context(source_context));
+        let description = copy::describe_peer(copy, to, from);
+        // SAFETY: the contexts and the stream are live, as their types say, and the caller keeps both volumes valid until the copy
+        // has run. The driver reads the description before it returns.
+        check(unsafe { self.functions.cuMemcpy3DPeerAsync(&description, raw_stream(stream)) })
+    }
+
     unsafe fn copy_batch_async(
         &self,
         call: &Call<'_>,

@@ -389,6 +389,21 @@ pub trait Memory {
     /// Both volumes must remain valid until the copy is complete.
     unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: Live<'_, StreamHandle>) -> Result<()>;
 
+    /// Copies a region of rows and slices of memory of one context to memory of another, in stream order
+    /// (`cuMemcpy3DPeerAsync`).
+    ///
+    /// # Safety
+    ///
+    /// Both volumes must remain valid until the copy is complete.
+    unsafe fn copy_3d_peer_async(
+        &self,
+        call: &Call<'_>,
+        copy: &Copy3d,
+        destination_context: Live<'_, ContextHandle>,
+        source_context: Live<'_, ContextHandle>,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()>;
+
     /// Makes several copies (`cuMemcpyBatchAsync`). All of them come behind the earlier work of the stream and before its
     /// later work, and they have no order among each other.
     ///

@@ -39,6 +39,7 @@
 //! | `cuMemcpyBatchAsync`, `cuMemcpy3DBatchAsync` | [`Stream::copy_batch`](crate::Stream::copy_batch), [`copy_region_batch`](crate::Stream::copy_region_batch) |
 //! | `cuMemcpyWithAttributesAsync`, `cuMemcpy3DWithAttributesAsync` | [`Stream::copy_with_hints`](crate::Stream::copy_with_hints), [`copy_region_with_hints`](crate::Stream::copy_region_with_hints) |
 //! | `cuMemPrefetchAsync`, `cuMemPrefetchBatchAsync`, `cuMemDiscardBatchAsync` | [`Stream::prefetch`](crate::Stream::prefetch), [`prefetch_batch`](crate::Stream::prefetch_batch), [`discard_batch`](crate::Stream::discard_batch) |
+//! | `cuMemcpy3DPeerAsync` | [`Stream::copy_region_peer`](crate::Stream::copy_region_peer) |
 //! | `cuStreamAttachMemAsync` | [`Stream::attach`](crate::Stream::attach) |
 //! | `cuMemsetD8Async`, `…D16…`, `…D32…` | [`Stream::fill`](crate::Stream::fill), which has 64 bits too |
 //! | `cuEventElapsedTime` | [`Event::elapsed_since`](crate::Event::elapsed_since) |

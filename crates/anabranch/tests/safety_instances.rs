@@ -7,9 +7,9 @@ mod common;
 
 use anabranch::hal::{Driver, Forward, Layered};
 use anabranch::{
-    Buffer, CaptureMode, ConditionalKind, Context, Event, Graph, Instance, InstantiateFlags, MemoryPool,
-    MemoryPoolOptions, NodeWork, PinnedBuffer, Region, Result, Signal, Status, Stream, Volume, VolumeMut,
-    WaitCondition,
+    BatchCopy, BatchRegion, Buffer, CaptureMode, ConditionalKind, Context, CopyHints, Event, Graph, Instance,
+    InstantiateFlags, MemoryAttachment, MemoryLocation, MemoryPool, MemoryPoolOptions, NodeWork, PinnedBuffer,
+    Prefetch, Region, Result, Signal, Status, Stream, Volume, VolumeMut, WaitCondition,
 };
 use common::host;
 use futures::executor::block_on;
@@ -148,6 +148,23 @@ fn safety_45_no_call_takes_objects_of_two_drivers() {
         NodeWork::copy_region(to, from, &region).and_then(|work| here.graph.add((), work)),
     );
     refused("a copy between contexts", here.stream.copy_peer(&mut there.buffer, &here.buffer));
+    let copies = [BatchCopy::new(&mut there.buffer, &here.buffer).unwrap()];
+    refused("a batch of copies", here.stream.copy_batch(copies));
+    refused("a batch from plain memory", {
+        let copies = [BatchCopy::from_host(&mut there.buffer, &[1, 2, 3, 4]).unwrap()];
+        here.stream.copy_batch(copies)
+    });
+    let hints = CopyHints::default();
+    refused("a copy with hints", here.stream.copy_with_hints(&mut there.buffer, &here.buffer, hints));
+    let (to, from) = (VolumeMut::new(&mut there.buffer, 2, 2), Volume::new(&here.buffer, 2, 2));
+    let copies = [BatchRegion::new(to, from, &region).unwrap()];
+    refused("a batch of regions", here.stream.copy_region_batch(copies));
+    let (to, from) = (VolumeMut::new(&mut there.buffer, 2, 2), Volume::new(&here.buffer, 2, 2));
+    refused("a region between contexts", here.stream.copy_region_peer(to, from, &region));
+    let mut managed = there.context.allocate_managed::<u32>(4).unwrap();
+    refused("attaching", here.stream.attach(&mut managed, MemoryAttachment::Host));
+    let ranges = [Prefetch::new(&managed, MemoryLocation::Host).unwrap()];
+    refused("a batch of prefetches", here.stream.prefetch_batch(ranges));
     refused("an awaited download", block_on(here.stream.download_async(&there.buffer)));
     refused("a scope", here.stream.sync_scope(|scope| scope.copy_from_host(&mut there.buffer, &[1, 2, 3, 4])));
     refused(

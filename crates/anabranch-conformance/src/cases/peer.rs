@@ -4,18 +4,23 @@ use super::memory_raw::numbers;
 use crate::case::{Case, Need, Verdict, equal, refused};
 use crate::environment::Environment;
 use crate::gate::Gate;
-use anabranch::{Capabilities, CaptureMode, Context, ContextFlags, LaunchConfig, MemoryPoolOptions, Status};
+use anabranch::{
+    Capabilities, CaptureMode, Context, ContextFlags, LaunchConfig, MemoryPoolOptions, Region, Status, Volume,
+    VolumeMut,
+};
 
 const TWO: &[Need] = &[Need::TwoDevices];
 const TWO_WITH_POOLS: &[Need] = &[Need::TwoDevices, Need::Capability(Capabilities::MEMORY_POOLS)];
 
 pub(super) const CASES: &[Case] = &[
     Case::new("peer.copies_between_contexts", "M5", copies_between_contexts),
+    Case::new("peer.copies_regions_between_contexts", "M5", copies_regions_between_contexts),
     Case::new("peer.copy_between_contexts_waits", "M5", copy_between_contexts_waits),
     Case::new("peer.copy_of_unequal_lengths", "X2", copy_of_unequal_lengths),
     Case::new("peer.stream_of_neither_context", "E4", stream_of_neither_context),
     Case::new("peer.no_access_within_a_device", "X2", no_access_within_a_device),
     Case::new("peer.copies_between_devices", "M5", copies_between_devices).needs(TWO),
+    Case::new("peer.copies_regions_between_devices", "M5", copies_regions_between_devices).needs(TWO),
     Case::new("peer.copy_between_devices_waits", "M5", copy_between_devices_waits).needs(TWO),
     Case::new("peer.event_across_devices", "M5", event_across_devices).needs(TWO),
     Case::new("peer.stream_across_devices", "M5", stream_across_devices).needs(TWO),
@@ -45,6 +50,38 @@ fn copies(environment: &Environment, other: &Context) -> Verdict {
     let empty = near.upload::<u8>(&[])?;
     let mut nothing = far.upload::<u8>(&[])?;
     Ok(near.copy_peer(&mut nothing, &empty)?)
+}
+
+fn copies_regions(environment: &Environment, other: &Context) -> Verdict {
+    let (near, far, third) =
+        (environment.stream()?, other.create_stream()?, other_context(environment)?.create_stream()?);
+    // 5 slices of 3 rows of 4 elements.
+    let mut picture = near.upload(&(0..60u16).collect::<Vec<_>>())?;
+    let mut block = far.allocate_zeroed::<u16>(12)?;
+    let region = Region { source_origin: [1, 1, 2], destination_origin: [1, 0, 0], extent: [2, 2, 2] };
+    let gate = Gate::shut(environment, &near)?;
+    near.fill(picture.slice_mut(41..42)?, 99)?;
+    far.copy_region_peer(VolumeMut::new(&mut block, 3, 2), Volume::new(&picture, 4, 3), &region)?;
+    near.fill(&mut picture, 7)?;
+    gate.open();
+    let expected = vec![0, 29, 30, 0, 33, 34, 0, 99, 42, 0, 45, 46];
+    equal("there", far.download(&block)?, expected)?;
+    let corner = Region { extent: [1, 1, 1], ..Region::default() };
+    near.copy_region_peer(VolumeMut::new(&mut block, 3, 2), Volume::new(&picture, 4, 3), &corner)?;
+    equal("there again", far.download(&block)?[..2].to_vec(), vec![7, 29])?;
+    let (to, from) = (VolumeMut::new(&mut block, 3, 2), Volume::new(&picture, 4, 3));
+    refused("a stream of neither context", third.copy_region_peer(to, from, &corner), Status::INVALID_HANDLE)?;
+    let beyond = Region { extent: [4, 1, 1], ..Region::default() };
+    let (to, from) = (VolumeMut::new(&mut block, 3, 2), Volume::new(&picture, 4, 3));
+    refused("a region that is too large", near.copy_region_peer(to, from, &beyond), Status::INVALID_VALUE)
+}
+
+fn copies_regions_between_contexts(environment: &Environment) -> Verdict {
+    copies_regions(environment, &other_context(environment)?)
+}
+
+fn copies_regions_between_devices(environment: &Environment) -> Verdict {
+    copies_regions(environment, &environment.peer()?.context()?)
 }
 
 fn copy_waits(environment: &Environment, other: &Context) -> Verdict {

@@ -3,7 +3,8 @@
 use crate::error::check;
 use crate::ffi::cuda_types::{
     CU_MEMORYTYPE_ARRAY, CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_UNIFIED,
-    CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CUDA_MEMCPY3D, CUdeviceptr, CUmemorytype, CUstream,
+    CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUcontext, CUdeviceptr, CUmemorytype,
+    CUstream,
 };
 use crate::ffi::{CudaFunctions, Zeroed};
 use crate::handles::host_address;
@@ -93,6 +94,35 @@ pub(crate) fn describe(copy: &Copy3d) -> CUDA_MEMCPY3D {
     description
 }
 
+/// The driver's description of a copy of rows and slices between contexts.
+pub(super) fn describe_peer(copy: &Copy3d, to: CUcontext, from: CUcontext) -> CUDA_MEMCPY3D_PEER {
+    let one = describe(copy);
+    CUDA_MEMCPY3D_PEER {
+        srcXInBytes: one.srcXInBytes,
+        srcY: one.srcY,
+        srcZ: one.srcZ,
+        srcMemoryType: one.srcMemoryType,
+        srcHost: one.srcHost,
+        srcDevice: one.srcDevice,
+        srcContext: from,
+        srcPitch: one.srcPitch,
+        srcHeight: one.srcHeight,
+        dstXInBytes: one.dstXInBytes,
+        dstY: one.dstY,
+        dstZ: one.dstZ,
+        dstMemoryType: one.dstMemoryType,
+        dstHost: one.dstHost,
+        dstDevice: one.dstDevice,
+        dstContext: to,
+        dstPitch: one.dstPitch,
+        dstHeight: one.dstHeight,
+        WidthInBytes: one.WidthInBytes,
+        Height: one.Height,
+        Depth: one.Depth,
+        ..CUDA_MEMCPY3D_PEER::zeroed()
+    }
+}
+
 fn memory_type(place: &CopyPlace) -> CUmemorytype {
     if place.host { CU_MEMORYTYPE_HOST } else { CU_MEMORYTYPE_DEVICE }
 }
@@ -151,7 +181,7 @@ pub(crate) fn is_host(functions: &CudaFunctions, address: CUdeviceptr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{describe, read};
+    use super::{describe, describe_peer, read};
     use crate::ffi::cuda_types::{
         CU_MEMORYTYPE_ARRAY, CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_UNIFIED,
     };
@@ -174,6 +204,22 @@ mod tests {
         assert_eq!((description.dstXInBytes, description.dstY, description.dstZ), (4, 5, 6));
 
         assert_eq!((description.WidthInBytes, description.Height, description.Depth), (7, 8, 9));
+    }
+
+    #[test]
+    fn each_context_is_that_of_its_end() {
+        let source = CopyPlace { address: 0x1000, host: false, pitch: 64, height: 8, origin: [1, 2, 3] };
+        let destination = CopyPlace { address: 0x2000, host: true, pitch: 128, height: 16, origin: [4, 5, 6] };
+        let copy = Copy3d { source, destination, extent: [7, 8, 9] };
+        let [to, from] = [1, 2].map(std::ptr::without_provenance_mut);
+        let (peer, one) = (describe_peer(&copy, to, from), describe(&copy));
+        assert_eq!((peer.dstContext, peer.srcContext), (to, from));
+        assert_eq!((peer.srcDevice, peer.dstHost), (one.srcDevice, one.dstHost));
+        assert_eq!((peer.srcMemoryType, peer.dstMemoryType), (one.srcMemoryType, one.dstMemoryType));
+        assert_eq!((peer.srcPitch, peer.srcHeight, peer.dstPitch, peer.dstHeight), (64, 8, 128, 16));
+        assert_eq!((peer.srcXInBytes, peer.srcY, peer.srcZ), (1, 2, 3));
+        assert_eq!((peer.dstXInBytes, peer.dstY, peer.dstZ), (4, 5, 6));
+        assert_eq!((peer.WidthInBytes, peer.Height, peer.Depth), (7, 8, 9));
     }
 
     #[test]

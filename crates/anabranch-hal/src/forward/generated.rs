@@ -613,6 +613,22 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
         unsafe { self.inner().copy_3d_async(call, copy, stream) }
     }
 
+    /// Forwards [`Memory::copy_3d_peer_async`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn copy_3d_peer_async(
+        &self,
+        call: &Call<'_>,
+        copy: &Copy3d,
+        destination_context: Live<'_, ContextHandle>,
+        source_context: Live<'_, ContextHandle>,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().copy_3d_peer_async(call, copy, destination_context, source_context, stream) }
+    }
+
     /// Forwards [`Memory::copy_batch_async`].
     ///
     /// # Safety
@@ -1688,6 +1704,20 @@ impl<L: Forward> Memory for Layered<L> {
         self.contained("Memory", "copy_3d_async", |layer| {
             // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
             unsafe { layer.copy_3d_async(call, copy, stream) }
+        })
+    }
+
+    unsafe fn copy_3d_peer_async(
+        &self,
+        call: &Call<'_>,
+        copy: &Copy3d,
+        destination_context: Live<'_, ContextHandle>,
+        source_context: Live<'_, ContextHandle>,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        self.contained("Memory", "copy_3d_peer_async", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.copy_3d_peer_async(call, copy, destination_context, source_context, stream) }
         })
     }
 

@@ -367,6 +367,24 @@ impl Memory for HostDriver {
         unsafe { copy::copy_3d(&self.shared, target, copy) }
     }
 
+    unsafe fn copy_3d_peer_async(
+        &self,
+        call: &Call<'_>,
+        copy: &Copy3d,
+        destination_context: Live<'_, ContextHandle>,
+        source_context: Live<'_, ContextHandle>,
+        stream: Live<'_, StreamHandle>,
+    ) -> Result<()> {
+        let stream = resolve(&self.shared, call.context, stream)?;
+        self.shared.captures.refuse(&stream)?;
+        for peer in [destination_context, source_context] {
+            ContextState::of(peer)?.core.check()?;
+        }
+        let target = self.shared.captures.target(&stream)?;
+        // SAFETY: the caller keeps both volumes valid until the copy is complete.
+        unsafe { copy::copy_3d(&self.shared, target, copy) }
+    }
+
     unsafe fn copy_batch_async(
         &self,
         call: &Call<'_>,

@@ -207,6 +207,45 @@ impl Stream {
         Ok(())
     }
 
+    /// Copies a region of rows and slices of memory of one context to memory of another, in stream order, and returns at once.
+    /// The stream belongs to either context. Follows `cuMemcpy3DPeerAsync`.
+    ///
+    /// ```
+    /// use anabranch::{ContextFlags, Region, Volume, VolumeMut};
+    /// # let context = anabranch::Instance::new()?.device("host")?.context()?;
+    /// let other = context.device().create_context(ContextFlags::empty())?;
+    /// let (stream, there) = (context.create_stream()?, other.create_stream()?);
+    /// let picture = stream.upload(&(0..12).collect::<Vec<u32>>())?;
+    /// let mut column = there.allocate_zeroed::<u32>(3)?;
+    /// let region = Region { source_origin: [1, 0, 0], extent: [1, 3, 1], ..Region::default() };
+    /// stream.copy_region_peer(VolumeMut::new(&mut column, 1, 3), Volume::new(&picture, 4, 3), &region)?;
+    /// assert_eq!(there.download(&column)?, [1, 5, 9]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` if the region is not within either volume; otherwise the same as
+    /// [`copy_peer`](Self::copy_peer).
+    #[track_caller]
+    pub fn copy_region_peer<T: Pod>(
+        &self,
+        destination: VolumeMut<'_, T>,
+        source: Volume<'_, T>,
+        region: &Region,
+    ) -> Result<()> {
+        let (read, written) = (source.allocation(), destination.allocation());
+        let Some(copy) = region_copy(&destination, &source, region)? else {
+            return written.context().require_same_driver(read.context(), OPERATION);
+        };
+        if read.is_pinned() && written.is_pinned() && !self.core().is_capturing() {
+            let accesses = [MemoryAccess::read(read), MemoryAccess::write(written)];
+            // SAFETY: the region is within both buffers, and the destination is borrowed exclusively.
+            return unsafe { on_host::copy_region(self, &accesses, copy) };
+        }
+        // SAFETY: the region is within both buffers.
+        unsafe { self.core().copy_3d_peer(written, read, &copy) }
+    }
+
     /// Copies a region from plain host memory, viewed as slices of `rows` rows of `row_length` elements. Returns when
     /// the copy is complete.
     ///

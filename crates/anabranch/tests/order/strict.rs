@@ -83,6 +83,10 @@ fn copies_are_refused() {
     Case::new().expect("copying", |stream, used, fresh| stream.copy(fresh, &*used));
     Case::new().expect("copying", |stream, used, fresh| stream.copy(used, &*fresh));
     Case::new().expect("copying between contexts", |stream, used, fresh| stream.copy_peer(fresh, &*used));
+    let region = Region { extent: [2, 2, 1], ..Region::default() };
+    Case::new().expect("copying a region between contexts", |stream, used, fresh| {
+        stream.copy_region_peer(VolumeMut::new(fresh, 2, 2), Volume::new(&*used, 2, 2), &region)
+    });
     Case::new().expect("copying", |stream, used, _| stream.copy_from_host(used, &[1; 4]));
     Case::new().expect("copying", |stream, used, _| stream.download(&*used).map(drop));
 }

@@ -77,6 +77,14 @@ pub(crate) const CALLS: &[Call] = &[
             stream.copy_region_batch([BatchRegion::new(to, from, &REGION)?])
         })
     }),
+    call("Stream::copy_region_peer", |world, side| {
+        let stream = world.other.create_stream()?;
+        let there = stream.upload(&[7u32; LENGTH])?;
+        side.write_one_of(world, Expected::OneOf(vec![7]), |own| {
+            let (to, from) = (VolumeMut::new(own, 4, LENGTH / 4), Volume::new(&there, 4, LENGTH / 4));
+            stream.copy_region_peer(to, from, &REGION)
+        })
+    }),
     call("Stream::copy_region_with_hints", |world, side| {
         side.copy(world, |stream, own| {
             let (to, from) = (VolumeMut::new(own, 4, LENGTH / 4), Volume::new(&world.shared, 4, LENGTH / 4));
