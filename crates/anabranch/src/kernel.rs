@@ -76,8 +76,9 @@ impl Kernel {
     /// The number of clusters of a launch that fit on the device at once. Follows `cuOccupancyMaxActiveClusters`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_CLUSTER_SIZE (912)` for a cluster that is too large or does not divide the grid;
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for a block that no device has.
+    /// [`CUDA_ERROR_INVALID_CLUSTER_SIZE (912)`](crate::Status::INVALID_CLUSTER_SIZE) for a cluster that is too large
+    /// or does not divide the grid; [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for a block that no
+    /// device has.
     pub fn max_active_clusters(&self, config: &LaunchConfig<'_>) -> Result<u32> {
         self.core.max_active_clusters(&config.shape)
     }
@@ -87,7 +88,7 @@ impl Kernel {
     /// `cuOccupancyMaxPotentialClusterSize`.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for a block that no device has.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for a block that no device has.
     pub fn max_cluster_size(&self, config: &LaunchConfig<'_>) -> Result<u32> {
         self.core.max_cluster_size(&config.shape)
     }

@@ -63,7 +63,7 @@ impl<'a> BatchCopy<'a> {
     /// A copy between device memory, pinned memory and managed memory, in any combination.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the lengths differ.
     pub fn new<T: Pod>(
         destination: impl Into<BufferSliceMut<'a, T>>,
         source: impl Into<BufferSlice<'a, T>>,
@@ -77,7 +77,7 @@ impl<'a> BatchCopy<'a> {
     /// nor for earlier work of the stream.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the lengths differ.
     pub fn from_host<T: Pod>(destination: impl Into<BufferSliceMut<'a, T>>, source: &'a [T]) -> Result<Self> {
         Self::reading_host(destination.into(), source, CopySourceOrder::DuringCall)
     }
@@ -90,7 +90,7 @@ impl<'a> BatchCopy<'a> {
     /// the stream either.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the lengths differ.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the lengths differ.
     pub unsafe fn from_host_unchecked<T: Pod>(
         destination: impl Into<BufferSliceMut<'a, T>>,
         source: &'a [T],
@@ -211,7 +211,7 @@ impl<'a> BatchRegion<'a> {
     /// A copy of a region of rows and slices between device, pinned and managed memory.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the region is not within either volume.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the region is not within either volume.
     pub fn new<T: Pod>(destination: VolumeMut<'a, T>, source: Volume<'a, T>, region: &Region) -> Result<Self> {
         let copy = region_copy(&destination, &source, region)?;
         let (destination, source) = (destination.allocation(), source.allocation());
@@ -250,10 +250,11 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` if a buffer belongs to another context;
-    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` for plain host memory if the stream is capturing, or a capture uses one of the
-    /// buffers; `CUDA_ERROR_INVALID_DEVICE (101)` for hints that name no device. Nothing is copied then. If a driver without
-    /// batches refuses a copy, others may have been made.
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if a buffer belongs to another context;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) for plain host memory
+    /// if the stream is capturing, or a capture uses one of the buffers;
+    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) for hints that name no device. Nothing is
+    /// copied then. If a driver without batches refuses a copy, others may have been made.
     #[track_caller]
     pub fn copy_batch<'a>(&self, copies: impl IntoIterator<Item = BatchCopy<'a>>) -> Result<()> {
         let copies: Vec<_> = copies.into_iter().collect();
@@ -289,7 +290,8 @@ impl Stream {
     /// Like [`copy`](Self::copy), with hints (`cuMemcpyWithAttributesAsync`).
     ///
     /// # Errors
-    /// Same as [`copy`](Self::copy); `CUDA_ERROR_INVALID_DEVICE (101)` for hints that name no device.
+    /// Same as [`copy`](Self::copy); [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) for hints that
+    /// name no device.
     #[track_caller]
     pub fn copy_with_hints<'a, T: Pod>(
         &self,
@@ -303,7 +305,8 @@ impl Stream {
     /// Like [`copy_region`](Self::copy_region), with hints (`cuMemcpy3DWithAttributesAsync`).
     ///
     /// # Errors
-    /// Same as [`copy_region`](Self::copy_region); `CUDA_ERROR_INVALID_DEVICE (101)` for hints that name no device.
+    /// Same as [`copy_region`](Self::copy_region); [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE)
+    /// for hints that name no device.
     #[track_caller]
     pub fn copy_region_with_hints<'a, T: Pod>(
         &self,

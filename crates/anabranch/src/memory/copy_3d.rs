@@ -224,8 +224,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the region is not within either volume; otherwise the same as
-    /// [`copy_peer`](Self::copy_peer).
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the region is not within either volume;
+    /// otherwise the same as [`copy_peer`](Self::copy_peer).
     #[track_caller]
     pub fn copy_region_peer<T: Pod>(
         &self,

@@ -147,9 +147,10 @@ impl Stream {
     /// host. A new attachment replaces the old one. Memory is attached to all streams at first. On a device without
     /// `Capabilities::CONCURRENT_MANAGED_ACCESS`, the driver then moves less; on others this changes nothing.
     ///
-    /// On every device, work of other streams that uses the memory is refused with `CUDA_ERROR_ILLEGAL_STATE (401)`. So are launches
-    /// of graphs that use it, except in the stream that it is attached to. When that stream has ended, the memory must be attached
-    /// again before a stream uses it.
+    /// On every device, work of other streams that uses the memory is refused with
+    /// [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE). So are launches of graphs that use it, except
+    /// in the stream that it is attached to. When that stream has ended, the memory must be attached again before a
+    /// stream uses it.
     ///
     /// ```
     /// use anabranch::MemoryAttachment;
@@ -165,9 +166,10 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for the legacy default stream as the only one; `CUDA_ERROR_INVALID_HANDLE (400)` if the
-    /// memory belongs to another context; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, or a capture
-    /// uses the memory, which invalidates no capture.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for the legacy default stream as the only one;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the memory belongs to another context;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
+    /// capturing, or a capture uses the memory, which invalidates no capture.
     #[track_caller]
     pub fn attach<T: Pod>(&self, memory: &mut ManagedBuffer<T>, attachment: MemoryAttachment) -> Result<()> {
         let core = self.core();

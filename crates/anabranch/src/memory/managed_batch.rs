@@ -41,7 +41,7 @@ impl<'a> Prefetch<'a> {
     /// Moves managed memory to a device or to the host.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the memory is not managed.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the memory is not managed.
     pub fn new<T: Pod>(memory: impl Into<BufferSlice<'a, T>>, location: MemoryLocation) -> Result<Self> {
         managed(memory.into(), Some(location), "prefetching a batch").map(Self)
     }
@@ -51,7 +51,7 @@ impl<'a> Discard<'a> {
     /// Discards the contents of managed memory.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` if the memory is not managed.
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the memory is not managed.
     pub fn new<T: Pod>(memory: impl Into<BufferSliceMut<'a, T>>) -> Result<Self> {
         let range = managed(memory.into().into(), None, "discarding managed memory")?;
         Ok(Self { range, exclusive: PhantomData })
@@ -93,10 +93,11 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if a device of the system has no concurrent managed access;
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` if memory belongs to another context; `CUDA_ERROR_INVALID_DEVICE (101)` for a place that
-    /// does not exist; `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, or a capture uses the memory,
-    /// which invalidates no capture.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if a device of the system has no concurrent
+    /// managed access; [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if memory belongs to another
+    /// context; [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) for a place that does not exist;
+    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
+    /// capturing, or a capture uses the memory, which invalidates no capture.
     #[track_caller]
     pub fn prefetch_batch<'a>(&self, ranges: impl IntoIterator<Item = Prefetch<'a>>) -> Result<()> {
         let ranges = submitted(self, ranges.into_iter().map(|range| range.0), "prefetching a batch")?;
