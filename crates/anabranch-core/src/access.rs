@@ -46,6 +46,18 @@ pub struct LastUse {
     pub value: u64,
 }
 
+impl LastUse {
+    /// Whether the work is known to be complete, or the stream has ended and the driver says so.
+    fn is_over(&self) -> bool {
+        let is_recorded_as_over = || match self.stream.sync_event() {
+            Ok(event) => event.is_none_or(|event| event.is_over()),
+            // Of work that nobody can wait for, it is not known.
+            Err(_) => false,
+        };
+        self.stream.shared().timeline().is_complete(self.value) || (!self.stream.is_live() && is_recorded_as_over())
+    }
+}
+
 #[derive(Default)]
 struct List {
     /// The last writer, or several, one for each stream, if threads write disjoint parts of the memory at the same
@@ -54,7 +66,12 @@ struct List {
     /// Readers since the last write, one for each stream. One that read another part than the writer wrote may have been
     /// noted without being ordered after it.
     readers: SmallVec<[LastUse; 2]>,
+    /// With so many readers, those that are over are looked for.
+    sweep_at: usize,
 }
+
+/// With so many readers they are looked through for the first time.
+const FIRST_SWEEP: usize = 16;
 
 /// Notes a stream's last use among others. The stream may have been opened several times, and some of its objects may
 /// have ended. The object that uses it now has not.
@@ -146,7 +163,7 @@ impl AccessHistory {
     /// The history of memory that a stream has just allocated: other streams must come after that, as after a write.
     pub fn begin(stream: &Arc<StreamCore>, value: u64) -> Self {
         let writer = LastUse { stream: stream.clone(), value };
-        let list = List { writers: SmallVec::from_buf([writer]), readers: SmallVec::new() };
+        let list = List { writers: SmallVec::from_buf([writer]), ..List::default() };
         Self {
             sole: AtomicUsize::new(Arc::as_ptr(stream) as usize | WROTE),
             value: AtomicU64::new(value),
@@ -209,11 +226,39 @@ impl AccessHistory {
             }
             followed.extend(missing);
         }
+        if access == Access::Read {
+            self.sweep();
+        }
         // If what follows is refused, others who wait for this use still come after the uses before it.
         if stream.is_per_thread() {
             stream.record_sync_now();
         }
         Ok(())
+    }
+
+    /// Forgets readers that are over, if there are many: memory that nobody writes may be read in streams without number, each of
+    /// which ends.
+    fn sweep(&self) {
+        let readers = {
+            let list = self.list.lock();
+            if list.readers.len() < list.sweep_at.max(FIRST_SWEEP) {
+                return;
+            }
+            list.readers.clone()
+        };
+        // Unlocked: a driver may run work of the program when it is asked.
+        let over: SmallVec<[LastUse; 2]> = readers.into_iter().filter(LastUse::is_over).collect();
+        let is_over = |reader: &LastUse| {
+            over.iter().any(|over| Arc::ptr_eq(&over.stream, &reader.stream) && over.value == reader.value)
+        };
+        let mut list = self.list.lock();
+        let (forgotten, left): (SmallVec<[_; 2]>, SmallVec<[_; 2]>) =
+            std::mem::take(&mut list.readers).into_iter().partition(is_over);
+        list.readers = left;
+        list.sweep_at = list.readers.len() * 2;
+        self.publish(&list);
+        drop(list);
+        drop(forgotten);
     }
 
     /// Gives a use a later value after it was queued.
@@ -305,7 +350,7 @@ impl AccessHistory {
 
     /// All uses that are not known to be complete, when no further uses are possible.
     pub fn into_pending(self) -> SmallVec<[LastUse; 3]> {
-        let List { writers, readers } = self.list.into_inner();
+        let List { writers, readers, .. } = self.list.into_inner();
         let all = readers.into_iter().chain(writers);
         all.filter(|last| !last.stream.shared().timeline().is_complete(last.value)).collect()
     }

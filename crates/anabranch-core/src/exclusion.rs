@@ -9,20 +9,20 @@
 //! A submission locks all of its memory before it orders anything, in ascending order of the ids. So no two of them wait
 //! for each other.
 
-use crate::memory::MemoryAccess;
-use anabranch_hal::Access;
+use crate::error::{Error, Result};
+use crate::memory::{ForeignUses, MemoryAccess};
+use anabranch_hal::{Access, Status};
 use anabranch_sync::{RwLockReadGuard, RwLockWriteGuard};
 use smallvec::SmallVec;
 
 /// As long as this exists, nobody else submits work in conflict with uses of memory which graphs retain.
 #[must_use = "others are excluded until this is dropped"]
 #[derive(Default)]
-pub struct Excluding<'m>(#[allow(dead_code, reason = "held for its drop")] SmallVec<[Guard<'m>; 16]>);
+pub struct Excluding<'m>(SmallVec<[Guard<'m>; 16]>);
 
-#[allow(dead_code, reason = "held for their drops")]
 enum Guard<'m> {
-    Reading(RwLockReadGuard<'m, ()>),
-    Writing(RwLockWriteGuard<'m, ()>),
+    Reading(RwLockReadGuard<'m, ForeignUses>),
+    Writing(RwLockWriteGuard<'m, ForeignUses>),
 }
 
 impl<'m> Guard<'m> {
@@ -32,6 +32,46 @@ impl<'m> Guard<'m> {
             Access::Read => Self::Reading(memory.exclusion().0.read()),
             Access::Write => Self::Writing(memory.exclusion().0.write()),
         }
+    }
+
+    /// Whether another library submits work in conflict with this use.
+    #[inline]
+    fn meets_foreign_use(&self) -> bool {
+        match self {
+            Self::Reading(uses) => uses.writing > 0,
+            Self::Writing(uses) => uses.reading + uses.writing > 0,
+        }
+    }
+}
+
+/// While this exists, another library submits work that uses memory, by a call that no lock is held for. Graphs that use the
+/// memory are not launched meanwhile.
+pub struct ForeignUse<'a>(&'a [MemoryAccess<'a>]);
+
+impl<'a> ForeignUse<'a> {
+    /// Waits until no submission is in progress that conflicts.
+    pub fn begin(accesses: &'a [MemoryAccess<'a>]) -> Self {
+        let foreign = Self(accesses);
+        foreign.each(|uses, access| match access {
+            Access::Read => uses.reading += 1,
+            Access::Write => uses.writing += 1,
+        });
+        foreign
+    }
+
+    fn each(&self, change: impl Fn(&mut ForeignUses, Access)) {
+        for MemoryAccess { memory, access } in self.0 {
+            change(&mut memory.exclusion().0.write(), *access);
+        }
+    }
+}
+
+impl Drop for ForeignUse<'_> {
+    fn drop(&mut self) {
+        self.each(|uses, access| match access {
+            Access::Read => uses.reading -= 1,
+            Access::Write => uses.writing -= 1,
+        });
     }
 }
 
@@ -50,4 +90,20 @@ impl<'m> Excluding<'m> {
     pub fn begin_sorted(accesses: impl Iterator<Item = MemoryAccess<'m>>) -> Self {
         Self(accesses.map(Guard::new).collect())
     }
+
+    /// Refuses to launch a graph while another library submits work that uses its memory: which of them comes first, nobody
+    /// knows.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)`.
+    #[inline]
+    pub fn require_no_foreign_use(&self, operation: &'static str) -> Result<()> {
+        if self.0.iter().any(Guard::meets_foreign_use) { Err(used_by_others(operation)) } else { Ok(()) }
+    }
+}
+
+#[cold]
+fn used_by_others(operation: &'static str) -> Error {
+    Error::argument(Status::ILLEGAL_STATE, operation, "another library submits work that uses memory of the graph")
+        .with_hint("launch it before or after Stream::submit_foreign")
 }

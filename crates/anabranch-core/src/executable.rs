@@ -160,8 +160,8 @@ impl ExecutableCore {
     ///
     /// # Errors
     /// `CUDA_ERROR_INVALID_VALUE (1)` if memory that the graph allocated in its last launch is still allocated;
-    /// `CUDA_ERROR_ILLEGAL_STATE (401)` while the host accesses pinned or managed memory of the graph;
-    /// `CUDA_ERROR_INVALID_DEVICE (101)` if the stream belongs to another driver;
+    /// `CUDA_ERROR_ILLEGAL_STATE (401)` while the host accesses pinned or managed memory of the graph, or another library
+    /// submits work that uses its memory; `CUDA_ERROR_INVALID_DEVICE (101)` if the stream belongs to another driver;
     /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing, which invalidates the capture.
     #[inline]
     #[track_caller]
@@ -174,6 +174,9 @@ impl ExecutableCore {
         let submission = Submission::begin(stream, operation)?;
         let host_bound = (!state.retained.host_work().is_empty()).then(|| self.context.submit_host_bound());
         let ordered = state.ordered(&submission);
+        if let Some(excluding) = &ordered {
+            excluding.require_no_foreign_use(operation).map_err(|error| error.at(self.source.place()))?;
+        }
         let is_first_in_stream = !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream.core()));
         if is_first_in_stream {
             // Before it runs, because that may panic at once.
@@ -200,6 +203,7 @@ impl ExecutableCore {
     #[inline]
     fn queue(&self, submission: &Submission<'_>, state: &MutexGuard<'_, State>, is_ordered: bool) -> Result<()> {
         let excluding = if is_ordered { Excluding::default() } else { submission.order(state.accesses())? };
+        excluding.require_no_foreign_use(submission.operation()).map_err(|error| error.at(self.source.place()))?;
         submission.queue(|call, stream| {
             // SAFETY: what the nodes refer to is retained until the launch is complete, and all uses of it were just ordered.
             unsafe { self.context.driver().executable_launch(call, self.live(state), stream) }

@@ -9,6 +9,7 @@ pub use self::registered::{HostRange, comes_about};
 
 use self::attachment::NO_STREAM;
 use self::exclusion::Exclusion;
+pub(crate) use self::exclusion::ForeignUses;
 use self::stream_ordered::StreamOrdered;
 use crate::access::AccessHistory;
 use crate::context::{ContextCore, other_context};

@@ -9,10 +9,10 @@ mod block;
 pub use block::StagingBlock;
 
 use crate::context::ContextCore;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::extensions::{ClosingContext, Extension};
 use crate::ranks;
-use anabranch_hal::Call;
+use anabranch_hal::{Call, Status};
 use anabranch_sync::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -149,8 +149,19 @@ impl ContextCore {
     /// Pins staging memory in advance.
     ///
     /// # Errors
-    /// `CUDA_ERROR_OUT_OF_MEMORY (2)` if not enough memory can be pinned.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for more than the limit; `CUDA_ERROR_OUT_OF_MEMORY (2)` if not enough memory can be
+    /// pinned.
     pub fn reserve_staging(self: &Arc<Self>, bytes: usize, count: usize) -> Result<()> {
+        if bytes == 0 || count == 0 {
+            return Ok(());
+        }
+        let limit = self.staging_limit();
+        if self.staging().capacity(bytes).checked_mul(count).is_none_or(|total| total > limit) {
+            let message = format!("{count} times {bytes} bytes are more than the limit of {limit} bytes");
+            return Err(Error::argument(Status::INVALID_VALUE, "reserving staging memory", message)
+                .with_hint("raise the limit by Context::set_staging_limit, or reserve less")
+                .at(self.place()));
+        }
         // All are taken before any is given back, so that none is counted twice.
         let blocks = (0..count).map(|_| StagingBlock::take(self, bytes)).collect::<Result<Vec<_>>>();
         blocks?.into_iter().for_each(StagingBlock::give_back);

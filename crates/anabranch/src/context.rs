@@ -279,8 +279,7 @@ impl Context {
     }
 
     /// Pins staging memory in advance, for `count` transfers of up to `bytes` bytes at the same time. Pinning takes
-    /// long and may block, so a program should do it before its tasks run. As long as the limit is not exceeded, later
-    /// transfers of that size by [`Stream::upload_async`](crate::Stream::upload_async) and
+    /// long and may block, so a program should do it before its tasks run. Later transfers of that size by [`Stream::upload_async`](crate::Stream::upload_async) and
     /// [`Stream::download_async`](crate::Stream::download_async) do not pin memory.
     ///
     /// ```
@@ -292,6 +291,8 @@ impl Context {
     /// ```
     ///
     /// # Errors
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if that is more than the
+    /// [limit](Self::set_staging_limit), beyond which nothing is kept;
     /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if not enough memory can be pinned.
     pub fn reserve_staging(&self, bytes: usize, count: usize) -> Result<()> {
         self.core.reserve_staging(bytes, count)

@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// built by hand, as here, and then [instantiated](Self::instantiate).
 ///
 /// A graph retains every buffer, event, module and closure that its nodes refer to. They are released when the graph
-/// and everything made from it are dropped, and the last launch is complete.
+/// and everything made from it are dropped, and the last launch is complete, also if the nodes were replaced or removed.
 ///
 /// ```
 /// use anabranch::NodeWork;

@@ -84,9 +84,10 @@ impl InstanceBuilder {
         self
     }
 
-    /// Adds a driver, which replaces the one that would be loaded for its back end. The instance is
-    /// [isolated](Self::isolated).
+    /// Adds a driver, which replaces the one that would be loaded for its back end, or that was given for it before. The
+    /// instance is [isolated](Self::isolated). Instances that are given the same driver share its devices.
     pub fn driver(mut self, driver: Arc<dyn Driver>) -> Self {
+        self.drivers.retain(|other| other.kind() != driver.kind());
         self.drivers.push(driver);
         self.isolated()
     }

@@ -5,11 +5,15 @@
 mod common;
 
 use anabranch::hal::{FillPattern, Live};
-use anabranch::{Buffer, Context, DevicePointer, Stream, StreamHandle, flush_deferred_drops};
+use anabranch::{
+    Buffer, CaptureMode, Context, DevicePointer, Error, ExecutableGraph, Status, Stream, StreamHandle,
+    flush_deferred_drops,
+};
 use common::{hold, host};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 /// Unwinds when it is dropped.
 struct Unwinds(Arc<AtomicUsize>);
@@ -79,4 +83,35 @@ fn work_of_another_library_is_ordered_if_its_submission_unwinds() {
     assert!(!later.is_complete().unwrap());
     signal.unwrap().set(1);
     assert_eq!(later.download(&copy).unwrap(), [2]);
+}
+
+#[test]
+fn safety_93_a_graph_is_not_launched_while_others_submit_work_that_uses_its_memory() {
+    let context = host();
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let [mut written, mut read] = [stream.upload(&[0u32; 4]).unwrap(), stream.upload(&[0u32; 4]).unwrap()];
+    let mut copy = stream.upload(&[0u32; 4]).unwrap();
+    let writes = stream.capture_executable(CaptureMode::Global, |_| stream.fill(&mut written, 7u32)).unwrap();
+    let reads = stream.capture_executable(CaptureMode::Global, |_| stream.copy(&mut copy, &read)).unwrap();
+    let refused = |graph: &ExecutableGraph, is_refused: bool| {
+        let on_another_thread = || graph.launch(&other);
+        let launched = thread::scope(|scope| scope.spawn(on_another_thread).join().unwrap());
+        assert_eq!(
+            launched.as_ref().err().map(Error::status),
+            is_refused.then_some(Status::ILLEGAL_STATE),
+            "{launched:?}"
+        );
+        assert_eq!(graph.launch(&stream).is_err(), is_refused, "on this thread, which holds no lock");
+    };
+    // Whatever is written, and what is read where it is written.
+    stream.submit_foreign((&written,), |_| refused(&writes, true)).unwrap();
+    stream.submit_foreign((&mut written,), |_| refused(&writes, true)).unwrap();
+    stream.submit_foreign((&read,), |_| refused(&reads, false)).unwrap();
+    stream.submit_foreign((&mut read,), |_| refused(&reads, true)).unwrap();
+    // Also after a closure that has unwound.
+    let unwound = || stream.submit_foreign((&mut read,), |_| resume_unwind(Box::new("on purpose")));
+    catch_unwind(AssertUnwindSafe(unwound)).unwrap_err();
+    refused(&writes, false);
+    refused(&reads, false);
+    assert_eq!(stream.download(&written).unwrap(), [7; 4]);
 }

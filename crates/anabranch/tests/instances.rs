@@ -83,3 +83,15 @@ fn a_driver_can_be_wrapped() {
     assert_eq!(records.load(Ordering::Relaxed), before + 2);
     assert_eq!(right.download(&buffer).unwrap(), [2]);
 }
+
+#[test]
+fn the_last_driver_of_a_back_end_is_the_one() {
+    let [first, last] = [1, 2].map(|devices| {
+        let instance = Instance::builder().cuda(false).isolated().host_devices(devices).build().unwrap();
+        instance.device("host").unwrap()
+    });
+    let both = Instance::builder().cuda(false).host(false).driver(first.driver().clone()).driver(last.driver().clone());
+    let devices: Vec<_> = both.build().unwrap().devices().to_vec();
+    assert_eq!(devices.len(), 2);
+    assert!(devices[0] == last && devices[0] != first);
+}

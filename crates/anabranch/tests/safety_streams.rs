@@ -5,9 +5,10 @@
 
 mod common;
 
-use anabranch::hal::{Call, Driver, Forward, Layered, Live, Result, StreamHandle};
+use anabranch::hal::{Call, Driver, EventFlags, EventHandle, Forward, Layered, Live, Result, StreamHandle};
 use anabranch::{CaptureMode, Context, DevicePointer, Instance, Stream, StreamFlags, flush_deferred_drops};
 use common::{checked_host, hold, until};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -168,4 +169,48 @@ fn safety_67_a_capture_that_began_in_the_default_stream_of_a_thread_ends_with_th
     assert_eq!(joined.download(&buffer).unwrap(), [7; 4]);
     drop(buffer);
     no_findings(&context);
+}
+
+/// Counts the events that exist.
+#[derive(Debug)]
+struct Events(Arc<dyn Driver>, Arc<AtomicUsize>);
+
+// SAFETY: all calls go to the one driver, with what they were given.
+unsafe impl Forward for Events {
+    fn inner(&self) -> &dyn Driver {
+        &*self.0
+    }
+
+    fn event_create(&self, call: &Call<'_>, flags: EventFlags) -> Result<EventHandle> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.event_create(call, flags)
+    }
+
+    unsafe fn event_destroy(&self, call: &Call<'_>, event: EventHandle) -> Result<()> {
+        self.1.fetch_sub(1, Ordering::SeqCst);
+        // SAFETY: passed on.
+        unsafe { self.0.event_destroy(call, event) }
+    }
+}
+
+#[test]
+fn safety_94_readers_that_have_ended_are_forgotten() {
+    let events = Arc::new(AtomicUsize::new(0));
+    let counted = events.clone();
+    let wrap = move |inner| Arc::new(Layered(Events(inner, counted.clone()))) as Arc<dyn Driver>;
+    let instance = Instance::builder().cuda(false).isolated().wrap(wrap).build().unwrap();
+    let context = instance.device("host").unwrap().context().unwrap();
+    let weights = context.create_stream().unwrap().upload(&[1u32; 16]).unwrap();
+    for round in 0..10 {
+        for _ in 0..50 {
+            // Each leaves an event behind its work.
+            let reader = context.create_stream().unwrap();
+            let copy = reader.clone_buffer(&weights).unwrap();
+            drop((reader, copy));
+        }
+        context.synchronize().unwrap();
+        flush_deferred_drops();
+        let left = events.load(Ordering::SeqCst);
+        assert!(left < 200, "{left} events are left after {} streams", (round + 1) * 50);
+    }
 }

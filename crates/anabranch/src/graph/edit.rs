@@ -114,7 +114,8 @@ macro_rules! edit {
                 self.add(dependencies, unsafe { NodeWork::free(memory.device_pointer()) })
             }
 
-            /// Replaces the work of a node by other work of the same kind. Existing executable graphs do not change.
+            /// Replaces the work of a node by other work of the same kind. Existing executable graphs do not change. What the
+            /// node referred to before stays retained until the graph is dropped.
             ///
             /// # Errors
             /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the work is of another kind, the node
@@ -124,7 +125,7 @@ macro_rules! edit {
                 self.object().set_node(node, &work.core)
             }
 
-            /// Removes a node and its edges.
+            /// Removes a node and its edges. What the node referred to stays retained until the graph is dropped.
             ///
             /// # Errors
             /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the graph was ever asked to add an

@@ -75,8 +75,8 @@ impl ExecutableGraph {
     /// # Errors
     /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if memory that the graph allocated in its last
     /// launch is still allocated; [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) while the host
-    /// accesses pinned or managed memory of the graph;
-    /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the stream belongs to another driver;
+    /// accesses pinned or managed memory of the graph, or [`Stream::submit_foreign`](crate::Stream::submit_foreign) has
+    /// another library use its memory; [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the stream belongs to another driver;
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
     /// capturing, which invalidates the capture. To make a graph part of another one, use [`NodeWork::child`].
     #[inline]
@@ -115,6 +115,9 @@ impl ExecutableGraph {
     /// # Ok::<(), anabranch::Error>(())
     /// ```
     ///
+    /// What the nodes referred to before stays retained until the executable graph is dropped, and launches still order its
+    /// memory. To update very often, update from graphs that use the same memory.
+    ///
     /// # Errors
     /// [`CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)`](crate::Status::GRAPH_EXEC_UPDATE_FAILURE) if the structure
     /// differs or a node cannot be changed in this way, with the reason and the node.
@@ -124,7 +127,8 @@ impl ExecutableGraph {
     }
 
     /// Replaces the work of a node by other work of the same kind, from the next launch on. The node is a node of the
-    /// graph that this executable graph was made from. That graph does not change.
+    /// graph that this executable graph was made from. That graph does not change. As for [`update`](Self::update), what the node
+    /// referred to before stays retained.
     ///
     /// ```
     /// use anabranch::NodeWork;

@@ -3,8 +3,11 @@
 use super::KernelArguments;
 use crate::error::Result;
 use crate::stream::Stream;
+use anabranch_core::exclusion::ForeignUse;
 use anabranch_core::memory::MemoryAccess;
 use anabranch_hal::StreamHandle;
+
+const OPERATION: &str = "submitting work of another library";
 
 impl Stream {
     /// Lets another library submit work to this stream that uses memory of this one. `arguments` is a tuple as for
@@ -12,7 +15,8 @@ impl Stream {
     /// closure gets the handle of the stream, submits the work, and returns what it likes.
     ///
     /// The work comes after all uses of the memory until now, in whatever stream, and all later uses come after the work. If
-    /// the stream captures, the work has to be captured too.
+    /// the stream captures, the work has to be captured too, and the closure does not end the capture. Graphs that use the
+    /// memory cannot be launched while the closure runs, on any thread.
     ///
     /// To use memory in a stream of another library, open it with [`BorrowedStream::from_raw`](crate::BorrowedStream::from_raw).
     /// If that library says by an event when it is done, wait for the event in the closure.
@@ -29,8 +33,14 @@ impl Stream {
         arguments: A,
         submit: impl FnOnce(StreamHandle) -> R,
     ) -> Result<R> {
+        // Before a lock is taken.
+        self.core().require_usable(OPERATION)?;
         arguments.with(|arguments| {
-            let memory = ForeignUse { stream: self, accesses: arguments.accesses };
+            let memory = ForeignWork {
+                stream: self,
+                accesses: arguments.accesses,
+                _uses: ForeignUse::begin(arguments.accesses),
+            };
             memory.order()?;
             let submitted = submit(self.as_raw());
             memory.order().map(|()| submitted)
@@ -39,20 +49,22 @@ impl Stream {
 }
 
 /// Memory that work of another library in a stream uses.
-struct ForeignUse<'a> {
+struct ForeignWork<'a> {
     stream: &'a Stream,
     accesses: &'a [MemoryAccess<'a>],
+    /// Dropped after what comes behind the work was ordered.
+    _uses: ForeignUse<'a>,
 }
 
-impl ForeignUse<'_> {
+impl ForeignWork<'_> {
     /// Orders what comes behind earlier uses, and later uses behind what is in the stream.
     #[track_caller]
     fn order(&self) -> Result<()> {
-        self.stream.core().use_memory("submitting work of another library", self.accesses)
+        self.stream.core().use_memory(OPERATION, self.accesses)
     }
 }
 
-impl Drop for ForeignUse<'_> {
+impl Drop for ForeignWork<'_> {
     fn drop(&mut self) {
         // A closure that unwinds may have submitted work.
         if std::thread::panicking() {

@@ -131,7 +131,10 @@ fn no_more_is_kept_than_the_limit() {
     // A reserve of nothing, and one that cannot be had.
     context.reserve_staging(0, 0).unwrap();
     context.reserve_staging(0, 2).unwrap();
-    assert_eq!(context.reserve_staging(usize::MAX / 2, 1).unwrap_err().status(), Status::OUT_OF_MEMORY);
+    context.reserve_staging(0, usize::MAX).unwrap();
+    for (bytes, count) in [(1, 1), (4096, usize::MAX), (usize::MAX / 2, 1)] {
+        assert_eq!(context.reserve_staging(bytes, count).unwrap_err().status(), Status::INVALID_VALUE);
+    }
 }
 
 #[test]

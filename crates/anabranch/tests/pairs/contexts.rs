@@ -126,7 +126,9 @@ pub(crate) const CALLS: &[Call] = &[
             .context
             .register_scope_for_reading(&memory, |pinned| side.copy(world, |stream, own| stream.copy(own, pinned)))
     }),
-    call("Context::reserve_staging", |world, _| world.context.reserve_staging(1 << 10, 2)),
+    // Beside a call that lowers the limit.
+    call("Context::reserve_staging", |world, _| world.context.reserve_staging(1 << 10, 2))
+        .may(&[Status::INVALID_VALUE]),
     call("Context::set_completion_spin", |world, side| {
         world.context.set_completion_spin(Duration::from_micros(side.random.u64(..20)));
         Ok(())
