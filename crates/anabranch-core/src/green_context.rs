@@ -57,16 +57,16 @@ impl MultiprocessorsCore {
     /// Splits them into groups of the same size, and a remainder.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for no groups, or more multiprocessors than there are;
-    /// `CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION (915)` for the result of another split.
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for no groups; `CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION (915)` for more
+    /// multiprocessors than there are, and for the result of another split.
     pub fn split(&self, groups: u32, minimum: u32, flags: SplitFlags) -> Result<(Vec<Self>, Option<Self>)> {
         let operation = "splitting multiprocessors";
         // SAFETY: the resource is from the device's driver.
         let split = unsafe { self.device.driver().multiprocessors_split(&self.resource, groups, minimum, flags) };
         let split = split.during(operation, || self.device.to_string()).map_err(|error| match error.status() {
-            Status::INVALID_RESOURCE_CONFIGURATION => {
-                error.with_hint("split those of a green context that has them, or all groups at once")
-            }
+            Status::INVALID_RESOURCE_CONFIGURATION => error.with_hint(
+                "ask for groups of no more than there are; what was split is split again as that of a green context",
+            ),
             _ => error,
         })?;
         let part = |resource| Self { device: self.device.clone(), resource };

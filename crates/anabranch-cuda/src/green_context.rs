@@ -89,6 +89,10 @@ impl GreenContexts for CudaDriver {
         device: DeviceOrdinal,
         resources: &[MultiprocessorResource],
     ) -> Result<GreenContextHandle> {
+        if resources.is_empty() {
+            // The driver reads the first without a look at their number.
+            return Err(Failure::new(Status::INVALID_VALUE));
+        }
         let device = self.raw_device(device)?;
         // SAFETY: the caller promises that the resources are from this driver.
         let mut resources: Vec<_> = resources.iter().map(|resource| unsafe { raw(resource) }).collect();

@@ -75,8 +75,8 @@ pub trait GreenContexts {
     ///
     /// # Errors
     ///
-    /// `CUDA_ERROR_INVALID_VALUE (1)` for no groups, for flags that the driver does not know, or if there are fewer
-    /// multiprocessors than `minimum`. `CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION (915)` for multiprocessors that are the
+    /// `CUDA_ERROR_INVALID_VALUE (1)` for no groups, or for flags that the driver does not know.
+    /// `CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION (915)` if there are fewer multiprocessors than `minimum`, or if they are the
     /// result of a split: those of a green context that has them can be split again.
     ///
     /// # Safety

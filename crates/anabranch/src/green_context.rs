@@ -71,11 +71,10 @@ impl Multiprocessors {
     /// chooses the smallest size. Groups do not overlap. Follows `cuDevSmResourceSplitByCount`.
     ///
     /// # Errors
-    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for no groups, or if there are fewer
-    /// multiprocessors than `minimum`;
-    /// [`CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION (915)`](crate::Status::INVALID_RESOURCE_CONFIGURATION) for groups
-    /// and remainders of an earlier split: make a green context of them, and split its
-    /// [`multiprocessors`](GreenContext::multiprocessors).
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for no groups;
+    /// [`CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION (915)`](crate::Status::INVALID_RESOURCE_CONFIGURATION) if there are fewer
+    /// multiprocessors than `minimum`, and for groups and remainders of an earlier split: make a green context of them, and
+    /// split its [`multiprocessors`](GreenContext::multiprocessors).
     pub fn split(&self, groups: u32, minimum: u32) -> Result<(Vec<Self>, Option<Self>)> {
         self.split_with_flags(groups, minimum, SplitFlags::empty())
     }

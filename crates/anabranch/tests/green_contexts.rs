@@ -83,7 +83,7 @@ fn multiprocessors_are_split_into_groups_of_one_size_and_a_remainder() {
     assert_eq!(counts(100, 2), (vec![2, 2, 2], Some(1)));
     assert_eq!(counts(2, 0), (vec![1, 1], Some(5)));
     assert_eq!(status(all.split(0, 1)), Status::INVALID_VALUE);
-    assert_eq!(status(all.split(1, 8)), Status::INVALID_VALUE);
+    assert_eq!(status(all.split(1, 8)), Status::INVALID_RESOURCE_CONFIGURATION);
     let flags = anabranch::SplitFlags::from_bits_retain(1 << 7);
     assert_eq!(status(all.split_with_flags(1, 1, flags)), Status::INVALID_VALUE);
 }

@@ -47,7 +47,7 @@ fn split(environment: &Environment) -> Verdict {
 fn split_refused(environment: &Environment) -> Verdict {
     let all = environment.device().multiprocessors()?;
     refused("no groups", all.split(0, 1), Status::INVALID_VALUE)?;
-    refused("too many", all.split(1, all.count() + 1), Status::INVALID_VALUE)?;
+    refused("too many", all.split(1, all.count() + 1), Status::INVALID_RESOURCE_CONFIGURATION)?;
     let (groups, _) = all.split(1, 0)?;
     if let [group, ..] = &groups[..] {
         refused("what was split", group.split(1, 0), Status::INVALID_RESOURCE_CONFIGURATION)?;

@@ -226,7 +226,8 @@ fn read_others(read: impl Fn(CUlaunchAttributeID) -> Option<CUlaunchAttributeVal
             .map(|map| MemorySyncDomainMap { default: map.default_, remote: map.remote })
             .filter(|map| map.default != 0 || map.remote > 1),
         preferred_cluster: preferred.filter(|extents| extents.x != 0).map(|extents| [extents.x, extents.y, extents.z]),
-        preferred_shared_memory_carveout: carveout.filter(|&percent| percent <= 100),
+        // 0 where none was asked for.
+        preferred_shared_memory_carveout: carveout.filter(|percent| (1..=100).contains(percent)),
         nvlink_centric_scheduling: nvlink.filter(|&is_on| is_on),
     }
 }

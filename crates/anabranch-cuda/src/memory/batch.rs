@@ -106,7 +106,8 @@ impl CudaDriver {
         let mut sources: Vec<CUdeviceptr> = copies.iter().map(|copy| copy.source).collect();
         let mut sizes: Vec<usize> = copies.iter().map(|copy| copy.bytes).collect();
         let mut wrong = NO_COPY;
-        let _bound = self.bind_for_stream(call.context, stream)?;
+        // The handle of the stream does not suffice: the driver looks for the memory in the current context.
+        let _bound = self.bind(call.context)?;
         // SAFETY: the stream is live, as its type says, and the caller keeps the ranges valid as long as the copies use them.
         // The arrays have as many elements as their numbers say, and the driver reads them before it returns.
         let answer = unsafe {
@@ -135,7 +136,8 @@ impl CudaDriver {
     ) -> Result<()> {
         let mut operations = copies.iter().map(|copy| self.region_copy(copy)).collect::<Result<Vec<_>>>()?;
         let mut wrong = NO_COPY;
-        let _bound = self.bind_for_stream(call.context, stream)?;
+        // The handle of the stream does not suffice: the driver looks for the memory in the current context.
+        let _bound = self.bind(call.context)?;
         // SAFETY: the stream is live, as its type says, and the caller keeps the regions valid as long as the copies use them.
         // The array has as many elements as the number says, and the driver reads it before it returns.
         let answer = unsafe {
@@ -159,7 +161,8 @@ impl CudaDriver {
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         let mut attributes = self.copy_attributes(&copy.attributes)?;
-        let _bound = self.bind_for_stream(call.context, stream)?;
+        // The handle of the stream does not suffice: the driver looks for the memory in the current context.
+        let _bound = self.bind(call.context)?;
         // SAFETY: the stream is live, as its type says, and the caller keeps the ranges valid as long as the copy uses them.
         // The driver reads the attributes before it returns.
         check(unsafe {
@@ -182,7 +185,8 @@ impl CudaDriver {
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         let mut operation = self.region_copy(copy)?;
-        let _bound = self.bind_for_stream(call.context, stream)?;
+        // The handle of the stream does not suffice: the driver looks for the memory in the current context.
+        let _bound = self.bind(call.context)?;
         // SAFETY: the stream is live, as its type says, and the caller keeps the regions valid as long as the copy uses them.
         // The driver reads the description before it returns.
         check(unsafe { self.functions.cuMemcpy3DWithAttributesAsync(&mut operation, 0, raw_stream(stream)) })

@@ -87,11 +87,11 @@ impl GreenContexts for HostDriver {
     ) -> Result<MultiprocessorSplit> {
         permitted()?;
         let source = Source::of(resource);
-        if source.split != 0 {
-            return Err(INVALID_CONFIGURATION);
-        }
-        if groups == 0 || minimum > resource.count || !SplitFlags::all().contains(flags) {
+        if groups == 0 || !SplitFlags::all().contains(flags) {
             return Err(INVALID_VALUE);
+        }
+        if source.split != 0 || minimum > resource.count {
+            return Err(INVALID_CONFIGURATION);
         }
         let size = minimum.max(1);
         let groups = groups.min(resource.count / size);

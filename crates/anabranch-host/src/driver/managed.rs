@@ -1,11 +1,9 @@
 //! Managed memory: moved and discarded in batches. There is nowhere to move it to.
 
 use super::{Shared, batch};
-use crate::engine::{Role, StreamState, work};
+use crate::engine::{StreamState, work};
 use crate::memory::{Fill, Lookup, MemoryKind};
-use anabranch_hal::{
-    DevicePointer, Failure, FillPattern, ManagedRange, MemoryAttachment, MemoryLocation, Prefetch, Result, Status,
-};
+use anabranch_hal::{DevicePointer, Failure, FillPattern, ManagedRange, MemoryLocation, Prefetch, Result, Status};
 use std::sync::Arc;
 
 /// What discarded memory contains. Nobody may rely on it, and it is not what was there, so that who does is found.
@@ -58,23 +56,13 @@ pub(super) unsafe fn discard_all(shared: &Shared, stream: &Arc<StreamState>, ran
 }
 
 /// Checks what is to be attached. All memory is memory of this process, so that nothing need be queued.
-pub(super) fn attach(
-    shared: &Shared,
-    stream: &Arc<StreamState>,
-    address: DevicePointer,
-    bytes: usize,
-    attachment: MemoryAttachment,
-) -> Result<()> {
+pub(super) fn attach(shared: &Shared, stream: &Arc<StreamState>, address: DevicePointer, bytes: usize) -> Result<()> {
     shared.captures.refuse(stream)?;
     let table = &shared.memory.table;
     let range = table.range_of(address.0).filter(|range| range.address == address);
     let is_whole = range.is_some_and(|range| bytes == 0 || bytes as u64 == range.bytes);
     if !is_whole || table.kind_at(address.0) != Some(MemoryKind::Managed) {
         let message = "it is not a whole allocation of managed memory";
-        return Err(Failure::argument(Status::INVALID_VALUE, message));
-    }
-    if attachment == MemoryAttachment::Single && stream.role == Role::Legacy {
-        let message = "the legacy default stream is no single stream";
         return Err(Failure::argument(Status::INVALID_VALUE, message));
     }
     Ok(())

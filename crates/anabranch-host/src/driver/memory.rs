@@ -311,11 +311,11 @@ impl Memory for HostDriver {
         call: &Call<'_>,
         address: DevicePointer,
         bytes: usize,
-        attachment: MemoryAttachment,
+        _: MemoryAttachment,
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
         let stream = resolve(&self.shared, call.context, stream)?;
-        managed::attach(&self.shared, &stream, address, bytes, attachment)
+        managed::attach(&self.shared, &stream, address, bytes)
     }
 
     unsafe fn copy_async(

@@ -53,7 +53,7 @@ pub(crate) fn events_of<'a>(
             return Err(Failure::new(Status::INVALID_HANDLE));
         }
         if !state.flags.contains(EventFlags::DISABLE_TIMING) {
-            return Err(invalid("the event measures time"));
+            return Err(Failure::argument(Status::NOT_SUPPORTED, "the event measures time"));
         }
         *place = Some(state);
     }
