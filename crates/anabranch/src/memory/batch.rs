@@ -73,8 +73,8 @@ impl<'a> BatchCopy<'a> {
         Ok(Self::of(&destination, Source::Memory(source.end())))
     }
 
-    /// A copy from plain host memory. The source is read before [`Stream::copy_batch`] returns, which need not wait for the copy,
-    /// nor for earlier work of the stream.
+    /// A copy from plain host memory. [`Stream::copy_batch`] copies the source to staging memory, and need not wait for the copy, nor
+    /// for earlier work of the stream.
     ///
     /// # Errors
     /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the lengths differ.
@@ -230,8 +230,7 @@ impl Stream {
     /// ordered as by [`copy`](Self::copy), for all copies together. Copies between two pinned buffers may block.
     ///
     /// If the stream is capturing, each copy becomes a node. Drivers before CUDA 12.8, and the legacy default stream, make one copy
-    /// after the other. There, plain host memory is copied to staging memory first, as by
-    /// [`upload_async`](Self::upload_async).
+    /// after the other. Plain host memory is copied to staging memory first, as by [`upload_async`](Self::upload_async).
     ///
     /// ```
     /// use anabranch::BatchCopy;
