@@ -36,7 +36,7 @@ fn the_deterministic_software_device_behaves_like_hardware() {
 }
 
 /// The groups of calls of the driver contract.
-const GROUPS: [&str; 11] = [
+const GROUPS: [&str; 12] = [
     "Captures",
     "Contexts",
     "Devices",
@@ -44,6 +44,7 @@ const GROUPS: [&str; 11] = [
     "Events",
     "ExecutableGraphs",
     "Graphs",
+    "GreenContexts",
     "Memory",
     "Modules",
     "Objects",
