@@ -142,7 +142,9 @@ impl ExecutableGraphs for HostDriver {
         node: Live<'_, GraphNodeHandle>,
         enabled: bool,
     ) -> Result<()> {
-        executable_of(call, executable)?.set_enabled(node, enabled)
+        // Also in a lost context.
+        present(call)?;
+        ExecutableState::of(executable)?.set_enabled(node, enabled)
     }
 
     fn executable_node_enabled(
@@ -151,6 +153,8 @@ impl ExecutableGraphs for HostDriver {
         executable: Live<'_, ExecutableGraphHandle>,
         node: Live<'_, GraphNodeHandle>,
     ) -> Result<bool> {
-        executable_of(call, executable)?.is_enabled(node)
+        // Also in a lost context.
+        present(call)?;
+        ExecutableState::of(executable)?.is_enabled(node)
     }
 }
