@@ -82,6 +82,22 @@ impl KernelAttributes {
         }
     }
 
+    /// These attributes, and those of `others` where none is given here.
+    #[must_use]
+    pub fn or(&self, others: &Self) -> Self {
+        Self {
+            access_policy_window: self.access_policy_window.or(others.access_policy_window),
+            cluster_scheduling_policy: self.cluster_scheduling_policy.or(others.cluster_scheduling_policy),
+            memory_sync_domain: self.memory_sync_domain.or(others.memory_sync_domain),
+            memory_sync_domain_map: self.memory_sync_domain_map.or(others.memory_sync_domain_map),
+            preferred_cluster: self.preferred_cluster.or(others.preferred_cluster),
+            preferred_shared_memory_carveout: self
+                .preferred_shared_memory_carveout
+                .or(others.preferred_shared_memory_carveout),
+            nvlink_centric_scheduling: self.nvlink_centric_scheduling.or(others.nvlink_centric_scheduling),
+        }
+    }
+
     /// What is to be set so that these attributes become `wanted`: those, and the defaults of what is set here and not there. An
     /// attribute without a default that is a value remains.
     #[must_use]

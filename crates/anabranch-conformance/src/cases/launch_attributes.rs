@@ -410,12 +410,12 @@ fn nodes_keep_hints(environment: &Environment) -> Verdict {
     };
     refused("a map that no device has", graph.set_node(node, work(map)), Status::INVALID_VALUE)?;
     equal("after that", attributes(&graph)?, HINTS)?;
-    refused(
-        "others at once",
-        executable.set_node(node, work(KernelAttributes::NONE)),
-        Status::GRAPH_EXEC_UPDATE_FAILURE,
-    )?;
+    let policy = Some(ClusterSchedulingPolicy::LoadBalancing);
+    let other = KernelAttributes { cluster_scheduling_policy: policy, ..HINTS };
+    refused("others at once", executable.set_node(node, work(other)), Status::GRAPH_EXEC_UPDATE_FAILURE)?;
     executable.set_node(node, work(HINTS))?;
+    // Without any, it keeps its own.
+    executable.set_node(node, work(KernelAttributes::NONE))?;
     executable.launch(&stream)?;
     graph.set_node(node, work(KernelAttributes::NONE))?;
     equal("removed", attributes(&graph)?, KernelAttributes::NONE)?;

@@ -139,8 +139,9 @@ pub(super) unsafe fn in_executable(
 fn attributes_stay(driver: &CudaDriver, node: Live<'_, GraphNodeHandle>, wanted: Attributes) -> Result<()> {
     // What is read of a node of another kind is nothing.
     let current = kernel::read_attributes(driver, node);
-    // Without a wanted priority, the node keeps its own.
-    if current.agree(Attributes { priority: wanted.priority.or(current.priority), ..wanted }) {
+    // Without a wanted priority or hint, the node keeps its own, which a capture may have given it.
+    let others = wanted.others.or(&current.others);
+    if current.agree(Attributes { priority: wanted.priority.or(current.priority), others, ..wanted }) {
         return Ok(());
     }
     let detail = Detail::Update { result: GraphUpdateResult::ATTRIBUTES_CHANGED, node: Some(node.handle()) };

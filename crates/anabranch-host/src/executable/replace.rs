@@ -81,12 +81,16 @@ fn operation(operation: &ValueOperation) -> (bool, u64) {
 /// Whether the attributes that are wanted of a kernel are those that its node in the graph has. Those of an executable
 /// graph cannot change. A wanted priority of none stands for the node's own.
 pub(super) fn attributes_stay(node: &Action, wanted: &KernelNode) -> bool {
-    let attributes = |kernel: &KernelNode| {
-        (kernel.cluster.unwrap_or([1; 3]), kernel.cooperative, kernel.attributes.without_defaults())
+    let (cluster, cooperative, priority, hints) = match node {
+        Action::Kernel(kernel) => {
+            let KernelNode { cluster, cooperative, priority, attributes, .. } = &kernel.parameters;
+            (*cluster, *cooperative, *priority, *attributes)
+        }
+        _ => (None, false, None, KernelAttributes::NONE),
     };
-    let (current, priority) = match node {
-        Action::Kernel(kernel) => (attributes(&kernel.parameters), kernel.parameters.priority),
-        _ => (([1; 3], false, KernelAttributes::NONE), None),
-    };
-    current == attributes(wanted) && wanted.priority.is_none_or(|wanted| wanted == priority.unwrap_or(0))
+    // Without a wanted priority or hint, the node keeps its own.
+    wanted.cluster.unwrap_or([1; 3]) == cluster.unwrap_or([1; 3])
+        && wanted.cooperative == cooperative
+        && wanted.priority.is_none_or(|wanted| wanted == priority.unwrap_or(0))
+        && wanted.attributes.or(&hints).without_defaults() == hints.without_defaults()
 }
