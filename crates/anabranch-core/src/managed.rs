@@ -66,10 +66,11 @@ impl OpenStream {
             let discards: Vec<_> = ranges.iter().filter(stay).map(|range| range.range).collect();
             let driver = self.context().driver();
             if !discards.is_empty() {
-                // SAFETY: the caller promises that the ranges are within their memory, which is freed behind its uses, of which
-                // these are some, that they do not overlap, and that nobody reads them.
-                let discarded =
-                    submission.queue(|call, stream| unsafe { driver.discard_batch_async(call, &discards, stream) });
+                let discarded = submission.queue(|call, stream| {
+                    // SAFETY: the caller promises that the ranges are within their memory, which is freed behind its uses, of
+                    // which these are some, that they do not overlap, and that nobody reads them.
+                    unsafe { driver.discard_batch_async(call, &discards, stream) }
+                });
                 if !is_missing(&discarded) {
                     discarded?;
                 }
@@ -77,9 +78,11 @@ impl OpenStream {
             if prefetches.is_empty() {
                 return Ok(());
             }
-            // SAFETY: as above.
-            let discarded = submission
-                .queue(|call, stream| unsafe { driver.discard_and_prefetch_batch_async(call, &prefetches, stream) });
+            let discarded = submission.queue(|call, stream| {
+                // SAFETY: the caller promises that the ranges are within their memory, which is freed behind its uses, of which
+                // these are some, that they do not overlap, and that nobody reads them.
+                unsafe { driver.discard_and_prefetch_batch_async(call, &prefetches, stream) }
+            });
             if is_missing(&discarded) {
                 // SAFETY: the caller promises that the ranges are within their memory.
                 return unsafe { self.queue_prefetches(&submission, ranges) };
@@ -137,10 +140,11 @@ impl OpenStream {
             return Ok(());
         }
         if !self.is_legacy() {
-            // SAFETY: the caller promises that the ranges are within their memory, which is freed behind its uses, of which these
-            // are some.
-            let moved =
-                submission.queue(|call, stream| unsafe { driver.prefetch_batch_async(call, &prefetches, stream) });
+            let moved = submission.queue(|call, stream| {
+                // SAFETY: the caller promises that the ranges are within their memory, which is freed behind its uses, of which
+                // these are some.
+                unsafe { driver.prefetch_batch_async(call, &prefetches, stream) }
+            });
             if !is_missing(&moved) {
                 return moved;
             }
@@ -151,9 +155,10 @@ impl OpenStream {
                 // Older drivers know the host as a whole.
                 _ => None,
             };
-            // SAFETY: as above.
-            submission.queue(|call, stream| unsafe {
-                driver.prefetch_async(call, range.address, range.bytes, device, stream)
+            submission.queue(|call, stream| {
+                // SAFETY: the caller promises that the range is within its memory, which is freed behind its uses, of which this
+                // is one.
+                unsafe { driver.prefetch_async(call, range.address, range.bytes, device, stream) }
             })
         })
     }

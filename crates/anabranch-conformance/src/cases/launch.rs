@@ -118,7 +118,7 @@ fn addresses(environment: &Environment) -> Verdict {
     unsafe { stream.launch(&scale, &LaunchConfig::for_elements(2), arguments)? };
     equal("contents", stream.download(&destination)?, vec![9.0, 8.0, 10.0, 9.0, 9.0])?;
     let arguments = (destination.device_pointer(), &source, 3.0f32, 5u32);
-    // SAFETY: as above.
+    // SAFETY: `scale` reads and writes all five numbers of both buffers, which stay until that is done.
     unsafe { stream.launch(&scale, &LaunchConfig::for_elements(5), arguments)? };
     equal("contents", stream.download(&destination)?, vec![3.0, 6.0, 9.0, 12.0, 15.0])
 }
@@ -132,7 +132,7 @@ fn addresses_in_a_graph(environment: &Environment) -> Verdict {
         // SAFETY: `add` updates the number that its first argument points to, and the buffer stays until that is done.
         unsafe { scope.launch(&add, &one, (second, 10u32, 3u32)) }
     })?;
-    // SAFETY: as above. It follows the captured node.
+    // SAFETY: `add` updates one number of the buffer, which stays until that is done, behind the captured node.
     let node = unsafe { NodeWork::kernel(&add, &one, (second, 10u32, 4u32))? };
     let before = graph.nodes()?;
     graph.add(&before, node)?;

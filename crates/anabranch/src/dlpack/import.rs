@@ -181,7 +181,7 @@ fn register(
         Err((error, keeper)) if error.status() == Status::HOST_MEMORY_ALREADY_REGISTERED => {
             // The buffer of an earlier tensor may be gone, and its memory about to be unregistered.
             comes_about(|| !context.core().is_unregistering());
-            // SAFETY: as above.
+            // SAFETY: the keeper came back with the error, and has the tensor, which keeps the memory allocated.
             unsafe { Allocation::registered(context.core(), range, keeper) }.map_err(|(error, keeper)| {
                 (error.with_hint("wait for the work that uses the buffer of the earlier tensor"), keeper)
             })

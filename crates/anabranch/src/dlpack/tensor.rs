@@ -117,7 +117,7 @@ impl ManagedTensor {
         match self.raw {
             // SAFETY: whoever made this promised that the structure is there until the deleter is called, and does not change.
             Raw::Versioned(tensor) => unsafe { &(*tensor.as_ptr()).dl_tensor },
-            // SAFETY: as above.
+            // SAFETY: this structure, too, is there until its deleter is called, and does not change.
             Raw::Unversioned(tensor) => unsafe { &(*tensor.as_ptr()).dl_tensor },
         }
     }
@@ -182,7 +182,7 @@ impl ManagedTensor {
 unsafe extern "C" fn delete_versioned(tensor: *mut DLManagedTensorVersioned) {
     // SAFETY: the structure and its owner were boxes, and are dropped here only.
     let tensor = unsafe { Box::from_raw(tensor) };
-    // SAFETY: as above.
+    // SAFETY: the context is the box of the tensor that was passed on, and the structure, which had it, is gone.
     drop(unsafe { owner(tensor.manager_ctx) });
 }
 
@@ -193,7 +193,7 @@ unsafe extern "C" fn delete_versioned(tensor: *mut DLManagedTensorVersioned) {
 unsafe extern "C" fn delete_unversioned(tensor: *mut DLManagedTensor) {
     // SAFETY: the structure and its owner were boxes, and are dropped here only.
     let tensor = unsafe { Box::from_raw(tensor) };
-    // SAFETY: as above.
+    // SAFETY: the context is the box of the tensor that was passed on, and the structure, which had it, is gone.
     drop(unsafe { owner(tensor.manager_ctx) });
 }
 
