@@ -37,6 +37,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("launch_attributes.events_are_not_captured", "S8", events_are_not_captured),
     Case::new("launch_attributes.captured_serialization", "S8", captured_serialization).needs(CLUSTERS),
     Case::new("launch_attributes.captured_hints", "S8", captured_hints),
+    Case::new("launch_attributes.captured_kernel_is_replaced", "S8", captured_kernel_is_replaced),
     Case::new("launch_attributes.nodes_keep_hints", "S8", nodes_keep_hints),
     Case::new("launch_attributes.nodes_have_no_overlap", "S8", nodes_have_no_overlap),
 ];
@@ -383,6 +384,26 @@ fn captured_hints(environment: &Environment) -> Verdict {
     graph.instantiate()?.launch(&stream)?;
     stream.synchronize()?;
     equal("the digits", stream.download(&word)?, vec![1])
+}
+
+/// By work that names no attributes, whatever the node has from its capture.
+fn captured_kernel_is_replaced(environment: &Environment) -> Verdict {
+    let (stream, kernel) = (environment.stream()?, environment.kernel("add")?);
+    for config in [one(), one().cluster_scheduling_policy(ClusterSchedulingPolicy::Spread)] {
+        let mut word = stream.upload(&[0u32])?;
+        stream.synchronize()?;
+        stream.begin_capture(CaptureMode::Relaxed)?;
+        append(environment, &stream, &mut word, 1, &config)?;
+        let graph = stream.end_capture()?;
+        let [node] = graph.nodes()?[..] else { return Err(Failed("there is not one node".to_owned())) };
+        let executable = graph.instantiate()?;
+        // SAFETY: `add` accesses only the number that its first argument points to.
+        let other = unsafe { NodeWork::kernel(&kernel, &one(), (&mut word, 10u32, 2u32)) }?;
+        executable.set_node(node, other)?;
+        executable.launch(&stream)?;
+        equal("the digits", stream.download(&word)?, vec![2])?;
+    }
+    Ok(())
 }
 
 fn nodes_keep_hints(environment: &Environment) -> Verdict {
