@@ -2,24 +2,11 @@
 
 use crate::context::ContextCore;
 use crate::error::{Result, ResultExt};
-use anabranch_hal::{CaptureMode, Driver};
+use crate::thread_capture_mode;
+use anabranch_hal::CaptureMode;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
-
-/// Calls `action` with the thread's capture mode relaxed, for calls that no capture can depend on. These calls are then
-/// not prohibited by captures of this or other threads, and do not invalidate them.
-pub fn with_relaxed_capture_mode<R>(driver: &dyn Driver, action: impl FnOnce() -> R) -> R {
-    // A driver too old to capture prohibits nothing.
-    let before = driver.thread_exchange_capture_mode(CaptureMode::Relaxed);
-    let result = action();
-    match before {
-        Ok(CaptureMode::Relaxed) | Err(_) => {}
-        // Exchanging modes does not fail where it succeeded before.
-        Ok(before) => _ = driver.thread_exchange_capture_mode(before),
-    }
-    result
-}
 
 /// Restores the thread's capture mode when it is dropped.
 #[must_use = "the mode holds until the guard is dropped"]
@@ -52,7 +39,7 @@ impl CaptureModeGuard {
 impl Drop for CaptureModeGuard {
     fn drop(&mut self) {
         // Exchanging modes does not fail where it succeeded before.
-        let _ = self.context.driver().thread_exchange_capture_mode(self.before);
+        let _ = thread_capture_mode::set(self.context.driver(), self.before);
     }
 }
 

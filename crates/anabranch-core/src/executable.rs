@@ -1,6 +1,5 @@
 //! Executable graphs.
 
-use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
@@ -17,6 +16,7 @@ use crate::reaper;
 use crate::retained::Retained;
 use crate::stream::{OpenStream, PendingWork, StreamCore};
 use crate::submission::{Submission, is_ordered_for};
+use crate::thread_capture_mode::with_relaxed_capture_mode;
 use anabranch_hal::{
     Access, Call, Detail, Driver, ExecutableGraphHandle, GraphUpdateResult, InstantiateFlags, Live, ObjectHandle,
     Status,

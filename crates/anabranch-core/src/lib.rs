@@ -65,6 +65,7 @@ pub mod retained;
 pub mod staging;
 pub mod stream;
 pub mod submission;
+pub mod thread_capture_mode;
 pub mod timeline;
 pub mod trace;
 pub mod work;

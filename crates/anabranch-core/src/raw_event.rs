@@ -1,12 +1,12 @@
 //! The handle of an event, with ownership.
 
-use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Result, ResultExt};
 use crate::keeper::Keeper;
 use crate::label::Label;
 use crate::reaper;
+use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::trace;
 use anabranch_hal::{
     Call, Driver, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags, Live, ObjectHandle, Status, StreamFlags,

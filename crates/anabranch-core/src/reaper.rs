@@ -13,7 +13,8 @@
 use crate::panics::contain_quietly;
 use crate::process_exit;
 use crate::ranks;
-use anabranch_hal::{CaptureMode, Driver, InsideWork, contain};
+use crate::thread_capture_mode;
+use anabranch_hal::{Driver, InsideWork, contain};
 use anabranch_sync::Mutex;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -223,8 +224,7 @@ fn handle(message: Message, waiting: &mut Queues) {
             while handle_own(waiting) || waiting.attempt_all() {}
             let _ = done.send(());
         }
-        // A driver too old to capture has no captures to invalidate.
-        Message::Relax(driver) => _ = driver.thread_exchange_capture_mode(CaptureMode::Relaxed),
+        Message::Relax(driver) => thread_capture_mode::relax_this_thread(&*driver),
     }
 }
 

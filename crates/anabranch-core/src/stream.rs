@@ -12,7 +12,6 @@ pub use pending::PendingWork;
 pub use shared::StreamShared;
 pub use sync::SyncEvent;
 
-use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::{ContextCore, other_context};
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
@@ -20,6 +19,7 @@ use crate::extensions::{Extension, Extensions};
 use crate::host_work;
 use crate::label::Label;
 use crate::ranks;
+use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::trace;
 use anabranch_hal::{
     Call, CaptureStatus, Failure, Live, ObjectHandle, Status, StreamAttribute, StreamAttributeKind, StreamFlags,

@@ -1,12 +1,12 @@
 //! Flags: numbers in pinned memory in which a device notes how far its streams have come.
 
 use super::context_part::ContextCompletion;
-use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
 use crate::error::Result;
 use crate::ranks;
 use crate::stream::OpenStream;
 use crate::submission::Submission;
+use crate::thread_capture_mode::with_relaxed_capture_mode;
 use anabranch_hal::{DevicePointer, PinnedFlags, Value, WriteValueFlags};
 use anabranch_sync::Mutex;
 use std::sync::Arc;

@@ -8,7 +8,8 @@ use super::wait_queues::WaitQueues;
 use super::waiter::Awaitable;
 use crate::error::{Error, ErrorKind};
 use crate::process_exit;
-use anabranch_hal::{CaptureMode, Driver, Status};
+use crate::thread_capture_mode;
+use anabranch_hal::{Driver, Status};
 use std::sync::Arc;
 
 /// Starts the thread. `None`: no thread can be started.
@@ -21,8 +22,8 @@ pub(crate) fn start<P: Awaitable>(driver: Arc<dyn Driver>, counters: Arc<Counter
     let spawned = thread.spawn({
         let counters = counters.clone();
         move || {
-            // What it asks belongs to no capture, so it must invalidate none. A driver too old to capture has none.
-            let _ = driver.thread_exchange_capture_mode(CaptureMode::Relaxed);
+            // What it asks belongs to no capture, so it must invalidate none.
+            thread_capture_mode::relax_this_thread(&*driver);
             // The driver is released: this thread must not keep the context open.
             drop(driver);
             run(&shared, &counters);

@@ -2,7 +2,6 @@
 
 use super::{Allocation, BORROWED, Origin, READ_ONLY};
 use crate::access::AccessHistory;
-use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, Result, ResultExt};
@@ -11,6 +10,7 @@ use crate::host_work::refuse_inside;
 use crate::idle_memory::{attempt_behind, attempt_when_idle};
 use crate::keeper::Keeper;
 use crate::stream::PendingWork;
+use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::trace;
 use anabranch_hal::{Access, Capabilities, DevicePointer, RegisterFlags, Status};
 use std::any::Any;

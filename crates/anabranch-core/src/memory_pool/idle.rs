@@ -1,12 +1,12 @@
 //! Memory pools that nobody uses, and that are used again.
 
-use crate::capture_mode::with_relaxed_capture_mode;
 use crate::device::DeviceCore;
 use crate::drop_error;
 use crate::error::ResultExt;
 use crate::extensions::Extension;
 use crate::ranks;
 use crate::reaper;
+use crate::thread_capture_mode::with_relaxed_capture_mode;
 use anabranch_hal::{
     DeviceOrdinal, Driver, Live, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, Result, Status,
 };

@@ -1,13 +1,13 @@
 //! A block of staging memory in use.
 
 use super::RawBlock;
-use crate::capture_mode::with_relaxed_capture_mode;
 use crate::completion::Outstanding;
 use crate::context::ContextCore;
 use crate::error::{Error, Result, ResultExt};
 use crate::idle_memory::{BlockKind, attempt_when_idle};
 use crate::reaper::{self, Attempt};
 use crate::stream::PendingWork;
+use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::trace;
 use anabranch_hal::{PinnedFlags, Status};
 use std::sync::Arc;

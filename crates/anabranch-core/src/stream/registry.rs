@@ -1,13 +1,13 @@
 //! The streams of a context, and whether their work is complete.
 
 use super::{StreamCore, SyncEvent};
-use crate::capture_mode::with_relaxed_capture_mode;
 use crate::context::ContextCore;
 use crate::driver_context::ContextWork;
 use crate::error::{Result, ResultExt};
 use crate::extensions::Extension;
 use crate::ranks;
 use crate::raw_event;
+use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::timeline::TimelinePoint;
 use crate::trace;
 use anabranch_hal::{Call, ContextHandle, Driver, EventHandle, Live, StreamHandle};

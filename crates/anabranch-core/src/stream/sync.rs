@@ -2,10 +2,10 @@
 //! ended.
 
 use super::{OpenStream, StreamCore, is_any_capturing};
-use crate::capture_mode::with_relaxed_capture_mode;
 use crate::error::{Error, Result, ResultExt};
 use crate::host_work;
 use crate::raw_event::RawEvent;
+use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::timeline::TimelinePoint;
 use crate::trace;
 use anabranch_hal::{DevicePointer, EventFlags, EventRecordFlags, EventWaitFlags, Live, Status, StreamHandle};
