@@ -91,7 +91,7 @@ impl Part {
         let below = guard.dependencies(dependencies, OPERATION)?;
         guard.note_levels(self.levels);
         if let Some(own) = &own {
-            guard.retained_mut().merge(own.retained());
+            guard.retained_mut().merge(own.retained().all());
         }
         let below: Vec<_> = below.iter().map(|dependency| dependency.node).collect();
         guard.change(|body| Body { context: graph.context(), graph: body }.copy(self, &below).map(drop))

@@ -127,6 +127,16 @@ impl Error {
         self
     }
 
+    /// Whether the call was refused, and is known to have changed nothing.
+    pub(crate) fn is_without_effect(&self) -> bool {
+        match self.inner.kind {
+            ErrorKind::Argument | ErrorKind::MissingSymbol => true,
+            // A layer that unwinds has the status 999, and may have made the call.
+            ErrorKind::Driver => self.inner.status != Status::UNKNOWN && !self.inner.status.is_sticky(),
+            _ => false,
+        }
+    }
+
     /// For a call whose object does not capture: if it was refused because of a capture, that is another stream's.
     #[doc(hidden)]
     #[cold]

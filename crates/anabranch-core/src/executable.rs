@@ -13,7 +13,7 @@ use crate::node::Node;
 use crate::node_work::NodeWork;
 use crate::ranks;
 use crate::reaper;
-use crate::retained::Retained;
+use crate::retained::RetainedByNode;
 use crate::stream::{OpenStream, PendingWork, StreamCore};
 use crate::submission::{Submission, is_ordered_for};
 use crate::thread_capture_mode::with_relaxed_capture_mode;
@@ -37,7 +37,7 @@ pub struct ExecutableCore {
 
 /// The state under the lock. All calls of the driver with the executable graph are made under it.
 struct State {
-    retained: Retained,
+    retained: RetainedByNode,
     /// The memory that the host accesses too.
     host_visible: Vec<(Arc<Allocation>, Access)>,
     /// The stream of the last launch, which follows all earlier launches.
@@ -45,20 +45,20 @@ struct State {
 }
 
 impl State {
-    fn new(retained: Retained) -> Self {
-        let mut state = Self { retained: Retained::default(), host_visible: Vec::new(), last: None };
-        state.take_over(&retained);
+    fn new(retained: RetainedByNode) -> Self {
+        let mut state = Self { retained, host_visible: Vec::new(), last: None };
+        state.note_host_visible();
         state
     }
 
-    fn take_over(&mut self, retained: &Retained) {
-        self.retained.merge(retained);
-        let visible = self.retained.memory().filter(|(memory, _)| memory.is_host_visible());
+    /// Called when what is retained has changed.
+    fn note_host_visible(&mut self) {
+        let visible = self.retained.all().memory().filter(|(memory, _)| memory.is_host_visible());
         self.host_visible = visible.map(|(memory, access)| (memory.clone(), access)).collect();
     }
 
     fn accesses(&self) -> impl ExactSizeIterator<Item = MemoryAccess<'_>> + Clone {
-        self.retained.memory().map(|(memory, access)| MemoryAccess { memory, access })
+        self.retained.all().memory().map(|(memory, access)| MemoryAccess { memory, access })
     }
 
     /// If earlier work in the launch's own stream already orders all memory: the guard that keeps it so until the
@@ -108,8 +108,7 @@ impl ExecutableCore {
             .graph_instantiate(&context.call(operation), guard.live(), flags, stream)
             .during(operation, || source.place())
             .map_err(explain_instantiation)?;
-        let mut retained = Retained::default();
-        retained.merge(guard.retained());
+        let retained = guard.retained().clone();
         drop(guard);
         Ok(Arc::new(Self {
             context: context.clone(),
@@ -172,7 +171,7 @@ impl ExecutableCore {
         }
         let mut state = self.lock(operation)?;
         let submission = Submission::begin(stream, operation)?;
-        let host_bound = (!state.retained.host_work().is_empty()).then(|| self.context.submit_host_bound());
+        let host_bound = (!state.retained.all().host_work().is_empty()).then(|| self.context.submit_host_bound());
         let ordered = state.ordered(&submission);
         if let Some(excluding) = &ordered {
             excluding.require_no_foreign_use(operation).map_err(|error| error.at(self.source.place()))?;
@@ -180,7 +179,12 @@ impl ExecutableCore {
         let is_first_in_stream = !state.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, stream.core()));
         if is_first_in_stream {
             // Before it runs, because that may panic at once.
-            state.retained.host_work().iter().for_each(|work| work.launched_in(stream.id(), stream.shared().panics()));
+            state
+                .retained
+                .all()
+                .host_work()
+                .iter()
+                .for_each(|work| work.launched_in(stream.id(), stream.shared().panics()));
         }
         let result = if state.host_visible.is_empty() {
             self.queue(&submission, &state, ordered.is_some())
@@ -251,20 +255,30 @@ impl ExecutableCore {
         let mut state = self.lock(operation).map_err(refused)?;
         let mut guard = graph.lock(operation).map_err(refused)?;
         let call = self.context.call(operation);
-        // What was retained before may be in use by a launch, and stays.
-        state.take_over(guard.retained());
-        // SAFETY: what the graph's nodes refer to is retained by the graph, and was taken over.
-        match unsafe { self.context.driver().executable_update(&call, self.live(&state), guard.live()) } {
-            Ok(()) => Ok(()),
-            Err(failure) => {
-                let (result, node) = match failure.detail.as_deref() {
-                    Some(Detail::Update { result, node }) => (*result, *node),
-                    _ => (GraphUpdateResult::ERROR, None),
-                };
-                let node = node.map(|node| guard.enter(node));
-                Err(RefusedUpdate { error: Error::driver(operation, failure).at(graph.place()), result, node })
-            }
+        let retained = if graph.shares_lock(&self.source) {
+            guard.retained().clone()
+        } else {
+            RetainedByNode::of_all(guard.retained().all().clone())
+        };
+        state.retained.merge(retained.all());
+        // SAFETY: what the graph's nodes refer to is retained.
+        let updated = unsafe { self.context.driver().executable_update(&call, self.live(&state), guard.live()) };
+        let before = updated.is_ok().then(|| std::mem::replace(&mut state.retained, retained));
+        state.note_host_visible();
+        let last = state.last.clone();
+        let updated = updated.map_err(|failure| {
+            let (result, node) = match failure.detail.as_deref() {
+                Some(Detail::Update { result, node }) => (*result, *node),
+                _ => (GraphUpdateResult::ERROR, None),
+            };
+            let node = node.map(|node| guard.enter(node));
+            RefusedUpdate { error: Error::driver(operation, failure).at(graph.place()), result, node }
+        });
+        drop((guard, state));
+        if let Some(before) = before {
+            drop_behind(last, before);
         }
+        updated
     }
 
     /// Replaces the work of a node by other work of the same kind, from the next launch on.
@@ -280,25 +294,29 @@ impl ExecutableCore {
         work.memory.iter().try_for_each(|memory| source.require_reach(memory.memory(), memory.access(), operation))?;
         let mut state = self.lock(operation)?;
         let (guard, child) = source.lock_with(work.child.as_deref(), operation)?;
-        let handle = guard.node(node, operation)?;
-        guard.refuse_initializer(handle, operation)?;
-        let mut retained = Retained::default();
-        for memory in work.memory.iter().filter(|memory| memory.memory().graph().is_none()) {
-            retained.add_memory(memory.memory(), memory.access());
-        }
-        work.objects.iter().for_each(|object| retained.add_object(object));
-        work.host_work.iter().for_each(|work| retained.add_host_work(work));
-        if let Some(child) = &child {
-            retained.merge(child.retained());
-        }
+        let references = work.references(child.as_ref().map(|child| child.retained().all()));
         if let (Some(work), Some(last)) = (&work.host_work, &state.last) {
             work.launched_in(last.id(), last.shared().panics());
         }
-        state.take_over(&retained);
-        // SAFETY: what the work refers to is retained; a child is copied, and locked.
-        self.driver_call(operation, |driver, call| unsafe {
-            driver.executable_set_node_parameters(call, self.live(&state), handle, &work.parameters)
-        })
+        state.retained.hold(&references);
+        let changed = guard.node(node, operation).and_then(|handle| {
+            guard.refuse_initializer(handle, operation)?;
+            // SAFETY: what the work refers to is retained; a child is copied, and locked.
+            self.driver_call(operation, |driver, call| unsafe {
+                driver.executable_set_node_parameters(call, self.live(&state), handle, &work.parameters)
+            })
+        });
+        let is_host_visible = !state.host_visible.is_empty() || references.has_host_visible_memory();
+        let released = state.retained.settle(references, changed.as_ref().map(|()| node));
+        if is_host_visible {
+            state.note_host_visible();
+        }
+        let last = state.last.clone();
+        drop((guard, child, state));
+        if !released.is_empty() {
+            drop_behind(last, released);
+        }
+        changed
     }
 
     /// Disables or enables a kernel, copy or fill node, from the next launch on. A disabled node does nothing.
@@ -359,15 +377,19 @@ impl Drop for ExecutableCore {
                 context.driver().executable_destroy(&call, handle)
             });
             drop_error::report(destroyed.during(operation, || context.place()));
-            // A launch may still use what is retained.
-            let mut launches = PendingWork::default();
-            last.iter().filter(|_| !retained.is_empty()).for_each(|stream| launches.add(stream));
-            if launches.is_over() {
-                drop((retained, source));
-            } else {
-                attempt_behind(launches, move || drop((retained, source)));
-            }
+            drop_behind(last.filter(|_| !retained.all().is_empty()), (retained, source));
         });
+    }
+}
+
+/// Drops what launches may still use, of which `last` has the last one, when they are complete.
+fn drop_behind(last: Option<Arc<StreamCore>>, used: impl Send + 'static) {
+    let mut launches = PendingWork::default();
+    last.iter().for_each(|stream| launches.add(stream));
+    if launches.is_over() {
+        drop(used);
+    } else {
+        attempt_behind(launches, move || drop(used));
     }
 }
 

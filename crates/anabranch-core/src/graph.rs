@@ -6,7 +6,7 @@ use crate::graph_object::{GraphGuard, GraphObject, MOST_BODIES, next_graph_id, t
 use crate::memory::{Allocation, Origin};
 use crate::node::{Node, NodeTable};
 use crate::node_work::NodeWork;
-use crate::retained::Retained;
+use crate::retained::{References, Retained};
 use anabranch_hal::{
     AddedNode, AllocationNode, Call, ConditionalHandle, ConditionalKind, ConditionalNode, Dependency, DeviceOrdinal,
     DevicePointer, Driver, Edge, EdgeData, GraphHandle, GraphNodeHandle, GraphNodeKind, Live, NodeParameters, Status,
@@ -51,10 +51,16 @@ impl GraphObject {
     #[track_caller]
     pub fn add(&self, dependencies: &[(Node, EdgeData)], work: &NodeWork) -> Result<Node> {
         let operation = "adding a node to a graph";
-        let (mut guard, _child) = self.prepare(work, operation)?;
-        let dependencies = guard.dependencies(dependencies, operation)?;
-        let added = self.add_raw(&guard, operation, &dependencies, &work.parameters)?;
-        Ok(guard.enter(added.node))
+        let (mut guard, child, references) = self.prepare(work, operation)?;
+        let added = guard
+            .dependencies(dependencies, operation)
+            .and_then(|dependencies| self.add_raw(&guard, operation, &dependencies, &work.parameters))
+            .map(|added| guard.enter(added.node));
+        let released = guard.retained_mut().settle(references, added.as_ref().copied());
+        // What is released is dropped when nothing is locked.
+        drop((guard, child));
+        drop(released);
+        added
     }
 
     /// Replaces the work of a node by other work of the same kind.
@@ -65,13 +71,19 @@ impl GraphObject {
     #[track_caller]
     pub fn set_node(&self, node: Node, work: &NodeWork) -> Result<()> {
         let operation = "changing a node of a graph";
-        let (guard, _child) = self.prepare(work, operation)?;
-        let handle = guard.node(node, operation)?;
-        guard.refuse_initializer(handle, operation)?;
-        // SAFETY: the graph retains what the work refers to; a child is copied, and locked.
-        self.driver_call(&guard, operation, |driver, call, _| unsafe {
-            driver.graph_node_set_parameters(call, handle, &work.parameters)
-        })
+        let (mut guard, child, references) = self.prepare(work, operation)?;
+        let changed = guard.node(node, operation).and_then(|handle| {
+            guard.refuse_initializer(handle, operation)?;
+            // SAFETY: the graph retains what the work refers to; a child is copied, and locked.
+            self.driver_call(&guard, operation, |driver, call, _| unsafe {
+                driver.graph_node_set_parameters(call, handle, &work.parameters)
+            })
+        });
+        let released = guard.retained_mut().settle(references, changed.as_ref().map(|()| node));
+        // What is released is dropped when nothing is locked.
+        drop((guard, child));
+        drop(released);
+        changed
     }
 
     /// Whether work can be a node of this graph, or of an executable graph that was made from it.
@@ -98,22 +110,16 @@ impl GraphObject {
         &'a self,
         work: &'a NodeWork,
         operation: &'static str,
-    ) -> Result<(GraphGuard<'a>, Option<GraphGuard<'a>>)> {
+    ) -> Result<(GraphGuard<'a>, Option<GraphGuard<'a>>, References)> {
         self.check_work(work, operation)?;
+        work.memory.iter().try_for_each(|memory| self.require_reach(memory.memory(), memory.access(), operation))?;
         let (mut guard, child) = self.lock_with(work.child.as_deref(), operation)?;
         if let Some(child) = &child {
             guard.add_levels(1 + child.levels_below(), operation)?;
         }
-        for memory in &work.memory {
-            guard.retain_memory(memory.memory(), memory.access(), operation)?;
-        }
-        let retained = guard.retained_mut();
-        work.objects.iter().for_each(|object| retained.add_object(object));
-        work.host_work.iter().for_each(|work| retained.add_host_work(work));
-        if let Some(child) = &child {
-            retained.merge(child.retained());
-        }
-        Ok((guard, child))
+        let references = work.references(child.as_ref().map(|child| child.retained().all()));
+        guard.retained_mut().hold(&references);
+        Ok((guard, child, references))
     }
 
     fn add_raw(
@@ -223,7 +229,9 @@ impl GraphObject {
         self.driver_call(&guard, operation, |driver, call, _| unsafe {
             driver.graph_destroy_node(call, handle.handle())
         })?;
-        guard.remove(node);
+        let released = guard.remove(node);
+        drop(guard);
+        drop(released);
         Ok(())
     }
 
@@ -269,7 +277,7 @@ impl GraphObject {
         let guard = self.lock(operation)?;
         let handle = self.driver_call(&guard, operation, |driver, call, graph| driver.graph_clone(call, graph))?;
         let mut retained = Retained::default();
-        retained.merge(guard.retained());
+        retained.merge(guard.retained().all());
         let id = next_graph_id();
         // SAFETY: the graph was just made, and what its nodes refer to is retained, as this graph retains it.
         let clone = unsafe { Self::new(self.context(), handle, id, NodeTable::new(id), retained) };

@@ -13,7 +13,7 @@ use crate::memory::{Allocation, Origin};
 use crate::node::{Node, NodeTable};
 use crate::ranks;
 use crate::reaper;
-use crate::retained::Retained;
+use crate::retained::{Released, Retained, RetainedByNode};
 use anabranch_hal::{
     Access, Dependency, EdgeData, GraphHandle, GraphNodeHandle, Live, NodeParameters, ObjectHandle, Status,
 };
@@ -72,7 +72,7 @@ struct Tree {
 
 #[derive(Default)]
 struct TreeState {
-    retained: Retained,
+    retained: RetainedByNode,
     /// By the id of the graph or body.
     graphs: HashMap<u64, Nodes>,
     /// The memory of the graph whose allocation was captured.
@@ -111,6 +111,7 @@ impl GraphObject {
         retained: Retained,
     ) -> Arc<Self> {
         let graphs = HashMap::from([(id, Nodes { table: nodes, bodies: HashMap::new() })]);
+        let retained = RetainedByNode::of_all(retained);
         let state = TreeState { retained, graphs, captured: Vec::new(), levels: 0, is_broken: false };
         let state = Mutex::with_order(ranks::GRAPH, id, state);
         Arc::new(Self {
@@ -326,11 +327,19 @@ impl GraphGuard<'_> {
         self.tree.levels = self.tree.levels.max(levels);
     }
 
-    /// Forgets a node that was removed.
-    pub fn remove(&mut self, node: Node) {
+    /// Forgets a node that was removed, and what is in its bodies.
+    pub fn remove(&mut self, node: Node) -> Vec<Released> {
         let nodes = self.nodes();
         nodes.table.remove(node);
-        nodes.bodies.remove(&node);
+        let mut bodies = nodes.bodies.remove(&node).unwrap_or_default();
+        let retained = &mut self.tree.retained;
+        let mut released = vec![retained.remove(node)];
+        while let Some((body, _)) = bodies.pop() {
+            released.extend(self.tree.retained.nodes_of(body).into_iter().map(|node| self.tree.retained.remove(node)));
+            let inside = self.tree.graphs.remove(&body);
+            bodies.extend(inside.into_iter().flat_map(|inside| inside.bodies.into_values()).flatten());
+        }
+        released
     }
 
     /// The driver's handle of a node.
@@ -411,25 +420,13 @@ impl GraphGuard<'_> {
     }
 
     /// What the graph and its bodies retain.
-    pub fn retained(&self) -> &Retained {
+    pub fn retained(&self) -> &RetainedByNode {
         &self.tree.retained
     }
 
-    /// What the graph retains, to be added to.
-    pub fn retained_mut(&mut self) -> &mut Retained {
+    /// What the graph retains, to be changed.
+    pub fn retained_mut(&mut self) -> &mut RetainedByNode {
         &mut self.tree.retained
-    }
-
-    /// Retains memory that a node is about to use.
-    ///
-    /// # Errors
-    /// Same as [`GraphObject::require_reach`].
-    pub fn retain_memory(&mut self, memory: &Arc<Allocation>, access: Access, operation: &'static str) -> Result<()> {
-        self.object.require_reach(memory, access, operation)?;
-        if memory.graph().is_none() {
-            self.tree.retained.add_memory(memory, access);
-        }
-        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use crate::context::ContextCore;
 use crate::graph_object::GraphObject;
 use crate::host_work::RepeatableHostWork;
 use crate::memory::Allocation;
-use crate::retained::{Object, RetainedMemory};
+use crate::retained::{Object, References, Retained, RetainedMemory};
 use anabranch_hal::{Access, NodeParameters};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -89,6 +89,20 @@ impl NodeWork {
     pub fn setting_conditional_of(mut self, graph: u64) -> Self {
         self.conditional_of = Some(graph);
         self
+    }
+
+    /// What it refers to. Memory of a graph is the graph's own. `child`: what the graph retains that becomes a child.
+    pub(crate) fn references(&self, child: Option<&Retained>) -> References {
+        let mut references = References::default();
+        for memory in self.memory.iter().filter(|memory| memory.memory().graph().is_none()) {
+            references.add_memory(memory.memory(), memory.access());
+        }
+        self.objects.iter().for_each(|object| references.add_object(object));
+        self.host_work.iter().for_each(|work| references.add_host_work(work));
+        if let Some(child) = child {
+            references.add_all(child);
+        }
+        references
     }
 
     /// The parameters that the driver receives.

@@ -131,7 +131,7 @@ impl Capturing {
         let inside = {
             let guard = part.lock("capturing a condition")?;
             let mut inner = self.inner.lock();
-            inner.retained.merge(guard.retained());
+            inner.retained.merge(guard.retained().all());
             std::mem::take(&mut inner.inside)
         };
         inside

@@ -114,8 +114,9 @@ macro_rules! edit {
                 self.add(dependencies, unsafe { NodeWork::free(memory.device_pointer()) })
             }
 
-            /// Replaces the work of a node by other work of the same kind. Existing executable graphs do not change. What the
-            /// node referred to before stays retained until the graph is dropped.
+            /// Replaces the work of a node by other work of the same kind. Existing executable graphs do not change. The graph
+            /// releases what the node referred to before, except that what was captured stays retained until the graph is
+            /// dropped.
             ///
             /// # Errors
             /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the work is of another kind, the node
@@ -125,7 +126,8 @@ macro_rules! edit {
                 self.object().set_node(node, &work.core)
             }
 
-            /// Removes a node and its edges. What the node referred to stays retained until the graph is dropped.
+            /// Removes a node and its edges. The graph releases what the node referred to, except that what was captured stays
+            /// retained until the graph is dropped.
             ///
             /// # Errors
             /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the graph was ever asked to add an

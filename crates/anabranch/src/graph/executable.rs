@@ -115,8 +115,9 @@ impl ExecutableGraph {
     /// # Ok::<(), anabranch::Error>(())
     /// ```
     ///
-    /// What the nodes referred to before stays retained until the executable graph is dropped, and launches still order its
-    /// memory. To update very often, update from graphs that use the same memory.
+    /// What the nodes referred to before is released when the launches before the update are complete. The graph that this
+    /// executable graph was made from is kept, with what it retains. If the update is refused, what the other graph retains
+    /// stays retained until the next one that is not.
     ///
     /// # Errors
     /// [`CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE (910)`](crate::Status::GRAPH_EXEC_UPDATE_FAILURE) if the structure
@@ -127,8 +128,9 @@ impl ExecutableGraph {
     }
 
     /// Replaces the work of a node by other work of the same kind, from the next launch on. The node is a node of the
-    /// graph that this executable graph was made from. That graph does not change. As for [`update`](Self::update), what the node
-    /// referred to before stays retained.
+    /// graph that this executable graph was made from. That graph does not change. What the node
+    /// referred to before is released when the launches before are complete, except that what was captured stays retained until
+    /// the next [`update`](Self::update).
     ///
     /// ```
     /// use anabranch::NodeWork;
