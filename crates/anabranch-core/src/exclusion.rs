@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 /// As long as this exists, nobody else submits work in conflict with uses of memory which graphs retain.
 #[must_use = "others are excluded until this is dropped"]
 #[derive(Default)]
-pub struct Excluding<'m>(SmallVec<[Guard<'m>; 16]>);
+pub struct Excluding<'m>(SmallVec<[Guard<'m>; 4]>);
 
 enum Guard<'m> {
     Reading(RwLockReadGuard<'m, ForeignUses>),

@@ -39,7 +39,7 @@ pub struct Submission<'a> {
     /// The value of the stream's timeline before any memory was checked.
     value: u64,
     /// Held if the stream is a member of a capture, unless it is joining.
-    capturing: OnceCell<Capturing>,
+    capturing: OnceCell<Box<Capturing>>,
     submitting: Cell<Option<Submitting<'a>>>,
     /// Whether it attaches memory, and may use what is attached elsewhere.
     attaches: bool,
@@ -294,9 +294,9 @@ impl<'a> Submission<'a> {
             if let Some(green) = self.stream.extension::<GreenStream>().get() {
                 found.retain(green);
             }
-            return Some(self.capturing.get_or_init(|| found));
+            return Some(self.capturing.get_or_init(|| Box::new(found)));
         }
-        self.capturing.get()
+        self.capturing.get().map(|capturing| &**capturing)
     }
 
     /// Calls the driver with the description of the call.
