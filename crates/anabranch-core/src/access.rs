@@ -270,6 +270,13 @@ impl AccessHistory {
         self.publish(&list);
     }
 
+    /// Lets all later uses follow an earlier one, of the same memory under another history.
+    pub fn begin_after(&self, earlier: LastUse) {
+        let mut list = self.list.lock();
+        note(&mut list.writers, earlier);
+        self.publish(&list);
+    }
+
     fn publish(&self, list: &List) {
         let (sole, value) = list.sole();
         if sole != 0 {

@@ -454,3 +454,47 @@ fn memory_of_the_host_is_imported_again_and_again() {
     flush_deferred_drops();
     assert_eq!(memory, [9; 4]);
 }
+
+#[test]
+fn safety_95_a_tensor_that_comes_back_follows_the_work_that_used_it() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    // Contexts of the same driver wait in their streams, and those of another one on the host.
+    for is_of_another_instance in [false, true] {
+        for has_stream in [false, true] {
+            let other_context = if is_of_another_instance { host() } else { context.clone() };
+            let other = other_context.create_stream().unwrap();
+            let mut memory = stream.upload(&[1u32; 64]).unwrap();
+            let signal = hold(&context, &stream);
+            stream.fill(&mut memory, 2u32).unwrap();
+            let tensor = exported(ManagedTensor::export(memory, &[64], Some(&stream)));
+            // A moment later, so that a use that does not wait is seen.
+            let opening = std::thread::spawn(move || {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                signal.set(1);
+            });
+            let buffer = tensor.into_buffer::<u32>(&other_context, has_stream.then_some(&other)).unwrap();
+            assert_eq!(other.download(&buffer).unwrap(), [2; 64]);
+            opening.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn safety_95_memory_that_a_graph_allocates_is_not_exported() {
+    let context = checked_host();
+    let (stream, other) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let graph = stream.capture(CaptureMode::Relaxed, |scope| {
+        for consumer in [None, Some(&other)] {
+            let memory = scope.allocate_zeroed::<u32>(16)?;
+            let (error, memory) = ManagedTensor::export(memory, &[16], consumer).unwrap_err();
+            assert_eq!(error.status(), Status::INVALID_VALUE);
+            drop(memory);
+        }
+        Ok(())
+    });
+    let executable = graph.unwrap().instantiate().unwrap();
+    executable.launch(&stream).unwrap();
+    executable.launch(&stream).unwrap();
+    stream.synchronize().unwrap();
+}

@@ -107,9 +107,11 @@ impl ManagedTensor {
             (*exported).tensor.manager_ctx = exported.cast();
             NonNull::new_unchecked(&raw mut (*exported).tensor)
         };
+        // SAFETY: the buffer was just moved there.
+        let pending = unsafe { (*exported).buffer.whole().allocation().history().pending() };
         // SAFETY: it is a tensor whose elements are the buffer's, which are initialised and kept until the deleter is called, on any
-        // thread, and nobody else has the buffer.
-        Ok(unsafe { Self::of_versioned(tensor) })
+        // thread, and nobody else has the buffer. Its history knows the work that uses them.
+        Ok(unsafe { Self::of_versioned(tensor, pending) })
     }
 }
 
@@ -139,6 +141,9 @@ fn access_to(memory: &Allocation) -> Access {
 /// Orders what the consumer does after all uses of the memory.
 #[track_caller]
 fn pass_on(memory: &Arc<Allocation>, consumer: Option<&Stream>) -> Result<()> {
+    if matches!(memory.origin(), Origin::Graph(_) | Origin::Captured { .. }) {
+        return Err(memory.refuse_graph_memory(memory.context().place()));
+    }
     // The reaper releases the memory of a graph that is gone.
     if !comes_about(|| Arc::strong_count(memory) == 1) {
         let message = "a graph, or a part of one, retains the memory, and could be launched while others use it";

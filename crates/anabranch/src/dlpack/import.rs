@@ -7,9 +7,11 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::memory::{Buffer, check_foreign, uncaptured};
 use crate::stream::Stream;
+use anabranch_core::access::LastUse;
 use anabranch_core::keeper::Keeper;
 use anabranch_core::memory::{Allocation, HostRange, MemoryAccess, byte_size, comes_about};
 use anabranch_hal::{Access, BackendKind, DevicePointer, RegisterFlags, Status};
+use smallvec::SmallVec;
 
 const IMPORTING: &str = "importing a tensor";
 
@@ -18,7 +20,8 @@ impl ManagedTensor {
     /// library. The buffer of a tensor that is [read-only](Self::is_read_only) can only be read.
     ///
     /// With a stream, uses of the buffer come after what is in the stream now: pass the one that the producer has made wait for the
-    /// memory, or in which it works. Without a stream, the producer's work is complete.
+    /// memory, or in which it works. Without a stream, the work of another library is complete. Uses of the buffer follow work of this
+    /// library in any case, if the tensor was exported in this process and its pointer was not taken.
     ///
     /// On the software device, memory of the host is used where it is, and the tensor is deleted when the context is idle. A GPU
     /// uses its own memory, and memory that is managed or pinned; for other memory of the host, see
@@ -36,7 +39,7 @@ impl ManagedTensor {
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) for one that
     /// captures.
     #[track_caller]
-    pub fn into_buffer<T: DlpackElement>(self, context: &Context, ready: Option<&Stream>) -> Result<Buffer<T>> {
+    pub fn into_buffer<T: DlpackElement>(mut self, context: &Context, ready: Option<&Stream>) -> Result<Buffer<T>> {
         let refuse = |status, message: String, hint: &'static str| {
             Error::argument(status, IMPORTING, message).with_hint(hint).at(context.core().place())
         };
@@ -73,7 +76,9 @@ impl ManagedTensor {
         }
         let bytes = byte_size::<T>(length, IMPORTING)?;
         let import = || {
+            let pending = self.take_pending();
             let memory = self.into_memory::<T>(context, address, bytes)?;
+            follow(&memory, pending)?;
             let buffer = Buffer::of_others(memory, length);
             if let Some(stream) = ready {
                 let memory = buffer.allocation();
@@ -156,6 +161,19 @@ impl ManagedTensor {
         let message = || format!("the tensor is on device {} of kind {}", found.device_id, found.device_type.0);
         if fits { Ok(()) } else { Err(message()) }
     }
+}
+
+/// Lets uses of memory follow work with a tensor that this library has exported, which nobody has passed on.
+fn follow(memory: &Allocation, pending: SmallVec<[LastUse; 3]>) -> Result<()> {
+    for earlier in pending {
+        if memory.context().require_same_driver(earlier.stream.context(), IMPORTING).is_ok() {
+            memory.history().begin_after(earlier);
+        } else {
+            // No stream can wait for one of another driver.
+            earlier.stream.sync_event()?.map_or(Ok(()), |event| event.synchronize())?;
+        }
+    }
+    Ok(())
 }
 
 /// Whether memory could not be registered because it is known already, and remains so.

@@ -2,7 +2,9 @@
 
 use super::abi::{DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor, READ_ONLY};
 use crate::error::{Error, Result};
+use anabranch_core::access::LastUse;
 use anabranch_hal::Status;
+use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -11,6 +13,9 @@ use std::ptr::NonNull;
 /// A tensor with its owner, which is this library or another one. Dropping it calls the deleter of the owner.
 pub struct ManagedTensor {
     raw: Raw,
+    /// Work of this library that uses the memory. Whoever takes the pointer knows of the stream that the tensor was exported for.
+    /// Who makes a buffer of it need not.
+    pending: SmallVec<[LastUse; 3]>,
 }
 
 #[derive(Clone, Copy)]
@@ -40,7 +45,7 @@ impl ManagedTensor {
     /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) for another major version than 1. The deleter
     /// is called then.
     pub unsafe fn from_versioned(tensor: NonNull<DLManagedTensorVersioned>) -> Result<Self> {
-        let owned = Self { raw: Raw::Versioned(tensor) };
+        let owned = Self { raw: Raw::Versioned(tensor), pending: SmallVec::new() };
         // SAFETY: the caller promises that the structure is there, which begins with the version in every version.
         let version = unsafe { (&raw const (*tensor.as_ptr()).version).read() };
         if version.major == DLPackVersion::WRITTEN.major {
@@ -58,15 +63,30 @@ impl ManagedTensor {
     /// # Safety
     /// Same as for [`from_versioned`](Self::from_versioned).
     pub unsafe fn from_unversioned(tensor: NonNull<DLManagedTensor>) -> Self {
-        Self { raw: Raw::Unversioned(tensor) }
+        Self { raw: Raw::Unversioned(tensor), pending: SmallVec::new() }
     }
 
-    /// A tensor of this library.
+    /// A tensor of this library, whose memory that work uses.
     ///
     /// # Safety
-    /// Same as for [`from_versioned`](Self::from_versioned), and it is of version 1.
-    pub(super) unsafe fn of_versioned(tensor: NonNull<DLManagedTensorVersioned>) -> Self {
-        Self { raw: Raw::Versioned(tensor) }
+    /// Same as for [`from_versioned`](Self::from_versioned), and it is of version 1. Others use the elements only in that work, or in
+    /// work that is complete.
+    pub(super) unsafe fn of_versioned(
+        tensor: NonNull<DLManagedTensorVersioned>,
+        pending: SmallVec<[LastUse; 3]>,
+    ) -> Self {
+        Self { raw: Raw::Versioned(tensor), pending }
+    }
+
+    /// The work of this library that uses the memory.
+    pub(super) fn take_pending(&mut self) -> SmallVec<[LastUse; 3]> {
+        std::mem::take(&mut self.pending)
+    }
+
+    /// The structure, whose deleter is not called.
+    fn into_raw(mut self) -> Raw {
+        self.take_pending();
+        ManuallyDrop::new(self).raw
     }
 
     /// The pointer that another library takes over. Until it calls the deleter, the memory is its own, and is not freed. It honours
@@ -76,7 +96,7 @@ impl ManagedTensor {
     /// [exported](Self::export) for; not if that is the default stream of a thread.
     pub fn into_versioned(self) -> NonNull<DLManagedTensorVersioned> {
         if let Raw::Versioned(tensor) = self.raw {
-            let _ = ManuallyDrop::new(self);
+            self.into_raw();
             return tensor;
         }
         let (dl_tensor, flags) = (*self.tensor(), self.flags());
@@ -97,7 +117,7 @@ impl ManagedTensor {
     /// said without a version. It is returned then.
     pub fn into_unversioned(self) -> Result<NonNull<DLManagedTensor>, (Error, Self)> {
         if let Raw::Unversioned(tensor) = self.raw {
-            let _ = ManuallyDrop::new(self);
+            self.into_raw();
             return Ok(tensor);
         }
         if self.is_read_only() {
