@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 run() {
     local programs=$1 pairs=$2
     shift 2
-    ANABRANCH_PROGRAMS=$programs cargo "$@" --package anabranch --test programs
+    ANABRANCH_PROGRAMS=$programs cargo "$@" --package anabranch --features dlpack --test programs
     ANABRANCH_PAIRS=$pairs cargo "$@" --package anabranch --test pairs
 }
 

@@ -5,6 +5,9 @@
 //! is read back is known. The devices find work that uses memory which is not allocated where the work runs, and what is
 //! allocated when a program is over.
 //!
+//! The modules `batched`, `composed`, `edited` and `exchanged` have batches, operations that are composed before they are
+//! queued, graphs whose nodes change, and memory that passes between libraries (with the feature `dlpack` as tensors too).
+//!
 //! Programs also misuse what they have: the modules `forget`, `swap`, `share`, `unwind`, `foreign`, `elements` and `loss` have
 //! a kind of misuse each.
 //!
@@ -15,12 +18,20 @@
 
 #[path = "programs/awaited.rs"]
 mod awaited;
+#[path = "programs/batched.rs"]
+mod batched;
 #[path = "programs/captured.rs"]
 mod captured;
+#[path = "programs/composed.rs"]
+mod composed;
+#[path = "programs/edited.rs"]
+mod edited;
 #[path = "programs/elements.rs"]
 mod elements;
 #[path = "programs/environment.rs"]
 mod environment;
+#[path = "programs/exchanged.rs"]
+mod exchanged;
 #[path = "programs/foreign.rs"]
 mod foreign;
 #[path = "programs/forget.rs"]

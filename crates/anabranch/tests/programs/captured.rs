@@ -1,5 +1,6 @@
 //! Graphs of programs.
 
+use crate::edited::Source;
 use crate::environment::{LENGTH, combined, for_each};
 use crate::operation::Captured;
 use crate::world::{Number, Place, StreamSlot, World};
@@ -18,12 +19,14 @@ pub(crate) enum Effect {
 pub(crate) struct Graph {
     pub(crate) executable: ExecutableGraph,
     pub(crate) effects: Vec<Effect>,
+    /// If it was made by hand.
+    pub(crate) source: Option<Source>,
 }
 
 impl Graph {
-    /// How many allocations it keeps at most: those of each effect.
+    /// How many allocations it keeps at most: those of each effect, and of those of the graph that it was made from.
     pub(crate) fn most_allocations(&self) -> usize {
-        3 * self.effects.len()
+        4 * self.effects.len()
     }
 }
 
@@ -144,7 +147,7 @@ impl World<'_> {
             }
             if forks { scope.join(&other.stream) } else { Ok(()) }
         });
-        self.graphs.push(Graph { executable: executable.unwrap(), effects });
+        self.graphs.push(Graph { executable: executable.unwrap(), effects, source: None });
     }
 
     /// What a launch of a graph does.

@@ -3,7 +3,11 @@
 //! Numbers choose among what there is, and are taken modulo how many there are of it: streams of the program, buffers, pinned
 //! buffers and events of the stream's device, graphs, futures.
 
+use crate::batched::{Batched, batched};
+use crate::composed::{Composed, composed};
+use crate::edited::{Edited, edited};
 use crate::elements::{Elements, elements};
+use crate::exchanged::{Exchanged, exchanged};
 use crate::foreign::{Foreign, foreign};
 use crate::forget::{Forget, Way, forget, way};
 use crate::loss::{Loss, loss};
@@ -257,6 +261,20 @@ pub(crate) enum Operation {
     Unwind(Unwind),
     Foreign(Foreign),
     Elements(Elements),
+    Batched(Batched),
+    Exchanged(Exchanged),
+    Composed(Composed),
+    Edited(Edited),
+    /// Drops a stream, its work pending, and makes one of a green context in its place.
+    GreenStream {
+        stream: usize,
+    },
+    /// As `Combine`, by a launch with an attribute.
+    CombineWith {
+        stream: usize,
+        buffers: [usize; 3],
+        value: u32,
+    },
     /// Threads that share streams, events, pools and contexts do all this at the same time.
     Together(Vec<Vec<Step>>),
 }
@@ -269,6 +287,7 @@ impl Operation {
             | Self::Hold { .. }
             | Self::Forget(Forget::Kernel { .. })
             | Self::Share(Share::Views { .. }) => true,
+            Self::Exchanged(exchanged) => exchanged.is_for_host_devices(),
             Self::Unwind(unwind) => matches!(
                 unwind,
                 Unwind::Kernel { .. }
@@ -384,6 +403,8 @@ pub(crate) fn work() -> impl Strategy<Value = Operation> {
             .prop_map(|(stream, to, from_device, from)| CopyPeer { stream, to, from_device, from }),
         2 => (n(), n(), any::<u32>()).prop_map(|(stream, to, value)| Fill { stream, to, value }),
         1 => (n(), n(), any::<u32>()).prop_map(|(stream, to, value)| FillHalf { stream, to, value }),
+        1 => (n(), [n(), n(), n()], any::<u32>())
+            .prop_map(|(stream, buffers, value)| CombineWith { stream, buffers, value }),
         1 => (n(), n(), any::<u32>()).prop_map(|(stream, to, value)| Upload { stream, to, value }),
         1 => (n(), n()).prop_map(|(stream, from)| Read { stream, from }),
         4 => (n(), n(), source()).prop_map(|(stream, to, from)| Renew { stream, to, from }),
@@ -407,6 +428,7 @@ fn order() -> impl Strategy<Value = Operation> {
         1 => (n(), n()).prop_map(|(stream, event)| RenewEvent { stream, event }),
         3 => (n(), n()).prop_map(|(stream, other)| WaitStream { stream, other }),
         3 => (n(), -5..1i32).prop_map(|(stream, priority)| RenewStream { stream, priority }),
+        1 => n().prop_map(|stream| GreenStream { stream }),
         1 => n().prop_map(|stream| RenewPool { stream }),
         1 => n().prop_map(|stream| Synchronize { stream }),
         2 => n().prop_map(|stream| Query { stream }),
@@ -462,8 +484,18 @@ fn step(operation: impl Strategy<Value = Operation>) -> impl Strategy<Value = St
     (prop::bool::weighted(0.02), operation).prop_map(|(elsewhere, operation)| Step { elsewhere, operation })
 }
 
+/// Several operations as one, and what passes between libraries.
+fn interfaces() -> impl Strategy<Value = Operation> {
+    prop_oneof![
+        2 => batched().prop_map(Operation::Batched),
+        3 => exchanged().prop_map(Operation::Exchanged),
+        2 => composed().prop_map(Operation::Composed),
+        3 => edited().prop_map(Operation::Edited),
+    ]
+}
+
 fn usual() -> impl Strategy<Value = Operation> {
-    prop_oneof![24 => work(), 8 => order(), 14 => control(), 6 => misuse()]
+    prop_oneof![24 => work(), 8 => order(), 14 => control(), 6 => misuse(), 6 => interfaces()]
 }
 
 /// Threads that run at the same time inside of a program.

@@ -1,11 +1,11 @@
 //! Running programs.
 
 use crate::awaited::poll_once;
-use crate::captured::{combine, two};
+use crate::captured::{combine, three, two};
 use crate::environment::{Environment, LENGTH, combined, for_each, is_on_cuda};
 use crate::operation::{Operation, Program, Step, Thread};
 use crate::world::{Given, ON_PURPOSE, Place, World, panic_on_purpose};
-use anabranch::Status;
+use anabranch::{MemorySyncDomain, Status};
 use futures::executor::block_on;
 use futures::{FutureExt, TryFutureExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -298,7 +298,40 @@ impl World<'_> {
             O::Unwind(ref unwind) => self.unwind(unwind),
             O::Foreign(ref foreign) => self.foreign(foreign),
             O::Elements(ref elements) => self.elements(elements),
+            O::Batched(ref batched) => self.batched(batched),
+            O::Exchanged(ref exchanged) => self.exchanged(exchanged),
+            O::Composed(ref composed) => self.composed(composed),
+            O::Edited(ref edited) => self.edited(edited),
+            O::GreenStream { stream } => self.green_stream(stream),
+            O::CombineWith { stream, buffers, value } => self.combine_with(stream, buffers, value),
             O::Together(ref threads) => self.together(threads),
+        }
+    }
+
+    /// A launch with an attribute that changes no result.
+    fn combine_with(&mut self, stream: usize, buffers: [usize; 3], value: u32) {
+        let stream = self.stream(stream);
+        let [to, left, right] = buffers.map(|buffer| self.buffer(&stream, buffer));
+        let place = &mut self.places[stream.device];
+        let numbers = [to, left, right].map(|buffer| place.buffers[buffer].number);
+        let event = place.events[0].clone();
+        let Some([to, left, right]) = three(place, to, left, right) else { return };
+        let config = for_each(LENGTH);
+        let config = match value % 6 {
+            0 => config.priority(-1),
+            1 => config.memory_sync_domain(MemorySyncDomain::Remote),
+            2 => config.preferred_shared_memory_carveout(50),
+            3 => config.programmatic_event_at_block_start(&event),
+            4 => config.launch_completion_event(&event),
+            _ => config.programmatic_event(&event),
+        };
+        let kernel = &self.kernels[stream.device].combine;
+        // SAFETY: the kernel reads its three buffers, which have the same length, and writes the first.
+        unsafe { stream.stream.launch(kernel, &config, (to, &*left, &*right, value)) }.unwrap();
+        let [to, left, right] = numbers;
+        let (left, right) = (self.memories[left], self.memories[right]);
+        for (index, word) in self.memories[to].iter_mut().enumerate() {
+            *word = combined(*word, left[index], right[index], value);
         }
     }
 

@@ -5,7 +5,7 @@ use crate::captured::Graph;
 use crate::environment::{Environment, Kernels, LENGTH};
 use crate::operation::Source;
 use crate::together::Shared;
-use anabranch::{Buffer, Context, Error, Event, MemoryPool, MemoryPoolOptions, PinnedBuffer, Result, Signal};
+use anabranch::{Buffer, Context, Error, Event, MemoryPool, MemoryPoolOptions, PinnedBuffer, Result, Signal, Status};
 use anabranch::{EventFlags, Stream, StreamFlags, WaitCondition};
 use futures::future::BoxFuture;
 use std::mem::replace;
@@ -279,6 +279,22 @@ impl<'e> World<'e> {
         let stream = stream % self.streams.len();
         let device = self.streams[stream].device;
         replace(&mut self.streams[stream], StreamSlot::new(&self.places[device].context, device, priority))
+    }
+
+    /// Puts a stream of a green context of some of the device's multiprocessors in the place of one.
+    pub(crate) fn green_stream(&mut self, stream: usize) {
+        let stream = stream % self.streams.len();
+        let device = self.streams[stream].device;
+        let context = &self.places[device].context;
+        let all = context.device().multiprocessors().unwrap();
+        let (groups, _) = all.split(1, all.minimum_partition()).unwrap();
+        let green = match context.create_green_context(&groups) {
+            Ok(green) => green,
+            // Contexts that are lost at the end are not the primary ones.
+            Err(error) => return assert_eq!(error.status(), Status::INVALID_CONTEXT, "{error}"),
+        };
+        let made = StreamSlot { stream: Arc::new(green.create_stream().unwrap()), device, panics: Arc::default() };
+        self.streams[stream] = made;
     }
 
     /// Two streams of one device, which may be the same.

@@ -1,0 +1,130 @@
+//! Graphs that are made by hand, and what becomes of their nodes.
+
+use crate::captured::{Effect, Graph, two};
+use crate::world::{StreamSlot, World};
+use anabranch::{Node, NodeWork};
+use proptest::prelude::*;
+
+/// The work of a node: it fills a buffer, or copies another one to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Work {
+    to: usize,
+    from: Option<usize>,
+    value: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Edited {
+    /// Makes a graph whose nodes follow each other.
+    Make { stream: usize, work: Vec<Work> },
+    /// Gives a node of an executable graph other work, or of its graph, or both.
+    Set { graph: usize, node: usize, work: Work, executable: bool, source: bool },
+    /// Updates an executable graph from its graph.
+    Update { graph: usize },
+}
+
+/// The graph that an executable graph was made from by hand.
+pub(crate) struct Source {
+    graph: anabranch::Graph,
+    device: usize,
+    nodes: Vec<Node>,
+    effects: Vec<Effect>,
+}
+
+fn work() -> impl Strategy<Value = Work> {
+    (0..4usize, prop::option::of(0..4usize), any::<u32>()).prop_map(|(to, from, value)| Work { to, from, value })
+}
+
+pub(crate) fn edited() -> impl Strategy<Value = Edited> {
+    use Edited::*;
+    let n = || 0..4usize;
+    prop_oneof![
+        2 => (n(), prop::collection::vec(work(), 1..4)).prop_map(|(stream, work)| Make { stream, work }),
+        4 => (n(), n(), work(), any::<bool>(), any::<bool>()).prop_map(|(graph, node, work, executable, source)| Set {
+            graph, node, work, executable, source
+        }),
+        2 => n().prop_map(|graph| Update { graph }),
+    ]
+}
+
+impl World<'_> {
+    /// Uses the work, where its buffers are two.
+    fn with_work<R>(
+        &mut self,
+        stream: &StreamSlot,
+        work: Work,
+        with: impl FnOnce(NodeWork<'_>) -> R,
+    ) -> Option<(R, Effect)> {
+        let to = self.buffer(stream, work.to);
+        let from = work.from.map(|from| self.buffer(stream, from));
+        let place = &mut self.places[stream.device];
+        let number = place.buffers[to].number;
+        let Some(from) = from else {
+            let buffer = place.buffers[to].buffer.as_mut().unwrap();
+            let result = with(NodeWork::fill(buffer, work.value).unwrap());
+            return Some((result, Effect::Fill { to: number, value: work.value }));
+        };
+        let effect = Effect::Copy { to: number, from: place.buffers[from].number };
+        let [to, from] = two(place, to, from)?;
+        Some((with(NodeWork::copy(to, &*from).unwrap()), effect))
+    }
+
+    pub(crate) fn edited(&mut self, edited: &Edited) {
+        match edited {
+            Edited::Make { stream, work } => {
+                let stream = self.stream(*stream);
+                let mut graph = self.places[stream.device].context.create_graph().unwrap();
+                let (mut nodes, mut effects) = (Vec::new(), Vec::new());
+                for &work in work {
+                    let before: Vec<Node> = nodes.last().copied().into_iter().collect();
+                    if let Some((node, effect)) =
+                        self.with_work(&stream, work, |work| graph.add(&before, work).unwrap())
+                    {
+                        nodes.push(node);
+                        effects.push(effect);
+                    }
+                }
+                let executable = graph.instantiate().unwrap();
+                let source = Source { graph, device: stream.device, nodes, effects: effects.clone() };
+                self.graphs.push(Graph { executable, effects, source: Some(source) });
+            }
+            &Edited::Set { graph, node, work, executable, source } => {
+                let Some(place) = self.made_by_hand(graph) else { return };
+                // It is not among the graphs while buffers are made for it.
+                let mut graph = self.graphs.swap_remove(place);
+                if let Some(own) = &mut graph.source
+                    && let Some(index) = node.checked_rem(own.nodes.len())
+                {
+                    let stream = StreamSlot::new(&self.places[own.device].context, own.device, 0);
+                    let is_copy = matches!(own.effects[index], Effect::Copy { .. });
+                    let work = Work { from: is_copy.then_some(work.from.unwrap_or(work.to + 1)), ..work };
+                    let node = own.nodes[index];
+                    let set = |work: NodeWork<'_>| graph.executable.set_node(node, work).unwrap();
+                    if executable && let Some(((), effect)) = self.with_work(&stream, work, set) {
+                        graph.effects[index] = effect;
+                    }
+                    let set = |work: NodeWork<'_>| own.graph.set_node(node, work).unwrap();
+                    if source && let Some(((), effect)) = self.with_work(&stream, work, set) {
+                        own.effects[index] = effect;
+                    }
+                }
+                self.graphs.push(graph);
+            }
+            &Edited::Update { graph } => {
+                let Some(place) = self.made_by_hand(graph) else { return };
+                let graph = &mut self.graphs[place];
+                if let Some(source) = &graph.source {
+                    graph.executable.update(&source.graph).unwrap();
+                    graph.effects.clone_from(&source.effects);
+                }
+            }
+        }
+    }
+
+    /// Which graph a number means, of those that were made by hand.
+    fn made_by_hand(&self, graph: usize) -> Option<usize> {
+        let by_hand = self.graphs.iter().enumerate().filter(|(_, graph)| graph.source.is_some());
+        let by_hand: Vec<usize> = by_hand.map(|(place, _)| place).collect();
+        by_hand.get(graph.checked_rem(by_hand.len())?).copied()
+    }
+}
