@@ -343,7 +343,7 @@ impl AccessHistory {
         };
         for last in list.writers.iter().chain(readers) {
             if !last.stream.shared().timeline().is_complete(last.value) {
-                events.extend(last.stream.sync_event()?);
+                events.extend(last.stream.sync_event_behind(last.value)?);
             }
         }
         Ok(events)

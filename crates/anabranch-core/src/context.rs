@@ -276,6 +276,16 @@ impl ContextCore {
         self.shared.try_keep_idle()
     }
 
+    /// Held while a stream joins a capture: no thread of this library records in the legacy stream meanwhile.
+    pub(crate) fn join_capture(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        self.shared.join_capture()
+    }
+
+    /// Held while it is asked whether a record in the legacy stream would invalidate a capture, and while it is made.
+    pub(crate) fn record_in_legacy_stream(&self) -> RwLockWriteGuard<'_, ()> {
+        self.shared.record_in_legacy_stream()
+    }
+
     /// Whether the context is lost, and work of it is still running.
     pub fn is_lost_and_running(&self) -> bool {
         self.driver.lost_context_is_running(&self.call("asking whether a lost context runs on"))

@@ -8,6 +8,7 @@ use anabranch_hal::{ContextHandle, OnlyAsking};
 use anabranch_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// The work of a context that one object of it knows of.
 pub trait ContextWork: Send + Sync {
@@ -20,11 +21,16 @@ pub struct DriverContext {
     handle: ContextHandle,
     /// Shared while work is submitted that needs the host to finish, exclusive while memory is freed.
     host_bound: RwLock<()>,
+    /// Shared while a stream joins a capture, exclusive while an event is recorded in the legacy stream.
+    legacy_records: RwLock<()>,
     /// The work of each object.
     work: Mutex<Vec<Weak<dyn ContextWork>>>,
     /// Whether there has been more than one object with work.
     is_shared: AtomicBool,
 }
+
+/// How long a record in the legacy stream is waited for.
+const LONGEST_RECORD: Duration = Duration::from_millis(100);
 
 /// The contexts that have objects, or are being closed.
 static CONTEXTS: Mutex<Vec<Weak<DriverContext>>> = Mutex::new(ranks::DRIVER_CONTEXTS, Vec::new());
@@ -41,6 +47,7 @@ impl DriverContext {
         let context = Arc::new(Self {
             handle,
             host_bound: RwLock::new(ranks::HOST_BOUND_WORK, ()),
+            legacy_records: RwLock::new(ranks::LEGACY_RECORDS, ()),
             work: Mutex::new(ranks::CONTEXT_WORK, Vec::new()),
             is_shared: AtomicBool::new(false),
         });
@@ -66,6 +73,17 @@ impl DriverContext {
     /// Held while work is submitted that needs the host to make progress.
     pub fn submit_host_bound(&self) -> RwLockReadGuard<'_, ()> {
         self.host_bound.read_recursive()
+    }
+
+    /// Held while a stream joins a capture, so that no thread of this library records in the legacy stream meanwhile, which
+    /// would invalidate the capture of a blocking stream. `None`: that takes long, because the legacy stream is full.
+    pub fn join_capture(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        self.legacy_records.try_read_for(LONGEST_RECORD)
+    }
+
+    /// Held from before it is asked whether a blocking stream captures until an event is recorded in the legacy stream.
+    pub fn record_in_legacy_stream(&self) -> RwLockWriteGuard<'_, ()> {
+        self.legacy_records.write()
     }
 
     /// Whether all work of all objects is complete.

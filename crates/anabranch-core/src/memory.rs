@@ -308,6 +308,11 @@ impl Allocation {
         matches!(self.origin, Origin::Registered(_) | Origin::Borrowed)
     }
 
+    /// Whether it is host memory that the program has lent for a scope.
+    pub(crate) fn is_borrowed(&self) -> bool {
+        matches!(self.origin, Origin::Borrowed)
+    }
+
     /// The id of the graph that allocates it, if one does.
     pub fn graph(&self) -> Option<u64> {
         match self.origin {
@@ -458,7 +463,7 @@ fn free(
             return Ok(());
         }
         Origin::Registered(keeper) => {
-            registered::unregister_behind(context, address, keeper, pending(history));
+            registered::unregister_behind(context, (address, bytes), keeper, pending(history));
             return Ok(());
         }
         Origin::Plain | Origin::Graph(_) | Origin::Captured { .. } | Origin::Borrowed => BlockKind::Plain,

@@ -28,6 +28,9 @@ ranks! { from 100;
     ACCESS_HISTORY,
     /// The streams in which memory of a pool was freed.
     MEMORY_POOL,
+    /// A context's captures of blocking streams: shared while a stream joins one, exclusive while an event is recorded in the
+    /// legacy stream, which no such stream may capture beside.
+    LEGACY_RECORDS,
     /// A stream's sync event, and whether the stream has ended.
     SYNC_EVENT,
     /// The writes of a stream's flag, in the order of their values.
@@ -52,6 +55,8 @@ ranks! { from 100;
     STAGING_MEMORY,
     /// Memory that is freed when its context is idle.
     IDLE_MEMORY,
+    /// Host memory that is to be unregistered when its context is idle.
+    UNREGISTERED_LATER,
     /// The memory pools of a device that nobody uses.
     IDLE_MEMORY_POOLS,
     /// The reactor of a context, while it is started.

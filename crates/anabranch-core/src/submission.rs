@@ -326,15 +326,20 @@ impl<'a> Submission<'a> {
 
     /// Updates the access histories after the driver was called.
     #[inline(always)]
-    pub(crate) fn finish<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>>) {
+    pub(crate) fn finish<'m>(&self, accesses: impl Iterator<Item = MemoryAccess<'m>> + Clone) {
         let stream = self.stream;
         if stream.is_capturing() {
             return self.settle();
         }
         if stream.shared().timeline().value() != self.value {
-            accesses.for_each(|MemoryAccess { memory, access }| memory.history().update(stream, access));
+            accesses.clone().for_each(|MemoryAccess { memory, access }| memory.history().update(stream, access));
         }
         if stream.is_per_thread() {
+            stream.record_sync_now();
+        }
+        if stream.is_legacy() && accesses.into_iter().any(|access| access.memory.is_borrowed()) {
+            // Whoever borrows the memory waits for this use, also where a blocking stream captures then, so that nothing can be
+            // recorded any more.
             stream.record_sync_now();
         }
     }

@@ -97,6 +97,13 @@ impl<T: ?Sized> RwLock<T> {
         Some(RwLockWriteGuard { raw: self.raw.try_write_for(patience)?, token: self.position.enter(Access::Exclusive) })
     }
 
+    /// Locks it for reading, unless that takes longer than `patience`. Because the waiting ends, it may be taken in any
+    /// order.
+    #[track_caller]
+    pub fn try_read_for(&self, patience: Duration) -> Option<RwLockReadGuard<'_, T>> {
+        Some(RwLockReadGuard { raw: self.raw.try_read_for(patience)?, token: self.position.enter(Access::Shared) })
+    }
+
     /// The value, which nobody else can lock meanwhile.
     #[inline]
     pub fn get_mut(&mut self) -> &mut T {

@@ -498,3 +498,18 @@ fn safety_95_memory_that_a_graph_allocates_is_not_exported() {
     executable.launch(&stream).unwrap();
     stream.synchronize().unwrap();
 }
+
+#[test]
+fn registered_memory_is_imported_while_other_memory_is_to_be_unregistered() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let register = || context.register_pinned(vec![1u32; 64]).map_err(|(error, _)| error).unwrap();
+    let mut pending = register();
+    let signal = hold(&context, &stream);
+    stream.fill(&mut pending, 2u32).unwrap();
+    drop(pending);
+    let tensor = exported(ManagedTensor::export(register(), &[64], None));
+    let buffer = tensor.into_buffer::<u32>(&context, None).unwrap();
+    signal.set(1);
+    assert_eq!(stream.download(&buffer).unwrap(), [1; 64]);
+}

@@ -6,9 +6,9 @@ mod common;
 
 use anabranch::{
     AllocationKind, CaptureMode, Context, ErrorKind, Instance, LaunchConfig, NodeWork, PinnedBuffer, RegisterFlags,
-    Status, flush_deferred_drops,
+    Status, StreamFlags, flush_deferred_drops,
 };
-use common::{checked_host, hold, host, until};
+use common::{assert_ends, checked_host, hold, host, until};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -342,4 +342,24 @@ fn every_context_of_the_driver_uses_it() {
     let stream = two.create_stream().unwrap();
     stream.fill(&mut pinned, 4).unwrap();
     assert_eq!(pinned.into_vec().map_err(|(error, _)| error).unwrap(), [4; 3]);
+}
+
+#[test]
+fn safety_96_a_scope_ends_beside_the_capture_of_a_blocking_stream() {
+    let context = checked_host();
+    let blocking = context.create_stream_with_flags(StreamFlags::empty()).unwrap();
+    assert_ends(move || {
+        let legacy = context.legacy_stream().unwrap();
+        let mut memory = vec![1u32; 64];
+        let signal = hold(&context, &legacy);
+        let opening = std::thread::spawn(move || signal.set(1));
+        let scope = context.register_scope(&mut memory, |mut slice| {
+            legacy.fill(slice.reborrow(), 7)?;
+            blocking.begin_capture(CaptureMode::Relaxed)
+        });
+        scope.unwrap();
+        opening.join().unwrap();
+        assert_eq!(memory, [7; 64]);
+        blocking.end_capture().unwrap();
+    });
 }

@@ -10,11 +10,12 @@ use anabranch::{
     Instance, InstantiateFlags, LaunchConfig, Node, NodeWork, Status, Stream, StreamFlags, StreamHandle,
     flush_deferred_drops,
 };
-use common::{checked_host, is_behind, until};
+use common::{checked_host, hold, is_behind, until};
 use futures::executor::block_on;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 fn no_findings(context: &Context) {
     context.synchronize().unwrap();
@@ -446,4 +447,65 @@ fn safety_3_a_captured_copy_to_a_variable_keeps_the_module_and_the_source() {
     copies.launch(&stream).unwrap();
     stream.synchronize().unwrap();
     no_findings(&context);
+}
+
+/// Holds up the reaper's thread between its question whether a blocking stream captures and what it does then.
+struct Between {
+    inner: Arc<dyn Driver>,
+    asked: Arc<AtomicBool>,
+    begun: Arc<AtomicBool>,
+}
+
+impl fmt::Debug for Between {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Between")
+    }
+}
+
+// SAFETY: all calls are forwarded as they are.
+unsafe impl Forward for Between {
+    fn inner(&self) -> &dyn Driver {
+        &*self.inner
+    }
+
+    fn called(&self, _: &'static str, method: &'static str) {
+        let is_record = method == "event_record" && std::thread::current().name() == Some("anabranch-reaper");
+        if is_record && !self.asked.swap(true, Ordering::SeqCst) {
+            // A capture that does not wait begins meanwhile.
+            let begin = Instant::now();
+            while !self.begun.load(Ordering::SeqCst) && begin.elapsed() < Duration::from_millis(50) {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+#[test]
+fn safety_96_the_library_invalidates_no_capture_by_a_record_in_the_legacy_stream() {
+    let (asked, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let of_layer = (asked.clone(), begun.clone());
+    let wrap = move |inner| {
+        let (asked, begun) = of_layer.clone();
+        Arc::new(Layered(Between { inner, asked, begun })) as Arc<dyn Driver>
+    };
+    let instance = Instance::builder().cuda(false).isolated().wrap(wrap).build().unwrap();
+    let context = instance.device("host").unwrap().context().unwrap();
+    let legacy = context.legacy_stream().unwrap();
+    let blocking = context.create_stream_with_flags(StreamFlags::empty()).unwrap();
+    let mut captured = blocking.allocate_zeroed::<u32>(4).unwrap();
+    let mut pinned = context.allocate_pinned::<u32>(4).unwrap();
+    legacy.fill(&mut pinned, 1u32).unwrap();
+    // It is given back when the context is idle, which the reaper asks for.
+    drop(pinned);
+    let signal = hold(&context, &legacy);
+    until("the record", || asked.load(Ordering::SeqCst));
+    blocking.begin_capture(CaptureMode::Global).unwrap();
+    begun.store(true, Ordering::SeqCst);
+    // What was held up is done now.
+    std::thread::sleep(Duration::from_millis(20));
+    blocking.fill(&mut captured, 2u32).unwrap();
+    let graph = blocking.end_capture().unwrap();
+    assert_eq!(graph.nodes().unwrap().len(), 1);
+    signal.set(1);
+    context.synchronize().unwrap();
 }

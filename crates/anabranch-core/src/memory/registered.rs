@@ -9,13 +9,15 @@ use crate::extensions::Extension;
 use crate::host_work::refuse_inside;
 use crate::idle_memory::{attempt_behind, attempt_when_idle};
 use crate::keeper::Keeper;
+use crate::ranks;
 use crate::stream::PendingWork;
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::trace;
 use anabranch_hal::{Access, Capabilities, DevicePointer, RegisterFlags, Status};
+use anabranch_sync::Mutex;
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 const REGISTERING: &str = "registering host memory";
@@ -239,33 +241,48 @@ pub(super) fn unregister(context: &ContextCore, address: DevicePointer) -> Resul
     unregistered
 }
 
-/// How many pieces of a context's memory are to be unregistered, and are not yet.
-#[derive(Default)]
-struct UnregisteredLater(AtomicUsize);
+/// The memory of a context that is to be unregistered, and is not yet: addresses and sizes in bytes.
+struct UnregisteredLater(Mutex<Vec<(DevicePointer, usize)>>);
+
+impl Default for UnregisteredLater {
+    fn default() -> Self {
+        Self(Mutex::new(ranks::UNREGISTERED_LATER, Vec::new()))
+    }
+}
 
 impl Extension for UnregisteredLater {}
 
 impl ContextCore {
-    /// Whether memory whose owner is gone is still registered.
-    pub fn is_unregistering(&self) -> bool {
-        self.extension::<UnregisteredLater>().0.load(Ordering::Acquire) > 0
+    /// Whether memory whose owner is gone, and which has some of these bytes, is still registered.
+    pub fn is_unregistering(&self, address: DevicePointer, bytes: usize) -> bool {
+        let begins_in = |first: (DevicePointer, usize), second: (DevicePointer, usize)| {
+            second.0.0.checked_sub(first.0.0).is_some_and(|distance| distance < first.1 as u64)
+        };
+        let own = (address, bytes);
+        let later = self.extension::<UnregisteredLater>().0.lock();
+        later.iter().any(|&other| begins_in(own, other) || begins_in(other, own))
     }
 }
 
 /// Unregisters memory behind work, when the context is idle, and then drops what has kept it.
 pub(super) fn unregister_behind(
     context: &Arc<ContextCore>,
-    address: DevicePointer,
+    (address, bytes): (DevicePointer, usize),
     keeper: Keeper,
     after: PendingWork,
 ) {
-    context.extension::<UnregisteredLater>().0.fetch_add(1, Ordering::Relaxed);
+    context.extension::<UnregisteredLater>().0.lock().push((address, bytes));
     let context = context.clone();
     attempt_behind(after, move || {
         let idle = context.clone();
         attempt_when_idle(&idle, move || {
             let unregistered = unregister(&context, address);
-            context.extension::<UnregisteredLater>().0.fetch_sub(1, Ordering::Release);
+            let own = |&(other, _): &(DevicePointer, usize)| other == address;
+            let mut later = context.extension::<UnregisteredLater>().0.lock();
+            if let Some(place) = later.iter().position(own) {
+                later.swap_remove(place);
+            }
+            drop(later);
             drop_error::report(unregistered);
             drop(keeper);
         });

@@ -5,6 +5,7 @@ use super::{OpenStream, StreamCore, is_any_capturing};
 use crate::error::{Error, Result, ResultExt};
 use crate::host_work;
 use crate::raw_event::RawEvent;
+use crate::reaper;
 use crate::thread_capture_mode::with_relaxed_capture_mode;
 use crate::timeline::TimelinePoint;
 use crate::trace;
@@ -264,6 +265,13 @@ impl StreamCore {
     /// # Errors
     /// Any error that the driver returns.
     pub fn sync_event(&self) -> Result<Option<SyncEvent>> {
+        if reaper::is_here() {
+            return self.sync_event_beside_captures();
+        }
+        self.record_sync_event()
+    }
+
+    fn record_sync_event(&self) -> Result<Option<SyncEvent>> {
         let mut sync = self.sync.lock();
         self.record_if_possible(&mut sync)?;
         Ok(self.recorded(sync.last_record())?.cloned())
@@ -275,8 +283,31 @@ impl StreamCore {
     /// # Errors
     /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` in that case; otherwise any error that the driver returns.
     pub fn sync_event_beside_captures(&self) -> Result<Option<SyncEvent>> {
+        if !self.handle.is_legacy() {
+            return self.record_sync_event();
+        }
+        // No capture begins between the question and the record.
+        let _recording = self.context.record_in_legacy_stream();
         self.check_legacy()?;
-        self.sync_event()
+        self.record_sync_event()
+    }
+
+    /// Like [`sync_event`](Self::sync_event), for a use of the timeline value. In the legacy stream, where nothing can be
+    /// recorded beside the capture of a blocking stream, an earlier record may cover it.
+    ///
+    /// # Errors
+    /// Same as [`sync_event`](Self::sync_event).
+    pub fn sync_event_behind(&self, value: u64) -> Result<Option<SyncEvent>> {
+        if !self.is_barred_by_a_capture() {
+            return self.sync_event();
+        }
+        if let LastRecord::Event(event) = self.sync.lock().last_record()
+            && event.point.covers(self.shared.timeline(), value)
+        {
+            return Ok(Some(event.clone()));
+        }
+        // It fails, unless the capture has ended, and leaves the capture valid.
+        self.sync_event_beside_captures()
     }
 
     /// Whether nothing may be queued now: in the legacy stream beside the capture of a blocking stream, which any call would
@@ -351,6 +382,7 @@ impl StreamCore {
         join: impl FnOnce() -> Result<()>,
         joined: impl FnOnce(Live<'_, StreamHandle>),
     ) -> Result<()> {
+        let _joining = self.context.join_capture();
         let mut sync = self.sync.lock();
         let Some((handle, last)) = sync.live() else { return Ok(()) };
         if !self.is_capturing() {

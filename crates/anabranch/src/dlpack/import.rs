@@ -107,7 +107,7 @@ impl ManagedTensor {
             match register(context, address, bytes, is_read_only, keeper) {
                 Ok(memory) => return Ok(memory),
                 // It is memory of the driver, or of a buffer that was exported, which the tensor keeps.
-                Err((error, kept)) if is_known(context, &error) => keeper = kept,
+                Err((error, kept)) if is_known(context, (address, bytes), &error) => keeper = kept,
                 Err((error, _)) => return Err(error),
             }
         }
@@ -177,10 +177,10 @@ fn follow(memory: &Allocation, pending: SmallVec<[LastUse; 3]>) -> Result<()> {
 }
 
 /// Whether memory could not be registered because it is known already, and remains so.
-fn is_known(context: &Context, error: &Error) -> bool {
+fn is_known(context: &Context, (address, bytes): (DevicePointer, usize), error: &Error) -> bool {
     let status = error.status();
     status == Status::INVALID_VALUE
-        || (status == Status::HOST_MEMORY_ALREADY_REGISTERED && !context.core().is_unregistering())
+        || (status == Status::HOST_MEMORY_ALREADY_REGISTERED && !context.core().is_unregistering(address, bytes))
 }
 
 /// Lets the software device know memory of the host.
@@ -198,7 +198,7 @@ fn register(
     match unsafe { Allocation::registered(context.core(), range, keeper) } {
         Err((error, keeper)) if error.status() == Status::HOST_MEMORY_ALREADY_REGISTERED => {
             // The buffer of an earlier tensor may be gone, and its memory about to be unregistered.
-            comes_about(|| !context.core().is_unregistering());
+            comes_about(|| !context.core().is_unregistering(address, bytes));
             // SAFETY: the keeper came back with the error, and has the tensor, which keeps the memory allocated.
             unsafe { Allocation::registered(context.core(), range, keeper) }.map_err(|(error, keeper)| {
                 (error.with_hint("wait for the work that uses the buffer of the earlier tensor"), keeper)

@@ -146,7 +146,7 @@ impl Stream {
     /// # Errors
     /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device does not support it wait for
     /// 64-bit values; [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the signal belongs to
-    /// another context.
+    /// another driver.
     #[track_caller]
     pub fn wait_signal(&self, signal: &Signal, condition: WaitCondition, value: u64) -> Result<()> {
         let (address, value) = (signal.pointer(), Value::U64(value));
@@ -167,7 +167,7 @@ impl Stream {
     /// # Errors
     /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) if the device does not support it write 64-bit
     /// values; [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) if the signal belongs to another
-    /// context.
+    /// driver.
     #[track_caller]
     pub fn write_signal(&self, signal: &Signal, value: u64) -> Result<()> {
         let (address, value) = (signal.pointer(), Value::U64(value));
