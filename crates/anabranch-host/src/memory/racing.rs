@@ -40,7 +40,7 @@ macro_rules! access {
 /// Copies bytes. The ranges may overlap.
 ///
 /// # Safety
-/// The source is valid for reads, and the destination for writes, of `bytes` bytes. Other threads access them atomically, or
+/// The source is valid for reads and writes, and the destination for writes, of `bytes` bytes. Other threads access them atomically, or
 /// not at all.
 pub(crate) unsafe fn copy_racing(destination: u64, source: u64, bytes: usize) {
     let is_backward = destination > source && destination - source < bytes as u64;
@@ -67,6 +67,26 @@ pub(crate) unsafe fn copy_racing(destination: u64, source: u64, bytes: usize) {
                 words(&mut left, |at| copy(at, WORD));
             }
         }
+    }
+}
+
+/// Copies bytes that nobody else writes to memory that others may use. The source may be read-only.
+///
+/// # Safety
+/// The destination is valid for writes of as many bytes, and does not overlap the source. Other threads access it
+/// atomically, or not at all.
+pub(crate) unsafe fn store_racing(destination: u64, source: &[u8]) {
+    let mut left = 0..source.len();
+    while !left.is_empty() {
+        let width = widest(destination + left.start as u64, left.len());
+        let to = address(destination + left.start as u64);
+        let bytes = &source[left.start..left.start + width];
+        access!(width, Atomic => {
+            // SAFETY: these bytes are within the destination, which the caller keeps valid, and are aligned to the width.
+            let to = unsafe { Atomic::from_ptr(to.cast()) };
+            to.store(bytemuck::pod_read_unaligned(bytes), Ordering::Relaxed);
+        });
+        left.start += width;
     }
 }
 
@@ -118,7 +138,7 @@ pub(crate) unsafe fn fill_racing(begin: u64, pattern: FillPattern, count: usize)
 
 #[cfg(test)]
 mod tests {
-    use super::{copy_racing, fill_racing};
+    use super::{copy_racing, fill_racing, store_racing};
     use anabranch_hal::FillPattern;
 
     fn numbered() -> Vec<u8> {
@@ -135,6 +155,11 @@ mod tests {
                 // SAFETY: both ranges are in the vector, which nobody else uses.
                 unsafe { copy_racing(base + to as u64, base + from as u64, bytes) };
                 assert_eq!(copied, wanted, "{bytes} bytes from {from} to {to}");
+                let (mut stored, source) = (numbered(), numbered());
+                let base = stored.as_mut_ptr().expose_provenance() as u64;
+                // SAFETY: the range is in the vector, which nobody else uses.
+                unsafe { store_racing(base + to as u64, &source[from..from + bytes]) };
+                assert_eq!(stored, wanted, "{bytes} bytes from {from} to {to}");
             }
         }
     }

@@ -5,12 +5,12 @@
 
 use super::HostMemory;
 use super::block::{Block, StagedBytes};
-use super::copy::{VolumeCopy, run_copy};
+use super::copy::{VolumeCopy, address, run_copy};
 use super::fill::{fill_operation, run_fill};
 use super::graph::GraphBlock;
 use super::observer::FreedBy;
 use super::piece::Piece;
-use super::racing::copy_racing;
+use super::racing::{copy_racing, store_racing};
 use super::value::value_write_operation;
 use crate::engine::{Entry, Operation, Outcome, Turn, Use, Work, work, write_value};
 use anabranch_hal::{FillPattern, Value};
@@ -19,9 +19,19 @@ use std::sync::Arc;
 /// The largest upload that is kept in its entry, in bytes.
 pub(crate) const SMALL_COPY: usize = 23;
 
-/// How bytes are copied: `RACING` if other work may use them at the same time, as the variables of modules.
-fn copier<const RACING: bool>() -> unsafe fn(u64, u64, usize) {
-    if RACING { copy_racing } else { run_copy }
+/// Copies bytes of the host's, which nobody writes. `RACING`: other work may use the destination at the same time, as the
+/// variables of modules.
+///
+/// # Safety
+/// The destination is valid for as many bytes, and does not overlap the source.
+unsafe fn store<const RACING: bool>(destination: u64, source: &[u8]) {
+    if RACING {
+        // SAFETY: the caller keeps the destination valid. What may use it at the same time does so atomically.
+        unsafe { store_racing(destination, source) }
+    } else {
+        // SAFETY: the caller keeps the destination valid, and nobody else uses it now.
+        unsafe { run_copy(destination, source.as_ptr().expose_provenance() as u64, source.len()) }
+    }
 }
 
 /// A copy between two addresses, each of which may be one of host memory that the driver knows nothing of.
@@ -36,8 +46,18 @@ pub(crate) struct Copy<const RACING: bool> {
 
 impl<const RACING: bool> Work for Copy<RACING> {
     fn run(&mut self, _: &Turn<'_>) -> Outcome {
-        // SAFETY: the caller that enqueued the copy guaranteed both ranges.
-        unsafe { copier::<RACING>()(self.destination, self.source, self.bytes) }
+        if RACING && self.from_host {
+            // SAFETY: the caller that enqueued the copy guaranteed the source, which the program does not write meanwhile.
+            let source = unsafe { std::slice::from_raw_parts(address(self.source).cast_const(), self.bytes) };
+            // SAFETY: the caller that enqueued the copy guaranteed the destination, which is memory of the driver's.
+            unsafe { store_racing(self.destination, source) }
+        } else if RACING {
+            // SAFETY: the caller that enqueued the copy guaranteed both ranges.
+            unsafe { copy_racing(self.destination, self.source, self.bytes) }
+        } else {
+            // SAFETY: the caller that enqueued the copy guaranteed both ranges.
+            unsafe { run_copy(self.destination, self.source, self.bytes) }
+        }
         Outcome::Done
     }
 
@@ -60,7 +80,7 @@ impl<const RACING: bool> Work for SmallCopy<RACING> {
     fn run(&mut self, _: &Turn<'_>) -> Outcome {
         // SAFETY: the caller that enqueued the copy guaranteed the destination; the source is its own, and at least as
         // long.
-        unsafe { copier::<RACING>()(self.destination, self.source.as_ptr() as u64, usize::from(self.length)) }
+        unsafe { store::<RACING>(self.destination, &self.source[..usize::from(self.length)]) }
         Outcome::Done
     }
 
@@ -80,7 +100,7 @@ impl<const RACING: bool> Work for StagedCopy<RACING> {
     fn run(&mut self, _: &Turn<'_>) -> Outcome {
         let source = self.source.data();
         // SAFETY: the caller that enqueued the copy guaranteed the destination; the source is its own.
-        unsafe { copier::<RACING>()(self.destination, source.as_ptr() as u64, source.len()) }
+        unsafe { store::<RACING>(self.destination, source) }
         Outcome::Done
     }
 
