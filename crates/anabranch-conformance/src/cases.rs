@@ -2,6 +2,7 @@
 
 mod batch;
 mod callback;
+mod capture_again;
 mod capture_begin;
 mod capture_calls;
 mod capture_conditions;
@@ -193,6 +194,7 @@ pub fn all() -> Vec<Case> {
         capture_uncaptured::CASES,
         capture_info::CASES,
         capture_into::CASES,
+        capture_again::CASES,
         capture_edges::CASES,
         capture_limits::CASES,
         capture_memory::CASES,

@@ -14,8 +14,9 @@ use crate::retained::Retained;
 use crate::stream::{OpenStream, StreamShared};
 use crate::submission::Submission;
 use anabranch_hal::{
-    AddedNode, CaptureMode, CaptureStatus, ConditionalHandle, ConditionalKind, ConditionalNode, Dependency,
-    DependencyUpdate, EdgeData, GraphHandle, GraphNodeHandle, Launch, Live, NodeParameters, Status,
+    AddedNode, Capabilities, CaptureMode, CaptureStatus, ConditionalHandle, ConditionalKind, ConditionalNode,
+    Dependency, DependencyUpdate, EdgeData, GraphHandle, GraphNodeHandle, Launch, Live, NodeParameters,
+    RecaptureChanges, RecaptureRecord, Status,
 };
 use anabranch_sync::modelled::RwLockWriteGuard;
 use std::ffi::c_void;
@@ -87,6 +88,43 @@ impl OpenStream {
             // SAFETY: the capture retains the graph, which nobody else uses until it ends, and the nodes are its own. If the capture
             // fails, the graph starts anew.
             unsafe { driver.stream_begin_capture_to_graph(&call, handle, guard.live(), &dependencies, mode) }
+                .during(operation, || self.place())
+        })
+    }
+
+    /// Like [`begin_capture_to`](Self::begin_capture_to), but what is captured replaces what the nodes of the graph do. The
+    /// graph retains what its nodes used before, too.
+    ///
+    /// # Errors
+    /// Same as [`begin_capture`](Self::begin_capture); `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver is older than CUDA
+    /// 13.3, or if the graph allocates memory or has conditional nodes.
+    #[track_caller]
+    pub fn begin_recapture(
+        &self,
+        object: &Arc<GraphObject>,
+        changes: RecaptureChanges,
+        mode: CaptureMode,
+        end: CaptureEnd,
+    ) -> Result<Arc<CaptureState>> {
+        let operation = "capturing a graph again";
+        let handle = self.handle(operation)?;
+        if !object.context().is_same(self.context()) {
+            return Err(other_context(operation, "graph", self.place()));
+        }
+        if !self.context().device().can(Capabilities::RECAPTURE) {
+            let message = "the driver cannot capture a graph again";
+            return Err(Error::argument(Status::NOT_SUPPORTED, operation, message)
+                .with_hint("install a driver for CUDA 13.3 or newer, or capture a new graph and update with it")
+                .at(self.place()));
+        }
+        let (driver, call) = (self.context().driver(), self.context().call(operation));
+        let guard = object.lock(operation)?;
+        guard.require_recapturable(operation)?;
+        let record = RecaptureRecord::new(changes);
+        self.begin(CaptureState::again(self, object, end, record.clone()), || {
+            // SAFETY: the capture retains the graph, which nobody else uses until it ends, and the record. If the capture fails, the
+            // graph starts anew.
+            unsafe { driver.stream_begin_recapture_to_graph(&call, handle, guard.live(), mode, &record) }
                 .during(operation, || self.place())
         })
     }
@@ -172,6 +210,9 @@ impl OpenStream {
             let call = context.call(operation);
             let ended = context.driver().stream_end_capture(&call, handle);
             let has_ended = has_ended(&ended, context, handle);
+            if let (Some(capture), Err(failure)) = (&now, &ended) {
+                capture.end_has_failed(failure.status);
+            }
             let ended = ended.during(operation, || self.place());
             if let (Some(capture), false) = (&now, has_ended) {
                 capture.goes_on();
@@ -276,6 +317,7 @@ impl OpenStream {
     /// `CUDA_ERROR_NOT_SUPPORTED (801)` for more than [`MOST_LEVELS`](crate::graph_object::MOST_LEVELS) levels of graphs.
     pub fn begin_condition(&self, condition: &Condition) -> Result<OpenCondition> {
         let capture = capture_of(self).ok_or_else(|| self.not_capturing(CONDITION))?;
+        capture.refuse_in_recapture(self, CONDITION)?;
         condition.memory.require_context(self, CONDITION)?;
         // Now, while nothing is locked.
         conditional_setter::prepare(self.context())?;

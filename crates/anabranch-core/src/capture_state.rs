@@ -5,6 +5,7 @@ mod condition;
 mod end;
 mod history;
 mod order;
+mod recapture;
 mod thread_exit;
 
 pub use capturing::{Capturing, capturing};
@@ -12,6 +13,7 @@ pub use condition::OpenCondition;
 pub use end::{FinishedCapture, has_ended};
 pub use history::CapturedClock;
 pub use order::wait_for_stream;
+pub use recapture::RecapturedNode;
 
 use crate::conditional_part::CapturedCondition;
 use crate::error::{Error, Result};
@@ -21,7 +23,9 @@ use crate::node::{Node, NodeTable};
 use crate::ranks;
 use crate::retained::Retained;
 use crate::stream::{StreamCore, StreamShared};
-use anabranch_hal::{Access, CaptureStatus, DevicePointer, GraphNodeHandle, Live, Status, StreamHandle};
+use anabranch_hal::{
+    Access, CaptureStatus, DevicePointer, GraphNodeHandle, Live, RecaptureRecord, Status, StreamHandle,
+};
 use anabranch_sync::{Mutex, modelled};
 use history::{CapturedHistory, MissingOrder};
 use std::any::Any;
@@ -46,6 +50,8 @@ pub struct CaptureState {
     open_conditions: AtomicUsize,
     /// The existing graph that is captured into, if any.
     into: Option<Arc<GraphObject>>,
+    /// For a recapture: what it changes. The driver uses it until it has ended the capture.
+    recapture: Option<RecaptureRecord>,
     /// Held by [`Capturing`].
     submission: modelled::Mutex<()>,
     inner: Mutex<Inner>,
@@ -97,6 +103,8 @@ struct Inner {
     allocated: Vec<Range<u64>>,
     /// Whether something was captured in part only, so that no graph comes of the capture.
     is_broken: bool,
+    /// Whether a call of a recapture has failed, and with it the recapture.
+    has_failed: bool,
 }
 
 /// The capture that a stream is a member of, if it was begun through this library.
@@ -119,6 +127,16 @@ pub fn capture_of_memory(memory: &Allocation) -> Option<Arc<CaptureState>> {
 impl CaptureState {
     /// A capture that is about to begin on a stream.
     pub fn new(origin: &StreamCore, into: Option<&Arc<GraphObject>>, whole: Whole, end: CaptureEnd) -> Arc<Self> {
+        Self::new_with(origin, into, whole, end, None)
+    }
+
+    fn new_with(
+        origin: &StreamCore,
+        into: Option<&Arc<GraphObject>>,
+        whole: Whole,
+        end: CaptureEnd,
+        recapture: Option<RecaptureRecord>,
+    ) -> Arc<Self> {
         let graph = into.map_or_else(next_graph_id, |into| into.id());
         let inner = Inner {
             has_ended: false,
@@ -136,6 +154,7 @@ impl CaptureState {
             has_branches: false,
             allocated: Vec::new(),
             is_broken: false,
+            has_failed: false,
         };
         let capture = Arc::new(Self {
             graph,
@@ -144,6 +163,7 @@ impl CaptureState {
             ends_with_closure: AtomicBool::new(end == CaptureEnd::Closure),
             open_conditions: AtomicUsize::new(0),
             into: into.cloned(),
+            recapture,
             submission: modelled::Mutex::new(ranks::CAPTURE_SUBMISSION, ()),
             inner: Mutex::new(ranks::CAPTURE, inner),
         });

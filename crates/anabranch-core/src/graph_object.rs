@@ -394,6 +394,21 @@ impl GraphGuard<'_> {
         self.tree.captured.extend(memory);
     }
 
+    /// Refuses a graph that cannot be captured again.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if it allocates memory in captured work, or has conditional nodes.
+    pub fn require_recapturable(&self, operation: &'static str) -> Result<()> {
+        let has_bodies = self.tree.graphs.values().any(|nodes| !nodes.bodies.is_empty());
+        if self.tree.captured.is_empty() && !has_bodies {
+            return Ok(());
+        }
+        let message = "a graph that allocates memory, or has conditional nodes, cannot be captured again";
+        Err(Error::argument(Status::NOT_SUPPORTED, operation, message)
+            .with_hint("capture a new graph")
+            .at(self.object.place()))
+    }
+
     /// Refuses a node that fills memory whose allocation was captured. Other nodes read that memory, and may only read what
     /// was written.
     ///

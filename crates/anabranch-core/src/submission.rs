@@ -17,7 +17,7 @@
 #[cfg(all(test, loom))]
 pub(crate) mod loom_tests;
 
-use crate::capture_state::{CaptureState, Capturing, capture_of_memory, capturing};
+use crate::capture_state::{CaptureState, Capturing, capture_of, capture_of_memory, capturing};
 use crate::error::{Error, Result};
 use crate::exclusion::Excluding;
 use crate::green_context::GreenStream;
@@ -82,8 +82,10 @@ impl<'a> Submission<'a> {
             submitting,
             attaches: false,
         };
-        if stream.is_capturing() {
-            submission.capturing();
+        if stream.is_capturing()
+            && let Some(capturing) = submission.capturing()
+        {
+            capturing.refuse_failed(stream, operation)?;
         }
         Ok(submission)
     }
@@ -107,7 +109,12 @@ impl<'a> Submission<'a> {
                 stream.shared().note_work();
                 Ok(value)
             }
-            Err(failure) => Err(failed(stream, operation, location, failure)),
+            Err(failure) => {
+                if let Some(capture) = capture_of(stream) {
+                    capture.work_has_failed();
+                }
+                Err(failed(stream, operation, location, failure))
+            }
         }
     }
 
@@ -320,7 +327,20 @@ impl<'a> Submission<'a> {
                 self.stream.shared().note_work();
                 Ok(value)
             }
-            Err(failure) => Err(failed(self.stream, self.operation, self.location, failure)),
+            Err(failure) => {
+                if self.stream.is_capturing() {
+                    self.capture_has_failed();
+                }
+                Err(failed(self.stream, self.operation, self.location, failure))
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn capture_has_failed(&self) {
+        if let Some(capture) = self.capturing() {
+            capture.work_has_failed();
         }
     }
 
@@ -377,7 +397,9 @@ impl<'a> Submission<'a> {
         let joined = capture.join_for_memory(self.stream, memory.address(), self.operation);
         self.submitting.set(Some(self.stream.shared().membership().submitting()));
         // Before what comes after it in the order of locks.
-        self.capturing();
+        if let Some(capture) = self.capturing() {
+            capture.refuse_failed(self.stream, self.operation)?;
+        }
         joined
     }
 

@@ -209,6 +209,9 @@ impl OpenStream {
         let context = self.context();
         trace::queued!(bytes, stream = self.id(), device = %context.device(), "{operation}");
         let submission = Submission::begin(self, operation)?;
+        if let Some(capturing) = submission.capturing() {
+            capturing.refuse_in_recapture(self, operation)?;
+        }
         let mut address = DevicePointer::NULL;
         if bytes > 0 {
             let queued = submission.queue(|call, stream| {

@@ -7,8 +7,9 @@ use crate::graph::edges::{RawDependencies, edge_data};
 use crate::handles::{graph_handle, node_handle, raw_graph, raw_stream};
 use anabranch_hal::{
     Call, CaptureInfo, CaptureMode, CaptureStatus, Captures, Dependency, DependencyUpdate, EdgeData, Failure,
-    GraphHandle, Live, Result, Status, StreamHandle,
+    GraphHandle, Live, RecaptureRecord, Result, Status, StreamHandle, contain,
 };
+use std::ffi::c_void;
 use std::ptr;
 
 const fn raw_mode(mode: CaptureMode) -> CUstreamCaptureMode {
@@ -90,6 +91,29 @@ impl Captures for CudaDriver {
                 dependencies.data(),
                 dependencies.nodes.len(),
                 raw_mode(mode),
+            )
+        })
+    }
+
+    unsafe fn stream_begin_recapture_to_graph(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        graph: Live<'_, GraphHandle>,
+        mode: CaptureMode,
+        record: &RecaptureRecord,
+    ) -> Result<()> {
+        let _bound = self.bind_for_stream(call.context, stream)?;
+        let data = record.as_raw().cast_mut().cast();
+        // SAFETY: stream and graph are live, as their types say. The caller promises that the record, which the function takes,
+        // exists until the capture ends.
+        check(unsafe {
+            self.functions.cuStreamBeginRecaptureToGraph(
+                raw_stream(stream),
+                raw_mode(mode),
+                raw_graph(graph),
+                Some(recaptured),
+                data,
             )
         })
     }
@@ -180,6 +204,24 @@ impl Captures for CudaDriver {
         check(unsafe { self.functions.cuThreadExchangeStreamCaptureMode(&mut raw) })?;
         mode(raw)
     }
+}
+
+/// Notes a node whose parameters a recapture changes. The driver calls it in the calls that capture.
+unsafe extern "C" fn recaptured(
+    data: *mut c_void,
+    node: CUgraphNode,
+    _original: *const CUgraphNodeParams,
+    _recaptured: *const CUgraphNodeParams,
+    status: CUgraphRecaptureStatus,
+) -> CUresult {
+    // With any other status the driver ends the recapture, whatever is returned.
+    let is_updatable = status == CU_GRAPH_RECAPTURE_ELIGIBLE_FOR_UPDATE;
+    let noted = contain(|| {
+        // SAFETY: the address was given to the driver with this function, and whoever began the recapture keeps the record until
+        // it ends.
+        unsafe { RecaptureRecord::note_raw(data.cast(), node_handle(node), is_updatable) }
+    });
+    if matches!(noted, Ok(Ok(()))) { CUDA_SUCCESS } else { CUDA_ERROR_INVALID_VALUE }
 }
 
 /// An array that the driver returned.

@@ -85,6 +85,7 @@ impl CudaDriver {
         }
         capabilities.set(Capabilities::PARAMETER_INFO, self.functions.cuFuncGetParamInfo.is_some());
         capabilities.set(Capabilities::GREEN_CONTEXTS, self.functions.cuGreenCtxStreamCreate.is_some());
+        capabilities.set(Capabilities::RECAPTURE, self.functions.cuStreamBeginRecaptureToGraph.is_some());
         Ok(capabilities)
     }
 

@@ -1,6 +1,6 @@
 //! Stream capture: work submitted to a stream becomes nodes of a graph instead of running (Driver API, group STREAM).
 
-use crate::{Call, Dependency, EdgeData, GraphHandle, GraphNodeHandle, Live, Result, StreamHandle};
+use crate::{Call, Dependency, EdgeData, GraphHandle, GraphNodeHandle, Live, RecaptureRecord, Result, StreamHandle};
 
 /// Which threads a capture prohibits from making potentially unsafe calls (`CUstreamCaptureMode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -79,6 +79,35 @@ pub trait Captures {
         graph: Live<'_, GraphHandle>,
         dependencies: &[Dependency],
         mode: CaptureMode,
+    ) -> Result<()>;
+
+    /// Begins a capture in a stream that replaces the parameters of the nodes of a graph
+    /// (`cuStreamBeginRecaptureToGraph`). The work that is captured must make the same nodes in the same order, with the
+    /// same edges, and allocate and free the same memory: a call that captures something else fails, and so does a change
+    /// that `record` refuses. Then the recapture has failed: later calls that capture work in its streams fail too, and no
+    /// graph comes of it. Nodes that change are noted in `record`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`stream_begin_capture`](Self::stream_begin_capture); `CUDA_ERROR_NOT_SUPPORTED (801)` if the driver is
+    /// older than CUDA 13.3.
+    ///
+    /// # Safety
+    ///
+    /// Until the capture ends, the graph must not be destroyed or used in any other way, and the record must exist. If
+    /// [`stream_end_capture`](Self::stream_end_capture) fails, the graph must not be used or destroyed afterwards either.
+    ///
+    /// # Portability
+    ///
+    /// NVIDIA says that the graph of a recapture that has failed should be destroyed, and not whether ending the capture
+    /// has done so. The CUDA back end does not destroy it.
+    unsafe fn stream_begin_recapture_to_graph(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        graph: Live<'_, GraphHandle>,
+        mode: CaptureMode,
+        record: &RecaptureRecord,
     ) -> Result<()>;
 
     /// Ends the capture that began in this stream, and returns its graph (`cuStreamEndCapture`). The caller owns the

@@ -45,6 +45,8 @@ bitflags! {
         const GREEN_CONTEXTS = 1 << 18;
         /// Kernels can use registered host memory at its host address.
         const REGISTERED_HOST_ADDRESS = 1 << 19;
+        /// Captures that replace the parameters of the nodes of a graph.
+        const RECAPTURE = 1 << 20;
     }
 }
 

@@ -54,6 +54,7 @@ mod memory_report;
 mod module;
 mod object;
 mod panic;
+mod recapture;
 mod status;
 mod stream;
 
@@ -97,6 +98,7 @@ pub use memory_report::{AllocationKind, LiveAllocation, MemoryFinding, MemoryFin
 pub use module::{FunctionAttribute, FunctionInfo, ModuleImage, Modules, ParameterInfo};
 pub use object::{ObjectHandle, ObjectId, Objects};
 pub use panic::{Thrown, contain};
+pub use recapture::{RecaptureChanges, RecaptureRecord, RecapturedNode};
 pub use status::Status;
 pub use stream::{
     AccessPolicyWindow, AccessProperty, StreamAttribute, StreamAttributeKind, StreamFlags, Streams,

@@ -8,7 +8,6 @@ mod exclusion;
 mod launch;
 mod pairing;
 mod plan;
-mod replace;
 mod run;
 mod step;
 mod update;

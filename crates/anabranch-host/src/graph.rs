@@ -8,9 +8,13 @@ mod instances;
 mod memory;
 mod node;
 mod parameters;
+mod recapture;
+mod replace;
 mod state;
 
 pub(crate) use add::{Adder, can_be_in_body, locate};
 pub(crate) use memory::LaunchMemory;
 pub(crate) use node::{Action, ConditionalAction, Node, NodeState, ValueStep};
+pub(crate) use recapture::Recapture;
+pub(crate) use replace::{attributes_stay, replaceable};
 pub(crate) use state::{Contents, GraphState, Instance, Place};

@@ -1,5 +1,6 @@
 //! Capture: work submitted to streams becomes a graph instead of running.
 
+mod again;
 mod conditional;
 mod scope;
 

@@ -110,8 +110,8 @@ pub use anabranch_hal::{
     KernelAttributes, KernelFault, KernelNode, LiveAllocation, MemoryAttachment, MemoryFinding, MemoryFindingKind,
     MemoryInfo, MemoryLocation, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport,
     MemorySyncDomain, MemorySyncDomainMap, ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags,
-    PriorityRange, RegisterFlags, SharedMemory, SplitFlags, Status, StreamFlags, StreamHandle, SynchronizationPolicy,
-    Thread, ValueOperation, WaitValueFlags, WriteValueFlags,
+    PriorityRange, RecaptureChanges, RegisterFlags, SharedMemory, SplitFlags, Status, StreamFlags, StreamHandle,
+    SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 
 /// Implemented by the elements of buffers and the values of [`Scalar`].
@@ -148,6 +148,7 @@ use anabranch_core::{error, trace};
 
 pub use anabranch_core::capture::CaptureInfo;
 pub use anabranch_core::capture_mode::CaptureModeGuard;
+pub use anabranch_core::capture_state::RecapturedNode;
 pub use anabranch_core::completion::Completion;
 #[doc(hidden)]
 pub use anabranch_core::completion::CompletionDiagnostics;

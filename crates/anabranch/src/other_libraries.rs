@@ -50,6 +50,7 @@
 //! | `CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW`, `…MEM_SYNC_DOMAIN`, `…PREFERRED_CLUSTER_DIMENSION` and other hints | [`access_policy_window`](crate::LaunchConfig::access_policy_window), [`memory_sync_domain`](crate::LaunchConfig::memory_sync_domain), [`preferred_cluster`](crate::LaunchConfig::preferred_cluster), and their neighbours |
 //! | NVRTC | [`Compiler`](crate::Compiler) |
 //! | `cuStreamBeginCapture`, `…ToGraph`, `cuStreamEndCapture` | [`Stream::capture`](crate::Stream::capture), [`capture_into`](crate::Stream::capture_into) |
+//! | `cuStreamBeginRecaptureToGraph` | [`Stream::recapture`](crate::Stream::recapture) |
 //! | `cuStreamIsCapturing`, `cuStreamGetCaptureInfo`, `cuStreamUpdateCaptureDependencies` | [`Stream::capture_status`](crate::Stream::capture_status), [`capture_info`](crate::Stream::capture_info), [`update_capture_dependencies`](crate::Stream::update_capture_dependencies) |
 //! | `cuThreadExchangeStreamCaptureMode` | [`Context::exchange_capture_mode`](crate::Context::exchange_capture_mode) |
 //! | `cuGraphCreate`, `cuGraphAdd…Node` | [`Context::create_graph`](crate::Context::create_graph), [`Graph::add`](crate::Graph::add) with a [`NodeWork`](crate::NodeWork) |

@@ -24,12 +24,14 @@ pub struct FinishedCapture {
     allocated: Vec<Range<u64>>,
     levels: usize,
     is_broken: bool,
+    /// Whether a call of a recapture has failed.
+    has_failed: bool,
 }
 
 impl CaptureState {
     /// Ends the memberships of all streams, and returns what the graph has to retain.
     pub fn finish(&self) -> FinishedCapture {
-        let (members, history, retained, nodes, conditions, allocated, levels, is_broken) = {
+        let (members, history, retained, nodes, conditions, allocated, levels, is_broken, has_failed) = {
             let mut inner = self.inner.lock();
             inner.has_ended = true;
             (
@@ -41,6 +43,7 @@ impl CaptureState {
                 std::mem::take(&mut inner.allocated),
                 inner.levels,
                 inner.is_broken,
+                inner.has_failed,
             )
         };
         for stream in members.iter().filter_map(Weak::upgrade) {
@@ -53,7 +56,8 @@ impl CaptureState {
             outer.levels = outer.levels.max(levels);
         }
         let into = self.into.clone();
-        FinishedCapture { graph: self.graph, into, nodes, retained, conditions, allocated, levels, is_broken }
+        let graph = self.graph;
+        FinishedCapture { graph, into, nodes, retained, conditions, allocated, levels, is_broken, has_failed }
     }
 
     /// Frees memory of the graph at each launch, after all that has used it.
@@ -101,6 +105,9 @@ impl CaptureState {
         let operation = "giving a capture up";
         let call = context.call(operation);
         let ended = context.driver().stream_end_capture(&call, origin);
+        if let Err(failure) = &ended {
+            self.end_has_failed(failure.status);
+        }
         if !has_ended(&ended, context, origin) {
             self.goes_on();
             return false;
@@ -185,9 +192,13 @@ impl FinishedCapture {
             None => unsafe { GraphObject::new(context, handle, self.graph, self.nodes, self.retained) },
         };
         let mut guard = graph.lock(operation)?;
-        if self.is_broken {
+        if self.is_broken || self.has_failed {
             guard.break_off();
-            let message = "a conditional node was captured in part only, because a call of the driver has failed";
+            let message = if self.has_failed {
+                "a call of the recapture has failed"
+            } else {
+                "a conditional node was captured in part only, because a call of the driver has failed"
+            };
             return Err(Error::argument(Status::STREAM_CAPTURE_INVALIDATED, operation, message)
                 .with_hint("capture the work again")
                 .at(context.place()));

@@ -12,8 +12,9 @@ use crate::{
     GreenContextHandle, GreenContexts, HostWork, InstantiateFlags, InterprocessEventHandle, Launch, Live, ManagedRange,
     Memory, MemoryAttachment, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange,
     MemoryReport, ModuleHandle, ModuleImage, Modules, MultiprocessorResource, MultiprocessorSplit, NodeParameters,
-    ObjectHandle, ObjectId, Objects, PinnedFlags, Prefetch, RegisterFlags, Result, SplitFlags, StreamAttribute,
-    StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
+    ObjectHandle, ObjectId, Objects, PinnedFlags, Prefetch, RecaptureRecord, RegisterFlags, Result, SplitFlags,
+    StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value, ValueOperation, WaitValueFlags,
+    WriteValueFlags,
 };
 use std::fmt;
 
@@ -299,6 +300,22 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
     ) -> Result<()> {
         // SAFETY: the caller keeps what the method of the same name asks for.
         unsafe { self.inner().stream_begin_capture_to_graph(call, stream, graph, dependencies, mode) }
+    }
+
+    /// Forwards [`Captures::stream_begin_recapture_to_graph`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn stream_begin_recapture_to_graph(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        graph: Live<'_, GraphHandle>,
+        mode: CaptureMode,
+        record: &RecaptureRecord,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().stream_begin_recapture_to_graph(call, stream, graph, mode, record) }
     }
 
     /// Forwards [`Captures::stream_end_capture`].
@@ -1437,6 +1454,20 @@ impl<L: Forward> Captures for Layered<L> {
         self.contained("Captures", "stream_begin_capture_to_graph", |layer| {
             // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
             unsafe { layer.stream_begin_capture_to_graph(call, stream, graph, dependencies, mode) }
+        })
+    }
+
+    unsafe fn stream_begin_recapture_to_graph(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        graph: Live<'_, GraphHandle>,
+        mode: CaptureMode,
+        record: &RecaptureRecord,
+    ) -> Result<()> {
+        self.contained("Captures", "stream_begin_recapture_to_graph", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.stream_begin_recapture_to_graph(call, stream, graph, mode, record) }
         })
     }
 

@@ -15,7 +15,7 @@ use crate::memory::HostMemory;
 use crate::ranks;
 use anabranch_hal::{
     CaptureInfo, CaptureMode, CaptureStatus, Dependency, DependencyUpdate, EdgeData, Failure, GraphHandle, Live,
-    Result, Status,
+    RecaptureRecord, Result, Status,
 };
 use anabranch_sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -139,6 +139,17 @@ impl CaptureRegistry {
         })
     }
 
+    /// Makes a stream capture the nodes of a graph again.
+    pub(crate) fn begin_again(
+        &self,
+        stream: &Arc<StreamState>,
+        mode: CaptureMode,
+        graph: Live<'_, GraphHandle>,
+        record: &RecaptureRecord,
+    ) -> Result<()> {
+        self.begin_with(stream, mode, || Ok((CaptureGraph::recaptured(graph, record)?, &[][..])))
+    }
+
     fn begin_with<'d>(
         &self,
         stream: &Arc<StreamState>,
@@ -204,6 +215,8 @@ impl CaptureRegistry {
             Status::STREAM_CAPTURE_UNJOINED
         } else if session.mode != CaptureMode::Relaxed && session.thread != current_thread() {
             Status::STREAM_CAPTURE_WRONG_THREAD
+        } else if !session.graph.is_complete() {
+            Status::INVALID_VALUE
         } else {
             Status::SUCCESS
         };

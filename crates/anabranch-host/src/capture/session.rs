@@ -100,9 +100,12 @@ impl Session {
     /// The objects of the handles in the parameters exist, kernels as long as the node and its copies do; what the node does
     /// at each launch is sound.
     pub(super) unsafe fn add_node(&mut self, stream: &StreamState, parameters: NodeParameters) -> Result<AddedNode> {
+        let dependencies = self.branches.get(&stream.id).map_or(&[][..], |branch| &branch.dependencies);
         // SAFETY: the caller promises it for the parameters. The dependencies are nodes that the capture made, or that somebody
         // promised to exist until it ends.
-        let added = unsafe { self.graph.add_node(self.dependencies(stream), parameters) }?;
+        let added = unsafe { self.graph.add_node(dependencies, parameters) };
+        self.invalidated |= added.is_err() && self.graph.is_recapture();
+        let added = added?;
         if let Some(branch) = self.branches.get_mut(&stream.id) {
             let parents = branch.dependencies.iter().map(|dependency| dependency.node).collect();
             self.parents.insert(added.node, parents);

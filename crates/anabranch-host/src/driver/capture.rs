@@ -4,8 +4,8 @@ use super::{HostDriver, resolve, resolve_even_if_lost};
 use crate::capture::{Ended, exchange_mode};
 use crate::error::permitted;
 use anabranch_hal::{
-    Call, CaptureInfo, CaptureMode, CaptureStatus, Captures, Dependency, DependencyUpdate, GraphHandle, Live, Result,
-    StreamHandle,
+    Call, CaptureInfo, CaptureMode, CaptureStatus, Captures, Dependency, DependencyUpdate, GraphHandle, Live,
+    RecaptureRecord, Result, StreamHandle,
 };
 use std::sync::Arc;
 
@@ -26,6 +26,18 @@ impl Captures for HostDriver {
         let stream = resolve(&self.shared, call.context, stream)?;
         // SAFETY: the caller promises that the nodes of `dependencies` exist until the capture ends.
         unsafe { self.shared.captures.begin_in(&stream, mode, graph, dependencies) }
+    }
+
+    unsafe fn stream_begin_recapture_to_graph(
+        &self,
+        call: &Call<'_>,
+        stream: Live<'_, StreamHandle>,
+        graph: Live<'_, GraphHandle>,
+        mode: CaptureMode,
+        record: &RecaptureRecord,
+    ) -> Result<()> {
+        let stream = resolve(&self.shared, call.context, stream)?;
+        self.shared.captures.begin_again(&stream, mode, graph, record)
     }
 
     fn stream_end_capture(&self, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> Result<GraphHandle> {

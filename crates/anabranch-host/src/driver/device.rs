@@ -28,7 +28,8 @@ const CAPABILITIES: Capabilities = Capabilities::MEMORY_POOLS
     .union(Capabilities::PARAMETER_INFO)
     .union(Capabilities::CONTEXT_RECOVERY)
     .union(Capabilities::GREEN_CONTEXTS)
-    .union(Capabilities::REGISTERED_HOST_ADDRESS);
+    .union(Capabilities::REGISTERED_HOST_ADDRESS)
+    .union(Capabilities::RECAPTURE);
 
 /// The primary context of a device, while it is retained.
 #[derive(Debug)]

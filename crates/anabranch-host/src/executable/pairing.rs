@@ -5,8 +5,7 @@
 //! last pair comes first. The order in which nodes were made means nothing. The first difference on that way is reported.
 //! If only the graph of a node is replaced, its nodes are paired in the order in which they were made.
 
-use super::replace::replaceable;
-use crate::graph::{Action, ConditionalAction, GraphState, Node};
+use crate::graph::{Action, ConditionalAction, GraphState, Node, replaceable};
 use anabranch_hal::{GraphNodeHandle, GraphUpdateResult};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

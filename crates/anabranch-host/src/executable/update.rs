@@ -3,8 +3,7 @@
 use super::ExecutableState;
 use super::pairing::{Difference, Pairing, merge};
 use super::plan::{Flat, Step};
-use super::replace::{attributes_stay, replaceable};
-use crate::graph::{Action, GraphState, NodeState, Place, locate};
+use crate::graph::{Action, GraphState, NodeState, Place, attributes_stay, locate, replaceable};
 use anabranch_hal::{
     Detail, Failure, GraphHandle, GraphNodeHandle, GraphNodeKind, GraphUpdateResult, Live, NodeParameters, Result,
     Status,

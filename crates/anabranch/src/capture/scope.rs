@@ -130,9 +130,9 @@ mod sealed {
 
 /// Puts a new graph in the place of one that a failed capture into it has destroyed, or that a capture into it that could not
 /// be ended still uses, because a graph has one owner.
-struct OwnGraph<'a> {
-    graph: &'a mut Graph,
-    capture: Arc<CaptureState>,
+pub(super) struct OwnGraph<'a> {
+    pub(super) graph: &'a mut Graph,
+    pub(super) capture: Arc<CaptureState>,
 }
 
 impl Drop for OwnGraph<'_> {

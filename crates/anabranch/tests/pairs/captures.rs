@@ -2,7 +2,7 @@
 
 use crate::table::{Call, call};
 use crate::world::{Expected, LENGTH, Side, World, mode};
-use anabranch::{CaptureScope, DependencyUpdate, Graph, InstantiateFlags, Result, Stream};
+use anabranch::{CaptureScope, DependencyUpdate, Graph, InstantiateFlags, RecaptureChanges, Result, Stream};
 
 /// Fills the thread's own memory in a capture of a stream of its own, launches the graph, and waits for nothing.
 fn launch_captured(
@@ -78,6 +78,17 @@ pub(crate) const CALLS: &[Call] = &[
         let (mut graph, mode) = (world.context.create_graph()?, mode(&mut side.random));
         side.write(world, |stream, mut own, value| {
             stream.capture_into(&mut graph, (), mode, |scope| scope.fill(own.reborrow(), value))
+        })?;
+        launch(world, side, &graph)
+    })
+    .captures(),
+    call("Stream::recapture", |world, side| {
+        world.captures();
+        let mode = mode(&mut side.random);
+        let graph = side.write(world, |stream, mut own, value| {
+            let mut graph = stream.capture(mode, |scope| scope.fill(own.reborrow(), 0))?;
+            stream.recapture(&mut graph, RecaptureChanges::Any, mode, |scope| scope.fill(own.reborrow(), value))?;
+            Ok(graph)
         })?;
         launch(world, side, &graph)
     })

@@ -1,12 +1,12 @@
 //! What a node of an executable graph does, replaced by something of the same kind.
 
-use crate::graph::Action;
+use super::node::Action;
 use crate::memory::AllocationTable;
 use anabranch_hal::{Copy3d, FillNode, GraphUpdateResult, KernelAttributes, KernelNode, ValueOperation};
 use std::sync::Arc;
 
 /// Whether what a node does can be replaced by something of the same kind.
-pub(super) fn replaceable(
+pub(crate) fn replaceable(
     table: &AllocationTable,
     old: &Action,
     new: &Action,
@@ -80,7 +80,7 @@ fn operation(operation: &ValueOperation) -> (bool, u64) {
 
 /// Whether the attributes that are wanted of a kernel are those that its node in the graph has. Those of an executable
 /// graph cannot change. A wanted priority of none stands for the node's own.
-pub(super) fn attributes_stay(node: &Action, wanted: &KernelNode) -> bool {
+pub(crate) fn attributes_stay(node: &Action, wanted: &KernelNode) -> bool {
     let (cluster, cooperative, priority, hints) = match node {
         Action::Kernel(kernel) => {
             let KernelNode { cluster, cooperative, priority, attributes, .. } = &kernel.parameters;
