@@ -47,10 +47,10 @@ pub struct BatchCopy<'a> {
 /// A copy of a region in a batch. Its source is read in stream order.
 #[derive(Clone, Copy)]
 pub struct BatchRegion<'a> {
-    /// The memory that it writes.
-    pub to: &'a Arc<Allocation>,
-    /// The memory that it reads.
-    pub from: &'a Arc<Allocation>,
+    /// The memory that it writes. `None`: staging memory, which the caller keeps.
+    pub to: Option<&'a Arc<Allocation>>,
+    /// The memory that it reads. `None`: staging memory, which the caller keeps.
+    pub from: Option<&'a Arc<Allocation>>,
     /// The copy. No extent is 0.
     pub copy: Copy3d,
     /// How it is made.
@@ -119,17 +119,17 @@ impl Staged {
         let sources = sources.collect();
         Ok(Some(Self { block, sources }))
     }
+}
 
-    /// Returns the block for reuse when the work that is in the stream now is complete.
-    fn give_back(self, stream: &OpenStream) {
-        let mut completion = Completion::of_stream(stream, false);
-        // If it is not known when the work is over, the block is not used again.
-        if completion.is_over() {
-            return;
-        }
-        if let Some(work) = completion.abandon() {
-            self.block.give_back_after(work);
-        }
+/// Returns staging memory for reuse when the work that is in the stream now is complete.
+pub fn give_back_behind(block: StagingBlock, stream: &OpenStream) {
+    let mut completion = Completion::of_stream(stream, false);
+    // If it is not known when the work is over, the block is not used again.
+    if completion.is_over() {
+        return;
+    }
+    if let Some(work) = completion.abandon() {
+        block.give_back_after(work);
     }
 }
 
@@ -222,9 +222,15 @@ impl Described for Copies {
     }
 }
 
-impl Described for Vec<AttributedCopy3d> {
+/// Copies of regions.
+struct Regions {
+    copies: Vec<AttributedCopy3d>,
+    uses_staging_memory: bool,
+}
+
+impl Described for Regions {
     fn count(&self) -> usize {
-        self.len()
+        self.copies.len()
     }
 
     fn is_separable(&self) -> bool {
@@ -232,11 +238,11 @@ impl Described for Vec<AttributedCopy3d> {
     }
 
     fn reads_plain_memory(&self) -> bool {
-        false
+        self.uses_staging_memory
     }
 
     unsafe fn make_all(&self, driver: &dyn Driver, call: &Call<'_>, stream: Live<'_, StreamHandle>) -> hal::Result<()> {
-        if let [one] = self.as_slice() {
+        if let [one] = self.copies.as_slice() {
             // SAFETY: the caller promises what this asks for.
             match unsafe { driver.copy_3d_with_attributes_async(call, one, stream) } {
                 Err(failure) if failure.is_missing_symbol() => {}
@@ -244,7 +250,7 @@ impl Described for Vec<AttributedCopy3d> {
             }
         }
         // SAFETY: the caller promises what this asks for.
-        unsafe { driver.copy_3d_batch_async(call, self, stream) }
+        unsafe { driver.copy_3d_batch_async(call, &self.copies, stream) }
     }
 
     unsafe fn make_one(
@@ -255,7 +261,7 @@ impl Described for Vec<AttributedCopy3d> {
         stream: Live<'_, StreamHandle>,
     ) -> hal::Result<()> {
         // SAFETY: the caller promises what this asks for.
-        unsafe { driver.copy_3d_async(call, &self[index].copy, stream) }
+        unsafe { driver.copy_3d_async(call, &self.copies[index].copy, stream) }
     }
 }
 
@@ -289,7 +295,7 @@ impl OpenStream {
             drop(before);
         }
         if let Some(staged) = staged {
-            staged.give_back(self);
+            give_back_behind(staged.block, self);
         }
         submitted
     }
@@ -297,17 +303,24 @@ impl OpenStream {
     /// Makes copies of regions that have no order among each other, as [`copy_batch`](Self::copy_batch) does.
     ///
     /// # Safety
-    /// All regions are within their memory, and no destination overlaps another region of the batch.
+    /// All regions are within their memory, and no destination overlaps another region of the batch. Staging memory is neither
+    /// freed nor used by others until the copies have run.
     ///
     /// # Errors
-    /// `CUDA_ERROR_INVALID_HANDLE (400)` if memory belongs to another context. If the driver refuses a copy, others may have
-    /// been made.
+    /// `CUDA_ERROR_INVALID_HANDLE (400)` if memory belongs to another context;
+    /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)` if the stream is capturing and a copy uses staging memory. If the driver
+    /// refuses a copy, others may have been made.
     #[track_caller]
     pub unsafe fn copy_region_batch(&self, operation: &'static str, copies: &[BatchRegion<'_>]) -> Result<()> {
-        let accesses: Vec<_> =
-            copies.iter().flat_map(|copy| [MemoryAccess::read(copy.from), MemoryAccess::write(copy.to)]).collect();
-        let described: Vec<_> =
-            copies.iter().map(|one| AttributedCopy3d { copy: one.copy, attributes: one.attributes }).collect();
+        let accesses: Vec<_> = copies
+            .iter()
+            .flat_map(|copy| [copy.from.map(MemoryAccess::read), copy.to.map(MemoryAccess::write)])
+            .flatten()
+            .collect();
+        let described = Regions {
+            copies: copies.iter().map(|one| AttributedCopy3d { copy: one.copy, attributes: one.attributes }).collect(),
+            uses_staging_memory: copies.iter().any(|copy| copy.from.is_none() || copy.to.is_none()),
+        };
         // SAFETY: the caller promises that the regions are within their memory, which is freed behind its uses, of which these
         // are some, and that they do not overlap.
         unsafe { self.submit_copies(operation, Location::caller(), &accesses, &described) }

@@ -11,8 +11,8 @@ use crate::stream::{Capture, OpenStream};
 use crate::submission::Submission;
 use crate::trace;
 use anabranch_hal::{
-    Copy3d, CopyKind, DeviceOrdinal, DevicePointer, FillPattern, Status, Value, ValueOperation, WaitValueFlags,
-    WriteValueFlags,
+    Capabilities, Copy3d, CopyKind, DeviceOrdinal, DevicePointer, FillPattern, Status, Value, ValueOperation,
+    WaitValueFlags, WriteValueFlags,
 };
 use std::sync::Arc;
 
@@ -183,6 +183,22 @@ impl OpenStream {
         if operations.is_empty() {
             // Drivers differ.
             return self.require_usable(operation);
+        }
+        for each in operations {
+            let needed = match each {
+                ValueOperation::Reduce { .. } => Capabilities::ATOMIC_REDUCTION,
+                ValueOperation::FlushRemoteWrites => Capabilities::FLUSH_REMOTE_WRITES,
+                _ => continue,
+            };
+            if !self.context().device().can(needed) {
+                return Err(Error::argument(
+                    Status::NOT_SUPPORTED,
+                    operation,
+                    "the device, or its driver, has no such operation",
+                )
+                .with_hint("ask Device::capabilities before, and let a kernel do it where the device cannot")
+                .at(self.place()));
+            }
         }
         if operations.len() > MOST_VALUE_OPERATIONS {
             let message = format!("{} operations are more than {MOST_VALUE_OPERATIONS}", operations.len());

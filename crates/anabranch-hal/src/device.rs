@@ -47,6 +47,10 @@ bitflags! {
         const REGISTERED_HOST_ADDRESS = 1 << 19;
         /// Captures that replace the parameters of the nodes of a graph.
         const RECAPTURE = 1 << 20;
+        /// Atomic reductions in streams.
+        const ATOMIC_REDUCTION = 1 << 21;
+        /// Streams can make writes of other devices visible that have reached the device.
+        const FLUSH_REMOTE_WRITES = 1 << 22;
     }
 }
 

@@ -101,6 +101,6 @@ pub use panic::{Thrown, contain};
 pub use recapture::{RecaptureChanges, RecaptureRecord, RecapturedNode};
 pub use status::Status;
 pub use stream::{
-    AccessPolicyWindow, AccessProperty, StreamAttribute, StreamAttributeKind, StreamFlags, Streams,
-    SynchronizationPolicy, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
+    AccessPolicyWindow, AccessProperty, BarrierScope, Reduction, StreamAttribute, StreamAttributeKind, StreamFlags,
+    Streams, SynchronizationPolicy, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
 };

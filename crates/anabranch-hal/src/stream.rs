@@ -58,6 +58,26 @@ impl Value {
     }
 }
 
+/// How far a memory barrier reaches (`CUstreamMemoryBarrier_flags`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BarrierScope {
+    /// All devices and the host.
+    System,
+    /// The device of the stream.
+    Device,
+}
+
+/// What an atomic reduction does with a number in memory and an operand (`CUstreamAtomicReductionOpType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reduction {
+    /// The bits that either has.
+    Or,
+    /// The bits that both have.
+    And,
+    /// The sum, with wrap-around.
+    Add,
+}
+
 /// One value operation (`CUstreamBatchMemOpParams`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueOperation {
@@ -79,6 +99,24 @@ pub enum ValueOperation {
         /// How to write it.
         flags: WriteValueFlags,
     },
+    /// Combines the number at the address with a value, in one piece, if the device supports it
+    /// ([`Capabilities::ATOMIC_REDUCTION`](crate::Capabilities::ATOMIC_REDUCTION)).
+    Reduce {
+        /// The address.
+        address: DevicePointer,
+        /// The operand.
+        value: Value,
+        /// How they are combined.
+        reduction: Reduction,
+    },
+    /// Orders earlier writes of the stream before later ones, as others see them.
+    Barrier {
+        /// Who sees them so.
+        scope: BarrierScope,
+    },
+    /// Makes writes of other devices visible that have reached the device, as [`WaitValueFlags::FLUSH`] does, if the device
+    /// supports it ([`Capabilities::FLUSH_REMOTE_WRITES`](crate::Capabilities::FLUSH_REMOTE_WRITES)).
+    FlushRemoteWrites,
 }
 
 /// How the host waits for a stream (`CUsynchronizationPolicy`).

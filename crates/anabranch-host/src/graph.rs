@@ -14,7 +14,7 @@ mod state;
 
 pub(crate) use add::{Adder, can_be_in_body, locate};
 pub(crate) use memory::LaunchMemory;
-pub(crate) use node::{Action, ConditionalAction, Node, NodeState, ValueStep};
+pub(crate) use node::{Action, ConditionalAction, Node, NodeState};
 pub(crate) use recapture::Recapture;
 pub(crate) use replace::{attributes_stay, replaceable};
 pub(crate) use state::{Contents, GraphState, Instance, Place};

@@ -23,7 +23,7 @@ pub(crate) use piece::RawPiece;
 pub(crate) use pool::PoolState;
 pub(crate) use racing::{copy_racing, fill_racing};
 pub(crate) use table::{Allocation, AllocationTable, Lookup, MemoryKind};
-pub(crate) use value::{check_value_write, value_condition, value_write_operation};
+pub(crate) use value::{ValueStep, check_value_write, value_condition, value_step, value_write_operation};
 pub(crate) use work::{Arrival, Copy, Fill, FreeGraphBlock, SMALL_COPY, SmallCopy, StagedCopy, ValueWrite};
 pub(crate) use work::{release, retire};
 

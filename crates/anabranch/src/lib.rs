@@ -100,8 +100,8 @@
 
 pub use anabranch_hal as hal;
 pub use anabranch_hal::{
-    Absence, Access, AccessPolicyWindow, AccessProperty, AllocationKind, AllocationNode, BackendKind, Block,
-    Capabilities, CaptureMode, CaptureStatus, ClusterSchedulingPolicy, ConditionalHandle, ConditionalKind,
+    Absence, Access, AccessPolicyWindow, AccessProperty, AllocationKind, AllocationNode, BackendKind, BarrierScope,
+    Block, Capabilities, CaptureMode, CaptureStatus, ClusterSchedulingPolicy, ConditionalHandle, ConditionalKind,
     ConditionalNode, ContextFlags, ContextHandle, DependencyUpdate, DeviceElement, DeviceOrdinal, DevicePointer,
     DeviceProperties, DriverVersion, EdgeData, EdgeKind, EventFlags, EventHandle, EventRecordFlags, EventWaitFlags,
     ExecutableGraphHandle, FillNode, FillPattern, FunctionAttribute, FunctionHandle, FunctionInfo, GlobalSlice,
@@ -110,8 +110,8 @@ pub use anabranch_hal::{
     KernelAttributes, KernelFault, KernelNode, LiveAllocation, MemoryAttachment, MemoryFinding, MemoryFindingKind,
     MemoryInfo, MemoryLocation, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport,
     MemorySyncDomain, MemorySyncDomainMap, ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags,
-    PriorityRange, RecaptureChanges, RegisterFlags, SharedMemory, SplitFlags, Status, StreamFlags, StreamHandle,
-    SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags, WriteValueFlags,
+    PriorityRange, RecaptureChanges, Reduction, RegisterFlags, SharedMemory, SplitFlags, Status, StreamFlags,
+    StreamHandle, SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 
 /// Implemented by the elements of buffers and the values of [`Scalar`].

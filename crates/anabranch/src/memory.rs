@@ -32,7 +32,7 @@ pub use slice::{BufferSlice, BufferSliceMut};
 
 pub(crate) use buffer::zeroed_vector;
 pub(crate) use copy::require_equal_lengths;
-pub(crate) use copy_3d::region_copy;
+pub(crate) use copy_3d::{region_copy, region_from_host, region_to_host};
 #[cfg(feature = "dlpack")]
 pub(crate) use foreign::check as check_foreign;
 pub(crate) use on_host::{copy as copy_on_host, copy_from as copy_from_on_host};

@@ -161,6 +161,73 @@ fn a_batch_copies_regions() {
     }
 }
 
+/// Regions of plain host memory, in device memory, pinned memory, and memory that a graph retains.
+#[test]
+fn a_batch_copies_regions_of_plain_memory() {
+    for context in [host(), checked_host(), old(0)] {
+        for stream in [context.create_stream().unwrap(), context.legacy_stream().unwrap()] {
+            let picture: Vec<u32> = (0..24).collect();
+            let mut device = stream.upload(&[0u32; 12]).unwrap();
+            let mut of_graph = stream.upload(&[0u32; 12]).unwrap();
+            let mut pinned = context.allocate_pinned::<u32>(12).unwrap();
+            let mut graph = context.create_graph().unwrap();
+            graph.add((), NodeWork::fill(&mut of_graph, 7).unwrap()).unwrap();
+            let executable = graph.instantiate().unwrap();
+            // Two columns of the second of two slices, into the middle.
+            let region = Region { source_origin: [1, 0, 1], destination_origin: [1, 0, 0], extent: [2, 3, 1] };
+            let from = |to| BatchRegion::from_host(to, &picture, 4, 3, &region).unwrap();
+            stream
+                .copy_region_batch([
+                    from(VolumeMut::new(&mut device, 4, 3)),
+                    from(VolumeMut::new(&mut of_graph, 4, 3)),
+                    from(VolumeMut::new(&mut pinned, 4, 3)),
+                ])
+                .unwrap();
+            let expected = [0, 13, 14, 0, 0, 17, 18, 0, 0, 21, 22, 0];
+            assert_eq!(stream.download(&device).unwrap(), expected);
+            assert_eq!(stream.download(&of_graph).unwrap(), expected);
+            let back = Region { source_origin: [1, 0, 0], destination_origin: [0, 1, 0], extent: [2, 3, 1] };
+            let mut results = [[9u32; 8]; 3];
+            let [first, second, third] = &mut results;
+            let mut row = stream.upload(&[0u32; 2]).unwrap();
+            let part = Region { source_origin: [1, 2, 0], extent: [2, 1, 1], ..Region::default() };
+            stream
+                .copy_region_batch([
+                    BatchRegion::to_host(first, 2, 4, Volume::new(&device, 4, 3), &back).unwrap(),
+                    BatchRegion::to_host(second, 2, 4, Volume::new(&of_graph, 4, 3), &back).unwrap(),
+                    BatchRegion::to_host(third, 2, 4, Volume::new(&pinned, 4, 3), &back).unwrap(),
+                    BatchRegion::new(VolumeMut::new(&mut row, 2, 1), Volume::new(&device, 4, 3), &part).unwrap(),
+                    BatchRegion::to_host(&mut [0u32; 0], 1, 1, Volume::new(&device, 4, 3), &Region::default()).unwrap(),
+                ])
+                .unwrap();
+            assert_eq!(results, [[9, 9, 13, 14, 17, 18, 21, 22]; 3]);
+            assert_eq!(stream.download(&row).unwrap(), [21, 22]);
+            executable.launch(&stream).unwrap();
+            stream.synchronize().unwrap();
+        }
+        assert!(context.device().memory_report().is_none_or(|report| report.findings.is_empty()));
+    }
+}
+
+/// Sources may change, and be freed, while their copies wait.
+#[test]
+fn regions_of_plain_memory_are_read_during_the_call() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let mut device = stream.upload(&[0u32; 2000]).unwrap();
+    let signal = hold(&context, &stream);
+    for round in 1..4u32 {
+        let mut source = vec![round; 2000];
+        let region = Region { extent: [1000, 2, 1], ..Region::default() };
+        let to = VolumeMut::new(&mut device, 1000, 2);
+        stream.copy_region_batch([BatchRegion::from_host(to, &source, 1000, 2, &region).unwrap()]).unwrap();
+        source.fill(99);
+    }
+    signal.set(1);
+    assert_eq!(stream.download(&device).unwrap(), [3; 2000]);
+    assert_eq!(context.device().memory_report().unwrap().findings, []);
+}
+
 /// All memory that another stream uses is waited for once, and others wait for all of the batch.
 #[test]
 fn a_batch_is_ordered_as_one_use() {
@@ -263,6 +330,16 @@ fn plain_memory_is_not_captured() {
             // The memory would draw the other stream into the capture.
             let refused = other.copy_batch([BatchCopy::from_host(&mut buffer, &[3])?]).unwrap_err();
             assert_eq!(refused.status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+            let mut read = [0];
+            let region = Region { extent: [1; 3], ..Region::default() };
+            for stream in [scope.stream(), &other] {
+                let to = VolumeMut::new(&mut buffer, 1, 1);
+                let refused = stream.copy_region_batch([BatchRegion::from_host(to, &[3], 1, 1, &region)?]);
+                assert_eq!(refused.unwrap_err().status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+                let from = Volume::new(&buffer, 1, 1);
+                let refused = stream.copy_region_batch([BatchRegion::to_host(&mut read, 1, 1, from, &region)?]);
+                assert_eq!(refused.unwrap_err().status(), Status::STREAM_CAPTURE_UNSUPPORTED);
+            }
             assert_eq!(other.capture_status()?, CaptureStatus::None);
             Ok(())
         })

@@ -348,6 +348,7 @@ pub(crate) const CUDA_TYPES: &[&str] = &[
     "CUmemPoolProps",
     "CUmemorytype",
     "CUstreamAttrValue",
+    "CUstreamMemoryBarrier_flags",
     "CUstreamUpdateCaptureDependencies_flags",
     "CUstreamWaitValue_flags",
     "CUstreamWriteValue_flags",

@@ -16,6 +16,7 @@ pub(super) const CASES: &[Case] = &[
         .needs(&[Need::Capability(Capabilities::MANAGED_MEMORY)]),
     Case::new("batch.of_many_sizes", "S1", of_many_sizes),
     Case::new("batch.of_regions", "S1", of_regions),
+    Case::new("batch.of_regions_of_plain_memory", "S1", of_regions_of_plain_memory),
     Case::new("batch.between_the_work_of_its_stream", "S1", between_the_work_of_its_stream),
     Case::new("batch.in_default_streams", "S1", in_default_streams),
     Case::new("batch.source_may_change", "M2", source_may_change),
@@ -84,6 +85,33 @@ fn of_regions(environment: &Environment) -> Verdict {
     ])?;
     equal("a column", stream.download(&column)?, vec![14, 18, 22])?;
     equal("a block", stream.download(&block)?, vec![0, 29, 30, 0, 33, 34, 0, 41, 42, 0, 45, 46])
+}
+
+fn of_regions_of_plain_memory(environment: &Environment) -> Verdict {
+    let stream = environment.stream()?;
+    // 700 rows of 1000 bytes, of which the last 600 are copied to 600 bytes each and back to the beginning of rows.
+    let data = numbers(700_000);
+    let (mut device, mut back) = (stream.allocate_zeroed::<u8>(420_000)?, vec![0; 700_000]);
+    let to = Region { source_origin: [400, 0, 0], extent: [600, 700, 1], ..Region::default() };
+    let from = Region { extent: [600, 700, 1], ..Region::default() };
+    let gate = Gate::shut(environment, &stream)?;
+    let mut source = data.clone();
+    stream.copy_region_batch([BatchRegion::from_host(
+        VolumeMut::new(&mut device, 600, 700),
+        &source,
+        1000,
+        700,
+        &to,
+    )?])?;
+    source.fill(0);
+    gate.open();
+    let volume = Volume::new(&device, 600, 700);
+    stream.copy_region_batch([BatchRegion::to_host(&mut back, 1000, 700, volume, &from)?])?;
+    let mut expected = vec![0; 700_000];
+    for (to, from) in expected.chunks_mut(1000).zip(data.chunks(1000)) {
+        to[..600].copy_from_slice(&from[400..]);
+    }
+    equal("contents", back == expected, true)
 }
 
 fn between_the_work_of_its_stream(environment: &Environment) -> Verdict {

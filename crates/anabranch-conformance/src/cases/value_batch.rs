@@ -5,11 +5,12 @@ use crate::environment::Environment;
 use crate::gate::quiesce;
 use anabranch::hal::Value;
 use anabranch::{
-    Capabilities, CaptureMode, DevicePointer, NodeParameters, PinnedBuffer, Result, SignalOperation, Status, Stream,
-    ValueOperation, WaitCondition, WaitValueFlags, WriteValueFlags,
+    BarrierScope, Capabilities, CaptureMode, DevicePointer, NodeParameters, PinnedBuffer, Reduction, Result,
+    SignalOperation, Status, Stream, ValueOperation, WaitCondition, WaitValueFlags, WriteValueFlags,
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 
+const REDUCES: &[Need] = &[Need::Capability(Capabilities::ATOMIC_REDUCTION)];
 const WIDE: &[Need] = &[Need::Capability(Capabilities::STREAM_VALUE_64)];
 
 pub(super) const CASES: &[Case] = &[
@@ -21,6 +22,12 @@ pub(super) const CASES: &[Case] = &[
     Case::new("value_batch.of_nothing", "S6", of_nothing),
     Case::new("value_batch.refused_as_a_whole", "S6", refused_as_a_whole),
     Case::new("value_batch.is_one_node", "S6", is_one_node),
+    Case::new("value_batch.barriers", "S6", barriers),
+    Case::new("value_batch.reductions", "S6", reductions).needs(REDUCES),
+    Case::new("value_batch.reductions_of_several_streams", "S6", reductions_of_several_streams).needs(REDUCES),
+    Case::new("value_batch.reductions_refused", "S6", reductions_refused).needs(REDUCES),
+    Case::new("value_batch.reductions_and_barriers_are_one_node", "S6", reductions_are_one_node).needs(REDUCES),
+    Case::new("value_batch.flushes_remote_writes_or_refuses", "S6", flushes_or_refuses),
 ];
 
 /// Numbers that the host and streams access.
@@ -160,4 +167,101 @@ fn is_one_node(environment: &Environment) -> Verdict {
     graph.instantiate()?.launch(&stream)?;
     stream.synchronize()?;
     equal("the second word", atomic(&words, 1).load(Ordering::SeqCst), 2)
+}
+
+fn reduce(address: DevicePointer, reduction: Reduction, value: u32) -> ValueOperation {
+    ValueOperation::Reduce { address, value: Value::U32(value), reduction }
+}
+
+/// Barriers change nothing that can be seen here, wherever they are.
+fn barriers(environment: &Environment) -> Verdict {
+    let (words, stream) = (words(environment)?, environment.stream()?);
+    let [system, device] = [BarrierScope::System, BarrierScope::Device].map(|scope| ValueOperation::Barrier { scope });
+    submit(
+        &stream,
+        &[system, write(at(&words, 0), 1), device, wait(at(&words, 0), 1), system, write(at(&words, 1), 2)],
+    )?;
+    submit(&stream, &[device])?;
+    stream.synchronize()?;
+    equal("the second word", atomic(&words, 1).load(Ordering::SeqCst), 2)
+}
+
+fn reductions(environment: &Environment) -> Verdict {
+    let (words, stream) = (words(environment)?, environment.stream()?);
+    atomic(&words, 0).store(0b1100, Ordering::SeqCst);
+    atomic(&words, 1).store(0b1100, Ordering::SeqCst);
+    let wide =
+        ValueOperation::Reduce { address: at(&words, 2), value: Value::U64(5 << 32 | 3), reduction: Reduction::Add };
+    submit(
+        &stream,
+        &[reduce(at(&words, 0), Reduction::Or, 0b1010), reduce(at(&words, 1), Reduction::And, 0b1010), wide, wide],
+    )?;
+    stream.synchronize()?;
+    let found: Vec<_> = (0..4).map(|index| atomic(&words, index).load(Ordering::SeqCst)).collect();
+    equal("the words", found, vec![0b1110, 0b1000, 6, 10])?;
+    submit(&stream, &[reduce(at(&words, 0), Reduction::Add, u32::MAX)])?;
+    stream.synchronize()?;
+    equal("a sum wraps around", atomic(&words, 0).load(Ordering::SeqCst), 0b1101)
+}
+
+fn reductions_of_several_streams(environment: &Environment) -> Verdict {
+    let words = words(environment)?;
+    let streams = [environment.stream()?, environment.stream()?, environment.stream()?];
+    let gate = wait(at(&words, 1), 1);
+    for stream in &streams {
+        submit(stream, &[gate])?;
+        submit(stream, &[reduce(at(&words, 0), Reduction::Add, 1); 100])?;
+    }
+    atomic(&words, 1).store(1, Ordering::SeqCst);
+    for stream in &streams {
+        stream.synchronize()?;
+    }
+    equal("the sum", atomic(&words, 0).load(Ordering::SeqCst), 300)
+}
+
+fn reductions_refused(environment: &Environment) -> Verdict {
+    let (words, stream) = (words(environment)?, environment.stream()?);
+    for (what, address) in [("unaligned", at(&words, 0).byte_add(2)), ("null", DevicePointer(0))] {
+        let operations = [write(at(&words, 1), 1), reduce(address, Reduction::Add, 1)];
+        refused(what, submit(&stream, &operations), Status::INVALID_VALUE)?;
+    }
+    stream.synchronize()?;
+    equal("the second word", atomic(&words, 1).load(Ordering::SeqCst), 0)
+}
+
+fn reductions_are_one_node(environment: &Environment) -> Verdict {
+    let (words, stream) = (words(environment)?, environment.stream()?);
+    let operations = [
+        reduce(at(&words, 0), Reduction::Add, 2),
+        ValueOperation::Barrier { scope: BarrierScope::System },
+        reduce(at(&words, 0), Reduction::Or, 8),
+    ];
+    stream.begin_capture(CaptureMode::Relaxed)?;
+    submit(&stream, &operations)?;
+    let graph = stream.end_capture()?;
+    let [node] = graph.nodes()?[..] else { return Err(Failed("there is not one node".to_owned())) };
+    match graph.node_parameters(node)? {
+        NodeParameters::ValueOperations(found) => equal("operations", found, operations.to_vec())?,
+        other => return Err(Failed(format!("the node is of kind {}", other.kind()))),
+    }
+    let executable = graph.instantiate()?;
+    for _ in 0..2 {
+        executable.launch(&stream)?;
+    }
+    stream.synchronize()?;
+    // Of 0, 2 and 10; of 10, 12 and 12.
+    equal("the word", atomic(&words, 0).load(Ordering::SeqCst), 12)
+}
+
+fn flushes_or_refuses(environment: &Environment) -> Verdict {
+    let (words, stream) = (words(environment)?, environment.stream()?);
+    let submitted = submit(&stream, &[write(at(&words, 0), 1), ValueOperation::FlushRemoteWrites]);
+    let can = environment.device().capabilities().contains(Capabilities::FLUSH_REMOTE_WRITES);
+    if !can {
+        refused("a flush", submitted, Status::NOT_SUPPORTED)?;
+    } else {
+        submitted?;
+    }
+    stream.synchronize()?;
+    equal("the word", atomic(&words, 0).load(Ordering::SeqCst), u32::from(can))
 }

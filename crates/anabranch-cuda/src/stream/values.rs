@@ -4,7 +4,8 @@ use crate::ffi::Zeroed;
 use crate::ffi::cuda_types::*;
 use crate::handles::raw_context;
 use anabranch_hal::{
-    ContextHandle, DevicePointer, Failure, Live, Result, Status, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
+    BarrierScope, ContextHandle, DevicePointer, Failure, Live, Reduction, Result, Status, Value, ValueOperation,
+    WaitValueFlags, WriteValueFlags,
 };
 use std::ffi::c_uint;
 
@@ -62,6 +63,40 @@ fn operation_to_raw(operation: &ValueOperation) -> CUstreamBatchMemOpParams {
             }
             raw.writeValue = write;
         }
+        ValueOperation::Reduce { address, value, reduction } => {
+            let (kind, value) = match value {
+                Value::U32(value) => (CU_STREAM_ATOMIC_REDUCTION_UNSIGNED_32, u64::from(value)),
+                Value::U64(value) => (CU_STREAM_ATOMIC_REDUCTION_UNSIGNED_64, value),
+            };
+            raw.atomicReduction = CUstreamBatchMemOpParams_union_CUstreamMemOpAtomicReductionParams_st {
+                operation: CU_STREAM_MEM_OP_ATOMIC_REDUCTION,
+                flags: 0,
+                reductionOp: match reduction {
+                    Reduction::Or => CU_STREAM_ATOMIC_REDUCTION_OP_OR,
+                    Reduction::And => CU_STREAM_ATOMIC_REDUCTION_OP_AND,
+                    Reduction::Add => CU_STREAM_ATOMIC_REDUCTION_OP_ADD,
+                },
+                dataType: kind,
+                address: address.0,
+                value,
+                alias: 0,
+            };
+        }
+        ValueOperation::Barrier { scope } => {
+            raw.memoryBarrier = CUstreamBatchMemOpParams_union_CUstreamMemOpMemoryBarrierParams_st {
+                operation: CU_STREAM_MEM_OP_BARRIER,
+                flags: match scope {
+                    BarrierScope::System => CU_STREAM_MEMORY_BARRIER_TYPE_SYS,
+                    BarrierScope::Device => CU_STREAM_MEMORY_BARRIER_TYPE_GPU,
+                },
+            };
+        }
+        ValueOperation::FlushRemoteWrites => {
+            raw.flushRemoteWrites = CUstreamBatchMemOpParams_union_CUstreamMemOpFlushRemoteWritesParams_st {
+                operation: CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES,
+                flags: 0,
+            };
+        }
     }
     raw
 }
@@ -118,19 +153,49 @@ unsafe fn read(raw: &CUstreamBatchMemOpParams) -> Result<ValueOperation> {
             let flags = WriteValueFlags::from_bits_retain(write.flags);
             Ok(ValueOperation::Write { address: DevicePointer(write.address), value, flags })
         }
-        other => {
-            let message = format!("the contract has no value operation for the driver's number {other}");
-            Err(Failure::argument(Status::NOT_SUPPORTED, message))
+        CU_STREAM_MEM_OP_ATOMIC_REDUCTION => {
+            // SAFETY: this is the member of this operation.
+            let raw = unsafe { raw.atomicReduction };
+            let reduction = match raw.reductionOp {
+                CU_STREAM_ATOMIC_REDUCTION_OP_OR => Reduction::Or,
+                CU_STREAM_ATOMIC_REDUCTION_OP_AND => Reduction::And,
+                CU_STREAM_ATOMIC_REDUCTION_OP_ADD => Reduction::Add,
+                other => return Err(unknown("reduction", other)),
+            };
+            let value = match raw.dataType {
+                // The upper half means nothing.
+                CU_STREAM_ATOMIC_REDUCTION_UNSIGNED_32 => Value::U32(raw.value as u32),
+                CU_STREAM_ATOMIC_REDUCTION_UNSIGNED_64 => Value::U64(raw.value),
+                other => return Err(unknown("type of a reduction", other)),
+            };
+            Ok(ValueOperation::Reduce { address: DevicePointer(raw.address), value, reduction })
         }
+        CU_STREAM_MEM_OP_BARRIER => {
+            // SAFETY: this is the member of this operation.
+            let scope = match unsafe { raw.memoryBarrier }.flags {
+                CU_STREAM_MEMORY_BARRIER_TYPE_SYS => BarrierScope::System,
+                CU_STREAM_MEMORY_BARRIER_TYPE_GPU => BarrierScope::Device,
+                other => return Err(unknown("scope of a barrier", other)),
+            };
+            Ok(ValueOperation::Barrier { scope })
+        }
+        CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES => Ok(ValueOperation::FlushRemoteWrites),
+        other => Err(unknown("value operation", other)),
     }
+}
+
+fn unknown(what: &str, number: u32) -> Failure {
+    Failure::argument(Status::NOT_SUPPORTED, format!("the contract has no {what} for the driver's number {number}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::{read, to_raw};
     use crate::ffi::Zeroed;
-    use crate::ffi::cuda_types::{CU_STREAM_MEM_OP_BARRIER, CUstreamBatchMemOpParams};
-    use anabranch_hal::{DevicePointer, Status, Value, ValueOperation, WaitValueFlags, WriteValueFlags};
+    use crate::ffi::cuda_types::CUstreamBatchMemOpParams;
+    use anabranch_hal::{
+        BarrierScope, DevicePointer, Reduction, Status, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
+    };
 
     #[test]
     fn operations_come_back_as_they_were() {
@@ -142,6 +207,12 @@ mod tests {
                 [
                     ValueOperation::Wait { address, value, flags: WaitValueFlags::EQUAL | WaitValueFlags::FLUSH },
                     ValueOperation::Write { address, value, flags: WriteValueFlags::NO_MEMORY_BARRIER },
+                    ValueOperation::Reduce { address, value, reduction: Reduction::Or },
+                    ValueOperation::Reduce { address, value, reduction: Reduction::And },
+                    ValueOperation::Reduce { address, value, reduction: Reduction::Add },
+                    ValueOperation::Barrier { scope: BarrierScope::System },
+                    ValueOperation::Barrier { scope: BarrierScope::Device },
+                    ValueOperation::FlushRemoteWrites,
                 ]
             })
             .collect();
@@ -153,7 +224,7 @@ mod tests {
     #[test]
     fn an_operation_of_another_kind_is_not_supported() {
         let mut raw = CUstreamBatchMemOpParams::zeroed();
-        raw.operation = CU_STREAM_MEM_OP_BARRIER;
+        raw.operation = 99;
         // SAFETY: the field is there whatever the operation is.
         assert_eq!(unsafe { read(&raw) }.unwrap_err().status, Status::NOT_SUPPORTED);
     }

@@ -29,7 +29,8 @@ const CAPABILITIES: Capabilities = Capabilities::MEMORY_POOLS
     .union(Capabilities::CONTEXT_RECOVERY)
     .union(Capabilities::GREEN_CONTEXTS)
     .union(Capabilities::REGISTERED_HOST_ADDRESS)
-    .union(Capabilities::RECAPTURE);
+    .union(Capabilities::RECAPTURE)
+    .union(Capabilities::ATOMIC_REDUCTION);
 
 /// The primary context of a device, while it is retained.
 #[derive(Debug)]

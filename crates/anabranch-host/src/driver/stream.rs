@@ -7,7 +7,7 @@ use crate::engine::{Entry, Role, StreamState, work};
 use crate::error::permitted;
 use crate::event::{EventState, Recorded};
 use crate::limits::{MOST_VALUES, PRIORITY_RANGE};
-use crate::memory::{ValueWrite, check_value_write, value_condition};
+use crate::memory::{ValueStep, ValueWrite, check_value_write, value_condition, value_step};
 use anabranch_hal::{
     Call, Callback, ContextHandle, DeviceOrdinal, DevicePointer, EventHandle, EventWaitFlags, Failure, HostWork, Live,
     NodeParameters, Result, Status, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value,
@@ -342,7 +342,7 @@ impl Streams for HostDriver {
         check_value_write(Some(&self.shared.memory.table), address, value, flags)?;
         match target {
             Target::Queue(stream) => {
-                stream.enqueue(work(ValueWrite { address: address.0, value }));
+                stream.enqueue(work(ValueWrite { address: address.0, value, reduction: None }));
                 Ok(())
             }
             Target::Capture(mut recording) => {
@@ -366,13 +366,13 @@ impl Streams for HostDriver {
             return Err(Failure::argument(Status::INVALID_VALUE, "a batch has at most 255 value operations"));
         }
         let table = &self.shared.memory.table;
-        let entries = operations.iter().map(|operation| match *operation {
-            ValueOperation::Wait { address, value, flags } => {
-                // SAFETY: the caller keeps the address valid until the wait is complete.
-                unsafe { value_condition(Some(table), address, value, flags) }.map(Entry::WaitValue)
-            }
-            ValueOperation::Write { address, value, flags } => check_value_write(Some(table), address, value, flags)
-                .map(|()| work(ValueWrite { address: address.0, value })),
+        let entries = operations.iter().filter_map(|operation| {
+            // SAFETY: the caller keeps the address valid until the operation is complete.
+            let step = unsafe { value_step(Some(table), operation) }.transpose()?;
+            Some(step.map(|step| match step {
+                ValueStep::Wait(condition) => Entry::WaitValue(condition),
+                ValueStep::Write(write) => work(write),
+            }))
         });
         let entries = entries.collect::<Result<Vec<_>>>()?;
         match target {

@@ -6,7 +6,7 @@
 
 use super::observer::{Observer, Operation, Use};
 use crate::ranks;
-use anabranch_hal::Value;
+use anabranch_hal::{Reduction, Value};
 use anabranch_sync::Mutex;
 use std::fmt;
 use std::sync::Arc;
@@ -98,6 +98,33 @@ pub(crate) unsafe fn write_value(address: u64, value: Value) {
         Value::U64(value) => {
             // SAFETY: the caller promises that the address is valid, and aligned to 8 bytes.
             unsafe { AtomicU64::from_ptr(address as usize as *mut u64) }.store(value, Ordering::Release);
+        }
+    }
+}
+
+/// Combines a number in memory with a value in one piece.
+///
+/// # Safety
+/// `address` is aligned for the value, and valid, initialised memory.
+pub(crate) unsafe fn reduce_value(address: u64, value: Value, reduction: Reduction) {
+    match value {
+        Value::U32(value) => {
+            // SAFETY: the caller promises that the address is valid, and aligned to 4 bytes.
+            let number = unsafe { AtomicU32::from_ptr(address as usize as *mut u32) };
+            match reduction {
+                Reduction::Or => number.fetch_or(value, Ordering::AcqRel),
+                Reduction::And => number.fetch_and(value, Ordering::AcqRel),
+                Reduction::Add => number.fetch_add(value, Ordering::AcqRel),
+            };
+        }
+        Value::U64(value) => {
+            // SAFETY: the caller promises that the address is valid, and aligned to 8 bytes.
+            let number = unsafe { AtomicU64::from_ptr(address as usize as *mut u64) };
+            match reduction {
+                Reduction::Or => number.fetch_or(value, Ordering::AcqRel),
+                Reduction::And => number.fetch_and(value, Ordering::AcqRel),
+                Reduction::Add => number.fetch_add(value, Ordering::AcqRel),
+            };
         }
     }
 }

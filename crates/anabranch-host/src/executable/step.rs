@@ -3,9 +3,9 @@
 use super::exclusion::memory_uses;
 use super::plan::{Plan, Step};
 use super::run::{Current, Due, NodeWait, Run};
-use crate::engine::{Engine, Moment, Operation, Turn, Waiter, write_value};
-use crate::graph::{Action, ValueStep};
-use crate::memory::{FreedBy, Lookup, copy_racing, fill_operation, fill_racing, value_write_operation};
+use crate::engine::{Engine, Moment, Operation, Turn, Waiter};
+use crate::graph::Action;
+use crate::memory::{FreedBy, Lookup, ValueStep, copy_racing, fill_operation, fill_racing, value_write_operation};
 use crate::module::{KernelError, KernelWork, run_kernel};
 use anabranch_hal::{ConditionalKind, FillNode, KernelFault};
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl Run {
         while let Some(step) = steps.get(due.part as usize) {
             let (address, bytes) = match *step {
                 ValueStep::Wait(condition) => condition.place(),
-                ValueStep::Write { address, value } => (address, value.width()),
+                ValueStep::Write(write) => (write.address, write.value.width()),
             };
             if !matches!(self.memory.table.find(address, bytes as usize), Lookup::Inside(_)) {
                 let message =
@@ -127,7 +127,7 @@ impl Run {
             }
             let operation = engine.observer.is_some().then(|| match *step {
                 ValueStep::Wait(condition) => condition.operation(),
-                ValueStep::Write { address, value } => value_write_operation(address, value),
+                ValueStep::Write(write) => value_write_operation(write.address, write.value),
             });
             if !engine.check(&current.turn(engine), operation.as_ref(), Moment::Before) {
                 return true;
@@ -141,10 +141,10 @@ impl Run {
                         return false;
                     }
                 }
-                ValueStep::Write { address, value } => {
+                ValueStep::Write(write) => {
                     // SAFETY: the address is one of memory, as was just checked, and aligned, as was checked before;
                     // the caller that launched the graph guaranteed that nobody else uses it.
-                    unsafe { write_value(address, value) }
+                    unsafe { write.run() }
                     engine.values.written();
                 }
             }

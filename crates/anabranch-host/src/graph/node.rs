@@ -1,13 +1,13 @@
 //! A node: what it does, and the edges to and from it.
 
 use super::state::GraphState;
-use crate::engine::{ContextCore, ValueCondition};
+use crate::engine::ContextCore;
 use crate::event::EventState;
-use crate::memory::{GraphBlock, VolumeCopy};
+use crate::memory::{GraphBlock, ValueStep, VolumeCopy};
 use crate::module::KernelWork;
 use anabranch_hal::{
     AllocationNode, ConditionalHandle, ConditionalKind, ConditionalNode, Copy3d, DevicePointer, EdgeData, EventHandle,
-    FillNode, GraphNodeKind, HostWorkKey, KernelNode, NodeParameters, Value, ValueOperation,
+    FillNode, GraphNodeKind, HostWorkKey, KernelNode, NodeParameters, ValueOperation,
 };
 use std::sync::{Arc, Weak};
 
@@ -82,12 +82,6 @@ pub(crate) struct FreeAction {
 pub(crate) struct ValuesAction {
     pub(crate) parameters: Vec<ValueOperation>,
     pub(crate) steps: Vec<ValueStep>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ValueStep {
-    Wait(ValueCondition),
-    Write { address: u64, value: Value },
 }
 
 #[derive(Debug)]

@@ -1,13 +1,11 @@
 //! What nodes do, checked as hardware checks it when they are added or changed.
 
 use super::add::Adder;
-use super::node::{
-    Action, AllocateAction, ConditionalAction, CopyAction, FreeAction, KernelAction, ValueStep, ValuesAction,
-};
+use super::node::{Action, AllocateAction, ConditionalAction, CopyAction, FreeAction, KernelAction, ValuesAction};
 use super::state::{GraphState, Place};
 use crate::event::EventState;
 use crate::limits::MOST_VALUES;
-use crate::memory::{GraphBlock, VolumeCopy, check_fill, check_value_write, value_condition};
+use crate::memory::{GraphBlock, VolumeCopy, check_fill, value_step};
 use crate::module::FunctionState;
 use anabranch_hal::{
     AllocationNode, ConditionalKind, ConditionalNode, DevicePointer, EdgeData, EventHandle, Failure, FillNode,
@@ -222,16 +220,8 @@ fn make_values(parameters: Vec<ValueOperation>) -> Result<ValuesAction> {
         return Err(invalid("a node has at most 255 value operations"));
     }
     // Unlike streams, nodes take any address, and it is looked at when they run.
-    let steps = parameters.iter().map(|operation| match *operation {
-        // SAFETY: that the address is one of memory is checked each time before the condition is used.
-        ValueOperation::Wait { address, value, flags } => unsafe {
-            value_condition(None, address, value, flags).map(ValueStep::Wait)
-        },
-        ValueOperation::Write { address, value, flags } => {
-            check_value_write(None, address, value, flags)?;
-            Ok(ValueStep::Write { address: address.0, value })
-        }
-    });
+    // SAFETY: that the address is one of memory is checked each time before the operation runs.
+    let steps = parameters.iter().filter_map(|operation| unsafe { value_step(None, operation) }.transpose());
     let steps = steps.collect::<Result<_>>()?;
     Ok(ValuesAction { parameters, steps })
 }

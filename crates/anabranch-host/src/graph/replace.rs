@@ -59,7 +59,11 @@ pub(crate) fn replaceable(
 /// The memory that copies, fills and value operations use.
 fn addresses(action: &Action) -> Vec<u64> {
     let address = |operation: &ValueOperation| match operation {
-        ValueOperation::Wait { address, .. } | ValueOperation::Write { address, .. } => address.0,
+        ValueOperation::Wait { address, .. }
+        | ValueOperation::Write { address, .. }
+        | ValueOperation::Reduce { address, .. } => address.0,
+        // No memory has this address.
+        ValueOperation::Barrier { .. } | ValueOperation::FlushRemoteWrites => 0,
     };
     match action {
         Action::Copy(copy) => vec![copy.parameters.source.address, copy.parameters.destination.address],
@@ -69,13 +73,20 @@ fn addresses(action: &Action) -> Vec<u64> {
     }
 }
 
-/// What an operation is, whatever its address and value.
-fn operation(operation: &ValueOperation) -> (bool, u64) {
-    let (writes, value) = match operation {
-        ValueOperation::Wait { value, .. } => (false, value),
-        ValueOperation::Write { value, .. } => (true, value),
-    };
-    (writes, value.width())
+/// What must stay of an operation. Of waits and writes, address and value can change, and of others nothing.
+#[derive(PartialEq)]
+enum Lasting {
+    Wait(u64),
+    Write(u64),
+    All(ValueOperation),
+}
+
+fn operation(operation: &ValueOperation) -> Lasting {
+    match operation {
+        ValueOperation::Wait { value, .. } => Lasting::Wait(value.width()),
+        ValueOperation::Write { value, .. } => Lasting::Write(value.width()),
+        other => Lasting::All(*other),
+    }
 }
 
 /// Whether the attributes that are wanted of a kernel are those that its node in the graph has. Those of an executable

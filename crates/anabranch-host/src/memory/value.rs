@@ -1,8 +1,9 @@
 //! Operations on single values in memory, checked as hardware checks them.
 
 use super::table::{AllocationTable, Lookup, MemoryKind};
+use super::work::ValueWrite;
 use crate::engine::{Comparison, Operation, Use, ValueCondition};
-use anabranch_hal::{DevicePointer, Failure, Result, Status, Value, WaitValueFlags, WriteValueFlags};
+use anabranch_hal::{DevicePointer, Failure, Result, Status, Value, ValueOperation, WaitValueFlags, WriteValueFlags};
 
 /// Checks the address of a value operation. Without a table, it is looked at when the operation runs.
 fn check_value(
@@ -57,6 +58,42 @@ pub(crate) fn check_value_write(
     }
     let usable = |kind| !matches!(kind, MemoryKind::Pooled | MemoryKind::Managed | MemoryKind::Graph);
     check_value(table, address, value, usable)
+}
+
+/// A value operation that does something here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ValueStep {
+    Wait(ValueCondition),
+    Write(ValueWrite),
+}
+
+/// What a value operation does, checked. `None`: nothing, because work of a stream sees what came before it.
+///
+/// # Safety
+/// The address stays valid, initialised memory until the operation is used no more, or it is looked at before it runs.
+pub(crate) unsafe fn value_step(
+    table: Option<&AllocationTable>,
+    operation: &ValueOperation,
+) -> Result<Option<ValueStep>> {
+    let write = |address: DevicePointer, value, reduction| {
+        Ok(Some(ValueStep::Write(ValueWrite { address: address.0, value, reduction })))
+    };
+    match *operation {
+        ValueOperation::Wait { address, value, flags } => {
+            // SAFETY: the caller keeps the address valid.
+            unsafe { value_condition(table, address, value, flags) }.map(|condition| Some(ValueStep::Wait(condition)))
+        }
+        ValueOperation::Write { address, value, flags } => {
+            check_value_write(table, address, value, flags)?;
+            write(address, value, None)
+        }
+        ValueOperation::Reduce { address, value, reduction } => {
+            check_value_write(table, address, value, WriteValueFlags::empty())?;
+            write(address, value, Some(reduction))
+        }
+        ValueOperation::Barrier { .. } => Ok(None),
+        ValueOperation::FlushRemoteWrites => Err(Failure::new(Status::NOT_SUPPORTED)),
+    }
 }
 
 /// What a value write uses.

@@ -12,8 +12,8 @@ use super::observer::FreedBy;
 use super::piece::Piece;
 use super::racing::{copy_racing, store_racing};
 use super::value::value_write_operation;
-use crate::engine::{Entry, Operation, Outcome, Turn, Use, Work, work, write_value};
-use anabranch_hal::{FillPattern, Value};
+use crate::engine::{Entry, Operation, Outcome, Turn, Use, Work, reduce_value, work, write_value};
+use anabranch_hal::{FillPattern, Reduction, Value};
 use std::sync::Arc;
 
 /// The largest upload that is kept in its entry, in bytes.
@@ -141,17 +141,33 @@ impl Work for Fill {
     }
 }
 
-/// A value to write.
+/// A value to write, or to combine with what is there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ValueWrite {
     pub(crate) address: u64,
     pub(crate) value: Value,
+    pub(crate) reduction: Option<Reduction>,
+}
+
+impl ValueWrite {
+    /// Writes the value, or what it makes of the number that is there.
+    ///
+    /// # Safety
+    /// The address is aligned for the value, and valid, initialised memory.
+    pub(crate) unsafe fn run(&self) {
+        match self.reduction {
+            // SAFETY: the caller promises that the address is valid, and aligned.
+            None => unsafe { write_value(self.address, self.value) },
+            // SAFETY: the caller promises that the address is valid, and aligned.
+            Some(reduction) => unsafe { reduce_value(self.address, self.value, reduction) },
+        }
+    }
 }
 
 impl Work for ValueWrite {
     fn run(&mut self, turn: &Turn<'_>) -> Outcome {
         // SAFETY: the caller that enqueued the write guaranteed the address; its alignment was checked then.
-        unsafe { write_value(self.address, self.value) }
+        unsafe { ValueWrite::run(self) }
         turn.engine.values.written();
         Outcome::Done
     }

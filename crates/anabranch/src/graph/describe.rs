@@ -5,8 +5,8 @@ use crate::error::Result;
 use anabranch_core::context::ContextCore;
 use anabranch_core::node::Node;
 use anabranch_hal::{
-    Call, ConditionalKind, CopyPlace, EdgeKind, GraphHandle, GraphNodeHandle, GraphNodeKind, KernelAttributes, Live,
-    NodeParameters, Value, ValueOperation,
+    BarrierScope, Call, ConditionalKind, CopyPlace, EdgeKind, GraphHandle, GraphNodeHandle, GraphNodeKind,
+    KernelAttributes, Live, NodeParameters, Reduction, Value, ValueOperation,
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -244,6 +244,17 @@ fn operation(operation: &ValueOperation) -> String {
         ValueOperation::Write { address, value: written, .. } => {
             format!("write {} at {:#x}", value(written), address.0)
         }
+        ValueOperation::Reduce { address, value: operand, reduction } => {
+            let name = match reduction {
+                Reduction::Or => "or",
+                Reduction::And => "and",
+                Reduction::Add => "add",
+            };
+            format!("{name} {} at {:#x}", value(operand), address.0)
+        }
+        ValueOperation::Barrier { scope: BarrierScope::System } => "barrier".to_owned(),
+        ValueOperation::Barrier { scope: BarrierScope::Device } => "barrier of the device".to_owned(),
+        ValueOperation::FlushRemoteWrites => "flush remote writes".to_owned(),
     }
 }
 

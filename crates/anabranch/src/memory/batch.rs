@@ -1,8 +1,10 @@
 //! Several copies in one call, and copies with hints.
 
-use super::{
-    BufferSlice, BufferSliceMut, Region, Volume, VolumeMut, on_host, region_copy, require_equal_lengths, uncaptured,
-};
+mod region;
+
+pub use region::BatchRegion;
+
+use super::{BufferSlice, BufferSliceMut, on_host, require_equal_lengths, uncaptured};
 use crate::error::Result;
 use crate::stream::Stream;
 use anabranch_core::batch::{self, CopySource};
@@ -194,36 +196,6 @@ fn host_accesses<'a>(to: &'a Arc<Allocation>, from: &'a Arc<Allocation>) -> Opti
     (from.is_pinned() && to.is_pinned()).then(|| [MemoryAccess::read(from), MemoryAccess::write(to)])
 }
 
-/// A copy of a region for [`Stream::copy_region_batch`]. It borrows its destination exclusively, so that copies of a batch do not
-/// race.
-#[derive(Debug)]
-#[must_use = "nothing is copied before the batch is submitted"]
-pub struct BatchRegion<'a> {
-    destination: &'a Arc<Allocation>,
-    source: &'a Arc<Allocation>,
-    /// `None` if there is nothing to copy.
-    copy: Option<Copy3d>,
-    hints: CopyHints,
-    exclusive: PhantomData<&'a mut [u8]>,
-}
-
-impl<'a> BatchRegion<'a> {
-    /// A copy of a region of rows and slices between device, pinned and managed memory.
-    ///
-    /// # Errors
-    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) if the region is not within either volume.
-    pub fn new<T: Pod>(destination: VolumeMut<'a, T>, source: Volume<'a, T>, region: &Region) -> Result<Self> {
-        let copy = region_copy(&destination, &source, region)?;
-        let (destination, source) = (destination.allocation(), source.allocation());
-        Ok(Self { destination, source, copy, hints: CopyHints::default(), exclusive: PhantomData })
-    }
-
-    /// Sets the hints.
-    pub fn with_hints(self, hints: CopyHints) -> Self {
-        Self { hints, ..self }
-    }
-}
-
 impl Stream {
     /// Makes several copies in one call (`cuMemcpyBatchAsync`), and returns at once. All of them come behind the earlier work of
     /// the stream and before its later work, and they have no order among each other. Other streams' uses of the memory are
@@ -260,32 +232,6 @@ impl Stream {
         self.submit_batch(OPERATION, &copies)
     }
 
-    /// Makes several copies of regions in one call (`cuMemcpy3DBatchAsync`), as [`copy_batch`](Self::copy_batch) does.
-    ///
-    /// ```
-    /// use anabranch::{BatchRegion, Region, Volume, VolumeMut};
-    /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
-    /// // The columns 0 and 2 of a picture of 3 rows and 4 columns.
-    /// let picture = stream.upload(&(0..12).collect::<Vec<u32>>())?;
-    /// let (mut left, mut right) = (stream.allocate_zeroed::<u32>(3)?, stream.allocate_zeroed::<u32>(3)?);
-    /// let column = |x| Region { source_origin: [x, 0, 0], extent: [1, 3, 1], ..Region::default() };
-    /// stream.copy_region_batch([
-    ///     BatchRegion::new(VolumeMut::new(&mut left, 1, 3), Volume::new(&picture, 4, 3), &column(0))?,
-    ///     BatchRegion::new(VolumeMut::new(&mut right, 1, 3), Volume::new(&picture, 4, 3), &column(2))?,
-    /// ])?;
-    /// assert_eq!(stream.download(&left)?, [0, 4, 8]);
-    /// assert_eq!(stream.download(&right)?, [2, 6, 10]);
-    /// # Ok::<(), anabranch::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Same as [`copy_batch`](Self::copy_batch).
-    #[track_caller]
-    pub fn copy_region_batch<'a>(&self, copies: impl IntoIterator<Item = BatchRegion<'a>>) -> Result<()> {
-        let copies: Vec<_> = copies.into_iter().collect();
-        self.submit_regions("copying a batch of regions", &copies)
-    }
-
     /// Like [`copy`](Self::copy), with hints (`cuMemcpyWithAttributesAsync`).
     ///
     /// # Errors
@@ -299,22 +245,6 @@ impl Stream {
         hints: CopyHints,
     ) -> Result<()> {
         self.submit_batch("copying", &[BatchCopy::new(destination, source)?.with_hints(hints)])
-    }
-
-    /// Like [`copy_region`](Self::copy_region), with hints (`cuMemcpy3DWithAttributesAsync`).
-    ///
-    /// # Errors
-    /// Same as [`copy_region`](Self::copy_region); [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE)
-    /// for hints that name no device.
-    #[track_caller]
-    pub fn copy_region_with_hints<'a, T: Pod>(
-        &self,
-        destination: VolumeMut<'a, T>,
-        source: Volume<'a, T>,
-        region: &Region,
-        hints: CopyHints,
-    ) -> Result<()> {
-        self.submit_regions("copying a region", &[BatchRegion::new(destination, source, region)?.with_hints(hints)])
     }
 
     #[track_caller]
@@ -348,32 +278,5 @@ impl Stream {
             memory.try_for_each(|memory| refuse_captured_memory(memory, core, operation))?;
             submit()
         })
-    }
-
-    #[track_caller]
-    fn submit_regions(&self, operation: &'static str, copies: &[BatchRegion<'_>]) -> Result<()> {
-        let core = self.core();
-        for copy in copies {
-            copy.destination.require_context(core, operation)?;
-            copy.source.require_context(core, operation)?;
-        }
-        let of_graph = copies.iter().any(|copy| copy.destination.is_retained() || copy.source.is_retained());
-        let (mut described, mut on_host) = (Vec::with_capacity(copies.len()), Vec::new());
-        for BatchRegion { destination, source, copy, hints, .. } in copies {
-            let Some(copy) = *copy else { continue };
-            match host_accesses(destination, source).filter(|_| of_graph && !core.is_capturing()) {
-                Some(accesses) => on_host.push((copy, accesses)),
-                None => {
-                    let attributes = hints.attributes(CopySourceOrder::Stream);
-                    described.push(batch::BatchRegion { to: destination, from: source, copy, attributes });
-                }
-            }
-        }
-        if !described.is_empty() {
-            // SAFETY: all regions are within their memory, and the destinations are borrowed exclusively.
-            unsafe { core.copy_region_batch(operation, &described) }?;
-        }
-        // SAFETY: the region is within both accesses, and the destination is borrowed exclusively.
-        on_host.iter().try_for_each(|(copy, accesses)| unsafe { on_host::copy_region(self, accesses, *copy) })
     }
 }

@@ -121,6 +121,34 @@ pub(crate) fn region_copy<T: Pod>(
     copy_of::<T>(&destination.end(), &source.end(), region).map(Some)
 }
 
+/// A copy of a region from plain host memory, checked; `None` when there is nothing to copy.
+pub(crate) fn region_from_host<T: Pod>(
+    destination: &VolumeMut<'_, T>,
+    source: &[T],
+    row_length: usize,
+    rows: usize,
+    region: &Region,
+) -> Result<Option<Copy3d>> {
+    if region.is_empty::<T>() {
+        return Ok(None);
+    }
+    copy_of::<T>(&destination.end(), &host_end(source, row_length, rows), region).map(Some)
+}
+
+/// A copy of a region to plain host memory, checked; `None` when there is nothing to copy.
+pub(crate) fn region_to_host<T: Pod>(
+    destination: &mut [T],
+    row_length: usize,
+    rows: usize,
+    source: &Volume<'_, T>,
+    region: &Region,
+) -> Result<Option<Copy3d>> {
+    if region.is_empty::<T>() {
+        return Ok(None);
+    }
+    copy_of::<T>(&host_end(&raw mut *destination, row_length, rows), &source.end(), region).map(Some)
+}
+
 impl Region {
     fn is_empty<T>(&self) -> bool {
         size_of::<T>() == 0 || self.extent.contains(&0)

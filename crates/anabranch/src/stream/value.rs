@@ -4,7 +4,9 @@ use super::Stream;
 use crate::context::Context;
 use crate::error::Result;
 use anabranch_core::memory::{Allocation, MemoryAccess};
-use anabranch_hal::{DevicePointer, PinnedFlags, Value, ValueOperation, WaitValueFlags, WriteValueFlags};
+use anabranch_hal::{
+    BarrierScope, DevicePointer, PinnedFlags, Reduction, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,7 +88,7 @@ impl fmt::Debug for Signal {
     }
 }
 
-/// A wait for a signal or a write of it, for [`Stream::batch_signal_operations`].
+/// A wait for a signal, a change of it, or what orders them, for [`Stream::batch_signal_operations`].
 #[derive(Clone, Copy, Debug)]
 pub enum SignalOperation<'a> {
     /// Later operations and later work wait until the signal's value satisfies the condition.
@@ -105,24 +107,49 @@ pub enum SignalOperation<'a> {
         /// The new value.
         value: u64,
     },
+    /// The signal's value is combined with another in one piece, so that several streams can do it at the same time. Needs
+    /// [`Capabilities::ATOMIC_REDUCTION`](crate::Capabilities::ATOMIC_REDUCTION).
+    Reduce {
+        /// The signal.
+        signal: &'a Signal,
+        /// How the values are combined.
+        reduction: Reduction,
+        /// What the signal's value is combined with.
+        value: u64,
+    },
+    /// Earlier writes of the stream are seen before later ones. Waits and writes do that by themselves.
+    Barrier {
+        /// Who sees them so.
+        scope: BarrierScope,
+    },
+    /// Writes of other devices that have reached the device become visible to later work. Needs
+    /// [`Capabilities::FLUSH_REMOTE_WRITES`](crate::Capabilities::FLUSH_REMOTE_WRITES).
+    FlushRemoteWrites,
 }
 
 impl<'a> SignalOperation<'a> {
-    fn signal(&self) -> &'a Signal {
+    fn signal(&self) -> Option<&'a Signal> {
         match self {
-            Self::Wait { signal, .. } | Self::Write { signal, .. } => signal,
+            Self::Wait { signal, .. } | Self::Write { signal, .. } | Self::Reduce { signal, .. } => Some(signal),
+            Self::Barrier { .. } | Self::FlushRemoteWrites => None,
         }
     }
 
     fn operation(&self) -> ValueOperation {
-        let address = self.signal().pointer();
         match *self {
-            Self::Wait { condition, value, .. } => {
-                ValueOperation::Wait { address, value: Value::U64(value), flags: condition.flags() }
+            Self::Wait { signal, condition, value } => {
+                let (address, value) = (signal.pointer(), Value::U64(value));
+                ValueOperation::Wait { address, value, flags: condition.flags() }
             }
-            Self::Write { value, .. } => {
-                ValueOperation::Write { address, value: Value::U64(value), flags: WriteValueFlags::empty() }
+            Self::Write { signal, value } => {
+                let (address, value) = (signal.pointer(), Value::U64(value));
+                ValueOperation::Write { address, value, flags: WriteValueFlags::empty() }
             }
+            Self::Reduce { signal, reduction, value } => {
+                ValueOperation::Reduce { address: signal.pointer(), value: Value::U64(value), reduction }
+            }
+            Self::Barrier { scope } => ValueOperation::Barrier { scope },
+            Self::FlushRemoteWrites => ValueOperation::FlushRemoteWrites,
         }
     }
 }
@@ -184,7 +211,7 @@ impl Stream {
         }
     }
 
-    /// Waits for signals and sets signals, in this order, by one call: cheaper than one call for each, and one node in a capture.
+    /// Waits for signals, sets them and combines them with numbers, in this order, by one call: cheaper than one call for each, and one node in a capture.
     /// If one of the operations is refused, none is queued. Follows `cuStreamBatchMemOp`.
     ///
     /// ```
@@ -209,7 +236,7 @@ impl Stream {
     #[track_caller]
     pub fn batch_signal_operations(&self, operations: &[SignalOperation<'_>]) -> Result<()> {
         let mut signals: Vec<&Arc<Allocation>> = Vec::with_capacity(operations.len());
-        for memory in operations.iter().map(|operation| &operation.signal().memory) {
+        for memory in operations.iter().filter_map(|operation| Some(&operation.signal()?.memory)) {
             if !signals.iter().any(|other| Arc::ptr_eq(other, memory)) {
                 signals.push(memory);
             }
@@ -220,7 +247,7 @@ impl Stream {
         unsafe { self.core().value_operations("waiting for and setting signals", &accesses, &operations) }
     }
 
-    /// Waits for values and writes values, in this order, by one call: cheaper than one call for each, and one node in a capture.
+    /// Waits for values, writes and combines values, in this order, by one call: cheaper than one call for each, and one node in a capture.
     /// If one of the operations is refused, none is queued. An empty batch does nothing. Follows `cuStreamBatchMemOp`; safely:
     /// [`batch_signal_operations`](Self::batch_signal_operations).
     ///

@@ -241,6 +241,14 @@ pub(crate) const CALLS: &[Call] = &[
         let (to, from) = (VolumeMut::new(side.own(), 4, LENGTH / 4), Volume::new(&world.shared, 4, LENGTH / 4));
         BatchRegion::new(to, from, &Region { extent: [1; 3], ..Region::default() }).map(drop)
     }),
+    call("BatchRegion::from_host", |_, side| {
+        let (from, region) = (side.from, Region { extent: [1; 3], ..Region::default() });
+        BatchRegion::from_host(VolumeMut::new(side.own(), 4, LENGTH / 4), from, 4, LENGTH / 4, &region).map(drop)
+    }),
+    call("BatchRegion::to_host", |world, _| {
+        let (mut to, region) = ([0; LENGTH], Region { extent: [1; 3], ..Region::default() });
+        BatchRegion::to_host(&mut to, 4, LENGTH / 4, Volume::new(&world.shared, 4, LENGTH / 4), &region).map(drop)
+    }),
     call("Prefetch::new", |world, _| Prefetch::new(&world.managed, MemoryLocation::Host).map(drop)),
     call("Discard::new", |_, side| {
         let refused = Discard::new(side.own()).map(drop);

@@ -130,6 +130,8 @@ impl Stage {
                     ValueOperation::Write { address, value, flags } => {
                         format!("write {} {value:?} {:#x}", self.address_text(address.0), flags.bits())
                     }
+                    // No program has others.
+                    other => format!("{other:?}"),
                 };
                 operations.iter().map(text).collect::<Vec<_>>().join(", ")
             }
