@@ -98,8 +98,8 @@ impl Multiprocessors {
 /// they are in green contexts with other multiprocessors. NVIDIA does not guarantee that kernels of different green contexts
 /// run at the same time.
 ///
-/// On the software device, so many workers run the streams of a green context at the same time. A thread that waits for a
-/// stream may run it too, and work of graphs is run by all workers.
+/// On the software device, so many workers run the streams of a green context at the same time, and graphs that are launched
+/// into them. A thread that waits for a stream may run it too.
 ///
 /// ```
 /// # use anabranch::Instance;

@@ -5,8 +5,8 @@
 mod common;
 
 use anabranch::{
-    Context, ContextFlags, Device, GlobalSlice, GreenContext, HostFunction, HostModule, Instance, Kernel, LaunchConfig,
-    Module, Status, Stream, flush_deferred_drops,
+    Context, ContextFlags, Device, ExecutableGraph, GlobalSlice, GreenContext, HostFunction, HostModule, Instance,
+    Kernel, LaunchConfig, Module, NodeWork, Status, Stream, flush_deferred_drops,
 };
 use common::until;
 use std::sync::Arc;
@@ -164,6 +164,82 @@ fn so_many_workers_share_a_kernel_of_a_green_context() {
     }
     concurrency.until_done(5 * 256);
     assert!(concurrency.most() <= 2, "{} at the same time", concurrency.most());
+}
+
+/// A graph with so many nodes beside each other, each of which launches a kernel.
+fn graph_of(context: &Context, kernel: &Kernel, nodes: usize, config: &LaunchConfig) -> ExecutableGraph {
+    let mut graph = context.create_graph().unwrap();
+    for _ in 0..nodes {
+        // SAFETY: the kernel takes no arguments.
+        graph.add((), unsafe { NodeWork::kernel(kernel, config, ()) }.unwrap()).unwrap();
+    }
+    graph.instantiate().unwrap()
+}
+
+#[test]
+fn so_many_workers_run_a_graph_that_is_launched_into_a_stream_of_a_green_context() {
+    let device = device(6);
+    let context = device.context().unwrap();
+    let green = green(&context, 2);
+    let concurrency = Arc::new(Concurrency::default());
+    let kernel = passing(&context, &concurrency);
+    let stream = green.create_stream().unwrap();
+    let beside = graph_of(&context, &kernel, 16, &LaunchConfig::new(1, 1));
+    // Nodes that are shared themselves.
+    let large = graph_of(&context, &kernel, 3, &LaunchConfig::new(128, 256));
+    for _ in 0..10 {
+        beside.launch(&stream).unwrap();
+        large.launch(&stream).unwrap();
+    }
+    concurrency.until_done(10 * (16 + 3 * 128));
+    assert!(concurrency.most() <= 2, "{} at the same time", concurrency.most());
+}
+
+#[test]
+fn launches_of_a_graph_in_turns_are_run_by_the_workers_of_each_stream() {
+    let device = device(4);
+    let context = device.context().unwrap();
+    let (one, two) = (green(&context, 1), green(&context, 2));
+    let streams = [one.create_stream().unwrap(), context.create_stream().unwrap(), two.create_stream().unwrap()];
+    let concurrency = Arc::new(Concurrency::default());
+    let kernel = passing(&context, &concurrency);
+    let executable = graph_of(&context, &kernel, 5, &LaunchConfig::new(1, 1));
+    for round in 0..300 {
+        executable.launch(&streams[round % 3]).unwrap();
+    }
+    concurrency.until_done(1500);
+    // By one worker alone.
+    let alone = Arc::new(Concurrency::default());
+    let executable = graph_of(&context, &passing(&context, &alone), 5, &LaunchConfig::new(1, 1));
+    for _ in 0..100 {
+        executable.launch(&streams[0]).unwrap();
+    }
+    alone.until_done(500);
+    assert_eq!(alone.most(), 1);
+}
+
+#[test]
+fn host_work_of_a_graph_takes_no_worker_from_a_green_context() {
+    let device = device(2);
+    let context = device.context().unwrap();
+    let green = green(&context, 1);
+    let (sender, receiver) = channel();
+    let receiver = std::sync::Mutex::new(receiver);
+    let signalling = HostFunction::new("tell", &[], move |block, _| block.phase(|_, _| sender.send(()).unwrap()));
+    let module = Module::load_host(&context, &HostModule::new().with_function(signalling)).unwrap();
+    let tell = module.kernel("tell").unwrap();
+    let mut graph = context.create_graph().unwrap();
+    // Whichever a worker begins with, the other can run.
+    let wait = move || receiver.lock().unwrap().recv().unwrap();
+    graph.add((), NodeWork::host_func(wait)).unwrap();
+    // SAFETY: the kernel takes no arguments.
+    graph.add((), unsafe { NodeWork::kernel(&tell, &LaunchConfig::new(1, 1), ()) }.unwrap()).unwrap();
+    let executable = graph.instantiate().unwrap();
+    let stream = green.create_stream().unwrap();
+    for _ in 0..20 {
+        executable.launch(&stream).unwrap();
+    }
+    until("the end of the launches", || stream.query().unwrap());
 }
 
 #[test]

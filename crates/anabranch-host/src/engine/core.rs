@@ -164,9 +164,9 @@ impl Engine {
         }
     }
 
-    /// Runs host work, during which a worker counts as blocked.
-    pub(crate) fn run_host_work(&self, work: impl FnOnce()) {
-        let _absence = is_worker().then(|| BlockedWorker::new(self, None));
+    /// Runs host work, during which a worker counts as blocked. `partition`: that of the task that a worker runs.
+    pub(crate) fn run_host_work(&self, partition: Option<&Partition>, work: impl FnOnce()) {
+        let _absence = is_worker().then(|| BlockedWorker::new(self, partition));
         let _scope = enter_work();
         work();
     }

@@ -3,7 +3,7 @@
 use super::ExecutableState;
 use super::plan::Plan;
 use super::run::{Awaited, Current};
-use crate::engine::{Entry, JointWork, Outcome, Position, StreamState, Turn, Work, work};
+use crate::engine::{Entry, Outcome, Position, StreamState, Turn, Work, work};
 use crate::event::Recorded;
 use crate::graph::Action;
 use anabranch_hal::{InstantiateFlags, Result};
@@ -31,7 +31,7 @@ impl Work for GraphLaunch {
             if turn.engine.is_deterministic() {
                 run.offer();
             } else {
-                Arc::clone(run).help(turn.engine);
+                run.run_in_stream(turn.engine, turn.stream);
             }
         }
         if run.is_done() { Outcome::Done } else { Outcome::Parked(Arc::clone(run) as _) }

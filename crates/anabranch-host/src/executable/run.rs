@@ -5,12 +5,15 @@
 //! most one *token* for them at a time: a thread that takes the token hands out another while nodes are left. A node
 //! that has to wait for an event or a value blocks no thread: it is queued again when the wait is over.
 //!
+//! A launch into a stream of a green context is run by that part of the workers: they take a token of the part, and leave the
+//! nodes of a launch into another stream to others. A token of an earlier launch may be left over, and does nothing then.
+//!
 //! The launching stream is parked until the last node is done. An executable graph has one launch running at a time, so
 //! one of these serves all its launches.
 
 use super::exclusion::{Exclusion, MemoryUses};
 use super::plan::{Plan, Shape};
-use crate::engine::{ContextCore, Engine, JointWork, Pace, Position, Resume, Role, StreamState, Task};
+use crate::engine::{ContextCore, Engine, JointWork, Pace, Partition, Position, Resume, Role, StreamState, Task};
 use crate::memory::HostMemory;
 use crate::ranks;
 use anabranch_sync::{Mutex, MutexGuard};
@@ -46,10 +49,50 @@ struct State {
     generation: u64,
     ready: VecDeque<Due>,
     exclusion: Exclusion,
-    /// Whether the scheduler has a token.
-    token: bool,
+    /// What the scheduler has of the launch.
+    token: Token,
     /// Whether the launching stream is parked.
     parked: bool,
+}
+
+/// What the scheduler has, so that workers come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Token {
+    #[default]
+    None,
+    /// For any worker.
+    All,
+    /// For a part of the workers, in the launch of that generation.
+    Part(u64),
+}
+
+/// A token for a part of the workers.
+#[derive(Debug)]
+struct PartToken {
+    run: Arc<Run>,
+    generation: u64,
+    partition: Arc<Partition>,
+    level: usize,
+}
+
+impl Task for PartToken {
+    fn run(self: Arc<Self>, engine: &Engine, _: Pace) -> bool {
+        self.run.take_token(Token::Part(self.generation));
+        self.run.run_nodes(engine, Some(Some(&self.partition)))
+    }
+
+    fn partition(&self) -> Option<(&Arc<Partition>, usize)> {
+        Some((&self.partition, self.level))
+    }
+}
+
+/// Whether two launches are run by the same workers.
+fn is_same_part(one: Option<&Arc<Partition>>, other: Option<&Arc<Partition>>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        _ => false,
+    }
 }
 
 /// A node that records an event: a stream of its own, with one entry for each launch, which is not enqueued.
@@ -111,8 +154,8 @@ impl Recorder {
 
 impl Task for Run {
     fn run(self: Arc<Self>, engine: &Engine, _: Pace) -> bool {
-        self.state.lock().token = false;
-        self.run_nodes(engine)
+        self.take_token(Token::All);
+        self.run_nodes(engine, Some(None))
     }
 }
 
@@ -124,7 +167,8 @@ impl JointWork for Run {
     }
 
     fn help(self: Arc<Self>, engine: &Engine) -> bool {
-        self.run_nodes(engine)
+        // By a thread that waits, which is no worker.
+        self.run_nodes(engine, None)
     }
 }
 
@@ -193,11 +237,33 @@ impl Run {
 
     /// Hands a token to the scheduler, if a node is ready.
     fn hand_out_token(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
-        let Some(current) = state.current.as_ref().filter(|_| !state.token && !state.ready.is_empty()) else { return };
-        let level = current.stream.level();
-        state.token = true;
+        let Some(current) = state.current.as_ref().filter(|_| !state.ready.is_empty()) else { return };
+        let (level, partition) = (current.stream.level(), current.stream.partition.clone());
+        let token = if partition.is_some() { Token::Part(state.generation) } else { Token::All };
+        if state.token == token {
+            return;
+        }
+        state.token = token;
+        let generation = state.generation;
         drop(state);
-        self.core.engine.push(level, Arc::clone(self) as _);
+        let task: Arc<dyn Task> = match partition {
+            None => Arc::clone(self) as _,
+            Some(partition) => Arc::new(PartToken { run: Arc::clone(self), generation, partition, level }),
+        };
+        self.core.engine.push(level, task);
+    }
+
+    /// Notes that the scheduler has given a token out, unless it has another one by now.
+    fn take_token(&self, token: Token) {
+        let mut state = self.state.lock();
+        if state.token == token {
+            state.token = Token::None;
+        }
+    }
+
+    /// Runs nodes of a launch on the thread that runs its stream.
+    pub(super) fn run_in_stream(self: &Arc<Self>, engine: &Engine, stream: &StreamState) {
+        self.run_nodes(engine, Some(stream.partition.as_ref()));
     }
 
     /// Lets other threads run the launch, where this one must not.
@@ -206,8 +272,8 @@ impl Run {
     }
 
     /// Runs nodes until none is ready; only one, chosen by the seed, where the engine is deterministic. `true`: it ran
-    /// some.
-    fn run_nodes(self: &Arc<Self>, engine: &Engine) -> bool {
+    /// some. `within`: the part of the workers that the thread belongs to, if it is a worker.
+    fn run_nodes(self: &Arc<Self>, engine: &Engine, within: Option<Option<&Arc<Partition>>>) -> bool {
         let mut ran = false;
         let mut generation = 0;
         let mut current: Option<Current> = None;
@@ -220,6 +286,12 @@ impl Run {
                 None => {
                     self.subtract(std::mem::take(&mut done));
                     let mut state = self.state.lock();
+                    let launched = state.current.as_ref().map(|current| current.stream.partition.as_ref());
+                    if let (Some(within), Some(launched)) = (within, launched)
+                        && !is_same_part(within, launched)
+                    {
+                        break;
+                    }
                     let due = if engine.is_deterministic() && !state.ready.is_empty() {
                         let index = engine.choose(state.ready.len());
                         state.ready.remove(index)

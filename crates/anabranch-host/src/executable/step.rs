@@ -28,7 +28,7 @@ impl Run {
         let is_left_out = current.stream.core.is_lost() || !step.enabled;
         match &*step.action {
             _ if is_left_out && due.part == 0 => {}
-            Action::Host(work) => engine.run_host_work(|| work.run()),
+            Action::Host(work) => engine.run_host_work(current.stream.partition.as_deref(), || work.run()),
             Action::EventWait(_) => return due.part > 0 || self.wait_event(current, due.node),
             Action::Values(_) if is_left_out => {}
             Action::Values(values) => return self.run_values(engine, current, &values.steps, due),
@@ -83,7 +83,8 @@ impl Run {
         match &*step.action {
             Action::Kernel(kernel) => {
                 let Some(work) = &step.kernel else { return true };
-                if let Err(error) = run_kernel(engine, work, current.stream.level(), None) {
+                let (level, partition) = (current.stream.level(), current.stream.partition.as_ref());
+                if let Err(error) = run_kernel(engine, work, level, partition) {
                     match error {
                         KernelError::Fault(fault) if !Arc::ptr_eq(&kernel.core, &current.stream.core) => {
                             kernel.core.lose(fault.clone());
