@@ -131,7 +131,7 @@ impl Context {
     /// [`CUDA_ERROR_INVALID_CONTEXT (201)`](crate::Status::INVALID_CONTEXT) if this is not the primary context;
     /// [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) for multiprocessors of another device;
     /// [`CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION (915)`](crate::Status::INVALID_RESOURCE_CONFIGURATION) for those of
-    /// different splits.
+    /// different splits, and for a group that is there twice.
     pub fn create_green_context<'a>(
         &self,
         multiprocessors: impl IntoIterator<Item = &'a Multiprocessors>,

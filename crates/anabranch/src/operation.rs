@@ -120,11 +120,13 @@ impl<'a, T: 'a> Operation<'a, T> {
     /// The work of all operations, and their values in the same order. On a [`StreamPool`], they are in its streams in turns,
     /// beginning with the stream of the whole. What follows comes after all of them.
     pub fn all(operations: impl IntoIterator<Item = Self>) -> Operation<'a, Vec<T>> {
-        let operations: Vec<Self> = operations.into_iter().collect();
+        // Not collected, which reserves as much as the iterator says.
+        let mut parts: Vec<Self> = Vec::new();
+        operations.into_iter().for_each(|operation| parts.push(operation));
         Operation::composed(move |place| {
-            let forks = place.fork(operations.len().saturating_sub(1))?;
-            let mut values = Vec::with_capacity(operations.len());
-            for (operation, turn) in operations.into_iter().zip((0..=forks.len()).cycle()) {
+            let forks = place.fork(parts.len().saturating_sub(1))?;
+            let mut values = Vec::with_capacity(parts.len());
+            for (operation, turn) in parts.into_iter().zip((0..=forks.len()).cycle()) {
                 let place = if turn == 0 { place } else { forks.place(turn - 1) };
                 values.push((operation.queue)(place)?);
             }

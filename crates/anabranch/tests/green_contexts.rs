@@ -106,6 +106,8 @@ fn what_was_split_is_split_again_only_in_a_green_context() {
     // All of one split.
     let whole = context.create_green_context(groups.iter().chain(&remainder)).unwrap();
     assert_eq!(whole.multiprocessors().unwrap().count(), 6);
+    let twice = context.create_green_context([&groups[0], &groups[0]]);
+    assert_eq!(status(twice), Status::INVALID_RESOURCE_CONFIGURATION);
     let mixed = context.create_green_context([&groups[0], &halves[0]]);
     assert_eq!(status(mixed), Status::INVALID_RESOURCE_CONFIGURATION);
 }

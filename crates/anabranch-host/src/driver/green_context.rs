@@ -22,22 +22,32 @@ struct Source {
     device: u32,
     /// The split that they are a result of, or 0.
     split: u64,
+    /// Their number among the results of the split.
+    group: u32,
 }
 
 impl Source {
     fn resource(self, count: u32) -> MultiprocessorResource {
         let mut raw = [0; RESOURCE_BYTES];
         raw[..4].copy_from_slice(&self.device.to_ne_bytes());
+        raw[4..8].copy_from_slice(&self.group.to_ne_bytes());
         raw[8..16].copy_from_slice(&self.split.to_ne_bytes());
         MultiprocessorResource::new(count, 1, 1, raw)
     }
 
     fn of(resource: &MultiprocessorResource) -> Self {
-        let mut device = [0; 4];
+        let (mut device, mut group) = ([0; 4], [0; 4]);
         let mut split = [0; 8];
         device.copy_from_slice(&resource.raw()[..4]);
+        group.copy_from_slice(&resource.raw()[4..8]);
         split.copy_from_slice(&resource.raw()[8..16]);
-        Self { device: u32::from_ne_bytes(device), split: u64::from_ne_bytes(split) }
+        let (device, group) = (u32::from_ne_bytes(device), u32::from_ne_bytes(group));
+        Self { device, split: u64::from_ne_bytes(split), group }
+    }
+
+    /// All multiprocessors of a device, or of a green context of it.
+    fn whole(device: u32) -> Self {
+        Self { device, split: 0, group: 0 }
     }
 }
 
@@ -53,7 +63,7 @@ handle!(GreenContextState, GreenContextHandle, INVALID_CONTEXT);
 impl GreenContextState {
     fn multiprocessors(&self) -> MultiprocessorResource {
         let count = u32::try_from(self.partition.workers()).unwrap_or(u32::MAX);
-        Source { device: self.device, split: 0 }.resource(count)
+        Source::whole(self.device).resource(count)
     }
 }
 
@@ -68,7 +78,7 @@ impl HostDriver {
     fn all_multiprocessors(&self, device: u32) -> Result<MultiprocessorResource> {
         self.shared.memory.device(device)?;
         let workers = u32::try_from(self.shared.engine.workers()).unwrap_or(u32::MAX);
-        Ok(Source { device, split: 0 }.resource(workers.max(1)))
+        Ok(Source::whole(device).resource(workers.max(1)))
     }
 }
 
@@ -95,11 +105,12 @@ impl GreenContexts for HostDriver {
         }
         let size = minimum.max(1);
         let groups = groups.min(resource.count / size);
-        let split = Source { split: NEXT_SPLIT.fetch_add(1, Ordering::Relaxed), ..source };
+        let split = NEXT_SPLIT.fetch_add(1, Ordering::Relaxed);
+        let part = |group, size| Source { split, group, ..source }.resource(size);
         let remainder = resource.count - groups * size;
         Ok(MultiprocessorSplit {
-            groups: (0..groups).map(|_| split.resource(size)).collect(),
-            remainder: (remainder > 0).then(|| split.resource(remainder)),
+            groups: (0..groups).map(|group| part(group, size)).collect(),
+            remainder: (remainder > 0).then(|| part(groups, remainder)),
         })
     }
 
@@ -111,8 +122,11 @@ impl GreenContexts for HostDriver {
         permitted()?;
         let primary = self.primary_of(device.0)?;
         let first = Source::of(resources.first().ok_or(INVALID_VALUE)?);
-        let is_whole = first.split == 0 && resources.len() > 1;
-        if first.device != device.0 || is_whole || resources.iter().any(|other| Source::of(other) != first) {
+        let of_one_split = |other: &Source| (other.device, other.split) == (device.0, first.split);
+        let mut parts: Vec<Source> = resources.iter().map(Source::of).collect();
+        parts.sort_unstable_by_key(|part| part.group);
+        // Each part once.
+        if !parts.iter().all(of_one_split) || parts.windows(2).any(|two| two[0] == two[1]) {
             return Err(INVALID_CONFIGURATION);
         }
         let workers: usize = resources.iter().map(|resource| resource.count as usize).sum();
@@ -179,7 +193,7 @@ impl GreenContexts for HostDriver {
             None => self.all_multiprocessors(stream.core.device),
             Some(partition) => {
                 let count = u32::try_from(partition.workers()).unwrap_or(u32::MAX);
-                Ok(Source { device: stream.core.device, split: 0 }.resource(count))
+                Ok(Source::whole(stream.core.device).resource(count))
             }
         }
     }
