@@ -99,6 +99,7 @@ mod sticky;
 mod sticky_calls;
 mod stream;
 mod stream_identity;
+mod tensor_map;
 mod value;
 mod value_arguments;
 mod value_batch;
@@ -152,6 +153,7 @@ pub fn all() -> Vec<Case> {
         peer::CASES,
         foreign::CASES,
         green_context::CASES,
+        tensor_map::CASES,
         handle::CASES,
         graph_nodes::CASES,
         graph_refused::CASES,

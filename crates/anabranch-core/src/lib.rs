@@ -13,7 +13,7 @@
 //! * **Captures, as their member streams know them**: [`node`], [`graph_object`], [`conditional_setter`], [`conditional_part`],
 //!   [`capture_state`].
 //! * **[`submission`]**, through which all work is submitted, and [`work`], the kinds of work; [`module`], [`event`],
-//!   [`launch`].
+//!   [`launch`], [`tensor_map`].
 //! * **Graphs**: [`capture`], [`node_work`], [`graph`], [`executable`].
 //! * **Completion**: [`completion`], [`staging`].
 //!
@@ -65,6 +65,7 @@ pub mod retained;
 pub mod staging;
 pub mod stream;
 pub mod submission;
+pub mod tensor_map;
 pub mod thread_capture_mode;
 pub mod timeline;
 pub mod trace;

@@ -74,6 +74,7 @@ mod module;
 mod nvrtc;
 mod ranks;
 mod stream;
+mod tensor_map;
 
 pub use driver::CudaDriver;
 pub use nvrtc::load_compiler;

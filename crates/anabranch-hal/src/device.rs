@@ -51,6 +51,8 @@ bitflags! {
         const ATOMIC_REDUCTION = 1 << 21;
         /// Streams can make writes of other devices visible that have reached the device.
         const FLUSH_REMOTE_WRITES = 1 << 22;
+        /// Tensor maps, which describe tensors to kernels.
+        const TENSOR_MAPS = 1 << 23;
     }
 }
 

@@ -1,6 +1,8 @@
 //! The driver as a whole.
 
-use crate::{Captures, Contexts, Devices, Events, Graphs, GreenContexts, Memory, Modules, Objects, Streams};
+use crate::{
+    Captures, Contexts, Devices, Events, Graphs, GreenContexts, Memory, Modules, Objects, Streams, TensorMaps,
+};
 use std::fmt;
 
 /// The family of devices that a driver supports.
@@ -83,6 +85,7 @@ pub unsafe trait Driver:
     + Modules
     + Graphs
     + GreenContexts
+    + TensorMaps
     + Objects
     + fmt::Debug
     + Send

@@ -10,10 +10,12 @@
 mod arguments;
 mod block;
 mod global;
+mod tensor;
 
 pub use arguments::{ConditionalValues, GlobalRange, HostArguments, UsedRange};
 pub use block::{Block, SharedMemory, Thread};
 pub use global::{DeviceElement, GlobalSlice};
+pub use tensor::{TensorElement, TensorView};
 
 use crate::Status;
 use std::fmt;

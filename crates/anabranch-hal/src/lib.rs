@@ -57,6 +57,7 @@ mod panic;
 mod recapture;
 mod status;
 mod stream;
+mod tensor_map;
 
 pub use call::Call;
 pub use capture::{CaptureInfo, CaptureMode, CaptureStatus, Captures, DependencyUpdate};
@@ -80,7 +81,7 @@ pub use handle::{
 };
 pub use host_kernel::{
     Block, ConditionalValues, DeviceElement, GlobalRange, GlobalSlice, HostArguments, HostBody, HostFunction,
-    HostGlobal, HostModule, KernelFault, SharedMemory, Thread, UsedRange,
+    HostGlobal, HostModule, KernelFault, SharedMemory, TensorElement, TensorView, Thread, UsedRange,
 };
 pub use host_work::{Callback, HostWork, HostWorkKey, RepeatableWork};
 pub use inside::{InsideWork, OnlyAsking};
@@ -103,4 +104,8 @@ pub use status::Status;
 pub use stream::{
     AccessPolicyWindow, AccessProperty, BarrierScope, Reduction, StreamAttribute, StreamAttributeKind, StreamFlags,
     Streams, SynchronizationPolicy, Value, ValueOperation, WaitValueFlags, WriteValueFlags,
+};
+pub use tensor_map::{
+    EncodedTensorMap, MOST_TENSOR_DIMENSIONS, TensorDataType, TensorFill, TensorMaps, TensorPromotion, TensorSwizzle,
+    TiledTensor,
 };

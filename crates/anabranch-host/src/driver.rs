@@ -16,6 +16,7 @@ mod module;
 mod per_thread;
 mod register;
 mod stream;
+mod tensor_map;
 #[cfg(all(test, not(loom)))]
 mod tests;
 

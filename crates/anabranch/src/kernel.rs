@@ -7,11 +7,13 @@ mod config;
 mod declared;
 mod foreign;
 mod list;
+mod tensor_map;
 
 pub use arguments::{KernelArgument, KernelArguments, Scalar};
 pub use call::KernelCall;
 pub use config::{Dimensions, LaunchConfig};
 pub use list::ArgumentList;
+pub use tensor_map::{TensorLayout, TensorMap, TensorMapMut};
 
 use crate::error::Result;
 use crate::module::Module;

@@ -111,7 +111,8 @@ pub use anabranch_hal::{
     MemoryInfo, MemoryLocation, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport,
     MemorySyncDomain, MemorySyncDomainMap, ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags,
     PriorityRange, RecaptureChanges, Reduction, RegisterFlags, SharedMemory, SplitFlags, Status, StreamFlags,
-    StreamHandle, SynchronizationPolicy, Thread, ValueOperation, WaitValueFlags, WriteValueFlags,
+    StreamHandle, SynchronizationPolicy, TensorDataType, TensorElement, TensorFill, TensorPromotion, TensorSwizzle,
+    TensorView, Thread, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 
 /// Implemented by the elements of buffers and the values of [`Scalar`].
@@ -195,7 +196,10 @@ pub use graph::{
 };
 pub use green_context::{GreenContext, Multiprocessors};
 pub use instance::{AbsentBackend, DEVICE_VARIABLE, Instance, InstanceBuilder};
-pub use kernel::{ArgumentList, Dimensions, Kernel, KernelArgument, KernelArguments, KernelCall, LaunchConfig, Scalar};
+pub use kernel::{
+    ArgumentList, Dimensions, Kernel, KernelArgument, KernelArguments, KernelCall, LaunchConfig, Scalar, TensorLayout,
+    TensorMap, TensorMapMut,
+};
 pub use memory::{
     BatchCopy, BatchRegion, Buffer, BufferSlice, BufferSliceMut, CopyHints, Discard, FillElement, ManagedBuffer,
     MemoryPool, OwnedBuffer, PinnedBuffer, Prefetch, Reads, Region, ScopedStream, StreamScope, Volume, VolumeMut,

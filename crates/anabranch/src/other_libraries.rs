@@ -48,6 +48,7 @@
 //! | `cuLaunchKernel`, `cuLaunchKernelEx` | [`Stream::launch`](crate::Stream::launch) with a [`LaunchConfig`](crate::LaunchConfig) |
 //! | `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`, `…PROGRAMMATIC_EVENT`, `…LAUNCH_COMPLETION_EVENT` | [`programmatic_stream_serialization`](crate::LaunchConfig::programmatic_stream_serialization), [`programmatic_event`](crate::LaunchConfig::programmatic_event), [`launch_completion_event`](crate::LaunchConfig::launch_completion_event) |
 //! | `CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW`, `…MEM_SYNC_DOMAIN`, `…PREFERRED_CLUSTER_DIMENSION` and other hints | [`access_policy_window`](crate::LaunchConfig::access_policy_window), [`memory_sync_domain`](crate::LaunchConfig::memory_sync_domain), [`preferred_cluster`](crate::LaunchConfig::preferred_cluster), and their neighbours |
+//! | `cuTensorMapEncodeTiled` | [`TensorMap`](crate::TensorMap), [`TensorMapMut`](crate::TensorMapMut) |
 //! | NVRTC | [`Compiler`](crate::Compiler) |
 //! | `cuStreamBeginCapture`, `…ToGraph`, `cuStreamEndCapture` | [`Stream::capture`](crate::Stream::capture), [`capture_into`](crate::Stream::capture_into) |
 //! | `cuStreamBeginRecaptureToGraph` | [`Stream::recapture`](crate::Stream::recapture) |

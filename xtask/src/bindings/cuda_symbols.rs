@@ -167,6 +167,7 @@ pub(crate) const CUDA_FUNCTIONS: &[Function] = &[
     plain("cuMemGetInfo", 3020, "cuMemGetInfo_v2"),
     plain("cuMemGetAddressRange", 3020, "cuMemGetAddressRange_v2"),
     plain("cuPointerGetAttribute", 4000, "cuPointerGetAttribute"),
+    plain("cuTensorMapEncodeTiled", 12000, "cuTensorMapEncodeTiled"),
 
     // Copies.
     stream("cuMemcpy", 4000, "cuMemcpy"),

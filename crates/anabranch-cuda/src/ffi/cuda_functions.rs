@@ -376,6 +376,22 @@ super::symbol_table::symbol_table! {
         #[entry_point(c"cuPointerGetAttribute", exported = c"cuPointerGetAttribute", since = 4000)]
         fn cuPointerGetAttribute(data: *mut c_void, attribute: CUpointer_attribute, ptr: CUdeviceptr_v2) -> CUresult;
 
+        #[entry_point(c"cuTensorMapEncodeTiled", exported = c"cuTensorMapEncodeTiled", since = 12000)]
+        fn cuTensorMapEncodeTiled(
+            tensorMap: *mut CUtensorMap,
+            tensorDataType: CUtensorMapDataType,
+            tensorRank: cuuint32_t,
+            globalAddress: *mut c_void,
+            globalDim: *const cuuint64_t,
+            globalStrides: *const cuuint64_t,
+            boxDim: *const cuuint32_t,
+            elementStrides: *const cuuint32_t,
+            interleave: CUtensorMapInterleave,
+            swizzle: CUtensorMapSwizzle,
+            l2Promotion: CUtensorMapL2promotion,
+            oobFill: CUtensorMapFloatOOBfill,
+        ) -> CUresult;
+
         #[entry_point(c"cuMemcpy", exported = c"cuMemcpy", since = 4000)]
         fn cuMemcpy(dst: CUdeviceptr_v2, src: CUdeviceptr_v2, ByteCount: usize) -> CUresult;
 

@@ -6,15 +6,15 @@ use super::Layered;
 use crate::{
     AddedNode, AttributedCopy, AttributedCopy3d, BackendKind, Call, Callback, CaptureInfo, CaptureMode, CaptureStatus,
     Captures, ConditionalHandle, ContextFlags, ContextHandle, Contexts, Copy3d, CopyKind, Dependency, DependencyUpdate,
-    DeviceOrdinal, DevicePointer, DeviceProperties, Devices, Driver, DriverVersion, Edge, EventFlags, EventHandle,
-    EventRecordFlags, EventWaitFlags, Events, ExecutableGraphHandle, ExecutableGraphs, FillPattern, FunctionAttribute,
-    FunctionHandle, FunctionInfo, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, Graphs,
-    GreenContextHandle, GreenContexts, HostWork, InstantiateFlags, InterprocessEventHandle, Launch, Live, ManagedRange,
-    Memory, MemoryAttachment, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange,
-    MemoryReport, ModuleHandle, ModuleImage, Modules, MultiprocessorResource, MultiprocessorSplit, NodeParameters,
-    ObjectHandle, ObjectId, Objects, PinnedFlags, Prefetch, RecaptureRecord, RegisterFlags, Result, SplitFlags,
-    StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, Value, ValueOperation, WaitValueFlags,
-    WriteValueFlags,
+    DeviceOrdinal, DevicePointer, DeviceProperties, Devices, Driver, DriverVersion, Edge, EncodedTensorMap, EventFlags,
+    EventHandle, EventRecordFlags, EventWaitFlags, Events, ExecutableGraphHandle, ExecutableGraphs, FillPattern,
+    FunctionAttribute, FunctionHandle, FunctionInfo, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind,
+    Graphs, GreenContextHandle, GreenContexts, HostWork, InstantiateFlags, InterprocessEventHandle, Launch, Live,
+    ManagedRange, Memory, MemoryAttachment, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions,
+    MemoryRange, MemoryReport, ModuleHandle, ModuleImage, Modules, MultiprocessorResource, MultiprocessorSplit,
+    NodeParameters, ObjectHandle, ObjectId, Objects, PinnedFlags, Prefetch, RecaptureRecord, RegisterFlags, Result,
+    SplitFlags, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, TensorMaps, TiledTensor,
+    Value, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 use std::fmt;
 
@@ -1202,6 +1202,11 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
         self.inner().stream_multiprocessors(call, stream)
     }
 
+    /// Forwards [`TensorMaps::tensor_map_encode`].
+    fn tensor_map_encode(&self, call: &Call<'_>, tensor: &TiledTensor) -> Result<EncodedTensorMap> {
+        self.inner().tensor_map_encode(call, tensor)
+    }
+
     /// Forwards [`Objects::observes_objects`].
     fn observes_objects(&self) -> bool {
         self.inner().observes_objects()
@@ -2251,6 +2256,12 @@ impl<L: Forward> GreenContexts for Layered<L> {
         stream: Live<'_, StreamHandle>,
     ) -> Result<MultiprocessorResource> {
         self.contained("GreenContexts", "stream_multiprocessors", |layer| layer.stream_multiprocessors(call, stream))
+    }
+}
+
+impl<L: Forward> TensorMaps for Layered<L> {
+    fn tensor_map_encode(&self, call: &Call<'_>, tensor: &TiledTensor) -> Result<EncodedTensorMap> {
+        self.contained("TensorMaps", "tensor_map_encode", |layer| layer.tensor_map_encode(call, tensor))
     }
 }
 

@@ -30,7 +30,8 @@ const CAPABILITIES: Capabilities = Capabilities::MEMORY_POOLS
     .union(Capabilities::GREEN_CONTEXTS)
     .union(Capabilities::REGISTERED_HOST_ADDRESS)
     .union(Capabilities::RECAPTURE)
-    .union(Capabilities::ATOMIC_REDUCTION);
+    .union(Capabilities::ATOMIC_REDUCTION)
+    .union(Capabilities::TENSOR_MAPS);
 
 /// The primary context of a device, while it is retained.
 #[derive(Debug)]

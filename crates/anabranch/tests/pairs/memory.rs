@@ -4,7 +4,7 @@ use crate::table::{Call, call};
 use crate::world::{Expected, LENGTH};
 use anabranch::{
     BatchCopy, BatchRegion, Buffer, BufferSlice, Discard, MemoryLocation, OwnedBuffer, Prefetch, Region, Status,
-    Volume, VolumeMut, current,
+    TensorLayout, TensorMap, TensorMapMut, Volume, VolumeMut, current,
 };
 use futures::executor::block_on;
 
@@ -248,6 +248,18 @@ pub(crate) const CALLS: &[Call] = &[
     call("BatchRegion::to_host", |world, _| {
         let (mut to, region) = ([0; LENGTH], Region { extent: [1; 3], ..Region::default() });
         BatchRegion::to_host(&mut to, 4, LENGTH / 4, Volume::new(&world.shared, 4, LENGTH / 4), &region).map(drop)
+    }),
+    call("TensorLayout::new", |_, _| {
+        assert_eq!(TensorLayout::new([4], [4]), TensorLayout::new(vec![4], vec![4]));
+        Ok(())
+    }),
+    call("TensorMap::new", |world, _| {
+        TensorMap::new(&world.shared, &TensorLayout::new([LENGTH as u64], [4])).map(drop)
+    }),
+    call("TensorMapMut::new", |_, side| {
+        let own = side.own();
+        let length = own.len() as u64;
+        TensorMapMut::new(own, &TensorLayout::new([length], [4])).map(drop)
     }),
     call("Prefetch::new", |world, _| Prefetch::new(&world.managed, MemoryLocation::Host).map(drop)),
     call("Discard::new", |_, side| {
