@@ -99,6 +99,8 @@ struct Inner {
     /// Whether the nodes of uses must be known, because not all work is in one chain: others may join, or the program has
     /// replaced what a stream's next node depends on.
     has_branches: bool,
+    /// Whether a stream may depend on a node whose end it does not wait for.
+    has_early_edges: bool,
     /// The memory whose allocation was captured.
     allocated: Vec<Range<u64>>,
     /// Whether something was captured in part only, so that no graph comes of the capture.
@@ -152,6 +154,7 @@ impl CaptureState {
             open_parts: Vec::new(),
             released: Vec::new(),
             has_branches: false,
+            has_early_edges: false,
             allocated: Vec::new(),
             is_broken: false,
             has_failed: false,

@@ -116,6 +116,13 @@ impl CapturedIn {
         *self.state.lock() = state.unwrap_or_default();
         self.any.store(capturing.is_some(), Ordering::Release);
     }
+
+    /// For a record in the capture that follows nothing.
+    #[cold]
+    fn set_to_nothing(&self, capturing: &Capturing) {
+        *self.state.lock() = (Arc::downgrade(capturing.capture()), CapturedClock::default());
+        self.any.store(true, Ordering::Release);
+    }
 }
 
 impl EventCore {

@@ -52,7 +52,7 @@ impl<'e> Overlap<'e> {
         [self.programmatic_event.map(|(event, _)| event), self.completion_event]
     }
 
-    /// Whether the launch records events, which no node of a graph does.
+    /// Whether the launch records events, which no node of a graph does. In a capture, a programmatic event leads to edges.
     pub fn records_events(&self) -> bool {
         self.events().iter().any(Option::is_some)
     }
@@ -105,7 +105,7 @@ pub struct LaunchArguments<'a> {
 }
 
 const LAUNCHING: &str = "launching a kernel";
-const CAPTURED: &str = "the stream captures, and the launch records an event";
+const CAPTURED: &str = "the stream captures, and the launch records a launch completion event";
 
 impl OpenStream {
     /// Launches a kernel.
@@ -167,11 +167,16 @@ impl OpenStream {
         // Locked before the submission begins, as for other records.
         let records = RecordsByLaunch::begin(overlap.events())?;
         let submission = self.begin_launch(kernel, arguments, location)?;
-        self.refuse_while_capturing(LAUNCHING).map_err(|_| self.refuse_events())?;
-        arguments.accesses.iter().try_for_each(|access| submission.refuse_captured_memory(access.memory))?;
+        if overlap.completion_event.is_some() {
+            self.refuse_while_capturing(LAUNCHING).map_err(|_| self.refuse_events())?;
+            arguments.accesses.iter().try_for_each(|access| submission.refuse_captured_memory(access.memory))?;
+        }
         // SAFETY: the caller promises the same.
         unsafe { self.submit_launch(&submission, kernel, shape, Some(&to_driver), arguments) }?;
-        records.are_made(self);
+        match submission.capturing().filter(|_| self.is_capturing()) {
+            Some(capturing) => records.are_captured(self, capturing),
+            None => records.are_made(self),
+        }
         Ok(())
     }
 
@@ -193,7 +198,7 @@ impl OpenStream {
 
     fn refuse_events(&self) -> Error {
         Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, LAUNCHING, CAPTURED)
-            .with_hint("record the event after the launch, or add edges of kind EdgeKind::PROGRAMMATIC to the graph")
+            .with_hint("record the event after the launch, or use programmatic_event_at_block_start")
             .at(self.place())
     }
 
@@ -230,7 +235,7 @@ impl OpenStream {
         // SAFETY: the caller promises that each argument has the type that the kernel declares, and that the kernel uses only memory
         // among the accesses, or that the caller keeps valid. The module is unloaded behind the launch.
         let launched = submission.submit_retaining(arguments.accesses, kernel.module(), |call, stream| unsafe {
-            if self.is_capturing() && shape.overlap.is_some_and(|overlap| overlap.records_events()) {
+            if self.is_capturing() && shape.overlap.is_some_and(|overlap| overlap.completion_event.is_some()) {
                 // Memory that the launch uses has drawn the stream into a capture meanwhile.
                 return Err(Failure::argument(Status::STREAM_CAPTURE_UNSUPPORTED, CAPTURED));
             }

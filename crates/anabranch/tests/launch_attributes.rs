@@ -4,8 +4,8 @@
 
 use anabranch::{
     AccessProperty, Buffer, CaptureMode, ClusterSchedulingPolicy, Completion, Context, ContextFlags, DualModule,
-    EdgeKind, Event, EventFlags, FunctionAttribute, HostFunction, Instance, Kernel, LaunchConfig, MemorySyncDomain,
-    NodeParameters, NodeWork, Status, Stream, WaitCondition,
+    EdgeKind, Event, EventFlags, FunctionAttribute, Graph, HostFunction, Instance, Kernel, LaunchConfig,
+    MemorySyncDomain, NodeParameters, NodeWork, Status, Stream, WaitCondition,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -209,6 +209,74 @@ fn a_capture_takes_no_launch_that_records_an_event_and_remains_valid() {
     graph.instantiate().unwrap().launch(&world.stream).unwrap();
     world.stream.synchronize().unwrap();
     assert_eq!(world.stream.download(&number).unwrap(), [12]);
+}
+
+/// The kinds and ports of the edges of a graph, and what it depends on, sorted.
+fn edges(graph: &Graph) -> Vec<(EdgeKind, u8)> {
+    let mut edges: Vec<_> = graph.edges().unwrap().iter().map(|edge| (edge.data.kind, edge.data.from_port)).collect();
+    edges.sort_by_key(|(kind, port)| (kind.0, *port));
+    edges
+}
+
+#[test]
+fn a_captured_programmatic_event_is_an_edge_where_no_memory_is_shared() {
+    let world = world();
+    let stream = &world.stream;
+    let [other, third] = [(); 2].map(|()| world.context.create_stream().unwrap());
+    let mut numbers = [(); 3].map(|()| stream.upload(&[1u32]).unwrap());
+    let event = world.event();
+    world.context.synchronize().unwrap();
+    let [first, second, last] = &mut numbers;
+    let graph = stream
+        .capture(CaptureMode::Relaxed, |scope| {
+            scope.fork(&other)?;
+            world.append(&other, second, 2, &one())?;
+            world.append(scope, first, 2, &one().programmatic_event(&event))?;
+            other.wait(&event)?;
+            third.wait(&event)?;
+            // Behind its own earlier work, and behind the end of the launch, whose memory it uses.
+            world.append(&other, first, 3, &one())?;
+            // Behind the trigger.
+            world.append(&third, last, 4, &one())?;
+            scope.join(&other)?;
+            scope.join(&third)
+        })
+        .unwrap();
+    drop((event, other, third));
+    assert_eq!(edges(&graph), [(EdgeKind::FULL, 0), (EdgeKind::FULL, 0), (EdgeKind::PROGRAMMATIC, 1)]);
+    let executable = graph.instantiate().unwrap();
+    drop(graph);
+    for _ in 0..4 {
+        executable.launch(stream).unwrap();
+    }
+    let found = numbers.map(|number| stream.download(&number).unwrap()[0]);
+    let four = |digits: &[u32]| (0..4).flat_map(|_| digits).fold(1, |number, digit| number * 10 + digit);
+    assert_eq!(found, [four(&[2, 3]), four(&[2]), four(&[4])]);
+}
+
+#[test]
+fn work_behind_a_captured_programmatic_event_is_a_kernel() {
+    let world = world();
+    let (stream, other) = (&world.stream, world.context.create_stream().unwrap());
+    let (mut number, mut own) = (stream.upload(&[1u32]).unwrap(), other.upload(&[1u32]).unwrap());
+    let event = world.event();
+    world.context.synchronize().unwrap();
+    let graph = stream
+        .capture(CaptureMode::Relaxed, |scope| {
+            world.append(scope, &mut number, 2, &one().programmatic_event_at_block_start(&event))?;
+            other.wait(&event)?;
+            assert_eq!(other.fill(&mut own, 7).unwrap_err().status(), Status::INVALID_VALUE);
+            // The event is awaited in its own stream, too: a fill comes behind the end of the launch.
+            scope.wait(&event)?;
+            scope.fill(&mut number, 9)?;
+            scope.join(&other)
+        })
+        .unwrap();
+    assert_eq!(edges(&graph), [(EdgeKind::FULL, 0)]);
+    // Its capture is over.
+    assert_eq!(other.wait(&event).unwrap_err().status(), Status::INVALID_VALUE);
+    graph.instantiate().unwrap().launch(stream).unwrap();
+    assert_eq!(stream.download(&number).unwrap(), [9]);
 }
 
 #[test]

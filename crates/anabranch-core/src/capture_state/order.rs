@@ -7,8 +7,8 @@ use crate::memory::Allocation;
 use crate::raw_event::RawEvent;
 use crate::stream::{OpenStream, StreamCore};
 use anabranch_hal::{
-    Access, CaptureStatus, Dependency, DependencyUpdate, DevicePointer, EventFlags, EventWaitFlags, GraphNodeHandle,
-    Status,
+    Access, CaptureStatus, Dependency, DependencyUpdate, DevicePointer, EdgeData, EventFlags, EventWaitFlags,
+    GraphNodeHandle, Status,
 };
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -165,7 +165,8 @@ impl Capturing {
             let unknown = streams.iter().find(|stream| stream.id() == unknown && stream.is_live());
             self.resolve(unknown.ok_or_else(|| refuse_unknown_nodes(stream))?)?;
         };
-        add_dependencies(stream, &missing.nodes)?;
+        let has_early_edges = self.inner.lock().has_early_edges;
+        add_dependencies(stream, &missing.nodes, has_early_edges)?;
         self.inner.lock().history.follow(stream.id(), &missing);
         stream.count_orders(missing.streams);
         Ok(())
@@ -212,6 +213,11 @@ impl Capturing {
         }
         inner.history.follow_nodes(stream.id(), nodes);
         Ok(())
+    }
+
+    /// From now on, a stream may depend on a node whose end it does not wait for.
+    pub fn has_early_edges(&self) {
+        self.inner.lock().has_early_edges = true;
     }
 
     /// How far a stream has followed others. Called where another stream may join as a result.
@@ -295,19 +301,31 @@ fn refuse_unknown_nodes(stream: &StreamCore) -> Error {
         .at(stream.place())
 }
 
-/// Makes the next node that the stream captures depend on these too.
-fn add_dependencies(stream: &StreamCore, nodes: &[GraphNodeHandle]) -> Result<()> {
+/// Makes the next node that the stream captures depend on the end of these too. `replaces`: it may depend on less of some of them
+/// already, in which case drivers may keep that.
+fn add_dependencies(stream: &StreamCore, nodes: &[GraphNodeHandle], replaces: bool) -> Result<()> {
     if nodes.is_empty() {
         return Ok(());
     }
     let operation = "ordering a stream behind another";
-    let nodes: SmallVec<[Dependency; 4]> = nodes.iter().copied().map(Dependency::from).collect();
+    let mut added: SmallVec<[Dependency; 4]> = nodes.iter().copied().map(Dependency::from).collect();
     let context = stream.context();
-    let added = stream.while_live(|handle| {
-        let call = context.call(operation);
+    let update = stream.while_live(|handle| {
+        let (driver, call) = (context.driver(), context.call(operation));
+        let mut update = DependencyUpdate::Add;
+        if replaces {
+            let info = driver.stream_capture_info(&call, handle, true).during(operation, || stream.place())?;
+            let data = info.edge_data.unwrap_or_default().into_iter().chain(std::iter::repeat(EdgeData::default()));
+            let before = info.dependencies.into_iter().zip(data).map(|(node, data)| Dependency { node, data });
+            let (weaker, others): (Vec<_>, Vec<_>) = before.partition(|before| nodes.contains(&before.node));
+            if weaker.iter().any(|before| before.data != EdgeData::default()) {
+                added.extend(others);
+                update = DependencyUpdate::Set;
+            }
+        }
         // SAFETY: the nodes are of the graph that the stream captures, from which none can be removed before the capture ends.
-        unsafe { context.driver().stream_update_capture_dependencies(&call, handle, &nodes, DependencyUpdate::Add) }
+        unsafe { driver.stream_update_capture_dependencies(&call, handle, &added, update) }
             .during(operation, || stream.place())
     });
-    added.unwrap_or(Ok(()))
+    update.unwrap_or(Ok(()))
 }

@@ -1,6 +1,7 @@
 //! Records of events by launches, which may be reached before the launch is complete.
 
 use super::{EventCore, Record};
+use crate::capture_state::Capturing;
 use crate::error::{Error, Result};
 use crate::stream::OpenStream;
 use anabranch_hal::Status;
@@ -42,6 +43,21 @@ impl<'a> RecordsByLaunch<'a> {
             if event.is_captured() {
                 event.captured.set(None, stream);
             }
+        }
+    }
+}
+
+impl RecordsByLaunch<'_> {
+    /// The driver has recorded the events in a capture. Streams that wait for them follow nothing that the launch's stream has
+    /// captured, the launch included: where memory is used, they still get edges from its end.
+    pub(crate) fn are_captured(mut self, stream: &OpenStream, capturing: &Capturing) {
+        // Other streams join now.
+        drop(capturing.clock(stream));
+        capturing.has_early_edges();
+        for (event, record) in self.locked.iter_mut().flatten() {
+            record.captured_elsewhere = false;
+            capturing.retain(&event.raw);
+            event.captured.set_to_nothing(capturing);
         }
     }
 }

@@ -6,7 +6,7 @@ use super::registry::{CaptureRegistry, Captures};
 use super::target::{Recording, Target};
 use crate::engine::{Role, StreamState};
 use crate::event::CapturedRecord;
-use anabranch_hal::{Failure, Result, Status};
+use anabranch_hal::{Dependency, EdgeData, EdgeKind, Failure, GraphNodeHandle, Result, Status};
 use std::sync::Arc;
 
 impl Recording<'_> {
@@ -15,6 +15,13 @@ impl Recording<'_> {
         let stream = self.stream();
         let session = self.session()?;
         Ok(CapturedRecord { session: session.id, dependencies: session.dependencies(stream).into() })
+    }
+
+    /// What an event captures here that a kernel triggers, instead of its end.
+    pub(crate) fn record_trigger(&mut self, kernel: GraphNodeHandle, at_block_start: bool) -> Result<CapturedRecord> {
+        let from_port = if at_block_start { 2 } else { 1 };
+        let data = EdgeData { from_port, kind: EdgeKind::PROGRAMMATIC, ..EdgeData::default() };
+        Ok(CapturedRecord { session: self.session()?.id, dependencies: [Dependency { node: kernel, data }].into() })
     }
 
     /// Refuses to wait for what was recorded outside of the capture, which invalidates it.

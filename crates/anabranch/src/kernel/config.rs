@@ -173,7 +173,9 @@ impl<'e> LaunchConfig<'e> {
     /// Records `event` in the launch, as reached when all blocks of the kernel have executed
     /// `griddepcontrol.launch_dependents` or are complete. Kernels of other streams that wait for the event, and are launched with
     /// [`programmatic_stream_serialization`](Self::programmatic_stream_serialization), can wait for the rest by
-    /// `griddepcontrol.wait`. [What holds for such events](Self::launch_completion_event) holds here.
+    /// `griddepcontrol.wait`. [What holds for such events](Self::launch_completion_event) holds here, except in a capture: there,
+    /// the next work of a stream that waits for the event must be a kernel, and gets a programmatic edge from this one. If it uses
+    /// memory that this kernel uses, it waits for the end of this kernel instead.
     pub fn programmatic_event<'f>(self, event: &'f Event) -> LaunchConfig<'f>
     where
         'e: 'f,
@@ -211,7 +213,7 @@ impl<'e> LaunchConfig<'e> {
     ///
     /// In a capture, the launch returns
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED), and the capture
-    /// remains valid. Nodes of graphs have edges instead.
+    /// remains valid: NVIDIA does not say what becomes of it.
     pub fn launch_completion_event<'f>(self, event: &'f Event) -> LaunchConfig<'f>
     where
         'e: 'f,
