@@ -25,6 +25,9 @@ const SOURCES: &[&str] = &[
     "crates/anabranch/tests/data/twice.cu",
     "crates/anabranch/benches/kernels.cu",
     "crates/anabranch-conformance/src/kernels.cu",
+    "crates/anabranch-ptx/tests/kernels/basic.cu",
+    "crates/anabranch-ptx/tests/kernels/cooperative.cu",
+    "crates/anabranch-ptx/tests/kernels/device.cu",
 ];
 
 /// For Volta, the oldest architecture that is of use, so that the PTX runs on every GPU since. And without a header that

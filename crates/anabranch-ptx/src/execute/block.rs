@@ -1,0 +1,309 @@
+//! A block: its warps, its shared memory and its barriers.
+
+use super::Launch;
+use super::barrier::{self, Barrier};
+use super::checker::Checker;
+use super::frame::Buffer;
+use super::warp::{State, Stop, Surroundings, Warp};
+use crate::fault::{Detail, Fault, FaultCode};
+use crate::machine::{Arena, Failure, Op};
+use crate::ops::control;
+use crate::types::Space;
+
+/// Operations that a warp performs before the next one has its turn.
+const WARP_TURN: u64 = 1 << 14;
+
+/// How far a block has come.
+#[derive(Debug)]
+pub enum Progress {
+    /// All its threads have ended.
+    Done,
+    /// The number of operations has been performed, or all threads let others go first.
+    Yielded,
+    /// The kernel has failed. The block does not go on.
+    Fault(Box<Fault>),
+}
+
+/// Runs blocks of a launch, one after another, on the thread that has it.
+pub struct BlockRun<'l> {
+    launch: &'l Launch<'l>,
+    warps: Vec<Warp>,
+    shared: Buffer,
+    barriers: [Barrier; barrier::COUNT],
+    checker: Option<Checker<'l>>,
+    block_index: [u32; 3],
+    next: usize,
+    performed: u64,
+    /// Nothing is left to run: the block has not begun, has ended or has failed.
+    ended: bool,
+}
+
+// SAFETY: the pointers within are to memory that the run owns, and to regions that any thread may access, as `GlobalMemory`
+// promises.
+unsafe impl Send for BlockRun<'_> {}
+
+impl std::fmt::Debug for BlockRun<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("BlockRun").field("block", &self.block_index).finish_non_exhaustive()
+    }
+}
+
+impl<'l> BlockRun<'l> {
+    /// Memory for one block.
+    pub fn new(launch: &'l Launch<'l>) -> BlockRun<'l> {
+        let threads: u32 = launch.geometry.block.iter().product();
+        BlockRun {
+            launch,
+            warps: (0..threads.div_ceil(32)).map(|number| Warp::new(launch, number)).collect(),
+            shared: Buffer::new(launch.geometry.total_shared as usize),
+            barriers: Default::default(),
+            checker: None,
+            block_index: [0; 3],
+            next: 0,
+            performed: 0,
+            ended: true,
+        }
+    }
+
+    /// Begins a block of the grid, and forgets the one before.
+    pub fn start(&mut self, block: u64) {
+        self.block_index = self.launch.block_index(block);
+        for warp in &mut self.warps {
+            warp.start(self.launch);
+        }
+        self.barriers = Default::default();
+        self.shared.clear();
+        self.checker = self.launch.options.checked.then(|| Checker::new(self.launch, self.block_index));
+        self.next = 0;
+        self.performed = 0;
+        self.ended = false;
+    }
+
+    /// Operations that the block has performed, of one warp each.
+    pub fn performed(&self) -> u64 {
+        self.performed
+    }
+
+    /// Runs about this many operations of the block, of one warp each. A block that has not been started is done.
+    pub fn step(&mut self, operations: u64) -> Progress {
+        if self.ended {
+            return Progress::Done;
+        }
+        let mut left = operations;
+        let mut yields = 0;
+        loop {
+            let Some(index) = self.runnable() else {
+                self.ended = true;
+                if self.warps.iter().all(|warp| warp.live == 0) {
+                    return Progress::Done;
+                }
+                return self.stuck();
+            };
+            if left == 0 {
+                return Progress::Yielded;
+            }
+            let mut budget = WARP_TURN.min(left);
+            if let Some(limit) = self.launch.options.operation_limit {
+                budget = budget.min(limit.saturating_sub(self.performed).max(1));
+            }
+            let before = budget;
+            let around = Surroundings {
+                launch: self.launch,
+                block_index: self.block_index,
+                shared: Arena { start: self.shared.address(), bytes: self.launch.geometry.total_shared.into() },
+                checker: self.checker.as_ref(),
+            };
+            let stop = self.warps[index].run(&around, &mut budget);
+            self.performed += before - budget;
+            left = left.saturating_sub(before - budget);
+            self.next = index + 1;
+            let mut yielded = false;
+            match stop {
+                Stop::Done | Stop::Blocked => self.release(),
+                Stop::Turn => {}
+                Stop::Yield => yielded = true,
+                Stop::Barrier { part } => {
+                    if let Err(failure) = self.arrive(index, part) {
+                        return self.fail(index, *failure.0, failure.1, failure.2);
+                    }
+                    // The warp goes on if it can, so that its memory is still near.
+                    self.next = index;
+                    self.release();
+                }
+                Stop::Fault { failure, function, place } => return self.fail(index, *failure, function, place),
+            }
+            if self.launch.options.operation_limit.is_some_and(|limit| self.performed >= limit) && self.runs() {
+                let failure = super::warp::failure_of(FaultCode::LAUNCH_TIMEOUT, Detail::Watchdog, 0);
+                let (function, place, lane) = self.somewhere(index);
+                return self.fail(index, Failure { lane, ..*failure }, function, place);
+            }
+            yields = if yielded { yields + 1 } else { 0 };
+            if yields > self.warps.len() {
+                return Progress::Yielded;
+            }
+        }
+    }
+
+    fn runs(&self) -> bool {
+        self.warps.iter().any(|warp| warp.live != 0)
+    }
+
+    /// A warp that can go on.
+    fn runnable(&self) -> Option<usize> {
+        let count = self.warps.len();
+        let ready = |warp: &Warp| warp.parts.iter().any(|part| part.state == State::Ready);
+        (0..count).map(|step| (self.next + step) % count).find(|&index| ready(&self.warps[index]))
+    }
+
+    /// Where some lane of a warp is: the function, the place, and the lane.
+    fn somewhere(&self, index: usize) -> (u32, u32, u32) {
+        let warp = &self.warps[index];
+        let part = warp.parts.first();
+        part.map_or((self.launch.kernel, 0, 0), |part| {
+            (warp.frames[part.frame as usize].function, part.place, part.mask.trailing_zeros())
+        })
+    }
+
+    fn op(&self, index: usize, part: usize) -> (Op, u32) {
+        let warp = &self.warps[index];
+        let part = &warp.parts[part];
+        let function = warp.frames[part.frame as usize].function;
+        (self.launch.program.functions[function as usize].ops[part.place as usize], function)
+    }
+
+    /// Nothing can go on, and not all threads have ended.
+    fn stuck(&mut self) -> Progress {
+        let waits = |warp: &Warp| warp.parts.iter().any(|part| part.state == State::Gathering);
+        let gathering = self.warps.iter().position(waits);
+        let any = self.warps.iter().position(|warp| warp.live != 0).unwrap_or(0);
+        let index = gathering.unwrap_or(any);
+        let detail = if gathering.is_some() { Detail::MissingLanes } else { Detail::Deadlock };
+        let (function, place, lane) = self.somewhere(index);
+        let failure = super::warp::failure_of(FaultCode::LAUNCH_FAILED, detail, lane);
+        self.fail(index, *failure, function, place)
+    }
+
+    fn fail(&mut self, index: usize, failure: Failure, function: u32, place: u32) -> Progress {
+        self.ended = true;
+        let launch = self.launch;
+        let (line, source) = launch.line(function, place);
+        Progress::Fault(Box::new(Fault {
+            code: failure.code,
+            detail: failure.detail,
+            kernel: launch.program.function(launch.kernel).name.clone(),
+            line,
+            source: source.map(|(file, line)| (file.to_owned(), line)),
+            block: self.block_index,
+            thread: launch.thread(self.warps[index].number, failure.lane & 31),
+            address: failure.address,
+            bytes: failure.bytes,
+            space: if failure.address.is_some() { failure.space } else { Space::Generic },
+        }))
+    }
+
+    /// Lanes of a warp come to a barrier.
+    fn arrive(&mut self, index: usize, part: usize) -> Result<(), (Box<Failure>, u32, u32)> {
+        let (op, function) = self.op(index, part);
+        let warp = &mut self.warps[index];
+        let at = warp.parts[part];
+        let registers = warp.frames[at.frame as usize].registers.pointer();
+        // SAFETY: lowering has made the slots of this operation within the frame: planes of 32 bits for `a` and `b`, and
+        // predicates for the guard and `c`.
+        let (numbers, counts, guard, predicate) = unsafe {
+            let plane = |slot: crate::machine::Slot| registers.add(slot.0 as usize).cast::<[u32; 32]>().read();
+            let bits = |slot: crate::machine::Slot| registers.add(slot.0 as usize).cast::<u32>().read();
+            let guarded = op.guard != control::NO_GUARD;
+            let reduces = op.flags & control::BARRIER_KIND >= control::REDUCE_COUNT;
+            (
+                plane(op.a),
+                if op.flags & control::COUNTED != 0 { plane(op.b) } else { [0; 32] },
+                if guarded { bits(op.guard) ^ op.guard_negate } else { !0 },
+                if reduces { bits(op.c) ^ op.negate } else { 0 },
+            )
+        };
+        let taken = at.mask & guard;
+        let lane = taken.trailing_zeros() & 31;
+        let number = numbers[lane as usize];
+        let wrong = |code, detail| Err((super::warp::failure_of(code, detail, lane), function, at.place));
+        if number as usize >= barrier::COUNT {
+            return wrong(FaultCode::ILLEGAL_INSTRUCTION, Detail::BarrierDivergence);
+        }
+        let same = (0..32).filter(|lane| taken >> lane & 1 != 0 && numbers[*lane] == number);
+        let same = same.fold(0u32, |mask, lane| mask | 1 << lane);
+        if self.checker.is_some() && op.flags & control::ALIGNED != 0 && same != warp.live {
+            return wrong(FaultCode::LAUNCH_FAILED, Detail::BarrierDivergence);
+        }
+        let barrier = &mut self.barriers[number as usize];
+        barrier.threads += same.count_ones();
+        barrier.counted += if same == warp.live { 32 } else { same.count_ones() };
+        barrier.holding += (predicate & same).count_ones();
+        barrier.count = (op.flags & control::COUNTED != 0).then_some(counts[lane as usize]);
+        // Lanes that do not come go on; those with other numbers come again.
+        let skipping = at.mask & !taken;
+        if skipping != 0 {
+            warp.parts.push(super::warp::Part { mask: skipping, place: at.place + 1, ..at });
+        }
+        if taken & !same != 0 {
+            warp.parts.push(super::warp::Part { mask: taken & !same, ..at });
+        }
+        let here = &mut warp.parts[part];
+        here.mask = same;
+        if op.flags & control::BARRIER_KIND == control::ARRIVE {
+            here.place += 1;
+        } else {
+            here.state = State::Barrier(number);
+        }
+        warp.join();
+        Ok(())
+    }
+
+    /// Lets those go on who wait at barriers that all have come to.
+    fn release(&mut self) {
+        for number in 0..barrier::COUNT {
+            if self.barriers[number].threads == 0 {
+                continue;
+            }
+            let live = self.warps.iter().map(|warp| warp.live.count_ones()).sum();
+            let barrier = self.barriers[number];
+            if !barrier.is_complete(live) {
+                continue;
+            }
+            self.barriers[number] = Barrier::default();
+            for index in 0..self.warps.len() {
+                for part in 0..self.warps[index].parts.len() {
+                    if self.warps[index].parts[part].state == State::Barrier(number as u32) {
+                        let (op, _) = self.op(index, part);
+                        self.answer(index, part, &op, &barrier);
+                    }
+                }
+                self.warps[index].join();
+            }
+        }
+    }
+
+    /// The result of a reduction, and on to the next operation.
+    fn answer(&mut self, index: usize, part: usize, op: &Op, barrier: &Barrier) {
+        let warp = &mut self.warps[index];
+        let at = &mut warp.parts[part];
+        at.state = State::Ready;
+        at.place += 1;
+        let place = warp.frames[at.frame as usize].registers.pointer().wrapping_add(op.d.0 as usize);
+        let holds = match op.flags & control::BARRIER_KIND {
+            control::REDUCE_COUNT => {
+                for lane in (0..32).filter(|lane| at.mask >> lane & 1 != 0) {
+                    // SAFETY: `d` is a plane of 32 bits of the frame.
+                    unsafe { place.cast::<u32>().add(lane).write(barrier.holding) };
+                }
+                return;
+            }
+            control::REDUCE_AND => barrier.holding == barrier.threads,
+            control::REDUCE_OR => barrier.holding != 0,
+            _ => return,
+        };
+        // SAFETY: `d` is a predicate of the frame.
+        unsafe {
+            let old = place.cast::<u32>().read();
+            place.cast::<u32>().write(if holds { old | at.mask } else { old & !at.mask });
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! Functions that CUDA provides: `printf` and `assert`.
+
+use std::fmt::Write;
+
+use super::Launch;
+use super::warp::failure_of;
+use crate::fault::{Detail, FaultCode};
+use crate::lower::Site;
+use crate::machine::{Arena, Failure, Lanes};
+use crate::memory::AccessKind;
+use crate::ops::load::{Element, GENERIC, slow};
+
+/// The longest text that is read from memory.
+const TEXT_LIMIT: u64 = 1 << 16;
+
+/// A call of such a function.
+pub(super) struct Builtin<'c, 'l> {
+    pub(super) lanes: &'c mut Lanes<'l>,
+    pub(super) local: Arena,
+    pub(super) frame: u64,
+    pub(super) site: &'c Site,
+}
+
+type Outcome<T> = Result<T, Box<Failure>>;
+
+impl Builtin<'_, '_> {
+    /// Performs the function for all lanes that call it.
+    pub(super) fn perform(&mut self, name: &str, launch: &Launch<'_>) -> Outcome<()> {
+        let lanes = (0..32u32).filter(|lane| self.lanes.mask >> lane & 1 != 0);
+        let lanes: Vec<u32> = lanes.collect();
+        let first = lanes.first().copied().unwrap_or(0);
+        match name {
+            "vprintf" => {
+                for lane in lanes {
+                    let (format, values) = (self.argument(lane, 0)?, self.argument(lane, 1)?);
+                    let format = self.text(lane, format)?;
+                    let (text, count) = self.format(lane, &format, values)?;
+                    launch.hooks.print(&text);
+                    self.answer(lane, count);
+                }
+                Ok(())
+            }
+            "__assertfail" => {
+                let message = self.argument(first, 0)?;
+                let message = self.text(first, message)?;
+                let file = self.argument(first, 1)?;
+                let file = self.text(first, file)?;
+                let line = self.argument(first, 2)? as u32;
+                let detail = Detail::Assert(format!("{message} ({file}:{line})"));
+                Err(failure_of(FaultCode::ASSERT, detail, first))
+            }
+            _ => Err(failure_of(FaultCode::LAUNCH_FAILED, Detail::Unresolved(name.to_owned()), first)),
+        }
+    }
+
+    /// An argument of a call: at most 8 bytes of the caller's local memory.
+    fn argument(&self, lane: u32, index: usize) -> Outcome<u64> {
+        let bad = || failure_of(FaultCode::INVALID_PC, Detail::BadCall, lane);
+        let place = self.site.arguments.get(index).ok_or_else(bad)?;
+        let address = self.local.start + u64::from(lane) * self.local.bytes + self.frame + u64::from(place.offset);
+        // SAFETY: parameters of calls lie in the frame's part of local memory, which every lane has, and are aligned there.
+        unsafe {
+            match place.bytes {
+                4 => Ok(u32::load(address).into()),
+                8 => Ok(u64::load(address)),
+                _ => Err(bad()),
+            }
+        }
+    }
+
+    /// The result of a call.
+    fn answer(&self, lane: u32, value: u32) {
+        if let Some(place) = self.site.results.first().filter(|place| place.bytes == 4) {
+            let address = self.local.start + u64::from(lane) * self.local.bytes + self.frame + u64::from(place.offset);
+            // SAFETY: as in `argument`.
+            unsafe { u32::store(address, value) };
+        }
+    }
+
+    /// A byte at a generic address.
+    fn byte(&mut self, lane: u32, address: u64) -> Outcome<u8> {
+        match slow::one(self.lanes, (GENERIC, 1), AccessKind::Read, lane, address) {
+            // SAFETY: the address may be read, as it was looked up.
+            Ok(found) => Ok(unsafe { u8::load(found) }),
+            Err((code, detail, space, address)) => {
+                Err(Box::new(Failure { code, detail, lane, address: Some(address), bytes: 1, space }))
+            }
+        }
+    }
+
+    /// A text that ends with a zero.
+    fn text(&mut self, lane: u32, address: u64) -> Outcome<String> {
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < TEXT_LIMIT {
+            match self.byte(lane, address.wrapping_add(bytes.len() as u64))? {
+                0 => break,
+                byte => bytes.push(byte),
+            }
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn number(&mut self, lane: u32, address: &mut u64, bytes: u64) -> Outcome<u64> {
+        *address = address.next_multiple_of(bytes);
+        let mut value = 0;
+        for index in 0..bytes {
+            value |= u64::from(self.byte(lane, address.wrapping_add(index))?) << (8 * index);
+        }
+        *address = address.wrapping_add(bytes);
+        Ok(value)
+    }
+
+    /// What a format and its values are, and how many values it has.
+    fn format(&mut self, lane: u32, format: &str, mut values: u64) -> Outcome<(String, u32)> {
+        let bad = || failure_of(FaultCode::LAUNCH_FAILED, Detail::BadFormat, lane);
+        let mut text = String::new();
+        let mut count = 0;
+        let mut left = format.chars().peekable();
+        while let Some(next) = left.next() {
+            if next != '%' {
+                text.push(next);
+                continue;
+            }
+            let mut field = Field::default();
+            while let Some(flag) = left.next_if(|c| "-+ #0".contains(*c)) {
+                field.flag(flag);
+            }
+            if left.next_if_eq(&'*').is_some() {
+                let width = self.number(lane, &mut values, 4)? as u32 as i32;
+                field.left |= width < 0;
+                field.width = width.unsigned_abs().min(4096) as usize;
+            }
+            while let Some(digit) = left.next_if(char::is_ascii_digit) {
+                field.width = (field.width * 10 + digit as usize - '0' as usize).min(4096);
+            }
+            if left.next_if_eq(&'.').is_some() {
+                let mut precision = 0;
+                if left.next_if_eq(&'*').is_some() {
+                    precision = (self.number(lane, &mut values, 4)? as usize).min(4096);
+                }
+                while let Some(digit) = left.next_if(char::is_ascii_digit) {
+                    precision = (precision * 10 + digit as usize - '0' as usize).min(4096);
+                }
+                field.precision = Some(precision);
+            }
+            let mut long = false;
+            let mut short = 0;
+            while let Some(size) = left.next_if(|c| "hlLqjzt".contains(*c)) {
+                match size {
+                    'h' => short += 1,
+                    _ => long = true,
+                }
+            }
+            let conversion = left.next().ok_or_else(bad)?;
+            if conversion == '%' {
+                text.push('%');
+                continue;
+            }
+            count += 1;
+            let bytes = if long || matches!(conversion, 's' | 'p' | 'f' | 'F' | 'e' | 'E' | 'g' | 'G' | 'a' | 'A') {
+                8
+            } else {
+                4
+            };
+            let bits = self.number(lane, &mut values, bytes)?;
+            let bits = match short {
+                1 => bits & 0xffff,
+                2 => bits & 0xff,
+                _ => bits,
+            };
+            match conversion {
+                'd' | 'i' => {
+                    let shift = [64 - 8 * bytes as u32, 48, 56][short.min(2)];
+                    let value = (bits << shift).cast_signed() >> shift;
+                    field.integer(&mut text, value < 0, value.unsigned_abs().to_string(), true);
+                }
+                'u' => field.integer(&mut text, false, bits.to_string(), false),
+                'x' => field.integer(&mut text, false, field.prefixed("0x", format!("{bits:x}"), bits), false),
+                'X' => field.integer(&mut text, false, field.prefixed("0X", format!("{bits:X}"), bits), false),
+                'o' => field.integer(&mut text, false, field.prefixed("0", format!("{bits:o}"), bits), false),
+                'p' => field.integer(&mut text, false, format!("0x{bits:x}"), false),
+                'c' => field.pad(&mut text, &char::from(bits as u8).to_string()),
+                's' => {
+                    let mut value = self.text(lane, bits)?;
+                    if let Some(precision) = field.precision {
+                        value = value.chars().take(precision).collect();
+                    }
+                    field.pad(&mut text, &value);
+                }
+                'f' | 'F' | 'e' | 'E' | 'g' | 'G' | 'a' | 'A' => {
+                    field.real(&mut text, f64::from_bits(bits), conversion);
+                }
+                _ => return Err(bad()),
+            }
+        }
+        Ok((text, count))
+    }
+}
+
+/// How a value is written.
+#[derive(Clone, Copy, Default)]
+struct Field {
+    left: bool,
+    plus: bool,
+    space: bool,
+    zeros: bool,
+    alternative: bool,
+    width: usize,
+    precision: Option<usize>,
+}
+
+impl Field {
+    fn flag(&mut self, flag: char) {
+        match flag {
+            '-' => self.left = true,
+            '+' => self.plus = true,
+            ' ' => self.space = true,
+            '0' => self.zeros = true,
+            _ => self.alternative = true,
+        }
+    }
+
+    fn prefixed(&self, prefix: &str, digits: String, bits: u64) -> String {
+        if self.alternative && bits != 0 { format!("{prefix}{digits}") } else { digits }
+    }
+
+    fn pad(&self, text: &mut String, value: &str) {
+        let missing = self.width.saturating_sub(value.chars().count());
+        if !self.left {
+            text.extend(std::iter::repeat_n(' ', missing));
+        }
+        text.push_str(value);
+        if self.left {
+            text.extend(std::iter::repeat_n(' ', missing));
+        }
+    }
+
+    fn sign(&self, negative: bool, signed: bool) -> &'static str {
+        match (negative, signed && self.plus, signed && self.space) {
+            (true, ..) => "-",
+            (_, true, _) => "+",
+            (_, _, true) => " ",
+            _ => "",
+        }
+    }
+
+    fn integer(&self, text: &mut String, negative: bool, digits: String, signed: bool) {
+        let sign = self.sign(negative, signed);
+        let least = match self.precision {
+            Some(precision) => precision,
+            None if self.zeros && !self.left => self.width.saturating_sub(sign.len()),
+            None => 1,
+        };
+        let zeros = "0".repeat(least.saturating_sub(digits.len()));
+        self.pad(text, &format!("{sign}{zeros}{digits}"));
+    }
+
+    fn real(&self, text: &mut String, value: f64, conversion: char) {
+        let upper = conversion.is_ascii_uppercase();
+        let magnitude = value.abs();
+        let precision = self.precision.unwrap_or(6);
+        let mut digits = match conversion.to_ascii_lowercase() {
+            _ if !value.is_finite() => if value.is_nan() { "nan" } else { "inf" }.to_owned(),
+            'f' => format!("{magnitude:.precision$}"),
+            'e' => exponential(magnitude, precision),
+            'g' => general(magnitude, precision.max(1), self.alternative),
+            _ => hexadecimal(magnitude),
+        };
+        if upper {
+            digits.make_ascii_uppercase();
+        }
+        let sign = self.sign(value.is_sign_negative() && !value.is_nan(), true);
+        if self.zeros && !self.left && value.is_finite() {
+            let zeros = "0".repeat(self.width.saturating_sub(digits.len() + sign.len()));
+            digits.insert_str(0, &zeros);
+        }
+        self.pad(text, &format!("{sign}{digits}"));
+    }
+}
+
+/// `1.5e+00`: the exponent has two digits at least.
+fn exponential(value: f64, precision: usize) -> String {
+    let text = format!("{value:.precision$e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+/// The shorter one of the two forms, without zeros at the end.
+fn general(value: f64, precision: usize, keeps_zeros: bool) -> String {
+    let shown = exponential(value, precision - 1);
+    let exponent: i32 = shown.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0);
+    let trim = |digits: &str| {
+        if keeps_zeros || !digits.contains('.') {
+            return digits.to_owned();
+        }
+        digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    if exponent < -4 || exponent >= precision as i32 {
+        let (digits, exponent) = shown.split_once('e').unwrap_or((&shown, "+00"));
+        format!("{}e{exponent}", trim(digits))
+    } else {
+        let after = (precision as i32 - 1 - exponent).max(0) as usize;
+        trim(&format!("{value:.after$}"))
+    }
+}
+
+/// `0x1.8p+1`.
+fn hexadecimal(value: f64) -> String {
+    let bits = value.to_bits();
+    let fraction = bits & ((1 << 52) - 1);
+    let exponent = (bits >> 52) as i32;
+    let mut text = String::from(if exponent == 0 { "0x0" } else { "0x1" });
+    if fraction != 0 {
+        let digits = format!("{fraction:013x}");
+        let _ = write!(text, ".{}", digits.trim_end_matches('0'));
+    }
+    let power = if bits == 0 { 0 } else { exponent.max(1) - 1023 };
+    let _ = write!(text, "p{power:+}");
+    text
+}

@@ -1,0 +1,462 @@
+//! A warp: its lanes in parts that are at different places of the code.
+//!
+//! The part that is deepest in calls runs first, and of those the one at the lowest place, until it meets another part and
+//! joins it. So parts meet again behind branches. A part that goes backwards often, while others could run, lets these run
+//! first: it may wait for them.
+
+use std::cell::Cell;
+
+use super::Launch;
+use super::checker::Checker;
+use super::frame::{Buffer, Frame};
+use crate::fault::{Detail, FaultCode};
+use crate::machine::{Failure, Lanes, Op, Plane, Step, Wide};
+use crate::memory::Region;
+use crate::types::Space;
+
+/// What a part of a warp does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    Ready,
+    /// It waits for other lanes at the same place.
+    Gathering,
+    /// It waits at a barrier.
+    Barrier(u32),
+}
+
+/// Lanes that are at one place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) mask: u32,
+    pub(crate) place: u32,
+    pub(crate) frame: u32,
+    pub(crate) depth: u32,
+    pub(crate) state: State,
+    /// It has had its turn while others wait.
+    pub(crate) spent: bool,
+    /// Jumps back in this turn.
+    pub(crate) turns: u32,
+}
+
+/// Why a warp stopped.
+pub(crate) enum Stop {
+    /// All its lanes have ended.
+    Done,
+    /// No part can go on.
+    Blocked,
+    /// A part has come to a barrier.
+    Barrier { part: usize },
+    /// Its operations are used up.
+    Turn,
+    /// It lets others go first.
+    Yield,
+    /// A lane has failed, at this place of a function.
+    Fault { failure: Box<Failure>, function: u32, place: u32 },
+}
+
+/// A warp of a block.
+pub(crate) struct Warp {
+    pub(crate) number: u32,
+    pub(crate) threads: [Plane; 3],
+    /// The lanes that exist.
+    pub(crate) all: u32,
+    /// The lanes that have not ended.
+    pub(crate) live: u32,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) frames: Vec<Frame>,
+    /// Frames that are not in use, to be used again.
+    pub(crate) free: Vec<Frame>,
+    pub(crate) frame_bytes: u64,
+    pub(crate) local: Buffer,
+    pub(crate) region: Region,
+}
+
+/// Jumps back that a part may make while others wait.
+const LONG_TURN: u32 = 1 << 14;
+
+/// The same for one that reads memory in a way that sees what others write: it may wait for them.
+const SHORT_TURN: u32 = 32;
+
+/// What a block tells its warp.
+pub(crate) struct Surroundings<'b> {
+    pub(crate) launch: &'b Launch<'b>,
+    pub(crate) block_index: [u32; 3],
+    pub(crate) shared: crate::machine::Arena,
+    pub(crate) checker: Option<&'b Checker<'b>>,
+}
+
+impl Warp {
+    pub(crate) fn new(launch: &Launch<'_>, number: u32) -> Warp {
+        let [x, y, z] = launch.geometry.block;
+        let total = x * y * z;
+        let mut threads = [Plane([0; 32]); 3];
+        let mut all = 0;
+        for lane in 0..32 {
+            let thread = number * 32 + lane;
+            if thread < total {
+                all |= 1 << lane;
+            }
+            let place = [thread % x, thread / x % y, thread / x / y];
+            for (plane, value) in threads.iter_mut().zip(place) {
+                plane.0[lane as usize] = value;
+            }
+        }
+        let bytes = launch.program.function(launch.kernel).code.local_bytes as usize;
+        Warp {
+            number,
+            threads,
+            all,
+            live: 0,
+            parts: Vec::new(),
+            frames: Vec::new(),
+            free: Vec::new(),
+            frame_bytes: 0,
+            local: Buffer::new(32 * bytes),
+            region: Region::EMPTY,
+        }
+    }
+
+    /// Begins the kernel.
+    pub(crate) fn start(&mut self, launch: &Launch<'_>) {
+        self.free.append(&mut self.frames);
+        let mut frame = self.new_frame(launch, launch.kernel);
+        frame.lanes = self.all;
+        frame.parent = None;
+        frame.local = 0;
+        frame.depth = 0;
+        self.frames.push(frame);
+        self.live = self.all;
+        self.region = Region::EMPTY;
+        self.parts.clear();
+        self.parts.push(Part {
+            mask: self.all,
+            place: 0,
+            frame: 0,
+            depth: 0,
+            state: State::Ready,
+            spent: false,
+            turns: 0,
+        });
+    }
+
+    /// The bytes of local memory of each lane.
+    pub(crate) fn local_bytes(&self) -> u64 {
+        (self.local.bytes() / 32) as u64
+    }
+
+    /// The part that runs next.
+    fn choose(&mut self, rotated: &mut bool) -> Option<usize> {
+        let best = |parts: &[Part], spent: bool| {
+            let ready = parts.iter().enumerate().filter(|(_, part)| part.state == State::Ready && part.spent == spent);
+            ready.min_by_key(|(_, part)| (u32::MAX - part.depth, part.place)).map(|(index, _)| index)
+        };
+        if let [part] = &*self.parts {
+            return (part.state == State::Ready).then_some(0);
+        }
+        if let Some(found) = best(&self.parts, false) {
+            return Some(found);
+        }
+        let found = best(&self.parts, true);
+        for part in &mut self.parts {
+            part.spent = false;
+        }
+        *rotated = found.is_some();
+        found
+    }
+
+    /// Joins parts that are at one place.
+    pub(crate) fn join(&mut self) {
+        let mut index = 0;
+        while index < self.parts.len() {
+            let part = self.parts[index];
+            let other = self.parts[..index].iter().position(|other| {
+                other.frame == part.frame
+                    && other.place == part.place
+                    && !matches!(other.state, State::Barrier(_))
+                    && !matches!(part.state, State::Barrier(_))
+            });
+            match other {
+                Some(other) => {
+                    let other = &mut self.parts[other];
+                    other.mask |= part.mask;
+                    other.state = State::Ready;
+                    other.spent |= part.spent;
+                    self.parts.swap_remove(index);
+                }
+                None => index += 1,
+            }
+        }
+        if let [part] = &mut *self.parts {
+            part.spent = false;
+        }
+    }
+
+    /// Runs until something happens that the block has to know, or `budget` operations have been performed.
+    pub(crate) fn run(&mut self, around: &Surroundings<'_>, budget: &mut u64) -> Stop {
+        let launch = around.launch;
+        let threads = self.threads;
+        let mut lanes = Lanes {
+            registers: std::ptr::null_mut(),
+            mask: 0,
+            taken: 0,
+            live: self.live,
+            warp: self.number,
+            addresses: Wide([0; 32]),
+            threads: &threads,
+            block_index: around.block_index,
+            geometry: &launch.geometry,
+            memory: launch.memory,
+            direct: launch.memory.is_direct(),
+            region: self.region,
+            shared: around.shared,
+            local: self.local_arena(),
+            frame_local: 0,
+            parameters: crate::machine::Arena {
+                start: launch.parameters.as_ptr().expose_provenance() as u64,
+                bytes: launch.parameter_bytes,
+            },
+            observer: around.checker.map(|checker| checker as &dyn crate::machine::Observer),
+            watches: false,
+            failure: None,
+        };
+        let nowhere = Cell::new((0, 0));
+        let seen = around.checker.map_or(&nowhere, |checker| &checker.place);
+        let stop = loop {
+            if *budget == 0 {
+                break Stop::Turn;
+            }
+            let mut rotated = false;
+            let Some(index) = self.choose(&mut rotated) else {
+                break if self.parts.is_empty() { Stop::Done } else { Stop::Blocked };
+            };
+            if rotated {
+                // Each part has had its turn, and now another warp may.
+                break Stop::Turn;
+            }
+            let stop = self.run_part(index, around, &mut lanes, seen, budget);
+            if let Some(stop) = stop {
+                break stop;
+            }
+        };
+        self.region = lanes.region;
+        stop
+    }
+
+    pub(crate) fn local_arena(&self) -> crate::machine::Arena {
+        crate::machine::Arena { start: self.local.address(), bytes: self.local_bytes() }
+    }
+
+    /// Runs one part until it meets another, stops, or changes the parts.
+    fn run_part(
+        &mut self,
+        index: usize,
+        around: &Surroundings<'_>,
+        lanes: &mut Lanes<'_>,
+        seen: &Cell<(u32, u32)>,
+        budget: &mut u64,
+    ) -> Option<Stop> {
+        let launch = around.launch;
+        let part = self.parts[index];
+        let frame = &self.frames[part.frame as usize];
+        let function = frame.function;
+        let ops = &*launch.program.functions[function as usize].ops;
+        lanes.registers = frame.registers.pointer();
+        lanes.frame_local = frame.local;
+        lanes.mask = part.mask;
+        lanes.live = self.live;
+        let alone = self.parts.len() == 1;
+        let mut limit = if alone { u32::MAX } else { self.next_meeting(index, part.place).unwrap_or(u32::MAX) };
+        let checked = around.checker.is_some();
+        let mut place = part.place;
+        let mut start = place;
+        let mut step;
+        loop {
+            if place == limit {
+                self.parts[index].place = place;
+                *budget = budget.saturating_sub(u64::from(place - start));
+                self.join();
+                return None;
+            }
+            if checked {
+                seen.set((function, place));
+            }
+            debug_assert!((place as usize) < ops.len());
+            // SAFETY: places are those of labels, and of what follows an operation; the last operation of a function never
+            // goes on, so that every place is one of an operation.
+            let op = unsafe { ops.get_unchecked(place as usize) };
+            // SAFETY: the operation is one of the function of this frame, whose registers it refers to.
+            step = unsafe { (op.run)(lanes, op) };
+            match step {
+                Step::Next => place += 1,
+                Step::Jump => {
+                    let done = u64::from(place - start) + 1;
+                    *budget = budget.saturating_sub(done);
+                    let back = op.target <= place;
+                    place = op.target;
+                    start = place;
+                    if *budget == 0 {
+                        self.parts[index].place = place;
+                        self.join();
+                        return Some(Stop::Turn);
+                    }
+                    if back && (!alone || lanes.watches) && self.turn_ends(index, lanes) {
+                        self.parts[index].place = place;
+                        self.join();
+                        return if alone { Some(Stop::Turn) } else { None };
+                    }
+                    if !alone {
+                        match self.next_meeting(index, place) {
+                            Some(next) => limit = next,
+                            None => {
+                                self.parts[index].place = place;
+                                self.join();
+                                return None;
+                            }
+                        }
+                    }
+                }
+                _ => break,
+            }
+        }
+        *budget = budget.saturating_sub(u64::from(place - start) + 1);
+        self.parts[index].place = place;
+        let op = ops[place as usize];
+        self.event(index, (step, op), around, lanes)
+    }
+
+    /// The next place where others of the same frame are, who can be joined, or none if some are here or before.
+    fn next_meeting(&self, index: usize, place: u32) -> Option<u32> {
+        let frame = self.parts[index].frame;
+        let mut next = u32::MAX;
+        for (other, at) in self.parts.iter().enumerate() {
+            if other == index || at.frame != frame || matches!(at.state, State::Barrier(_)) {
+                continue;
+            }
+            if at.place > place {
+                next = next.min(at.place);
+            } else if at.state == State::Ready || at.place == place {
+                return None;
+            }
+        }
+        Some(next)
+    }
+
+    /// Counts a jump back. Whether others should run first now.
+    fn turn_ends(&mut self, index: usize, lanes: &mut Lanes<'_>) -> bool {
+        let others = self.parts.len() > 1;
+        let part = &mut self.parts[index];
+        part.turns += 1;
+        if part.turns < if lanes.watches { SHORT_TURN } else { LONG_TURN } {
+            return false;
+        }
+        part.turns = 0;
+        part.spent = others;
+        lanes.watches = false;
+        true
+    }
+
+    /// What happens after an operation that is neither followed by the next one nor a jump of all lanes.
+    fn event(
+        &mut self,
+        index: usize,
+        (step, op): (Step, Op),
+        around: &Surroundings<'_>,
+        lanes: &mut Lanes<'_>,
+    ) -> Option<Stop> {
+        let part = self.parts[index];
+        let function = self.frames[part.frame as usize].function;
+        let fault = |failure| Some(Stop::Fault { failure, function, place: part.place });
+        match step {
+            Step::Next | Step::Jump => {}
+            Step::Diverge => {
+                self.parts[index].mask &= !lanes.taken;
+                self.parts[index].place += 1;
+                self.parts.push(Part { mask: lanes.taken, place: op.target, ..part });
+                if op.target <= part.place {
+                    let last = self.parts.len() - 1;
+                    self.turn_ends(last, lanes);
+                }
+                self.join();
+            }
+            Step::Call => {
+                if let Err(failure) = self.call(index, lanes, &op, around) {
+                    return fault(failure);
+                }
+            }
+            Step::CallIndirect => {
+                if let Err(failure) = self.call_indirect(index, lanes, &op, around) {
+                    return fault(failure);
+                }
+            }
+            Step::Return => self.leave(index, lanes.taken, around.launch),
+            Step::Exit => self.exit(index, lanes.taken),
+            Step::Barrier => return Some(Stop::Barrier { part: index }),
+            Step::Gather => {
+                self.parts[index].state = State::Gathering;
+                if !self.parts.iter().any(|part| part.state == State::Ready) && self.meet(around.launch) {
+                    return None;
+                }
+            }
+            Step::Yield => {
+                self.parts[index].place += 1;
+                self.parts[index].spent = self.parts.len() > 1;
+                self.join();
+                return Some(Stop::Yield);
+            }
+            Step::Fault => {
+                let failure = lanes.failure.take();
+                return fault(failure.unwrap_or_else(|| failure_of(FaultCode::LAUNCH_FAILED, Detail::Trap, 0)));
+            }
+        }
+        None
+    }
+
+    /// Lanes that wait in `bar.warp.sync` at different places have met when all that the masks name are there.
+    fn meet(&mut self, launch: &Launch<'_>) -> bool {
+        let meets = |part: &Part| {
+            let function = self.frames[part.frame as usize].function;
+            let op = &launch.program.functions[function as usize].ops[part.place as usize];
+            part.state == State::Gathering && op.flags == crate::ops::warp::MEET
+        };
+        let here = self.parts.iter().filter(|part| meets(part)).fold(0, |mask, part| mask | part.mask);
+        if here != self.live {
+            return false;
+        }
+        for part in &mut self.parts {
+            part.place += 1;
+            part.state = State::Ready;
+        }
+        self.join();
+        true
+    }
+
+    /// Ends lanes.
+    fn exit(&mut self, index: usize, ended: u32) {
+        self.live &= !ended;
+        let mut frame = Some(self.parts[index].frame);
+        while let Some(number) = frame {
+            let at = &mut self.frames[number as usize];
+            at.lanes &= !ended;
+            frame = at.parent.map(|(parent, _)| parent);
+        }
+        self.parts[index].mask &= !ended;
+        self.parts[index].place += 1;
+        if self.parts[index].mask == 0 {
+            self.parts.swap_remove(index);
+        }
+        // Those who wait for lanes wait for fewer now.
+        for part in &mut self.parts {
+            if part.state == State::Gathering {
+                part.state = State::Ready;
+            }
+        }
+        if !self.parts.is_empty() {
+            self.join();
+        }
+    }
+}
+
+/// What a failure is that the interpreter itself finds.
+pub(crate) fn failure_of(code: FaultCode, detail: Detail, lane: u32) -> Box<Failure> {
+    Box::new(Failure { code, detail, lane, address: None, bytes: 0, space: Space::Generic })
+}

@@ -1,0 +1,374 @@
+//! From statements to operations: each instruction with its modifiers becomes operations, or a refusal that names it.
+
+#[macro_use]
+mod choose;
+
+mod arithmetic;
+mod body;
+mod compare;
+mod convert;
+mod element;
+mod flow;
+mod logic;
+mod memory;
+mod modifiers;
+mod names;
+mod reals;
+pub(crate) mod table;
+mod warp;
+
+use std::collections::HashMap;
+
+use crate::machine::{Select, Slot};
+use crate::ops::control::NO_GUARD;
+use crate::syntax::{Constant, Function};
+use crate::types::Scalar;
+
+pub(crate) use body::layout;
+use modifiers::Modifiers;
+pub(crate) use names::{Declared, Item, Items};
+
+/// Why a function cannot be executed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// The line of the PTX text.
+    pub line: u32,
+    /// What is not supported, by its name.
+    pub what: String,
+}
+
+/// A result whose error says what is not supported.
+pub(crate) type Lowered<T> = Result<T, String>;
+
+/// The size of a register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub(crate) enum Width {
+    Predicate,
+    W16,
+    W32,
+    W64,
+}
+
+impl Width {
+    pub(crate) fn of(scalar: Scalar) -> Lowered<Width> {
+        match scalar.bytes() {
+            0 if scalar == Scalar::Pred => Ok(Width::Predicate),
+            1 | 2 => Ok(Width::W16),
+            4 => Ok(Width::W32),
+            8 => Ok(Width::W64),
+            _ => Err(format!("registers of type .{}", scalar.name())),
+        }
+    }
+
+    /// The bytes of a slot.
+    pub(crate) fn slot_bytes(self) -> u32 {
+        match self {
+            Width::Predicate => 4,
+            Width::W16 => 64,
+            Width::W32 => 128,
+            Width::W64 => 256,
+        }
+    }
+
+    pub(crate) fn bytes(self) -> u32 {
+        self.slot_bytes() / 32
+    }
+}
+
+/// A number that is the same in all lanes, and known when a program is linked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub(crate) enum Value {
+    Bits(u64),
+    /// The address of a variable, in its space, plus an offset.
+    Variable(u32, i64),
+    /// The address of a function.
+    Function(u32),
+}
+
+/// An operation before it is linked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spec {
+    pub(crate) select: Select,
+    pub(crate) d: Slot,
+    pub(crate) a: Slot,
+    pub(crate) b: Slot,
+    pub(crate) c: Slot,
+    pub(crate) e: Slot,
+    pub(crate) imm: u64,
+    /// Added to `imm`: an address.
+    pub(crate) relocation: Option<Value>,
+    pub(crate) target: u32,
+    pub(crate) flags: u32,
+    pub(crate) bytes: u32,
+    pub(crate) negate: bool,
+    pub(crate) guard: Slot,
+    pub(crate) guard_negate: bool,
+    /// The operation looks at its guard itself.
+    pub(crate) own_guard: bool,
+}
+
+impl Spec {
+    pub(crate) fn new(select: Select) -> Spec {
+        let none = Slot(0);
+        Spec {
+            select,
+            d: none,
+            a: none,
+            b: none,
+            c: none,
+            e: none,
+            imm: 0,
+            relocation: None,
+            target: 0,
+            flags: 0,
+            bytes: 0,
+            negate: false,
+            guard: NO_GUARD,
+            guard_negate: false,
+            own_guard: false,
+        }
+    }
+}
+
+/// Bytes in the part of local memory that a frame has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Place {
+    pub(crate) offset: u32,
+    pub(crate) bytes: u32,
+}
+
+/// A call.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Site {
+    /// The function, if it is known.
+    pub(crate) function: Option<u32>,
+    /// A table of `brx.idx`: the labels. It is no call then.
+    pub(crate) targets: Option<Vec<u32>>,
+    pub(crate) results: Vec<Place>,
+    pub(crate) arguments: Vec<Place>,
+}
+
+/// A function as operations.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Code {
+    pub(crate) specs: Vec<Spec>,
+    /// The line of each operation, and the place of the source: a file and a line, or zeros.
+    pub(crate) lines: Vec<(u32, u32, u32)>,
+    pub(crate) frame_bytes: u32,
+    pub(crate) constants: Vec<(Slot, Width, Value)>,
+    pub(crate) local_bytes: u32,
+    pub(crate) formals: Vec<Place>,
+    pub(crate) results: Vec<Place>,
+    pub(crate) sites: Vec<Site>,
+    pub(crate) refusals: Vec<Refusal>,
+    /// Variables and functions that are named.
+    pub(crate) uses: Vec<Value>,
+    /// How many registers of each type are declared.
+    pub(crate) registers: Vec<(Scalar, u64)>,
+}
+
+/// A register of the text.
+#[derive(Clone, Copy, Debug)]
+struct Register {
+    scalar: Scalar,
+    count: Option<u64>,
+    declaration: u32,
+}
+
+/// What a name within a function stands for.
+#[derive(Clone, Copy, Debug)]
+enum Local {
+    Register(Register),
+    /// A variable of local memory, or a parameter of a function, in the frame's part.
+    Frame(Place),
+    /// A parameter of the kernel, at this offset.
+    Parameter(Place),
+    /// A shared variable of the function.
+    Variable(u32),
+    Label(u32),
+    /// A table of targets.
+    Targets(u32),
+    /// A prototype.
+    Prototype,
+}
+
+/// The most bytes of registers that a function may have in a frame.
+const FRAME_LIMIT: u32 = 1 << 24;
+
+/// A function while it is lowered.
+pub(crate) struct Lower<'m, 'a> {
+    items: &'m mut Items<'a>,
+    kernel: bool,
+    code: Code,
+    scopes: Vec<HashMap<&'a str, Local>>,
+    declarations: u32,
+    slots: HashMap<(u32, u64), Slot>,
+    constants: HashMap<(Width, Value), Slot>,
+    temporaries: HashMap<Width, Vec<Slot>>,
+    used: HashMap<Width, usize>,
+    predicate_line: (u32, u32),
+    /// Where labels are, once they have been passed.
+    labels: Vec<Option<u32>>,
+    /// Operations whose `target` is the number of a label.
+    label_uses: Vec<u32>,
+    target_lists: Vec<Vec<&'a str>>,
+    guard: Slot,
+    guard_negate: bool,
+    carry: Option<Slot>,
+    /// The most local memory that was in use at once.
+    most_local: u32,
+    line: (u32, u32, u32),
+}
+
+/// Lowers a function that has a body.
+pub(crate) fn lower<'a>(items: &mut Items<'a>, function: &Function<'a>) -> Code {
+    let mut lower = Lower {
+        items,
+        kernel: function.kernel,
+        code: Code::default(),
+        scopes: vec![HashMap::new()],
+        declarations: 0,
+        slots: HashMap::new(),
+        constants: HashMap::new(),
+        temporaries: HashMap::new(),
+        used: HashMap::new(),
+        predicate_line: (0, 64),
+        labels: Vec::new(),
+        label_uses: Vec::new(),
+        target_lists: Vec::new(),
+        guard: NO_GUARD,
+        guard_negate: false,
+        carry: None,
+        most_local: 0,
+        line: (function.at.line, 0, 0),
+    };
+    lower.function(function);
+    lower.code
+}
+
+impl<'a> Lower<'_, 'a> {
+    fn refuse(&mut self, line: u32, what: impl Into<String>) {
+        // A text that is hostile may have as many as it has instructions, and each takes memory.
+        if self.code.refusals.len() < 1000 {
+            self.code.refusals.push(Refusal { line, what: what.into() });
+        }
+    }
+
+    /// A new slot.
+    fn slot(&mut self, width: Width) -> Lowered<Slot> {
+        if width == Width::Predicate {
+            if self.predicate_line.1 >= 64 {
+                self.predicate_line = (self.code.frame_bytes, 0);
+                self.code.frame_bytes += 64;
+            }
+            let slot = Slot(self.predicate_line.0 + self.predicate_line.1);
+            self.predicate_line.1 += 4;
+            return Ok(slot);
+        }
+        if self.code.frame_bytes >= FRAME_LIMIT {
+            return Err(format!("a function with registers of more than {FRAME_LIMIT} bytes for a warp"));
+        }
+        let slot = Slot(self.code.frame_bytes);
+        self.code.frame_bytes += width.slot_bytes();
+        Ok(slot)
+    }
+
+    /// A slot that this instruction alone uses.
+    fn temporary(&mut self, width: Width) -> Lowered<Slot> {
+        let used = self.used.entry(width).or_default();
+        *used += 1;
+        let index = *used - 1;
+        if let Some(slot) = self.temporaries.entry(width).or_default().get(index) {
+            return Ok(*slot);
+        }
+        let slot = self.slot(width)?;
+        self.temporaries.entry(width).or_default().push(slot);
+        Ok(slot)
+    }
+
+    /// A slot with a number in all lanes.
+    fn constant(&mut self, width: Width, value: Value) -> Lowered<Slot> {
+        if let Some(slot) = self.constants.get(&(width, value)) {
+            return Ok(*slot);
+        }
+        let slot = self.slot(width)?;
+        self.constants.insert((width, value), slot);
+        self.code.constants.push((slot, width, value));
+        if !matches!(value, Value::Bits(_)) {
+            self.code.uses.push(value);
+        }
+        Ok(slot)
+    }
+
+    fn bits(&mut self, width: Width, bits: u64) -> Lowered<Slot> {
+        let bits = match width {
+            Width::W16 => bits & 0xffff,
+            Width::W32 => bits & 0xffff_ffff,
+            _ => bits,
+        };
+        self.constant(width, Value::Bits(bits))
+    }
+
+    /// The predicate that holds carries.
+    fn carry(&mut self) -> Lowered<Slot> {
+        if let Some(slot) = self.carry {
+            return Ok(slot);
+        }
+        let slot = self.slot(Width::Predicate)?;
+        self.carry = Some(slot);
+        Ok(slot)
+    }
+
+    /// Adds an operation, with the guard of the instruction.
+    fn emit(&mut self, mut spec: Spec) {
+        spec.guard = self.guard;
+        spec.guard_negate = self.guard_negate;
+        if let Some(value) = spec.relocation {
+            self.code.uses.push(value);
+        }
+        self.code.specs.push(spec);
+        self.code.lines.push(self.line);
+    }
+
+    fn emit_one(&mut self, select: Select, d: Slot, a: Slot) {
+        self.emit(Spec { d, a, ..Spec::new(select) });
+    }
+
+    fn emit_two(&mut self, select: Select, d: Slot, a: Slot, b: Slot) {
+        self.emit(Spec { d, a, b, ..Spec::new(select) });
+    }
+
+    fn emit_three(&mut self, select: Select, d: Slot, [a, b, c]: [Slot; 3]) {
+        self.emit(Spec { d, a, b, c, ..Spec::new(select) });
+    }
+}
+
+/// The bits of a number as a value of a type.
+pub(crate) fn literal(constant: Constant, scalar: Scalar) -> u64 {
+    use crate::float::{f64_to_bf16, f64_to_f16};
+    match scalar {
+        Scalar::F32 => match constant {
+            Constant::Single(bits) => bits.into(),
+            Constant::Double(bits) => (f64::from_bits(bits) as f32).to_bits().into(),
+            Constant::Integer(value) => (value as f32).to_bits().into(),
+        },
+        Scalar::F64 => match constant {
+            Constant::Single(bits) => f64::from(f32::from_bits(bits)).to_bits(),
+            Constant::Double(bits) => bits,
+            Constant::Integer(value) => (value as f64).to_bits(),
+        },
+        Scalar::F16 | Scalar::Bf16 => {
+            let value = match constant {
+                Constant::Single(bits) => f64::from(f32::from_bits(bits)),
+                Constant::Double(bits) => f64::from_bits(bits),
+                Constant::Integer(value) => return value as u64 & 0xffff,
+            };
+            u64::from(if scalar == Scalar::F16 { f64_to_f16(value) } else { f64_to_bf16(value) })
+        }
+        _ => match constant {
+            Constant::Integer(value) => value as u64,
+            Constant::Single(bits) => bits.into(),
+            Constant::Double(bits) => bits,
+        },
+    }
+}

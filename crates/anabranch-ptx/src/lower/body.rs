@@ -1,0 +1,224 @@
+//! The statements of a function, in order.
+
+use std::collections::HashMap;
+
+use super::names::Declared;
+use super::table::find;
+use super::{Local, Lower, Lowered, Place, Register, Spec, Width};
+use crate::ops::control::{self, NO_GUARD};
+use crate::ops::select_plain;
+use crate::syntax::{Function, Instruction, Statement, Variable};
+use crate::types::Space;
+
+/// The size and the alignment of a variable.
+pub(crate) fn layout(variable: &Variable<'_>) -> Option<(u64, u32)> {
+    let own = variable.scalar.bytes().max(1) * variable.vector;
+    let mut bytes = u64::from(own);
+    for size in &variable.dimensions {
+        bytes = bytes.checked_mul(*size)?;
+    }
+    Some((bytes, variable.alignment.unwrap_or(own.next_power_of_two())))
+}
+
+/// The most bytes that the local variables and parameters of a function may have.
+const LOCAL_LIMIT: u64 = 1 << 20;
+
+impl<'a> Lower<'_, 'a> {
+    /// A part of the frame's local memory.
+    fn place(&mut self, variable: &Variable<'a>) -> Lowered<Place> {
+        let (bytes, alignment) = layout(variable).ok_or("a variable of this size")?;
+        let start = u64::from(self.code.local_bytes).next_multiple_of(u64::from(alignment.min(64)));
+        if start + bytes > LOCAL_LIMIT {
+            return Err(format!("local variables of more than {LOCAL_LIMIT} bytes"));
+        }
+        self.code.local_bytes = (start + bytes) as u32;
+        Ok(Place { offset: start as u32, bytes: bytes as u32 })
+    }
+
+    fn declare(&mut self, name: &'a str, local: Local) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(name, local);
+        }
+    }
+
+    /// A parameter of the function in its frame, or a register where the text is of that form.
+    fn formal(&mut self, variable: &Variable<'a>) -> Place {
+        if variable.space != Space::Parameter {
+            self.refuse(variable.at.line, "parameters of functions in registers");
+            return Place::default();
+        }
+        match self.place(variable) {
+            Ok(place) => {
+                self.declare(variable.name, Local::Frame(place));
+                place
+            }
+            Err(what) => {
+                self.refuse(variable.at.line, what);
+                Place::default()
+            }
+        }
+    }
+
+    pub(super) fn function(&mut self, function: &Function<'a>) {
+        if function.kernel {
+            let mut offset = 0u64;
+            for parameter in &function.parameters {
+                let Some((bytes, alignment)) = layout(parameter) else { continue };
+                offset = offset.next_multiple_of(alignment.into());
+                let place = Place { offset: offset as u32, bytes: bytes as u32 };
+                self.code.formals.push(place);
+                self.declare(parameter.name, Local::Parameter(place));
+                offset += bytes;
+            }
+        } else {
+            for result in &function.results {
+                let place = self.formal(result);
+                self.code.results.push(place);
+            }
+            for parameter in &function.parameters {
+                let place = self.formal(parameter);
+                self.code.formals.push(place);
+            }
+        }
+        if let Some(body) = &function.body {
+            self.block(body);
+        }
+        // The end of a body is a return.
+        self.guard = NO_GUARD;
+        let run: crate::machine::Select =
+            if self.kernel { select_plain::<control::Exit> } else { select_plain::<control::Return> };
+        self.emit(Spec { own_guard: true, ..Spec::new(run) });
+        self.patch();
+        self.code.local_bytes = self.code.local_bytes.max(self.most_local).next_multiple_of(16);
+        self.code.frame_bytes = self.code.frame_bytes.max(64);
+    }
+
+    /// Replaces the numbers of labels by their places.
+    fn patch(&mut self) {
+        let place = |labels: &[Option<u32>], label: u32| labels.get(label as usize).copied().flatten().unwrap_or(0);
+        for &at in &self.label_uses {
+            let spec = &mut self.code.specs[at as usize];
+            spec.target = place(&self.labels, spec.target);
+        }
+        for site in &mut self.code.sites {
+            for target in site.targets.iter_mut().flatten() {
+                *target = place(&self.labels, *target);
+            }
+        }
+    }
+
+    fn block(&mut self, statements: &[Statement<'a>]) {
+        // Names may be used before they stand in the text: labels, and tables of targets.
+        for statement in statements {
+            match statement {
+                Statement::Label(name) => {
+                    let label = Local::Label(self.labels.len() as u32);
+                    self.labels.push(None);
+                    self.declare(name, label);
+                }
+                Statement::Targets(name, list) => {
+                    let targets = Local::Targets(self.target_lists.len() as u32);
+                    self.target_lists.push(list.clone());
+                    self.declare(name, targets);
+                }
+                Statement::Prototype(name) => self.declare(name, Local::Prototype),
+                _ => {}
+            }
+        }
+        for statement in statements {
+            match statement {
+                Statement::Label(name) => {
+                    if let Some((Local::Label(label), _)) = self.find(name) {
+                        self.labels[label as usize] = Some(self.code.specs.len() as u32);
+                    }
+                }
+                Statement::Instruction(instruction) => self.instruction(instruction),
+                Statement::Variable(variable) => self.variable_statement(variable),
+                Statement::Source { file, line } => (self.line.1, self.line.2) = (*file, *line),
+                Statement::Block(inside) => {
+                    // What is declared inside exists only there, and its memory is used again.
+                    let start = self.code.local_bytes;
+                    self.scopes.push(HashMap::new());
+                    self.block(inside);
+                    self.scopes.pop();
+                    self.most_local = self.most_local.max(self.code.local_bytes);
+                    self.code.local_bytes = start;
+                }
+                Statement::Targets(..) | Statement::Prototype(..) => {}
+            }
+        }
+    }
+
+    fn variable_statement(&mut self, variable: &Variable<'a>) {
+        let line = variable.at.line;
+        match variable.space {
+            Space::Register => {
+                let declaration = self.declarations;
+                self.declarations += 1;
+                let register = Register { scalar: variable.scalar, count: variable.count, declaration };
+                self.declare(variable.name, Local::Register(register));
+                let count = variable.count.unwrap_or(1);
+                match self.code.registers.iter_mut().find(|(scalar, _)| *scalar == variable.scalar) {
+                    Some((_, all)) => *all = all.saturating_add(count),
+                    None => self.code.registers.push((variable.scalar, count)),
+                }
+                if variable.vector != 1 {
+                    self.refuse(line, "vector registers");
+                }
+            }
+            Space::Local | Space::Parameter => match self.place(variable) {
+                Ok(place) => self.declare(variable.name, Local::Frame(place)),
+                Err(what) => self.refuse(line, what),
+            },
+            Space::Shared => {
+                let Some((bytes, alignment)) = layout(variable) else {
+                    return self.refuse(line, "a variable of this size");
+                };
+                let number = self.items.variables.len() as u32;
+                self.items.variables.push(Declared {
+                    name: variable.name,
+                    space: Space::Shared,
+                    bytes,
+                    alignment,
+                    dynamic: bytes == 0,
+                    owner: Some(self.items.current),
+                });
+                self.declare(variable.name, Local::Variable(number));
+            }
+            _ => self.refuse(line, "variables of this state space in functions"),
+        }
+    }
+
+    fn instruction(&mut self, instruction: &Instruction<'a>) {
+        self.line.0 = instruction.at.line;
+        for used in self.used.values_mut() {
+            *used = 0;
+        }
+        self.guard = NO_GUARD;
+        self.guard_negate = false;
+        let lowered = self.guarded(instruction);
+        if let Err(what) = lowered {
+            let mut name = instruction.opcode.to_owned();
+            for modifier in &instruction.modifiers {
+                name.push('.');
+                name.push_str(modifier);
+            }
+            let text = if what.is_empty() { format!("{name:.100}") } else { format!("{name:.100}: {what}") };
+            self.refuse(instruction.at.line, text);
+        }
+    }
+
+    fn guarded(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        if let Some((name, negated)) = instruction.guard {
+            self.guard = self.register_of(name, Width::Predicate)?;
+            self.guard_negate = negated;
+        }
+        match find(instruction.opcode) {
+            None => Err("no such instruction".to_owned()),
+            Some(entry) => match entry.lower {
+                Ok(lower) => lower(self, instruction),
+                Err(reason) => Err(reason.to_owned()),
+            },
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! Conversions, composed of steps.
+
+use super::reals::short_to_single;
+use super::{Lower, Lowered, Modifiers, Spec, Width};
+use crate::float::Rounding;
+use crate::machine::{Select, Slot};
+use crate::ops::convert::{self as steps, Extend, ToInteger};
+use crate::ops::half::{self, Brain, Half, HighHalf, LowHalf, LowWord};
+use crate::ops::{One, Two, bits, packed, real, rounded, select, select_plain};
+use crate::syntax::{Instruction, Operand};
+use crate::types::{Meaning, Scalar};
+
+/// A step for each type of integer and each size of register that can have it.
+macro_rules! by_integer {
+    ($scalar:expr, $width:expr, |$i:ident, $d:ident| $body:expr) => {
+        by_integer!(@ $scalar, $width, $i, $d, $body,
+            [U8 u8 W16 u16] [U8 u8 W32 u32] [U8 u8 W64 u64] [S8 i8 W16 u16] [S8 i8 W32 u32] [S8 i8 W64 u64]
+            [U16 u16 W16 u16] [U16 u16 W32 u32] [U16 u16 W64 u64] [S16 i16 W16 u16] [S16 i16 W32 u32] [S16 i16 W64 u64]
+            [U32 u32 W32 u32] [U32 u32 W64 u64] [S32 i32 W32 u32] [S32 i32 W64 u64] [U64 u64 W64 u64] [S64 i64 W64 u64])
+    };
+    (@ $scalar:expr, $width:expr, $i:ident, $d:ident, $body:expr, $([$s:ident $int:ident $w:ident $reg:ident])*) => {
+        match ($scalar, $width) {
+            $((Scalar::$s, Width::$w) => {
+                #[allow(dead_code)]
+                type $i = $int;
+                type $d = $reg;
+                Ok($body as Select)
+            })*
+            (other, _) => Err(format!("type .{} in a register of this size", other.name())),
+        }
+    };
+}
+
+/// Reads an integer from a register and puts it into one of another size.
+fn extend(scalar: Scalar, from: Width, to: Width) -> Lowered<Select> {
+    match to {
+        Width::W16 => by_integer!(scalar, from, |I, R| select::<One<Extend<I, R, u16>>>),
+        Width::W32 => by_integer!(scalar, from, |I, R| select::<One<Extend<I, R, u32>>>),
+        Width::W64 => by_integer!(scalar, from, |I, R| select::<One<Extend<I, R, u64>>>),
+        Width::Predicate => Err("a predicate".to_owned()),
+    }
+}
+
+/// Integers of bits are unsigned ones.
+fn as_integer(scalar: Scalar) -> Scalar {
+    match scalar {
+        Scalar::B8 => Scalar::U8,
+        Scalar::B16 => Scalar::U16,
+        Scalar::B32 => Scalar::U32,
+        Scalar::B64 => Scalar::U64,
+        other => other,
+    }
+}
+
+/// What a conversion is asked for.
+struct Conversion {
+    rounding: Option<Rounding>,
+    integral: Option<Rounding>,
+    flush: bool,
+    saturate: bool,
+    relu: bool,
+}
+
+impl<'a> Lower<'_, 'a> {
+    fn step(&mut self, run: Select, from: Slot, to: Width) -> Lowered<Slot> {
+        let slot = self.temporary(to)?;
+        self.emit_one(run, slot, from);
+        Ok(slot)
+    }
+
+    pub(super) fn cvt(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        let mut modifiers = Modifiers::new(&instruction.modifiers);
+        if modifiers.take("pack") {
+            return self.cvt_pack(instruction, modifiers);
+        }
+        let types = modifiers.types();
+        let integral = modifiers.take_any(&["rni", "rzi", "rmi", "rpi"]);
+        let integral = integral.map(|index| [Rounding::Nearest, Rounding::Zero, Rounding::Down, Rounding::Up][index]);
+        let conversion = Conversion {
+            rounding: modifiers.rounding(),
+            integral,
+            flush: modifiers.take("ftz"),
+            saturate: modifiers.take("sat"),
+            relu: modifiers.take("relu"),
+        };
+        modifiers.finish()?;
+        let &[to, from] = &*types else { return Err("these types".to_owned()) };
+        match to {
+            Scalar::F16x2 | Scalar::Bf16x2 if from == Scalar::F32 => {
+                return self.cvt_pair(instruction, to, &conversion);
+            }
+            Scalar::Tf32 if from == Scalar::F32 => {
+                let imm = match conversion.rounding {
+                    Some(Rounding::NearestAway) => 0,
+                    Some(Rounding::Nearest) => 1,
+                    Some(Rounding::Zero) => 2,
+                    _ => return Err("this rounding mode of .tf32".to_owned()),
+                };
+                if conversion.relu || conversion.saturate {
+                    return Err("modifier .relu of .tf32".to_owned());
+                }
+                self.count(instruction, 2)?;
+                let a = self.source(&instruction.operands[1], Scalar::F32)?;
+                let d = self.destination(&instruction.operands[0], Width::W32)?;
+                self.emit(Spec { d, a, imm, ..Spec::new(select_plain::<steps::Tensor>) });
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.count(instruction, 2)?;
+        let (a, own) = self.any_source(&instruction.operands[1], from)?;
+        let (d, width) = self.any_destination(&instruction.operands[0], to)?;
+        let (from, to) = (as_integer(from), as_integer(to));
+        match (from.meaning() == Meaning::Float, to.meaning() == Meaning::Float) {
+            (false, false) => self.integer_to_integer((from, a, own), (to, d, width), conversion.saturate),
+            (false, true) => self.integer_to_float((from, a, own), (to, d), &conversion),
+            (true, false) => self.float_to_integer((from, a), (to, d, width), &conversion),
+            (true, true) => self.float_to_float((from, a), (to, d), &conversion),
+        }
+    }
+
+    fn integer_to_integer(
+        &mut self,
+        (from, a, own): (Scalar, Slot, Width),
+        (to, d, width): (Scalar, Slot, Width),
+        saturate: bool,
+    ) -> Lowered<()> {
+        let signed = |scalar: Scalar| scalar.meaning() == Meaning::Signed;
+        if saturate {
+            let whole = self.step(extend(from, own, Width::W64)?, a, Width::W64)?;
+            let limited = self.temporary(Width::W64)?;
+            let flags = u32::from(signed(from)) | u32::from(signed(to)) << 1;
+            let bytes = to.bytes() * 8;
+            self.emit(Spec { d: limited, a: whole, flags, bytes, ..Spec::new(select_plain::<steps::Limit>) });
+            self.emit_one(extend(Scalar::U64, Width::W64, width)?, d, limited);
+            return Ok(());
+        }
+        if to.bytes() < width.bytes() && (to.bytes() < from.bytes() || signed(to) != signed(from)) {
+            // Cut first, and then extended by the sign of the result.
+            let cut = self.step(extend(from, own, width)?, a, width)?;
+            self.emit_one(extend(to, width, width)?, d, cut);
+        } else {
+            self.emit_one(extend(from, own, width)?, d, a);
+        }
+        Ok(())
+    }
+
+    fn integer_to_float(
+        &mut self,
+        (from, a, own): (Scalar, Slot, Width),
+        (to, d): (Scalar, Slot),
+        conversion: &Conversion,
+    ) -> Lowered<()> {
+        let signed = from.meaning() == Meaning::Signed;
+        let nearest = matches!(conversion.rounding, None | Some(Rounding::Nearest));
+        let small = from.bytes() <= 4;
+        if conversion.integral.is_some() || conversion.relu {
+            return Err("this rounding of an integer".to_owned());
+        }
+        if nearest && matches!(to, Scalar::F32 | Scalar::F64) {
+            let whole = if small { Width::W32 } else { Width::W64 };
+            let extended = self.step(extend(from, own, whole)?, a, whole)?;
+            let run = match (to, small, signed) {
+                (Scalar::F32, true, true) => select::<One<steps::SignedWordToSingle>> as Select,
+                (Scalar::F32, true, false) => select::<One<steps::UnsignedWordToSingle>>,
+                (Scalar::F32, false, true) => select::<One<steps::SignedToSingle>>,
+                (Scalar::F32, false, false) => select::<One<steps::UnsignedToSingle>>,
+                (_, true, true) => select::<One<steps::SignedWordToDouble>>,
+                (_, true, false) => select::<One<steps::UnsignedWordToDouble>>,
+                (_, false, true) => select::<One<steps::SignedToDouble>>,
+                (_, false, false) => select::<One<steps::UnsignedToDouble>>,
+            };
+            self.emit_one(run, d, extended);
+        } else {
+            let extended = self.step(extend(from, own, Width::W64)?, a, Width::W64)?;
+            let imm = rounded::code(conversion.rounding.unwrap_or(Rounding::Nearest));
+            let rounded = self.temporary(Width::W64)?;
+            let run = select_plain::<steps::RoundedFromInteger>;
+            let (flags, bytes) = (format(to)?, u32::from(signed));
+            self.emit(Spec { d: rounded, a: extended, imm, flags, bytes, ..Spec::new(run) });
+            self.narrow_bits(rounded, d, to)?;
+        }
+        self.limits(to, d, conversion)
+    }
+
+    /// The low bits of 64, in a register of a float.
+    fn narrow_bits(&mut self, from: Slot, d: Slot, to: Scalar) -> Lowered<()> {
+        match Width::of(to)? {
+            Width::W64 => self.emit_one(select::<One<bits::Copied<u64>>>, d, from),
+            Width::W32 => self.emit_one(select::<One<LowWord>>, d, from),
+            _ => self.emit_one(select::<One<half::Quarter0>>, d, from),
+        }
+        Ok(())
+    }
+
+    /// Saturation, and zero instead of negative numbers.
+    fn limits(&mut self, to: Scalar, d: Slot, conversion: &Conversion) -> Lowered<()> {
+        if conversion.flush && to == Scalar::F32 {
+            self.emit_one(select::<One<real::Flush<f32>>>, d, d);
+        }
+        if conversion.saturate {
+            let run = match to {
+                Scalar::F32 => select::<One<real::Saturate<f32>>> as Select,
+                Scalar::F64 => select::<One<real::Saturate<f64>>>,
+                Scalar::F16 => select::<One<half::Saturate<Half>>>,
+                _ => select::<One<half::Saturate<Brain>>>,
+            };
+            self.emit_one(run, d, d);
+        }
+        if conversion.relu {
+            let run = match to {
+                Scalar::F16 => select::<One<half::Relu<Half>>> as Select,
+                Scalar::Bf16 => select::<One<half::Relu<Brain>>>,
+                _ => return Err("modifier .relu of this type".to_owned()),
+            };
+            self.emit_one(run, d, d);
+        }
+        Ok(())
+    }
+
+    fn float_to_integer(
+        &mut self,
+        (from, mut a): (Scalar, Slot),
+        (to, d, width): (Scalar, Slot, Width),
+        conversion: &Conversion,
+    ) -> Lowered<()> {
+        let Some(integral) = conversion.integral else {
+            return Err("a conversion without .rni or the like".to_owned());
+        };
+        if matches!(from, Scalar::F16 | Scalar::Bf16) {
+            a = self.step(short_to_single(from)?, a, Width::W32)?;
+        } else if conversion.flush && from == Scalar::F32 {
+            a = self.flushed(a, from)?;
+        }
+        let double = from == Scalar::F64;
+        let own = if double { Width::W64 } else { Width::W32 };
+        if integral != Rounding::Zero {
+            a = self.step(integral_of(double, integral), a, own)?;
+        }
+        let run = if double {
+            by_integer!(to, width, |I, D| select::<One<ToInteger<f64, I, D>>>)
+        } else {
+            by_integer!(to, width, |I, D| select::<One<ToInteger<f32, I, D>>>)
+        }?;
+        self.emit_one(run, d, a);
+        Ok(())
+    }
+
+    fn float_to_float(
+        &mut self,
+        (from, mut a): (Scalar, Slot),
+        (to, d): (Scalar, Slot),
+        conversion: &Conversion,
+    ) -> Lowered<()> {
+        let nearest = matches!(conversion.rounding, None | Some(Rounding::Nearest));
+        if conversion.flush && from == Scalar::F32 {
+            a = self.flushed(a, from)?;
+        }
+        let short = matches!(from, Scalar::F16 | Scalar::Bf16);
+        let single = if short { self.step(short_to_single(from)?, a, Width::W32)? } else { a };
+        match (from, to) {
+            _ if from == to => match conversion.integral {
+                Some(integral) if short => {
+                    let rounded = self.step(integral_of(false, integral), single, Width::W32)?;
+                    self.emit_one(narrow(to), d, rounded);
+                }
+                Some(integral) => self.emit_one(integral_of(from == Scalar::F64, integral), d, a),
+                None => match Width::of(from)? {
+                    Width::W64 => self.emit_one(select::<One<bits::Copied<u64>>>, d, a),
+                    Width::W32 => self.emit_one(select::<One<bits::Copied<u32>>>, d, a),
+                    _ => self.emit_one(select::<One<bits::Copied<u16>>>, d, a),
+                },
+            },
+            (Scalar::F64, Scalar::F32) if nearest => self.emit_one(select::<One<steps::DoubleToSingle>>, d, a),
+            (Scalar::F64, Scalar::F16) if nearest => self.emit_one(select::<One<steps::DoubleToHalf>>, d, a),
+            (Scalar::F64, Scalar::Bf16) if nearest => self.emit_one(select::<One<steps::DoubleToBrain>>, d, a),
+            (_, Scalar::F32) if short => self.emit_one(select::<One<bits::Copied<u32>>>, d, single),
+            (_, Scalar::F64) => self.emit_one(select::<One<steps::SingleToDouble>>, d, single),
+            (_, Scalar::F16 | Scalar::Bf16) if from != Scalar::F64 && nearest => self.emit_one(narrow(to), d, single),
+            (_, Scalar::F16 | Scalar::Bf16 | Scalar::F32) => {
+                let double = match from {
+                    Scalar::F64 => a,
+                    _ => self.step(select::<One<steps::SingleToDouble>>, single, Width::W64)?,
+                };
+                let imm = rounded::code(conversion.rounding.unwrap_or(Rounding::Nearest));
+                let rounded = self.temporary(Width::W64)?;
+                let run = select_plain::<steps::RoundedNarrow>;
+                self.emit(Spec { d: rounded, a: double, imm, flags: format(to)?, ..Spec::new(run) });
+                self.narrow_bits(rounded, d, to)?;
+            }
+            _ => return Err(format!("a conversion from .{} to .{}", from.name(), to.name())),
+        }
+        self.limits(to, d, conversion)
+    }
+
+    /// Two floats to a pair of short ones: the first becomes the high half.
+    fn cvt_pair(&mut self, instruction: &Instruction<'a>, to: Scalar, conversion: &Conversion) -> Lowered<()> {
+        self.count(instruction, 3)?;
+        let one = if to == Scalar::F16x2 { Scalar::F16 } else { Scalar::Bf16 };
+        let mut halves = [Slot(0); 2];
+        for (half, operand) in halves.iter_mut().zip(&instruction.operands[1..]) {
+            let a = self.source(operand, Scalar::F32)?;
+            *half = self.temporary(Width::W16)?;
+            self.float_to_float((Scalar::F32, a), (one, *half), conversion)?;
+        }
+        let d = self.destination(&instruction.operands[0], Width::W32)?;
+        self.emit_two(select::<Two<half::Pair>>, d, halves[1], halves[0]);
+        Ok(())
+    }
+
+    fn cvt_pack(&mut self, instruction: &Instruction<'a>, mut modifiers: Modifiers<'a>) -> Lowered<()> {
+        let types = modifiers.types();
+        modifiers.take("sat");
+        let name = modifiers.first();
+        modifiers.take_any(&["u2", "s2", "u4", "s4"]);
+        modifiers.finish()?;
+        let (bits, signed) = match (name, types.first()) {
+            (Some("u2"), _) => (2, false),
+            (Some("s2"), _) => (2, true),
+            (Some("u4"), _) => (4, false),
+            (Some("s4"), _) => (4, true),
+            (_, Some(to)) => (to.bytes() * 8, to.meaning() == Meaning::Signed),
+            _ => return Err("these types".to_owned()),
+        };
+        if !(2..=16).contains(&bits) {
+            return Err("these types".to_owned());
+        }
+        let with_rest = types.contains(&Scalar::B32);
+        self.count(instruction, if with_rest { 4 } else { 3 })?;
+        let a = self.source(&instruction.operands[1], Scalar::S32)?;
+        let b = self.source(&instruction.operands[2], Scalar::S32)?;
+        let c = match instruction.operands.get(3) {
+            Some(Operand::Sink) | None => self.bits(Width::W32, 0)?,
+            Some(rest) => self.source(rest, Scalar::B32)?,
+        };
+        let d = self.destination(&instruction.operands[0], Width::W32)?;
+        let flags = u32::from(signed);
+        self.emit(Spec { d, a, b, c, bytes: bits, flags, ..Spec::new(select_plain::<packed::Pack>) });
+        Ok(())
+    }
+
+    /// `mov`.
+    pub(super) fn mov(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        let mut modifiers = Modifiers::new(&instruction.modifiers);
+        let scalar = modifiers.one_type()?;
+        modifiers.finish()?;
+        self.count(instruction, 2)?;
+        let (to, from) = (&instruction.operands[0], &instruction.operands[1]);
+        if scalar == Scalar::Pred {
+            let (a, negate) = self.predicate(from)?;
+            let d = self.destination(to, Width::Predicate)?;
+            let run = select_plain::<crate::ops::compare::MovePredicate>;
+            self.emit(Spec { d, a, negate, ..Spec::new(run) });
+            return Ok(());
+        }
+        let width = Width::of(scalar)?;
+        match (to, from) {
+            (_, Operand::Vector(parts)) => self.pack(to, parts, width),
+            (Operand::Vector(parts), _) => self.unpack(parts, from, scalar),
+            _ => {
+                let a = self.source(from, scalar)?;
+                let d = self.destination(to, width)?;
+                let run = match width {
+                    Width::W16 => select::<One<bits::Copied<u16>>> as Select,
+                    Width::W32 => select::<One<bits::Copied<u32>>>,
+                    _ => select::<One<bits::Copied<u64>>>,
+                };
+                self.emit_one(run, d, a);
+                Ok(())
+            }
+        }
+    }
+
+    fn pack(&mut self, to: &Operand<'a>, parts: &[Operand<'a>], width: Width) -> Lowered<()> {
+        let part = match (width, parts.len()) {
+            (Width::W32, 2) | (Width::W64, 4) => Scalar::B16,
+            (Width::W64, 2) => Scalar::B32,
+            _ => return Err("a vector of these sizes".to_owned()),
+        };
+        let mut slots = [Slot(0); 4];
+        for (slot, operand) in slots.iter_mut().zip(parts) {
+            *slot = self.source(operand, part)?;
+        }
+        let d = self.destination(to, width)?;
+        let [a, b, c, e] = slots;
+        match (width, part) {
+            (Width::W32, _) => self.emit_two(select::<Two<half::Pair>>, d, a, b),
+            (_, Scalar::B32) => self.emit_two(select::<Two<half::PairWords>>, d, a, b),
+            _ => self.emit(Spec { d, a, b, c, e, ..Spec::new(select::<packed::Quad>) }),
+        }
+        Ok(())
+    }
+
+    fn unpack(&mut self, parts: &[Operand<'a>], from: &Operand<'a>, scalar: Scalar) -> Lowered<()> {
+        let a = self.source(from, scalar)?;
+        let width = Width::of(scalar)?;
+        let (part, runs): (Width, &[Select]) = match (width, parts.len()) {
+            (Width::W32, 2) => (Width::W16, &[select::<One<LowHalf>>, select::<One<HighHalf>>]),
+            (Width::W64, 2) => (Width::W32, &[select::<One<LowWord>>, select::<One<half::HighWord>>]),
+            (Width::W64, 4) => (
+                Width::W16,
+                &[
+                    select::<One<half::Quarter0>>,
+                    select::<One<half::Quarter1>>,
+                    select::<One<half::Quarter2>>,
+                    select::<One<half::Quarter3>>,
+                ],
+            ),
+            _ => return Err("a vector of these sizes".to_owned()),
+        };
+        for (operand, run) in parts.iter().zip(runs) {
+            if !matches!(operand, Operand::Sink) {
+                let d = self.destination(operand, part)?;
+                self.emit_one(*run, d, a);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `f32` to a short float.
+fn narrow(to: Scalar) -> Select {
+    if to == Scalar::F16 { select::<One<half::FromSingle<Half>>> } else { select::<One<half::FromSingle<Brain>>> }
+}
+
+/// The number of a format in operations.
+fn format(scalar: Scalar) -> Lowered<u32> {
+    match scalar {
+        Scalar::F16 => Ok(0),
+        Scalar::Bf16 => Ok(1),
+        Scalar::F32 => Ok(2),
+        Scalar::F64 => Ok(3),
+        other => Err(format!("type .{}", other.name())),
+    }
+}
+
+/// A float rounded to an integral one.
+fn integral_of(double: bool, rounding: Rounding) -> Select {
+    match (double, rounding) {
+        (false, Rounding::Zero) => select::<One<steps::IntegralZero>>,
+        (false, Rounding::Down) => select::<One<steps::IntegralDown>>,
+        (false, Rounding::Up) => select::<One<steps::IntegralUp>>,
+        (false, _) => select::<One<steps::IntegralNearest>>,
+        (true, Rounding::Zero) => select::<One<steps::IntegralZeroDouble>>,
+        (true, Rounding::Down) => select::<One<steps::IntegralDownDouble>>,
+        (true, Rounding::Up) => select::<One<steps::IntegralUpDouble>>,
+        (true, _) => select::<One<steps::IntegralNearestDouble>>,
+    }
+}

@@ -1,0 +1,178 @@
+//! Branches, calls and barriers.
+
+use super::{Item, Local, Lower, Lowered, Modifiers, Place, Site, Spec, Value, Width};
+use crate::machine::Select;
+use crate::ops::convert::Extend;
+use crate::ops::{One, control, select, select_plain};
+use crate::syntax::{Instruction, Operand};
+use crate::types::Scalar;
+
+impl<'a> Lower<'_, 'a> {
+    fn label(&self, operand: &Operand<'a>) -> Lowered<u32> {
+        let Operand::Name(name, 0) = operand else { return Err("this operand as a label".to_owned()) };
+        match self.find(name) {
+            Some((Local::Label(label), _)) => Ok(label),
+            _ => Err(format!("the label `{name:.60}`, which is not declared")),
+        }
+    }
+
+    fn emit_control(&mut self, spec: Spec) {
+        self.emit(Spec { own_guard: true, ..spec });
+    }
+
+    pub(super) fn bra(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        self.count(instruction, 1)?;
+        let target = self.label(&instruction.operands[0])?;
+        self.emit_control(Spec { target, ..Spec::new(select_plain::<control::Branch>) });
+        // A label's number is replaced by its place when the whole function is known.
+        self.jumps();
+        Ok(())
+    }
+
+    pub(super) fn brx(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        self.count(instruction, 2)?;
+        let Operand::Name(name, 0) = &instruction.operands[1] else { return Err("this table of targets".to_owned()) };
+        let Some((Local::Targets(list), _)) = self.find(name) else {
+            return Err(format!("the table `{name:.60}`, which is not declared"));
+        };
+        let mut targets = Vec::new();
+        for name in self.target_lists[list as usize].clone() {
+            targets.push(self.label(&Operand::Name(name, 0))?);
+        }
+        if targets.is_empty() {
+            return Err("a table with no targets".to_owned());
+        }
+        let a = self.source(&instruction.operands[0], Scalar::U32)?;
+        let wide = self.temporary(Width::W64)?;
+        self.emit_one(select::<One<Extend<u32, u32, u64>>>, wide, a);
+        let target = self.code.sites.len() as u32;
+        self.code.sites.push(Site { targets: Some(targets), ..Site::default() });
+        self.emit_control(Spec { a: wide, target, ..Spec::new(select_plain::<control::Indirect>) });
+        Ok(())
+    }
+
+    pub(super) fn leave(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        self.count(instruction, 0)?;
+        let run: Select = match (instruction.opcode, self.kernel) {
+            ("trap" | "brkpt", _) => select_plain::<control::Trap>,
+            ("ret", false) => select_plain::<control::Return>,
+            _ => select_plain::<control::Exit>,
+        };
+        self.emit_control(Spec::new(run));
+        Ok(())
+    }
+
+    pub(super) fn sleep(&mut self, _: &Instruction<'a>) -> Lowered<()> {
+        self.emit_control(Spec::new(select_plain::<control::Yield>));
+        Ok(())
+    }
+
+    fn places(&self, operand: Option<&Operand<'a>>) -> Lowered<Vec<Place>> {
+        let Some(operand) = operand else { return Ok(Vec::new()) };
+        let Operand::List(list) = operand else { return Err("this list of parameters".to_owned()) };
+        list.iter()
+            .map(|operand| match operand {
+                Operand::Name(name, 0) => match self.find(name) {
+                    Some((Local::Frame(place), _)) => Ok(place),
+                    _ => Err(format!("the argument `{name:.60}`, which is no parameter of a call")),
+                },
+                _ => Err("this argument".to_owned()),
+            })
+            .collect()
+    }
+
+    pub(super) fn call(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        let mut modifiers = Modifiers::new(&instruction.modifiers);
+        modifiers.take("uni");
+        modifiers.finish()?;
+        let mut operands = instruction.operands.iter().peekable();
+        let results = operands.next_if(|operand| matches!(operand, Operand::List(_)));
+        let results = self.places(results)?;
+        let Some(Operand::Name(name, 0)) = operands.next() else { return Err("a call of this operand".to_owned()) };
+        let arguments = operands.next_if(|operand| matches!(operand, Operand::List(_)));
+        let arguments = self.places(arguments)?;
+        let mut site = Site { results, arguments, ..Site::default() };
+        let target = self.code.sites.len() as u32;
+        if let Some((Local::Register(_), _)) = self.find(name) {
+            let a = self.source(&Operand::Name(name, 0), Scalar::U64)?;
+            self.code.sites.push(site);
+            self.emit_control(Spec { a, target, ..Spec::new(select_plain::<control::Indirect>) });
+            return Ok(());
+        }
+        let Some(Item::Function(function)) = self.items.by_name.get(name) else {
+            return Err(format!("the function `{name:.60}`, which is not declared"));
+        };
+        site.function = Some(*function);
+        self.code.uses.push(Value::Function(*function));
+        self.code.sites.push(site);
+        self.emit_control(Spec { target, ..Spec::new(select_plain::<control::Call>) });
+        Ok(())
+    }
+
+    /// `bar`, `barrier`.
+    pub(super) fn bar(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        let mut modifiers = Modifiers::new(&instruction.modifiers);
+        if modifiers.take("warp") {
+            modifiers.take("sync");
+            modifiers.finish()?;
+            self.count(instruction, 1)?;
+            let e = self.source(&instruction.operands[0], Scalar::U32)?;
+            let run = select_plain::<crate::ops::warp::Meet>;
+            self.emit(Spec { e, flags: crate::ops::warp::MEET, ..Spec::new(run) });
+            return Ok(());
+        }
+        if modifiers.has("cluster") {
+            return Err("barriers of clusters".to_owned());
+        }
+        modifiers.take("cta");
+        let aligned = modifiers.take("aligned") || instruction.opcode == "bar";
+        let Some(kind) = modifiers.take_any(&["sync", "arrive", "red"]) else {
+            return Err("a barrier without .sync, .arrive or .red".to_owned());
+        };
+        let types = modifiers.types();
+        let reduction = modifiers.take_any(&["popc", "and", "or"]);
+        modifiers.finish()?;
+        let mut flags = match (kind, reduction) {
+            (0, None) => control::SYNC,
+            (1, None) => control::ARRIVE,
+            (2, Some(reduction)) => control::REDUCE_COUNT + reduction as u32,
+            _ => return Err("these modifiers".to_owned()),
+        };
+        if aligned {
+            flags |= control::ALIGNED;
+        }
+        let mut operands = instruction.operands.iter();
+        let mut spec = Spec { ..Spec::new(select_plain::<control::Barrier>) };
+        if kind == 2 {
+            let width = if types.contains(&Scalar::Pred) { Width::Predicate } else { Width::W32 };
+            if (width == Width::Predicate) != (reduction != Some(0)) {
+                return Err("these types".to_owned());
+            }
+            let Some(d) = operands.next() else { return Err("0 operands".to_owned()) };
+            spec.d = self.destination(d, width)?;
+        }
+        let Some(number) = operands.next() else { return Err("0 operands".to_owned()) };
+        spec.a = self.source(number, Scalar::U32)?;
+        let mut rest: Vec<_> = operands.collect();
+        if kind == 2 {
+            let Some(predicate) = rest.pop() else { return Err("a reduction without a predicate".to_owned()) };
+            (spec.c, spec.negate) = self.predicate(predicate)?;
+        }
+        match *rest {
+            [] => {}
+            [count] => {
+                spec.b = self.source(count, Scalar::U32)?;
+                flags |= control::COUNTED;
+            }
+            _ => return Err(format!("{} operands", instruction.operands.len())),
+        }
+        spec.flags = flags;
+        self.emit_control(spec);
+        Ok(())
+    }
+
+    /// Notes that the operation that was added last jumps to a label.
+    fn jumps(&mut self) {
+        self.label_uses.push(self.code.specs.len() as u32 - 1);
+    }
+}

@@ -1,0 +1,363 @@
+//! Loads, stores, atomic operations and addresses.
+
+use super::element::{load_of, store_of};
+use super::names::Base;
+use super::{Lower, Lowered, Modifiers, Spec, Width};
+use crate::machine::{LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Select, Slot};
+use crate::ops::load::{ABSOLUTE, CONSTANT, FRAME, GENERIC, GLOBAL, LOCAL, NARROW, PARAMETER, SHARED};
+use crate::ops::{One, Two, atomic, bits, integer, select, select_plain, special};
+use crate::syntax::{Instruction, Operand};
+use crate::types::{Meaning, Scalar, Space};
+
+/// What says how an access is ordered and cached, beside its space and type.
+struct Access {
+    /// Others may write what is read, and the reader may wait for it.
+    watches: bool,
+    acquire: bool,
+    release: bool,
+    vector: usize,
+    space: Option<Space>,
+}
+
+/// Modifiers about caches and ordering that change nothing here: all loads and stores go to memory at once.
+fn caching(modifiers: &mut Modifiers<'_>) {
+    for word in ["ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "volatile", "weak", "relaxed", "mmio", "cta", "gpu"] {
+        modifiers.take(word);
+    }
+    for word in ["sys", "cluster", "unified"] {
+        modifiers.take(word);
+    }
+    modifiers.take_prefix("L1::");
+    modifiers.take_prefix("L2::");
+}
+
+fn access(modifiers: &mut Modifiers<'_>) -> Lowered<Access> {
+    let watches = ["volatile", "relaxed", "acquire", "mmio", "cv"].iter().any(|word| modifiers.has(word));
+    let acquire = modifiers.take("acquire");
+    let release = modifiers.take("release");
+    let both = modifiers.take("acq_rel");
+    caching(modifiers);
+    let vector = modifiers.take_any(&["v2", "v4", "v8"]).map_or(1, |index| 2 << index);
+    let mut space = None;
+    for word in ["global", "shared", "shared::cta", "local", "const", "param", "param::entry", "param::func"] {
+        if modifiers.take(word) {
+            space = Space::from_name(word);
+        }
+    }
+    if modifiers.has("shared::cluster") {
+        return Err("shared memory of other blocks of a cluster".to_owned());
+    }
+    Ok(Access { watches, acquire: acquire || both, release: release || both, vector, space })
+}
+
+impl<'a> Lower<'_, 'a> {
+    /// Fills in where an operation accesses memory.
+    fn locate(&mut self, spec: &mut Spec, operand: &Operand<'a>, space: Option<Space>) -> Lowered<()> {
+        let (name, offset) = match operand {
+            Operand::Address(name, offset) => (*name, *offset),
+            Operand::Name(name, offset) => (Some(*name), *offset),
+            _ => return Err("this operand as an address".to_owned()),
+        };
+        let mut code = match space {
+            None => GENERIC,
+            Some(Space::Global) => GLOBAL,
+            Some(Space::Shared) => SHARED,
+            Some(Space::Local) => LOCAL,
+            Some(Space::Constant) => CONSTANT,
+            Some(Space::Parameter) if self.kernel => PARAMETER,
+            Some(Space::Parameter) => LOCAL,
+            Some(_) => return Err("this state space".to_owned()),
+        };
+        let base = match name {
+            Some(name) => self.base(name, offset)?,
+            None => Base::Fixed(offset as u64, None),
+        };
+        match base {
+            Base::Register(slot, width) => {
+                spec.a = slot;
+                spec.imm = offset as u64;
+                match width {
+                    Width::W64 => {}
+                    Width::W32 => code |= NARROW,
+                    _ => return Err("an address in a register of this size".to_owned()),
+                }
+                if name.is_some_and(|name| !matches!(self.find(name), Some((super::Local::Register(_), _)))) {
+                    // Dynamic shared memory: the offset is already in the register.
+                    spec.imm = 0;
+                }
+            }
+            Base::Fixed(number, value) => {
+                spec.imm = number;
+                spec.relocation = value;
+                code |= ABSOLUTE;
+            }
+            Base::Frame(start) => {
+                spec.imm = start.into();
+                code = FRAME | ABSOLUTE;
+            }
+            Base::Parameter(place) => {
+                spec.imm = u64::from(place.offset).wrapping_add_signed(offset);
+                code = PARAMETER | ABSOLUTE;
+            }
+        }
+        spec.flags |= code;
+        Ok(())
+    }
+
+    fn fence(&mut self) {
+        self.emit(Spec::new(select_plain::<atomic::Fence>));
+    }
+
+    /// The registers of a vector, in the order of memory.
+    fn elements<'o>(operand: &'o Operand<'a>, count: usize) -> Lowered<&'o [Operand<'a>]> {
+        match operand {
+            Operand::Vector(parts) if parts.len() == count => Ok(parts),
+            one if count == 1 => Ok(std::slice::from_ref(one)),
+            _ => Err("a vector of another size".to_owned()),
+        }
+    }
+
+    pub(super) fn ld(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        let mut modifiers = Modifiers::new(&instruction.modifiers);
+        let scalar = modifiers.one_type()?;
+        let access = access(&mut modifiers)?;
+        modifiers.finish()?;
+        // A third operand is a cache policy.
+        if instruction.operands.len() != 2 && instruction.operands.len() != 3 {
+            return Err(format!("{} operands", instruction.operands.len()));
+        }
+        let parts = Self::elements(&instruction.operands[0], access.vector)?;
+        let width = self.common_width(parts, scalar)?;
+        let mut slots = Vec::new();
+        for part in parts {
+            slots.push(match part {
+                Operand::Sink => self.temporary(width)?,
+                part => self.any_destination(part, scalar)?.0,
+            });
+        }
+        let mut base = Spec::new(load_of(scalar, width)?);
+        self.locate(&mut base, &instruction.operands[1], access.space)?;
+        // A parameter of the kernel is the same for all lanes.
+        if let [d] = *slots
+            && base.flags == PARAMETER | ABSOLUTE
+            && scalar.bytes() == width.bytes()
+            && self.parameter_holds(&instruction.operands[1], scalar)
+        {
+            let run = match width {
+                Width::W16 => select::<special::Parameter<u16>> as Select,
+                Width::W32 => select::<special::Parameter<u32>>,
+                _ => select::<special::Parameter<u64>>,
+            };
+            self.emit(Spec { d, imm: base.imm, ..Spec::new(run) });
+            return Ok(());
+        }
+        if access.watches {
+            self.emit(Spec::new(select_plain::<atomic::Watch>));
+        }
+        self.emit_groups(base, &slots, scalar);
+        if access.acquire {
+            self.fence();
+        }
+        Ok(())
+    }
+
+    /// Accesses of up to four registers each.
+    fn emit_groups(&mut self, base: Spec, slots: &[Slot], scalar: Scalar) {
+        for (index, group) in slots.chunks(4).enumerate() {
+            let bytes = scalar.bytes() * group.len() as u32;
+            let imm = base.imm.wrapping_add(u64::from(bytes) * index as u64);
+            let mut all = group.iter().copied();
+            let mut next = || all.next().unwrap_or_default();
+            let (d, b, c, e) = (next(), next(), next(), next());
+            self.emit(Spec { d, b, c, e, imm, bytes, target: group.len() as u32, ..base });
+        }
+    }
+
+    /// Whether an access lies within a parameter of the kernel, and is aligned.
+    fn parameter_holds(&self, operand: &Operand<'a>, scalar: Scalar) -> bool {
+        let Operand::Address(Some(name), offset) = operand else { return false };
+        let Some((super::Local::Parameter(place), _)) = self.find(name) else { return false };
+        let start = i64::from(place.offset) + offset;
+        *offset >= 0
+            && offset + i64::from(scalar.bytes()) <= i64::from(place.bytes)
+            && start % i64::from(scalar.bytes()) == 0
+    }
+
+    /// The size of the registers of a vector, which all have one.
+    fn common_width(&mut self, parts: &[Operand<'a>], scalar: Scalar) -> Lowered<Width> {
+        let mut width = None;
+        for part in parts {
+            if let Operand::Name(name, 0) = part
+                && let Some((super::Local::Register(_), _)) = self.find(name)
+            {
+                let own = Width::of(self.register(name)?.1)?;
+                if width.is_some_and(|width| width != own) {
+                    return Err("a vector of registers of different sizes".to_owned());
+                }
+                width = Some(own);
+            }
+        }
+        let width = width.map_or_else(|| Width::of(scalar), Ok)?;
+        if width.bytes() < scalar.bytes() || width == Width::Predicate {
+            return Err(format!("a register that is too small for type .{}", scalar.name()));
+        }
+        Ok(width)
+    }
+
+    pub(super) fn st(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        let mut modifiers = Modifiers::new(&instruction.modifiers);
+        let scalar = modifiers.one_type()?;
+        let access = access(&mut modifiers)?;
+        if modifiers.has("async") {
+            return Err("modifier .async".to_owned());
+        }
+        modifiers.finish()?;
+        if instruction.operands.len() != 2 && instruction.operands.len() != 3 {
+            return Err(format!("{} operands", instruction.operands.len()));
+        }
+        let parts = Self::elements(&instruction.operands[1], access.vector)?;
+        let width = self.common_width(parts, scalar)?;
+        let mut slots = Vec::new();
+        for part in parts {
+            slots.push(match part {
+                Operand::Constant(constant) => self.bits(width, super::literal(*constant, scalar))?,
+                part => self.any_source(part, scalar)?.0,
+            });
+        }
+        let mut base = Spec::new(store_of(scalar, width)?);
+        self.locate(&mut base, &instruction.operands[0], access.space)?;
+        if access.release {
+            self.fence();
+        }
+        self.emit_groups(base, &slots, scalar);
+        Ok(())
+    }
+
+    /// `atom`, `red`.
+    pub(super) fn atomic(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        let mut modifiers = Modifiers::new(&instruction.modifiers);
+        modifiers.take("noftz");
+        let scalar = modifiers.one_type()?;
+        let access = access(&mut modifiers)?;
+        if access.vector != 1 {
+            return Err("atomic operations on vectors".to_owned());
+        }
+        if modifiers.has("async") {
+            return Err("modifier .async".to_owned());
+        }
+        let Some(kind) = modifiers.take_any(&atomic::NAMES) else { return Err("this atomic operation".to_owned()) };
+        modifiers.finish()?;
+        let name = atomic::NAMES[kind];
+        let result = instruction.opcode == "atom";
+        let of = match scalar {
+            Scalar::F32 | Scalar::F64 => atomic::REAL,
+            Scalar::F16 => atomic::HALF,
+            Scalar::Bf16 => atomic::BRAIN,
+            Scalar::F16x2 => atomic::HALF_PAIR,
+            Scalar::Bf16x2 => atomic::BRAIN_PAIR,
+            _ if scalar.meaning() == Meaning::Signed => atomic::SIGNED,
+            _ => atomic::UNSIGNED,
+        };
+        let width = Width::of(scalar)?;
+        let run = match width {
+            Width::W16 if matches!(name, "cas" | "exch" | "add" | "min" | "max") => {
+                select_plain::<atomic::Short> as Select
+            }
+            Width::W32 => select_plain::<atomic::Single>,
+            Width::W64 => select_plain::<atomic::Double>,
+            _ => return Err(format!("type .{}", scalar.name())),
+        };
+        if scalar.bytes() < 2 || scalar.meaning() == Meaning::Float && !matches!(name, "add" | "min" | "max") {
+            return Err(format!("type .{} of .{name}", scalar.name()));
+        }
+        let operands = &instruction.operands[usize::from(result).min(instruction.operands.len())..];
+        let needed = if name == "cas" { 3 } else { 2 };
+        // One more is a cache policy.
+        if operands.len() != needed && operands.len() != needed + 1 {
+            return Err(format!("{} operands", instruction.operands.len()));
+        }
+        let b = self.source(&operands[1], scalar)?;
+        let c = if name == "cas" { self.source(&operands[2], scalar)? } else { b };
+        let mut spec = Spec { b, c, target: kind as u32, bytes: scalar.bytes(), ..Spec::new(run) };
+        spec.flags = of << atomic::TYPE_SHIFT;
+        if result && !matches!(instruction.operands[0], Operand::Sink) {
+            spec.d = self.destination(&instruction.operands[0], width)?;
+            spec.flags |= atomic::RESULT;
+        }
+        self.locate(&mut spec, &operands[0], access.space)?;
+        if matches!(spec.flags & crate::ops::load::SPACE, CONSTANT | PARAMETER) {
+            return Err("atomic operations in this state space".to_owned());
+        }
+        self.emit(spec);
+        Ok(())
+    }
+
+    /// `fence`, `membar`.
+    pub(super) fn fences(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        let refused = instruction.modifiers.iter().find(|word| word.starts_with("proxy::tensormap"));
+        if let Some(word) = refused {
+            return Err(format!("modifier .{word}"));
+        }
+        self.fence();
+        Ok(())
+    }
+
+    /// Instructions about caches, which do nothing here.
+    pub(super) fn hint(&mut self, _: &Instruction<'a>) -> Lowered<()> {
+        Ok(())
+    }
+
+    pub(super) fn cvta(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        let mut modifiers = Modifiers::new(&instruction.modifiers);
+        let scalar = modifiers.one_type()?;
+        let to = modifiers.take("to");
+        let access = access(&mut modifiers)?;
+        modifiers.finish()?;
+        self.count(instruction, 2)?;
+        let width = Width::of(scalar)?;
+        let window = match access.space {
+            Some(Space::Shared) => SHARED_WINDOW,
+            Some(Space::Local) => LOCAL_WINDOW,
+            Some(Space::Parameter) => {
+                if self.kernel {
+                    PARAMETER_WINDOW
+                } else {
+                    LOCAL_WINDOW
+                }
+            }
+            Some(_) => 0,
+            None => return Err("cvta without a state space".to_owned()),
+        };
+        let a = self.source(&instruction.operands[1], scalar)?;
+        let d = self.destination(&instruction.operands[0], width)?;
+        match (width, window) {
+            (Width::W64, 0) => self.emit_one(select::<One<bits::Copied<u64>>>, d, a),
+            (Width::W64, _) => {
+                let window = self.bits(width, window)?;
+                let run =
+                    if to { select::<Two<integer::Sub<u64>>> as Select } else { select::<Two<integer::Add<u64>>> };
+                self.emit_two(run, d, a, window);
+            }
+            _ => return Err("generic addresses of 32 bits".to_owned()),
+        }
+        Ok(())
+    }
+
+    pub(super) fn isspacep(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        let mut modifiers = Modifiers::new(&instruction.modifiers);
+        let access = access(&mut modifiers)?;
+        modifiers.finish()?;
+        self.count(instruction, 2)?;
+        let imm = match access.space {
+            Some(Space::Global) => 0,
+            Some(Space::Shared) => 1,
+            Some(Space::Local) => 2,
+            Some(Space::Parameter) => 3,
+            _ => return Err("isspacep of constant memory".to_owned()),
+        };
+        let a = self.source(&instruction.operands[1], Scalar::U64)?;
+        let d = self.destination(&instruction.operands[0], Width::Predicate)?;
+        self.emit(Spec { d, a, imm, ..Spec::new(select_plain::<special::IsSpace>) });
+        Ok(())
+    }
+}

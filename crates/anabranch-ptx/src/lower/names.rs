@@ -1,0 +1,275 @@
+//! What names stand for, and operands.
+
+use std::collections::HashMap;
+
+use super::{Local, Lower, Lowered, Place, Register, Spec, Value, Width, literal};
+use crate::machine::Slot;
+use crate::ops::special::{self, DYNAMIC_SHARED, REGISTERS};
+use crate::ops::{select, select_plain};
+use crate::syntax::Operand;
+use crate::types::{Scalar, Space};
+
+/// Something outside of functions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Item {
+    Variable(u32),
+    Function(u32),
+}
+
+/// What is known of a variable when functions are lowered.
+#[derive(Clone, Debug)]
+pub(crate) struct Declared<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) space: Space,
+    pub(crate) bytes: u64,
+    pub(crate) alignment: u32,
+    /// `.extern .shared x[]`: where dynamic shared memory begins.
+    pub(crate) dynamic: bool,
+    /// The function whose own it is.
+    pub(crate) owner: Option<u32>,
+}
+
+/// All names of a module.
+#[derive(Debug, Default)]
+pub(crate) struct Items<'a> {
+    pub(crate) by_name: HashMap<&'a str, Item>,
+    pub(crate) variables: Vec<Declared<'a>>,
+    /// The function that is being lowered.
+    pub(crate) current: u32,
+}
+
+/// Where an address begins.
+pub(super) enum Base {
+    /// A register.
+    Register(Slot, Width),
+    /// A number, perhaps to be relocated.
+    Fixed(u64, Option<Value>),
+    /// An offset in the frame's part of local memory.
+    Frame(u32),
+    /// An offset in the parameters of the kernel.
+    Parameter(Place),
+}
+
+impl<'a> Lower<'_, 'a> {
+    pub(super) fn find(&self, name: &str) -> Option<(Local, u64)> {
+        let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let (prefix, number) = name.split_at(digits);
+        // Numbers with zeros before them are names of their own, as in `%r01`.
+        let index = if number.len() > 1 && number.starts_with('0') { None } else { number.parse::<u64>().ok() };
+        for scope in self.scopes.iter().rev() {
+            match scope.get(name) {
+                Some(Local::Register(Register { count: Some(_), .. })) | None => {}
+                Some(found) => return Some((*found, 0)),
+            }
+            if let Some(index) = index
+                && let Some(found @ Local::Register(Register { count: Some(count), .. })) = scope.get(prefix)
+                && index < *count
+            {
+                return Some((*found, index + 1));
+            }
+        }
+        None
+    }
+
+    /// The register of a name: its slot, and its type.
+    pub(super) fn register(&mut self, name: &str) -> Lowered<(Slot, Scalar)> {
+        match self.find(name) {
+            Some((Local::Register(register), index)) => {
+                let key = (register.declaration, index);
+                if let Some(slot) = self.slots.get(&key) {
+                    return Ok((*slot, register.scalar));
+                }
+                let slot = self.slot(Width::of(register.scalar)?)?;
+                self.slots.insert(key, slot);
+                Ok((slot, register.scalar))
+            }
+            Some(_) => Err(format!("`{name:.60}` where a register is needed")),
+            None => Err(format!("the name `{name:.60}`, which is not declared")),
+        }
+    }
+
+    /// A register of a size.
+    pub(super) fn register_of(&mut self, name: &str, width: Width) -> Lowered<Slot> {
+        let (slot, scalar) = self.register(name)?;
+        if Width::of(scalar)? != width {
+            return Err(format!("the register `{name:.60}` of type .{} for this type", scalar.name()));
+        }
+        Ok(slot)
+    }
+
+    /// Where a result goes.
+    pub(super) fn destination(&mut self, operand: &Operand<'a>, width: Width) -> Lowered<Slot> {
+        match operand {
+            Operand::Name(name, 0) => self.register_of(name, width),
+            Operand::Sink => self.temporary(width),
+            _ => Err("this operand as a result".to_owned()),
+        }
+    }
+
+    /// A value of a type that an instruction reads.
+    pub(super) fn source(&mut self, operand: &Operand<'a>, scalar: Scalar) -> Lowered<Slot> {
+        let width = Width::of(scalar)?;
+        match operand {
+            Operand::Constant(constant) => self.bits(width, literal(*constant, scalar)),
+            Operand::Part(name, part) => self.special(name, part, width),
+            Operand::Name(name, 0) if self.find(name).is_none() && name.starts_with('%') => {
+                self.special(name, "", width)
+            }
+            Operand::Name(name, offset) => match self.find(name) {
+                Some((Local::Register(_), _)) if *offset == 0 => self.register_of(name, width),
+                Some((Local::Register(_), _)) => Err("a sum as an operand".to_owned()),
+                _ => self.address_of(name, *offset, width),
+            },
+            _ => Err("this operand as a value".to_owned()),
+        }
+    }
+
+    /// A value and its own size, for instructions that take registers of any size.
+    pub(super) fn any_source(&mut self, operand: &Operand<'a>, scalar: Scalar) -> Lowered<(Slot, Width)> {
+        if let Operand::Name(name, 0) = operand
+            && let Some((Local::Register(_), _)) = self.find(name)
+        {
+            let (slot, own) = self.register(name)?;
+            return Ok((slot, Width::of(own)?));
+        }
+        Ok((self.source(operand, scalar)?, Width::of(scalar)?))
+    }
+
+    /// Where a result goes, in a register of any size that is large enough.
+    pub(super) fn any_destination(&mut self, operand: &Operand<'a>, scalar: Scalar) -> Lowered<(Slot, Width)> {
+        let least = Width::of(scalar)?;
+        match operand {
+            Operand::Name(name, 0) => {
+                let (slot, own) = self.register(name)?;
+                let width = Width::of(own)?;
+                if width == Width::Predicate || width.bytes() < least.bytes() {
+                    return Err(format!("the register `{name:.60}` of type .{} for this type", own.name()));
+                }
+                Ok((slot, width))
+            }
+            Operand::Sink => Ok((self.temporary(least)?, least)),
+            _ => Err("this operand as a result".to_owned()),
+        }
+    }
+
+    /// A predicate, and whether it is negated.
+    pub(super) fn predicate(&mut self, operand: &Operand<'a>) -> Lowered<(Slot, bool)> {
+        match operand {
+            Operand::Name(name, 0) => Ok((self.register_of(name, Width::Predicate)?, false)),
+            Operand::Not(name) => Ok((self.register_of(name, Width::Predicate)?, true)),
+            Operand::Constant(crate::syntax::Constant::Integer(value)) => {
+                let slot = self.constant(Width::Predicate, Value::Bits(if *value != 0 { u64::MAX } else { 0 }))?;
+                Ok((slot, false))
+            }
+            _ => Err("this operand as a predicate".to_owned()),
+        }
+    }
+
+    /// Reads a special register.
+    fn special(&mut self, name: &str, part: &str, width: Width) -> Lowered<Slot> {
+        if let Some((Local::Register(_), _)) = self.find(name) {
+            return Err(format!("parts of the vector register `{name:.60}`"));
+        }
+        let found = REGISTERS.iter().position(|known| known.0 == name && known.1 == part);
+        let Some(number) = found else {
+            let dot = if part.is_empty() { "" } else { "." };
+            return Err(format!("the register `{name:.60}{dot}{part:.60}`"));
+        };
+        self.special_number(number as u64, REGISTERS[number].2, width)
+    }
+
+    fn special_number(&mut self, number: u64, bits: u32, width: Width) -> Lowered<Slot> {
+        let slot = self.temporary(width)?;
+        let run = match (bits, width) {
+            (_, Width::W32) => select::<special::Register>,
+            (_, Width::W64) => select_plain::<special::WideRegister>,
+            // The registers of threads had 16 bits once, and are still read so.
+            (32, Width::W16) => {
+                let whole = self.temporary(Width::W32)?;
+                let run = select::<special::Register>;
+                self.emit(Spec { d: whole, imm: number, ..Spec::new(run) });
+                self.emit_one(select::<crate::ops::One<crate::ops::half::LowHalf>>, slot, whole);
+                return Ok(slot);
+            }
+            (1, Width::Predicate) => {
+                self.emit(Spec { d: slot, ..Spec::new(select_plain::<crate::ops::bits::PredicateLogic>) });
+                return Ok(slot);
+            }
+            _ => return Err("a special register in a register of this size".to_owned()),
+        };
+        self.emit(Spec { d: slot, imm: number, ..Spec::new(run) });
+        Ok(slot)
+    }
+
+    /// The address of something, as a value.
+    pub(super) fn address_of(&mut self, name: &str, offset: i64, width: Width) -> Lowered<Slot> {
+        match self.base(name, offset)? {
+            Base::Register(slot, own) if own == width => Ok(slot),
+            Base::Register(slot, Width::W64) if width == Width::W32 => {
+                let low = self.temporary(width)?;
+                self.emit_one(select::<crate::ops::One<crate::ops::half::LowWord>>, low, slot);
+                Ok(low)
+            }
+            Base::Register(..) => Err("an address in a register of this size".to_owned()),
+            Base::Fixed(number, None) => self.bits(width, number),
+            Base::Fixed(_, Some(value)) => self.constant(width, value),
+            Base::Parameter(place) => self.bits(width, u64::from(place.offset).wrapping_add_signed(offset)),
+            Base::Frame(start) => {
+                let slot = self.temporary(width)?;
+                let run = match width {
+                    Width::W32 => select_plain::<special::FrameAddress<u32>>,
+                    Width::W64 => select_plain::<special::FrameAddress<u64>>,
+                    _ => return Err("an address in a register of this size".to_owned()),
+                };
+                self.emit(Spec { d: slot, imm: u64::from(start), ..Spec::new(run) });
+                Ok(slot)
+            }
+        }
+    }
+
+    /// Where an address begins that is a name plus an offset. Offsets are already added to what is fixed.
+    pub(super) fn base(&mut self, name: &str, offset: i64) -> Lowered<Base> {
+        match self.find(name) {
+            Some((Local::Register(_), _)) => {
+                let (slot, scalar) = self.register(name)?;
+                Ok(Base::Register(slot, Width::of(scalar)?))
+            }
+            Some((Local::Frame(place), _)) => {
+                let start = i64::from(place.offset) + offset;
+                let within = (0..=i64::from(place.offset + place.bytes)).contains(&start);
+                if !within || start < i64::from(place.offset) {
+                    return Err(format!("an address outside of `{name:.60}`"));
+                }
+                Ok(Base::Frame(start as u32))
+            }
+            Some((Local::Parameter(place), _)) => Ok(Base::Parameter(place)),
+            Some((Local::Variable(variable), _)) => self.variable(variable, offset),
+            Some((Local::Label(_) | Local::Targets(_) | Local::Prototype, _)) => {
+                Err(format!("the address of the label `{name:.60}`"))
+            }
+            None => match self.items.by_name.get(name) {
+                Some(Item::Variable(variable)) => self.variable(*variable, offset),
+                Some(Item::Function(function)) if offset == 0 => Ok(Base::Fixed(0, Some(Value::Function(*function)))),
+                Some(Item::Function(_)) => Err("an offset from a function".to_owned()),
+                None => Err(format!("the name `{name:.60}`, which is not declared")),
+            },
+        }
+    }
+
+    fn variable(&mut self, variable: u32, offset: i64) -> Lowered<Base> {
+        let declared = &self.items.variables[variable as usize];
+        if declared.space == Space::Texture {
+            return Err("textures and surfaces".to_owned());
+        }
+        if declared.dynamic {
+            self.code.uses.push(Value::Variable(variable, 0));
+            let start = self.special_number(DYNAMIC_SHARED, 64, Width::W64)?;
+            if offset != 0 {
+                let offset = self.bits(Width::W64, offset as u64)?;
+                self.emit_two(select::<crate::ops::Two<crate::ops::integer::Add<u64>>>, start, start, offset);
+            }
+            return Ok(Base::Register(start, Width::W64));
+        }
+        Ok(Base::Fixed(0, Some(Value::Variable(variable, offset))))
+    }
+}

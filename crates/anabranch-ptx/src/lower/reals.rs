@@ -1,0 +1,230 @@
+//! Arithmetic of floats. Flushing and saturation are operations of their own, before and after.
+
+use super::{Lower, Lowered, Modifiers, Spec, Width};
+use crate::float::Rounding;
+use crate::machine::{Select, Slot};
+use crate::ops::half::{self, Brain, Half, Packed};
+use crate::ops::{One, Three, Two, real, rounded, select, select_plain};
+use crate::syntax::Instruction;
+use crate::types::Scalar;
+
+/// A function of short floats, for each of their types.
+macro_rules! short {
+    ($scalar:expr, $wrap:ident<$f:ident>) => {
+        match $scalar {
+            Scalar::F16 => Ok(select::<$wrap<half::$f<Half>>> as Select),
+            Scalar::Bf16 => Ok(select::<$wrap<half::$f<Brain>>> as Select),
+            Scalar::F16x2 => Ok(select::<$wrap<Packed<half::$f<Half>>>> as Select),
+            Scalar::Bf16x2 => Ok(select::<$wrap<Packed<half::$f<Brain>>>> as Select),
+            other => Err(format!("type .{}", other.name())),
+        }
+    };
+}
+
+/// A function of floats of 32 and 64 bits, or of short ones.
+macro_rules! float {
+    ($scalar:expr, $wrap:ident<$f:ident>) => {
+        match $scalar {
+            Scalar::F32 => Ok(select::<$wrap<real::$f<f32>>> as Select),
+            Scalar::F64 => Ok(select::<$wrap<real::$f<f64>>> as Select),
+            other => short!(other, $wrap<$f>),
+        }
+    };
+}
+
+/// The same for functions that short floats do not have.
+macro_rules! long {
+    ($scalar:expr, $wrap:ident<$f:ident>) => {
+        choose!($scalar, [Scalar::F32 => f32, Scalar::F64 => f64], select::<$wrap<real::$f<T>>>)
+    };
+}
+
+impl<'a> Lower<'_, 'a> {
+    /// All arithmetic of floats: by the name of the instruction.
+    pub(super) fn real_arithmetic(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        let mut modifiers = Modifiers::new(&instruction.modifiers);
+        let types = modifiers.types();
+        let scalar = match *types {
+            [scalar] => scalar,
+            // The sum of a short float and a single.
+            [Scalar::F32, short @ (Scalar::F16 | Scalar::Bf16)] => return self.mixed(instruction, modifiers, short),
+            _ => return Err("these types".to_owned()),
+        };
+        let rounding = modifiers.rounding();
+        let flush = modifiers.take("ftz");
+        let saturate = modifiers.take("sat");
+        let relu = modifiers.take("relu");
+        let nan = modifiers.take("NaN");
+        let magnitude = modifiers.take("xorsign") || modifiers.take("abs");
+        let approximate = modifiers.take("approx") || modifiers.take("full");
+        modifiers.finish()?;
+        if magnitude {
+            return Err("modifier .xorsign".to_owned());
+        }
+        let opcode = instruction.opcode;
+        let count = match opcode {
+            "add" | "sub" | "mul" | "div" | "min" | "max" => 2,
+            "fma" | "mad" => 3,
+            _ => 1,
+        };
+        self.three_or_less(instruction, count)?;
+        let exact = match rounding {
+            None | Some(Rounding::Nearest) => None,
+            Some(rounding) => Some(rounding),
+        };
+        if exact.is_some() && (approximate || scalar.bytes() < 4 || scalar == Scalar::F16x2 || scalar == Scalar::Bf16x2)
+        {
+            return Err("this rounding mode for this type".to_owned());
+        }
+        let mut sources = [Slot(0); 3];
+        for (slot, operand) in sources.iter_mut().zip(&instruction.operands[1..]) {
+            *slot = self.source(operand, scalar)?;
+            if flush {
+                *slot = self.flushed(*slot, scalar)?;
+            }
+        }
+        let width = Width::of(scalar)?;
+        let d = self.destination(&instruction.operands[0], width)?;
+        if let Some(rounding) = exact {
+            self.rounded(opcode, scalar, rounding, d, sources)?;
+        } else {
+            let run = self.nearest(opcode, scalar, nan, approximate)?;
+            self.emit_three(run, d, sources);
+        }
+        if flush {
+            self.emit_one(float!(scalar, One<Flush>)?, d, d);
+        }
+        if saturate {
+            self.emit_one(float!(scalar, One<Saturate>)?, d, d);
+        }
+        if relu {
+            self.emit_one(short!(scalar, One<Relu>)?, d, d);
+        }
+        Ok(())
+    }
+
+    fn three_or_less(&self, instruction: &Instruction<'a>, count: usize) -> Lowered<()> {
+        self.count(instruction, count + 1)
+    }
+
+    /// A value whose subnormal numbers are zeros.
+    pub(super) fn flushed(&mut self, slot: Slot, scalar: Scalar) -> Lowered<Slot> {
+        let flushed = self.temporary(Width::of(scalar)?)?;
+        self.emit_one(float!(scalar, One<Flush>)?, flushed, slot);
+        Ok(flushed)
+    }
+
+    /// What an instruction is that rounds to the nearest.
+    fn nearest(&mut self, opcode: &str, scalar: Scalar, nan: bool, approximate: bool) -> Lowered<Select> {
+        match (opcode, scalar) {
+            ("add", _) => float!(scalar, Two<Add>),
+            ("sub", _) => float!(scalar, Two<Sub>),
+            ("mul", _) => float!(scalar, Two<Mul>),
+            ("fma" | "mad", _) => float!(scalar, Three<Fused>),
+            ("div", _) => long!(scalar, Two<Div>),
+            ("min", _) if nan => float!(scalar, Two<MinNan>),
+            ("max", _) if nan => float!(scalar, Two<MaxNan>),
+            ("min", _) => float!(scalar, Two<Min>),
+            ("max", _) => float!(scalar, Two<Max>),
+            ("abs", _) => float!(scalar, One<Absolute>),
+            ("neg", _) => float!(scalar, One<Negate>),
+            ("rcp", Scalar::F64) if approximate => Ok(select::<One<real::ReciprocalHigh>>),
+            ("rcp", _) => long!(scalar, One<Reciprocal>),
+            ("sqrt", _) => long!(scalar, One<Root>),
+            ("rsqrt", Scalar::F64) if approximate => Ok(select::<One<real::ReciprocalRootHigh>>),
+            ("rsqrt", Scalar::F32) => Ok(select::<One<real::ReciprocalRoot<f32>>>),
+            ("rsqrt", Scalar::F64) => Ok(select::<One<real::ReciprocalRoot<f64>>>),
+            ("sin", Scalar::F32) => Ok(select_plain::<One<real::Sine>>),
+            ("cos", Scalar::F32) => Ok(select_plain::<One<real::Cosine>>),
+            ("lg2", Scalar::F32) => Ok(select_plain::<One<real::Logarithm>>),
+            ("ex2", Scalar::F32) => Ok(select_plain::<One<real::PowerOfTwo>>),
+            ("tanh", Scalar::F32) => Ok(select_plain::<One<real::Tangent>>),
+            ("ex2", _) => short!(scalar, One<PowerOfTwo>),
+            ("tanh", _) => short!(scalar, One<Tangent>),
+            _ => Err(format!("type .{}", scalar.name())),
+        }
+    }
+
+    /// What an instruction is in another rounding mode.
+    fn rounded(
+        &mut self,
+        opcode: &str,
+        scalar: Scalar,
+        rounding: Rounding,
+        d: Slot,
+        [a, b, c]: [Slot; 3],
+    ) -> Lowered<()> {
+        let flags = match opcode {
+            "add" => rounded::ADD,
+            "sub" => rounded::SUB,
+            "mul" => rounded::MUL,
+            "fma" | "mad" => rounded::FUSED,
+            "div" => rounded::DIV,
+            "sqrt" => rounded::ROOT,
+            "rcp" => rounded::RECIPROCAL,
+            _ => return Err("a rounding mode of this instruction".to_owned()),
+        };
+        let run = match scalar {
+            Scalar::F32 => select_plain::<rounded::Single>,
+            Scalar::F64 => select_plain::<rounded::Double>,
+            _ => return Err(format!("this rounding mode for type .{}", scalar.name())),
+        };
+        // Operands that are not there are read too: they are any plane of the size.
+        let count = match flags {
+            rounded::ROOT | rounded::RECIPROCAL => 1,
+            rounded::FUSED => 3,
+            _ => 2,
+        };
+        let (b, c) = (if count > 1 { b } else { a }, if count > 2 { c } else { a });
+        self.emit(Spec { d, a, b, c, flags, imm: rounded::code(rounding), ..Spec::new(run) });
+        Ok(())
+    }
+
+    /// `add.f32.f16` and the like: the short float is converted first, which is exact.
+    fn mixed(&mut self, instruction: &Instruction<'a>, mut modifiers: Modifiers<'a>, short: Scalar) -> Lowered<()> {
+        let rounding = modifiers.rounding().unwrap_or(Rounding::Nearest);
+        let saturate = modifiers.take("sat");
+        modifiers.finish()?;
+        let opcode = instruction.opcode;
+        let count = if opcode == "fma" { 3 } else { 2 };
+        self.three_or_less(instruction, count)?;
+        let mut sources = [Slot(0); 3];
+        for (index, operand) in instruction.operands[1..].iter().enumerate() {
+            let is_short = index == 0 || opcode == "fma" && index == 1;
+            sources[index] = self.source(operand, if is_short { short } else { Scalar::F32 })?;
+            if is_short {
+                let whole = self.temporary(Width::W32)?;
+                self.emit_one(short_to_single(short)?, whole, sources[index]);
+                sources[index] = whole;
+            }
+        }
+        let d = self.destination(&instruction.operands[0], Width::W32)?;
+        if rounding == Rounding::Nearest {
+            let run = self.nearest(opcode, Scalar::F32, false, false)?;
+            self.emit_three(run, d, sources);
+        } else {
+            self.rounded(opcode, Scalar::F32, rounding, d, sources)?;
+        }
+        if saturate {
+            self.emit_one(select::<One<real::Saturate<f32>>>, d, d);
+        }
+        Ok(())
+    }
+
+    pub(super) fn copysign(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        let mut modifiers = Modifiers::new(&instruction.modifiers);
+        let scalar = modifiers.one_type()?;
+        modifiers.finish()?;
+        let run = float!(scalar, Two<CopySign>)?;
+        self.binary(instruction, scalar, run)
+    }
+}
+
+/// `f16` or `bf16` to `f32`.
+pub(super) fn short_to_single(scalar: Scalar) -> Lowered<Select> {
+    match scalar {
+        Scalar::F16 => Ok(select::<One<half::ToSingle<Half>>>),
+        Scalar::Bf16 => Ok(select::<One<half::ToSingle<Brain>>>),
+        other => Err(format!("type .{}", other.name())),
+    }
+}

@@ -1,0 +1,87 @@
+//! Inner loops, compiled for each generation of vectors that the processor may have.
+
+use super::{Lanes, Op, Run, Step};
+
+/// The vectors that a processor has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub enum Level {
+    /// What every processor of the target has.
+    Baseline,
+    /// AVX2 with fused multiply-add.
+    Avx2,
+    /// AVX-512 with its byte, word, doubleword and quadword instructions.
+    Avx512,
+}
+
+/// The best level of this processor.
+pub fn detect() -> Level {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let avx2 = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("popcnt");
+        let avx512 = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl");
+        match (avx2, avx512) {
+            (true, true) => Level::Avx512,
+            (true, false) => Level::Avx2,
+            _ => Level::Baseline,
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    Level::Baseline
+}
+
+/// An operation, as lowering names it: which function performs it at a level.
+pub(crate) type Select = fn(Level) -> Run;
+
+/// What an operation does. `run` is inlined into a function of each level.
+pub(crate) trait Body {
+    /// Performs the operation.
+    ///
+    /// # Safety
+    ///
+    /// The slots of the operation lie within the frame of the lanes, and have the sizes that the operation expects.
+    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step;
+}
+
+unsafe fn baseline<B: Body>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    // SAFETY: the caller's promise is that of `Body::run`.
+    unsafe { B::run(lanes, op) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn avx2<B: Body>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    // SAFETY: the caller's promise is that of `Body::run`.
+    unsafe { B::run(lanes, op) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn avx512<B: Body>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    // SAFETY: the caller's promise is that of `Body::run`.
+    unsafe { B::run(lanes, op) }
+}
+
+/// The function of a level. The linker of programs asks only for levels that [`detect`] has found.
+pub(crate) fn body<B: Body>(level: Level) -> Run {
+    #[cfg(target_arch = "x86_64")]
+    match level {
+        Level::Avx512 => return avx512::<B>,
+        Level::Avx2 => return avx2::<B>,
+        Level::Baseline => {}
+    }
+    let _ = level;
+    baseline::<B>
+}
+
+/// The same function for all levels, for what vectors do not make faster.
+pub(crate) fn body_of<B: Body>(_: Level) -> Run {
+    baseline::<B>
+}

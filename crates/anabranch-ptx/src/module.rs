@@ -1,0 +1,475 @@
+//! A parsed module: what it contains, and what of it can be executed.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::lower::{Code, Item, Items, Refusal, Value, lower};
+use crate::parse::parse;
+use crate::position::{ParseError, Parsed};
+use crate::syntax::{Constant, File, Function as Written, Initial, Linkage, Variable as Declaration};
+use crate::types::{Scalar, Space};
+
+/// A parameter of a kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Parameter {
+    /// Its name in the text.
+    pub name: String,
+    /// The type of its elements.
+    pub scalar: Scalar,
+    /// Where it begins in the parameter buffer, in bytes.
+    pub offset: u32,
+    /// Its size in bytes.
+    pub bytes: u32,
+    /// Its alignment in bytes.
+    pub alignment: u32,
+    /// `.ptr`: the space that it points to, if one is named, and the alignment of what it points to.
+    pub pointer: Option<(Option<Space>, Option<u32>)>,
+}
+
+/// A variable of a module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Global, constant or shared memory.
+    pub space: Space,
+    /// How other modules see it.
+    pub linkage: Linkage,
+    /// The type of its elements.
+    pub scalar: Scalar,
+    /// Its size in bytes. Dynamic shared memory has none.
+    pub bytes: u64,
+    /// Its alignment in bytes.
+    pub alignment: u32,
+    pub(crate) owner: Option<u32>,
+    /// Of shared variables: where they begin.
+    pub(crate) shared_offset: u32,
+    pub(crate) initial: Vec<u8>,
+    /// Addresses in the initial contents: where, how many bytes, what, and the bits of it.
+    pub(crate) addresses: Vec<(u64, u32, Value, bool, u64)>,
+}
+
+/// A function of a module.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// The line where it begins.
+    pub line: u32,
+    /// Whether it can be launched.
+    pub kernel: bool,
+    /// How other modules see it.
+    pub linkage: Linkage,
+    /// Its parameters, of kernels only.
+    pub parameters: Vec<Parameter>,
+    /// The bytes of all parameters, of kernels.
+    pub parameter_bytes: u32,
+    /// How many registers of each type it declares.
+    pub registers: Vec<(Scalar, u64)>,
+    /// The bytes of its local variables, for each thread.
+    pub local_bytes: u32,
+    /// The bytes of static shared memory that it and what it calls use.
+    pub shared_bytes: u32,
+    /// Directives such as `.maxntid`, with their numbers.
+    pub directives: Vec<(String, Vec<u64>)>,
+    /// Why it cannot be executed: what is not supported in it and in what it calls.
+    pub refusals: Vec<Refusal>,
+    /// Whether it has a body here.
+    pub defined: bool,
+    pub(crate) code: Code,
+}
+
+impl Function {
+    /// `.maxntid` or `.reqntid`: the most threads of a block.
+    pub fn most_threads(&self) -> Option<u64> {
+        let found = self.directives.iter().find(|(name, _)| name == "maxntid" || name == "reqntid");
+        found.map(|(_, numbers)| numbers.iter().fold(1u64, |product, number| product.saturating_mul(*number)))
+    }
+
+    /// `.reqntid`: the size that blocks must have.
+    pub fn required_block(&self) -> Option<[u64; 3]> {
+        let (_, numbers) = self.directives.iter().find(|(name, _)| name == "reqntid")?;
+        Some(std::array::from_fn(|axis| numbers.get(axis).copied().unwrap_or(1)))
+    }
+}
+
+/// A module of PTX.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Module {
+    /// `.version`: major and minor.
+    pub version: (u32, u32),
+    /// `.target`: an architecture, and options.
+    pub targets: Vec<String>,
+    /// `.address_size`.
+    pub address_size: u32,
+    pub(crate) sources: HashMap<u64, String>,
+    pub(crate) variables: Vec<Variable>,
+    pub(crate) functions: Vec<Function>,
+    /// The alignment of dynamic shared memory.
+    pub(crate) dynamic_alignment: u32,
+}
+
+/// The most bytes that a variable may have.
+pub const VARIABLE_LIMIT: u64 = 1 << 40;
+
+/// The most bytes that the initial contents of all variables may have together.
+pub const INITIAL_LIMIT: u64 = 1 << 27;
+
+impl Module {
+    /// Parses a text.
+    ///
+    /// A module with instructions that cannot be executed is parsed too: [`Function::refusals`] lists them.
+    ///
+    /// # Errors
+    ///
+    /// A text that is no PTX, or that exceeds a limit of this crate.
+    pub fn parse(text: &str) -> Result<Module, ParseError> {
+        let file = parse(text)?;
+        let mut items = Items::default();
+        let mut variables = Vec::new();
+        for declaration in &file.variables {
+            declare_variable(&mut items, &mut variables, declaration)?;
+        }
+        let written = declare_functions(&mut items, &file)?;
+        for (name, target) in &file.aliases {
+            if let Some(Item::Function(function)) = items.by_name.get(target).copied() {
+                items.by_name.insert(name, Item::Function(function));
+            }
+        }
+        let mut left = INITIAL_LIMIT;
+        for (variable, declaration) in variables.iter_mut().zip(&file.variables) {
+            fill(&items, variable, declaration, &mut left)?;
+        }
+        let mut functions = Vec::new();
+        for (index, function) in written.iter().enumerate() {
+            items.current = index as u32;
+            let code = lower(&mut items, function);
+            functions.push(finish(function, code)?);
+        }
+        for own in &items.variables[variables.len()..] {
+            variables.push(Variable {
+                name: own.name.to_owned(),
+                space: own.space,
+                linkage: Linkage::Internal,
+                scalar: Scalar::B8,
+                bytes: own.bytes,
+                alignment: own.alignment,
+                owner: own.owner,
+                shared_offset: 0,
+                initial: Vec::new(),
+                addresses: Vec::new(),
+            });
+        }
+        let mut module = Module {
+            version: file.version,
+            targets: file.targets.iter().map(|&target| target.to_owned()).collect(),
+            address_size: file.address_size,
+            sources: file.sources.iter().map(|(number, name)| (*number, (*name).to_owned())).collect(),
+            variables,
+            functions,
+            dynamic_alignment: 16,
+        };
+        module.lay_out_shared();
+        module.spread_refusals();
+        Ok(module)
+    }
+
+    /// The kernels and functions.
+    pub fn functions(&self) -> &[Function] {
+        &self.functions
+    }
+
+    /// The kernels.
+    pub fn kernels(&self) -> impl Iterator<Item = &Function> {
+        self.functions.iter().filter(|function| function.kernel && function.defined)
+    }
+
+    /// A kernel by its name.
+    pub fn kernel(&self, name: &str) -> Option<&Function> {
+        self.kernels().find(|kernel| kernel.name == name)
+    }
+
+    /// The variables, of global, constant and shared memory.
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// All functions that this one reaches by calls and by taking addresses, itself included.
+    fn reached(&self, function: u32) -> HashSet<u32> {
+        let mut found = HashSet::from([function]);
+        let mut left = vec![function];
+        while let Some(next) = left.pop() {
+            for value in &self.functions[next as usize].code.uses {
+                if let Value::Function(other) = value
+                    && found.insert(*other)
+                {
+                    left.push(*other);
+                }
+            }
+        }
+        found
+    }
+
+    /// Gives shared variables their places: those of the module and of functions first, then those of each kernel.
+    fn lay_out_shared(&mut self) {
+        let mut common = 0u64;
+        let mut of_kernel: HashMap<u32, u64> = HashMap::new();
+        let place = |start: &mut u64, variable: &mut Variable| {
+            *start = start.next_multiple_of(variable.alignment.into());
+            variable.shared_offset = u32::try_from(*start).unwrap_or(u32::MAX);
+            *start = start.saturating_add(variable.bytes);
+        };
+        let is_kernel: Vec<bool> = self.functions.iter().map(|function| function.kernel).collect();
+        for variable in self.variables.iter_mut().filter(|variable| variable.space == Space::Shared) {
+            if variable.bytes == 0 {
+                self.dynamic_alignment = self.dynamic_alignment.max(variable.alignment);
+            } else if variable.owner.is_none_or(|owner| !is_kernel[owner as usize]) {
+                place(&mut common, variable);
+            }
+        }
+        for variable in self.variables.iter_mut().filter(|variable| variable.space == Space::Shared) {
+            if let Some(owner) = variable.owner.filter(|owner| is_kernel[*owner as usize]) {
+                place(of_kernel.entry(owner).or_insert(common), variable);
+            }
+        }
+        for index in 0..self.functions.len() as u32 {
+            if !is_kernel[index as usize] {
+                continue;
+            }
+            let mut bytes = 0;
+            for function in self.reached(index) {
+                for value in &self.functions[function as usize].code.uses {
+                    if let Value::Variable(variable, _) = value {
+                        let variable = &self.variables[*variable as usize];
+                        if variable.space == Space::Shared {
+                            bytes = bytes.max(u64::from(variable.shared_offset).saturating_add(variable.bytes));
+                        }
+                    }
+                }
+            }
+            self.functions[index as usize].shared_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// A function that calls one that cannot be executed cannot be executed either.
+    fn spread_refusals(&mut self) {
+        for index in 0..self.functions.len() as u32 {
+            let mut refusals = Vec::new();
+            let mut reached: Vec<u32> = self.reached(index).into_iter().collect();
+            reached.sort_unstable();
+            for function in reached {
+                refusals.extend(self.functions[function as usize].code.refusals.iter().cloned());
+                refusals.truncate(1000);
+            }
+            self.functions[index as usize].refusals = refusals;
+        }
+    }
+}
+
+fn declare_variable<'a>(
+    items: &mut Items<'a>,
+    variables: &mut Vec<Variable>,
+    declaration: &Declaration<'a>,
+) -> Parsed<()> {
+    let error = |message: &str| Err(ParseError::new(declaration.at, message));
+    let Some((mut bytes, alignment)) = crate::lower::layout(declaration) else {
+        return error("a variable of more than 64 bits of bytes");
+    };
+    // `x[] = {1, 2}` has the size of what it contains.
+    if bytes == 0
+        && let Some(Initial::List(list)) = &declaration.initial
+    {
+        bytes = list.len() as u64 * u64::from(declaration.scalar.bytes().max(1));
+    }
+    if bytes > VARIABLE_LIMIT {
+        return error("a variable of more than 2^40 bytes");
+    }
+    if matches!(declaration.space, Space::Register | Space::Parameter) {
+        return error("a register or a parameter outside of functions");
+    }
+    let number = variables.len() as u32;
+    if let Some(Item::Function(_)) = items.by_name.insert(declaration.name, Item::Variable(number)) {
+        return error("a variable with the name of a function");
+    }
+    items.variables.push(crate::lower::Declared {
+        name: declaration.name,
+        space: declaration.space,
+        bytes,
+        alignment,
+        dynamic: declaration.space == Space::Shared && bytes == 0,
+        owner: None,
+    });
+    variables.push(Variable {
+        name: declaration.name.to_owned(),
+        space: declaration.space,
+        linkage: declaration.linkage,
+        scalar: declaration.scalar,
+        bytes,
+        alignment,
+        owner: None,
+        shared_offset: 0,
+        initial: Vec::new(),
+        addresses: Vec::new(),
+    });
+    Ok(())
+}
+
+/// Names functions; a definition replaces declarations before and after it.
+fn declare_functions<'f, 'a>(items: &mut Items<'a>, file: &'f File<'a>) -> Parsed<Vec<&'f Written<'a>>> {
+    let mut written: Vec<&Written<'a>> = Vec::new();
+    for function in &file.functions {
+        match items.by_name.get(function.name) {
+            Some(Item::Variable(_)) => {
+                return Err(ParseError::new(function.at, "a function with the name of a variable"));
+            }
+            Some(Item::Function(index)) => {
+                let earlier = &mut written[*index as usize];
+                if earlier.body.is_some() && function.body.is_some() {
+                    let name = function.name;
+                    return Err(ParseError::new(function.at, format!("a second body of the function `{name:.60}`")));
+                }
+                if function.body.is_some() {
+                    *earlier = function;
+                }
+            }
+            None => {
+                items.by_name.insert(function.name, Item::Function(written.len() as u32));
+                written.push(function);
+            }
+        }
+    }
+    Ok(written)
+}
+
+/// What is public of a function.
+fn finish(function: &Written<'_>, code: Code) -> Parsed<Function> {
+    let mut parameters = Vec::new();
+    let mut parameter_bytes = 0;
+    if function.kernel {
+        for (declaration, place) in function.parameters.iter().zip(&code.formals) {
+            let Some((bytes, alignment)) = crate::lower::layout(declaration) else {
+                return Err(ParseError::new(declaration.at, "a parameter of more than 64 bits of bytes"));
+            };
+            // Hardware takes 32764 bytes of parameters at most.
+            if u64::from(place.offset) + bytes > 1 << 16 {
+                return Err(ParseError::new(declaration.at, "parameters of more than 65536 bytes"));
+            }
+            parameter_bytes = place.offset + place.bytes;
+            parameters.push(Parameter {
+                name: declaration.name.to_owned(),
+                scalar: declaration.scalar,
+                offset: place.offset,
+                bytes: place.bytes,
+                alignment,
+                pointer: declaration.pointer,
+            });
+        }
+    }
+    Ok(Function {
+        name: function.name.to_owned(),
+        line: function.at.line,
+        kernel: function.kernel,
+        linkage: function.linkage,
+        parameters,
+        parameter_bytes,
+        registers: code.registers.clone(),
+        local_bytes: code.local_bytes,
+        shared_bytes: 0,
+        directives: function.directives.iter().map(|(name, numbers)| ((*name).to_owned(), numbers.clone())).collect(),
+        refusals: Vec::new(),
+        defined: function.body.is_some(),
+        code,
+    })
+}
+
+/// Writes the initial contents of a variable.
+fn fill(items: &Items<'_>, variable: &mut Variable, declaration: &Declaration<'_>, left: &mut u64) -> Parsed<()> {
+    let Some(initial) = &declaration.initial else { return Ok(()) };
+    let element = u64::from(declaration.scalar.bytes().max(1));
+    // The bytes of one step in each dimension, the outermost first; a vector is one more.
+    let mut sizes = declaration.dimensions.clone();
+    if declaration.vector > 1 {
+        sizes.push(declaration.vector.into());
+    }
+    let mut strides = vec![element; sizes.len()];
+    for index in (1..sizes.len()).rev() {
+        strides[index - 1] = strides[index].saturating_mul(sizes[index]);
+    }
+    let mut writer = Writer { items, variable, declaration, left };
+    writer.write(initial, 0, &strides)
+}
+
+struct Writer<'w, 'a> {
+    items: &'w Items<'a>,
+    variable: &'w mut Variable,
+    declaration: &'w Declaration<'a>,
+    left: &'w mut u64,
+}
+
+impl Writer<'_, '_> {
+    /// Makes the initial contents long enough, within the limit of all of them.
+    fn reserve(&mut self, end: u64) -> Parsed<()> {
+        let bytes = &mut self.variable.initial;
+        let more = end.saturating_sub(bytes.len() as u64);
+        if more > *self.left {
+            let message = format!("initial values of more than {INITIAL_LIMIT} bytes");
+            return Err(ParseError::new(self.declaration.at, message));
+        }
+        *self.left -= more;
+        if more > 0 {
+            bytes.resize(end as usize, 0);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, initial: &Initial<'_>, at: u64, strides: &[u64]) -> Parsed<()> {
+        let scalar = self.declaration.scalar;
+        let size = u64::from(scalar.bytes().max(1));
+        let place = self.declaration.at;
+        if !matches!(initial, Initial::List(_)) && at.saturating_add(size) > self.variable.bytes {
+            return Err(ParseError::new(place, "more initial values than the variable has elements"));
+        }
+        match initial {
+            Initial::List(list) => {
+                let (stride, rest) = match strides {
+                    [] => (size, strides),
+                    [stride, rest @ ..] => (*stride, rest),
+                };
+                for (index, inside) in list.iter().enumerate() {
+                    // A flat list in several dimensions counts elements.
+                    let flat = !matches!(inside, Initial::List(_));
+                    let step = if flat { size } else { stride };
+                    self.write(inside, at.saturating_add(step.saturating_mul(index as u64)), rest)?;
+                }
+                Ok(())
+            }
+            Initial::Constant(constant) => {
+                let bits = bits(*constant, scalar);
+                self.reserve(at + size)?;
+                let size = (size as usize).min(8);
+                self.variable.initial[at as usize..at as usize + size].copy_from_slice(&bits.to_le_bytes()[..size]);
+                Ok(())
+            }
+            Initial::Address { at: position, name, generic, offset, mask } => {
+                let value = match self.items.by_name.get(name) {
+                    Some(Item::Variable(variable)) => Value::Variable(*variable, *offset),
+                    Some(Item::Function(function)) => Value::Function(*function),
+                    None => {
+                        return Err(ParseError::new(*position, format!("the name `{name:.60}` is not declared")));
+                    }
+                };
+                self.reserve(at + size)?;
+                self.variable.addresses.push((at, size.min(8) as u32, value, *generic, *mask));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The bits of a number in memory.
+fn bits(constant: Constant, scalar: Scalar) -> u64 {
+    crate::lower::literal(constant, scalar)
+}

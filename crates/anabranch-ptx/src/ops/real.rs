@@ -1,0 +1,141 @@
+//! Arithmetic of floats of 32 and 64 bits, rounded to the nearest.
+
+use super::{functions, plain_functions};
+
+/// A float.
+pub(crate) trait Real: Copy + Default {
+    fn add(self, other: Self) -> Self;
+    fn sub(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+    fn div(self, other: Self) -> Self;
+    fn fused(self, b: Self, c: Self) -> Self;
+    fn root(self) -> Self;
+    fn absolute(self) -> Self;
+    fn negated(self) -> Self;
+    fn least(self, other: Self) -> Self;
+    fn most(self, other: Self) -> Self;
+    fn least_nan(self, other: Self) -> Self;
+    fn most_nan(self, other: Self) -> Self;
+    /// Between zero and one; NaN becomes zero.
+    fn saturated(self) -> Self;
+    /// Subnormal numbers become zero of the same sign.
+    fn flushed(self) -> Self;
+    fn copy_sign(self, sign: Self) -> Self;
+    const ONE: Self;
+}
+
+macro_rules! real {
+    ($($type:ident $bits:ident $nan:expr;)*) => {$(
+        impl Real for $type {
+            const ONE: $type = 1.0;
+            #[inline(always)]
+            fn add(self, other: $type) -> $type { $nan(self + other) }
+            #[inline(always)]
+            fn sub(self, other: $type) -> $type { $nan(self - other) }
+            #[inline(always)]
+            fn mul(self, other: $type) -> $type { $nan(self * other) }
+            #[inline(always)]
+            fn div(self, other: $type) -> $type { $nan(self / other) }
+            #[inline(always)]
+            fn fused(self, b: $type, c: $type) -> $type { $nan(self.mul_add(b, c)) }
+            #[inline(always)]
+            fn root(self) -> $type { $nan(self.sqrt()) }
+            #[inline(always)]
+            fn absolute(self) -> $type { self.abs() }
+            #[inline(always)]
+            fn negated(self) -> $type { -self }
+            #[inline(always)]
+            fn least(self, other: $type) -> $type {
+                // Of two zeros, the negative one is less.
+                let both = $type::from_bits(self.to_bits() | other.to_bits());
+                let least = if self == other { both } else if self < other { self } else { other };
+                if self.is_nan() { $nan(other) } else if other.is_nan() { self } else { least }
+            }
+            #[inline(always)]
+            fn most(self, other: $type) -> $type {
+                let both = $type::from_bits(self.to_bits() & other.to_bits());
+                let most = if self == other { both } else if self > other { self } else { other };
+                if self.is_nan() { $nan(other) } else if other.is_nan() { self } else { most }
+            }
+            #[inline(always)]
+            fn least_nan(self, other: $type) -> $type {
+                if self.is_nan() || other.is_nan() { $nan($type::NAN) } else { self.least(other) }
+            }
+            #[inline(always)]
+            fn most_nan(self, other: $type) -> $type {
+                if self.is_nan() || other.is_nan() { $nan($type::NAN) } else { self.most(other) }
+            }
+            #[inline(always)]
+            fn saturated(self) -> $type {
+                let low = if self > 0.0 { self } else { 0.0 };
+                if low < 1.0 { low } else { 1.0 }
+            }
+            #[inline(always)]
+            fn flushed(self) -> $type {
+                if self.abs() < $type::MIN_POSITIVE { $type::from_bits(self.to_bits() & (1 << ($bits::BITS - 1))) } else { self }
+            }
+            #[inline(always)]
+            fn copy_sign(self, sign: $type) -> $type { self.copysign(sign) }
+        }
+    )*};
+}
+
+/// The only NaN of 32 bits that hardware's arithmetic returns.
+#[inline(always)]
+pub(crate) fn canonical(value: f32) -> f32 {
+    if value.is_nan() { f32::from_bits(0x7fff_ffff) } else { value }
+}
+
+#[inline(always)]
+fn unchanged(value: f64) -> f64 {
+    value
+}
+
+real! {
+    f32 u32 canonical;
+    f64 u64 unchanged;
+}
+
+functions! {
+    Absolute<T: Real>(a: T) -> T { a.absolute() }
+    Negate<T: Real>(a: T) -> T { a.negated() }
+    Root<T: Real>(a: T) -> T { a.root() }
+    Reciprocal<T: Real>(a: T) -> T { T::ONE.div(a) }
+    ReciprocalRoot<T: Real>(a: T) -> T { T::ONE.div(a.root()) }
+    Saturate<T: Real>(a: T) -> T { a.saturated() }
+    Flush<T: Real>(a: T) -> T { a.flushed() }
+}
+
+functions! {
+    Add<T: Real>(a: T, b: T) -> T { a.add(b) }
+    Sub<T: Real>(a: T, b: T) -> T { a.sub(b) }
+    Mul<T: Real>(a: T, b: T) -> T { a.mul(b) }
+    Div<T: Real>(a: T, b: T) -> T { a.div(b) }
+    Min<T: Real>(a: T, b: T) -> T { a.least(b) }
+    Max<T: Real>(a: T, b: T) -> T { a.most(b) }
+    MinNan<T: Real>(a: T, b: T) -> T { a.least_nan(b) }
+    MaxNan<T: Real>(a: T, b: T) -> T { a.most_nan(b) }
+    /// `copysign` takes the sign of its first operand.
+    CopySign<T: Real>(a: T, b: T) -> T { b.copy_sign(a) }
+}
+
+functions! {
+    Fused<T: Real>(a: T, b: T, c: T) -> T { a.fused(b, c) }
+}
+
+plain_functions! {
+    /// Within 2 units in the last place, as documented; that of the host's library is closer.
+    PowerOfTwo(a: f32) -> f32 { canonical(a.exp2()) }
+    Logarithm(a: f32) -> f32 { canonical(a.log2()) }
+    Sine(a: f32) -> f32 { canonical(f64::from(a).sin() as f32) }
+    Cosine(a: f32) -> f32 { canonical(f64::from(a).cos() as f32) }
+    Tangent(a: f32) -> f32 { canonical(a.tanh()) }
+    /// `rcp.approx.ftz.f64`: the upper 32 bits of the result, of the upper 32 bits of the operand.
+    ReciprocalHigh(a: f64) -> f64 { high(1.0 / high(a.flushed())).flushed() }
+    ReciprocalRootHigh(a: f64) -> f64 { high(1.0 / high(a.flushed()).sqrt()).flushed() }
+}
+
+#[inline(always)]
+fn high(value: f64) -> f64 {
+    f64::from_bits(value.to_bits() & 0xffff_ffff_0000_0000)
+}

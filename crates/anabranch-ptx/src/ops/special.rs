@@ -1,0 +1,169 @@
+//! Special registers, parameters of kernels, and addresses of spaces.
+
+use std::marker::PhantomData;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use super::load::Element;
+use crate::machine::{Body, LANES, LOCAL_WINDOW, Lanes, Op, PARAMETER_WINDOW, SHARED_WINDOW, Step, WINDOW_BYTES};
+
+/// Special registers, by their numbers in operations: name, part, bits.
+pub(crate) const REGISTERS: &[(&str, &str, u32)] = &[
+    ("%tid", "x", 32),
+    ("%tid", "y", 32),
+    ("%tid", "z", 32),
+    ("%ntid", "x", 32),
+    ("%ntid", "y", 32),
+    ("%ntid", "z", 32),
+    ("%ctaid", "x", 32),
+    ("%ctaid", "y", 32),
+    ("%ctaid", "z", 32),
+    ("%nctaid", "x", 32),
+    ("%nctaid", "y", 32),
+    ("%nctaid", "z", 32),
+    ("%laneid", "", 32),
+    ("%warpid", "", 32),
+    ("%nwarpid", "", 32),
+    ("%smid", "", 32),
+    ("%nsmid", "", 32),
+    ("%gridid", "", 64),
+    ("%lanemask_eq", "", 32),
+    ("%lanemask_le", "", 32),
+    ("%lanemask_lt", "", 32),
+    ("%lanemask_ge", "", 32),
+    ("%lanemask_gt", "", 32),
+    ("%clock", "", 32),
+    ("%clock_hi", "", 32),
+    ("%clock64", "", 64),
+    ("%globaltimer", "", 64),
+    ("%globaltimer_lo", "", 32),
+    ("%globaltimer_hi", "", 32),
+    ("%dynamic_smem_size", "", 32),
+    ("%total_smem_size", "", 32),
+    ("%aggr_smem_size", "", 32),
+    ("%reserved_smem_offset_begin", "", 32),
+    ("%reserved_smem_offset_end", "", 32),
+    ("%reserved_smem_offset_cap", "", 32),
+    ("%is_explicit_cluster", "", 1),
+    ("%current_graph_exec", "", 64),
+    ("%tid", "w", 32),
+    ("%ntid", "w", 32),
+    ("%ctaid", "w", 32),
+    ("%nctaid", "w", 32),
+];
+
+/// Where dynamic shared memory begins: a number beyond those of the registers.
+pub(crate) const DYNAMIC_SHARED: u64 = 1000;
+
+fn nanoseconds() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The value of a register that is the same for all lanes.
+fn value(lanes: &Lanes<'_>, number: u64) -> u64 {
+    let geometry = lanes.geometry;
+    let threads = geometry.block.iter().map(|&size| u64::from(size)).product::<u64>();
+    match number {
+        3..=5 => geometry.block[number as usize - 3].into(),
+        6..=8 => lanes.block_index[number as usize - 6].into(),
+        9..=11 => geometry.grid[number as usize - 9].into(),
+        13 => lanes.warp.into(),
+        14 => threads.div_ceil(LANES as u64),
+        16 => 1,
+        17 => geometry.grid_id,
+        23 | 25 | 26 | 27 => nanoseconds(),
+        24 | 28 => nanoseconds() >> 32,
+        29 => geometry.dynamic_shared.into(),
+        30 | 31 => geometry.total_shared.into(),
+        DYNAMIC_SHARED => u64::from(geometry.total_shared - geometry.dynamic_shared),
+        _ => 0,
+    }
+}
+
+/// A special register of 32 bits; `imm` is its number.
+pub(crate) struct Register;
+impl Body for Register {
+    #[inline(always)]
+    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+        let one = |f: fn(u32) -> u32| std::array::from_fn(|lane| f(lane as u32));
+        let values: [u32; LANES] = match op.imm {
+            0..=2 => lanes.threads[op.imm as usize].0,
+            6..=8 => [lanes.block_index[op.imm as usize - 6]; LANES],
+            12 => one(|lane| lane),
+            18 => one(|lane| 1 << lane),
+            19 => one(|lane| (2u64 << lane).wrapping_sub(1) as u32),
+            20 => one(|lane| (1 << lane) - 1),
+            21 => one(|lane| !0 << lane),
+            22 => one(|lane| (!1u64 << lane) as u32),
+            number => [value(lanes, number) as u32; LANES],
+        };
+        // SAFETY: `d` is a plane of 32 bits.
+        unsafe { lanes.set_plane(op.d, &values) };
+        Step::Next
+    }
+}
+
+/// A special register of 64 bits.
+pub(crate) struct WideRegister;
+impl Body for WideRegister {
+    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+        // SAFETY: `d` is a plane of 64 bits.
+        unsafe { lanes.set_plane(op.d, &[value(lanes, op.imm); LANES]) };
+        Step::Next
+    }
+}
+
+/// A parameter of the kernel, at the offset `imm`.
+pub(crate) struct Parameter<E>(PhantomData<E>);
+impl<E: Element> Body for Parameter<E> {
+    #[inline(always)]
+    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+        // SAFETY: lowering has found that the parameter is within the parameters of the kernel, which has a buffer of that
+        // size, and `d` is a plane of this type.
+        unsafe {
+            let value = E::load(lanes.parameters.start + op.imm);
+            lanes.set_plane(op.d, &[value; LANES]);
+        }
+        Step::Next
+    }
+}
+
+/// An address in the frame's part of local memory, of 32 or 64 bits; `target` is added for a generic address.
+pub(crate) struct FrameAddress<T>(PhantomData<T>);
+macro_rules! frame_address {
+    ($($type:ident)*) => {$(
+        impl Body for FrameAddress<$type> {
+            unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+                let address = (lanes.frame_local + op.imm) as $type;
+                // SAFETY: `d` is a plane of this type.
+                unsafe { lanes.set_plane(op.d, &[address; LANES]) };
+                Step::Next
+            }
+        }
+    )*};
+}
+frame_address!(u32 u64);
+
+/// `isspacep`: `imm` is 0 for global, 1 for shared, 2 for local, 3 for parameters. `b` to `c` is the range of constants.
+pub(crate) struct IsSpace;
+impl Body for IsSpace {
+    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+        // SAFETY: `a` is a plane of 64 bits, and `d` is a predicate.
+        unsafe {
+            let a = *lanes.plane::<u64>(op.a);
+            let mut bits = 0u32;
+            for lane in 0..LANES {
+                let holds = match op.imm {
+                    0 => a[lane] < SHARED_WINDOW,
+                    1 => a[lane] & !(WINDOW_BYTES - 1) == SHARED_WINDOW,
+                    2 => a[lane] & !(WINDOW_BYTES - 1) == LOCAL_WINDOW,
+                    _ => a[lane] & !(WINDOW_BYTES - 1) == PARAMETER_WINDOW,
+                };
+                bits |= u32::from(holds) << lane;
+            }
+            lanes.set_predicate(op.d, bits);
+        }
+        Step::Next
+    }
+}

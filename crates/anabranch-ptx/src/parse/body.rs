@@ -1,0 +1,209 @@
+//! Statements of functions.
+
+use super::Parser;
+use crate::lex::Token;
+use crate::position::{ParseError, Parsed};
+use crate::syntax::{Instruction, Linkage, Operand, Statement};
+use crate::types::Space;
+
+impl<'a> Parser<'a> {
+    /// Statements up to the closing brace, which is read too.
+    pub(super) fn statements(&mut self) -> Parsed<Vec<Statement<'a>>> {
+        let mut found = Vec::new();
+        while !self.accept(b'}')? {
+            self.statement(&mut found)?;
+        }
+        Ok(found)
+    }
+
+    fn statement(&mut self, found: &mut Vec<Statement<'a>>) -> Parsed<()> {
+        match self.token {
+            Token::Mark(b'{') => {
+                self.advance()?;
+                let inside = self.nested(Self::statements)?;
+                found.push(Statement::Block(inside));
+            }
+            Token::Mark(b';') => {
+                self.advance()?;
+            }
+            Token::Mark(b'@') => {
+                self.advance()?;
+                let negated = self.accept(b'!')?;
+                let guard = (self.word("a predicate")?, negated);
+                let at = self.at;
+                let opcode = self.word("an instruction")?;
+                let instruction = self.instruction(opcode, at, Some(guard))?;
+                found.push(instruction);
+            }
+            Token::Word(word) => {
+                let at = self.at;
+                self.advance()?;
+                if self.accept(b':')? {
+                    return self.labelled(word, found);
+                }
+                let instruction = self.instruction(word, at, None)?;
+                found.push(instruction);
+            }
+            Token::Dot("loc") => {
+                let (file, line) = self.location()?;
+                found.push(Statement::Source { file, line });
+            }
+            Token::Dot("pragma") => self.skip_statement()?,
+            Token::Dot("file" | "section") => return self.error("a statement of a function"),
+            Token::Dot("callprototype" | "branchtargets" | "calltargets") => {
+                return self.error("a label before this directive,");
+            }
+            Token::Dot(word) if Space::from_name(word).is_some() => {
+                self.variables(Linkage::Internal, &mut |variable| found.push(Statement::Variable(Box::new(variable))))?;
+            }
+            Token::Dot("extern" | "visible" | "weak") => {
+                self.advance()?;
+                self.variables(Linkage::Extern, &mut |variable| found.push(Statement::Variable(Box::new(variable))))?;
+            }
+            _ => return self.error("a statement"),
+        }
+        Ok(())
+    }
+
+    /// What follows a label, where it belongs to the label.
+    fn labelled(&mut self, name: &'a str, found: &mut Vec<Statement<'a>>) -> Parsed<()> {
+        match self.token {
+            Token::Dot("branchtargets" | "calltargets") => {
+                self.advance()?;
+                let mut names = Vec::new();
+                loop {
+                    names.push(self.word("a name")?);
+                    if !self.accept(b',')? {
+                        break;
+                    }
+                }
+                self.expect(b';')?;
+                found.push(Statement::Targets(name, names));
+            }
+            Token::Dot("callprototype") => {
+                self.advance()?;
+                if self.is(b'(') {
+                    self.parameters()?;
+                }
+                self.word("`_`")?;
+                if self.is(b'(') {
+                    self.parameters()?;
+                }
+                self.directives(&mut Vec::new())?;
+                self.expect(b';')?;
+                found.push(Statement::Prototype(name));
+            }
+            _ => found.push(Statement::Label(name)),
+        }
+        Ok(())
+    }
+
+    fn instruction(
+        &mut self,
+        opcode: &'a str,
+        at: crate::position::Position,
+        guard: Option<(&'a str, bool)>,
+    ) -> Parsed<Statement<'a>> {
+        let mut modifiers = Vec::new();
+        while let Token::Dot(word) = self.token {
+            self.advance()?;
+            modifiers.push(word);
+        }
+        let mut operands = Vec::new();
+        while !self.accept(b';')? {
+            operands.push(self.operand()?);
+            if !self.is(b';') {
+                self.expect(b',')?;
+            }
+        }
+        Ok(Statement::Instruction(Box::new(Instruction { at, guard, opcode, modifiers, operands })))
+    }
+
+    fn operand(&mut self) -> Parsed<Operand<'a>> {
+        let first = self.single()?;
+        if self.accept(b'|')? {
+            let second = self.single()?;
+            return Ok(Operand::Pair(Box::new((first, second))));
+        }
+        Ok(first)
+    }
+
+    fn single(&mut self) -> Parsed<Operand<'a>> {
+        match self.token {
+            Token::Word("WARP_SZ") => Ok(Operand::Constant(self.constant()?)),
+            Token::Word(word) => {
+                self.advance()?;
+                if word == "_" {
+                    return Ok(Operand::Sink);
+                }
+                if let Token::Dot(part) = self.token {
+                    self.advance()?;
+                    return Ok(Operand::Part(word, part));
+                }
+                let offset = self.offset()?;
+                Ok(Operand::Name(word, offset))
+            }
+            Token::Mark(b'!') => {
+                self.advance()?;
+                Ok(Operand::Not(self.word("a predicate")?))
+            }
+            Token::Mark(b'[') => {
+                self.advance()?;
+                self.address()
+            }
+            Token::Mark(b'{') => {
+                self.advance()?;
+                Ok(Operand::Vector(self.nested(|parser| parser.operands(b'}'))?))
+            }
+            Token::Mark(b'(') => {
+                self.advance()?;
+                // A number in parentheses cannot be told from a list of one number, which means the same.
+                Ok(Operand::List(self.nested(|parser| parser.operands(b')'))?))
+            }
+            _ if self.at_constant() => Ok(Operand::Constant(self.constant()?)),
+            _ => self.error("an operand"),
+        }
+    }
+
+    fn operands(&mut self, end: u8) -> Parsed<Vec<Operand<'a>>> {
+        let mut found = Vec::new();
+        while !self.accept(end)? {
+            found.push(self.operand()?);
+            if !self.is(end) {
+                self.expect(b',')?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn address(&mut self) -> Parsed<Operand<'a>> {
+        let start = self.at;
+        let base = match self.token {
+            Token::Word(word) => {
+                self.advance()?;
+                Some(word)
+            }
+            _ => None,
+        };
+        let offset = match base {
+            Some(_) => self.offset()?,
+            None if self.at_constant() => self.integer()?,
+            None => return self.error("an address"),
+        };
+        if self.accept(b']')? {
+            return Ok(Operand::Address(base, offset));
+        }
+        // Textures and tensors have more inside. They are not executed, so that only the end matters.
+        let mut depth = 1;
+        while depth > 0 {
+            match self.token {
+                Token::Mark(b'[') => depth += 1,
+                Token::Mark(b']') => depth -= 1,
+                Token::End | Token::Mark(b';') => return Err(ParseError::new(start, "this address has no end")),
+                _ => {}
+            }
+            self.advance()?;
+        }
+        Ok(Operand::Complex)
+    }
+}

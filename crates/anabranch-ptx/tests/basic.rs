@@ -1,0 +1,177 @@
+//! Kernels of CUDA C++, as NVRTC compiles them: element-wise ones, products, loops and recursion. The results are compared
+//! with plain Rust.
+
+mod common;
+
+use anabranch_ptx::{Detail, FaultCode, Level, Module};
+use common::{Arguments, Device, Random};
+
+const TEXT: &str = include_str!("kernels/basic.ptx");
+
+const LEVELS: [Level; 3] = [Level::Baseline, Level::Avx2, Level::Avx512];
+
+#[test]
+fn saxpy_is_that_of_plain_rust_at_every_level() {
+    for level in LEVELS {
+        let mut device = Device::with_level(TEXT, level);
+        for n in [1usize, 31, 32, 100, 1000] {
+            let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
+            let y: Vec<f32> = (0..n).map(|i| 100.0 - i as f32).collect();
+            let (px, py) = (device.memory.upload(&x), device.memory.upload(&y));
+            let arguments = Arguments::new().with(2.5f32).with(px).with(py).with(n as i32);
+            device.launch("saxpy", (n as u32).div_ceil(128), 128, &arguments).unwrap();
+            let expected: Vec<f32> = x.iter().zip(&y).map(|(x, y)| 2.5f32.mul_add(*x, *y)).collect();
+            assert_eq!(device.memory.download::<f32>(py), expected);
+        }
+    }
+}
+
+#[test]
+fn a_tiled_product_is_the_product() {
+    const N: usize = 48;
+    let mut device = Device::new(TEXT);
+    let mut random = Random(1);
+    let a: Vec<f32> = (0..N * N).map(|_| random.real()).collect();
+    let b: Vec<f32> = (0..N * N).map(|_| random.real()).collect();
+    let [pa, pb] = [device.memory.upload(&a), device.memory.upload(&b)];
+    let pc = device.memory.upload(&vec![0f32; N * N]);
+    let arguments = Arguments::new().with(pa).with(pb).with(pc).with(N as i32);
+    device.launch("tiled", (3, 3), (16, 16), &arguments).unwrap();
+    let mut expected = vec![0f32; N * N];
+    for row in 0..N {
+        for column in 0..N {
+            expected[row * N + column] = (0..N).fold(0.0, |sum, k| a[row * N + k].mul_add(b[k * N + column], sum));
+        }
+    }
+    assert_eq!(device.memory.download::<f32>(pc), expected);
+}
+
+#[test]
+fn a_chain_of_products_is_fused() {
+    let mut device = Device::new(TEXT);
+    let values: Vec<f32> = (0..64).map(|i| i as f32 / 64.0).collect();
+    let data = device.memory.upload(&values);
+    device.launch("chain", 2, 32, &Arguments::new().with(data).with(0.999f32).with(0.001f32).with(1000)).unwrap();
+    let expected: Vec<f32> =
+        values.iter().map(|value| (0..1000).fold(*value, |v, _| v.mul_add(0.999, 0.001))).collect();
+    assert_eq!(device.memory.download::<f32>(data), expected);
+}
+
+#[test]
+fn lanes_recurse_to_different_depths() {
+    let mut device = Device::new(TEXT);
+    let out = device.memory.upload(&[0i32; 64]);
+    device.launch("recursive", 1, 64, &Arguments::new().with(out).with(12)).unwrap();
+    fn fibonacci(n: i32) -> i32 {
+        if n < 2 { n } else { fibonacci(n - 1) + fibonacci(n - 2) }
+    }
+    let expected: Vec<i32> = (0..64).map(|i| fibonacci(i % 12)).collect();
+    assert_eq!(device.memory.download::<i32>(out), expected);
+}
+
+#[test]
+fn recursion_has_a_limit() {
+    let mut device = Device::new(TEXT);
+    device.options.call_depth = 300;
+    let out = device.memory.upload(&[0i32; 32]);
+    device.launch("endless", 1, 32, &Arguments::new().with(out).with(250)).unwrap();
+    assert_eq!(device.memory.download::<i32>(out), [250; 32]);
+    let fault = device.launch("endless", 1, 32, &Arguments::new().with(out).with(5000)).unwrap_err();
+    assert_eq!((fault.code, &fault.detail), (FaultCode::HARDWARE_STACK_ERROR, &Detail::CallDepth));
+    assert_eq!(fault.kernel, "endless");
+}
+
+#[test]
+fn lanes_leave_loops_at_different_times() {
+    let mut device = Device::new(TEXT);
+    let out = device.memory.upload(&vec![0i32; 96 * 16]);
+    device.launch("mandelbrot", (3, 16), 32, &Arguments::new().with(out).with(96).with(200)).unwrap();
+    let found = device.memory.download::<i32>(out);
+    for y in 0..16 {
+        for x in 0..96 {
+            let (cx, cy) = (3.0f32 * x as f32 / 96.0 + -2.0, 2.0f32 * y as f32 / 16.0 + -1.0);
+            let (mut zx, mut zy, mut n) = (0f32, 0f32, 0);
+            while n < 200 && zx.mul_add(zx, zy * zy) < 4.0 {
+                let t = zx.mul_add(zx, -(zy * zy)) + cx;
+                zy = (zx + zx).mul_add(zy, cy);
+                zx = t;
+                n += 1;
+            }
+            let difference = (found[y * 96 + x] - n).abs();
+            // Where the compiler has contracted otherwise, points at the border differ by a step.
+            assert!(difference <= 1 || n > 100, "({x}, {y}): {} and {n}", found[y * 96 + x]);
+        }
+    }
+}
+
+#[test]
+fn collatz_counts_steps() {
+    let mut device = Device::new(TEXT);
+    let values: Vec<u32> = (1..=200).collect();
+    let (from, to) = (device.memory.upload(&values), device.memory.upload(&vec![0u32; 200]));
+    device.launch("collatz", 4, 64, &Arguments::new().with(from).with(to).with(200)).unwrap();
+    let steps = |value: u32| {
+        let (mut value, mut steps) = (u64::from(value), 0);
+        while value != 1 {
+            value = if value % 2 == 1 { 3 * value + 1 } else { value / 2 };
+            steps += 1;
+        }
+        steps
+    };
+    assert_eq!(device.memory.download::<u32>(to), values.iter().map(|value| steps(*value)).collect::<Vec<_>>());
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[repr(C)]
+struct Particle {
+    position: [f32; 3],
+    velocity: [f32; 3],
+    kind: i32,
+    unused: i32,
+    weight: f64,
+}
+
+#[test]
+fn structures_are_parameters_by_value() {
+    let mut device = Device::new(TEXT);
+    let particle = |i: usize| Particle {
+        position: [i as f32, 1.0, -2.0],
+        velocity: [0.5, i as f32 * 0.25, 4.0],
+        kind: i as i32 % 3,
+        unused: 0,
+        weight: i as f64,
+    };
+    let particles: Vec<Particle> = (0..50).map(particle).collect();
+    let address = device.memory.upload(&particles);
+    let step = Particle { velocity: [1.0, 2.0, 3.0], weight: 1.5, ..particle(0) };
+    device.launch("advance", 2, 32, &Arguments::new().with(address).with(step).with(50)).unwrap();
+    let expected: Vec<Particle> = particles
+        .iter()
+        .map(|particle| {
+            let mut moved = *particle;
+            for axis in 0..3 {
+                let by = step.velocity[(axis + particle.kind as usize) % 3];
+                moved.position[axis] = particle.velocity[axis].mul_add(by, moved.position[axis]);
+            }
+            moved.weight *= 1.5;
+            moved
+        })
+        .collect();
+    assert_eq!(device.memory.download::<Particle>(address), expected);
+}
+
+#[test]
+fn modules_say_what_they_contain() {
+    let module = Module::parse(TEXT).unwrap();
+    assert_eq!(module.version, (8, 0));
+    assert_eq!(module.targets, ["sm_70"]);
+    let saxpy = module.kernel("saxpy").unwrap();
+    let places: Vec<(u32, u32)> =
+        saxpy.parameters.iter().map(|parameter| (parameter.offset, parameter.bytes)).collect();
+    assert_eq!(places, [(0, 4), (8, 8), (16, 8), (24, 4)]);
+    assert_eq!(saxpy.parameter_bytes, 28);
+    assert!(saxpy.refusals.is_empty());
+    assert_eq!(module.kernel("tiled").unwrap().shared_bytes, 2048);
+    assert_eq!(saxpy.shared_bytes, 0);
+    assert!(module.kernel("fibonacci").is_none());
+}

@@ -1,0 +1,169 @@
+//! Kernels whose threads work together: barriers, shuffles, votes, atomic operations and locks.
+
+mod common;
+
+use anabranch_ptx::Level;
+use common::{Arguments, Device, Random};
+
+const TEXT: &str = include_str!("kernels/cooperative.ptx");
+
+#[test]
+fn a_reduction_sums_all() {
+    for level in [Level::Baseline, Level::Avx512] {
+        let mut device = Device::with_level(TEXT, level);
+        let values: Vec<f32> = (0..5000).map(|i| (i % 17) as f32).collect();
+        let (from, to) = (device.memory.upload(&values), device.memory.upload(&[0f32]));
+        device.launch("reduce", 4, 256, &Arguments::new().with(from).with(to).with(5000)).unwrap();
+        assert_eq!(device.memory.download::<f32>(to), [values.iter().sum::<f32>()]);
+    }
+}
+
+#[test]
+fn scans_add_up() {
+    let mut device = Device::new(TEXT);
+    let values: Vec<i32> = (0..200).map(|i| i * 7 % 23 - 5).collect();
+    let sums: Vec<i32> = values
+        .iter()
+        .scan(0, |sum, v| {
+            *sum += v;
+            Some(*sum)
+        })
+        .collect();
+    let data = device.memory.upload(&values);
+    device.launch_with("scan", 1, 256, 1024, &Arguments::new().with(data).with(200)).unwrap();
+    assert_eq!(device.memory.download::<i32>(data), sums);
+    let (from, to) = (device.memory.upload(&values[..64]), device.memory.upload(&[0i32; 64]));
+    device.launch("warp_scan", 1, 64, &Arguments::new().with(from).with(to)).unwrap();
+    let second: Vec<i32> = sums[32..64].iter().map(|sum| sum - sums[31]).collect();
+    assert_eq!(device.memory.download::<i32>(to), [&sums[..32], &second].concat());
+}
+
+#[test]
+fn a_histogram_counts_bytes() {
+    let mut device = Device::new(TEXT);
+    let mut random = Random(3);
+    let bytes: Vec<u8> = (0..10_000).map(|_| (random.next() % 97) as u8).collect();
+    let (from, to) = (device.memory.upload(&bytes), device.memory.upload(&[0u32; 256]));
+    device.launch("histogram", 3, 128, &Arguments::new().with(from).with(to).with(10_000)).unwrap();
+    let mut expected = [0u32; 256];
+    bytes.iter().for_each(|byte| expected[usize::from(*byte)] += 1);
+    assert_eq!(device.memory.download::<u32>(to), expected);
+}
+
+#[test]
+fn a_bitonic_network_sorts() {
+    let mut device = Device::new(TEXT);
+    let mut random = Random(4);
+    let mut values: Vec<u32> = (0..512).map(|_| random.next() as u32).collect();
+    let data = device.memory.upload(&values);
+    device.launch_with("bitonic", 1, 512, 2048, &Arguments::new().with(data)).unwrap();
+    values.sort_unstable();
+    assert_eq!(device.memory.download::<u32>(data), values);
+}
+
+#[test]
+fn lanes_that_spin_let_others_run() {
+    let mut device = Device::new(TEXT);
+    let (lock, counter) = (device.memory.upload(&[0i32]), device.memory.upload(&[0i32]));
+    device.launch("locked", 2, 96, &Arguments::new().with(lock).with(counter).with(3)).unwrap();
+    assert_eq!(device.memory.download::<i32>(counter), [2 * 96 * 3]);
+}
+
+#[test]
+fn warps_that_spin_let_others_run() {
+    let mut device = Device::new(TEXT);
+    let (flag, out) = (device.memory.upload(&[0i32; 2]), device.memory.upload(&[0i32; 32]));
+    device.launch("handoff", 1, 64, &Arguments::new().with(flag).with(out)).unwrap();
+    assert_eq!(device.memory.download::<i32>(out), [42; 32]);
+}
+
+#[test]
+fn votes_and_matches_are_of_the_warp() {
+    let mut device = Device::new(TEXT);
+    let values: Vec<i32> = (0..64).map(|i| i * 5 % 11 - 4).collect();
+    let (from, to) = (device.memory.upload(&values), device.memory.upload(&[0u32; 64 * 6]));
+    device.launch("votes", 1, 64, &Arguments::new().with(from).with(to)).unwrap();
+    let found = device.memory.download::<u32>(to);
+    for warp in 0..2 {
+        let of_warp = &values[warp * 32..][..32];
+        let mask =
+            |holds: &dyn Fn(usize) -> bool| (0..32).filter(|lane| holds(*lane)).fold(0, |m, lane| m | 1u32 << lane);
+        let active = mask(&|lane| (warp * 32 + lane) % 3 != 0);
+        let first = warp as u32 * 32 + active.trailing_zeros();
+        for lane in 0..32 {
+            let thread = warp * 32 + lane;
+            let expected = [
+                mask(&|lane| of_warp[lane] > 0),
+                1,
+                u32::from(of_warp.contains(&7)),
+                mask(&|other| of_warp[other] == of_warp[lane]),
+                u32::MAX.wrapping_add(1),
+                if thread % 3 != 0 { first + active.count_ones() } else { 0 },
+            ];
+            assert_eq!(found[thread * 6..][..6], expected, "thread {thread}");
+        }
+    }
+}
+
+#[test]
+fn barriers_reduce_predicates() {
+    let mut device = Device::new(TEXT);
+    let values: Vec<i32> = (0..100).map(|i| i % 7 - 3).collect();
+    let (from, to) = (device.memory.upload(&values), device.memory.upload(&[0i32; 100]));
+    device.launch("counts", 1, 100, &Arguments::new().with(from).with(to)).unwrap();
+    let positive = values.iter().filter(|value| **value > 0).count() as i32;
+    assert_eq!(device.memory.download::<i32>(to), [positive * 4 + 2 + 1; 100]);
+}
+
+#[test]
+fn atomic_operations_have_their_results() {
+    let mut device = Device::new(TEXT);
+    let i = device.memory.upload(&[0i32, 0, 1000, -1000]);
+    let u = device.memory.upload(&[u32::MAX, 0, 0, 0, 3]);
+    let l = device.memory.upload(&[0u64, 0]);
+    let f = device.memory.upload(&[0f32]);
+    let d = device.memory.upload(&[0f64]);
+    device.launch("atomics", 2, 64, &Arguments::new().with(i).with(u).with(l).with(f).with(d)).unwrap();
+    let sum: i32 = (0..128).sum();
+    assert_eq!(device.memory.download::<i32>(i), [sum, -sum, 50 - 127, 127 - 50]);
+    let (mut up, mut down) = (0u32, 3u32);
+    for _ in 0..128 {
+        up = if up >= 6 { 0 } else { up + 1 };
+        down = if down == 0 || down > 6 { 6 } else { down - 1 };
+    }
+    assert_eq!(device.memory.download::<u32>(u), [0, u32::MAX, (0..128).fold(0, |x, t| x ^ t), up, down]);
+    assert_eq!(device.memory.download::<u64>(l), [(sum as u64) << 32, 127 * 127]);
+    assert_eq!(device.memory.download::<f32>(f), [64.0]);
+    assert_eq!(device.memory.download::<f64>(d), [32.0]);
+}
+
+#[test]
+fn named_barriers_count_threads() {
+    let mut device = Device::new(TEXT);
+    let out = device.memory.upload(&[0i32; 128]);
+    device.launch("named", 1, 128, &Arguments::new().with(out)).unwrap();
+    assert_eq!(device.memory.download::<i32>(out), [[10; 64], [11; 64]].concat());
+}
+
+#[test]
+fn parts_of_a_warp_meet_again() {
+    let mut device = Device::new(TEXT);
+    let out = device.memory.upload(&[0i32; 64]);
+    device.launch("diverged", 1, 64, &Arguments::new().with(out)).unwrap();
+    let sum: i32 = (0..64)
+        .map(|t| match t % 5 {
+            0 => 1,
+            1 => 2 * t,
+            2 => {
+                if t > 40 {
+                    0
+                } else {
+                    3
+                }
+            }
+            _ => 4,
+        })
+        .sum();
+    let expected: Vec<i32> = (0..64).map(|t| if t % 5 == 2 && t > 40 { 0 } else { sum }).collect();
+    assert_eq!(device.memory.download::<i32>(out), expected);
+}

@@ -1,0 +1,178 @@
+//! printf, assert, variables of modules, function pointers, local arrays and faults.
+
+mod common;
+
+use anabranch_ptx::{Detail, FaultCode};
+use common::{Arguments, Device};
+
+const TEXT: &str = include_str!("kernels/device.ptx");
+
+fn line_of(what: &str, after: &str) -> u32 {
+    let start = TEXT.find(after).unwrap();
+    let at = start + TEXT[start..].find(what).unwrap();
+    TEXT[..at].lines().count() as u32 + 1 - u32::from(!TEXT[..at].ends_with('\n'))
+}
+
+#[test]
+fn printf_formats_as_c_does() {
+    let device = Device::new(TEXT);
+    device.launch("print", 1, 2, &Arguments::new().with(3)).unwrap();
+    let expected =
+        |thread: u32| format!("thread {thread} of 2:  4.50|ab    |z|00000003|1099511627776|1.234568e+04|%\n");
+    assert_eq!(*device.record.printed.lock().unwrap(), expected(0) + &expected(1));
+}
+
+#[test]
+fn variables_have_initial_values() {
+    let mut device = Device::new(TEXT);
+    let out = device.memory.upload(&[0f32; 4]);
+    device.launch("variables", 1, 1, &Arguments::new().with(out).with(2)).unwrap();
+    assert_eq!(device.memory.download::<f32>(out), [3.0, 5.0, 7.0, 5.0]);
+}
+
+#[test]
+fn functions_are_called_by_their_addresses() {
+    let mut device = Device::new(TEXT);
+    let out = device.memory.upload(&[0i32; 40]);
+    device.launch("indirect", 1, 40, &Arguments::new().with(out)).unwrap();
+    let expected: Vec<i32> = (0..40).map(|i| [i + 1, i * 2, i * i][i as usize % 3]).collect();
+    assert_eq!(device.memory.download::<i32>(out), expected);
+}
+
+#[test]
+fn structures_are_results_and_arguments() {
+    #[derive(Clone, Copy)]
+    #[repr(C)]
+    struct Big {
+        values: [i32; 20],
+        last: f64,
+    }
+    let mut device = Device::new(TEXT);
+    let out = device.memory.upload(&[0i32; 32]);
+    let given = Big { values: std::array::from_fn(|i| i as i32 * 100), last: 7.0 };
+    device.launch("structures", 1, 32, &Arguments::new().with(out).with(3).with(given)).unwrap();
+    let expected: Vec<i32> = (0..32).map(|i| i * 3 + i % 20 * 100 + 7).collect();
+    assert_eq!(device.memory.download::<i32>(out), expected);
+}
+
+#[test]
+fn each_thread_has_local_memory() {
+    let mut device = Device::new(TEXT);
+    for checked in [false, true] {
+        device.options.checked = checked;
+        let out = device.memory.upload(&[0i32; 40]);
+        device.launch("local", 1, 40, &Arguments::new().with(out).with(37)).unwrap();
+        let expected: Vec<i32> = (0..40)
+            .map(|thread| {
+                let mut values: [i32; 16] = std::array::from_fn(|i| i as i32 * thread);
+                for i in 0..37 {
+                    values[(i * 7 + thread as usize) & 15] += values[i & 15];
+                }
+                values[37 & 15]
+            })
+            .collect();
+        assert_eq!(device.memory.download::<i32>(out), expected);
+    }
+}
+
+#[test]
+fn targets_of_switches_are_found() {
+    let mut device = Device::new(TEXT);
+    for k in 0..9 {
+        let start: Vec<i32> = (0..40).map(|i| i + 3).collect();
+        let out = device.memory.upload(&start);
+        device.launch("choose", 1, 1, &Arguments::new().with(out).with(k)).unwrap();
+        let v = match k % 8 {
+            0 => start[1] * 5,
+            1 => 7 + k,
+            2 => 9 - k,
+            3 => 12 ^ k,
+            4 => 19 % (k + 1),
+            5 => 1 << k,
+            6 => k / 3,
+            _ => -k,
+        };
+        assert_eq!(device.memory.download::<i32>(out)[0], v, "{k}");
+    }
+}
+
+#[test]
+fn an_assertion_that_fails_is_a_fault() {
+    let device = Device::new(TEXT);
+    device.launch("check", 1, 32, &Arguments::new().with(32)).unwrap();
+    let fault = device.launch("check", 2, 32, &Arguments::new().with(20)).unwrap_err();
+    assert_eq!(fault.code, FaultCode::ASSERT);
+    assert_eq!((fault.block, fault.thread), ([0, 0, 0], [20, 0, 0]));
+    let Detail::Assert(text) = &fault.detail else { panic!("{fault}") };
+    assert!(text.starts_with("threadIdx.x < limit ("), "{text}");
+}
+
+#[test]
+fn faults_name_the_place() {
+    let mut device = Device::new(TEXT);
+    let data = device.memory.upload(&[0i32; 4]);
+    let fault = device.launch("out_of_bounds", 1, 32, &Arguments::new().with(data).with(4)).unwrap_err();
+    assert_eq!((fault.code, &fault.detail), (FaultCode::ILLEGAL_ADDRESS, &Detail::OutOfBounds));
+    assert_eq!((fault.thread, fault.address, fault.bytes), ([3, 0, 0], Some(data + 16), 4));
+    assert_eq!(fault.line, line_of("st.global.u32", ".entry out_of_bounds"));
+    let fault = device.launch("misaligned", 1, 32, &Arguments::new().with(data)).unwrap_err();
+    assert_eq!((fault.code, fault.thread), (FaultCode::MISALIGNED_ADDRESS, [1, 0, 0]));
+    let fault = device.launch("trapped", 1, 32, &Arguments::new()).unwrap_err();
+    assert_eq!((fault.code, fault.thread), (FaultCode::LAUNCH_FAILED, [5, 0, 0]));
+    let fault = device.launch("shared_bounds", 1, 32, &Arguments::new().with(data).with(8)).unwrap_err();
+    assert_eq!((fault.code, fault.address), (FaultCode::ILLEGAL_ADDRESS, Some(32)));
+}
+
+#[test]
+fn constant_memory_is_not_written() {
+    let device = Device::new(TEXT);
+    let table = device.program.address("table").unwrap();
+    let fault = device.launch("out_of_bounds", 1, 32, &Arguments::new().with(table).with(0)).unwrap_err();
+    assert_eq!(fault.code, FaultCode::ILLEGAL_ADDRESS);
+}
+
+#[test]
+fn the_watchdog_ends_endless_loops() {
+    let mut device = Device::new(TEXT);
+    device.options.operation_limit = Some(100_000);
+    let flag = device.memory.upload(&[0i32]);
+    let fault = device.launch("forever", 1, 64, &Arguments::new().with(flag)).unwrap_err();
+    assert_eq!((fault.code, fault.detail), (FaultCode::LAUNCH_TIMEOUT, Detail::Watchdog));
+}
+
+#[test]
+fn checked_mode_finds_memory_that_was_never_written() {
+    let mut device = Device::new(TEXT);
+    let out = device.memory.upload(&[0i32; 64]);
+    device.launch("uninitialized", 1, 64, &Arguments::new().with(out)).unwrap();
+    device.options.checked = true;
+    let fault = device.launch("uninitialized", 1, 64, &Arguments::new().with(out)).unwrap_err();
+    assert_eq!((&fault.detail, fault.bytes), (&Detail::NeverWritten, 4));
+    assert_eq!(fault.address, Some(u64::from(fault.thread[0] / 16 * 4)));
+}
+
+#[test]
+fn checked_mode_shows_each_access() {
+    let mut device = Device::new(TEXT);
+    device.options.checked = true;
+    let data = device.memory.upload(&[0i32; 40]);
+    device.launch("out_of_bounds", 1, 32, &Arguments::new().with(data).with(2)).unwrap();
+    let line = line_of("st.global.u32", ".entry out_of_bounds");
+    {
+        let accesses = device.record.accesses.lock().unwrap();
+        let [(found, thread, access)] = &**accesses else { panic!("{accesses:?}") };
+        assert_eq!((*found, *thread, access.address, access.bytes), (line, [3, 0, 0], data + 8, 4));
+    }
+    device.record.refuse = Some(data + 8);
+    let fault = device.launch("out_of_bounds", 1, 32, &Arguments::new().with(data).with(2)).unwrap_err();
+    assert_eq!(fault.detail, Detail::Refused("refused".to_owned()));
+}
+
+#[test]
+fn checked_mode_finds_lanes_at_different_barriers() {
+    let mut device = Device::new(TEXT);
+    let out = device.memory.upload(&[0i32; 4]);
+    device.options.checked = true;
+    let fault = device.launch("barrier_divergence", 1, 32, &Arguments::new().with(out)).unwrap_err();
+    assert_eq!(fault.detail, Detail::BarrierDivergence);
+}
