@@ -12,6 +12,8 @@ pub use level::{Level, detect};
 
 use crate::fault::{Detail, FaultCode};
 use crate::memory::{Access, GlobalMemory, Region};
+
+pub(crate) use crate::memory::Vectors;
 use crate::types::Space;
 
 /// Lanes in a warp.
@@ -224,11 +226,11 @@ impl Lanes<'_> {
         if self.mask == FULL {
             *place = *values;
         } else {
+            let mut chosen = *place;
             for lane in 0..LANES {
-                if self.mask >> lane & 1 != 0 {
-                    place[lane] = values[lane];
-                }
+                chosen[lane] = if self.mask >> lane & 1 != 0 { values[lane] } else { chosen[lane] };
             }
+            *place = chosen;
         }
     }
 

@@ -3,7 +3,7 @@
 //! Kernels may race: two threads of a grid may access the same bytes at the same time. So that such a program is a program
 //! with a race, and not undefined behaviour of this process, every access of the interpreter to global memory is a relaxed
 //! atomic one of 1, 2, 4 or 8 bytes, or a block of them that assembly copies, which the compiler sees as a sequence of such
-//! accesses ([`load_block`], [`store_block`]). Memory of a block and of a thread is only accessed by the thread that runs
+//! accesses ([`Vectors`]). Memory of a block and of a thread is only accessed by the thread that runs
 //! the block.
 
 use crate::types::Space;
@@ -103,60 +103,113 @@ unsafe impl GlobalMemory for DirectMemory {
     }
 }
 
-/// Reads `BYTES` bytes, as relaxed atomic loads.
+/// Copies of blocks with the vectors of a level.
 ///
-/// # Safety
-///
-/// The bytes may be read with atomic accesses, and the address is a multiple of 4 where there are at least 4.
-#[inline(always)]
-pub(crate) unsafe fn load_block<const BYTES: usize>(from: *const u8, to: *mut u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        let mut at = 0;
-        while at < BYTES {
-            // SAFETY: both ranges have these 16 bytes. The instruction reads words of 4 bytes, which are aligned, each at
-            // once, as relaxed atomic loads do; `to` belongs to the caller alone.
+/// The vectors are as wide as those that other operations read and write, so that these need not wait until what was
+/// written in smaller parts has reached memory.
+pub(crate) trait Vectors {
+    /// Copies `BYTES` bytes, a multiple of 32: as relaxed atomic loads of words of 4 bytes, and as relaxed atomic stores of
+    /// such words. Bytes are copied in any order.
+    ///
+    /// # Safety
+    ///
+    /// The bytes of `from` may be read and those of `to` may be written with atomic accesses, and the processor has the
+    /// vectors.
+    unsafe fn copy<const BYTES: usize>(from: *const u8, to: *mut u8);
+}
+
+/// 16 bytes at a time, or words where no assembly is.
+pub(crate) struct Short;
+
+#[cfg(target_arch = "x86_64")]
+/// 32 bytes at a time.
+pub(crate) struct Middle;
+
+#[cfg(target_arch = "x86_64")]
+/// 64 bytes at a time.
+pub(crate) struct Long;
+
+/// Copies in steps of a size, with an instruction for loads and for stores, and the name of a register.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+macro_rules! steps {
+    ($from:ident, $to:ident, $start:expr, $end:expr, $step:literal, $load:literal, $store:literal) => {
+        let mut at = $start;
+        while at < $end {
+            // SAFETY: both ranges have these bytes, as the caller promises. The processor accesses each aligned word of the
+            // vector at once, as relaxed atomic accesses do.
             unsafe {
                 std::arch::asm!(
-                    "movups {value}, [{from}]",
-                    "movups [{to}], {value}",
-                    from = in(reg) from.add(at),
-                    to = in(reg) to.add(at),
-                    value = out(xmm_reg) _,
+                    $load,
+                    $store,
+                    from = in(reg) $from.add(at),
+                    to = in(reg) $to.add(at),
+                    out("xmm15") _,
                     options(nostack, preserves_flags),
                 );
             }
-            at += 16;
+            at += $step;
         }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    {
-        use std::sync::atomic::{AtomicU8, Ordering};
-        for at in 0..BYTES {
-            // SAFETY: both ranges have this byte.
-            unsafe { to.add(at).write(AtomicU8::from_ptr(from.add(at).cast_mut()).load(Ordering::Relaxed)) };
+    };
+}
+
+impl Vectors for Short {
+    #[inline(always)]
+    unsafe fn copy<const BYTES: usize>(from: *const u8, to: *mut u8) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            steps!(from, to, 0, BYTES, 16, "movups xmm15, [{from}]", "movups [{to}], xmm15");
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        {
+            use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+            // SAFETY: both ranges have these bytes, as the caller promises, and words are aligned where they are accessed.
+            unsafe {
+                if (from.addr() | to.addr()).is_multiple_of(4) {
+                    for at in (0..BYTES).step_by(4) {
+                        let value = AtomicU32::from_ptr(from.add(at).cast_mut().cast()).load(Ordering::Relaxed);
+                        AtomicU32::from_ptr(to.add(at).cast()).store(value, Ordering::Relaxed);
+                    }
+                } else {
+                    for at in 0..BYTES {
+                        let value = AtomicU8::from_ptr(from.add(at).cast_mut()).load(Ordering::Relaxed);
+                        AtomicU8::from_ptr(to.add(at)).store(value, Ordering::Relaxed);
+                    }
+                }
+            }
         }
     }
 }
 
-/// Writes `BYTES` bytes, as relaxed atomic stores.
-///
-/// # Safety
-///
-/// As for [`load_block`], and the bytes may be written.
-#[inline(always)]
-pub(crate) unsafe fn store_block<const BYTES: usize>(from: *const u8, to: *mut u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: the instructions are the same, and now it is the words that are written which others may access.
-    unsafe {
-        load_block::<BYTES>(from, to);
+#[cfg(target_arch = "x86_64")]
+impl Vectors for Middle {
+    #[inline(always)]
+    unsafe fn copy<const BYTES: usize>(from: *const u8, to: *mut u8) {
+        #[cfg(not(miri))]
+        {
+            steps!(from, to, 0, BYTES, 32, "vmovups ymm15, [{from}]", "vmovups [{to}], ymm15");
+        }
+        #[cfg(miri)]
+        // SAFETY: the caller's promise is passed on.
+        unsafe {
+            Short::copy::<BYTES>(from, to);
+        }
     }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    {
-        use std::sync::atomic::{AtomicU8, Ordering};
-        for at in 0..BYTES {
-            // SAFETY: both ranges have this byte.
-            unsafe { AtomicU8::from_ptr(to.add(at)).store(from.add(at).read(), Ordering::Relaxed) };
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Vectors for Long {
+    #[inline(always)]
+    unsafe fn copy<const BYTES: usize>(from: *const u8, to: *mut u8) {
+        #[cfg(not(miri))]
+        {
+            let whole = BYTES / 64 * 64;
+            steps!(from, to, 0, whole, 64, "vmovups zmm15, [{from}]", "vmovups [{to}], zmm15");
+            steps!(from, to, whole, BYTES, 32, "vmovups ymm15, [{from}]", "vmovups [{to}], ymm15");
+        }
+        #[cfg(miri)]
+        // SAFETY: the caller's promise is passed on.
+        unsafe {
+            Short::copy::<BYTES>(from, to);
         }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) mod warp;
 
 use std::marker::PhantomData;
 
-use crate::machine::{FULL, LANES, Lanes, Op, Step};
+use crate::machine::{FULL, LANES, Lanes, Op, Step, Vectors};
 
 pub(crate) use crate::machine::{body as select, body_of as select_plain};
 
@@ -72,15 +72,18 @@ unsafe fn write<T: Copy>(mask: u32, place: *mut [T; LANES], values: &[T; LANES])
     if mask == FULL {
         *place = *values;
     } else {
+        // All lanes are chosen before any is written, so that this is a choice of vectors.
+        let mut chosen = *place;
         for lane in 0..LANES {
-            place[lane] = if mask >> lane & 1 != 0 { values[lane] } else { place[lane] };
+            chosen[lane] = if mask >> lane & 1 != 0 { values[lane] } else { chosen[lane] };
         }
+        *place = chosen;
     }
 }
 
 impl<F: Fn1> crate::machine::Body for One<F> {
     #[inline(always)]
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let mut values = [F::D::default(); LANES];
         // SAFETY: the slots are planes of these types, as lowering made them. The shared reference ends before the write.
         unsafe {
@@ -96,7 +99,7 @@ impl<F: Fn1> crate::machine::Body for One<F> {
 
 impl<F: Fn2> crate::machine::Body for Two<F> {
     #[inline(always)]
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let mut values = [F::D::default(); LANES];
         // SAFETY: the slots are planes of these types, as lowering made them. The shared references end before the write.
         unsafe {
@@ -113,7 +116,7 @@ impl<F: Fn2> crate::machine::Body for Two<F> {
 
 impl<F: Fn3> crate::machine::Body for Three<F> {
     #[inline(always)]
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let mut values = [F::D::default(); LANES];
         // SAFETY: the slots are planes of these types, as lowering made them. The shared references end before the write.
         unsafe {

@@ -1,5 +1,7 @@
 //! printf, assert, variables of modules, function pointers, local arrays and faults.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use anabranch_ptx::{Detail, FaultCode};

@@ -1,6 +1,10 @@
 //! Inner loops, compiled for each generation of vectors that the processor may have.
 
 use super::{Lanes, Op, Run, Step};
+use crate::memory::Short;
+use crate::memory::Vectors;
+#[cfg(target_arch = "x86_64")]
+use crate::memory::{Long, Middle};
 
 /// The vectors that a processor has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -47,26 +51,26 @@ pub(crate) trait Body {
     /// # Safety
     ///
     /// The slots of the operation lie within the frame of the lanes, and have the sizes that the operation expects.
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step;
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step;
 }
 
 unsafe fn baseline<B: Body>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
     // SAFETY: the caller's promise is that of `Body::run`.
-    unsafe { B::run(lanes, op) }
+    unsafe { B::run::<Short>(lanes, op) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
 unsafe fn avx2<B: Body>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
     // SAFETY: the caller's promise is that of `Body::run`.
-    unsafe { B::run(lanes, op) }
+    unsafe { B::run::<Middle>(lanes, op) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
 unsafe fn avx512<B: Body>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
     // SAFETY: the caller's promise is that of `Body::run`.
-    unsafe { B::run(lanes, op) }
+    unsafe { B::run::<Long>(lanes, op) }
 }
 
 /// The function of a level. The linker of programs asks only for levels that [`detect`] has found.

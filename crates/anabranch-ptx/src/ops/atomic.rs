@@ -7,7 +7,7 @@ use super::half::{Brain, Half, Packed};
 use super::load::{SHARED, SPACE, locate};
 use super::real::Real;
 use super::{Fn2, half};
-use crate::machine::{Body, Lanes, Op, Step};
+use crate::machine::{Body, Lanes, Op, Step, Vectors};
 use crate::memory::AccessKind;
 
 /// What is done, in `target`.
@@ -169,21 +169,21 @@ pub(crate) struct Single;
 pub(crate) struct Double;
 
 impl Body for Short {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has made the operation for planes of 16 bits.
         unsafe { perform::<u16>(lanes, op) }
     }
 }
 
 impl Body for Single {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has made the operation for planes of 32 bits.
         unsafe { perform::<u32>(lanes, op) }
     }
 }
 
 impl Body for Double {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has made the operation for planes of 64 bits.
         unsafe { perform::<u64>(lanes, op) }
     }
@@ -192,7 +192,7 @@ impl Body for Double {
 /// `fence`, `membar`: all of them are the strongest one.
 pub(crate) struct Fence;
 impl Body for Fence {
-    unsafe fn run(_: &mut Lanes<'_>, _: &Op) -> Step {
+    unsafe fn run<V: Vectors>(_: &mut Lanes<'_>, _: &Op) -> Step {
         std::sync::atomic::fence(Ordering::SeqCst);
         Step::Next
     }
@@ -201,7 +201,7 @@ impl Body for Fence {
 /// Before a load that sees what others write.
 pub(crate) struct Watch;
 impl Body for Watch {
-    unsafe fn run(lanes: &mut Lanes<'_>, _: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, _: &Op) -> Step {
         lanes.watches = true;
         Step::Next
     }

@@ -1,7 +1,7 @@
 //! Logic, bit fields, permutations and dot products.
 
 use super::{functions, plain_functions};
-use crate::machine::{Body, LANES, Lanes, Op, Step};
+use crate::machine::{Body, LANES, Lanes, Op, Step, Vectors};
 
 /// Bits: an unsigned integer of 16, 32 or 64.
 pub(crate) trait Bits: Copy + Default {
@@ -201,7 +201,7 @@ fn permute(a: u32, b: u32, control: u32) -> u32 {
 pub(crate) struct Dot2;
 impl Body for Dot2 {
     #[inline(always)]
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let (a_signed, b_signed, high) = (op.flags & 1 != 0, op.flags & 2 != 0, op.flags >> 2 & 1);
         // SAFETY: the slots are planes of 32 bits.
         unsafe {
@@ -230,7 +230,7 @@ impl Body for Dot2 {
 pub(crate) struct Insert<T>(std::marker::PhantomData<T>);
 impl<T: Bits> Body for Insert<T> {
     #[inline(always)]
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are planes of these types.
         unsafe {
             let [a, b] = [op.a, op.b].map(|slot| *lanes.plane::<T>(slot));
@@ -249,7 +249,7 @@ impl<T: Bits> Body for Insert<T> {
 pub(crate) struct Lookup;
 impl Body for Lookup {
     #[inline(always)]
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let chosen: [u32; 8] = std::array::from_fn(|bit| if op.imm >> bit & 1 != 0 { !0 } else { 0 });
         // SAFETY: the slots are planes of 32 bits.
         unsafe {
@@ -276,7 +276,7 @@ impl Body for Lookup {
 pub(crate) struct PredicateLogic;
 impl Body for PredicateLogic {
     #[inline(always)]
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are predicates.
         unsafe {
             let (a, b) = (lanes.predicate(op.a), lanes.predicate(op.b));

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::machine::{Body, LANES, Lanes, Op, Step};
+use crate::machine::{Body, LANES, Lanes, Op, Step, Vectors};
 
 /// Reads the carry, of `e`.
 pub(crate) const CARRY_IN: u32 = 1;
@@ -53,7 +53,7 @@ macro_rules! with_carry {
         pub(crate) struct $name<T>(PhantomData<T>);
         impl<T: Word> Body for $name<T> {
             #[inline(always)]
-            unsafe fn run(lanes: &mut Lanes<'_>, $op: &Op) -> Step {
+            unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, $op: &Op) -> Step {
                 // SAFETY: `a`, `b`, `c` and `d` are planes of this type, and `e` is a predicate.
                 unsafe {
                     let carries = if $op.flags & CARRY_IN != 0 { lanes.predicate($op.e) } else { 0 };

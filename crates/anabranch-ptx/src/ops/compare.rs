@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use super::Fn2;
 use super::half::Short;
-use crate::machine::{Body, LANES, Lanes, Op, Step};
+use crate::machine::{Body, LANES, Lanes, Op, Step, Vectors};
 
 /// `setp`: `flags` says how the predicate `c`, with `negate`, is combined; `imm` is not zero where `e` is written too.
 pub(crate) struct Compare<F>(PhantomData<F>);
@@ -42,7 +42,7 @@ unsafe fn combine(lanes: &mut Lanes<'_>, op: &Op, bits: u32) {
 
 impl<F: Fn2<D = bool>> Body for Compare<F> {
     #[inline(always)]
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `a` and `b` are planes of these types.
         unsafe {
             let a = &*lanes.plane::<F::A>(op.a);
@@ -126,7 +126,7 @@ impl<F: Fn2<A = u16, B = u16, D = bool>> Fn2 for High<F> {
 pub(crate) struct Select<T>(PhantomData<T>);
 impl<T: Copy + Default> Body for Select<T> {
     #[inline(always)]
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `a`, `b` and `d` are planes of this type, and `e` is a predicate.
         unsafe {
             let bits = lanes.predicate(op.e) ^ op.negate;
@@ -145,7 +145,7 @@ impl<T: Copy + Default> Body for Select<T> {
 /// `mov` of a predicate, with `negate`.
 pub(crate) struct MovePredicate;
 impl Body for MovePredicate {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are predicates.
         unsafe {
             let bits = lanes.predicate(op.a) ^ op.negate;
@@ -172,7 +172,7 @@ fn test(kind: u64, value: f64, least_normal: f64) -> bool {
 /// `testp` of 32 bits; `flags` is what is asked.
 pub(crate) struct TestSingle;
 impl Body for TestSingle {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `a` is a plane of 32 bits, and `d` is a predicate.
         unsafe {
             let a = *lanes.plane::<f32>(op.a);
@@ -187,7 +187,7 @@ impl Body for TestSingle {
 /// `testp` of 64 bits.
 pub(crate) struct TestDouble;
 impl Body for TestDouble {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `a` is a plane of 64 bits, and `d` is a predicate.
         unsafe {
             let a = *lanes.plane::<f64>(op.a);

@@ -1,7 +1,7 @@
 //! Branches, calls, ends and barriers. These look at their guards themselves.
 
 use crate::fault::{Detail, FaultCode};
-use crate::machine::{Body, Failure, LANES, Lanes, Op, Slot, Step};
+use crate::machine::{Body, Failure, LANES, Lanes, Op, Slot, Step, Vectors};
 use crate::types::Space;
 
 /// The slot of no guard.
@@ -23,7 +23,7 @@ macro_rules! control {
         pub(crate) struct $name;
         impl Body for $name {
             #[inline(always)]
-            unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+            unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
                 // SAFETY: the guard is a predicate, if there is one.
                 lanes.taken = unsafe { holding(lanes, op) };
                 if lanes.taken == 0 { Step::Next } else { Step::$step }
@@ -57,7 +57,7 @@ control!(
 pub(crate) struct Branch;
 impl Body for Branch {
     #[inline(always)]
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the guard is a predicate, if there is one.
         let taken = unsafe { holding(lanes, op) };
         if taken == lanes.mask {
@@ -74,7 +74,7 @@ impl Body for Branch {
 /// `call` of the functions whose addresses are in `a`, and `brx.idx` by the numbers in `a`.
 pub(crate) struct Indirect;
 impl Body for Indirect {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the guard is a predicate, and `a` is a plane of 64 bits.
         unsafe {
             lanes.taken = holding(lanes, op);
@@ -102,7 +102,7 @@ pub(crate) const ALIGNED: u32 = 16;
 /// `trap`, and `brkpt` where no debugger is.
 pub(crate) struct Trap;
 impl Body for Trap {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the guard is a predicate, if there is one.
         let taken = unsafe { holding(lanes, op) };
         if taken == 0 {

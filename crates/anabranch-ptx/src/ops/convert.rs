@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use super::rounded::rounding;
 use super::{Fn1, plain_functions};
 use crate::float::{self, BF16, F16, F32, F64, Format};
-use crate::machine::{Body, LANES, Lanes, Op, Step};
+use crate::machine::{Body, LANES, Lanes, Op, Step, Vectors};
 
 /// Reads an integer of the type `A` from a register `R`, and extends or cuts it to a register `D`.
 pub(crate) struct Extend<A, R, D>(PhantomData<(A, R, D)>);
@@ -109,7 +109,7 @@ fn format(code: u32) -> Format {
 /// The result is in 64 bits.
 pub(crate) struct RoundedFromInteger;
 impl Body for RoundedFromInteger {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are planes of 64 bits.
         unsafe {
             let a = *lanes.plane::<u64>(op.a);
@@ -126,7 +126,7 @@ impl Body for RoundedFromInteger {
 /// A float of 64 bits to a float of fewer, in 64 bits: `imm` is the rounding mode, `flags` the format.
 pub(crate) struct RoundedNarrow;
 impl Body for RoundedNarrow {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are planes of 64 bits.
         unsafe {
             let a = *lanes.plane::<u64>(op.a);
@@ -141,7 +141,7 @@ impl Body for RoundedNarrow {
 /// `f32` to `tf32`: 10 bits of fraction, rounded to the nearest, away from zero (`imm` 0), to even (1), or cut (2).
 pub(crate) struct Tensor;
 impl Body for Tensor {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are planes of 32 bits.
         unsafe {
             let a = *lanes.plane::<u32>(op.a);
@@ -166,7 +166,7 @@ impl Body for Tensor {
 /// An integer of 64 bits, limited to `bytes` bits; `flags` has a bit for the sign of the source and one for the result's.
 pub(crate) struct Limit;
 impl Body for Limit {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let bits = op.bytes;
         let (low, high) = if op.flags & 2 != 0 {
             (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1)

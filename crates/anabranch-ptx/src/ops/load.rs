@@ -5,8 +5,8 @@ use std::ptr::with_exposed_provenance_mut;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::{Fn1, convert::Extend};
-use crate::machine::{Body, FULL, LANES, Lanes, Op, Step};
-use crate::memory::{AccessKind, load_block, store_block};
+use crate::machine::{Body, FULL, LANES, Lanes, Op, Step, Vectors};
+use crate::memory::{AccessKind, Short};
 
 /// The space of an access, in the low bits of `flags`.
 pub(crate) const GENERIC: u32 = 0;
@@ -70,47 +70,45 @@ element! {
 /// `a` is a plane of the size that `flags` says.
 #[inline(always)]
 pub(crate) unsafe fn locate(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKind) -> Step {
-    let mut all = [0u64; LANES];
+    // The addresses stay in memory: local arrays of 32 would be taken apart into registers one by one.
     if op.flags & ABSOLUTE != 0 {
-        all = [op.imm; LANES];
+        lanes.addresses.0 = [op.imm; LANES];
     } else if op.flags & NARROW != 0 {
         // SAFETY: `a` is a plane of 32 bits.
         let base = unsafe { &*lanes.plane::<u32>(op.a) };
         for lane in 0..LANES {
-            all[lane] = u64::from(base[lane].wrapping_add(op.imm as u32));
+            lanes.addresses.0[lane] = u64::from(base[lane].wrapping_add(op.imm as u32));
         }
     } else {
         // SAFETY: `a` is a plane of 64 bits.
         let base = unsafe { &*lanes.plane::<u64>(op.a) };
         for lane in 0..LANES {
-            all[lane] = base[lane].wrapping_add(op.imm);
+            lanes.addresses.0[lane] = base[lane].wrapping_add(op.imm);
         }
     }
     if lanes.mask != FULL {
-        let one = all[lanes.first()];
+        let one = lanes.addresses.0[lanes.first()];
+        let mask = lanes.mask;
         for lane in 0..LANES {
-            all[lane] = if lanes.mask >> lane & 1 != 0 { all[lane] } else { one };
+            let own = lanes.addresses.0[lane];
+            lanes.addresses.0[lane] = if mask >> lane & 1 != 0 { own } else { one };
         }
     }
-    let (mut bits, mut least, mut most) = (0, u64::MAX, 0);
-    for lane in 0..LANES {
-        bits |= all[lane];
-        least = if all[lane] < least { all[lane] } else { least };
-        most = if all[lane] > most { all[lane] } else { most };
-    }
-    lanes.addresses.0 = all;
+    let space = op.flags & SPACE;
     let bytes = u64::from(op.bytes);
-    let Some(end) = most.checked_add(bytes) else { return slow::locate(lanes, op, kind) };
+    let bits = folded(&lanes.addresses.0, 0, |all, address| all | address);
     if bits & (bytes - 1) != 0 || lanes.observer.is_some() {
         return slow::locate(lanes, op, kind);
     }
-    let space = op.flags & SPACE;
+    if lanes.direct && matches!(space, GLOBAL | GENERIC | CONSTANT) && bits < crate::machine::SHARED_WINDOW {
+        return Step::Next;
+    }
+    let most = folded(&lanes.addresses.0, 0, u64::max);
+    let Some(end) = most.checked_add(bytes) else { return slow::locate(lanes, op, kind) };
     let delta = match space {
         SHARED if end <= lanes.shared.bytes => lanes.shared.start,
         GLOBAL | GENERIC | CONSTANT if most < crate::machine::SHARED_WINDOW => {
-            if lanes.direct {
-                return Step::Next;
-            }
+            let least = folded(&lanes.addresses.0, u64::MAX, u64::min);
             let writes = kind != AccessKind::Read;
             if !lanes.region.contains(least, end) {
                 slow::look_up(lanes, least);
@@ -139,49 +137,69 @@ pub(crate) unsafe fn locate(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKind) ->
     Step::Next
 }
 
-/// Whether the addresses of all lanes are `stride` bytes from each other.
-#[inline(always)]
-fn strided(addresses: &[u64; LANES], stride: u64) -> bool {
-    if addresses[1].wrapping_sub(addresses[0]) != stride {
-        return false;
-    }
-    let mut difference = 0;
-    for lane in 0..LANES {
-        difference |= addresses[lane] ^ addresses[0].wrapping_add(stride * lane as u64);
-    }
-    difference == 0
-}
+/// Lanes that are looked at together: threads of a block often stand in rows of 16.
+const ROW: usize = 16;
 
-/// # Safety
-///
-/// `from` has 32 elements, which may be read with atomic accesses.
+/// All values together, by a function whose order does not matter. Eight are taken at a time, as vectors have them.
 #[inline(always)]
-unsafe fn load_plane<E>(from: u64, to: *mut [E; LANES]) {
-    let from = with_exposed_provenance_mut::<u8>(from as usize);
-    // SAFETY: the caller promises that of `from`, and `to` has as many bytes.
-    unsafe {
-        match size_of::<E>() {
-            1 => load_block::<32>(from, to.cast()),
-            2 => load_block::<64>(from, to.cast()),
-            4 => load_block::<128>(from, to.cast()),
-            _ => load_block::<256>(from, to.cast()),
+fn folded(values: &[u64; LANES], start: u64, combine: impl Fn(u64, u64) -> u64) -> u64 {
+    let mut all = [start; 8];
+    for chunk in 0..LANES / 8 {
+        for index in 0..8 {
+            all[index] = combine(all[index], values[8 * chunk + index]);
         }
     }
+    for half in [4, 2, 1] {
+        for index in 0..half {
+            all[index] = combine(all[index], all[index + half]);
+        }
+    }
+    all[0]
+}
+
+/// Whether the addresses of a row are `stride` bytes from each other.
+#[inline(always)]
+fn strided(addresses: &[u64; ROW], stride: u64) -> bool {
+    let first = addresses[0];
+    if addresses[1].wrapping_sub(first) != stride {
+        return false;
+    }
+    let mut all = [0u64; 8];
+    for chunk in 0..ROW / 8 {
+        for index in 0..8 {
+            let lane = 8 * chunk + index;
+            all[index] |= addresses[lane] ^ first.wrapping_add(stride * lane as u64);
+        }
+    }
+    for half in [4, 2, 1] {
+        for index in 0..half {
+            all[index] |= all[index + half];
+        }
+    }
+    all[0] == 0
+}
+
+/// The addresses of a row, where they are.
+#[inline(always)]
+fn row(addresses: &[u64; LANES], start: usize) -> &[u64; ROW] {
+    // SAFETY: the row begins at 0 or 16, as its callers say, and ends within the array.
+    unsafe { &*addresses.as_ptr().add(start % LANES / ROW * ROW).cast() }
 }
 
 /// # Safety
 ///
-/// `to` has 32 elements, which may be written with atomic accesses.
+/// `from` and `to` have 16 elements each, which may be accessed with atomic accesses.
 #[inline(always)]
-unsafe fn store_plane<E>(from: *const [E; LANES], to: u64) {
+unsafe fn copy_row<V: Vectors, E>(from: u64, to: u64) {
+    let from = with_exposed_provenance_mut::<u8>(from as usize);
     let to = with_exposed_provenance_mut::<u8>(to as usize);
-    // SAFETY: the caller promises that of `to`, and `from` has as many bytes.
+    // SAFETY: the caller promises that.
     unsafe {
         match size_of::<E>() {
-            1 => store_block::<32>(from.cast(), to),
-            2 => store_block::<64>(from.cast(), to),
-            4 => store_block::<128>(from.cast(), to),
-            _ => store_block::<256>(from.cast(), to),
+            1 => Short::copy::<16>(from, to),
+            2 => V::copy::<32>(from, to),
+            4 => V::copy::<64>(from, to),
+            _ => V::copy::<128>(from, to),
         }
     }
 }
@@ -194,7 +212,7 @@ where
     Widen<E, R>: Fn1<A = E, D = R>,
 {
     #[inline(always)]
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has made the operation for planes of these sizes. `locate` returns addresses that may be read.
         unsafe {
             if locate(lanes, op, AccessKind::Read) != Step::Next {
@@ -202,43 +220,61 @@ where
             }
             let size = size_of::<E>() as u64;
             if op.target == 1 && lanes.mask == FULL {
-                if strided(&lanes.addresses.0, size) {
-                    if size_of::<E>() == size_of::<R>() {
-                        load_plane::<E>(lanes.addresses.0[0], lanes.plane::<E>(op.d));
-                    } else {
-                        let mut elements = [E::default(); LANES];
-                        load_plane::<E>(lanes.addresses.0[0], &mut elements);
-                        let place = &mut *lanes.plane::<R>(op.d);
-                        for lane in 0..LANES {
-                            place[lane] = <Widen<E, R>>::apply(elements[lane]);
-                        }
-                    }
-                    return Step::Next;
-                }
-                if strided(&lanes.addresses.0, 0) {
-                    let value = <Widen<E, R>>::apply(E::load(lanes.addresses.0[0]));
-                    *lanes.plane::<R>(op.d) = [value; LANES];
-                    return Step::Next;
-                }
+                load_rows::<V, E, R>(lanes, op);
+                return Step::Next;
             }
             for (index, slot) in [op.d, op.b, op.c, op.e].into_iter().take(op.target as usize).enumerate() {
                 let place = lanes.plane::<R>(slot);
                 let offset = index as u64 * size;
-                if lanes.mask == FULL {
-                    for lane in 0..LANES {
-                        (*place)[lane] = <Widen<E, R>>::apply(E::load(lanes.addresses.0[lane] + offset));
-                    }
-                } else {
-                    let mut left = lanes.mask;
-                    while left != 0 {
-                        let lane = (left.trailing_zeros() & 31) as usize;
-                        left &= left - 1;
-                        (*place)[lane] = <Widen<E, R>>::apply(E::load(lanes.addresses.0[lane] + offset));
-                    }
+                let mut left = lanes.mask;
+                while left != 0 {
+                    let lane = (left.trailing_zeros() & 31) as usize;
+                    left &= left - 1;
+                    (*place)[lane] = <Widen<E, R>>::apply(E::load(lanes.addresses.0[lane] + offset));
                 }
             }
         }
         Step::Next
+    }
+}
+
+/// A load of one element for each of all lanes.
+///
+/// # Safety
+///
+/// `addresses` are those of elements that may be read, and `d` is a plane of registers `R`.
+#[inline(always)]
+unsafe fn load_rows<V: Vectors, E: Element, R: Copy + Default>(lanes: &mut Lanes<'_>, op: &Op)
+where
+    Widen<E, R>: Fn1<A = E, D = R>,
+{
+    // SAFETY: as the caller promises.
+    unsafe {
+        let place = lanes.plane::<R>(op.d);
+        for start in [0, ROW] {
+            let row = row(&lanes.addresses.0, start);
+            let to = place.cast::<R>().add(start);
+            if strided(row, size_of::<E>() as u64) {
+                if size_of::<E>() == size_of::<R>() {
+                    copy_row::<V, E>(row[0], to.expose_provenance() as u64);
+                    continue;
+                }
+                let mut elements = [E::default(); ROW];
+                copy_row::<V, E>(row[0], elements.as_mut_ptr().expose_provenance() as u64);
+                let to = &mut *to.cast::<[R; ROW]>();
+                for lane in 0..ROW {
+                    to[lane] = <Widen<E, R>>::apply(elements[lane]);
+                }
+            } else if strided(row, 0) {
+                *to.cast::<[R; ROW]>() = [<Widen<E, R>>::apply(E::load(row[0])); ROW];
+            } else {
+                let mut values = [R::default(); ROW];
+                for lane in 0..ROW {
+                    values[lane] = <Widen<E, R>>::apply(E::load(row[lane]));
+                }
+                *to.cast::<[R; ROW]>() = values;
+            }
+        }
     }
 }
 
@@ -285,23 +321,33 @@ low! {
 
 impl<E: Element, R: Copy + Low<E>> Body for Store<E, R> {
     #[inline(always)]
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has made the operation for planes of these sizes. `locate` returns addresses that may be written.
         unsafe {
             if locate(lanes, op, AccessKind::Write) != Step::Next {
                 return Step::Fault;
             }
             let size = size_of::<E>() as u64;
-            if op.target == 1 && lanes.mask == FULL && strided(&lanes.addresses.0, size) {
-                let place = lanes.plane::<R>(op.d);
-                if size_of::<E>() == size_of::<R>() {
-                    store_plane::<E>(place.cast(), lanes.addresses.0[0]);
-                } else {
-                    let mut elements = [E::default(); LANES];
-                    for lane in 0..LANES {
-                        elements[lane] = (*place)[lane].low();
+            if op.target == 1 && lanes.mask == FULL {
+                let place = lanes.plane::<R>(op.d).cast::<R>();
+                for start in [0, ROW] {
+                    let row = row(&lanes.addresses.0, start);
+                    let from = place.add(start);
+                    if strided(row, size) {
+                        if size_of::<E>() == size_of::<R>() {
+                            copy_row::<V, E>(from.expose_provenance() as u64, row[0]);
+                            continue;
+                        }
+                        let mut elements = [E::default(); ROW];
+                        for lane in 0..ROW {
+                            elements[lane] = from.add(lane).read().low();
+                        }
+                        copy_row::<V, E>(elements.as_mut_ptr().expose_provenance() as u64, row[0]);
+                    } else {
+                        for lane in 0..ROW {
+                            E::store(row[lane], from.add(lane).read().low());
+                        }
                     }
-                    store_plane::<E>(&elements, lanes.addresses.0[0]);
                 }
                 return Step::Next;
             }

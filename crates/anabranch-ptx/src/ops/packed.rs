@@ -1,12 +1,12 @@
 //! Four values of 8 or 16 bits in one register, and moves between registers of different sizes.
 
-use crate::machine::{Body, LANES, Lanes, Op, Step};
+use crate::machine::{Body, LANES, Lanes, Op, Step, Vectors};
 
 /// Four halves of 16 bits to 64 bits: `a`, `b`, `c`, `e`, the lowest first.
 pub(crate) struct Quad;
 impl Body for Quad {
     #[inline(always)]
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the sources are planes of 16 bits, and `d` is one of 64.
         unsafe {
             let parts = [op.a, op.b, op.c, op.e].map(|slot| *lanes.plane::<u16>(slot));
@@ -25,7 +25,7 @@ impl Body for Quad {
 /// `cvt.pack`: `a` and `b`, saturated to integers of `bytes` bits, with the signs of `flags`; the rest is from `c`.
 pub(crate) struct Pack;
 impl Body for Pack {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let bits = op.bytes;
         let (low, high) =
             if op.flags & 1 != 0 { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1i64 << bits) - 1) };

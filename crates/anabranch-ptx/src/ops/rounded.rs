@@ -1,7 +1,7 @@
 //! Arithmetic in the rounding modes that processors do not have.
 
 use crate::float::{self, F32, F64, Format, Rounding};
-use crate::machine::{Body, LANES, Lanes, Op, Step};
+use crate::machine::{Body, LANES, Lanes, Op, Step, Vectors};
 
 /// What is computed.
 pub(crate) const ADD: u32 = 0;
@@ -52,7 +52,7 @@ pub(crate) fn compute(kind: u32, format: Format, rounding: Rounding, a: u64, b: 
 /// Floats of 32 bits: `flags` is the kind, `imm` the rounding mode.
 pub(crate) struct Single;
 impl Body for Single {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are planes of 32 bits.
         unsafe {
             let [a, b, c] = [op.a, op.b, op.c].map(|slot| *lanes.plane::<u32>(slot));
@@ -69,7 +69,7 @@ impl Body for Single {
 /// Floats of 64 bits.
 pub(crate) struct Double;
 impl Body for Double {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are planes of 64 bits.
         unsafe {
             let [a, b, c] = [op.a, op.b, op.c].map(|slot| *lanes.plane::<u64>(slot));

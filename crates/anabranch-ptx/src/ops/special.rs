@@ -5,7 +5,9 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use super::load::Element;
-use crate::machine::{Body, LANES, LOCAL_WINDOW, Lanes, Op, PARAMETER_WINDOW, SHARED_WINDOW, Step, WINDOW_BYTES};
+use crate::machine::{
+    Body, LANES, LOCAL_WINDOW, Lanes, Op, PARAMETER_WINDOW, SHARED_WINDOW, Step, Vectors, WINDOW_BYTES,
+};
 
 /// Special registers, by their numbers in operations: name, part, bits.
 pub(crate) const REGISTERS: &[(&str, &str, u32)] = &[
@@ -85,7 +87,7 @@ fn value(lanes: &Lanes<'_>, number: u64) -> u64 {
 pub(crate) struct Register;
 impl Body for Register {
     #[inline(always)]
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let one = |f: fn(u32) -> u32| std::array::from_fn(|lane| f(lane as u32));
         let values: [u32; LANES] = match op.imm {
             0..=2 => lanes.threads[op.imm as usize].0,
@@ -107,7 +109,7 @@ impl Body for Register {
 /// A special register of 64 bits.
 pub(crate) struct WideRegister;
 impl Body for WideRegister {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `d` is a plane of 64 bits.
         unsafe { lanes.set_plane(op.d, &[value(lanes, op.imm); LANES]) };
         Step::Next
@@ -118,7 +120,7 @@ impl Body for WideRegister {
 pub(crate) struct Parameter<E>(PhantomData<E>);
 impl<E: Element> Body for Parameter<E> {
     #[inline(always)]
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has found that the parameter is within the parameters of the kernel, which has a buffer of that
         // size, and `d` is a plane of this type.
         unsafe {
@@ -134,7 +136,7 @@ pub(crate) struct FrameAddress<T>(PhantomData<T>);
 macro_rules! frame_address {
     ($($type:ident)*) => {$(
         impl Body for FrameAddress<$type> {
-            unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+            unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
                 let address = (lanes.frame_local + op.imm) as $type;
                 // SAFETY: `d` is a plane of this type.
                 unsafe { lanes.set_plane(op.d, &[address; LANES]) };
@@ -148,7 +150,7 @@ frame_address!(u32 u64);
 /// `isspacep`: `imm` is 0 for global, 1 for shared, 2 for local, 3 for parameters. `b` to `c` is the range of constants.
 pub(crate) struct IsSpace;
 impl Body for IsSpace {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `a` is a plane of 64 bits, and `d` is a predicate.
         unsafe {
             let a = *lanes.plane::<u64>(op.a);

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::machine::{Body, LANES, Lanes, Op, Step};
+use crate::machine::{Body, LANES, Lanes, Op, Step, Vectors};
 use crate::ops::real::Real;
 
 /// Whether lanes of the mask in `e` are missing. Lanes that have ended do not count.
@@ -19,7 +19,7 @@ macro_rules! together {
         $(#[$attribute])*
         pub(crate) struct $name;
         impl Body for $name {
-            unsafe fn run($lanes: &mut Lanes<'_>, $op: &Op) -> Step {
+            unsafe fn run<V: Vectors>($lanes: &mut Lanes<'_>, $op: &Op) -> Step {
                 // SAFETY: the slots are planes of 32 bits, or predicates, as lowering made them.
                 unsafe {
                     if missing($lanes, $op) {
@@ -45,7 +45,7 @@ pub(crate) const SECOND: u64 = 1;
 pub(crate) struct Shuffle;
 impl Body for Shuffle {
     #[inline(always)]
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are planes of 32 bits, and a predicate.
         unsafe {
             if missing(lanes, op) {
@@ -133,7 +133,7 @@ together!(
 /// `match.any.sync`, and `match.all.sync` with a predicate in the slot of `c` where `imm` is [`SECOND`].
 pub(crate) struct Match<T>(PhantomData<T>);
 impl<T: Copy + PartialEq> Body for Match<T> {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `a` is a plane of this type, and `d` one of 32 bits.
         unsafe {
             if missing(lanes, op) {
@@ -199,7 +199,7 @@ together!(
 /// `activemask`.
 pub(crate) struct ActiveMask;
 impl Body for ActiveMask {
-    unsafe fn run(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `d` is a plane of 32 bits.
         unsafe { lanes.set_plane(op.d, &[lanes.mask; LANES]) };
         Step::Next

@@ -1,0 +1,69 @@
+//! `docs/ptx.md` lists the instructions as the crate knows them. `UPDATE_DOCS=1` writes it.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fmt::Write;
+use std::path::Path;
+
+const START: &str = "# PTX on the host
+
+`anabranch-ptx` parses PTX as NVRTC, nvcc and Rust's nvptx target write it, of the versions 6.0 to 9.x, and executes it on the
+processor. This list is made from the table by which the crate selects instructions
+(`UPDATE_DOCS=1 cargo test -p anabranch-ptx --test document`).
+
+A module that contains what is not executed can still be loaded. Launching a kernel fails if it, or a function that it
+reaches, contains such an instruction; the error names the instruction and its line.
+
+## Meaning
+
+* Results that are rounded to the nearest, and in the other rounding modes, are exact to the bit. NaN results of 16 and 32
+  bits are the one that hardware returns; those of 64 bits are NaN, with a payload that may differ. `.approx` and `.full` are
+  computed with the host's library or exactly, within the documented errors.
+* Loads and stores of every cache operator go to memory at once. Atomic operations on global memory are atomic among all
+  threads of the process. Every fence is as strong as `fence.sc.sys`.
+* Lanes of a warp diverge and meet again, and each part makes progress on its own, as since sm_70. A `.sync` instruction waits
+  for the lanes of its mask.
+* `vprintf` and `__assertfail`, which `printf` and `assert` call, are provided. Other external functions fail when they are
+  called.
+* A generic address of global memory is what the caller gave the memory. Shared memory, local memory and parameters of
+  kernels have generic addresses from 2^56, 2^57 and 3 * 2^56 on.
+
+## Limits
+
+| what | limit |
+|---|---|
+| bytes of text | 268435456 |
+| braces or parentheses in each other | 64 |
+| bytes of a name | 65536 |
+| bytes of initial values of all variables | 134217728 |
+| bytes of registers of a function, for a warp | 16777216 |
+| bytes of local variables of a function, for a thread | 1048576 |
+| bytes of shared memory of a block | 1048576 |
+| threads of a block | 1024 |
+| calls in each other, and local memory of a thread | options of a launch |
+
+";
+
+#[test]
+fn the_document_lists_the_instructions() {
+    let mut text = START.to_owned();
+    text.push_str("## Instructions that are executed\n\n| instruction | forms |\n|---|---|\n");
+    for instruction in anabranch_ptx::instructions() {
+        if let Ok(forms) = instruction.support {
+            let forms = if forms.is_empty() { "all" } else { forms };
+            writeln!(text, "| `{}` | {forms} |", instruction.name).unwrap();
+        }
+    }
+    text.push_str("\n## Instructions that are refused by name\n\n| instruction | what it belongs to |\n|---|---|\n");
+    for instruction in anabranch_ptx::instructions() {
+        if let Err(reason) = instruction.support {
+            writeln!(text, "| `{}` | {reason} |", instruction.name).unwrap();
+        }
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ptx.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let found = std::fs::read_to_string(&path).unwrap();
+    assert!(found == text, "run `UPDATE_DOCS=1 cargo test -p anabranch-ptx --test document`");
+}
