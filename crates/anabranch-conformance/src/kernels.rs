@@ -2,6 +2,7 @@
 
 use anabranch::hal::HostModule;
 use anabranch::{DualModule, HostFunction, KernelFault};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) const PTX: &str = include_str!("kernels.ptx");
@@ -17,8 +18,21 @@ pub(crate) struct Mixed {
     pub(crate) padding_at_end: [u8; 4],
 }
 
+/// Whether devices that run PTX and closures run the PTX.
+static PREFERS_PTX: AtomicBool = AtomicBool::new(false);
+
+/// From now on, the kernels of the cases are PTX on every device that runs PTX, in this process.
+pub fn prefer_ptx() {
+    PREFERS_PTX.store(true, Ordering::Relaxed);
+}
+
 /// The kernels, for both kinds of devices.
 pub(crate) fn program() -> DualModule {
+    let program = of_both();
+    if PREFERS_PTX.load(Ordering::Relaxed) { program.prefer_ptx() } else { program }
+}
+
+fn of_both() -> DualModule {
     let host = host_module();
     let program = host
         .globals()

@@ -19,6 +19,7 @@ pub use call_counts::CallCounts;
 pub use case::{Case, Failed, Need, Outcome, Verdict};
 pub use cases::all;
 pub use environment::Environment;
+pub use kernels::prefer_ptx;
 pub use report::{CaseReport, Summary};
 pub use runner::{Isolation, Runner};
 

@@ -82,7 +82,8 @@ impl CudaDriver {
             (Capabilities::FLUSH_REMOTE_WRITES, CU_DEVICE_ATTRIBUTE_CAN_FLUSH_REMOTE_WRITES),
             (Capabilities::REGISTERED_HOST_ADDRESS, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM),
         ];
-        let mut capabilities = Capabilities::CUDA_MODULES | Capabilities::BACKGROUND_PROGRESS;
+        let mut capabilities =
+            Capabilities::CUDA_MODULES | Capabilities::PTX_MODULES | Capabilities::BACKGROUND_PROGRESS;
         for (capability, attribute) in by_attribute {
             capabilities.set(capability, self.device_can(device, attribute)?);
         }

@@ -53,6 +53,8 @@ bitflags! {
         const FLUSH_REMOTE_WRITES = 1 << 22;
         /// Tensor maps, which describe tensors to kernels.
         const TENSOR_MAPS = 1 << 23;
+        /// Modules that are PTX text.
+        const PTX_MODULES = 1 << 24;
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! It has the semantics of the CUDA driver, status codes included: streams run in order and really overlap, the legacy
 //! default stream is a barrier for blocking streams, events bind to what was recorded last, memory is allocated in stream
-//! order. Kernels are Rust closures ([`anabranch_hal::HostFunction`]).
+//! order. Kernels are Rust closures ([`anabranch_hal::HostFunction`]), or PTX,
+//! which [`anabranch_ptx`] interprets.
 //!
 //! # Errors of queued work
 //!

@@ -21,7 +21,7 @@ pub(crate) use graph::GraphBlock;
 pub(crate) use observer::{FreedBy, MemoryObserver, Origin, ZONE};
 pub(crate) use piece::RawPiece;
 pub(crate) use pool::PoolState;
-pub(crate) use racing::{copy_racing, fill_racing};
+pub(crate) use racing::{copy_racing, fill_racing, store_racing};
 pub(crate) use table::{Allocation, AllocationTable, Lookup, MemoryKind};
 pub(crate) use value::{ValueStep, check_value_write, value_condition, value_step, value_write_operation};
 pub(crate) use work::{Arrival, Copy, Fill, FreeGraphBlock, SMALL_COPY, SmallCopy, StagedCopy, ValueWrite};

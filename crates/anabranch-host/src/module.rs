@@ -1,10 +1,12 @@
 //! Modules of host functions, and how kernels run.
 
 mod attributes;
+mod body;
 mod function;
 mod globals;
 mod kernel;
 mod launch;
+mod ptx;
 mod share;
 mod spares;
 
@@ -18,7 +20,10 @@ use crate::handles::handle;
 use crate::limits::{MAX_PARAMETER_BYTES, MAX_SHARED_BYTES};
 use crate::memory::HostMemory;
 use anabranch_hal::{Failure, HostFunction, HostModule, ModuleHandle, Result, Status};
+use anabranch_ptx::{Program, Space, Variable};
+use body::Body;
 use globals::Globals;
+use ptx::PtxKernel;
 use std::sync::Arc;
 
 /// A loaded module.
@@ -35,15 +40,43 @@ impl ModuleState {
     /// Loads a module into a context.
     pub(crate) fn load(core: &Arc<ContextCore>, memory: &Arc<HostMemory>, module: &HostModule) -> Result<Arc<Self>> {
         module.functions().iter().try_for_each(check)?;
-        let globals = Globals::allocate(core, memory, module.globals())?;
-        let functions =
-            module.functions().iter().map(|function| FunctionState::new(core, function, &globals)).collect();
-        Ok(Arc::new(Self { core: Arc::clone(core), functions, globals }))
+        let mut globals = Globals::new(memory);
+        module.globals().iter().try_for_each(|global| globals.add(core, &global.name, global.bytes).map(drop))?;
+        let bodies = module.functions().iter().cloned().map(Body::Closures);
+        Ok(Self::assemble(core, globals, bodies))
+    }
+
+    /// Loads PTX into a context.
+    pub(crate) fn load_ptx(core: &Arc<ContextCore>, memory: &Arc<HostMemory>, text: &str) -> Result<Arc<Self>> {
+        let module = ptx::parse(text)?;
+        let mut globals = Globals::new(memory);
+        for variable in module.variables().iter().filter(|variable| is_global(variable)) {
+            let bytes = usize::try_from(variable.bytes).unwrap_or(usize::MAX);
+            // A variable of no size has an address, too.
+            globals.add(core, &variable.name, bytes.max(1))?;
+        }
+        let addresses = |variable: &Variable| globals.address(&variable.name);
+        let program = Arc::new(Program::link(Arc::clone(&module), addresses));
+        for variable in module.variables().iter().filter(|variable| is_global(variable)) {
+            globals.initialize(&variable.name, &program.initial(variable));
+        }
+        Ok(Self::assemble(core, globals, PtxKernel::all(&program, memory).into_iter().map(Body::Ptx)))
+    }
+
+    fn assemble(core: &Arc<ContextCore>, globals: Globals, bodies: impl Iterator<Item = Body>) -> Arc<Self> {
+        let globals = Arc::new(globals);
+        let functions = bodies.map(|body| FunctionState::new(core, body, &globals)).collect();
+        Arc::new(Self { core: Arc::clone(core), functions, globals })
     }
 
     pub(crate) fn function(&self, name: &str) -> Option<&Arc<FunctionState>> {
-        self.functions.iter().find(|function| function.function.name() == name)
+        self.functions.iter().find(|function| function.body.name() == name)
     }
+}
+
+/// Whether a variable has an address that is known before a launch.
+fn is_global(variable: &Variable) -> bool {
+    matches!(variable.space, Space::Global | Space::Constant)
 }
 
 /// Refuses a kernel that no device could have, as an assembler does.

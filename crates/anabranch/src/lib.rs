@@ -72,7 +72,8 @@
 //! * [`Stream::capture`], [`Graph`], [`ExecutableGraph`]: work that is described once and launched many times.
 //! * [`Buffer`], [`PinnedBuffer`], [`ManagedBuffer`], [`MemoryPool`]: memory that safe code cannot free, move or race
 //!   while queued work uses it.
-//! * [`Module`], [`Kernel`], [`Compiler`], [`DualModule`]: code for GPUs, and Rust closures for the software device.
+//! * [`Module`], [`Kernel`], [`Compiler`], [`DualModule`]: code for GPUs, and PTX or Rust
+//!   closures for the software device.
 //! * [`kernels!`], [`KernelCall`]: kernel parameters that are declared once, for launches with typed arguments.
 //! * [`guide`]: [graphs](guide::graphs), [safety](guide::safety), [semantics](guide::semantics) and
 //!   [environment variables](guide::environment).

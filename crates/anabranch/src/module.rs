@@ -22,8 +22,8 @@ pub struct Module {
     core: Arc<ModuleCore>,
 }
 
-/// One program for both kinds of devices: PTX or a binary for GPUs, and Rust closures for the host device, with the
-/// same kernel names and parameters.
+/// One program for both kinds of devices: PTX for both, or PTX or a binary for GPUs and Rust closures for the host device, with
+/// the same kernel names and parameters. Closures run faster there, and are checked by the compiler.
 ///
 /// ```
 /// use anabranch::{DualModule, HostFunction, LaunchConfig};
@@ -52,6 +52,7 @@ pub struct Module {
 pub struct DualModule {
     device: Option<DeviceCode>,
     host: HostModule,
+    prefers_ptx: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -66,7 +67,7 @@ impl DualModule {
         Self::default()
     }
 
-    /// Sets the code for GPUs, as PTX text.
+    /// Sets the code for GPUs, as PTX text. The host device runs it, too, where there are no closures.
     pub fn ptx(mut self, ptx: impl Into<String>) -> Self {
         self.device = Some(DeviceCode::Ptx(ptx.into()));
         self
@@ -102,6 +103,12 @@ impl DualModule {
         self
     }
 
+    /// Lets the host device run the PTX also where there are closures. It runs PTX in any case where there are none.
+    pub fn prefer_ptx(mut self) -> Self {
+        self.prefers_ptx = true;
+        self
+    }
+
     /// Loads the code for the context's device. Waits until the context is idle, so that nothing may hold up its work that
     /// the thread does only afterwards.
     ///
@@ -117,8 +124,11 @@ impl DualModule {
             )
         };
         if context.device().capabilities().contains(Capabilities::HOST_FUNCTIONS) {
-            return match self.host.functions() {
-                [] => Err(missing("host functions")),
+            return match (&self.device, self.host.functions()) {
+                (Some(DeviceCode::Ptx(ptx)), functions) if functions.is_empty() || self.prefers_ptx => {
+                    Module::load_ptx(context, ptx)
+                }
+                (_, []) => Err(missing("host functions and no PTX")),
                 _ => Module::load_host(context, &self.host),
             };
         }
@@ -148,14 +158,14 @@ impl Module {
         &self.core
     }
 
-    /// Loads PTX text, which the driver assembles for the device. Loading may block until the device is idle, so
+    /// Loads PTX text, which the driver assembles for the device, and the host device interprets. Loading may block until the device is idle, so
     /// that nothing may hold up its work that the thread does only afterwards.
     ///
     /// # Errors
     /// [`CUDA_ERROR_INVALID_PTX (218)`](crate::Status::INVALID_PTX) if it cannot be assembled, with the assembler's log
     /// in [`Error::log`]; [`CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)`](crate::Status::UNSUPPORTED_PTX_VERSION) if it is
-    /// newer than the driver; [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) on the host device,
-    /// which runs host functions (see [`DualModule`]).
+    /// newer than the driver. The host device runs PTX by an interpreter; a kernel with an instruction that it does not
+    /// have is refused when it is launched, by name and line.
     #[track_caller]
     pub fn load_ptx(context: &Context, ptx: &str) -> Result<Self> {
         // SAFETY: it is no binary image; drivers check text.
@@ -171,7 +181,7 @@ impl Module {
     /// # Errors
     /// [`CUDA_ERROR_INVALID_IMAGE (200)`](crate::Status::INVALID_IMAGE) if it is neither, or is truncated;
     /// [`CUDA_ERROR_NO_BINARY_FOR_GPU (209)`](crate::Status::NO_BINARY_FOR_GPU) if it contains no code for the device;
-    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) on the host device.
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) on the host device, which runs PTX.
     #[track_caller]
     pub unsafe fn load_binary(context: &Context, image: &[u8]) -> Result<Self> {
         // SAFETY: the caller promises that NVIDIA's tools made the image, and that it was not changed.

@@ -5,15 +5,16 @@ use crate::environment::Environment;
 use anabranch::{Capabilities, HostFunction, HostModule, LaunchConfig, Module, Status};
 
 const CUDA: &[Need] = &[Need::Capability(Capabilities::CUDA_MODULES)];
+const PTX: &[Need] = &[Need::Capability(Capabilities::PTX_MODULES)];
 
 pub(super) const CASES: &[Case] = &[
-    Case::new("module.ptx", "X2", ptx).needs(CUDA),
-    Case::new("module.ptx_that_is_none", "X2", ptx_that_is_none).needs(CUDA),
-    Case::new("module.ptx_with_an_error", "X2", ptx_with_an_error).needs(CUDA),
-    Case::new("module.ptx_of_the_future", "X2", ptx_of_the_future).needs(CUDA),
-    Case::new("module.ptx_with_a_zero_byte", "X2", ptx_with_a_zero_byte).needs(CUDA),
+    Case::new("module.ptx", "X2", ptx).needs(PTX),
+    Case::new("module.ptx_that_is_none", "X2", ptx_that_is_none).needs(PTX),
+    Case::new("module.ptx_with_an_error", "X2", ptx_with_an_error).needs(PTX),
+    Case::new("module.ptx_of_the_future", "X2", ptx_of_the_future).needs(PTX),
+    Case::new("module.ptx_with_a_zero_byte", "X2", ptx_with_a_zero_byte).needs(PTX),
     Case::new("module.binary_that_is_none", "X2", binary_that_is_none).needs(CUDA),
-    Case::new("module.ptx_where_there_is_no_gpu", "X2", ptx_where_there_is_no_gpu)
+    Case::new("module.binary_where_there_is_no_gpu", "X2", binary_where_there_is_no_gpu)
         .needs(&[Need::Without(Capabilities::CUDA_MODULES)]),
     Case::new("module.closures_on_a_gpu", "X2", closures_on_a_gpu)
         .needs(&[Need::Without(Capabilities::HOST_FUNCTIONS)]),
@@ -78,10 +79,8 @@ fn binary_that_is_none(environment: &Environment) -> Verdict {
     Ok(())
 }
 
-fn ptx_where_there_is_no_gpu(environment: &Environment) -> Verdict {
+fn binary_where_there_is_no_gpu(environment: &Environment) -> Verdict {
     let context = environment.context();
-    let result = Module::load_ptx(context, &text("8.0", "sm_70", NOTHING));
-    refused("PTX", result, Status::NOT_SUPPORTED)?;
     // SAFETY: the host device loads no binary.
     refused("a binary", unsafe { Module::load_binary(context, b"\x7fELF") }, Status::NOT_SUPPORTED)
 }

@@ -31,7 +31,8 @@ const CAPABILITIES: Capabilities = Capabilities::MEMORY_POOLS
     .union(Capabilities::REGISTERED_HOST_ADDRESS)
     .union(Capabilities::RECAPTURE)
     .union(Capabilities::ATOMIC_REDUCTION)
-    .union(Capabilities::TENSOR_MAPS);
+    .union(Capabilities::TENSOR_MAPS)
+    .union(Capabilities::PTX_MODULES);
 
 /// The primary context of a device, while it is retained.
 #[derive(Debug)]

@@ -2,11 +2,11 @@
 
 use super::{HostDriver, present, resolve, usable};
 use crate::capture::Target;
-use crate::limits::{MAX_SHARED_BYTES_OPTIN, MAX_THREADS_PER_BLOCK};
+use crate::limits::MAX_SHARED_BYTES_OPTIN;
 use crate::module::{FunctionState, ModuleState, check_cluster_extents, events_of};
 use anabranch_hal::{
     Call, DevicePointer, Failure, FunctionAttribute, FunctionHandle, FunctionInfo, Launch, Live, ModuleHandle,
-    ModuleImage, Modules, NodeParameters, ParameterInfo, ProgrammaticEvent, Result, Status, StreamHandle,
+    ModuleImage, Modules, NodeParameters, ProgrammaticEvent, Result, Status, StreamHandle,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -67,12 +67,6 @@ unsafe fn launch_or_capture(target: Target<'_>, function: &FunctionState, launch
     }
 }
 
-/// The largest alignment that a parameter of that size can have, which is that of numbers, of pointers and of most structures.
-fn alignment(size: usize) -> usize {
-    const LARGEST: usize = 16;
-    if size == 0 { 1 } else { LARGEST.min(1 << size.trailing_zeros()) }
-}
-
 /// Refuses a name that cannot be passed to a driver in C.
 fn check_name(name: &str) -> Result<()> {
     if name.contains('\0') {
@@ -89,15 +83,18 @@ fn check_signed(number: u32) -> Result<()> {
 impl Modules for HostDriver {
     unsafe fn module_load(&self, call: &Call<'_>, image: ModuleImage<'_>) -> Result<ModuleHandle> {
         let context = usable(call)?;
-        let ModuleImage::Host(module) = image else {
-            return Err(Failure::argument(
-                Status::NOT_SUPPORTED,
-                "the host device runs functions in Rust, and not PTX or machine code; give the module a `HostModule` \
-                 beside its image, and each device takes the one that it can run",
-            ));
-        };
         context.core.wait_for_all();
-        let module = ModuleState::load(&context.core, &self.shared.memory, module)?;
+        let module = match image {
+            ModuleImage::Host(module) => ModuleState::load(&context.core, &self.shared.memory, module)?,
+            ModuleImage::Ptx(text) => ModuleState::load_ptx(&context.core, &self.shared.memory, text)?,
+            _ => {
+                return Err(Failure::argument(
+                    Status::NOT_SUPPORTED,
+                    "the software device runs PTX and functions in Rust, and no machine code; load the PTX that it was \
+                     made of",
+                ));
+            }
+        };
         Ok(ModuleHandle::from_raw(self.modules.insert(module)))
     }
 
@@ -129,7 +126,7 @@ impl Modules for HostDriver {
     fn module_function_names(&self, call: &Call<'_>, module: Live<'_, ModuleHandle>) -> Result<Vec<String>> {
         usable(call)?;
         let module = ModuleState::of(module)?;
-        Ok(module.functions.iter().map(|function| function.function.name().to_owned()).collect())
+        Ok(module.functions.iter().map(|function| function.body.name().to_owned()).collect())
     }
 
     fn module_global(
@@ -152,26 +149,20 @@ impl Modules for HostDriver {
         usable(call)?;
         // Unlike other calls, this one takes a null function for a wrong value.
         let function = FunctionState::of(function).map_err(|_| Failure::new(Status::INVALID_VALUE))?;
-        Ok(function.function.name().to_owned())
+        Ok(function.body.name().to_owned())
     }
 
     fn function_info(&self, call: &Call<'_>, function: Live<'_, FunctionHandle>) -> Result<FunctionInfo> {
         usable(call)?;
         let function = FunctionState::of(function)?;
-        let mut end: usize = 0;
-        let parameters = function.function.parameter_sizes().iter().map(|&size| {
-            let offset = end.next_multiple_of(alignment(size));
-            end = offset + size;
-            ParameterInfo { offset, size }
-        });
         Ok(FunctionInfo {
-            max_threads_per_block: MAX_THREADS_PER_BLOCK,
-            static_shared_bytes: function.function.static_shared_bytes(),
+            max_threads_per_block: function.body.most_threads(),
+            static_shared_bytes: function.body.static_shared_bytes(),
             max_dynamic_shared_bytes: function.max_dynamic_shared_bytes.load(Ordering::Relaxed),
-            local_bytes: 0,
-            constant_bytes: 0,
+            local_bytes: function.body.local_bytes(),
+            constant_bytes: function.body.constant_bytes(),
             registers: 0,
-            parameters: Some(parameters.collect()),
+            parameters: Some(function.body.parameters()),
         })
     }
 
@@ -189,7 +180,7 @@ impl Modules for HostDriver {
         let bad = Err(Failure::new(Status::INVALID_VALUE));
         match attribute {
             FunctionAttribute::MaxDynamicSharedBytes(bytes) => {
-                if bytes > MAX_SHARED_BYTES_OPTIN.saturating_sub(function.function.static_shared_bytes()) {
+                if bytes > MAX_SHARED_BYTES_OPTIN.saturating_sub(function.body.static_shared_bytes()) {
                     return bad;
                 }
                 function.max_dynamic_shared_bytes.store(bytes, Ordering::Relaxed);

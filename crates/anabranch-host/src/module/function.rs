@@ -1,10 +1,11 @@
 //! Kernels of modules.
 
+use super::body::Body;
 use super::globals::Globals;
 use crate::engine::ContextCore;
 use crate::handles::handle;
-use crate::limits::{MAX_SHARED_BYTES, MAX_THREADS_PER_BLOCK};
-use anabranch_hal::{FunctionHandle, HostFunction};
+use crate::limits::MAX_SHARED_BYTES;
+use anabranch_hal::FunctionHandle;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -21,7 +22,7 @@ const SHARED_BYTES_RESERVED: usize = 1 << 10;
 #[derive(Debug)]
 pub(crate) struct FunctionState {
     pub(crate) core: Arc<ContextCore>,
-    pub(crate) function: HostFunction,
+    pub(crate) body: Body,
     pub(super) globals: Arc<Globals>,
     pub(crate) max_dynamic_shared_bytes: AtomicU32,
     pub(crate) non_portable_cluster_size: AtomicBool,
@@ -30,11 +31,11 @@ pub(crate) struct FunctionState {
 handle!(FunctionState, FunctionHandle, INVALID_HANDLE);
 
 impl FunctionState {
-    pub(super) fn new(core: &Arc<ContextCore>, function: &HostFunction, globals: &Arc<Globals>) -> Arc<Self> {
-        let dynamic = MAX_SHARED_BYTES.saturating_sub(function.static_shared_bytes());
+    pub(super) fn new(core: &Arc<ContextCore>, body: Body, globals: &Arc<Globals>) -> Arc<Self> {
+        let dynamic = MAX_SHARED_BYTES.saturating_sub(body.static_shared_bytes());
         Arc::new(Self {
             core: Arc::clone(core),
-            function: function.clone(),
+            body,
             globals: Arc::clone(globals),
             max_dynamic_shared_bytes: AtomicU32::new(dynamic),
             non_portable_cluster_size: AtomicBool::new(false),
@@ -44,12 +45,12 @@ impl FunctionState {
     /// How many blocks a multiprocessor holds at once.
     pub(crate) fn max_active_blocks(&self, threads: u32, dynamic_shared_bytes: usize) -> u32 {
         // A kernel that is set to have less is not asked about it.
-        let without_asking = MAX_SHARED_BYTES.saturating_sub(self.function.static_shared_bytes());
+        let without_asking = MAX_SHARED_BYTES.saturating_sub(self.body.static_shared_bytes());
         let dynamic_limit = self.max_dynamic_shared_bytes.load(Ordering::Relaxed).max(without_asking) as usize;
-        if threads == 0 || threads > MAX_THREADS_PER_BLOCK || dynamic_shared_bytes > dynamic_limit {
+        if threads == 0 || threads > self.body.most_threads() || dynamic_shared_bytes > dynamic_limit {
             return 0;
         }
-        let shared = dynamic_shared_bytes + self.function.static_shared_bytes() as usize + SHARED_BYTES_RESERVED;
+        let shared = dynamic_shared_bytes + self.body.static_shared_bytes() as usize + SHARED_BYTES_RESERVED;
         // Threads come in warps.
         let by_threads = THREADS_PER_MULTIPROCESSOR / threads.next_multiple_of(32);
         let by_shared = u32::try_from(SHARED_BYTES_PER_MULTIPROCESSOR / shared).unwrap_or(u32::MAX);

@@ -1,8 +1,8 @@
 //! Global variables of a module.
 
 use crate::engine::ContextCore;
-use crate::memory::{Allocation, Block, HostMemory, MemoryKind, Origin};
-use anabranch_hal::{DeclaredRange, DevicePointer, Failure, GlobalRange, HostGlobal, Result, Status, UsedRange};
+use crate::memory::{Allocation, Block, HostMemory, MemoryKind, Origin, store_racing};
+use anabranch_hal::{DeclaredRange, DevicePointer, Failure, GlobalRange, Result, Status, UsedRange};
 use std::sync::Arc;
 
 /// The memory of a module's global variables. It is freed with the module, or with the last of its kernels that runs.
@@ -13,22 +13,38 @@ pub(crate) struct Globals {
 }
 
 impl Globals {
-    pub(crate) fn allocate(core: &ContextCore, memory: &Arc<HostMemory>, globals: &[HostGlobal]) -> Result<Arc<Self>> {
-        let account = &memory.device(core.device)?.account;
-        let mut made = Self { memory: Arc::clone(memory), ranges: Vec::with_capacity(globals.len()) };
-        for global in globals {
-            if global.bytes == 0 {
-                let message = format!("the global variable `{}` has no size", global.name);
-                return Err(Failure::argument(Status::INVALID_IMAGE, message));
-            }
-            let block = Block::allocate(account, global.bytes)?;
-            let (kind, device, bytes) = (MemoryKind::Global, core.device, global.bytes);
-            memory.notify(|observer| observer.allocated(&block, Origin { kind, device, bytes, stream: None }));
-            let allocation = Allocation { block, kind, device, owner: None, pool: None };
-            let address = DevicePointer(memory.table.insert(allocation));
-            made.ranges.push(GlobalRange { name: global.name.clone(), address, bytes: global.bytes });
+    /// No variables.
+    pub(crate) fn new(memory: &Arc<HostMemory>) -> Self {
+        Self { memory: Arc::clone(memory), ranges: Vec::new() }
+    }
+
+    /// Allocates a variable, which is zero.
+    pub(crate) fn add(&mut self, core: &ContextCore, name: &str, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            let message = format!("the global variable `{name}` has no size");
+            return Err(Failure::argument(Status::INVALID_IMAGE, message));
         }
-        Ok(Arc::new(made))
+        let block = Block::allocate(&self.memory.device(core.device)?.account, bytes)?;
+        let (kind, device) = (MemoryKind::Global, core.device);
+        self.memory.notify(|observer| observer.allocated(&block, Origin { kind, device, bytes, stream: None }));
+        let allocation = Allocation { block, kind, device, owner: None, pool: None };
+        let address = DevicePointer(self.memory.table.insert(allocation));
+        self.ranges.push(GlobalRange { name: name.to_owned(), address, bytes });
+        Ok(())
+    }
+
+    /// The address of a variable, or 0 if there is none of that name.
+    pub(crate) fn address(&self, name: &str) -> u64 {
+        self.ranges.iter().find(|range| range.name == name).map_or(0, |range| range.address.0)
+    }
+
+    /// Writes what a variable contains at first. Nobody else has its address yet.
+    pub(crate) fn initialize(&self, name: &str, contents: &[u8]) {
+        if let Some(range) = self.ranges.iter().find(|range| range.name == name) {
+            let contents = &contents[..contents.len().min(range.bytes)];
+            // SAFETY: the variable has as many bytes, and nobody else uses them.
+            unsafe { store_racing(range.address.0, contents) };
+        }
     }
 
     pub(crate) fn ranges(&self) -> &[GlobalRange] {

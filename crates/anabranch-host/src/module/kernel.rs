@@ -1,11 +1,12 @@
 //! Running a kernel: its blocks, on one thread or on several.
 
+use super::body::Body;
 use super::function::FunctionState;
 use super::share::Share;
 use super::spares::Spares;
 use crate::engine::{Engine, Operation, Outcome, Partition, StreamState, Turn, Use, Work};
 use crate::error::enter_work;
-use anabranch_hal::{Block, ConditionalValues, HostArguments, HostBody, KernelFault, Thrown, UsedRange, contain};
+use anabranch_hal::{Block, ConditionalValues, HostArguments, KernelFault, Thrown, UsedRange, contain};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -112,7 +113,7 @@ impl KernelWork {
     /// What it uses: what its launch declares.
     pub(crate) fn operation(&self) -> Operation {
         let ranges = self.ranges.iter().map(UsedRange::declared);
-        let name = Cow::Owned(format!("the kernel `{}`", self.kernel.get().function.name()));
+        let name = Cow::Owned(format!("the kernel `{}`", self.kernel.get().body.name()));
         Operation { name, uses: ranges.map(|range| Use::device(range.address, range.bytes)).collect() }
     }
 
@@ -154,14 +155,19 @@ impl KernelWork {
     }
 
     /// Runs some blocks of a stage on this thread.
-    pub(crate) fn run_blocks(&self, stage: &HostBody, blocks: Range<u64>) -> Result<(), KernelError> {
+    pub(crate) fn run_blocks(&self, stage: usize, blocks: Range<u64>) -> Result<(), KernelError> {
+        let function = match &self.kernel.get().body {
+            Body::Closures(function) => function,
+            Body::Ptx(kernel) => return kernel.run_blocks(self, blocks),
+        };
+        let Some(stage) = function.stages().get(stage) else { return Ok(()) };
         with_shared_memory(self.shared_bytes, |shared| {
             let body = || {
                 // SAFETY: the caller that enqueued the launch guaranteed that every range is live, initialised memory
                 // until it has run, which nobody reaches through references.
                 let arguments = unsafe {
                     let kernel = self.kernel.get();
-                    let sizes = kernel.function.parameter_sizes();
+                    let sizes = function.parameter_sizes();
                     HostArguments::new(&self.values, sizes, &self.ranges, kernel.globals.ranges())
                 };
                 let arguments = match &self.conditionals {
@@ -214,18 +220,18 @@ pub(crate) fn run_kernel(
     let others = if large { blocks.div_ceil(chunk).saturating_sub(1) } else { 0 };
     let workers = partition.map_or(engine.workers(), |partition| partition.workers() - 1);
     let helpers = workers.min(usize::try_from(others).unwrap_or(usize::MAX));
-    for (number, stage) in work.kernel.get().function.stages().iter().enumerate() {
+    for stage in 0..work.kernel.get().body.stages() {
         work.ranges.iter().for_each(UsedRange::forget_element_size);
         if helpers > 0 {
             let share = Share::new(
                 Arc::clone(work),
-                number,
+                stage,
                 blocks,
                 chunk,
                 partition.map(|partition| (Arc::clone(partition), level)),
             );
             engine.offer(level, &share, helpers);
-            share.run_to_end(work, stage)?;
+            share.run_to_end(work)?;
         } else {
             work.run_blocks(stage, 0..blocks)?;
         }
@@ -263,7 +269,7 @@ fn with_shared_memory<R>(bytes: usize, body: impl FnOnce(&mut [u8]) -> R) -> R {
 }
 
 /// Runs a share of a kernel, and marks the thread as inside of it.
-pub(super) fn run_share(work: &KernelWork, stage: &HostBody, blocks: Range<u64>) -> Result<(), KernelError> {
+pub(super) fn run_share(work: &KernelWork, stage: usize, blocks: Range<u64>) -> Result<(), KernelError> {
     let _scope = enter_work();
     work.run_blocks(stage, blocks)
 }

@@ -1,6 +1,7 @@
 //! Launches: checked, and copied into an entry.
 
 use super::attributes::check_attributes;
+use super::body::Body;
 use super::function::FunctionState;
 use super::kernel::{KernelEntry, KernelReference, KernelWork};
 use super::spares::Spares;
@@ -35,9 +36,9 @@ impl FunctionState {
             work.kernel = kernel;
             work.grid = launch.grid;
             work.block = launch.block;
-            work.shared_bytes = self.function.static_shared_bytes() as usize + launch.dynamic_shared_bytes as usize;
+            work.shared_bytes = self.body.static_shared_bytes() as usize + launch.dynamic_shared_bytes as usize;
             work.values.clear();
-            let sizes = self.function.parameter_sizes();
+            let sizes = self.body.parameter_sizes();
             for (&address, &size) in launch.arguments.iter().zip(sizes).filter(|(_, size)| **size > 0) {
                 // SAFETY: the caller promises that as many bytes can be read there; that it is not null was checked.
                 work.values.extend_from_slice(unsafe { std::slice::from_raw_parts(address.cast::<u8>(), size) });
@@ -68,7 +69,7 @@ impl FunctionState {
             cooperative: launch.cooperative,
             priority: launch.priority.or((stream.priority != 0).then_some(stream.priority)),
             attributes: launch.attributes.copied().unwrap_or_default(),
-            arguments: launch.arguments.iter().zip(self.function.parameter_sizes()).map(value).collect(),
+            arguments: launch.arguments.iter().zip(self.body.parameter_sizes()).map(value).collect(),
             ranges: launch.ranges.to_vec(),
         }
     }
@@ -96,14 +97,14 @@ impl FunctionState {
         self.check_block(&launch)?;
         check_cluster_extents(&launch)?;
         self.check_configuration(&launch)?;
-        if node.arguments.iter().zip(self.function.parameter_sizes()).any(|(value, &size)| value.len() != size) {
+        if node.arguments.iter().zip(self.body.parameter_sizes()).any(|(value, &size)| value.len() != size) {
             return Err(Failure::argument(Status::INVALID_VALUE, "an argument is not of the size of its parameter"));
         }
         // SAFETY: the caller promises that the module is not unloaded before all that runs it has run.
         let mut work = KernelWork::new(unsafe { KernelReference::new(self) });
         work.grid = node.grid;
         work.block = node.block;
-        work.shared_bytes = self.function.static_shared_bytes() as usize + node.dynamic_shared_bytes as usize;
+        work.shared_bytes = self.body.static_shared_bytes() as usize + node.dynamic_shared_bytes as usize;
         work.values.extend(node.arguments.iter().flatten().copied());
         work.ranges.extend(self.globals.used(&node.ranges));
         Ok(work)
@@ -111,14 +112,17 @@ impl FunctionState {
 
     /// Checks that a launch is complete, as hardware does before anything else.
     pub(crate) fn check_arguments(&self, launch: &Launch<'_>) -> Result<()> {
-        let sizes = self.function.parameter_sizes();
+        let sizes = self.body.parameter_sizes();
         if launch.arguments.len() != sizes.len() {
             return Err(invalid("the number of arguments is not that of the kernel's parameters"));
         }
         if launch.arguments.iter().zip(sizes).any(|(address, &size)| address.is_null() && size > 0) {
             return Err(invalid("the address of an argument is null"));
         }
-        Ok(())
+        match &self.body {
+            Body::Closures(_) => Ok(()),
+            Body::Ptx(kernel) => kernel.check(launch),
+        }
     }
 
     /// Checks the block of a launch, of which no grid can be made if it is wrong.

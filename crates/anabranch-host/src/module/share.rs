@@ -3,7 +3,6 @@
 use super::kernel::{KernelError, KernelWork, run_share};
 use crate::engine::{Engine, Pace, Partition, Task};
 use crate::ranks;
-use anabranch_hal::HostBody;
 use anabranch_sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,10 +60,7 @@ impl Share {
             participants.active += 1;
             work
         };
-        let result = match work.kernel.get().function.stages().get(self.stage) {
-            Some(stage) => self.run_blocks(&work, stage),
-            None => Ok(()),
-        };
+        let result = self.run_blocks(&work);
         drop(work);
         let last = {
             let mut participants = self.participants.lock();
@@ -81,8 +77,8 @@ impl Share {
     }
 
     /// Runs blocks on the stream's thread, and returns when all are done, wherever they ran.
-    pub(super) fn run_to_end(&self, work: &KernelWork, stage: &HostBody) -> Result<(), KernelError> {
-        let own = self.run_blocks(work, stage);
+    pub(super) fn run_to_end(&self, work: &KernelWork) -> Result<(), KernelError> {
+        let own = self.run_blocks(work);
         let mut looks = 0;
         // Nobody helps any more once the kernel is taken out.
         let kept = self.participants.lock().work.take();
@@ -102,14 +98,14 @@ impl Share {
         }
     }
 
-    fn run_blocks(&self, work: &KernelWork, stage: &HostBody) -> Result<(), KernelError> {
+    fn run_blocks(&self, work: &KernelWork) -> Result<(), KernelError> {
         loop {
             let begin = self.next.fetch_add(self.chunk, Ordering::Relaxed);
             if begin >= self.blocks {
                 return Ok(());
             }
             let end = begin.saturating_add(self.chunk).min(self.blocks);
-            if let Err(error) = run_share(work, stage, begin..end) {
+            if let Err(error) = run_share(work, self.stage, begin..end) {
                 // The blocks that nobody has taken are left out.
                 self.next.store(self.blocks, Ordering::Relaxed);
                 return Err(error);

@@ -1,0 +1,215 @@
+//! Kernels that are PTX.
+
+use super::kernel::{KernelError, KernelWork};
+use crate::memory::{AllocationTable, HostMemory};
+use anabranch_hal::{Detail, Failure, KernelFault, Launch as Launched, ParameterInfo, Result, Status};
+use anabranch_ptx::{
+    BlockRun, Fault, Function, GlobalMemory, Hooks, Launch, Module, Options, Program, Progress, Region, Size, Space,
+};
+use std::collections::VecDeque;
+use std::io::Write;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The newest version of PTX that is taken.
+const NEWEST: (u32, u32) = (9, 99);
+/// The number of the newest architecture that is taken.
+const NEWEST_ARCHITECTURE: u32 = 199;
+/// Functions that every driver defines.
+const OF_THE_DRIVER: [&str; 4] = ["__assertfail", "free", "malloc", "vprintf"];
+/// Operations of a block before another one has its turn.
+const TURN: u64 = 1 << 20;
+/// Blocks that have begun on one thread, at most, where they wait for others.
+const MOST_BLOCKS: usize = 64;
+
+/// Parses the text of a module.
+pub(super) fn parse(text: &str) -> Result<Arc<Module>> {
+    if let Some(place) = text.find('\0') {
+        return Err(invalid(format!("byte {place} of the text is zero")));
+    }
+    let module = Module::parse(text).map_err(|error| {
+        let is_ptx = text.contains(".version");
+        let status = if is_ptx { Status::INVALID_PTX } else { Status::INVALID_IMAGE };
+        Failure { status, detail: Some(Box::new(Detail::Log(error.to_string()))) }
+    })?;
+    if module.version > NEWEST {
+        let (major, minor) = module.version;
+        let message = format!("PTX {major}.{minor} is newer than this device");
+        return Err(Failure::argument(Status::UNSUPPORTED_PTX_VERSION, message));
+    }
+    let architecture = module.targets.first().and_then(|target| target.strip_prefix("sm_"));
+    let number = architecture.map(|name| name.trim_end_matches(|letter: char| letter.is_ascii_lowercase()));
+    if number.and_then(|number| number.parse().ok()).is_none_or(|number: u32| number > NEWEST_ARCHITECTURE) {
+        return Err(invalid(format!("the target {:?} is not known", module.targets)));
+    }
+    // What is not executed is refused when a kernel with it is launched, but what is no instruction at all is an error.
+    let wrong = |refusal: &&anabranch_ptx::Refusal| refusal.what.ends_with(": no such instruction");
+    let mut externals = module.functions().iter().filter(|function| !function.defined && !function.kernel);
+    if let Some(missing) = externals.find(|function| !OF_THE_DRIVER.contains(&&*function.name)) {
+        return Err(invalid(format!(
+            "line {}: the function {} is declared and not defined",
+            missing.line, missing.name
+        )));
+    }
+    match module.functions().iter().flat_map(|function| &function.refusals).find(wrong) {
+        Some(refusal) => Err(invalid(format!("line {}: {}", refusal.line, refusal.what))),
+        None => Ok(Arc::new(module)),
+    }
+}
+
+fn invalid(log: String) -> Failure {
+    Failure { status: Status::INVALID_PTX, detail: Some(Box::new(Detail::Log(log))) }
+}
+
+/// A kernel of a module, ready to run.
+#[derive(Debug)]
+pub(crate) struct PtxKernel {
+    program: Arc<Program>,
+    memory: Arc<HostMemory>,
+    /// Its number among the functions of the module.
+    index: usize,
+    sizes: Vec<usize>,
+}
+
+impl PtxKernel {
+    /// The kernels of a program.
+    pub(super) fn all(program: &Arc<Program>, memory: &Arc<HostMemory>) -> Vec<Self> {
+        let functions = program.module().functions().iter().enumerate();
+        let kernels = functions.filter(|(_, function)| function.kernel && function.defined);
+        let new = |(index, function): (usize, &Function)| Self {
+            program: Arc::clone(program),
+            memory: Arc::clone(memory),
+            index,
+            sizes: function.parameters.iter().map(|parameter| parameter.bytes as usize).collect(),
+        };
+        kernels.map(new).collect()
+    }
+
+    pub(super) fn function(&self) -> &Function {
+        &self.program.module().functions()[self.index]
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.function().name
+    }
+
+    pub(super) fn parameter_sizes(&self) -> &[usize] {
+        &self.sizes
+    }
+
+    pub(super) fn parameters(&self) -> Vec<ParameterInfo> {
+        let info = |parameter: &anabranch_ptx::Parameter| ParameterInfo {
+            offset: parameter.offset as usize,
+            size: parameter.bytes as usize,
+        };
+        self.function().parameters.iter().map(info).collect()
+    }
+
+    pub(super) fn constant_bytes(&self) -> u32 {
+        let variables = self.program.module().variables().iter();
+        let bytes: u64 = variables.filter(|variable| variable.space == Space::Constant).map(|one| one.bytes).sum();
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+
+    /// Refuses a launch that the kernel is not made for, or that cannot be executed.
+    pub(super) fn check(&self, launch: &Launched<'_>) -> Result<()> {
+        let function = self.function();
+        if let Some(refusal) = function.refusals.first() {
+            let message = format!(
+                "the software device cannot run the kernel `{}`: line {} of its PTX: {}",
+                function.name, refusal.line, refusal.what
+            );
+            return Err(Failure::argument(Status::NOT_SUPPORTED, message));
+        }
+        let invalid = |message: String| Err(Failure::argument(Status::INVALID_VALUE, message));
+        let threads: u64 = launch.block.iter().map(|&extent| u64::from(extent)).product();
+        match (function.required_block(), function.most_threads()) {
+            (Some(required), _) if required != launch.block.map(u64::from) => {
+                invalid(format!("the kernel was compiled for blocks of {required:?} threads"))
+            }
+            (_, Some(most)) if threads > most => {
+                invalid(format!("the kernel was compiled for blocks of at most {most} threads"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs some blocks on this thread. Those that wait for others let them run.
+    pub(super) fn run_blocks(&self, work: &KernelWork, blocks: Range<u64>) -> std::result::Result<(), KernelError> {
+        let function = self.function();
+        let mut parameters = vec![0; function.parameter_bytes as usize];
+        let mut values = &work.values[..];
+        for parameter in &function.parameters {
+            let (value, rest) = values.split_at(parameter.bytes as usize);
+            parameters[parameter.offset as usize..][..value.len()].copy_from_slice(value);
+            values = rest;
+        }
+        let failed = |status, message| KernelError::Fault(KernelFault { status, message });
+        let memory = Memory(&self.memory.table);
+        let dynamic_shared = u32::try_from(work.shared_bytes).unwrap_or(u32::MAX) - function.shared_bytes;
+        let size = Size { grid: work.grid, block: work.block, dynamic_shared };
+        let mut options = Options::default();
+        options.checked = self.memory.observer.is_some();
+        let launch = Launch::new(&self.program, &function.name, size, &parameters, &memory, &Printing, options)
+            .map_err(|error| failed(Status::LAUNCH_FAILED, error.to_string()))?;
+        let mut waiting: VecDeque<BlockRun<'_>> = VecDeque::new();
+        let mut idle = Vec::new();
+        let mut left = blocks;
+        loop {
+            let begun = if waiting.len() < MOST_BLOCKS { left.next() } else { None };
+            let mut run = match begun {
+                Some(block) => {
+                    let mut run = idle.pop().unwrap_or_else(|| BlockRun::new(&launch));
+                    run.start(block);
+                    run
+                }
+                None => match waiting.pop_front() {
+                    Some(run) => run,
+                    None => return Ok(()),
+                },
+            };
+            match run.step(TURN) {
+                Progress::Done => idle.push(run),
+                Progress::Yielded => {
+                    // It may wait for a block of another thread.
+                    std::thread::yield_now();
+                    waiting.push_back(run);
+                }
+                Progress::Fault(fault) => return Err(failed(status_of(&fault), fault.to_string())),
+            }
+        }
+    }
+}
+
+/// The status of a fault.
+fn status_of(fault: &Fault) -> Status {
+    i32::try_from(fault.code.0).map_or(Status::LAUNCH_FAILED, Status)
+}
+
+/// The memory of a device.
+struct Memory<'a>(&'a AllocationTable);
+
+// SAFETY: the allocations of a device are initialised memory whose addresses are exposed, aligned to at least 256 bytes or as
+// the program has allocated them, and whoever launches a kernel keeps what it uses. Other work accesses them atomically, or is
+// ordered.
+unsafe impl GlobalMemory for Memory<'_> {
+    fn region(&self, address: u64) -> Option<Region> {
+        let range = self.0.range_of(address)?;
+        Some(Region {
+            address: range.address.0,
+            bytes: range.bytes,
+            pointer: std::ptr::with_exposed_provenance_mut(range.address.0 as usize),
+            writable: true,
+        })
+    }
+}
+
+/// Writes what kernels print to standard output.
+struct Printing;
+
+impl Hooks for Printing {
+    fn print(&self, text: &str) {
+        // Nobody can be told that it cannot be written.
+        let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    }
+}

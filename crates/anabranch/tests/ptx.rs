@@ -1,0 +1,170 @@
+//! PTX on the software device.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod common;
+
+use anabranch::{
+    CaptureMode, Context, DualModule, HostFunction, Kernel, LaunchConfig, Module, NodeWork, Status,
+    flush_deferred_drops,
+};
+use common::{checked_host, host};
+
+const TWICE: &str = include_str!("data/twice.ptx");
+
+/// A module with a head.
+fn text(body: &str) -> String {
+    format!(".version 8.0\n.target sm_70\n.address_size 64\n{body}\n")
+}
+
+fn kernel(context: &Context, body: &str, name: &str) -> Kernel {
+    Module::load_ptx(context, &text(body)).unwrap().kernel(name).unwrap()
+}
+
+#[test]
+fn a_kernel_runs_over_many_blocks_and_in_graphs() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let kernel = Module::load_ptx(&context, TWICE).unwrap().kernel("twice").unwrap();
+    let values: Vec<f32> = (0..60_000u16).map(f32::from).collect();
+    let mut data = stream.upload(&values).unwrap();
+    let count = values.len() as u32;
+    // SAFETY: `twice` takes a pointer to `n` numbers and `n`, and uses no other memory.
+    unsafe { stream.launch(&kernel, &LaunchConfig::for_elements(count), (&mut data, count)) }.unwrap();
+    let mut graph = context.create_graph().unwrap();
+    // SAFETY: as above.
+    let work = unsafe { NodeWork::kernel(&kernel, &LaunchConfig::for_elements(count), (&mut data, count)) };
+    graph.add((), work.unwrap()).unwrap();
+    let executable = graph.instantiate().unwrap();
+    executable.launch(&stream).unwrap();
+    executable.launch(&stream).unwrap();
+    let captured = stream.capture_executable(CaptureMode::Global, |scope| {
+        // SAFETY: as above.
+        unsafe { scope.launch(&kernel, &LaunchConfig::for_elements(count), (&mut data, count)) }
+    });
+    captured.unwrap().launch(&stream).unwrap();
+    let found = stream.download(&data).unwrap();
+    assert!(found.iter().zip(&values).all(|(found, value)| *found == 16.0 * value));
+}
+
+#[test]
+fn closures_come_first_unless_ptx_is_preferred() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let nothing = HostFunction::new("twice", &[8, 4], |_, _| ());
+    let both = DualModule::new().ptx(TWICE).host_function(nothing);
+    for (program, expected) in [(DualModule::new().ptx(TWICE), 2.0f32), (both.clone(), 1.0), (both.prefer_ptx(), 2.0)] {
+        let kernel = program.load(&context).unwrap().kernel("twice").unwrap();
+        let mut data = stream.upload(&[1.0f32]).unwrap();
+        // SAFETY: `twice` takes a pointer to `n` numbers and `n`, and uses no other memory.
+        unsafe { stream.launch(&kernel, &LaunchConfig::for_elements(1), (&mut data, 1u32)) }.unwrap();
+        assert_eq!(stream.download(&data).unwrap(), [expected]);
+    }
+}
+
+#[test]
+fn variables_are_initialised_and_can_be_read_and_set() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let body = ".visible .global .align 4 .u32 numbers[3] = {1, 2, 3};
+        .const .align 8 .u64 where = numbers;
+        .visible .entry sum(.param .u64 to) {
+            .reg .u64 %rd<4>; .reg .u32 %r<5>;
+            ld.param.u64 %rd1, [to];
+            ld.const.u64 %rd2, [where];
+            ld.global.u32 %r1, [%rd2]; ld.global.u32 %r2, [%rd2+4]; ld.global.u32 %r3, [%rd2+8];
+            add.u32 %r1, %r1, %r2; add.u32 %r1, %r1, %r3;
+            st.global.u32 [%rd1], %r1;
+            ret;
+        }";
+    let module = Module::load_ptx(&context, &text(body)).unwrap();
+    let (kernel, mut sum) = (module.kernel("sum").unwrap(), stream.allocate_zeroed::<u32>(1).unwrap());
+    // SAFETY: the kernel writes one number.
+    unsafe { stream.launch(&kernel, &LaunchConfig::new(1, 1), (&mut sum,)) }.unwrap();
+    assert_eq!(stream.download(&sum).unwrap(), [6]);
+    module.set_global(&stream, "numbers", &[10u32, 20, 30]).unwrap();
+    // SAFETY: as above.
+    unsafe { stream.launch(&kernel, &LaunchConfig::new(1, 1), (&mut sum,)) }.unwrap();
+    assert_eq!(stream.download(&sum).unwrap(), [60]);
+    assert_eq!(module.kernel_names().unwrap(), ["sum"]);
+    assert_eq!(kernel.info().unwrap().constant_bytes, 8);
+}
+
+#[test]
+fn text_that_is_wrong_is_refused_with_its_line() {
+    let context = host();
+    let refused = |body: &str| Module::load_ptx(&context, body).unwrap_err();
+    assert_eq!(refused("this is no PTX").status(), Status::INVALID_IMAGE);
+    let truncated = refused(&text(".visible .entry k() { add.u32"));
+    assert_eq!(truncated.status(), Status::INVALID_PTX);
+    assert!(truncated.to_string().contains("line "), "{truncated}");
+    let unknown = refused(&text(".visible .entry k() { bogus.u32 1; ret; }"));
+    assert_eq!(unknown.status(), Status::INVALID_PTX);
+    assert!(unknown.log().is_some_and(|log| log.contains("bogus")), "{unknown}");
+}
+
+#[test]
+fn what_cannot_be_executed_is_refused_by_name_when_it_is_launched() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let body = ".visible .entry good() { ret; }
+        .visible .entry bad() { setmaxnreg.inc.sync.aligned.u32 64; ret; }";
+    let module = Module::load_ptx(&context, &text(body)).unwrap();
+    // SAFETY: neither kernel uses memory.
+    let launch = |name| unsafe { stream.launch(&module.kernel(name).unwrap(), &LaunchConfig::new(1, 1), ()) };
+    launch("good").unwrap();
+    let refused = launch("bad").unwrap_err();
+    assert_eq!(refused.status(), Status::NOT_SUPPORTED);
+    assert!(refused.to_string().contains("setmaxnreg") && refused.to_string().contains("line 5"), "{refused}");
+    stream.synchronize().unwrap();
+}
+
+#[test]
+fn a_fault_names_the_kernel_the_line_the_block_and_the_thread() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let body = ".visible .entry stray(.param .u64 to) {
+            .reg .u64 %rd<4>; .reg .u32 %r<4>;
+            ld.param.u64 %rd1, [to];
+            mov.u32 %r1, %ctaid.x;
+            mul.wide.u32 %rd2, %r1, 4096;
+            add.u64 %rd1, %rd1, %rd2;
+            st.global.u32 [%rd1], %r1;
+            ret;
+        }";
+    let kernel = kernel(&context, body, "stray");
+    let mut memory = stream.allocate_zeroed::<u32>(16).unwrap();
+    // SAFETY: the kernel writes outside of its memory, which the software device refuses.
+    unsafe { stream.launch(&kernel, &LaunchConfig::new(2, 1), (&mut memory,)) }.unwrap();
+    let fault = stream.synchronize().unwrap_err();
+    assert_eq!(fault.status(), Status::ILLEGAL_ADDRESS);
+    let told = fault.to_string();
+    assert!(
+        ["stray", "line 10", "block (1, 0, 0)", "thread (0, 0, 0)"].iter().all(|part| told.contains(part)),
+        "{told}"
+    );
+    flush_deferred_drops();
+}
+
+#[test]
+fn blocks_that_wait_for_each_other_all_run() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    // Each block waits until all have come.
+    let body = ".visible .entry meet(.param .u64 count, .param .u32 blocks) {
+            .reg .u64 %rd<3>; .reg .u32 %r<4>; .reg .pred %p<2>;
+            ld.param.u64 %rd1, [count];
+            ld.param.u32 %r1, [blocks];
+            atom.global.add.u32 %r2, [%rd1], 1;
+        again:
+            ld.volatile.global.u32 %r3, [%rd1];
+            setp.lt.u32 %p1, %r3, %r1;
+            @%p1 bra again;
+            ret;
+        }";
+    let kernel = kernel(&context, body, "meet");
+    let mut count = stream.allocate_zeroed::<u32>(1).unwrap();
+    // SAFETY: the kernel counts in one number, atomically.
+    unsafe { stream.launch(&kernel, &LaunchConfig::new(8, 1), (&mut count, 8u32)) }.unwrap();
+    assert_eq!(stream.download(&count).unwrap(), [8]);
+}
