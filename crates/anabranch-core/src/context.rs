@@ -1,7 +1,7 @@
 //! Contexts: the state of a device as this program sees it.
 
 use crate::device::DeviceCore;
-use crate::driver_context::{ContextWork, DriverContext};
+use crate::driver_context::{ContextWork, DriverContext, LegacyRecording};
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt};
 use crate::extensions::{ClosingContext, Extension, Extensions};
@@ -281,8 +281,8 @@ impl ContextCore {
         self.shared.join_capture()
     }
 
-    /// Held while it is asked whether a record in the legacy stream would invalidate a capture, and while it is made.
-    pub(crate) fn record_in_legacy_stream(&self) -> RwLockWriteGuard<'_, ()> {
+    /// Held while it is asked whether a call in the legacy stream would invalidate a capture, and while it is made.
+    pub(crate) fn record_in_legacy_stream(&self) -> LegacyRecording<'_> {
         self.shared.record_in_legacy_stream()
     }
 

@@ -6,6 +6,7 @@
 use crate::ranks;
 use anabranch_hal::{ContextHandle, OnlyAsking};
 use anabranch_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -27,6 +28,25 @@ pub struct DriverContext {
     work: Mutex<Vec<Weak<dyn ContextWork>>>,
     /// Whether there has been more than one object with work.
     is_shared: AtomicBool,
+}
+
+thread_local! {
+    /// Whether the thread has a [`LegacyRecording`].
+    static IS_RECORDING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// While it exists, no stream joins a capture.
+#[must_use = "streams join captures when it is dropped"]
+pub struct LegacyRecording<'a> {
+    guard: Option<RwLockWriteGuard<'a, ()>>,
+}
+
+impl Drop for LegacyRecording<'_> {
+    fn drop(&mut self) {
+        if self.guard.is_some() {
+            IS_RECORDING.set(false);
+        }
+    }
 }
 
 /// How long a record in the legacy stream is waited for.
@@ -81,9 +101,12 @@ impl DriverContext {
         self.legacy_records.try_read_for(LONGEST_RECORD)
     }
 
-    /// Held from before it is asked whether a blocking stream captures until an event is recorded in the legacy stream.
-    pub fn record_in_legacy_stream(&self) -> RwLockWriteGuard<'_, ()> {
-        self.legacy_records.write()
+    /// Held from before it is asked whether a blocking stream captures until an event is recorded in the legacy stream, or
+    /// memory is freed there. A thread that has it already, of whatever context, need not wait for it.
+    pub fn record_in_legacy_stream(&self) -> LegacyRecording<'_> {
+        let guard = (!IS_RECORDING.get()).then(|| self.legacy_records.write());
+        IS_RECORDING.set(true);
+        LegacyRecording { guard }
     }
 
     /// Whether all work of all objects is complete.

@@ -26,11 +26,11 @@ ranks! { from 100;
     RETAINED_MEMORY,
     /// The readers and the writer of one piece of memory.
     ACCESS_HISTORY,
+    /// A context's captures of blocking streams: shared while a stream joins one, exclusive while the library records an event in
+    /// the legacy stream or frees memory there, which it may not beside such a capture.
+    LEGACY_RECORDS,
     /// The streams in which memory of a pool was freed.
     MEMORY_POOL,
-    /// A context's captures of blocking streams: shared while a stream joins one, exclusive while an event is recorded in the
-    /// legacy stream, which no such stream may capture beside.
-    LEGACY_RECORDS,
     /// A stream's sync event, and whether the stream has ended.
     SYNC_EVENT,
     /// The writes of a stream's flag, in the order of their values.

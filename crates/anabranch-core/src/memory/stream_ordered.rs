@@ -2,6 +2,7 @@
 
 use crate::access::{AccessHistory, LastUse};
 use crate::context::ContextCore;
+use crate::driver_context::LegacyRecording;
 use crate::drop_error;
 use crate::error::Result;
 use crate::idle_memory::{BlockKind, attempt_behind};
@@ -25,6 +26,7 @@ impl StreamOrdered<'_> {
     /// Frees it in the stream that it was allocated in, after its uses in all streams.
     pub(super) fn free(self, history: AccessHistory) -> Result<()> {
         // As most memory: used by the stream that it was allocated on.
+        let recording = recording_in(self.home);
         if history.is_only_of(self.home)
             && !self.home.is_barred_by_a_capture()
             && let Some(freed) = self.free_in(self.home, &[])
@@ -32,13 +34,16 @@ impl StreamOrdered<'_> {
         {
             return freed;
         }
+        drop(recording);
         let uses = history.into_pending();
         // The stream may have ended and have been opened again.
         let home = uses.iter().map(|last| &last.stream).find(|stream| stream.is_same(self.home)).unwrap_or(self.home);
         let memory = StreamOrdered { home, ..self };
-        let mut streams = std::iter::once(home).chain(uses.iter().map(|last| &last.stream));
-        let is_barred = streams.any(|stream| stream.is_barred_by_a_capture());
+        let streams = || std::iter::once(home).chain(uses.iter().map(|last| &last.stream));
+        let recording = streams().find_map(|stream| recording_in(stream));
+        let is_barred = streams().any(|stream| stream.is_barred_by_a_capture());
         let freed = if is_barred { None } else { memory.free_behind_uses(&uses) };
+        drop(recording);
         freed.unwrap_or_else(|| {
             memory.free_when_unused(&uses);
             Ok(())
@@ -94,7 +99,9 @@ impl StreamOrdered<'_> {
         let (address, bytes) = (self.address, self.bytes);
         attempt_behind(work, move || {
             let memory = StreamOrdered { context: &context, address, bytes, home: &home, pool: pool.as_ref() };
+            let recording = recording_in(&home);
             let freed = if home.is_barred_by_a_capture() { None } else { memory.free_in(&home, &[]) };
+            drop(recording);
             let freed = freed.filter(|freed| !is_refused_for_a_capture(freed));
             match freed.or_else(|| memory.free_elsewhere(&[])) {
                 Some(freed) => drop_error::report(freed),
@@ -103,6 +110,11 @@ impl StreamOrdered<'_> {
             }
         });
     }
+}
+
+/// Held from the question whether a capture bars a stream until something is queued there, if it is the legacy stream.
+fn recording_in(stream: &StreamCore) -> Option<LegacyRecording<'_>> {
+    stream.is_legacy().then(|| stream.context().record_in_legacy_stream())
 }
 
 /// Whether a capture that was begun since the streams were asked has kept memory from being freed.
