@@ -6,7 +6,13 @@
 //! accesses ([`Vectors`]). Memory of a block and of a thread is only accessed by the thread that runs
 //! the block.
 
+mod vectors;
+
 use crate::types::Space;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use vectors::{Long, Middle};
+pub(crate) use vectors::{ROW, Short, Vectors};
 
 /// What an access does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -100,116 +106,5 @@ unsafe impl GlobalMemory for DirectMemory {
 
     fn is_direct(&self) -> bool {
         true
-    }
-}
-
-/// Copies of blocks with the vectors of a level.
-///
-/// The vectors are as wide as those that other operations read and write, so that these need not wait until what was
-/// written in smaller parts has reached memory.
-pub(crate) trait Vectors {
-    /// Copies `BYTES` bytes, a multiple of 32: as relaxed atomic loads of words of 4 bytes, and as relaxed atomic stores of
-    /// such words. Bytes are copied in any order.
-    ///
-    /// # Safety
-    ///
-    /// The bytes of `from` may be read and those of `to` may be written with atomic accesses, and the processor has the
-    /// vectors.
-    unsafe fn copy<const BYTES: usize>(from: *const u8, to: *mut u8);
-}
-
-/// 16 bytes at a time, or words where no assembly is.
-pub(crate) struct Short;
-
-#[cfg(target_arch = "x86_64")]
-/// 32 bytes at a time.
-pub(crate) struct Middle;
-
-#[cfg(target_arch = "x86_64")]
-/// 64 bytes at a time.
-pub(crate) struct Long;
-
-/// Copies in steps of a size, with an instruction for loads and for stores, and the name of a register.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-macro_rules! steps {
-    ($from:ident, $to:ident, $start:expr, $end:expr, $step:literal, $load:literal, $store:literal) => {
-        let mut at = $start;
-        while at < $end {
-            // SAFETY: both ranges have these bytes, as the caller promises. The processor accesses each aligned word of the
-            // vector at once, as relaxed atomic accesses do.
-            unsafe {
-                std::arch::asm!(
-                    $load,
-                    $store,
-                    from = in(reg) $from.add(at),
-                    to = in(reg) $to.add(at),
-                    out("xmm15") _,
-                    options(nostack, preserves_flags),
-                );
-            }
-            at += $step;
-        }
-    };
-}
-
-impl Vectors for Short {
-    #[inline(always)]
-    unsafe fn copy<const BYTES: usize>(from: *const u8, to: *mut u8) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            steps!(from, to, 0, BYTES, 16, "movups xmm15, [{from}]", "movups [{to}], xmm15");
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        {
-            use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-            // SAFETY: both ranges have these bytes, as the caller promises, and words are aligned where they are accessed.
-            unsafe {
-                if (from.addr() | to.addr()).is_multiple_of(4) {
-                    for at in (0..BYTES).step_by(4) {
-                        let value = AtomicU32::from_ptr(from.add(at).cast_mut().cast()).load(Ordering::Relaxed);
-                        AtomicU32::from_ptr(to.add(at).cast()).store(value, Ordering::Relaxed);
-                    }
-                } else {
-                    for at in 0..BYTES {
-                        let value = AtomicU8::from_ptr(from.add(at).cast_mut()).load(Ordering::Relaxed);
-                        AtomicU8::from_ptr(to.add(at)).store(value, Ordering::Relaxed);
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-impl Vectors for Middle {
-    #[inline(always)]
-    unsafe fn copy<const BYTES: usize>(from: *const u8, to: *mut u8) {
-        #[cfg(not(miri))]
-        {
-            steps!(from, to, 0, BYTES, 32, "vmovups ymm15, [{from}]", "vmovups [{to}], ymm15");
-        }
-        #[cfg(miri)]
-        // SAFETY: the caller's promise is passed on.
-        unsafe {
-            Short::copy::<BYTES>(from, to);
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-impl Vectors for Long {
-    #[inline(always)]
-    unsafe fn copy<const BYTES: usize>(from: *const u8, to: *mut u8) {
-        #[cfg(not(miri))]
-        {
-            let whole = BYTES / 64 * 64;
-            steps!(from, to, 0, whole, 64, "vmovups zmm15, [{from}]", "vmovups [{to}], zmm15");
-            steps!(from, to, whole, BYTES, 32, "vmovups ymm15, [{from}]", "vmovups [{to}], ymm15");
-        }
-        #[cfg(miri)]
-        // SAFETY: the caller's promise is passed on.
-        unsafe {
-            Short::copy::<BYTES>(from, to);
-        }
     }
 }

@@ -32,7 +32,7 @@ fn survives(text: &str) {
         let size = Size { grid: [1, 1, 1], block: [40, 1, 1], dynamic_shared: 64 };
         let mut options = Options::default();
         options.operation_limit = Some(2_000);
-        options.checked = text.len() % 2 == 0;
+        options.checked = text.len().is_multiple_of(2);
         let launch = Launch::new(&device.program, &kernel.name, size, &parameters, &device.memory, &NoHooks, options);
         if let Ok(launch) = launch {
             // A result is not expected: that it comes is.

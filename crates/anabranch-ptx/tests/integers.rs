@@ -102,7 +102,7 @@ fn logic_and_shifts() {
 
 #[test]
 fn fields_of_bits() {
-    check("popc.b64 %d, %a;", "wlll", never, |a, _, _| a.count_ones().into());
+    check("popc.b64 %d, %a;", "wlww", never, |a, _, _| a.count_ones().into());
     check("clz.b32 %d, %a;", "wwww", never, w(|a, _, _| a.leading_zeros()));
     check("brev.b64 %d, %a;", "llll", never, |a, _, _| a.reverse_bits());
     check("bfind.u32 %d, %a;", "wwww", never, w(|a, _, _| 31u32.wrapping_sub(a.leading_zeros())));
@@ -112,7 +112,7 @@ fn fields_of_bits() {
         never,
         w(|a, _, _| 31u32.wrapping_sub((if (a as i32) < 0 { !a } else { a }).leading_zeros())),
     );
-    check("bfind.shiftamt.u64 %d, %a;", "wlll", never, |a, _, _| if a == 0 { !0 } else { a.leading_zeros().into() });
+    check("bfind.shiftamt.u64 %d, %a;", "wlww", never, |a, _, _| if a == 0 { !0 } else { a.leading_zeros().into() });
     // As the manual defines it, bit by bit.
     let extract = |bits: u32, signed: bool| {
         move |a: u64, b: u64, c: u64| {
@@ -245,14 +245,14 @@ fn comparisons_and_choices() {
 fn integers_are_converted() {
     check("cvt.s64.s32 %d, %a;", "lwww", never, |a, _, _| a as i32 as u64);
     check("cvt.u64.u32 %d, %a;", "lwww", never, |a, _, _| a);
-    check("cvt.u32.u64 %d, %a;", "wlll", never, |a, _, _| a);
+    check("cvt.u32.u64 %d, %a;", "wlww", never, |a, _, _| a);
     check("cvt.s8.s32 %d, %a;", "wwww", never, |a, _, _| a as i8 as u64);
     check("cvt.u8.s32 %d, %a;", "wwww", never, |a, _, _| a as u8 as u64);
     check("cvt.s32.s8 %d, %a;", "wwww", never, |a, _, _| a as i8 as u64);
     check("cvt.u16.u8 %d, %a;", "hhhh", never, |a, _, _| a as u8 as u64);
     check("cvt.sat.u8.s32 %d, %a;", "wwww", never, |a, _, _| (a as i32).clamp(0, 255) as u64);
     check("cvt.sat.s16.u64 %d, %a;", "hlll", never, |a, _, _| a.min(32767));
-    check("cvt.sat.s32.s64 %d, %a;", "wlll", never, |a, _, _| {
+    check("cvt.sat.s32.s64 %d, %a;", "wlww", never, |a, _, _| {
         (a as i64).clamp(i32::MIN.into(), i32::MAX.into()) as u64
     });
     check("cvt.pack.sat.s8.s32.b32 %d, %a, %b, %c;", "wwww", never, |a, b, c| {

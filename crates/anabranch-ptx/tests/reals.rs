@@ -151,7 +151,7 @@ fn comparisons_know_nan() {
 fn floats_are_converted() {
     let f = |a: u64| f32::from_bits(a as u32);
     check("cvt.rn.f32.s32 %d, %a;", "wwww", never, |a, _, _| (a as i32 as f32).to_bits().into());
-    check("cvt.rn.f32.u64 %d, %a;", "wlll", never, |a, _, _| (a as f32).to_bits().into());
+    check("cvt.rn.f32.u64 %d, %a;", "wlww", never, |a, _, _| (a as f32).to_bits().into());
     check("cvt.rn.f64.s64 %d, %a;", "llll", never, |a, _, _| (a as i64 as f64).to_bits());
     check("cvt.rn.f32.s16 %d, %a;", "whhh", never, |a, _, _| f32::from(a as i16).to_bits().into());
     check("cvt.rz.f32.u32 %d, %a;", "wwww", never, |a, _, _| {
@@ -167,8 +167,8 @@ fn floats_are_converted() {
     });
     check("cvt.rpi.s8.f32 %d, %a;", "wwww", never, move |a, _, _| i64::from(f(a).ceil() as i8).cast_unsigned());
     check("cvt.f64.f32 %d, %a;", "lwww", nan64, move |a, _, _| f64::from(f(a)).to_bits());
-    check("cvt.rn.f32.f64 %d, %a;", "wlll", never, |a, _, _| canonical(f64::from_bits(a) as f32));
-    check("cvt.rm.f32.f64 %d, %a;", "wlll", never, |a, _, _| canonical(directed(f64::from_bits(a), false)));
+    check("cvt.rn.f32.f64 %d, %a;", "wlww", never, |a, _, _| canonical(f64::from_bits(a) as f32));
+    check("cvt.rm.f32.f64 %d, %a;", "wlww", never, |a, _, _| canonical(directed(f64::from_bits(a), false)));
     check(
         "cvt.rpi.f32.f32 %d, %a;",
         "wwww",
@@ -237,6 +237,10 @@ fn short_floats() {
     };
     check("add.rn.f16x2 %d, %a, %b;", "wwww", never, halves(|a, b| a + b));
     check("sub.f16x2 %d, %a, %b;", "wwww", never, halves(|a, b| a - b));
+    check("set.lt.u32.f16x2 %d, %a, %b;", "wwww", never, |a, b, _| {
+        let half = |shift: u64| if wide(a >> shift & 0xffff) < wide(b >> shift & 0xffff) { 0xffff << shift } else { 0 };
+        half(0) | half(16)
+    });
     check("cvt.rn.f16x2.f32 %d, %a, %b;", "wwww", never, |a, b, _| {
         narrow(f32::from_bits(a as u32).into()) << 16 | narrow(f32::from_bits(b as u32).into())
     });

@@ -5,6 +5,7 @@
 //! first: it may wait for them.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use super::Launch;
 use super::checker::Checker;
@@ -57,7 +58,7 @@ pub(crate) enum Stop {
 /// A warp of a block.
 pub(crate) struct Warp {
     pub(crate) number: u32,
-    pub(crate) threads: [Plane; 3],
+    pub(crate) threads: Arc<[Plane; 3]>,
     /// The lanes that exist.
     pub(crate) all: u32,
     /// The lanes that have not ended.
@@ -104,7 +105,7 @@ impl Warp {
         let bytes = launch.program.function(launch.kernel).code.local_bytes as usize;
         Warp {
             number,
-            threads,
+            threads: Arc::new(threads),
             all,
             live: 0,
             parts: Vec::new(),
@@ -194,7 +195,7 @@ impl Warp {
     /// Runs until something happens that the block has to know, or `budget` operations have been performed.
     pub(crate) fn run(&mut self, around: &Surroundings<'_>, budget: &mut u64) -> Stop {
         let launch = around.launch;
-        let threads = self.threads;
+        let threads = Arc::clone(&self.threads);
         let mut lanes = Lanes {
             registers: std::ptr::null_mut(),
             mask: 0,

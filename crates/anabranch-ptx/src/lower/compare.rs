@@ -181,6 +181,28 @@ impl<'a> Lower<'_, 'a> {
         let &[to, scalar] = &*comparison.types else { return Err("these types".to_owned()) };
         let ([a, b], (c, negate)) = self.compared(instruction, &comparison, scalar)?;
         let flags = comparison.combination;
+        if matches!(scalar, Scalar::F16x2 | Scalar::Bf16x2) {
+            // Each half of the result is of the comparison of these halves.
+            let yes = match to {
+                Scalar::F16x2 => 0x3c00,
+                Scalar::Bf16x2 => 0x3f80,
+                Scalar::U32 | Scalar::S32 => 0xffff,
+                _ => return Err(format!("a result of type .{}", to.name())),
+            };
+            let no = self.bits(Width::W32, 0)?;
+            let mut halves = [no; 2];
+            for (half, run) in of_packed(comparison.name, scalar)?.into_iter().enumerate() {
+                let holds = self.temporary(Width::Predicate)?;
+                self.emit(Spec { d: holds, a, b, c, flags, negate, ..Spec::new(run) });
+                let yes = self.bits(Width::W32, yes << (16 * half))?;
+                halves[half] = self.temporary(Width::W32)?;
+                let run = select::<compare::Select<u32>>;
+                self.emit(Spec { d: halves[half], a: yes, b: no, e: holds, ..Spec::new(run) });
+            }
+            let d = self.destination(&instruction.operands[0], Width::W32)?;
+            self.emit_two(select::<crate::ops::Two<crate::ops::bits::Or<u32>>>, d, halves[0], halves[1]);
+            return Ok(());
+        }
         let yes = match to {
             Scalar::F32 => u64::from(1f32.to_bits()),
             Scalar::F16 => 0x3c00,
@@ -188,9 +210,6 @@ impl<'a> Lower<'_, 'a> {
             Scalar::U32 | Scalar::S32 | Scalar::U16 | Scalar::S16 => u64::MAX,
             _ => return Err(format!("a result of type .{}", to.name())),
         };
-        if matches!(scalar, Scalar::F16x2 | Scalar::Bf16x2) {
-            return Err(format!("set of type .{}", scalar.name()));
-        }
         let run = if scalar.meaning() == Meaning::Float {
             of_real(comparison.name, scalar)?
         } else {

@@ -137,10 +137,10 @@ word!(u64 AtomicU64 i64 |kind, flush, old, b| |target| {
 ///
 /// As for [`Body::run`]: the operands are planes of words `T`.
 #[inline(always)]
-unsafe fn perform<T: Word>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+unsafe fn perform<V: Vectors, T: Word>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
     // SAFETY: the slots are planes of words, and `locate` returns addresses that may be accessed.
     unsafe {
-        if locate(lanes, op, AccessKind::Atomic) != Step::Next {
+        if locate::<V>(lanes, op, AccessKind::Atomic) != Step::Next {
             return Step::Fault;
         }
         lanes.watches = true;
@@ -171,21 +171,21 @@ pub(crate) struct Double;
 impl Body for Short {
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has made the operation for planes of 16 bits.
-        unsafe { perform::<u16>(lanes, op) }
+        unsafe { perform::<V, u16>(lanes, op) }
     }
 }
 
 impl Body for Single {
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has made the operation for planes of 32 bits.
-        unsafe { perform::<u32>(lanes, op) }
+        unsafe { perform::<V, u32>(lanes, op) }
     }
 }
 
 impl Body for Double {
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has made the operation for planes of 64 bits.
-        unsafe { perform::<u64>(lanes, op) }
+        unsafe { perform::<V, u64>(lanes, op) }
     }
 }
 

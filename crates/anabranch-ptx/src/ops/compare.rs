@@ -47,10 +47,11 @@ impl<F: Fn2<D = bool>> Body for Compare<F> {
         unsafe {
             let a = &*lanes.plane::<F::A>(op.a);
             let b = &*lanes.plane::<F::B>(op.b);
-            let mut bits = 0u32;
+            let mut holds = [0u8; LANES];
             for lane in 0..LANES {
-                bits |= u32::from(F::apply(a[lane], b[lane])) << lane;
+                holds[lane] = u8::from(F::apply(a[lane], b[lane]));
             }
+            let bits = V::mask(&holds);
             combine(lanes, op, bits);
         }
         Step::Next

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::{Fn1, convert::Extend};
 use crate::machine::{Body, FULL, LANES, Lanes, Op, Step, Vectors};
-use crate::memory::{AccessKind, Short};
+use crate::memory::{AccessKind, ROW, Short};
 
 /// The space of an access, in the low bits of `flags`.
 pub(crate) const GENERIC: u32 = 0;
@@ -69,7 +69,7 @@ element! {
 ///
 /// `a` is a plane of the size that `flags` says.
 #[inline(always)]
-pub(crate) unsafe fn locate(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKind) -> Step {
+pub(crate) unsafe fn locate<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKind) -> Step {
     // The addresses stay in memory: local arrays of 32 would be taken apart into registers one by one.
     if op.flags & ABSOLUTE != 0 {
         lanes.addresses.0 = [op.imm; LANES];
@@ -82,9 +82,8 @@ pub(crate) unsafe fn locate(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKind) ->
     } else {
         // SAFETY: `a` is a plane of 64 bits.
         let base = unsafe { &*lanes.plane::<u64>(op.a) };
-        for lane in 0..LANES {
-            lanes.addresses.0[lane] = base[lane].wrapping_add(op.imm);
-        }
+        // SAFETY: the processor has the vectors of this level.
+        unsafe { V::sums(base, op.imm, &mut lanes.addresses.0) };
     }
     if lanes.mask != FULL {
         let one = lanes.addresses.0[lanes.first()];
@@ -96,19 +95,20 @@ pub(crate) unsafe fn locate(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKind) ->
     }
     let space = op.flags & SPACE;
     let bytes = u64::from(op.bytes);
-    let bits = folded(&lanes.addresses.0, 0, |all, address| all | address);
+    // SAFETY: the processor has the vectors of this level, here and below.
+    let bits = unsafe { V::bits(&lanes.addresses.0) };
     if bits & (bytes - 1) != 0 || lanes.observer.is_some() {
         return slow::locate(lanes, op, kind);
     }
     if lanes.direct && matches!(space, GLOBAL | GENERIC | CONSTANT) && bits < crate::machine::SHARED_WINDOW {
         return Step::Next;
     }
-    let most = folded(&lanes.addresses.0, 0, u64::max);
+    // SAFETY: as above.
+    let (least, most) = unsafe { V::range(&lanes.addresses.0) };
     let Some(end) = most.checked_add(bytes) else { return slow::locate(lanes, op, kind) };
     let delta = match space {
         SHARED if end <= lanes.shared.bytes => lanes.shared.start,
         GLOBAL | GENERIC | CONSTANT if most < crate::machine::SHARED_WINDOW => {
-            let least = folded(&lanes.addresses.0, u64::MAX, u64::min);
             let writes = kind != AccessKind::Read;
             if !lanes.region.contains(least, end) {
                 slow::look_up(lanes, least);
@@ -131,52 +131,10 @@ pub(crate) unsafe fn locate(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKind) ->
         PARAMETER if end <= lanes.parameters.bytes && kind == AccessKind::Read => lanes.parameters.start,
         _ => return slow::locate(lanes, op, kind),
     };
-    for lane in 0..LANES {
-        lanes.addresses.0[lane] = lanes.addresses.0[lane].wrapping_add(delta);
-    }
+    let addresses = &raw mut lanes.addresses.0;
+    // SAFETY: the processor has the vectors of this level; each address is read before it is written.
+    unsafe { V::sums(&*addresses.cast_const(), delta, addresses) };
     Step::Next
-}
-
-/// Lanes that are looked at together: threads of a block often stand in rows of 16.
-const ROW: usize = 16;
-
-/// All values together, by a function whose order does not matter. Eight are taken at a time, as vectors have them.
-#[inline(always)]
-fn folded(values: &[u64; LANES], start: u64, combine: impl Fn(u64, u64) -> u64) -> u64 {
-    let mut all = [start; 8];
-    for chunk in 0..LANES / 8 {
-        for index in 0..8 {
-            all[index] = combine(all[index], values[8 * chunk + index]);
-        }
-    }
-    for half in [4, 2, 1] {
-        for index in 0..half {
-            all[index] = combine(all[index], all[index + half]);
-        }
-    }
-    all[0]
-}
-
-/// Whether the addresses of a row are `stride` bytes from each other.
-#[inline(always)]
-fn strided(addresses: &[u64; ROW], stride: u64) -> bool {
-    let first = addresses[0];
-    if addresses[1].wrapping_sub(first) != stride {
-        return false;
-    }
-    let mut all = [0u64; 8];
-    for chunk in 0..ROW / 8 {
-        for index in 0..8 {
-            let lane = 8 * chunk + index;
-            all[index] |= addresses[lane] ^ first.wrapping_add(stride * lane as u64);
-        }
-    }
-    for half in [4, 2, 1] {
-        for index in 0..half {
-            all[index] |= all[index + half];
-        }
-    }
-    all[0] == 0
 }
 
 /// The addresses of a row, where they are.
@@ -215,7 +173,7 @@ where
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has made the operation for planes of these sizes. `locate` returns addresses that may be read.
         unsafe {
-            if locate(lanes, op, AccessKind::Read) != Step::Next {
+            if locate::<V>(lanes, op, AccessKind::Read) != Step::Next {
                 return Step::Fault;
             }
             let size = size_of::<E>() as u64;
@@ -254,7 +212,7 @@ where
         for start in [0, ROW] {
             let row = row(&lanes.addresses.0, start);
             let to = place.cast::<R>().add(start);
-            if strided(row, size_of::<E>() as u64) {
+            if V::strided(row, size_of::<E>() as u64) {
                 if size_of::<E>() == size_of::<R>() {
                     copy_row::<V, E>(row[0], to.expose_provenance() as u64);
                     continue;
@@ -265,7 +223,7 @@ where
                 for lane in 0..ROW {
                     to[lane] = <Widen<E, R>>::apply(elements[lane]);
                 }
-            } else if strided(row, 0) {
+            } else if V::strided(row, 0) {
                 *to.cast::<[R; ROW]>() = [<Widen<E, R>>::apply(E::load(row[0])); ROW];
             } else {
                 let mut values = [R::default(); ROW];
@@ -324,7 +282,7 @@ impl<E: Element, R: Copy + Low<E>> Body for Store<E, R> {
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has made the operation for planes of these sizes. `locate` returns addresses that may be written.
         unsafe {
-            if locate(lanes, op, AccessKind::Write) != Step::Next {
+            if locate::<V>(lanes, op, AccessKind::Write) != Step::Next {
                 return Step::Fault;
             }
             let size = size_of::<E>() as u64;
@@ -333,7 +291,7 @@ impl<E: Element, R: Copy + Low<E>> Body for Store<E, R> {
                 for start in [0, ROW] {
                     let row = row(&lanes.addresses.0, start);
                     let from = place.add(start);
-                    if strided(row, size) {
+                    if V::strided(row, size) {
                         if size_of::<E>() == size_of::<R>() {
                             copy_row::<V, E>(from.expose_provenance() as u64, row[0]);
                             continue;

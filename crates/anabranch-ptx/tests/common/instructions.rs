@@ -1,4 +1,5 @@
 //! One instruction at a time, against a model in plain Rust.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use anabranch_ptx::Level;
 
