@@ -5,7 +5,6 @@
 //! first: it may wait for them.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
 use super::Launch;
 use super::checker::Checker;
@@ -58,7 +57,7 @@ pub(crate) enum Stop {
 /// A warp of a block.
 pub(crate) struct Warp {
     pub(crate) number: u32,
-    pub(crate) threads: Arc<[Plane; 3]>,
+    pub(crate) threads: Option<Box<[Plane; 3]>>,
     /// The lanes that exist.
     pub(crate) all: u32,
     /// The lanes that have not ended.
@@ -105,7 +104,7 @@ impl Warp {
         let bytes = launch.program.function(launch.kernel).code.local_bytes as usize;
         Warp {
             number,
-            threads: Arc::new(threads),
+            threads: Some(Box::new(threads)),
             all,
             live: 0,
             parts: Vec::new(),
@@ -195,7 +194,9 @@ impl Warp {
     /// Runs until something happens that the block has to know, or `budget` operations have been performed.
     pub(crate) fn run(&mut self, around: &Surroundings<'_>, budget: &mut u64) -> Stop {
         let launch = around.launch;
-        let threads = Arc::clone(&self.threads);
+        // Lent to the lanes, and put back below.
+        let mut lent = self.threads.take();
+        let threads = &**lent.get_or_insert_with(|| Box::new([Plane([0; 32]); 3]));
         let mut lanes = Lanes {
             registers: std::ptr::null_mut(),
             mask: 0,
@@ -203,7 +204,7 @@ impl Warp {
             live: self.live,
             warp: self.number,
             addresses: Wide([0; 32]),
-            threads: &threads,
+            threads,
             block_index: around.block_index,
             geometry: &launch.geometry,
             memory: launch.memory,
@@ -240,6 +241,7 @@ impl Warp {
             }
         };
         self.region = lanes.region;
+        self.threads = lent;
         stop
     }
 

@@ -358,8 +358,16 @@ impl<'a> Lower<'_, 'a> {
             (_, Operand::Vector(parts)) => self.pack(to, parts, width),
             (Operand::Vector(parts), _) => self.unpack(parts, from, scalar),
             _ => {
+                let before = self.code.specs.len();
                 let a = self.source(from, scalar)?;
                 let d = self.destination(to, width)?;
+                // What was read by operations of its own, such as a special register, is written where it shall be.
+                if let Some(last) = self.code.specs[before..].last_mut()
+                    && last.d == a
+                {
+                    last.d = d;
+                    return Ok(());
+                }
                 let run = match width {
                     Width::W16 => select::<One<bits::Copied<u16>>> as Select,
                     Width::W32 => select::<One<bits::Copied<u32>>>,
