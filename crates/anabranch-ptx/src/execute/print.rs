@@ -58,22 +58,25 @@ impl Builtin<'_, '_> {
         let bad = || failure_of(FaultCode::INVALID_PC, Detail::BadCall, lane);
         let place = self.site.arguments.get(index).ok_or_else(bad)?;
         let address = self.local.start + u64::from(lane) * self.local.bytes + self.frame + u64::from(place.offset);
-        // SAFETY: parameters of calls lie in the frame's part of local memory, which every lane has, and are aligned there.
-        unsafe {
-            match place.bytes {
-                4 => Ok(u32::load(address).into()),
-                8 => Ok(u64::load(address)),
-                _ => Err(bad()),
-            }
+        if place.bytes != 4 && place.bytes != 8 {
+            return Err(bad());
         }
+        // The text may have declared the parameter with any alignment.
+        let bytes = (0..u64::from(place.bytes)).map(|index| {
+            // SAFETY: parameters of calls lie in the frame's part of local memory, which every lane has.
+            u64::from(unsafe { u8::load(address + index) }) << (8 * index)
+        });
+        Ok(bytes.fold(0, |value, byte| value | byte))
     }
 
     /// The result of a call.
     fn answer(&self, lane: u32, value: u32) {
         if let Some(place) = self.site.results.first().filter(|place| place.bytes == 4) {
             let address = self.local.start + u64::from(lane) * self.local.bytes + self.frame + u64::from(place.offset);
-            // SAFETY: as in `argument`.
-            unsafe { u32::store(address, value) };
+            for (index, byte) in value.to_le_bytes().into_iter().enumerate() {
+                // SAFETY: as in `argument`.
+                unsafe { u8::store(address + index as u64, byte) };
+            }
         }
     }
 
