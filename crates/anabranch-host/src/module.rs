@@ -50,15 +50,17 @@ impl ModuleState {
     pub(crate) fn load_ptx(core: &Arc<ContextCore>, memory: &Arc<HostMemory>, text: &str) -> Result<Arc<Self>> {
         let module = ptx::parse(text)?;
         let mut globals = Globals::new(memory);
-        for variable in module.variables().iter().filter(|variable| is_global(variable)) {
+        let variables = || module.variables().iter().filter(|variable| is_global(variable));
+        for variable in variables() {
             let bytes = usize::try_from(variable.bytes).unwrap_or(usize::MAX);
             // A variable of no size has an address, too.
             globals.add(core, &variable.name, bytes.max(1))?;
         }
-        let addresses = |variable: &Variable| globals.address(&variable.name);
-        let program = Arc::new(Program::link(Arc::clone(&module), addresses));
-        for variable in module.variables().iter().filter(|variable| is_global(variable)) {
-            globals.initialize(&variable.name, &program.initial(variable));
+        // Linking asks for them in the same order. Variables of several functions may have one name.
+        let mut addresses = globals.ranges().iter().map(|range| range.address.0);
+        let program = Arc::new(Program::link(Arc::clone(&module), |_| addresses.next().unwrap_or(0)));
+        for (index, variable) in variables().enumerate() {
+            globals.initialize(index, &program.initial(variable));
         }
         Ok(Self::assemble(core, globals, PtxKernel::all(&program, memory).into_iter().map(Body::Ptx)))
     }

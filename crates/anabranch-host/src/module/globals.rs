@@ -33,14 +33,9 @@ impl Globals {
         Ok(())
     }
 
-    /// The address of a variable, or 0 if there is none of that name.
-    pub(crate) fn address(&self, name: &str) -> u64 {
-        self.ranges.iter().find(|range| range.name == name).map_or(0, |range| range.address.0)
-    }
-
-    /// Writes what a variable contains at first. Nobody else has its address yet.
-    pub(crate) fn initialize(&self, name: &str, contents: &[u8]) {
-        if let Some(range) = self.ranges.iter().find(|range| range.name == name) {
+    /// Writes what the variable of that number contains at first. Nobody else has its address yet.
+    pub(crate) fn initialize(&self, index: usize, contents: &[u8]) {
+        if let Some(range) = self.ranges.get(index) {
             let contents = &contents[..contents.len().min(range.bytes)];
             // SAFETY: the variable has as many bytes, and nobody else uses them.
             unsafe { store_racing(range.address.0, contents) };
