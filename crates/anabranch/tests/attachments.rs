@@ -6,7 +6,7 @@ mod common;
 
 use anabranch::{
     CaptureMode, CaptureStatus, Context, DualModule, HostFunction, LaunchConfig, ManagedBuffer, MemoryAttachment,
-    MemoryLocation, Prefetch, Result, Status, Stream,
+    MemoryLocation, Prefetch, Result, Status, Stream, flush_deferred_drops,
 };
 use common::{hold, host};
 
@@ -131,6 +131,8 @@ fn attached_memory_is_no_memory_of_others() {
     own.synchronize().unwrap();
     let (taken, free) = (attached.device_pointer(), again.device_pointer());
     drop((attached, again));
+    // What is given back on another thread is.
+    flush_deferred_drops();
     let mut addresses = Vec::new();
     let mut buffers = Vec::new();
     for _ in 0..3 {

@@ -174,8 +174,11 @@ fn out_of_memory() {
 #[test]
 fn code_for_another_kind_of_device() {
     let context = host();
-    says(&Module::load_ptx(&context, ".version 8.0").unwrap_err(), Status::NOT_SUPPORTED, &["functions in Rust"]);
-    let error = DualModule::new().ptx(".version 8.0").load(&context).unwrap_err();
+    // SAFETY: the software device takes no binary.
+    let error = unsafe { Module::load_binary(&context, b"\x7fELF") }.unwrap_err();
+    says(&error, Status::NOT_SUPPORTED, &["functions in Rust", "PTX"]);
+    says(&Module::load_ptx(&context, ".version 8.0").unwrap_err(), Status::INVALID_PTX, &["target"]);
+    let error = DualModule::new().load(&context).unwrap_err();
     says(&error, Status::NO_BINARY_FOR_GPU, &["no host functions", "DualModule"]);
     // SAFETY: there is no such file.
     let error = unsafe { Module::load_file(&context, "no/such/file.ptx") }.unwrap_err();

@@ -10,8 +10,8 @@ anabranch::kernels! {
     }
 }
 
-/// The host device loads no code for GPUs.
-const NOT_ON_THE_HOST: &[Status] = &[Status::NOT_SUPPORTED];
+/// Text that is no PTX, and PTX of no architecture.
+const NO_CODE: &[Status] = &[Status::INVALID_IMAGE, Status::INVALID_PTX];
 
 pub(crate) const CALLS: &[Call] = &[
     call("DualModule::load", |world, side| {
@@ -133,13 +133,13 @@ pub(crate) const CALLS: &[Call] = &[
         Ok(())
     }),
     call("Module::load_compiled", |world, _| Module::load_compiled(&world.context, &world.compiled).map(drop))
-        .may(NOT_ON_THE_HOST),
+        .may(NO_CODE),
     call("Module::load_host", |world, side| {
         let module = HostModule::new().with_function(HostFunction::new("nothing", &[], |_, _| ()));
         let nothing = Module::load_host(&world.context, &module)?.kernel("nothing")?;
         world.stream(&mut side.random).launch_checked(&nothing, &LaunchConfig::new(2, 2), ())
     }),
-    call("Module::load_ptx", |world, _| Module::load_ptx(&world.context, "no text").map(drop)).may(NOT_ON_THE_HOST),
+    call("Module::load_ptx", |world, _| Module::load_ptx(&world.context, "no text").map(drop)).may(NO_CODE),
     call("Module::set_global", |world, side| {
         let values = [side.random.u32(..); LENGTH];
         world.with_global.set_global(world.stream(&mut side.random), "table", &values)

@@ -303,7 +303,7 @@ impl Shown {
             world.set,
             world.compiler,
         );
-        assert!(error.is_none_or(|error| error.status() == Status::NOT_SUPPORTED || error.is_sticky()));
+        assert!(error.is_none_or(|error| error.status() == Status::INVALID_IMAGE || error.is_sticky()));
         Self { text }
     }
 }
