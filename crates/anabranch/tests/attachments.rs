@@ -6,9 +6,9 @@ mod common;
 
 use anabranch::{
     CaptureMode, CaptureStatus, Context, DualModule, HostFunction, LaunchConfig, ManagedBuffer, MemoryAttachment,
-    MemoryLocation, Prefetch, Result, Status, Stream, flush_deferred_drops,
+    MemoryLocation, Prefetch, Result, Status, Stream,
 };
-use common::{hold, host};
+use common::{hold, host, until};
 
 fn streams<const COUNT: usize>(context: &Context) -> [Stream; COUNT] {
     std::array::from_fn(|_| context.create_stream().unwrap())
@@ -131,17 +131,16 @@ fn attached_memory_is_no_memory_of_others() {
     own.synchronize().unwrap();
     let (taken, free) = (attached.device_pointer(), again.device_pointer());
     drop((attached, again));
-    // What is given back on another thread is.
-    flush_deferred_drops();
-    let mut addresses = Vec::new();
-    let mut buffers = Vec::new();
-    for _ in 0..3 {
+    let (mut addresses, mut buffers) = (Vec::new(), Vec::new());
+    // Nothing is used again while streams of other tests capture.
+    until("the use of idle memory", || {
         let mut buffer = context.allocate_managed::<u32>(100).unwrap();
         other.fill(&mut buffer, 1).unwrap();
         addresses.push(buffer.device_pointer());
         buffers.push(buffer);
-    }
-    assert!(addresses.contains(&free) && !addresses.contains(&taken));
+        addresses.contains(&free)
+    });
+    assert!(!addresses.contains(&taken));
     gate.set(1);
 }
 

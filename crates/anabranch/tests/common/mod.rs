@@ -30,7 +30,7 @@ pub(crate) fn hold(context: &Context, stream: &Stream) -> Signal {
 
 /// Waits for what other threads bring about.
 #[allow(dead_code, reason = "not every test file waits for other threads")]
-pub(crate) fn until(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     for _ in 0..20_000 {
         if condition() {
             return;
