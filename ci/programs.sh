@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Random programs of safe calls, and pairs of calls at the same time, on host devices that check how their memory is used.
 #
-#   ci/programs.sh [PROGRAMS [PAIRS]]            100,000 and 30,000 by default, which take five minutes on two cores
+#   ci/programs.sh [PROGRAMS [PAIRS]]            100,000 and 30,000 by default, which take six minutes on two cores
 #   PROPTEST_RNG_SEED=N ci/programs.sh           programs made from a seed, which a failure says
 #   ci/programs.sh --delays [PROGRAMS [PAIRS]]   the same with pauses at random before and after locks are taken and released
 #                                                and before atomics are accessed, and with all checks of debug builds:
