@@ -275,7 +275,9 @@ impl ExecutableCore {
             RefusedUpdate { error: Error::driver(operation, failure).at(graph.place()), result, node }
         });
         drop((guard, state));
-        if let Some(before) = before {
+        if let Some(mut before) = before {
+            // Memory knows the launches that use it: whoever accesses or frees it comes after them.
+            drop(before.take_memory());
             drop_behind(last, before);
         }
         updated
@@ -307,12 +309,14 @@ impl ExecutableCore {
             })
         });
         let is_host_visible = !state.host_visible.is_empty() || references.has_host_visible_memory();
-        let released = state.retained.settle(references, changed.as_ref().map(|()| node));
+        let mut released = state.retained.settle(references, changed.as_ref().map(|()| node));
         if is_host_visible {
             state.note_host_visible();
         }
         let last = state.last.clone();
         drop((guard, child, state));
+        // Memory knows the launches that use it: whoever accesses or frees it comes after them.
+        drop(released.take_memory());
         if !released.is_empty() {
             drop_behind(last, released);
         }

@@ -260,6 +260,11 @@ impl Retained {
         released
     }
 
+    /// Takes the memory out.
+    pub fn take_memory(&mut self) -> Vec<RetainedMemory> {
+        std::mem::take(&mut self.memory).into_iter().map(|counted| counted.strongest).collect()
+    }
+
     /// Whether it retains nothing.
     pub fn is_empty(&self) -> bool {
         self.memory.is_empty() && self.objects.is_empty() && self.host_work.is_empty()
@@ -272,6 +277,11 @@ fn address_of(object: &Object) -> usize {
 }
 
 impl Released {
+    /// Takes the memory out.
+    pub fn take_memory(&mut self) -> Vec<RetainedMemory> {
+        std::mem::take(&mut self.memory)
+    }
+
     /// Whether it has nothing.
     pub fn is_empty(&self) -> bool {
         self.memory.is_empty() && self.objects.is_empty() && self.host_work.is_empty()

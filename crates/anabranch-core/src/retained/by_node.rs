@@ -1,6 +1,6 @@
 //! Which node refers to what.
 
-use super::{References, Released, Retained};
+use super::{References, Released, Retained, RetainedMemory};
 use crate::error::Error;
 use crate::node::Node;
 use std::collections::HashMap;
@@ -22,6 +22,11 @@ impl RetainedByNode {
     /// Everything.
     pub fn all(&self) -> &Retained {
         &self.all
+    }
+
+    /// Takes the memory out, when nothing else is done with this any more than to drop it.
+    pub fn take_memory(&mut self) -> Vec<RetainedMemory> {
+        self.all.take_memory()
     }
 
     /// Retains everything that another one retains, whatever becomes of the nodes.
