@@ -5,8 +5,8 @@
 mod common;
 
 use anabranch::{
-    CaptureMode, Context, DualModule, HostFunction, Kernel, LaunchConfig, Module, NodeWork, Status,
-    flush_deferred_drops,
+    CaptureMode, CompileOptions, Compiler, Context, DualModule, HostFunction, Kernel, LaunchConfig, Module, NodeWork,
+    Status, flush_deferred_drops,
 };
 use common::{checked_host, host};
 
@@ -167,4 +167,25 @@ fn blocks_that_wait_for_each_other_all_run() {
     // SAFETY: the kernel counts in one number, atomically.
     unsafe { stream.launch(&kernel, &LaunchConfig::new(8, 1), (&mut count, 8u32)) }.unwrap();
     assert_eq!(stream.download(&count).unwrap(), [8]);
+}
+
+/// Where NVRTC is found, as in continuous integration.
+#[test]
+fn cuda_in_c_plus_plus_is_compiled_and_runs() {
+    let Ok(compiler) = Compiler::find() else {
+        eprintln!("not checked: NVRTC was not found");
+        return;
+    };
+    let source = r#"extern "C" __global__ void triple(float* x, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n) x[i] *= 3.0f;
+    }"#;
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let compiled = compiler.compile(source, &CompileOptions::new()).unwrap();
+    let kernel = Module::load_compiled(&context, &compiled).unwrap().kernel("triple").unwrap();
+    let mut data = stream.upload(&[1.0f32, 2.0, 5.0]).unwrap();
+    // SAFETY: `triple` takes a pointer to `n` numbers and `n`, and uses no other memory.
+    unsafe { stream.launch(&kernel, &LaunchConfig::for_elements(3), (&mut data, 3i32)) }.unwrap();
+    assert_eq!(stream.download(&data).unwrap(), [3.0, 6.0, 15.0]);
 }
