@@ -7,7 +7,7 @@
 
 mod support;
 
-use anabranch::{Context, Device, Signal, Stream, WaitCondition};
+use anabranch::{Device, Signal, Stream, WaitCondition};
 use futures::future::{FutureExt, join, join_all};
 use std::error::Error;
 use std::process::ExitCode;
@@ -23,11 +23,12 @@ fn main() -> ExitCode {
 async fn await_all(device: &Device) -> Result<(), Box<dyn Error>> {
     let context = device.context()?;
     let gate = context.create_signal()?;
-    // Pinning memory may wait for streams that are held up.
+    // Pinning memory and creating streams may wait for streams that are held up.
     context.reserve_staging(4 * 1000, 200)?;
+    let streams = (0..100).map(|_| context.create_stream()).collect::<anabranch::Result<Vec<_>>>()?;
     // A GPU has few queues: streams that are held up hold up others, so that the gate opens before all have ended.
     let open = sleep(Duration::from_secs(1)).map(|()| gate.set(1));
-    let operations = join_all((0..100).map(|number| operation(&context, &gate, number)));
+    let operations = join_all((0..).zip(streams).map(|(number, stream)| operation(stream, &gate, number)));
     let (operations, ()) = join(operations, open).await;
 
     let (mut complete, mut given_up) = (0, Vec::new());
@@ -43,8 +44,7 @@ async fn await_all(device: &Device) -> Result<(), Box<dyn Error>> {
 }
 
 /// Uploads and downloads some numbers. Returns the stream if that took too long.
-async fn operation(context: &Context, gate: &Signal, number: u32) -> Result<Option<Stream>, Box<dyn Error>> {
-    let stream = context.create_stream()?;
+async fn operation(stream: Stream, gate: &Signal, number: u32) -> Result<Option<Stream>, Box<dyn Error>> {
     let mut limit = Duration::from_secs(60);
     if number.is_multiple_of(10) {
         stream.wait_signal(gate, WaitCondition::GreaterOrEqual, 1)?;

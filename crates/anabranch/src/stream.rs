@@ -45,6 +45,9 @@ impl Context {
     /// Creates a non-blocking stream of the default priority. It and the legacy default stream do not wait for each
     /// other.
     ///
+    /// NVIDIA's driver may wait for work of the context meanwhile, of other streams too. If that work waits for this thread,
+    /// create the streams first.
+    ///
     /// # Errors
     /// [`CUDA_ERROR_OUT_OF_MEMORY (2)`](crate::Status::OUT_OF_MEMORY) if the device does not support it create another
     /// stream.
@@ -53,8 +56,8 @@ impl Context {
         self.create_stream_with_priority(StreamFlags::NON_BLOCKING, 0)
     }
 
-    /// Creates a stream of the default priority. It is a blocking stream unless the flags include
-    /// [`StreamFlags::NON_BLOCKING`].
+    /// Creates a stream of the default priority, as [`create_stream`](Self::create_stream) does. It is a blocking stream
+    /// unless the flags include [`StreamFlags::NON_BLOCKING`].
     ///
     /// # Errors
     /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for flags that the driver does not know.
@@ -63,7 +66,7 @@ impl Context {
         self.create_stream_with_priority(flags, 0)
     }
 
-    /// Creates a stream with a priority. Lower is more urgent. A priority outside the device's
+    /// Creates a stream with a priority, as [`create_stream`](Self::create_stream) does. Lower is more urgent. A priority outside the device's
     /// [range](Device::stream_priority_range) is clamped, and [`Stream::priority`] returns the clamped value.
     ///
     /// # Errors
