@@ -113,7 +113,7 @@ pub struct TiledTensor {
     pub data_type: TensorDataType,
     /// The address of the first element. A multiple of 16.
     pub address: DevicePointer,
-    /// How many elements there are in each dimension: 1 to 2^31. There are 1 to 5 dimensions.
+    /// How many elements there are in each dimension: 1 to 2^32. There are 1 to 5 dimensions.
     pub extents: Vec<u64>,
     /// How many bytes there are between neighbours in each dimension but the first: multiples of 16, less than 2^40.
     pub strides: Vec<u64>,
@@ -176,8 +176,8 @@ impl TiledTensor {
         if !self.address.0.is_multiple_of(ALIGNMENT) || self.address.is_null() {
             return refuse(format!("the address {:#x} of the tensor is not aligned to 16 bytes", self.address.0));
         }
-        if let Some(extent) = self.extents.iter().find(|&&extent| extent == 0 || extent > 1 << 31) {
-            return refuse(format!("an extent of the tensor is {extent}, and not from 1 to 2^31"));
+        if let Some(extent) = self.extents.iter().find(|&&extent| extent == 0 || extent > 1 << 32) {
+            return refuse(format!("an extent of the tensor is {extent}, and not from 1 to 2^32"));
         }
         if let Some(stride) =
             self.strides.iter().find(|&&stride| !stride.is_multiple_of(ALIGNMENT) || stride >= 1 << 40)
@@ -281,7 +281,7 @@ mod tests {
             (|tensor| tensor.address = DevicePointer(0x1008), "0x1008"),
             (|tensor| tensor.address = DevicePointer::NULL, "aligned"),
             (|tensor| tensor.extents[2] = 0, "extent of the tensor is 0"),
-            (|tensor| tensor.extents[0] = (1 << 31) + 1, "2^31"),
+            (|tensor| tensor.extents[0] = (1 << 32) + 1, "2^32"),
             (|tensor| tensor.strides[1] = 328, "328 bytes"),
             (|tensor| tensor.strides[1] = 1 << 40, "2^40"),
             (|tensor| tensor.box_extents[1] = 257, "257"),

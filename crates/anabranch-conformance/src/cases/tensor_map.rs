@@ -79,7 +79,7 @@ fn encode(environment: &Environment, tensor: &TiledTensor) -> Result<EncodedTens
 fn of_the_largest_extents(environment: &Environment) -> Verdict {
     let memory = environment.stream()?.allocate_zeroed::<f32>(64)?;
     let large = TiledTensor {
-        extents: vec![1 << 31, 1 << 31],
+        extents: vec![1 << 32, 1 << 32],
         strides: vec![(1 << 40) - 16],
         box_extents: vec![256, 256],
         element_strides: vec![8, 8],
@@ -95,7 +95,7 @@ fn refused_by_the_driver(environment: &Environment) -> Verdict {
     let wrong = [
         ("an address", TiledTensor { address: memory.device_pointer().byte_add(8), ..good() }),
         ("an extent of 0", TiledTensor { extents: vec![16, 0], ..good() }),
-        ("too large an extent", TiledTensor { extents: vec![16, (1 << 31) + 1], ..good() }),
+        ("too large an extent", TiledTensor { extents: vec![16, (1 << 32) + 1], ..good() }),
         ("a stride", TiledTensor { strides: vec![72], ..good() }),
         ("too large a stride", TiledTensor { strides: vec![1 << 40], ..good() }),
         ("an extent of the box of 0", TiledTensor { box_extents: vec![8, 0], ..good() }),

@@ -24,7 +24,7 @@ pub struct TensorLayout {
 
 impl TensorLayout {
     /// A tensor of 1 to 5 dimensions, one behind the other with no gaps, and its box. Extents are numbers of elements: up to
-    /// 2^31 of the tensor, and up to 256 of the box.
+    /// 2^32 of the tensor, and up to 256 of the box.
     pub fn new(extents: impl Into<Vec<u64>>, box_extents: impl Into<Vec<u32>>) -> Self {
         Self {
             extents: extents.into(),
