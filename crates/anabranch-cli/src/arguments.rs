@@ -1,5 +1,9 @@
 //! What can be written on the command line.
 
+mod run;
+
+pub(crate) use run::{InspectOptions, RunOptions};
+
 use crate::fault::Fault;
 use anabranch_conformance::programs::Family;
 use clap::{Args, Parser, Subcommand};
@@ -7,8 +11,8 @@ use clap_complete::Shell;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// Streams, events and memory of GPUs, and of a software device that needs none: shows which devices there are, and
-/// checks that they do what the documentation says.
+/// Streams, events, memory and kernels of GPUs, and of a software device that needs none: shows which devices there are,
+/// runs kernels, and checks that devices do what the documentation says.
 #[derive(Debug, Parser)]
 #[command(name = "anabranch", version, arg_required_else_help = true, after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
@@ -27,6 +31,9 @@ Examples:
                                                  record what a GPU answers to random programs
   anabranch fuzz --device host --against FILE    compare the software device with that
   anabranch fuzz --device host --against cuda:0  compare both at once
+  anabranch run saxpy.ptx --kernel saxpy --grid 4 --block 256 inout:y.npy:r.npy in:x.npy f32:2 u32:1000
+                                                 run a kernel on arrays in files
+  anabranch inspect saxpy.ptx                    show which kernels there are in a file
   source <(anabranch completions bash)           complete the command line in this shell
   man <(anabranch man)                           read the manual
 
@@ -57,6 +64,11 @@ pub(crate) enum Command {
     /// Makes random programs of calls of the driver on a device, and records its answers in a file, or compares them with
     /// those that another device has given.
     Fuzz(FuzzOptions),
+    /// Runs a kernel from a file on arrays in NumPy's files, and writes its results to such files.
+    Run(RunOptions),
+    /// Shows the kernels in a file: their parameters, registers and shared memory, and what the software device cannot
+    /// execute of them.
+    Inspect(InspectOptions),
     /// Prints a script with which a shell completes the command line.
     Completions(CompletionsOptions),
     /// Prints the manual page, or that of one command, for `man` to show.

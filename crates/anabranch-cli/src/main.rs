@@ -6,10 +6,13 @@ mod devices;
 mod environment;
 mod fault;
 mod fuzz;
+mod inspect;
 mod isolation;
 mod output;
 mod progress;
+mod run;
 mod shell;
+mod source;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
@@ -46,6 +49,8 @@ fn run() -> Result<ExitCode, Failure> {
         Command::Devices(options) => devices::run(&options),
         Command::Conformance(options) => conformance::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
+        Command::Run(options) => run::run(&options),
+        Command::Inspect(options) => inspect::run(&options),
         Command::Completions(options) => shell::completions(&options),
         Command::Man(options) => shell::manual(&options),
     }

@@ -197,7 +197,7 @@ fn help_and_version_are_there() {
             "{variable}"
         );
     }
-    for command in ["devices", "conformance", "fuzz", "completions", "man"] {
+    for command in ["devices", "conformance", "fuzz", "run", "inspect", "completions", "man"] {
         let output = output(&[command, "--help"]);
         assert!(output.status.success() && text(&output.stdout).contains("Usage:"), "{command}");
     }
@@ -213,6 +213,17 @@ const WITH_OUTPUT: &[&[&str]] = &[
     &["conformance", "--device", "host", "--filter", "e3"],
     &["fuzz", "--device", "host", "--family", "streams", "--seeds", "0..1"],
     &["fuzz", "--device", "host", "--family", "streams", "--print", "0"],
+    &[
+        "run",
+        "tests/data/kernels.ptx",
+        "--device=host",
+        "--kernel=places",
+        "--grid=1",
+        "--block=1",
+        "out:u32[1]:/dev/null",
+    ],
+    &["inspect", "tests/data/kernels.ptx"],
+    &["inspect", "tests/data/kernels.ptx", "--json"],
     &["completions", "bash"],
     &["man"],
     &["--help"],

@@ -18,7 +18,8 @@ fn printed(arguments: &[&str]) -> String {
 fn every_shell_has_completions_of_commands_and_options() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = printed(&["completions", shell]);
-        for word in ["anabranch", "devices", "conformance", "fuzz", "count-calls"] {
+        for word in ["anabranch", "devices", "conformance", "fuzz", "run", "inspect", "count-calls", "compiler-option"]
+        {
             assert!(script.contains(word), "{shell}: {word}");
         }
         for hidden in ["in-this-process", "worker"] {
@@ -49,9 +50,14 @@ fn the_manual_has_a_page_for_all_and_one_for_each_command() {
         assert!(page.contains(words), "{words}: {page}");
     }
     let version = env!("CARGO_PKG_VERSION");
-    for (command, words) in
-        [("devices", "\\-\\-json"), ("conformance", "\\-\\-filter"), ("fuzz", "\\-\\-record"), ("completions", "zsh")]
-    {
+    for (command, words) in [
+        ("devices", "\\-\\-json"),
+        ("conformance", "\\-\\-filter"),
+        ("fuzz", "\\-\\-record"),
+        ("run", "inout:FILE.npy:RESULT.npy"),
+        ("inspect", "\\-\\-compiler\\-option"),
+        ("completions", "zsh"),
+    ] {
         let page = printed(&["man", command]);
         assert!(page.contains(&format!(".TH anabranch-{command} 1  \"anabranch {version}\"")), "{page}");
         assert!(page.contains(&format!("anabranch {command}")) && page.contains(words), "{page}");

@@ -22,6 +22,7 @@ const SOURCES: &[&str] = &[
     "crates/anabranch/examples/edges/kernels.cu",
     "crates/anabranch/examples/support/saxpy.cu",
     "crates/anabranch-core/src/set_conditional.cu",
+    "crates/anabranch-cli/tests/data/kernels.cu",
     "crates/anabranch/tests/data/twice.cu",
     "crates/anabranch/benches/kernels.cu",
     "crates/anabranch-conformance/src/kernels.cu",

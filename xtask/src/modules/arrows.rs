@@ -26,7 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("anabranch-conformance", &["anabranch", "anabranch-sync"]),
-    ("anabranch-cli", &["anabranch", "anabranch-conformance", "anabranch-sync"]),
+    ("anabranch-cli", &["anabranch", "anabranch-conformance", "anabranch-ptx", "anabranch-sync"]),
     ("xtask", &[]),
     ("xtask-kernels", &["anabranch-cuda", "anabranch-hal"]),
 ];
