@@ -75,6 +75,7 @@ mod host_function;
 mod host_function_panic;
 mod host_function_waiting;
 mod host_kernel;
+mod interprocess;
 mod launch;
 mod launch_attributes;
 mod launch_order;
@@ -103,6 +104,7 @@ mod tensor_map;
 mod value;
 mod value_arguments;
 mod value_batch;
+mod virtual_memory;
 
 use crate::case::Case;
 
@@ -152,6 +154,8 @@ pub fn all() -> Vec<Case> {
         host_kernel::CASES,
         peer::CASES,
         foreign::CASES,
+        interprocess::CASES,
+        virtual_memory::CASES,
         green_context::CASES,
         tensor_map::CASES,
         handle::CASES,

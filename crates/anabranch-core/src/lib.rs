@@ -9,7 +9,8 @@
 //!   [`label`].
 //! * **Timelines**: [`clock`], [`timeline`], [`raw_event`], [`stream`].
 //! * **Memory**: [`access`] (which streams use a piece of memory, and their order), [`idle_memory`], [`host_access`],
-//!   [`green_context`], [`memory_pool`], [`memory`], [`retained`].
+//!   [`green_context`], [`memory_pool`], [`memory`],
+//!   [`interprocess`], [`virtual_memory`], [`retained`].
 //! * **Captures, as their member streams know them**: [`node`], [`graph_object`], [`conditional_setter`], [`conditional_part`],
 //!   [`capture_state`].
 //! * **[`submission`]**, through which all work is submitted, and [`work`], the kinds of work; [`module`], [`event`],
@@ -47,6 +48,7 @@ pub mod green_context;
 pub mod host_access;
 pub mod host_work;
 pub mod idle_memory;
+pub mod interprocess;
 pub mod keeper;
 pub mod label;
 pub mod launch;
@@ -69,4 +71,5 @@ pub mod tensor_map;
 pub mod thread_capture_mode;
 pub mod timeline;
 pub mod trace;
+pub mod virtual_memory;
 pub mod work;

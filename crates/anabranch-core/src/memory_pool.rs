@@ -1,6 +1,9 @@
 //! Memory pools.
 
 mod idle;
+mod imported;
+
+pub use self::imported::ImportedPoolCore;
 
 use self::idle::IdlePools;
 use crate::device::DeviceCore;
@@ -30,6 +33,8 @@ struct Uses {
     freed_in: Vec<Arc<StreamCore>>,
     /// The devices that were allowed to access the memory.
     peers: Vec<DeviceOrdinal>,
+    /// Whether the pool was exported to other processes.
+    is_exported: bool,
 }
 
 impl MemoryPoolCore {
@@ -91,6 +96,49 @@ impl MemoryPoolCore {
         unsafe { Live::new(self.handle) }
     }
 
+    /// Whether other processes can open its memory.
+    pub fn is_interprocess(&self) -> bool {
+        self.options.is_some_and(|options| options.interprocess)
+    }
+
+    /// Exports the pool to other processes. Returns a new POSIX file descriptor, which the caller closes.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_INVALID_VALUE (1)` unless the pool was created for that.
+    pub fn export(&self) -> Result<i32> {
+        let operation = "exporting a memory pool";
+        if !self.is_interprocess() {
+            let message = "the pool was created for this process alone";
+            let hint = "create a pool with MemoryPoolOptions::interprocess";
+            return Err(Error::argument(Status::INVALID_VALUE, operation, message)
+                .with_hint(hint)
+                .at(self.device.to_string()));
+        }
+        let descriptor =
+            self.device.driver().memory_pool_export(self.live()).during(operation, || self.device.to_string())?;
+        self.uses.lock().is_exported = true;
+        Ok(descriptor)
+    }
+
+    /// Exports the pool unless that was done before. The driver exports no memory of a pool that was not exported.
+    #[cfg(unix)]
+    pub(crate) fn export_once(&self) -> Result<()> {
+        use std::os::fd::{FromRawFd, OwnedFd};
+        let is_exported = self.uses.lock().is_exported;
+        if !is_exported {
+            let descriptor = self.export()?;
+            // SAFETY: the driver has just made this file descriptor, and nobody else has it.
+            drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
+        }
+        Ok(())
+    }
+
+    /// Such pools do not exist here.
+    #[cfg(not(unix))]
+    pub(crate) fn export_once(&self) -> Result<()> {
+        self.export().map(|_| ())
+    }
+
     /// Allows or forbids a device to access memory of this pool.
     ///
     /// # Errors
@@ -141,7 +189,7 @@ impl Drop for MemoryPoolCore {
     fn drop(&mut self) {
         let Some(options) = self.options else { return };
         let (device, handle) = (self.device.clone(), self.handle);
-        let Uses { freed_in, peers } = std::mem::take(&mut *self.uses.lock());
+        let Uses { freed_in, peers, is_exported: _ } = std::mem::take(&mut *self.uses.lock());
         reaper::now_or_later(move || {
             let give_back = move || device.extension::<IdlePools>().give_back(&device, handle, options, peers);
             let mut work = work_of(&freed_in);

@@ -59,6 +59,8 @@ ranks! { from 100;
     UNREGISTERED_LATER,
     /// The memory pools of a device that nobody uses.
     IDLE_MEMORY_POOLS,
+    /// The memory of other processes that is open, while the driver opens or closes some.
+    OPENED_MEMORY,
     /// The reactor of a context, while it is started.
     REACTOR,
     /// What was registered with a reactor.

@@ -24,10 +24,14 @@ impl CudaDriver {
 
     /// Whether an attribute is not zero. One that an older driver does not know counts as zero.
     fn device_can(&self, device: CUdevice, attribute: CUdevice_attribute) -> Result<bool> {
+        Ok(self.device_mask(device, attribute)? != 0)
+    }
+
+    /// An attribute, or 0 if it is one that an older driver does not know.
+    fn device_mask(&self, device: CUdevice, attribute: CUdevice_attribute) -> Result<u32> {
         match self.device_attribute(device, attribute) {
-            Ok(value) => Ok(value != 0),
-            Err(failure) if failure.status == Status::INVALID_VALUE => Ok(false),
-            Err(failure) => Err(failure),
+            Err(failure) if failure.status == Status::INVALID_VALUE => Ok(0),
+            value => value,
         }
     }
 
@@ -74,7 +78,11 @@ impl CudaDriver {
                 CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
             ),
             (Capabilities::STREAM_WAIT_VALUE_NOR, CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR),
-            (Capabilities::INTERPROCESS_EVENTS, CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED),
+            (
+                Capabilities::INTERPROCESS_EVENTS.union(Capabilities::INTERPROCESS_MEMORY),
+                CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
+            ),
+            (Capabilities::VIRTUAL_MEMORY, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED),
             (Capabilities::ACCESS_POLICY_WINDOW, CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE),
             (Capabilities::UNIFIED_ADDRESSING, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING),
             (Capabilities::ATOMIC_REDUCTION, CU_DEVICE_ATTRIBUTE_ATOMIC_REDUCTION_SUPPORTED),
@@ -88,6 +96,9 @@ impl CudaDriver {
             capabilities.set(capability, self.device_can(device, attribute)?);
         }
         capabilities.set(Capabilities::PARAMETER_INFO, self.functions.cuFuncGetParamInfo.is_some());
+        let kinds = CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES;
+        let by_descriptor = self.device_mask(device, kinds)? & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR != 0;
+        capabilities.set(Capabilities::INTERPROCESS_POOLS, by_descriptor);
         capabilities.set(Capabilities::GREEN_CONTEXTS, self.functions.cuGreenCtxStreamCreate.is_some());
         capabilities.set(Capabilities::RECAPTURE, self.functions.cuStreamBeginRecaptureToGraph.is_some());
         Ok(capabilities)

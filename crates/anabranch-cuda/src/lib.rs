@@ -69,12 +69,14 @@ mod graph;
 mod green_context;
 mod handles;
 mod host_work;
+mod interprocess;
 mod memory;
 mod module;
 mod nvrtc;
 mod ranks;
 mod stream;
 mod tensor_map;
+mod virtual_memory;
 
 pub use driver::CudaDriver;
 pub use nvrtc::load_compiler;

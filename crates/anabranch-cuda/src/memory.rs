@@ -3,7 +3,7 @@
 mod batch;
 pub(crate) mod copy;
 mod fill;
-mod location;
+pub(crate) mod location;
 mod managed;
 pub(crate) mod pool;
 
@@ -214,7 +214,7 @@ impl Memory for CudaDriver {
         bytes: usize,
         stream: Live<'_, StreamHandle>,
     ) -> Result<()> {
-        self.call_on_stream(call.context, stream, move || {
+        self.copy_on_stream(call.context, stream, || {
             // SAFETY: the stream is live, as its type says, and the caller keeps both ranges valid until the copy has
             // run.
             unsafe { copy::queue(&self.functions, kind, destination, source, bytes, raw_stream(stream)) }
@@ -245,11 +245,12 @@ impl Memory for CudaDriver {
     }
 
     unsafe fn copy_3d_async(&self, call: &Call<'_>, copy: &Copy3d, stream: Live<'_, StreamHandle>) -> Result<()> {
-        let _bound = self.bind_for_stream(call.context, stream)?;
         let description = copy::describe(copy);
-        // SAFETY: the stream is live, as its type says, and the caller keeps both volumes valid until the copy has run.
-        // The driver reads the description before it returns.
-        check(unsafe { self.functions.cuMemcpy3DAsync(&description, raw_stream(stream)) })
+        self.copy_on_stream(call.context, stream, || {
+            // SAFETY: the stream is live, as its type says, and the caller keeps both volumes valid until the copy has run.
+            // The driver reads the description before it returns.
+            check(unsafe { self.functions.cuMemcpy3DAsync(&description, raw_stream(stream)) })
+        })
     }
 
     unsafe fn copy_3d_peer_async(

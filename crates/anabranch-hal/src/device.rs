@@ -55,6 +55,12 @@ bitflags! {
         const TENSOR_MAPS = 1 << 23;
         /// Modules that are PTX text.
         const PTX_MODULES = 1 << 24;
+        /// Plain device memory that other processes can open.
+        const INTERPROCESS_MEMORY = 1 << 25;
+        /// Memory pools whose memory other processes can open, by POSIX file descriptors.
+        const INTERPROCESS_POOLS = 1 << 26;
+        /// Reserved addresses, and memory that is mapped there.
+        const VIRTUAL_MEMORY = 1 << 27;
     }
 }
 

@@ -1,7 +1,8 @@
 //! The driver as a whole.
 
 use crate::{
-    Captures, Contexts, Devices, Events, Graphs, GreenContexts, Memory, Modules, Objects, Streams, TensorMaps,
+    Captures, Contexts, Devices, Events, Graphs, GreenContexts, InterprocessMemory, Memory, Modules, Objects, Streams,
+    TensorMaps, VirtualMemory,
 };
 use std::fmt;
 
@@ -82,6 +83,8 @@ pub unsafe trait Driver:
     + Captures
     + Events
     + Memory
+    + InterprocessMemory
+    + VirtualMemory
     + Modules
     + Graphs
     + GreenContexts

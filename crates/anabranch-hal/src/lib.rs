@@ -46,6 +46,7 @@ mod handle;
 mod host_kernel;
 mod host_work;
 mod inside;
+mod interprocess;
 mod launch;
 mod launch_attributes;
 mod live;
@@ -58,6 +59,7 @@ mod recapture;
 mod status;
 mod stream;
 mod tensor_map;
+mod virtual_memory;
 
 pub use call::Call;
 pub use capture::{CaptureInfo, CaptureMode, CaptureStatus, Captures, DependencyUpdate};
@@ -85,6 +87,7 @@ pub use host_kernel::{
 };
 pub use host_work::{Callback, HostWork, HostWorkKey, RepeatableWork};
 pub use inside::{InsideWork, OnlyAsking};
+pub use interprocess::{InterprocessMemory, InterprocessMemoryHandle, InterprocessPoolMemoryHandle};
 pub use launch::{Access, DeclaredRange, Launch};
 pub use launch_attributes::{
     ClusterSchedulingPolicy, KernelAttributes, LaunchOverlap, MemorySyncDomain, MemorySyncDomainMap, ProgrammaticEvent,
@@ -109,3 +112,4 @@ pub use tensor_map::{
     EncodedTensorMap, MOST_TENSOR_DIMENSIONS, TensorDataType, TensorFill, TensorMaps, TensorPromotion, TensorSwizzle,
     TiledTensor,
 };
+pub use virtual_memory::{PhysicalMemoryHandle, VirtualMemory};

@@ -129,6 +129,8 @@ impl FillPattern {
 pub struct MemoryPoolOptions {
     /// The maximum size of the pool in bytes, or 0 for the driver's default.
     pub max_bytes: u64,
+    /// Whether other processes can open memory of the pool. Needs [`INTERPROCESS_POOLS`](crate::Capabilities::INTERPROCESS_POOLS).
+    pub interprocess: bool,
 }
 
 /// An attribute of a memory pool (`CUmemPool_attribute`). All can be read, and some can be set.
@@ -495,6 +497,10 @@ pub trait Memory {
     fn default_memory_pool(&self, device: DeviceOrdinal) -> Result<MemoryPoolHandle>;
 
     /// Creates a memory pool.
+    ///
+    /// # Errors
+    ///
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for an interprocess pool if the device does not support it.
     fn memory_pool_create(&self, device: DeviceOrdinal, options: &MemoryPoolOptions) -> Result<MemoryPoolHandle>;
 
     /// Destroys a memory pool. Allocations from the pool remain valid until they are freed.

@@ -10,6 +10,7 @@ mod executable;
 mod fill;
 mod graph;
 mod green_context;
+mod interprocess;
 mod managed;
 mod memory;
 mod module;
@@ -19,6 +20,7 @@ mod stream;
 mod tensor_map;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod virtual_memory;
 
 use crate::capture::CaptureRegistry;
 use crate::checker::Checker;

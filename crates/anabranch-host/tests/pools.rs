@@ -110,7 +110,7 @@ fn memory_above_the_threshold_is_released_by_synchronizing() {
 fn a_destroyed_pool_releases_memory_where_it_was_freed() {
     let fixture = Fixture::new();
     let (driver, stream) = (&fixture.driver, fixture.stream());
-    let options = MemoryPoolOptions { max_bytes: 1 };
+    let options = MemoryPoolOptions { max_bytes: 1, interprocess: false };
     let pool = live(driver.memory_pool_create(DeviceOrdinal(0), &options).unwrap());
     let free_bytes = || driver.memory_info(&fixture.context.into()).unwrap().free;
     let [one, two] = [16 << 20; 2].map(|bytes| allocate(&fixture, bytes, Some(pool.handle()), stream));

@@ -108,12 +108,12 @@ pub use anabranch_hal::{
     ExecutableGraphHandle, FillNode, FillPattern, FunctionAttribute, FunctionHandle, FunctionInfo, GlobalSlice,
     GraphHandle, GraphInstantiateResult, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind, GraphUpdateResult,
     GreenContextHandle, HostArguments, HostFunction, HostModule, InstantiateFlags, InterprocessEventHandle,
-    KernelAttributes, KernelFault, KernelNode, LiveAllocation, MemoryAttachment, MemoryFinding, MemoryFindingKind,
-    MemoryInfo, MemoryLocation, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryReport,
-    MemorySyncDomain, MemorySyncDomainMap, ModuleHandle, NodeParameters, OutputKind, ParameterInfo, PinnedFlags,
-    PriorityRange, RecaptureChanges, Reduction, RegisterFlags, SharedMemory, SplitFlags, Status, StreamFlags,
-    StreamHandle, SynchronizationPolicy, TensorDataType, TensorElement, TensorFill, TensorPromotion, TensorSwizzle,
-    TensorView, Thread, ValueOperation, WaitValueFlags, WriteValueFlags,
+    InterprocessMemoryHandle, InterprocessPoolMemoryHandle, KernelAttributes, KernelFault, KernelNode, LiveAllocation,
+    MemoryAttachment, MemoryFinding, MemoryFindingKind, MemoryInfo, MemoryLocation, MemoryPoolAttribute,
+    MemoryPoolHandle, MemoryPoolOptions, MemoryReport, MemorySyncDomain, MemorySyncDomainMap, ModuleHandle,
+    NodeParameters, OutputKind, ParameterInfo, PinnedFlags, PriorityRange, RecaptureChanges, Reduction, RegisterFlags,
+    SharedMemory, SplitFlags, Status, StreamFlags, StreamHandle, SynchronizationPolicy, TensorDataType, TensorElement,
+    TensorFill, TensorPromotion, TensorSwizzle, TensorView, Thread, ValueOperation, WaitValueFlags, WriteValueFlags,
 };
 
 /// Implemented by the elements of buffers and the values of [`Scalar`].
@@ -202,8 +202,9 @@ pub use kernel::{
     TensorMap, TensorMapMut,
 };
 pub use memory::{
-    BatchCopy, BatchRegion, Buffer, BufferSlice, BufferSliceMut, CopyHints, Discard, FillElement, ManagedBuffer,
-    MemoryPool, OwnedBuffer, PinnedBuffer, Prefetch, Reads, Region, ScopedStream, StreamScope, Volume, VolumeMut,
+    AddressRange, BatchCopy, BatchRegion, Buffer, BufferSlice, BufferSliceMut, CopyHints, Discard, FillElement,
+    ImportedMemoryPool, ManagedBuffer, MemoryPool, OwnedBuffer, PhysicalMemory, PinnedBuffer, Prefetch, Reads, Region,
+    ScopedStream, StreamScope, Volume, VolumeMut,
 };
 pub use module::{DualModule, Module};
 pub use operation::{Operation, RunTarget, StreamPolicy, StreamPool};

@@ -43,6 +43,12 @@
 //! | `cuStreamAttachMemAsync` | [`Stream::attach`](crate::Stream::attach) |
 //! | `cuMemsetD8Async`, `…D16…`, `…D32…` | [`Stream::fill`](crate::Stream::fill), which has 64 bits too |
 //! | `cuEventElapsedTime` | [`Event::elapsed_since`](crate::Event::elapsed_since) |
+//! | `cuIpcGetMemHandle`, `cuIpcOpenMemHandle`, `cuIpcCloseMemHandle` | [`Buffer::export`](crate::Buffer::export), [`Buffer::open`](crate::Buffer::open), and the drop of that buffer |
+//! | `cuMemPoolExportToShareableHandle`, `cuMemPoolImportFromShareableHandle` | [`MemoryPool::export`](crate::MemoryPool), [`ImportedMemoryPool::open`](crate::ImportedMemoryPool) |
+//! | `cuMemPoolExportPointer`, `cuMemPoolImportPointer` | [`Buffer::export_from_pool`](crate::Buffer::export_from_pool), [`ImportedMemoryPool::open_buffer`](crate::ImportedMemoryPool::open_buffer) |
+//! | `cuMemAddressReserve`, `cuMemAddressFree` | [`Context::reserve_addresses`](crate::Context::reserve_addresses), and the drop of the [`AddressRange`](crate::AddressRange) |
+//! | `cuMemCreate`, `cuMemRelease` | [`Context::create_physical_memory`](crate::Context::create_physical_memory), and the drop of the [`PhysicalMemory`](crate::PhysicalMemory) |
+//! | `cuMemMap`, `cuMemUnmap`, `cuMemSetAccess` | [`AddressRange::map`](crate::AddressRange::map), [`AddressRange::unmap`](crate::AddressRange::unmap), [`AddressRange::allow_peer_access`](crate::AddressRange::allow_peer_access) |
 //! | `cuIpcGetEventHandle`, `cuIpcOpenEventHandle` | [`Event::export`](crate::Event::export), [`Event::open`](crate::Event::open) |
 //! | `cuModuleLoadDataEx`, `cuModuleGetFunction` | [`Module::load_ptx`](crate::Module::load_ptx), [`load_binary`](crate::Module::load_binary), [`Module::kernel`](crate::Module::kernel) |
 //! | `cuLaunchKernel`, `cuLaunchKernelEx` | [`Stream::launch`](crate::Stream::launch) with a [`LaunchConfig`](crate::LaunchConfig) |

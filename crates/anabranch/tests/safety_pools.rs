@@ -156,7 +156,11 @@ fn safety_83_a_pool_is_used_again_as_if_it_were_new() {
         drop(pool);
         world.wait_for_given_back(count + 1);
     }
-    let other = world.context.device().create_memory_pool(&MemoryPoolOptions { max_bytes: 1 << 20 }).unwrap();
+    let other = world
+        .context
+        .device()
+        .create_memory_pool(&MemoryPoolOptions { max_bytes: 1 << 20, interprocess: false })
+        .unwrap();
     drop(other);
     assert_eq!(world.seen.created.load(Ordering::SeqCst), 2, "other options need another pool");
     assert!(world.seen.destroyed.lock().unwrap().is_empty());

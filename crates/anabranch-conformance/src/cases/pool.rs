@@ -178,7 +178,8 @@ fn dropped_with_a_buffer_in_use(environment: &Environment) -> Verdict {
 fn limit_is_kept(environment: &Environment) -> Verdict {
     const LIMIT: usize = 32 << 20;
     let stream = environment.stream()?;
-    let pool = environment.device().create_memory_pool(&MemoryPoolOptions { max_bytes: LIMIT as u64 })?;
+    let pool =
+        environment.device().create_memory_pool(&MemoryPoolOptions { max_bytes: LIMIT as u64, interprocess: false })?;
     refused("twice the limit", stream.allocate_zeroed_from::<u8>(&pool, 2 * LIMIT), Status::OUT_OF_MEMORY)?;
     let all = stream.allocate_zeroed_from::<u8>(&pool, LIMIT)?;
     refused("more than the rest", stream.allocate_zeroed_from::<u8>(&pool, 1 << 20), Status::OUT_OF_MEMORY)?;
@@ -270,14 +271,14 @@ fn memory_ends_after_the_bytes_asked_for(environment: &Environment) -> Verdict {
 }
 
 fn limit_beyond_the_address_space(environment: &Environment) -> Verdict {
-    let pool = environment.device().create_memory_pool(&MemoryPoolOptions { max_bytes: u64::MAX });
+    let pool = environment.device().create_memory_pool(&MemoryPoolOptions { max_bytes: u64::MAX, interprocess: false });
     refused("a pool of all addresses", pool, Status::OUT_OF_MEMORY)
 }
 
 /// Hardware reserves memory in large units and rounds the maximum size up to a unit.
 fn limit_is_rounded_up(environment: &Environment) -> Verdict {
     let stream = environment.stream()?;
-    let pool = environment.device().create_memory_pool(&MemoryPoolOptions { max_bytes: 1 })?;
+    let pool = environment.device().create_memory_pool(&MemoryPoolOptions { max_bytes: 1, interprocess: false })?;
     let buffer = stream.allocate_zeroed_from::<u8>(&pool, 512)?;
     equal("contents", stream.download(&buffer)?, vec![0; 512])
 }

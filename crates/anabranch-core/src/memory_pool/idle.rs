@@ -25,7 +25,8 @@ pub(super) struct IdlePools {
 struct IdlePool {
     driver: Arc<dyn Driver>,
     handle: MemoryPoolHandle,
-    options: MemoryPoolOptions,
+    /// `None`: another process has made it, and nothing can be allocated from it.
+    options: Option<MemoryPoolOptions>,
     /// The devices that may access its memory.
     peers: Vec<DeviceOrdinal>,
 }
@@ -42,7 +43,11 @@ impl IdlePools {
     /// A pool that was made with these options.
     pub(super) fn take(&self, options: &MemoryPoolOptions) -> Option<MemoryPoolHandle> {
         let mut pools = self.pools.lock();
-        let is_as_new = |pool: &IdlePool| pool.options == *options && pool.renew().is_ok();
+        // Other processes may still have an interprocess pool.
+        if options.interprocess {
+            return None;
+        }
+        let is_as_new = |pool: &IdlePool| pool.options == Some(*options) && pool.renew().is_ok();
         let index = pools.iter().position(is_as_new)?;
         Some(pools.swap_remove(index).handle)
     }
@@ -55,10 +60,16 @@ impl IdlePools {
         options: MemoryPoolOptions,
         peers: Vec<DeviceOrdinal>,
     ) {
-        let pool = IdlePool { driver: device.driver().clone(), handle, options, peers };
+        let pool = IdlePool { driver: device.driver().clone(), handle, options: Some(options), peers };
         // What fails now, or has no effect yet, is done when the pool is taken, or else the pool is not taken.
         let _ = pool.renew();
         self.pools.lock().push(pool);
+    }
+
+    /// Keeps a pool that was imported until the others are destroyed.
+    pub(super) fn keep_imported(&self, device: &DeviceCore, handle: MemoryPoolHandle) {
+        let driver = device.driver().clone();
+        self.pools.lock().push(IdlePool { driver, handle, options: None, peers: Vec::new() });
     }
 
     /// Destroys all pools. For when a driver has no more of them.

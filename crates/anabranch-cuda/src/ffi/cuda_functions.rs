@@ -527,6 +527,94 @@ super::symbol_table::symbol_table! {
             hStream: CUstream,
         ) -> CUresult;
 
+        #[entry_point(c"cuIpcGetMemHandle", exported = c"cuIpcGetMemHandle", since = 4010)]
+        fn cuIpcGetMemHandle(pHandle: *mut CUipcMemHandle_v1, dptr: CUdeviceptr_v2) -> CUresult;
+
+        #[entry_point(c"cuIpcOpenMemHandle", exported = c"cuIpcOpenMemHandle_v2", since = 11000)]
+        fn cuIpcOpenMemHandle(pdptr: *mut CUdeviceptr_v2, handle: CUipcMemHandle_v1, Flags: c_uint) -> CUresult;
+
+        #[entry_point(c"cuIpcCloseMemHandle", exported = c"cuIpcCloseMemHandle", since = 4010)]
+        fn cuIpcCloseMemHandle(dptr: CUdeviceptr_v2) -> CUresult;
+
+        #[entry_point(
+            c"cuMemPoolExportToShareableHandle",
+            exported = c"cuMemPoolExportToShareableHandle",
+            since = 11020
+        )]
+        fn cuMemPoolExportToShareableHandle(
+            handle_out: *mut c_void,
+            pool: CUmemoryPool,
+            handleType: CUmemAllocationHandleType,
+            flags: c_ulonglong,
+        ) -> CUresult;
+
+        #[entry_point(
+            c"cuMemPoolImportFromShareableHandle",
+            exported = c"cuMemPoolImportFromShareableHandle",
+            since = 11020
+        )]
+        fn cuMemPoolImportFromShareableHandle(
+            pool_out: *mut CUmemoryPool,
+            handle: *mut c_void,
+            handleType: CUmemAllocationHandleType,
+            flags: c_ulonglong,
+        ) -> CUresult;
+
+        #[entry_point(c"cuMemPoolExportPointer", exported = c"cuMemPoolExportPointer", since = 11020)]
+        fn cuMemPoolExportPointer(shareData_out: *mut CUmemPoolPtrExportData_v1, ptr: CUdeviceptr_v2) -> CUresult;
+
+        #[entry_point(c"cuMemPoolImportPointer", exported = c"cuMemPoolImportPointer", since = 11020)]
+        fn cuMemPoolImportPointer(
+            ptr_out: *mut CUdeviceptr_v2,
+            pool: CUmemoryPool,
+            shareData: *mut CUmemPoolPtrExportData_v1,
+        ) -> CUresult;
+
+        #[entry_point(c"cuMemGetAllocationGranularity", exported = c"cuMemGetAllocationGranularity", since = 10020)]
+        fn cuMemGetAllocationGranularity(
+            granularity: *mut usize,
+            prop: *const CUmemAllocationProp_v1,
+            option: CUmemAllocationGranularity_flags,
+        ) -> CUresult;
+
+        #[entry_point(c"cuMemAddressReserve", exported = c"cuMemAddressReserve", since = 10020)]
+        fn cuMemAddressReserve(
+            ptr: *mut CUdeviceptr_v2,
+            size: usize,
+            alignment: usize,
+            addr: CUdeviceptr_v2,
+            flags: c_ulonglong,
+        ) -> CUresult;
+
+        #[entry_point(c"cuMemAddressFree", exported = c"cuMemAddressFree", since = 10020)]
+        fn cuMemAddressFree(ptr: CUdeviceptr_v2, size: usize) -> CUresult;
+
+        #[entry_point(c"cuMemCreate", exported = c"cuMemCreate", since = 10020)]
+        fn cuMemCreate(
+            handle: *mut CUmemGenericAllocationHandle_v1,
+            size: usize,
+            prop: *const CUmemAllocationProp_v1,
+            flags: c_ulonglong,
+        ) -> CUresult;
+
+        #[entry_point(c"cuMemRelease", exported = c"cuMemRelease", since = 10020)]
+        fn cuMemRelease(handle: CUmemGenericAllocationHandle_v1) -> CUresult;
+
+        #[entry_point(c"cuMemMap", exported = c"cuMemMap", since = 10020)]
+        fn cuMemMap(
+            ptr: CUdeviceptr_v2,
+            size: usize,
+            offset: usize,
+            handle: CUmemGenericAllocationHandle_v1,
+            flags: c_ulonglong,
+        ) -> CUresult;
+
+        #[entry_point(c"cuMemUnmap", exported = c"cuMemUnmap", since = 10020)]
+        fn cuMemUnmap(ptr: CUdeviceptr_v2, size: usize) -> CUresult;
+
+        #[entry_point(c"cuMemSetAccess", exported = c"cuMemSetAccess", since = 10020)]
+        fn cuMemSetAccess(ptr: CUdeviceptr_v2, size: usize, desc: *const CUmemAccessDesc_v1, count: usize) -> CUresult;
+
         #[entry_point(c"cuMemPoolCreate", exported = c"cuMemPoolCreate", since = 11020)]
         fn cuMemPoolCreate(pool: *mut CUmemoryPool, poolProps: *const CUmemPoolProps_v1) -> CUresult;
 

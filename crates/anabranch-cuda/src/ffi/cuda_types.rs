@@ -167,6 +167,25 @@ const _: () = {
 
 pub type CUipcEventHandle_v1 = CUipcEventHandle_st;
 pub type CUipcEventHandle = CUipcEventHandle_v1;
+
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct CUipcMemHandle_st {
+    pub reserved: [c_char; 64usize],
+}
+
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUipcMemHandle_st"][::core::mem::size_of::<CUipcMemHandle_st>() - 64usize];
+    ["Alignment of CUipcMemHandle_st"][::core::mem::align_of::<CUipcMemHandle_st>() - 1usize];
+    ["Offset of field: CUipcMemHandle_st::reserved"][::core::mem::offset_of!(CUipcMemHandle_st, reserved) - 0usize];
+};
+
+pub type CUipcMemHandle_v1 = CUipcMemHandle_st;
+pub type CUipcMemHandle = CUipcMemHandle_v1;
+pub const CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS: CUipcMem_flags_enum = 1;
+pub type CUipcMem_flags_enum = c_uint;
+pub use self::CUipcMem_flags_enum as CUipcMem_flags;
 pub const CU_MEM_ATTACH_GLOBAL: CUmemAttach_flags_enum = 1;
 pub const CU_MEM_ATTACH_HOST: CUmemAttach_flags_enum = 2;
 pub const CU_MEM_ATTACH_SINGLE: CUmemAttach_flags_enum = 4;
@@ -2215,6 +2234,7 @@ const _: () = {
 };
 
 pub type CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2 = CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st;
+pub type CUmemGenericAllocationHandle_v1 = c_ulonglong;
 pub const CU_MEM_HANDLE_TYPE_NONE: CUmemAllocationHandleType_enum = 0;
 pub const CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR: CUmemAllocationHandleType_enum = 1;
 pub const CU_MEM_HANDLE_TYPE_WIN32: CUmemAllocationHandleType_enum = 2;
@@ -2246,6 +2266,10 @@ pub const CU_MEM_ALLOCATION_TYPE_MANAGED: CUmemAllocationType_enum = 2;
 pub const CU_MEM_ALLOCATION_TYPE_MAX: CUmemAllocationType_enum = 2147483647;
 pub type CUmemAllocationType_enum = c_uint;
 pub use self::CUmemAllocationType_enum as CUmemAllocationType;
+pub const CU_MEM_ALLOC_GRANULARITY_MINIMUM: CUmemAllocationGranularity_flags_enum = 0;
+pub const CU_MEM_ALLOC_GRANULARITY_RECOMMENDED: CUmemAllocationGranularity_flags_enum = 1;
+pub type CUmemAllocationGranularity_flags_enum = c_uint;
+pub use self::CUmemAllocationGranularity_flags_enum as CUmemAllocationGranularity_flags;
 
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -2299,6 +2323,59 @@ const _: () = {
 
 pub type CUmemLocation_v1 = CUmemLocation_st;
 pub type CUmemLocation = CUmemLocation_v1;
+
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct CUmemAllocationProp_st {
+    pub type_: CUmemAllocationType,
+    pub requestedHandleTypes: CUmemAllocationHandleType,
+    pub location: CUmemLocation,
+    pub win32HandleMetaData: *mut c_void,
+    pub allocFlags: CUmemAllocationProp_st__bindgen_ty_1,
+}
+
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct CUmemAllocationProp_st__bindgen_ty_1 {
+    pub compressionType: c_uchar,
+    pub gpuDirectRDMACapable: c_uchar,
+    pub usage: c_ushort,
+    pub reserved: [c_uchar; 4usize],
+}
+
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUmemAllocationProp_st__bindgen_ty_1"]
+        [::core::mem::size_of::<CUmemAllocationProp_st__bindgen_ty_1>() - 8usize];
+    ["Alignment of CUmemAllocationProp_st__bindgen_ty_1"]
+        [::core::mem::align_of::<CUmemAllocationProp_st__bindgen_ty_1>() - 2usize];
+    ["Offset of field: CUmemAllocationProp_st__bindgen_ty_1::compressionType"]
+        [::core::mem::offset_of!(CUmemAllocationProp_st__bindgen_ty_1, compressionType) - 0usize];
+    ["Offset of field: CUmemAllocationProp_st__bindgen_ty_1::gpuDirectRDMACapable"]
+        [::core::mem::offset_of!(CUmemAllocationProp_st__bindgen_ty_1, gpuDirectRDMACapable) - 1usize];
+    ["Offset of field: CUmemAllocationProp_st__bindgen_ty_1::usage"]
+        [::core::mem::offset_of!(CUmemAllocationProp_st__bindgen_ty_1, usage) - 2usize];
+    ["Offset of field: CUmemAllocationProp_st__bindgen_ty_1::reserved"]
+        [::core::mem::offset_of!(CUmemAllocationProp_st__bindgen_ty_1, reserved) - 4usize];
+};
+
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUmemAllocationProp_st"][::core::mem::size_of::<CUmemAllocationProp_st>() - 32usize];
+    ["Alignment of CUmemAllocationProp_st"][::core::mem::align_of::<CUmemAllocationProp_st>() - 8usize];
+    ["Offset of field: CUmemAllocationProp_st::type_"][::core::mem::offset_of!(CUmemAllocationProp_st, type_) - 0usize];
+    ["Offset of field: CUmemAllocationProp_st::requestedHandleTypes"]
+        [::core::mem::offset_of!(CUmemAllocationProp_st, requestedHandleTypes) - 4usize];
+    ["Offset of field: CUmemAllocationProp_st::location"]
+        [::core::mem::offset_of!(CUmemAllocationProp_st, location) - 8usize];
+    ["Offset of field: CUmemAllocationProp_st::win32HandleMetaData"]
+        [::core::mem::offset_of!(CUmemAllocationProp_st, win32HandleMetaData) - 16usize];
+    ["Offset of field: CUmemAllocationProp_st::allocFlags"]
+        [::core::mem::offset_of!(CUmemAllocationProp_st, allocFlags) - 24usize];
+};
+
+pub type CUmemAllocationProp_v1 = CUmemAllocationProp_st;
+pub type CUmemAllocationProp = CUmemAllocationProp_v1;
 
 #[repr(C)]
 #[derive(Copy, Clone)]
@@ -2401,6 +2478,23 @@ const _: () = {
 
 pub type CUmemPoolProps_v1 = CUmemPoolProps_st;
 pub type CUmemPoolProps = CUmemPoolProps_v1;
+
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct CUmemPoolPtrExportData_st {
+    pub reserved: [c_uchar; 64usize],
+}
+
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CUmemPoolPtrExportData_st"][::core::mem::size_of::<CUmemPoolPtrExportData_st>() - 64usize];
+    ["Alignment of CUmemPoolPtrExportData_st"][::core::mem::align_of::<CUmemPoolPtrExportData_st>() - 1usize];
+    ["Offset of field: CUmemPoolPtrExportData_st::reserved"]
+        [::core::mem::offset_of!(CUmemPoolPtrExportData_st, reserved) - 0usize];
+};
+
+pub type CUmemPoolPtrExportData_v1 = CUmemPoolPtrExportData_st;
+pub type CUmemPoolPtrExportData = CUmemPoolPtrExportData_v1;
 pub const CU_MEMCPY_FLAG_DEFAULT: CUmemcpyFlags_enum = 0;
 pub const CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE: CUmemcpyFlags_enum = 1;
 pub type CUmemcpyFlags_enum = c_uint;
@@ -3217,6 +3311,7 @@ pub type PFN_cuGetProcAddress_v12000 = ::core::option::Option<
 super::zeroed::zeroed! {
     CUuuid_st,
     CUipcEventHandle_st,
+    CUipcMemHandle_st,
     CUstreamBatchMemOpParams_union,
     CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st,
     CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st__bindgen_ty_1,
@@ -3269,9 +3364,12 @@ super::zeroed::zeroed! {
     CUmemLocation_st,
     CUmemLocation_st__bindgen_ty_1,
     CUmemLocation_st__bindgen_ty_1__bindgen_ty_1,
+    CUmemAllocationProp_st,
+    CUmemAllocationProp_st__bindgen_ty_1,
     CUmemAccessDesc_st,
     CUgraphExecUpdateResultInfo_st,
     CUmemPoolProps_st,
+    CUmemPoolPtrExportData_st,
     CUmemcpyAttributes_st,
     CUoffset3D_st,
     CUextent3D_st,

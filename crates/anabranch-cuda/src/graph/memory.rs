@@ -64,7 +64,7 @@ pub(super) fn describe(
     node: &AllocationNode,
     access: &[CUmemAccessDesc],
 ) -> Result<CUDA_MEM_ALLOC_NODE_PARAMS> {
-    let options = MemoryPoolOptions { max_bytes: 0 };
+    let options = MemoryPoolOptions::default();
     Ok(CUDA_MEM_ALLOC_NODE_PARAMS {
         poolProps: pool::properties(device_of(driver, node.device)?, &options, driver.version()),
         accessDescs: if access.is_empty() { ptr::null() } else { access.as_ptr() },

@@ -8,12 +8,15 @@ use anabranch_hal::{DriverVersion, Failure, MemoryPoolAttribute, MemoryPoolOptio
 /// The first driver that knows a limit of a pool. Older ones want zeros there.
 const FIRST_WITH_LIMIT: DriverVersion = DriverVersion { major: 12, minor: 2 };
 
-/// The description of a pool in the memory of a device, for this process alone.
+/// The description of a pool in the memory of a device.
 pub(crate) fn properties(device: CUdevice, options: &MemoryPoolOptions, version: DriverVersion) -> CUmemPoolProps {
     let max_bytes = if version >= FIRST_WITH_LIMIT { options.max_bytes } else { 0 };
     CUmemPoolProps {
         allocType: CU_MEM_ALLOCATION_TYPE_PINNED,
-        handleTypes: CU_MEM_HANDLE_TYPE_NONE,
+        handleTypes: match options.interprocess {
+            true => CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+            false => CU_MEM_HANDLE_TYPE_NONE,
+        },
         location: on_device(device),
         // A limit beyond all addresses is no limit.
         maxSize: usize::try_from(max_bytes).unwrap_or(0),
@@ -45,11 +48,21 @@ pub(super) fn attribute(attribute: MemoryPoolAttribute) -> Result<CUmemPool_attr
 #[cfg(test)]
 mod tests {
     use super::properties;
+    use crate::ffi::cuda_types::{CU_MEM_HANDLE_TYPE_NONE, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
     use anabranch_hal::{DriverVersion, MemoryPoolOptions};
 
     #[test]
+    fn a_pool_is_for_this_process_alone_unless_another_is_to_open_it() {
+        let kind = |interprocess| {
+            let options = MemoryPoolOptions { max_bytes: 0, interprocess };
+            properties(0, &options, DriverVersion { major: 13, minor: 0 }).handleTypes
+        };
+        assert_eq!([kind(false), kind(true)], [CU_MEM_HANDLE_TYPE_NONE, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR]);
+    }
+
+    #[test]
     fn the_limit_is_left_to_drivers_that_know_it() {
-        let options = MemoryPoolOptions { max_bytes: 1 << 20 };
+        let options = MemoryPoolOptions { max_bytes: 1 << 20, interprocess: false };
         let limit = |major, minor| properties(0, &options, DriverVersion { major, minor }).maxSize;
         assert_eq!([limit(12, 0), limit(12, 1), limit(12, 2), limit(13, 0)], [0, 0, 1 << 20, 1 << 20]);
     }

@@ -125,7 +125,10 @@ fn memory_comes_and_goes_in_stream_order() {
     let Some(gpu) = Gpu::find() else { return };
     // SAFETY: every handle is made here, and destroyed once; the work is waited for before what it uses is freed.
     unsafe {
-        let pool = live(gpu.memory_pool_create(DEVICE, &MemoryPoolOptions { max_bytes: 64 << 20 }).expect("a pool"));
+        let pool = {
+            let options = MemoryPoolOptions { max_bytes: 64 << 20, interprocess: false };
+            live(gpu.memory_pool_create(DEVICE, &options).expect("a pool"))
+        };
         for pool in [None, Some(pool)] {
             let memory = gpu.allocate_async(&gpu.context.into(), 4096, pool, gpu.stream).expect("memory of a pool");
             gpu.fill_async(&gpu.context.into(), memory, FillPattern::U8(7), 4096, gpu.stream).expect("a fill");

@@ -9,12 +9,13 @@ use crate::{
     DeviceOrdinal, DevicePointer, DeviceProperties, Devices, Driver, DriverVersion, Edge, EncodedTensorMap, EventFlags,
     EventHandle, EventRecordFlags, EventWaitFlags, Events, ExecutableGraphHandle, ExecutableGraphs, FillPattern,
     FunctionAttribute, FunctionHandle, FunctionInfo, GraphHandle, GraphMemoryAttribute, GraphNodeHandle, GraphNodeKind,
-    Graphs, GreenContextHandle, GreenContexts, HostWork, InstantiateFlags, InterprocessEventHandle, Launch, Live,
-    ManagedRange, Memory, MemoryAttachment, MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions,
-    MemoryRange, MemoryReport, ModuleHandle, ModuleImage, Modules, MultiprocessorResource, MultiprocessorSplit,
-    NodeParameters, ObjectHandle, ObjectId, Objects, PinnedFlags, Prefetch, RecaptureRecord, RegisterFlags, Result,
-    SplitFlags, StreamAttribute, StreamAttributeKind, StreamFlags, StreamHandle, Streams, TensorMaps, TiledTensor,
-    Value, ValueOperation, WaitValueFlags, WriteValueFlags,
+    Graphs, GreenContextHandle, GreenContexts, HostWork, InstantiateFlags, InterprocessEventHandle, InterprocessMemory,
+    InterprocessMemoryHandle, InterprocessPoolMemoryHandle, Launch, Live, ManagedRange, Memory, MemoryAttachment,
+    MemoryInfo, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, MemoryRange, MemoryReport, ModuleHandle,
+    ModuleImage, Modules, MultiprocessorResource, MultiprocessorSplit, NodeParameters, ObjectHandle, ObjectId, Objects,
+    PhysicalMemoryHandle, PinnedFlags, Prefetch, RecaptureRecord, RegisterFlags, Result, SplitFlags, StreamAttribute,
+    StreamAttributeKind, StreamFlags, StreamHandle, Streams, TensorMaps, TiledTensor, Value, ValueOperation,
+    VirtualMemory, WaitValueFlags, WriteValueFlags,
 };
 use std::fmt;
 
@@ -770,6 +771,120 @@ pub unsafe trait Forward: fmt::Debug + Send + Sync {
     /// Forwards [`Memory::memory_report`].
     fn memory_report(&self, device: DeviceOrdinal) -> Option<MemoryReport> {
         self.inner().memory_report(device)
+    }
+
+    /// Forwards [`InterprocessMemory::memory_export`].
+    fn memory_export(&self, call: &Call<'_>, address: DevicePointer) -> Result<InterprocessMemoryHandle> {
+        self.inner().memory_export(call, address)
+    }
+
+    /// Forwards [`InterprocessMemory::memory_open`].
+    fn memory_open(&self, call: &Call<'_>, exported: &InterprocessMemoryHandle) -> Result<DevicePointer> {
+        self.inner().memory_open(call, exported)
+    }
+
+    /// Forwards [`InterprocessMemory::memory_close`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn memory_close(&self, call: &Call<'_>, address: DevicePointer) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().memory_close(call, address) }
+    }
+
+    /// Forwards [`InterprocessMemory::memory_pool_export`].
+    fn memory_pool_export(&self, pool: Live<'_, MemoryPoolHandle>) -> Result<i32> {
+        self.inner().memory_pool_export(pool)
+    }
+
+    /// Forwards [`InterprocessMemory::memory_pool_import`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn memory_pool_import(&self, descriptor: i32) -> Result<MemoryPoolHandle> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().memory_pool_import(descriptor) }
+    }
+
+    /// Forwards [`InterprocessMemory::pool_memory_export`].
+    fn pool_memory_export(&self, call: &Call<'_>, address: DevicePointer) -> Result<InterprocessPoolMemoryHandle> {
+        self.inner().pool_memory_export(call, address)
+    }
+
+    /// Forwards [`InterprocessMemory::pool_memory_open`].
+    fn pool_memory_open(
+        &self,
+        call: &Call<'_>,
+        pool: Live<'_, MemoryPoolHandle>,
+        exported: &InterprocessPoolMemoryHandle,
+    ) -> Result<DevicePointer> {
+        self.inner().pool_memory_open(call, pool, exported)
+    }
+
+    /// Forwards [`VirtualMemory::physical_memory_granularity`].
+    fn physical_memory_granularity(&self, device: DeviceOrdinal) -> Result<usize> {
+        self.inner().physical_memory_granularity(device)
+    }
+
+    /// Forwards [`VirtualMemory::address_reserve`].
+    fn address_reserve(&self, bytes: usize, alignment: usize) -> Result<DevicePointer> {
+        self.inner().address_reserve(bytes, alignment)
+    }
+
+    /// Forwards [`VirtualMemory::address_free`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn address_free(&self, address: DevicePointer, bytes: usize) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().address_free(address, bytes) }
+    }
+
+    /// Forwards [`VirtualMemory::physical_memory_create`].
+    fn physical_memory_create(&self, device: DeviceOrdinal, bytes: usize) -> Result<PhysicalMemoryHandle> {
+        self.inner().physical_memory_create(device, bytes)
+    }
+
+    /// Forwards [`VirtualMemory::physical_memory_release`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn physical_memory_release(&self, memory: PhysicalMemoryHandle) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().physical_memory_release(memory) }
+    }
+
+    /// Forwards [`VirtualMemory::memory_map`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn memory_map(&self, address: DevicePointer, bytes: usize, memory: PhysicalMemoryHandle) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().memory_map(address, bytes, memory) }
+    }
+
+    /// Forwards [`VirtualMemory::memory_unmap`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn memory_unmap(&self, address: DevicePointer, bytes: usize) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().memory_unmap(address, bytes) }
+    }
+
+    /// Forwards [`VirtualMemory::memory_set_access`].
+    ///
+    /// # Safety
+    /// As the method of the same name.
+    unsafe fn memory_set_access(
+        &self,
+        address: DevicePointer,
+        bytes: usize,
+        device: DeviceOrdinal,
+        allowed: bool,
+    ) -> Result<()> {
+        // SAFETY: the caller keeps what the method of the same name asks for.
+        unsafe { self.inner().memory_set_access(address, bytes, device, allowed) }
     }
 
     /// Forwards [`Modules::module_load`].
@@ -1864,6 +1979,104 @@ impl<L: Forward> Memory for Layered<L> {
 
     fn memory_report(&self, device: DeviceOrdinal) -> Option<MemoryReport> {
         self.contained("Memory", "memory_report", |layer| layer.memory_report(device))
+    }
+}
+
+impl<L: Forward> InterprocessMemory for Layered<L> {
+    fn memory_export(&self, call: &Call<'_>, address: DevicePointer) -> Result<InterprocessMemoryHandle> {
+        self.contained("InterprocessMemory", "memory_export", |layer| layer.memory_export(call, address))
+    }
+
+    fn memory_open(&self, call: &Call<'_>, exported: &InterprocessMemoryHandle) -> Result<DevicePointer> {
+        self.contained("InterprocessMemory", "memory_open", |layer| layer.memory_open(call, exported))
+    }
+
+    unsafe fn memory_close(&self, call: &Call<'_>, address: DevicePointer) -> Result<()> {
+        self.contained("InterprocessMemory", "memory_close", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.memory_close(call, address) }
+        })
+    }
+
+    fn memory_pool_export(&self, pool: Live<'_, MemoryPoolHandle>) -> Result<i32> {
+        self.contained("InterprocessMemory", "memory_pool_export", |layer| layer.memory_pool_export(pool))
+    }
+
+    unsafe fn memory_pool_import(&self, descriptor: i32) -> Result<MemoryPoolHandle> {
+        self.contained("InterprocessMemory", "memory_pool_import", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.memory_pool_import(descriptor) }
+        })
+    }
+
+    fn pool_memory_export(&self, call: &Call<'_>, address: DevicePointer) -> Result<InterprocessPoolMemoryHandle> {
+        self.contained("InterprocessMemory", "pool_memory_export", |layer| layer.pool_memory_export(call, address))
+    }
+
+    fn pool_memory_open(
+        &self,
+        call: &Call<'_>,
+        pool: Live<'_, MemoryPoolHandle>,
+        exported: &InterprocessPoolMemoryHandle,
+    ) -> Result<DevicePointer> {
+        self.contained("InterprocessMemory", "pool_memory_open", |layer| layer.pool_memory_open(call, pool, exported))
+    }
+}
+
+impl<L: Forward> VirtualMemory for Layered<L> {
+    fn physical_memory_granularity(&self, device: DeviceOrdinal) -> Result<usize> {
+        self.contained("VirtualMemory", "physical_memory_granularity", |layer| {
+            layer.physical_memory_granularity(device)
+        })
+    }
+
+    fn address_reserve(&self, bytes: usize, alignment: usize) -> Result<DevicePointer> {
+        self.contained("VirtualMemory", "address_reserve", |layer| layer.address_reserve(bytes, alignment))
+    }
+
+    unsafe fn address_free(&self, address: DevicePointer, bytes: usize) -> Result<()> {
+        self.contained("VirtualMemory", "address_free", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.address_free(address, bytes) }
+        })
+    }
+
+    fn physical_memory_create(&self, device: DeviceOrdinal, bytes: usize) -> Result<PhysicalMemoryHandle> {
+        self.contained("VirtualMemory", "physical_memory_create", |layer| layer.physical_memory_create(device, bytes))
+    }
+
+    unsafe fn physical_memory_release(&self, memory: PhysicalMemoryHandle) -> Result<()> {
+        self.contained("VirtualMemory", "physical_memory_release", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.physical_memory_release(memory) }
+        })
+    }
+
+    unsafe fn memory_map(&self, address: DevicePointer, bytes: usize, memory: PhysicalMemoryHandle) -> Result<()> {
+        self.contained("VirtualMemory", "memory_map", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.memory_map(address, bytes, memory) }
+        })
+    }
+
+    unsafe fn memory_unmap(&self, address: DevicePointer, bytes: usize) -> Result<()> {
+        self.contained("VirtualMemory", "memory_unmap", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.memory_unmap(address, bytes) }
+        })
+    }
+
+    unsafe fn memory_set_access(
+        &self,
+        address: DevicePointer,
+        bytes: usize,
+        device: DeviceOrdinal,
+        allowed: bool,
+    ) -> Result<()> {
+        self.contained("VirtualMemory", "memory_set_access", |layer| {
+            // SAFETY: the caller keeps what the trait asks for, and `Forward` asks for no more.
+            unsafe { layer.memory_set_access(address, bytes, device, allowed) }
+        })
     }
 }
 

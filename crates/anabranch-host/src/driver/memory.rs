@@ -451,6 +451,9 @@ impl Memory for HostDriver {
         permitted()?;
         let device = self.shared.memory.device(device.0)?;
         self.shared.captures.before_unsafe_call()?;
+        if options.interprocess {
+            return Err(Failure::new(Status::NOT_SUPPORTED));
+        }
         let pool = PoolState::create(device, options.max_bytes)?;
         Ok(MemoryPoolHandle::from_raw(device.pools.insert(pool)))
     }

@@ -112,7 +112,7 @@ impl ManagedTensor {
             }
         }
         if bytes > 0 {
-            check_foreign(context, address, bytes, align_of::<T>())?;
+            check_foreign(IMPORTING, context, address, bytes, align_of::<T>())?;
         }
         let memory = Allocation::foreign(context.core(), address, bytes, keeper);
         Ok(if is_read_only { memory.read_only() } else { memory })

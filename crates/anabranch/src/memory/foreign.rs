@@ -47,7 +47,7 @@ impl<T: Pod> Buffer<T> {
     ) -> Result<Self> {
         let bytes = byte_size::<T>(length, OPERATION)?;
         if bytes > 0 {
-            check(context, address, bytes, align_of::<T>())?;
+            check(OPERATION, context, address, bytes, align_of::<T>())?;
         }
         let memory = Allocation::foreign(context.core(), address, bytes, Keeper::new(keeper));
         Ok(Self::of_others(memory, length))
@@ -56,10 +56,16 @@ impl<T: Pod> Buffer<T> {
 
 const OPERATION: &str = "using memory of another library";
 
-/// Refuses what is not memory of the context's device, with so many bytes.
-pub(crate) fn check(context: &Context, address: DevicePointer, bytes: usize, alignment: usize) -> Result<()> {
+/// Refuses an address where no so many bytes of this context's device are, or that is not aligned.
+pub(crate) fn check(
+    operation: &'static str,
+    context: &Context,
+    address: DevicePointer,
+    bytes: usize,
+    alignment: usize,
+) -> Result<()> {
     let refuse = |status, message: String, hint: &'static str| {
-        Err(Error::argument(status, OPERATION, message).with_hint(hint).at(context.core().place()))
+        Err(Error::argument(status, operation, message).with_hint(hint).at(context.core().place()))
     };
     if !address.0.is_multiple_of(alignment as u64) {
         let message = format!("{address:?} is not aligned to the {alignment} bytes of the elements");

@@ -3,8 +3,8 @@
 use crate::table::{Call, call};
 use crate::world::LENGTH;
 use anabranch::{
-    CompileOptions, Compiler, ContextFlags, GraphMemoryAttribute, Instance, MemoryPoolAttribute, MemoryPoolOptions,
-    Status, flush_deferred_drops, reset_drop_error_hook, set_drop_error_hook,
+    CompileOptions, Compiler, ContextFlags, GraphMemoryAttribute, ImportedMemoryPool, Instance, MemoryPoolAttribute,
+    MemoryPoolOptions, Status, flush_deferred_drops, reset_drop_error_hook, set_drop_error_hook,
 };
 use std::sync::Arc;
 
@@ -64,6 +64,12 @@ pub(crate) const CALLS: &[Call] = &[
         drop(pool);
         memory.map(drop)
     }),
+    call("Context::create_physical_memory", |world, _| world.context.create_physical_memory(1 << 21).map(drop))
+        .may(&[Status::NOT_SUPPORTED]),
+    call("Context::physical_memory_granularity", |world, _| world.context.physical_memory_granularity().map(drop))
+        .may(&[Status::NOT_SUPPORTED]),
+    call("Context::reserve_addresses", |world, _| world.context.reserve_addresses(1 << 21).map(drop))
+        .may(&[Status::NOT_SUPPORTED]),
     call("Device::default_memory_pool", |world, _| world.device().default_memory_pool().map(drop)),
     call("Device::driver", |world, _| {
         assert!(Arc::ptr_eq(world.device().driver(), world.other.device().driver()));
@@ -102,6 +108,8 @@ pub(crate) const CALLS: &[Call] = &[
         Ok(())
     }),
     call("Device::trim_graph_memory", |world, _| world.device().trim_graph_memory()),
+    call("ImportedMemoryPool::open", |world, _| ImportedMemoryPool::open(&world.context, std::io::stderr()).map(drop))
+        .may(&[Status::NOT_SUPPORTED, Status::INVALID_VALUE]),
     call("MemoryPool::as_raw", |world, _| {
         assert_eq!(world.pool.as_raw(), world.pool.as_raw());
         Ok(())
@@ -111,6 +119,7 @@ pub(crate) const CALLS: &[Call] = &[
         assert_eq!(world.pool.device(), world.device());
         Ok(())
     }),
+    call("MemoryPool::export", |world, _| world.pool.export().map(drop)).may(&[Status::INVALID_VALUE]),
     call("MemoryPool::release_threshold", |world, _| world.pool.release_threshold().map(drop)),
     call("MemoryPool::reserved_bytes", |world, _| world.pool.reserved_bytes().map(drop)),
     call("MemoryPool::reserved_bytes_high", |world, _| world.pool.reserved_bytes_high().map(drop)),

@@ -24,6 +24,10 @@ pub(crate) const CALLS: &[Call] = &[
         assert_ne!(world.shared.device_pointer(), world.pinned.device_pointer());
         Ok(())
     }),
+    call("Buffer::export", |world, _| world.shared.export().map(drop))
+        .may(&[Status::NOT_SUPPORTED, Status::INVALID_VALUE]),
+    call("Buffer::export_from_pool", |world, _| world.shared.export_from_pool().map(drop))
+        .may(&[Status::INVALID_VALUE]),
     call("Buffer::id", |world, _| {
         assert_ne!(world.shared.id(), world.pinned.id());
         Ok(())

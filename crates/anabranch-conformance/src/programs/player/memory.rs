@@ -281,7 +281,7 @@ impl Stage {
     }
 
     fn create_pool(&mut self, slot: PoolSlot, device: DeviceOrdinal, max_bytes: u64) -> Answer {
-        told(self.driver.memory_pool_create(device, &MemoryPoolOptions { max_bytes }), |handle| {
+        told(self.driver.memory_pool_create(device, &MemoryPoolOptions { max_bytes, interprocess: false }), |handle| {
             let pool = PoolObject { handle, device, is_shared: false, is_used: false };
             self.objects.pools.insert(slot, pool);
             String::new()

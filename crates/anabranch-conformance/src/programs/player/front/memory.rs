@@ -102,10 +102,13 @@ impl Front {
             }
             C::PoolCreate { pool, max_bytes } => {
                 let device = self.contexts[0].context.device();
-                told(device.create_memory_pool(&MemoryPoolOptions { max_bytes: *max_bytes }), |created| {
-                    self.objects.pools.insert(pool.0, created);
-                    String::new()
-                })
+                told(
+                    device.create_memory_pool(&MemoryPoolOptions { max_bytes: *max_bytes, interprocess: false }),
+                    |created| {
+                        self.objects.pools.insert(pool.0, created);
+                        String::new()
+                    },
+                )
             }
             C::PoolDrop { pool } => {
                 drop(self.objects.pools.remove(pool)?);
