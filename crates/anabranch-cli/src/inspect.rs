@@ -4,7 +4,7 @@ use crate::arguments::InspectOptions;
 use crate::output::{self, Failure};
 use crate::source::{self, Kind};
 use anabranch::CompileOptions;
-use anabranch_ptx::{Function, Module, Parameter, Space, Variable};
+use anabranch_ptx::{Function, Module, PROVIDED_FUNCTIONS, Parameter, Space, Variable};
 use serde_json::{Value, json};
 use std::fmt::{self, Write};
 use std::process::ExitCode;
@@ -37,6 +37,15 @@ fn variables(module: &Module) -> impl Iterator<Item = &Variable> {
     module.variables().iter().filter(is_global)
 }
 
+/// Functions that the file declares and does not define.
+fn externals(module: &Module) -> impl Iterator<Item = &Function> {
+    module.functions().iter().filter(|function| !function.defined)
+}
+
+fn is_provided(function: &Function) -> bool {
+    PROVIDED_FUNCTIONS.contains(&&*function.name)
+}
+
 fn name_of(space: Space) -> &'static str {
     if space == Space::Constant { "constant" } else { "global" }
 }
@@ -53,11 +62,14 @@ fn as_json(module: &Module) -> Value {
     let variables = variables(module).map(|variable| {
         json!({ "name": variable.name, "space": name_of(variable.space), "bytes": variable.bytes, "alignment": variable.alignment })
     });
+    let externals = externals(module)
+        .map(|function| json!({ "name": function.name, "line": function.line, "executable": is_provided(function) }));
     json!({
         "version": [module.version.0, module.version.1],
         "targets": module.targets,
         "kernels": module.kernels().map(kernel_as_json).collect::<Vec<Value>>(),
         "variables": variables.collect::<Vec<Value>>(),
+        "external_functions": externals.collect::<Vec<Value>>(),
     })
 }
 
@@ -103,7 +115,11 @@ impl fmt::Display for Shown<'_> {
             let Variable { name, space, bytes, .. } = variable;
             write!(formatter, "\n{} variable {name}: {bytes} bytes", name_of(*space))?;
         }
-        Ok(())
+        externals(module).try_for_each(|function| {
+            let Function { name, line, .. } = function;
+            let has = if is_provided(function) { "has" } else { "does not have" };
+            write!(formatter, "\nexternal function {name}, line {line}: the software device {has} it")
+        })
     }
 }
 

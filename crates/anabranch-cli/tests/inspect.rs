@@ -21,6 +21,8 @@ const MODULE: &str = ".version 8.0
     st.local.u32 [stack], %r1;
     ret;
 }
+.extern .func (.param .b32 count) vprintf(.param .b64 format, .param .b64 values);
+.extern .func elsewhere();
 .visible .entry other()
 {
     setmaxnreg.inc.sync.aligned.u32 64;
@@ -44,11 +46,13 @@ fn kernels_are_shown_with_what_they_need_and_what_cannot_be_executed() {
         "local memory         16 bytes",
         "at most 64 threads",
         "can execute it",
-        "kernel other, line 15",
-        "cannot execute line 17: ",
+        "kernel other, line 17",
+        "cannot execute line 19: ",
         "setmaxnreg",
         "global variable counts: 12 bytes",
         "constant variable factor: 8 bytes",
+        "external function vprintf, line 15: the software device has it",
+        "external function elsewhere, line 16: the software device does not have it",
     ] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
@@ -74,8 +78,13 @@ fn json_has_the_same() {
     );
     assert!(fill["registers"]["b32"].as_u64().unwrap() >= 2, "{fill}");
     assert_eq!(fill["not_executable"], json!([]));
-    assert_eq!(other["not_executable"][0]["line"], 17);
+    assert_eq!(other["not_executable"][0]["line"], 19);
     assert!(other["not_executable"][0]["reason"].as_str().unwrap().contains("setmaxnreg"));
+    let externals = json!([
+        { "name": "vprintf", "line": 15, "executable": true },
+        { "name": "elsewhere", "line": 16, "executable": false },
+    ]);
+    assert_eq!(module["external_functions"], externals);
     assert_eq!(module["variables"][0], json!({ "name": "counts", "space": "global", "bytes": 12, "alignment": 4 }));
 }
 

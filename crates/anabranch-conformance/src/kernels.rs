@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 
 pub(crate) const PTX: &str = include_str!("kernels.ptx");
 
+/// The kernels of `conditional_kernels.cu`, in a module of their own: it is linked with the device runtime.
+pub(crate) const SETTERS: &str = include_str!("conditional_kernels.ptx");
+
 /// The structure that the kernel `mixed` takes by value, laid out as C++ does.
 #[repr(C)]
 #[derive(Clone, Copy, bytemuck::NoUninit)]
@@ -29,6 +32,21 @@ pub fn prefer_ptx() {
 /// The kernels, for both kinds of devices.
 pub(crate) fn program() -> DualModule {
     let program = of_both();
+    if PREFERS_PTX.load(Ordering::Relaxed) { program.prefer_ptx() } else { program }
+}
+
+/// The kernels that set conditional values, for both kinds of devices.
+pub(crate) fn setters() -> DualModule {
+    let program = DualModule::new()
+        .ptx(SETTERS)
+        .host_function(HostFunction::new("decide", &[8, 4], |_, arguments| {
+            arguments.set_conditional(0, arguments.scalar(1));
+        }))
+        .host_function(HostFunction::new("count_down", &[8, 8], |_, arguments| {
+            let left = arguments.slice::<u32>(1);
+            left.set(0, left.get(0).wrapping_sub(1));
+            arguments.set_conditional(0, left.get(0));
+        }));
     if PREFERS_PTX.load(Ordering::Relaxed) { program.prefer_ptx() } else { program }
 }
 

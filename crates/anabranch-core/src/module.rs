@@ -1,5 +1,7 @@
 //! Modules and kernels: code loaded into a context.
 
+mod device_runtime;
+
 use crate::context::ContextCore;
 use crate::drop_error;
 use crate::error::{Error, ErrorKind, Result, ResultExt, list};
@@ -45,14 +47,23 @@ impl ModuleCore {
     /// # Errors
     /// `CUDA_ERROR_INVALID_PTX (218)`, `CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)`, `CUDA_ERROR_INVALID_IMAGE (200)` and
     /// `CUDA_ERROR_NO_BINARY_FOR_GPU (209)` for images that the driver does not accept;
-    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for a kind of image that the device does not run.
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` for a kind of image that the device does not run; `CUDA_ERROR_FILE_NOT_FOUND (301)`
+    /// if PTX needs the device runtime, and that is not found.
     #[track_caller]
     pub unsafe fn load(context: &Arc<ContextCore>, image: ModuleImage<'_>) -> Result<Arc<Self>> {
         let operation = "loading a module";
         trace::span!("loading a module", device = %context.device(), bytes = image_bytes(&image));
+        let (driver, call) = (context.driver(), context.call(operation));
         // SAFETY: the caller promises that a compiler made a binary image, and that it was not changed since.
-        let handle = unsafe { context.driver().module_load(&context.call(operation), image) }
-            .during(operation, || context.place())?;
+        let handle = unsafe {
+            match image {
+                ModuleImage::Ptx(text) if device_runtime::is_needed(text) => {
+                    driver.module_load_with_device_runtime(&call, image)
+                }
+                _ => driver.module_load(&call, image),
+            }
+        }
+        .during(operation, || context.place())?;
         let unchecked = match image {
             ModuleImage::Host(module) if module.globals().is_empty() => None,
             ModuleImage::Host(_) => Some("its module has global variables, which are not ordered between streams"),

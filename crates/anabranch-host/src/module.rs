@@ -46,9 +46,14 @@ impl ModuleState {
         Ok(Self::assemble(core, globals, bodies))
     }
 
-    /// Loads PTX into a context.
-    pub(crate) fn load_ptx(core: &Arc<ContextCore>, memory: &Arc<HostMemory>, text: &str) -> Result<Arc<Self>> {
-        let module = ptx::parse(text)?;
+    /// Loads PTX into a context. `device_runtime`: linked with the device runtime.
+    pub(crate) fn load_ptx(
+        core: &Arc<ContextCore>,
+        memory: &Arc<HostMemory>,
+        text: &str,
+        device_runtime: bool,
+    ) -> Result<Arc<Self>> {
+        let module = ptx::parse(text, device_runtime)?;
         let mut globals = Globals::new(memory);
         let variables = || module.variables().iter().filter(|variable| is_global(variable));
         for variable in variables() {

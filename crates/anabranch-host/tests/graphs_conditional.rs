@@ -205,3 +205,34 @@ fn conditional_nodes_are_refused_where_hardware_refuses_them() {
     assert!(node.is_some_and(|node| node != added.node && node != host), "the node is the copy in the body");
     assert_eq!(status(unsafe { fixture.driver.graph_destroy_node(&fixture.context.into(), added.node) }), 0);
 }
+
+/// The device runtime defines what kernels of PTX call.
+#[test]
+fn ptx_that_sets_values_is_linked_with_the_device_runtime() {
+    let fixture = Fixture::new();
+    let (driver, call) = (&fixture.driver, fixture.context.into());
+    let text = ".version 8.0
+        .target sm_70
+        .address_size 64
+        .extern .func cudaGraphSetConditional (.param .b64 handle, .param .b32 value);
+        .visible .entry set(.param .u64 handle, .param .u32 value) {
+            .reg .u64 %rd<2>; .reg .u32 %r<2>;
+            ld.param.u64 %rd1, [handle];
+            ld.param.u32 %r1, [value];
+            {
+                .param .b64 param0; st.param.b64 [param0], %rd1;
+                .param .b32 param1; st.param.b32 [param1], %r1;
+                call.uni cudaGraphSetConditional, (param0, param1);
+            }
+            ret;
+        }";
+    let alone = unsafe { driver.module_load(&call, ModuleImage::Ptx(text)) };
+    assert_eq!(status(alone), Status::INVALID_PTX.0);
+    let module = unsafe { driver.module_load_with_device_runtime(&call, ModuleImage::Ptx(text)) }.unwrap();
+    let function = driver.module_function(&call, live(module), "set");
+    assert!(function.is_ok());
+    let unknown = text.replace("cudaGraphSetConditional", "cudaGraphLaunch");
+    let unknown = unsafe { driver.module_load_with_device_runtime(&call, ModuleImage::Ptx(&unknown)) };
+    assert_eq!(status(unknown), Status::INVALID_PTX.0);
+    unsafe { driver.module_unload(&call, module) }.unwrap();
+}

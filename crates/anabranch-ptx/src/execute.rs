@@ -55,7 +55,17 @@ pub trait Hooks: Sync {
         let _ = access;
         Ok(())
     }
+
+    /// Sets a conditional value of the graph that the launch belongs to: `cudaGraphSetConditional`. Returns `false` if the
+    /// launch has no value with that handle, which ends the kernel.
+    fn set_conditional(&self, handle: u64, value: u32) -> bool {
+        let _ = (handle, value);
+        false
+    }
 }
+
+/// The external functions that kernels can call here. Others fail when they are called.
+pub const PROVIDED_FUNCTIONS: [&str; 3] = ["vprintf", "__assertfail", "cudaGraphSetConditional"];
 
 /// Hooks that do nothing.
 #[derive(Clone, Copy, Debug, Default)]

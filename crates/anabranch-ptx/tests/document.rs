@@ -23,8 +23,8 @@ reaches, contains such an instruction; the error names the instruction and its l
   threads of the process. Every fence is as strong as `fence.sc.sys`.
 * Lanes of a warp diverge and meet again, and each part makes progress on its own, as since sm_70. A `.sync` instruction waits
   for the lanes of its mask.
-* `vprintf` and `__assertfail`, which `printf` and `assert` call, are provided. Other external functions fail when they are
-  called.
+* `vprintf` and `__assertfail`, which `printf` and `assert` call, and `cudaGraphSetConditional` are provided. Other external
+  functions fail when they are called.
 * A generic address of global memory is what the caller gave the memory. Shared memory, local memory and parameters of
   kernels have generic addresses from 2^56, 2^57 and 3 * 2^56 on.
 

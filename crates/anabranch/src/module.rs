@@ -159,12 +159,14 @@ impl Module {
     }
 
     /// Loads PTX text, which the driver assembles for the device, and the host device interprets. Loading may block until the device is idle, so
-    /// that nothing may hold up its work that the thread does only afterwards.
+    /// that nothing may hold up its work that the thread does only afterwards. Text that declares `cudaGraphSetConditional` as
+    /// external is linked with the CUDA device runtime, `libcudadevrt.a`.
     ///
     /// # Errors
     /// [`CUDA_ERROR_INVALID_PTX (218)`](crate::Status::INVALID_PTX) if it cannot be assembled, with the assembler's log
     /// in [`Error::log`]; [`CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)`](crate::Status::UNSUPPORTED_PTX_VERSION) if it is
-    /// newer than the driver. The host device runs PTX by an interpreter; a kernel with an instruction that it does not
+    /// newer than the driver; [`CUDA_ERROR_FILE_NOT_FOUND (301)`](crate::Status::FILE_NOT_FOUND) if it needs the device runtime,
+    /// and that is not found. The host device runs PTX by an interpreter; a kernel with an instruction that it does not
     /// have is refused when it is launched, by name and line.
     #[track_caller]
     pub fn load_ptx(context: &Context, ptx: &str) -> Result<Self> {

@@ -5,8 +5,8 @@
 mod common;
 
 use anabranch::{
-    CaptureMode, CompileOptions, Compiler, Context, DualModule, HostFunction, Kernel, LaunchConfig, Module, NodeWork,
-    Status, flush_deferred_drops,
+    CaptureMode, CompileOptions, Compiler, ConditionalKind, Context, DualModule, HostFunction, Kernel, LaunchConfig,
+    Module, NodeWork, Status, flush_deferred_drops,
 };
 use common::{checked_host, host};
 
@@ -167,6 +167,61 @@ fn blocks_that_wait_for_each_other_all_run() {
     // SAFETY: the kernel counts in one number, atomically.
     unsafe { stream.launch(&kernel, &LaunchConfig::new(8, 1), (&mut count, 8u32)) }.unwrap();
     assert_eq!(stream.download(&count).unwrap(), [8]);
+}
+
+const DECIDES: &str = ".extern .func cudaGraphSetConditional (.param .b64 handle, .param .b32 value);
+    .visible .entry decide(.param .u64 handle, .param .u32 value) {
+        .reg .u64 %rd<2>; .reg .u32 %r<2>;
+        ld.param.u64 %rd1, [handle];
+        ld.param.u32 %r1, [value];
+        {
+            .param .b64 param0; st.param.b64 [param0], %rd1;
+            .param .b32 param1; st.param.b32 [param1], %r1;
+            call.uni cudaGraphSetConditional, (param0, param1);
+        }
+        ret;
+    }";
+
+#[test]
+fn a_kernel_sets_a_conditional_value() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let decide = kernel(&context, DECIDES, "decide");
+    let mut graph = context.create_graph().unwrap();
+    let value = graph.create_conditional(Some(0)).unwrap();
+    // SAFETY: `decide` uses no memory.
+    let first = unsafe { graph.add_kernel((), &decide, &LaunchConfig::new(1, 1), (value.argument(), 1u32)) }.unwrap();
+    let node = graph.add_conditional(first, value, ConditionalKind::If, 1).unwrap();
+    let mut ran = stream.allocate_zeroed::<u32>(1).unwrap();
+    graph.body(node, 0).unwrap().add((), NodeWork::fill(&mut ran, 7u32).unwrap()).unwrap();
+    graph.instantiate().unwrap().launch(&stream).unwrap();
+    assert_eq!(stream.download(&ran).unwrap(), [7]);
+}
+
+#[test]
+fn a_conditional_value_of_no_graph_or_another_one_is_a_fault() {
+    for in_a_graph in [false, true] {
+        let context = host();
+        let stream = context.create_stream().unwrap();
+        let decide = kernel(&context, DECIDES, "decide");
+        let mut graph = context.create_graph().unwrap();
+        let value = graph.create_conditional(Some(0)).unwrap();
+        graph.add_conditional((), value, ConditionalKind::If, 1).unwrap();
+        let (config, wrong) = (LaunchConfig::new(1, 1), 0x1234_5678u64);
+        if in_a_graph {
+            // SAFETY: `decide` uses no memory.
+            unsafe { graph.add_kernel((), &decide, &config, (wrong, 1u32)) }.unwrap();
+            graph.instantiate().unwrap().launch(&stream).unwrap();
+        } else {
+            // SAFETY: as above.
+            unsafe { stream.launch(&decide, &config, (value.argument(), 1u32)) }.unwrap();
+        }
+        let fault = stream.synchronize().unwrap_err();
+        assert_eq!(fault.status(), Status::ILLEGAL_ADDRESS);
+        let told = fault.to_string();
+        assert!(["decide", "conditional value", "line "].iter().all(|part| told.contains(part)), "{told}");
+        flush_deferred_drops();
+    }
 }
 
 /// Where NVRTC is found, as in continuous integration.

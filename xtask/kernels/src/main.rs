@@ -17,7 +17,8 @@ use stamp::Stamp;
 /// What every step returns: nothing here would act on the kind of a failure, so the text of it is all that is kept.
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// The sources, from the root of the workspace.
+/// The sources, from the root of the workspace. NVRTC numbers calls of functions through all that it compiles, so that a
+/// source in between changes the PTX of those after it.
 const SOURCES: &[&str] = &[
     "crates/anabranch/examples/edges/kernels.cu",
     "crates/anabranch/examples/support/saxpy.cu",
@@ -29,6 +30,7 @@ const SOURCES: &[&str] = &[
     "crates/anabranch-ptx/tests/kernels/basic.cu",
     "crates/anabranch-ptx/tests/kernels/cooperative.cu",
     "crates/anabranch-ptx/tests/kernels/device.cu",
+    "crates/anabranch-conformance/src/conditional_kernels.cu",
 ];
 
 /// For Volta, the oldest architecture that is of use, so that the PTX runs on every GPU since. And without a header that

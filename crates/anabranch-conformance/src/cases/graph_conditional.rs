@@ -4,9 +4,10 @@ use super::graph_tools::{Refusal, add, chain_by, digit, graph_of, launch, note, 
 use super::order_tools::Log;
 use crate::case::{Case, Need, Verdict, equal, refused};
 use crate::environment::Environment;
+use crate::kernels::{SETTERS, setters};
 use anabranch::{
-    Buffer, Capabilities, CaptureMode, ConditionalKind, DualModule, Graph, GraphInstantiateResult, HostFunction,
-    InstantiateFlags, NodeWork, Result, Status, Stream,
+    Buffer, Capabilities, CaptureMode, ConditionalKind, Graph, GraphInstantiateResult, InstantiateFlags, Module,
+    NodeWork, Result, Status, Stream,
 };
 
 pub(super) const CASES: &[Case] = &[
@@ -22,13 +23,14 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.conditional_body_captured", "G1", conditional_body_captured),
     Case::new("graph.conditional_body_in_order", "G1", conditional_body_in_order),
     Case::new("graph.conditional_value_of_a_body", "G1", conditional_value_of_a_body),
-    Case::new("graph.conditional_set_by_a_kernel", "G1", conditional_set_by_a_kernel)
-        .needs(&[Need::Capability(Capabilities::HOST_FUNCTIONS)]),
-    Case::new("graph.conditional_while_a_kernel_says_so", "G1", conditional_while_a_kernel_says_so)
-        .needs(&[Need::Capability(Capabilities::HOST_FUNCTIONS)]),
-    Case::new("graph.conditional_value_begins_anew", "G1", conditional_value_begins_anew)
-        .needs(&[Need::Capability(Capabilities::HOST_FUNCTIONS)]),
+    Case::new("graph.conditional_set_by_a_kernel", "G1", conditional_set_by_a_kernel).needs(SETTING),
+    Case::new("graph.conditional_while_a_kernel_says_so", "G1", conditional_while_a_kernel_says_so).needs(SETTING),
+    Case::new("graph.conditional_value_begins_anew", "G1", conditional_value_begins_anew).needs(SETTING),
+    Case::new("graph.conditional_set_by_ptx", "G1", conditional_set_by_ptx)
+        .needs(&[Need::ConditionalSetting, Need::Capability(Capabilities::PTX_MODULES)]),
 ];
+
+const SETTING: &[Need] = &[Need::ConditionalSetting];
 
 /// A graph with one conditional node. Its bodies append 1, 2 and so on, and a node after it appends 9.
 fn decided(
@@ -210,23 +212,19 @@ fn conditional_value_of_a_body(environment: &Environment) -> Verdict {
     equal("the reason", refusal.result, GraphInstantiateResult::CONDITIONAL_HANDLE_UNUSED)
 }
 
-/// Kernels that set conditional values: one to a number, and one to the number of remaining runs.
-fn setters(environment: &Environment) -> Result<anabranch::Module> {
-    DualModule::new()
-        .host_function(HostFunction::new("decide", &[8, 4], |_, arguments| {
-            arguments.set_conditional(0, arguments.scalar(1));
-        }))
-        .host_function(HostFunction::new("count_down", &[8, 8], |_, arguments| {
-            let left = arguments.slice::<u32>(1);
-            left.set(0, left.get(0).wrapping_sub(1));
-            arguments.set_conditional(0, left.get(0));
-        }))
-        .load(environment.context())
+fn conditional_set_by_a_kernel(environment: &Environment) -> Verdict {
+    chosen_by(environment, &setters().load(environment.context())?)
 }
 
-fn conditional_set_by_a_kernel(environment: &Environment) -> Verdict {
+/// The same PTX on every device.
+fn conditional_set_by_ptx(environment: &Environment) -> Verdict {
+    chosen_by(environment, &Module::load_ptx(environment.context(), SETTERS)?)
+}
+
+/// Checks that a kernel chooses the body that runs.
+fn chosen_by(environment: &Environment, setters: &Module) -> Verdict {
     let (stream, mut word) = word(environment)?;
-    let decide = setters(environment)?.kernel("decide")?;
+    let decide = setters.kernel("decide")?;
     let mut graph = environment.context().create_graph()?;
     let value = graph.create_conditional(Some(0))?;
     let arguments = (value.argument(), 2u32);
@@ -247,7 +245,7 @@ fn counted_loop(
     count: &mut Buffer<u32>,
     default: Option<u32>,
 ) -> Result<Graph> {
-    let count_down = setters(environment)?.kernel("count_down")?;
+    let count_down = setters().load(environment.context())?.kernel("count_down")?;
     let mut graph = environment.context().create_graph()?;
     let value = graph.create_conditional(default)?;
     let node = graph.add_conditional((), value, ConditionalKind::While, 1)?;

@@ -80,13 +80,15 @@ fn check_signed(number: u32) -> Result<()> {
     i32::try_from(number).map(|_| ()).map_err(|_| Failure::new(Status::INVALID_VALUE))
 }
 
-impl Modules for HostDriver {
-    unsafe fn module_load(&self, call: &Call<'_>, image: ModuleImage<'_>) -> Result<ModuleHandle> {
+impl HostDriver {
+    /// Loads a module, linked with the device runtime or not.
+    fn load_module(&self, call: &Call<'_>, image: ModuleImage<'_>, device_runtime: bool) -> Result<ModuleHandle> {
         let context = usable(call)?;
         context.core.wait_for_all();
+        let (core, memory) = (&context.core, &self.shared.memory);
         let module = match image {
-            ModuleImage::Host(module) => ModuleState::load(&context.core, &self.shared.memory, module)?,
-            ModuleImage::Ptx(text) => ModuleState::load_ptx(&context.core, &self.shared.memory, text)?,
+            ModuleImage::Host(module) => ModuleState::load(core, memory, module)?,
+            ModuleImage::Ptx(text) => ModuleState::load_ptx(core, memory, text, device_runtime)?,
             _ => {
                 return Err(Failure::argument(
                     Status::NOT_SUPPORTED,
@@ -96,6 +98,16 @@ impl Modules for HostDriver {
             }
         };
         Ok(ModuleHandle::from_raw(self.modules.insert(module)))
+    }
+}
+
+impl Modules for HostDriver {
+    unsafe fn module_load(&self, call: &Call<'_>, image: ModuleImage<'_>) -> Result<ModuleHandle> {
+        self.load_module(call, image, false)
+    }
+
+    unsafe fn module_load_with_device_runtime(&self, call: &Call<'_>, image: ModuleImage<'_>) -> Result<ModuleHandle> {
+        self.load_module(call, image, true)
     }
 
     unsafe fn module_unload(&self, call: &Call<'_>, module: ModuleHandle) -> Result<()> {

@@ -2,7 +2,10 @@
 
 use super::kernel::{KernelError, KernelWork};
 use crate::memory::{AllocationTable, HostMemory};
-use anabranch_hal::{Detail, Failure, KernelFault, Launch as Launched, ParameterInfo, Result, Status};
+use anabranch_hal::{
+    ConditionalHandle, ConditionalValues, Detail, Failure, KernelFault, Launch as Launched, ParameterInfo, Result,
+    Status,
+};
 use anabranch_ptx::{
     BlockRun, Fault, Function, GlobalMemory, Hooks, Launch, Module, Options, Program, Progress, Region, Size, Space,
 };
@@ -17,13 +20,15 @@ const NEWEST: (u32, u32) = (9, 99);
 const NEWEST_ARCHITECTURE: u32 = 199;
 /// Functions that every driver defines.
 const OF_THE_DRIVER: [&str; 4] = ["__assertfail", "free", "malloc", "vprintf"];
+/// What the device runtime defines, for modules that are linked with it.
+const OF_THE_DEVICE_RUNTIME: &str = "cudaGraphSetConditional";
 /// Operations of a block before another one has its turn.
 const TURN: u64 = 1 << 20;
 /// Blocks that have begun on one thread, at most, where they wait for others.
 const MOST_BLOCKS: usize = 64;
 
-/// Parses the text of a module.
-pub(super) fn parse(text: &str) -> Result<Arc<Module>> {
+/// Parses the text of a module. `device_runtime`: it is linked with the device runtime.
+pub(super) fn parse(text: &str, device_runtime: bool) -> Result<Arc<Module>> {
     if let Some(place) = text.find('\0') {
         return Err(invalid(format!("byte {place} of the text is zero")));
     }
@@ -45,7 +50,8 @@ pub(super) fn parse(text: &str) -> Result<Arc<Module>> {
     // What is not executed is refused when a kernel with it is launched, but what is no instruction at all is an error.
     let wrong = |refusal: &&anabranch_ptx::Refusal| refusal.what.ends_with(": no such instruction");
     let mut externals = module.functions().iter().filter(|function| !function.defined && !function.kernel);
-    if let Some(missing) = externals.find(|function| !OF_THE_DRIVER.contains(&&*function.name)) {
+    let is_defined = |name: &str| OF_THE_DRIVER.contains(&name) || device_runtime && name == OF_THE_DEVICE_RUNTIME;
+    if let Some(missing) = externals.find(|function| !is_defined(&function.name)) {
         return Err(invalid(format!(
             "line {}: the function {} is declared and not defined",
             missing.line, missing.name
@@ -150,7 +156,8 @@ impl PtxKernel {
         let size = Size { grid: work.grid, block: work.block, dynamic_shared };
         let mut options = Options::default();
         options.checked = self.memory.observer.is_some();
-        let launch = Launch::new(&self.program, &function.name, size, &parameters, &memory, &Printing, options)
+        let around = Around { conditionals: work.conditionals.as_deref() };
+        let launch = Launch::new(&self.program, &function.name, size, &parameters, &memory, &around, options)
             .map_err(|error| failed(Status::LAUNCH_FAILED, error.to_string()))?;
         let mut waiting: VecDeque<BlockRun<'_>> = VecDeque::new();
         let mut idle = Vec::new();
@@ -204,12 +211,18 @@ unsafe impl GlobalMemory for Memory<'_> {
     }
 }
 
-/// Writes what kernels print to standard output.
-struct Printing;
+/// What is around a kernel. What it prints is written to standard output.
+struct Around<'a> {
+    /// The conditional values that it can set.
+    conditionals: Option<&'a (dyn ConditionalValues + Send + Sync)>,
+}
 
-impl Hooks for Printing {
+impl Hooks for Around<'_> {
     fn print(&self, text: &str) {
         // Nobody can be told that it cannot be written.
         let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    }
+    fn set_conditional(&self, handle: u64, value: u32) -> bool {
+        self.conditionals.is_some_and(|conditionals| conditionals.set(ConditionalHandle(handle), value))
     }
 }

@@ -1,4 +1,4 @@
-//! Functions that CUDA provides: `printf` and `assert`.
+//! Functions that CUDA provides: `printf`, `assert`, and what sets conditional values of graphs.
 
 use std::fmt::Write;
 
@@ -48,6 +48,16 @@ impl Builtin<'_, '_> {
                 let line = self.argument(first, 2)? as u32;
                 let detail = Detail::Assert(format!("{message} ({file}:{line})"));
                 Err(failure_of(FaultCode::ASSERT, detail, first))
+            }
+            "cudaGraphSetConditional" => {
+                for lane in lanes {
+                    let (handle, value) = (self.argument(lane, 0)?, self.argument(lane, 1)?);
+                    if !launch.hooks.set_conditional(handle, value as u32) {
+                        let what = format!("the launch has no conditional value with the handle {handle:#x}");
+                        return Err(failure_of(FaultCode::ILLEGAL_ADDRESS, Detail::Refused(what), lane));
+                    }
+                }
+                Ok(())
             }
             _ => Err(failure_of(FaultCode::LAUNCH_FAILED, Detail::Unresolved(name.to_owned()), first)),
         }

@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 /// The value that determines what a conditional node of a graph runs. Kernels of the graph set it: device code calls
-/// `cudaGraphSetConditional(handle, value)`, and a host kernel calls
+/// `cudaGraphSetConditional(handle, value)`, on the host device too, and a closure calls
 /// [`HostArguments::set_conditional`](anabranch_hal::HostArguments::set_conditional). Both receive
 /// [`argument`](Self::argument) as a 64-bit argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
