@@ -170,6 +170,8 @@ pub struct Launch<'l> {
     pub(crate) parameters: Vec<[u64; 8]>,
     pub(crate) parameter_bytes: u64,
     pub(crate) memory: &'l dyn GlobalMemory,
+    /// What the memory says of itself.
+    pub(crate) direct: bool,
     pub(crate) hooks: &'l dyn Hooks,
     pub(crate) options: Options,
 }
@@ -205,7 +207,7 @@ impl<'l> Launch<'l> {
             return Err(LaunchError::NotExecutable { kernel: kernel.to_owned(), first: first.clone() });
         }
         let most = function.most_threads().unwrap_or(THREAD_LIMIT).min(THREAD_LIMIT);
-        let threads = size.block.iter().map(|&axis| u64::from(axis)).product::<u64>();
+        let threads = size.block.iter().fold(1u64, |threads, &axis| threads.saturating_mul(axis.into()));
         if threads == 0 || threads > most || size.block.iter().any(|&axis| axis > 1024) || size.grid.contains(&0) {
             return Err(LaunchError::BadSize { grid: size.grid, block: size.block, most });
         }
@@ -243,6 +245,7 @@ impl<'l> Launch<'l> {
             parameters: words,
             parameter_bytes: parameters.len() as u64,
             memory,
+            direct: memory.is_direct(),
             hooks,
             options,
         })

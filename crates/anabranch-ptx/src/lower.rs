@@ -5,10 +5,12 @@ mod choose;
 
 mod arithmetic;
 mod body;
+mod check;
 mod compare;
 mod convert;
 mod element;
 mod flow;
+mod improve;
 mod logic;
 mod memory;
 mod modifiers;
@@ -19,12 +21,15 @@ mod warp;
 
 use std::collections::HashMap;
 
+pub(crate) use crate::machine::Width;
 use crate::machine::{Select, Slot};
 use crate::ops::control::NO_GUARD;
 use crate::syntax::{Constant, Function};
 use crate::types::Scalar;
 
 pub(crate) use body::layout;
+pub(crate) use check::Checked;
+use improve::Kind;
 use modifiers::Modifiers;
 pub(crate) use names::{Declared, Item, Items};
 
@@ -40,16 +45,8 @@ pub struct Refusal {
 /// A result whose error says what is not supported.
 pub(crate) type Lowered<T> = Result<T, String>;
 
-/// The size of a register.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub(crate) enum Width {
-    Predicate,
-    W16,
-    W32,
-    W64,
-}
-
 impl Width {
+    /// That of registers of a type of PTX.
     pub(crate) fn of(scalar: Scalar) -> Lowered<Width> {
         match scalar.bytes() {
             0 if scalar == Scalar::Pred => Ok(Width::Predicate),
@@ -58,20 +55,6 @@ impl Width {
             8 => Ok(Width::W64),
             _ => Err(format!("registers of type .{}", scalar.name())),
         }
-    }
-
-    /// The bytes of a slot.
-    pub(crate) fn slot_bytes(self) -> u32 {
-        match self {
-            Width::Predicate => 4,
-            Width::W16 => 64,
-            Width::W32 => 128,
-            Width::W64 => 256,
-        }
-    }
-
-    pub(crate) fn bytes(self) -> u32 {
-        self.slot_bytes() / 32
     }
 }
 
@@ -105,6 +88,9 @@ pub(crate) struct Spec {
     pub(crate) guard_negate: bool,
     /// The operation looks at its guard itself.
     pub(crate) own_guard: bool,
+    pub(crate) kind: Kind,
+    /// Of a comparison: the same with a branch by its result.
+    pub(crate) branch: Option<Select>,
 }
 
 impl Spec {
@@ -126,6 +112,8 @@ impl Spec {
             guard: NO_GUARD,
             guard_negate: false,
             own_guard: false,
+            kind: Kind::Other,
+            branch: None,
         }
     }
 }
@@ -151,7 +139,9 @@ pub(crate) struct Site {
 /// A function as operations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Code {
-    pub(crate) specs: Vec<Spec>,
+    pub(crate) specs: Checked,
+    /// What is done once for each warp, before its first block. It reads and writes registers alone.
+    pub(crate) prologue: Checked,
     /// The line of each operation, and the place of the source: a file and a line, or zeros.
     pub(crate) lines: Vec<(u32, u32, u32)>,
     pub(crate) frame_bytes: u32,
@@ -218,6 +208,11 @@ pub(crate) struct Lower<'m, 'a> {
     /// The most local memory that was in use at once.
     most_local: u32,
     line: (u32, u32, u32),
+    /// The operations so far.
+    specs: Vec<Spec>,
+    prologue: Vec<Spec>,
+    /// The size of each slot that has been handed out.
+    widths: HashMap<u32, Width>,
 }
 
 /// Lowers a function that has a body.
@@ -241,6 +236,9 @@ pub(crate) fn lower<'a>(items: &mut Items<'a>, function: &Function<'a>) -> Code 
         carry: None,
         most_local: 0,
         line: (function.at.line, 0, 0),
+        specs: Vec::new(),
+        prologue: Vec::new(),
+        widths: HashMap::new(),
     };
     lower.function(function);
     lower.code
@@ -263,6 +261,7 @@ impl<'a> Lower<'_, 'a> {
             }
             let slot = Slot(self.predicate_line.0 + self.predicate_line.1);
             self.predicate_line.1 += 4;
+            self.widths.insert(slot.0, width);
             return Ok(slot);
         }
         if self.code.frame_bytes >= FRAME_LIMIT {
@@ -270,6 +269,7 @@ impl<'a> Lower<'_, 'a> {
         }
         let slot = Slot(self.code.frame_bytes);
         self.code.frame_bytes += width.slot_bytes();
+        self.widths.insert(slot.0, width);
         Ok(slot)
     }
 
@@ -326,7 +326,7 @@ impl<'a> Lower<'_, 'a> {
         if let Some(value) = spec.relocation {
             self.code.uses.push(value);
         }
-        self.code.specs.push(spec);
+        self.specs.push(spec);
         self.code.lines.push(self.line);
     }
 

@@ -2,12 +2,14 @@
 //!
 //! A register is a *plane*: 32 values side by side, one for each lane. A frame of a function is one piece of memory, in
 //! which each register, each constant and each predicate (32 bits, one for each lane) has its *slot*, an offset in bytes.
-//! Lowering hands out slots within the size of the frame, and nothing else makes them: that is what the unsafe code of
-//! operations relies on.
+//! Lowering hands out slots, and checks of each function that its operations use slots within the frame, of the sizes that
+//! they expect (`lower/check.rs`): that is what the unsafe code of operations relies on.
 
+mod form;
 mod level;
 
-pub(crate) use level::{Body, Select, body, body_of};
+pub(crate) use form::{Form, Use, When, Width};
+pub(crate) use level::{Body, Select, body, body_and_rest, body_of, body_of_few, few_and_rest};
 pub use level::{Level, detect};
 
 use crate::fault::{Detail, FaultCode};
@@ -38,7 +40,7 @@ pub(crate) const FUNCTION_WINDOW: u64 = 4 << 56;
 pub(crate) const WINDOW_BYTES: u64 = 1 << 56;
 
 /// A place in a frame, in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub(crate) struct Slot(pub(crate) u32);
 
 /// What happens after an operation.
@@ -78,6 +80,8 @@ pub(crate) struct Op {
     pub(crate) run: Run,
     /// What a guarded operation does for the lanes whose guard holds.
     pub(crate) inner: Run,
+    /// What the operation goes on with where it is not what it mostly is.
+    pub(crate) rest: Run,
     pub(crate) d: Slot,
     pub(crate) a: Slot,
     pub(crate) b: Slot,
@@ -156,7 +160,7 @@ pub(crate) struct Lanes<'l> {
     pub(crate) live: u32,
     pub(crate) warp: u32,
     /// Addresses of an access.
-    pub(crate) addresses: Wide,
+    pub(crate) addresses: &'l mut Wide,
     pub(crate) threads: &'l [Plane; 3],
     pub(crate) block_index: [u32; 3],
     pub(crate) geometry: &'l Geometry,

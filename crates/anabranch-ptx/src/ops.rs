@@ -18,14 +18,16 @@ pub(crate) mod load;
 pub(crate) mod packed;
 pub(crate) mod real;
 pub(crate) mod rounded;
+mod rows;
 pub(crate) mod special;
 pub(crate) mod warp;
 
 use std::marker::PhantomData;
 
-use crate::machine::{FULL, LANES, Lanes, Op, Step, Vectors};
+use crate::machine::{FULL, Form, LANES, Lanes, Op, Step, Vectors, Width};
 
-pub(crate) use crate::machine::{body as select, body_of as select_plain};
+pub(crate) use crate::machine::{body as select, body_of as select_plain, body_of_few as select_few};
+pub(crate) use crate::machine::{body_and_rest, few_and_rest};
 
 /// A function of one value.
 pub(crate) trait Fn1 {
@@ -82,6 +84,8 @@ unsafe fn write<T: Copy>(mask: u32, place: *mut [T; LANES], values: &[T; LANES])
 }
 
 impl<F: Fn1> crate::machine::Body for One<F> {
+    const FORM: Form = Form::one(Width::of_type::<F::D>(), Width::of_type::<F::A>());
+
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let mut values = [F::D::default(); LANES];
@@ -98,6 +102,8 @@ impl<F: Fn1> crate::machine::Body for One<F> {
 }
 
 impl<F: Fn2> crate::machine::Body for Two<F> {
+    const FORM: Form = Form::two(Width::of_type::<F::D>(), Width::of_type::<F::A>(), Width::of_type::<F::B>());
+
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let mut values = [F::D::default(); LANES];
@@ -115,6 +121,13 @@ impl<F: Fn2> crate::machine::Body for Two<F> {
 }
 
 impl<F: Fn3> crate::machine::Body for Three<F> {
+    const FORM: Form = Form::three(
+        Width::of_type::<F::D>(),
+        Width::of_type::<F::A>(),
+        Width::of_type::<F::B>(),
+        Width::of_type::<F::C>(),
+    );
+
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let mut values = [F::D::default(); LANES];

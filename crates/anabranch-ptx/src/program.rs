@@ -11,6 +11,8 @@ use crate::types::Space;
 /// A function, ready to run.
 pub(crate) struct Linked {
     pub(crate) ops: Vec<Op>,
+    /// What is done once for each warp.
+    pub(crate) prologue: Vec<Op>,
     /// What frames contain when they are made: slots, sizes and bits.
     pub(crate) constants: Vec<(Slot, Width, u64)>,
 }
@@ -55,12 +57,14 @@ impl Program {
 
     fn link_function(&self, code: &Code, level: Level) -> Linked {
         let op = |spec: &Spec| {
-            let run = (spec.select)(level);
+            let chosen = (spec.select)();
+            let run = (chosen.run)(level);
             let wrapped = spec.guard != NO_GUARD && !spec.own_guard;
             let moved = spec.relocation.map_or(0, |value| self.value(value, false));
             Op {
                 run: if wrapped { guarded } else { run },
                 inner: run,
+                rest: (chosen.rest)(level),
                 d: spec.d,
                 a: spec.a,
                 b: spec.b,
@@ -76,7 +80,11 @@ impl Program {
             }
         };
         let constants = code.constants.iter().map(|(slot, width, value)| (*slot, *width, self.value(*value, false)));
-        Linked { ops: code.specs.iter().map(op).collect(), constants: constants.collect() }
+        Linked {
+            ops: code.specs.specs().iter().map(op).collect(),
+            prologue: code.prologue.specs().iter().map(op).collect(),
+            constants: constants.collect(),
+        }
     }
 
     /// The number that a value is.

@@ -6,7 +6,7 @@ use super::checker::Checker;
 use super::frame::Buffer;
 use super::warp::{State, Stop, Surroundings, Warp};
 use crate::fault::{Detail, Fault, FaultCode};
-use crate::machine::{Arena, Failure, Op};
+use crate::machine::{Arena, Failure, Op, Wide};
 use crate::ops::control;
 use crate::types::Space;
 
@@ -30,6 +30,10 @@ pub struct BlockRun<'l> {
     warps: Vec<Warp>,
     shared: Buffer,
     barriers: [Barrier; barrier::COUNT],
+    /// A bit for each barrier that threads wait at.
+    waiting: u32,
+    /// Addresses of an access, while a warp runs.
+    addresses: Box<Wide>,
     checker: Option<Checker<'l>>,
     block_index: [u32; 3],
     next: usize,
@@ -57,6 +61,8 @@ impl<'l> BlockRun<'l> {
             warps: (0..threads.div_ceil(32)).map(|number| Warp::new(launch, number)).collect(),
             shared: Buffer::new(launch.geometry.total_shared as usize),
             barriers: Default::default(),
+            waiting: 0,
+            addresses: Box::new(Wide([0; 32])),
             checker: None,
             block_index: [0; 3],
             next: 0,
@@ -71,7 +77,10 @@ impl<'l> BlockRun<'l> {
         for warp in &mut self.warps {
             warp.start(self.launch);
         }
-        self.barriers = Default::default();
+        if self.waiting != 0 {
+            self.barriers = Default::default();
+            self.waiting = 0;
+        }
         self.shared.clear();
         self.checker = self.launch.options.checked.then(|| Checker::new(self.launch, self.block_index));
         self.next = 0;
@@ -113,7 +122,7 @@ impl<'l> BlockRun<'l> {
                 shared: Arena { start: self.shared.address(), bytes: self.launch.geometry.total_shared.into() },
                 checker: self.checker.as_ref(),
             };
-            let stop = self.warps[index].run(&around, &mut budget);
+            let stop = self.warps[index].run(&around, &mut self.addresses, &mut budget);
             self.performed += before - budget;
             left = left.saturating_sub(before - budget);
             self.next = index + 1;
@@ -152,7 +161,8 @@ impl<'l> BlockRun<'l> {
     fn runnable(&self) -> Option<usize> {
         let count = self.warps.len();
         let ready = |warp: &Warp| warp.parts.iter().any(|part| part.state == State::Ready);
-        (0..count).map(|step| (self.next + step) % count).find(|&index| ready(&self.warps[index]))
+        let next = if self.next < count { self.next } else { 0 };
+        (next..count).chain(0..next).find(|&index| ready(&self.warps[index]))
     }
 
     /// Where some lane of a warp is: the function, the place, and the lane.
@@ -228,11 +238,11 @@ impl<'l> BlockRun<'l> {
         if number as usize >= barrier::COUNT {
             return wrong(FaultCode::ILLEGAL_INSTRUCTION, Detail::BarrierDivergence);
         }
-        let same = (0..32).filter(|lane| taken >> lane & 1 != 0 && numbers[*lane] == number);
-        let same = same.fold(0u32, |mask, lane| mask | 1 << lane);
+        let same = (0..32).fold(0u32, |mask, lane| mask | u32::from(numbers[lane] == number) << lane) & taken;
         if self.checker.is_some() && op.flags & control::ALIGNED != 0 && same != warp.live {
             return wrong(FaultCode::LAUNCH_FAILED, Detail::BarrierDivergence);
         }
+        self.waiting |= 1 << number;
         let barrier = &mut self.barriers[number as usize];
         barrier.threads += same.count_ones();
         barrier.counted += if same == warp.live { 32 } else { same.count_ones() };
@@ -259,16 +269,17 @@ impl<'l> BlockRun<'l> {
 
     /// Lets those go on who wait at barriers that all have come to.
     fn release(&mut self) {
-        for number in 0..barrier::COUNT {
-            if self.barriers[number].threads == 0 {
-                continue;
-            }
+        let mut waiting = self.waiting;
+        while waiting != 0 {
+            let number = waiting.trailing_zeros() as usize;
+            waiting &= waiting - 1;
             let live = self.warps.iter().map(|warp| warp.live.count_ones()).sum();
             let barrier = self.barriers[number];
             if !barrier.is_complete(live) {
                 continue;
             }
             self.barriers[number] = Barrier::default();
+            self.waiting &= !(1 << number);
             for index in 0..self.warps.len() {
                 for part in 0..self.warps[index].parts.len() {
                     if self.warps[index].parts[part].state == State::Barrier(number as u32) {

@@ -115,7 +115,11 @@ impl Warp {
         let fits = |actual: &[Place], formal: &[Place]| {
             actual.len() == formal.len() && actual.iter().zip(formal).all(|(a, b)| a.bytes == b.bytes)
         };
-        if callee.kernel || !fits(&site.arguments, &callee.code.formals) || !fits(&site.results, &callee.code.results) {
+        if callee.kernel
+            || !callee.code.refusals.is_empty()
+            || !fits(&site.arguments, &callee.code.formals)
+            || !fits(&site.results, &callee.code.results)
+        {
             return Err(bad());
         }
         let depth = caller.depth + 1;

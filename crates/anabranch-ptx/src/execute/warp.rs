@@ -10,7 +10,7 @@ use super::Launch;
 use super::checker::Checker;
 use super::frame::{Buffer, Frame};
 use crate::fault::{Detail, FaultCode};
-use crate::machine::{Failure, Lanes, Op, Plane, Step, Wide};
+use crate::machine::{FULL, Failure, Lanes, Op, Plane, Step, Wide};
 use crate::memory::Region;
 use crate::types::Space;
 
@@ -69,6 +69,8 @@ pub(crate) struct Warp {
     pub(crate) frame_bytes: u64,
     pub(crate) local: Buffer,
     pub(crate) region: Region,
+    /// What is the same for all blocks has been computed.
+    pub(crate) prepared: bool,
 }
 
 /// Jumps back that a part may make while others wait.
@@ -113,18 +115,23 @@ impl Warp {
             frame_bytes: 0,
             local: Buffer::new(32 * bytes),
             region: Region::EMPTY,
+            prepared: false,
         }
     }
 
     /// Begins the kernel.
     pub(crate) fn start(&mut self, launch: &Launch<'_>) {
-        self.free.append(&mut self.frames);
-        let mut frame = self.new_frame(launch, launch.kernel);
+        // The frame of the kernel stays where it is.
+        if self.frames.len() != 1 {
+            self.free.append(&mut self.frames);
+            let frame = self.new_frame(launch, launch.kernel);
+            self.frames.push(frame);
+        }
+        let frame = &mut self.frames[0];
         frame.lanes = self.all;
         frame.parent = None;
         frame.local = 0;
         frame.depth = 0;
-        self.frames.push(frame);
         self.live = self.all;
         self.region = Region::EMPTY;
         self.parts.clear();
@@ -166,6 +173,10 @@ impl Warp {
 
     /// Joins parts that are at one place.
     pub(crate) fn join(&mut self) {
+        if let [part] = &mut *self.parts {
+            part.spent = false;
+            return;
+        }
         let mut index = 0;
         while index < self.parts.len() {
             let part = self.parts[index];
@@ -192,7 +203,7 @@ impl Warp {
     }
 
     /// Runs until something happens that the block has to know, or `budget` operations have been performed.
-    pub(crate) fn run(&mut self, around: &Surroundings<'_>, budget: &mut u64) -> Stop {
+    pub(crate) fn run(&mut self, around: &Surroundings<'_>, addresses: &mut Wide, budget: &mut u64) -> Stop {
         let launch = around.launch;
         // Lent to the lanes, and put back below.
         let mut lent = self.threads.take();
@@ -203,12 +214,12 @@ impl Warp {
             taken: 0,
             live: self.live,
             warp: self.number,
-            addresses: Wide([0; 32]),
+            addresses,
             threads,
             block_index: around.block_index,
             geometry: &launch.geometry,
             memory: launch.memory,
-            direct: launch.memory.is_direct(),
+            direct: launch.direct,
             region: self.region,
             shared: around.shared,
             local: self.local_arena(),
@@ -221,6 +232,9 @@ impl Warp {
             watches: false,
             failure: None,
         };
+        if !self.prepared {
+            self.prepare(launch, &mut lanes);
+        }
         let nowhere = Cell::new((0, 0));
         let seen = around.checker.map_or(&nowhere, |checker| &checker.place);
         let stop = loop {
@@ -243,6 +257,18 @@ impl Warp {
         self.region = lanes.region;
         self.threads = lent;
         stop
+    }
+
+    /// Computes what is the same for all blocks, in the frame of the kernel, which is used for all of them.
+    fn prepare(&mut self, launch: &Launch<'_>, lanes: &mut Lanes<'_>) {
+        self.prepared = true;
+        let Some(frame) = self.frames.first() else { return };
+        lanes.registers = frame.registers.pointer();
+        lanes.mask = FULL;
+        for op in &launch.program.functions[launch.kernel as usize].prologue {
+            // SAFETY: the operations are those of the kernel, whose frame this is.
+            unsafe { (op.run)(lanes, op) };
+        }
     }
 
     pub(crate) fn local_arena(&self) -> crate::machine::Arena {
@@ -284,8 +310,8 @@ impl Warp {
                 seen.set((function, place));
             }
             debug_assert!((place as usize) < ops.len());
-            // SAFETY: places are those of labels, and of what follows an operation; the last operation of a function never
-            // goes on, so that every place is one of an operation.
+            // SAFETY: places are those of labels, and of what follows an operation; both were checked with the function: jumps
+            // go to operations, and the last one never goes on.
             let op = unsafe { ops.get_unchecked(place as usize) };
             // SAFETY: the operation is one of the function of this frame, whose registers it refers to.
             step = unsafe { (op.run)(lanes, op) };
@@ -323,8 +349,7 @@ impl Warp {
         }
         *budget = budget.saturating_sub(u64::from(place - start) + 1);
         self.parts[index].place = place;
-        let op = ops[place as usize];
-        self.event(index, (step, op), around, lanes)
+        self.event(index, (step, &ops[place as usize]), around, lanes)
     }
 
     /// The next place where others of the same frame are, who can be joined, or none if some are here or before.
@@ -362,7 +387,7 @@ impl Warp {
     fn event(
         &mut self,
         index: usize,
-        (step, op): (Step, Op),
+        (step, op): (Step, &Op),
         around: &Surroundings<'_>,
         lanes: &mut Lanes<'_>,
     ) -> Option<Stop> {
@@ -382,12 +407,12 @@ impl Warp {
                 self.join();
             }
             Step::Call => {
-                if let Err(failure) = self.call(index, lanes, &op, around) {
+                if let Err(failure) = self.call(index, lanes, op, around) {
                     return fault(failure);
                 }
             }
             Step::CallIndirect => {
-                if let Err(failure) = self.call_indirect(index, lanes, &op, around) {
+                if let Err(failure) = self.call_indirect(index, lanes, op, around) {
                     return fault(failure);
                 }
             }
@@ -444,6 +469,9 @@ impl Warp {
         }
         self.parts[index].mask &= !ended;
         self.parts[index].place += 1;
+        if self.live == 0 {
+            return self.parts.clear();
+        }
         if self.parts[index].mask == 0 {
             self.parts.swap_remove(index);
         }

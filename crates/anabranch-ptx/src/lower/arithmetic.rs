@@ -3,7 +3,7 @@
 use super::{Lower, Lowered, Modifiers, Spec, Width};
 use crate::machine::{Select, Slot};
 use crate::ops::half::{Packed, Signed};
-use crate::ops::{One, Three, Two, bits, carry, integer, select};
+use crate::ops::{One, Three, Two, bits, carry, integer, select, select_few};
 use crate::syntax::Instruction;
 use crate::types::{Meaning, Scalar};
 
@@ -78,10 +78,10 @@ impl<'a> Lower<'_, 'a> {
         let saturated = modifiers.take("sat");
         modifiers.finish()?;
         let run = match (scalar, adds, saturated) {
-            (Scalar::U16x2 | Scalar::S16x2, true, false) => select::<Two<Packed<integer::Add<u16>>>> as Select,
-            (Scalar::U16x2 | Scalar::S16x2, false, false) => select::<Two<Packed<integer::Sub<u16>>>>,
-            (Scalar::S32, true, true) => select::<Two<integer::AddSaturated<i32>>>,
-            (Scalar::S32, false, true) => select::<Two<integer::SubSaturated<i32>>>,
+            (Scalar::U16x2 | Scalar::S16x2, true, false) => select_few::<Two<Packed<integer::Add<u16>>>> as Select,
+            (Scalar::U16x2 | Scalar::S16x2, false, false) => select_few::<Two<Packed<integer::Sub<u16>>>>,
+            (Scalar::S32, true, true) => select_few::<Two<integer::AddSaturated<i32>>>,
+            (Scalar::S32, false, true) => select_few::<Two<integer::SubSaturated<i32>>>,
             (_, _, true) => return Err(format!("modifier .sat of type .{}", scalar.name())),
             (_, true, _) => choose_bits!(scalar, select::<Two<integer::Add<T>>>)?,
             (_, false, _) => choose_bits!(scalar, select::<Two<integer::Sub<T>>>)?,
@@ -98,9 +98,9 @@ impl<'a> Lower<'_, 'a> {
             flags |= carry::CARRY_IN;
         }
         let run = if instruction.opcode.starts_with("add") {
-            choose!(scalar, [Scalar::U32 | Scalar::S32 => u32, Scalar::U64 | Scalar::S64 => u64], select::<carry::AddCarry<T>>)
+            choose!(scalar, [Scalar::U32 | Scalar::S32 => u32, Scalar::U64 | Scalar::S64 => u64], select_few::<carry::AddCarry<T>>)
         } else {
-            choose!(scalar, [Scalar::U32 | Scalar::S32 => u32, Scalar::U64 | Scalar::S64 => u64], select::<carry::SubCarry<T>>)
+            choose!(scalar, [Scalar::U32 | Scalar::S32 => u32, Scalar::U64 | Scalar::S64 => u64], select_few::<carry::SubCarry<T>>)
         }?;
         self.count(instruction, 3)?;
         let a = self.source(&instruction.operands[1], scalar)?;
@@ -121,7 +121,9 @@ impl<'a> Lower<'_, 'a> {
         modifiers.finish()?;
         match part {
             Some(0) => self.binary(instruction, scalar, choose_bits!(scalar, select::<Two<integer::Mul<T>>>)?),
-            Some(1) => self.binary(instruction, scalar, choose_integer!(scalar, select::<Two<integer::MulHigh<T>>>)?),
+            Some(1) => {
+                self.binary(instruction, scalar, choose_integer!(scalar, select_few::<Two<integer::MulHigh<T>>>)?)
+            }
             Some(_) => {
                 let run = choose!(scalar, [
                     Scalar::U16 => u16, Scalar::U32 => u32, Scalar::S16 => i16, Scalar::S32 => i32,
@@ -154,15 +156,17 @@ impl<'a> Lower<'_, 'a> {
             _ if saturated && (part != Some(1) || scalar != Scalar::S32) => {
                 Err("modifier .sat of this type".to_owned())
             }
-            Some(1) if saturated => self.ternary(instruction, same, select::<Three<integer::MulHighAddSaturated<i32>>>),
+            Some(1) if saturated => {
+                self.ternary(instruction, same, select_few::<Three<integer::MulHighAddSaturated<i32>>>)
+            }
             Some(0) => self.ternary(instruction, same, choose_bits!(scalar, select::<Three<integer::MulAdd<T>>>)?),
             Some(1) => {
-                self.ternary(instruction, same, choose_integer!(scalar, select::<Three<integer::MulHighAdd<T>>>)?)
+                self.ternary(instruction, same, choose_integer!(scalar, select_few::<Three<integer::MulHighAdd<T>>>)?)
             }
             Some(_) => {
                 let run = choose!(scalar, [
                     Scalar::U16 => u16, Scalar::U32 => u32, Scalar::S16 => i16, Scalar::S32 => i32,
-                ], select::<Three<integer::MulWideAdd<T>>>)?;
+                ], select_few::<Three<integer::MulWideAdd<T>>>)?;
                 self.ternary(instruction, [scalar, scalar, wide(scalar), wide(scalar)], run)
             }
             None => Err("a product of integers without .lo, .hi or .wide".to_owned()),
@@ -181,10 +185,10 @@ impl<'a> Lower<'_, 'a> {
         flags |= if instruction.opcode == "madc" { carry::CARRY_IN } else { 0 };
         flags |= if high { carry::HIGH } else { 0 };
         let run = match scalar {
-            Scalar::U32 => select::<carry::MulAddCarryUnsigned<u32>> as Select,
-            Scalar::U64 => select::<carry::MulAddCarryUnsigned<u64>>,
-            Scalar::S32 => select::<carry::MulAddCarrySigned<u32>>,
-            Scalar::S64 => select::<carry::MulAddCarrySigned<u64>>,
+            Scalar::U32 => select_few::<carry::MulAddCarryUnsigned<u32>> as Select,
+            Scalar::U64 => select_few::<carry::MulAddCarryUnsigned<u64>>,
+            Scalar::S32 => select_few::<carry::MulAddCarrySigned<u32>>,
+            Scalar::S64 => select_few::<carry::MulAddCarrySigned<u64>>,
             _ => return Err(format!("type .{}", scalar.name())),
         };
         self.count(instruction, 4)?;
@@ -246,7 +250,7 @@ impl<'a> Lower<'_, 'a> {
         if adds {
             let c = self.source(&instruction.operands[3], scalar)?;
             let run = if saturated && high && signed {
-                select::<Two<integer::AddSaturated<i32>>> as Select
+                select_few::<Two<integer::AddSaturated<i32>>> as Select
             } else if saturated {
                 return Err("modifier .sat of this type".to_owned());
             } else {
@@ -268,18 +272,18 @@ impl<'a> Lower<'_, 'a> {
         let relu = modifiers.take("relu");
         modifiers.finish()?;
         let run = match (instruction.opcode, scalar, relu) {
-            ("div", _, false) => choose_integer!(scalar, select::<Two<integer::Div<T>>>)?,
-            ("rem", _, false) => choose_integer!(scalar, select::<Two<integer::Rem<T>>>)?,
-            ("min", Scalar::U16x2, false) => select::<Two<Packed<integer::Min<u16>>>>,
-            ("max", Scalar::U16x2, false) => select::<Two<Packed<integer::Max<u16>>>>,
-            ("min", Scalar::S16x2, false) => select::<Two<Packed<Signed<integer::Min<i16>>>>>,
-            ("max", Scalar::S16x2, false) => select::<Two<Packed<Signed<integer::Max<i16>>>>>,
-            ("min", Scalar::S16x2, true) => select::<Two<Packed<Signed<integer::MinRelu<i16>>>>>,
-            ("max", Scalar::S16x2, true) => select::<Two<Packed<Signed<integer::MaxRelu<i16>>>>>,
-            ("min", Scalar::S32, true) => select::<Two<integer::MinRelu<i32>>>,
-            ("max", Scalar::S32, true) => select::<Two<integer::MaxRelu<i32>>>,
-            ("min", _, false) => choose_integer!(scalar, select::<Two<integer::Min<T>>>)?,
-            ("max", _, false) => choose_integer!(scalar, select::<Two<integer::Max<T>>>)?,
+            ("div", _, false) => choose_integer!(scalar, select_few::<Two<integer::Div<T>>>)?,
+            ("rem", _, false) => choose_integer!(scalar, select_few::<Two<integer::Rem<T>>>)?,
+            ("min", Scalar::U16x2, false) => select_few::<Two<Packed<integer::Min<u16>>>>,
+            ("max", Scalar::U16x2, false) => select_few::<Two<Packed<integer::Max<u16>>>>,
+            ("min", Scalar::S16x2, false) => select_few::<Two<Packed<Signed<integer::Min<i16>>>>>,
+            ("max", Scalar::S16x2, false) => select_few::<Two<Packed<Signed<integer::Max<i16>>>>>,
+            ("min", Scalar::S16x2, true) => select_few::<Two<Packed<Signed<integer::MinRelu<i16>>>>>,
+            ("max", Scalar::S16x2, true) => select_few::<Two<Packed<Signed<integer::MaxRelu<i16>>>>>,
+            ("min", Scalar::S32, true) => select_few::<Two<integer::MinRelu<i32>>>,
+            ("max", Scalar::S32, true) => select_few::<Two<integer::MaxRelu<i32>>>,
+            ("min", _, false) => choose_integer!(scalar, select_few::<Two<integer::Min<T>>>)?,
+            ("max", _, false) => choose_integer!(scalar, select_few::<Two<integer::Max<T>>>)?,
             _ => return Err("modifier .relu of this type".to_owned()),
         };
         self.binary(instruction, scalar, run)
@@ -293,9 +297,9 @@ impl<'a> Lower<'_, 'a> {
         }
         modifiers.finish()?;
         let run = if instruction.opcode == "abs" {
-            choose!(scalar, [Scalar::S16 => i16, Scalar::S32 => i32, Scalar::S64 => i64], select::<One<integer::Absolute<T>>>)
+            choose!(scalar, [Scalar::S16 => i16, Scalar::S32 => i32, Scalar::S64 => i64], select_few::<One<integer::Absolute<T>>>)
         } else {
-            choose!(scalar, [Scalar::S16 => i16, Scalar::S32 => i32, Scalar::S64 => i64], select::<One<integer::Negate<T>>>)
+            choose!(scalar, [Scalar::S16 => i16, Scalar::S32 => i32, Scalar::S64 => i64], select_few::<One<integer::Negate<T>>>)
         }?;
         self.unary(instruction, scalar, run)
     }
@@ -304,7 +308,7 @@ impl<'a> Lower<'_, 'a> {
         let mut modifiers = Modifiers::new(&instruction.modifiers);
         let scalar = modifiers.one_type()?;
         modifiers.finish()?;
-        let run = choose_integer!(scalar, select::<Three<integer::AbsoluteDifferenceAdd<T>>>)?;
+        let run = choose_integer!(scalar, select_few::<Three<integer::AbsoluteDifferenceAdd<T>>>)?;
         self.ternary(instruction, [scalar; 4], run)
     }
 
@@ -329,14 +333,14 @@ impl<'a> Lower<'_, 'a> {
         if instruction.opcode == "dp2a" {
             let Some(high) = high else { return Err("dp2a without .lo or .hi".to_owned()) };
             let flags = u32::from(signs[0]) | u32::from(signs[1]) << 1 | (high as u32) << 2;
-            self.emit(Spec { d, a, b, c, flags, ..Spec::new(select::<bits::Dot2>) });
+            self.emit(Spec { d, a, b, c, flags, ..Spec::new(select_few::<bits::Dot2>) });
             return Ok(());
         }
         let run = match signs {
-            [false, false] => select::<Three<bits::DotUnsigned>> as Select,
-            [true, true] => select::<Three<bits::DotSigned>>,
-            [false, true] => select::<Three<bits::DotUnsignedSigned>>,
-            [true, false] => select::<Three<bits::DotSignedUnsigned>>,
+            [false, false] => select_few::<Three<bits::DotUnsigned>> as Select,
+            [true, true] => select_few::<Three<bits::DotSigned>>,
+            [false, true] => select_few::<Three<bits::DotUnsignedSigned>>,
+            [true, false] => select_few::<Three<bits::DotSignedUnsigned>>,
         };
         self.emit_three(run, d, sources);
         Ok(())

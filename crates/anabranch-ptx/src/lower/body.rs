@@ -28,7 +28,7 @@ impl<'a> Lower<'_, 'a> {
     fn place(&mut self, variable: &Variable<'a>) -> Lowered<Place> {
         let (bytes, alignment) = layout(variable).ok_or("a variable of this size")?;
         let start = u64::from(self.code.local_bytes).next_multiple_of(u64::from(alignment.min(64)));
-        if start + bytes > LOCAL_LIMIT {
+        if start.saturating_add(bytes) > LOCAL_LIMIT {
             return Err(format!("local variables of more than {LOCAL_LIMIT} bytes"));
         }
         self.code.local_bytes = (start + bytes) as u32;
@@ -64,11 +64,11 @@ impl<'a> Lower<'_, 'a> {
             let mut offset = 0u64;
             for parameter in &function.parameters {
                 let Some((bytes, alignment)) = layout(parameter) else { continue };
-                offset = offset.next_multiple_of(alignment.into());
+                offset = offset.checked_next_multiple_of(alignment.into()).unwrap_or(u64::MAX);
                 let place = Place { offset: offset as u32, bytes: bytes as u32 };
                 self.code.formals.push(place);
                 self.declare(parameter.name, Local::Parameter(place));
-                offset += bytes;
+                offset = offset.saturating_add(bytes);
             }
         } else {
             for result in &function.results {
@@ -91,13 +91,15 @@ impl<'a> Lower<'_, 'a> {
         self.patch();
         self.code.local_bytes = self.code.local_bytes.max(self.most_local).next_multiple_of(16);
         self.code.frame_bytes = self.code.frame_bytes.max(64);
+        self.improve();
+        self.check(function.at.line);
     }
 
     /// Replaces the numbers of labels by their places.
     fn patch(&mut self) {
         let place = |labels: &[Option<u32>], label: u32| labels.get(label as usize).copied().flatten().unwrap_or(0);
         for &at in &self.label_uses {
-            let spec = &mut self.code.specs[at as usize];
+            let spec = &mut self.specs[at as usize];
             spec.target = place(&self.labels, spec.target);
         }
         for site in &mut self.code.sites {
@@ -129,7 +131,7 @@ impl<'a> Lower<'_, 'a> {
             match statement {
                 Statement::Label(name) => {
                     if let Some((Local::Label(label), _)) = self.find(name) {
-                        self.labels[label as usize] = Some(self.code.specs.len() as u32);
+                        self.labels[label as usize] = Some(self.specs.len() as u32);
                     }
                 }
                 Statement::Instruction(instruction) => self.instruction(instruction),

@@ -1,10 +1,11 @@
 //! Comparisons and selections.
 
+use super::reals::short_to_single;
 use super::{Lower, Lowered, Modifiers, Spec, Width};
 use crate::machine::{Select, Slot};
-use crate::ops::compare::{self, Compare, High, Low, OfShort};
-use crate::ops::half::{Brain, Half};
-use crate::ops::{select, select_plain};
+use crate::ops::compare::{self, Compare, CompareBranch};
+use crate::ops::half::{HighHalf, LowHalf};
+use crate::ops::{One, select, select_few, select_plain};
 use crate::syntax::{Instruction, Operand};
 use crate::types::{Meaning, Scalar};
 
@@ -52,6 +53,20 @@ fn of_integer(name: &str, scalar: Scalar) -> Lowered<Select> {
         "eq" Equal; "ne" NotEqual; "lt" Less; "le" LessEqual; "gt" Greater; "ge" GreaterEqual;)
 }
 
+/// Comparisons of integers with a branch by the result, of the types of counters.
+fn branch_of(name: &str, scalar: Scalar) -> Lowered<Select> {
+    macro_rules! wrap {
+        ($operator:ident) => {
+            choose!(scalar, [
+                Scalar::U32 | Scalar::B32 => u32, Scalar::S32 => i32,
+            ], select::<CompareBranch<compare::$operator<T>>>)
+        };
+    }
+    operators!(wrap, name;
+        "eq" Equal; "ne" NotEqual; "lt" Less; "le" LessEqual; "gt" Greater; "ge" GreaterEqual;
+        "lo" Less; "ls" LessEqual; "hi" Greater; "hs" GreaterEqual;)
+}
+
 fn of_real(name: &str, scalar: Scalar) -> Lowered<Select> {
     macro_rules! single {
         ($operator:ident) => {
@@ -60,47 +75,14 @@ fn of_real(name: &str, scalar: Scalar) -> Lowered<Select> {
     }
     macro_rules! double {
         ($operator:ident) => {
-            Ok(select::<Compare<compare::$operator<f64>>> as Select)
-        };
-    }
-    macro_rules! half {
-        ($operator:ident) => {
-            Ok(select::<Compare<OfShort<compare::$operator<f32>, Half>>> as Select)
-        };
-    }
-    macro_rules! brain {
-        ($operator:ident) => {
-            Ok(select::<Compare<OfShort<compare::$operator<f32>, Brain>>> as Select)
+            Ok(select_few::<Compare<compare::$operator<f64>>> as Select)
         };
     }
     match scalar {
         Scalar::F32 => all!(single, name),
         Scalar::F64 => all!(double, name),
-        Scalar::F16 => all!(half, name),
-        Scalar::Bf16 => all!(brain, name),
         other => Err(format!("type .{}", other.name())),
     }
-}
-
-/// Both comparisons of packed floats: of the low halves, and of the high ones.
-fn of_packed(name: &str, scalar: Scalar) -> Lowered<[Select; 2]> {
-    macro_rules! half {
-        ($operator:ident) => {
-            Ok([
-                select_plain::<Compare<Low<OfShort<compare::$operator<f32>, Half>>>> as Select,
-                select_plain::<Compare<High<OfShort<compare::$operator<f32>, Half>>>>,
-            ])
-        };
-    }
-    macro_rules! brain {
-        ($operator:ident) => {
-            Ok([
-                select_plain::<Compare<Low<OfShort<compare::$operator<f32>, Brain>>>> as Select,
-                select_plain::<Compare<High<OfShort<compare::$operator<f32>, Brain>>>>,
-            ])
-        };
-    }
-    if scalar == Scalar::F16x2 { all!(half, name) } else { all!(brain, name) }
 }
 
 const WORDS: [&str; 18] = [
@@ -141,9 +123,30 @@ impl<'a> Lower<'_, 'a> {
             if comparison.flush {
                 *slot = self.flushed(*slot, scalar)?;
             }
+            if matches!(scalar, Scalar::F16 | Scalar::Bf16) {
+                let single = self.temporary(Width::W32)?;
+                self.emit_one(short_to_single(scalar)?, single, *slot);
+                *slot = single;
+            }
         }
         let other = if combined { self.predicate(&instruction.operands[3])? } else { (Slot(0), false) };
         Ok((sources, other))
+    }
+
+    /// The low or the high halves of packed floats, as singles.
+    fn halves(&mut self, slots: [Slot; 2], scalar: Scalar, high: bool) -> Lowered<[Slot; 2]> {
+        let (run, one): (Select, _) = (
+            if high { select_few::<One<HighHalf>> } else { select::<One<LowHalf>> },
+            if scalar == Scalar::F16x2 { Scalar::F16 } else { Scalar::Bf16 },
+        );
+        let mut singles = [Slot(0); 2];
+        for (single, slot) in singles.iter_mut().zip(slots) {
+            let half = self.temporary(Width::W16)?;
+            self.emit_one(run, half, slot);
+            *single = self.temporary(Width::W32)?;
+            self.emit_one(short_to_single(one)?, *single, half);
+        }
+        Ok(singles)
     }
 
     pub(super) fn setp(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
@@ -160,18 +163,22 @@ impl<'a> Lower<'_, 'a> {
         let flags = comparison.combination;
         if matches!(scalar, Scalar::F16x2 | Scalar::Bf16x2) {
             let Some(e) = e else { return Err("a packed comparison with one result".to_owned()) };
-            for (run, d) in of_packed(comparison.name, scalar)?.into_iter().zip([d, e]) {
+            let run = of_real(comparison.name, Scalar::F32)?;
+            for (high, d) in [(false, d), (true, e)] {
+                let [a, b] = self.halves([a, b], scalar, high)?;
                 self.emit(Spec { d, a, b, c, flags, negate, ..Spec::new(run) });
             }
             return Ok(());
         }
         let run = if scalar.meaning() == Meaning::Float {
-            of_real(comparison.name, scalar)?
+            of_real(comparison.name, wider(scalar))?
         } else {
             of_integer(comparison.name, scalar)?
         };
         let (e, imm) = e.map_or((Slot(0), 0), |e| (e, 1));
-        self.emit(Spec { d, a, b, c, e, imm, flags, negate, ..Spec::new(run) });
+        let alone = flags == compare::ALONE && imm == 0;
+        let branch = if alone { branch_of(comparison.name, scalar).ok() } else { None };
+        self.emit(Spec { d, a, b, c, e, imm, flags, negate, branch, ..Spec::new(run) });
         Ok(())
     }
 
@@ -191,13 +198,15 @@ impl<'a> Lower<'_, 'a> {
             };
             let no = self.bits(Width::W32, 0)?;
             let mut halves = [no; 2];
-            for (half, run) in of_packed(comparison.name, scalar)?.into_iter().enumerate() {
+            let run = of_real(comparison.name, Scalar::F32)?;
+            for (half, slot) in halves.iter_mut().enumerate() {
+                let [a, b] = self.halves([a, b], scalar, half == 1)?;
                 let holds = self.temporary(Width::Predicate)?;
                 self.emit(Spec { d: holds, a, b, c, flags, negate, ..Spec::new(run) });
                 let yes = self.bits(Width::W32, yes << (16 * half))?;
-                halves[half] = self.temporary(Width::W32)?;
+                *slot = self.temporary(Width::W32)?;
                 let run = select::<compare::Select<u32>>;
-                self.emit(Spec { d: halves[half], a: yes, b: no, e: holds, ..Spec::new(run) });
+                self.emit(Spec { d: *slot, a: yes, b: no, e: holds, ..Spec::new(run) });
             }
             let d = self.destination(&instruction.operands[0], Width::W32)?;
             self.emit_two(select::<crate::ops::Two<crate::ops::bits::Or<u32>>>, d, halves[0], halves[1]);
@@ -211,7 +220,7 @@ impl<'a> Lower<'_, 'a> {
             _ => return Err(format!("a result of type .{}", to.name())),
         };
         let run = if scalar.meaning() == Meaning::Float {
-            of_real(comparison.name, scalar)?
+            of_real(comparison.name, wider(scalar))?
         } else {
             of_integer(comparison.name, scalar)?
         };
@@ -283,4 +292,9 @@ impl<'a> Lower<'_, 'a> {
         self.emit(Spec { d, a, imm: kind as u64, ..Spec::new(run) });
         Ok(())
     }
+}
+
+/// The type that a comparison of floats is done in. Short ones have been converted, which is exact.
+fn wider(scalar: Scalar) -> Scalar {
+    if matches!(scalar, Scalar::F16 | Scalar::Bf16) { Scalar::F32 } else { scalar }
 }

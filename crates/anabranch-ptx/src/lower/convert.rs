@@ -6,7 +6,7 @@ use crate::float::Rounding;
 use crate::machine::{Select, Slot};
 use crate::ops::convert::{self as steps, Extend, ToInteger};
 use crate::ops::half::{self, Brain, Half, HighHalf, LowHalf, LowWord};
-use crate::ops::{One, Two, bits, packed, real, rounded, select, select_plain};
+use crate::ops::{One, Two, bits, packed, real, rounded, select, select_few, select_plain};
 use crate::syntax::{Instruction, Operand};
 use crate::types::{Meaning, Scalar};
 
@@ -31,13 +31,52 @@ macro_rules! by_integer {
     };
 }
 
+/// The low bits of a register in one of another size, or of the same.
+fn low_bits(from: Width, to: Width) -> Lowered<Select> {
+    Ok(match (from, to) {
+        (Width::W16, Width::W16) => select::<One<bits::Copied<u16>>>,
+        (Width::W32, Width::W32) => select::<One<bits::Copied<u32>>>,
+        (Width::W64, Width::W64) => select::<One<bits::Copied<u64>>>,
+        (Width::W32, Width::W16) => select::<One<LowHalf>>,
+        (Width::W64, Width::W16) => select_few::<One<half::Quarter0>>,
+        (Width::W64, Width::W32) => select::<One<LowWord>>,
+        _ => return Err("a register of this size".to_owned()),
+    })
+}
+
 /// Reads an integer from a register and puts it into one of another size.
 fn extend(scalar: Scalar, from: Width, to: Width) -> Lowered<Select> {
+    macro_rules! to {
+        ($d:ident: $([$s:ident $int:ident: $($w:ident $reg:ident $select:ident),*])*) => {
+            match (scalar, from) {
+                $($((Scalar::$s, Width::$w) => Ok($select::<One<Extend<$int, $reg, $d>>> as Select),)*)*
+                (other, _) => Err(format!("type .{} in a register of this size", other.name())),
+            }
+        };
+    }
+    if from == Width::Predicate || to == Width::Predicate || scalar.bytes() > from.bytes() {
+        return Err(format!("type .{} in a register of this size", scalar.name()));
+    }
+    // What has no more bits than the integer needs no sign.
+    if to.bytes() <= scalar.bytes() {
+        return low_bits(from, to);
+    }
     match to {
-        Width::W16 => by_integer!(scalar, from, |I, R| select::<One<Extend<I, R, u16>>>),
-        Width::W32 => by_integer!(scalar, from, |I, R| select::<One<Extend<I, R, u32>>>),
-        Width::W64 => by_integer!(scalar, from, |I, R| select::<One<Extend<I, R, u64>>>),
-        Width::Predicate => Err("a predicate".to_owned()),
+        Width::W16 => to!(u16:
+            [U8 u8: W16 u16 select_few, W32 u32 select_few, W64 u64 select_few]
+            [S8 i8: W16 u16 select_few, W32 u32 select_few, W64 u64 select_few]),
+        Width::W32 => to!(u32:
+            [U8 u8: W16 u16 select, W32 u32 select_few, W64 u64 select_few]
+            [S8 i8: W16 u16 select_few, W32 u32 select_few, W64 u64 select_few]
+            [U16 u16: W16 u16 select, W32 u32 select_few, W64 u64 select_few]
+            [S16 i16: W16 u16 select_few, W32 u32 select_few, W64 u64 select_few]),
+        _ => to!(u64:
+            [U8 u8: W16 u16 select_few, W32 u32 select_few, W64 u64 select_few]
+            [S8 i8: W16 u16 select_few, W32 u32 select_few, W64 u64 select_few]
+            [U16 u16: W16 u16 select_few, W32 u32 select_few, W64 u64 select_few]
+            [S16 i16: W16 u16 select_few, W32 u32 select_few, W64 u64 select_few]
+            [U32 u32: W32 u32 select, W64 u64 select_few]
+            [S32 i32: W32 u32 select, W64 u64 select_few]),
     }
 }
 
@@ -162,13 +201,13 @@ impl<'a> Lower<'_, 'a> {
             let extended = self.step(extend(from, own, whole)?, a, whole)?;
             let run = match (to, small, signed) {
                 (Scalar::F32, true, true) => select::<One<steps::SignedWordToSingle>> as Select,
-                (Scalar::F32, true, false) => select::<One<steps::UnsignedWordToSingle>>,
-                (Scalar::F32, false, true) => select::<One<steps::SignedToSingle>>,
-                (Scalar::F32, false, false) => select::<One<steps::UnsignedToSingle>>,
-                (_, true, true) => select::<One<steps::SignedWordToDouble>>,
-                (_, true, false) => select::<One<steps::UnsignedWordToDouble>>,
-                (_, false, true) => select::<One<steps::SignedToDouble>>,
-                (_, false, false) => select::<One<steps::UnsignedToDouble>>,
+                (Scalar::F32, true, false) => select_few::<One<steps::UnsignedWordToSingle>>,
+                (Scalar::F32, false, true) => select_few::<One<steps::SignedToSingle>>,
+                (Scalar::F32, false, false) => select_few::<One<steps::UnsignedToSingle>>,
+                (_, true, true) => select_few::<One<steps::SignedWordToDouble>>,
+                (_, true, false) => select_few::<One<steps::UnsignedWordToDouble>>,
+                (_, false, true) => select_few::<One<steps::SignedToDouble>>,
+                (_, false, false) => select_few::<One<steps::UnsignedToDouble>>,
             };
             self.emit_one(run, d, extended);
         } else {
@@ -188,7 +227,7 @@ impl<'a> Lower<'_, 'a> {
         match Width::of(to)? {
             Width::W64 => self.emit_one(select::<One<bits::Copied<u64>>>, d, from),
             Width::W32 => self.emit_one(select::<One<LowWord>>, d, from),
-            _ => self.emit_one(select::<One<half::Quarter0>>, d, from),
+            _ => self.emit_one(select_few::<One<half::Quarter0>>, d, from),
         }
         Ok(())
     }
@@ -196,21 +235,21 @@ impl<'a> Lower<'_, 'a> {
     /// Saturation, and zero instead of negative numbers.
     fn limits(&mut self, to: Scalar, d: Slot, conversion: &Conversion) -> Lowered<()> {
         if conversion.flush && to == Scalar::F32 {
-            self.emit_one(select::<One<real::Flush<f32>>>, d, d);
+            self.emit_one(select_few::<One<real::Flush<f32>>>, d, d);
         }
         if conversion.saturate {
             let run = match to {
-                Scalar::F32 => select::<One<real::Saturate<f32>>> as Select,
-                Scalar::F64 => select::<One<real::Saturate<f64>>>,
-                Scalar::F16 => select::<One<half::Saturate<Half>>>,
-                _ => select::<One<half::Saturate<Brain>>>,
+                Scalar::F32 => select_few::<One<real::Saturate<f32>>> as Select,
+                Scalar::F64 => select_few::<One<real::Saturate<f64>>>,
+                Scalar::F16 => select_few::<One<half::Saturate<Half>>>,
+                _ => select_few::<One<half::Saturate<Brain>>>,
             };
             self.emit_one(run, d, d);
         }
         if conversion.relu {
             let run = match to {
-                Scalar::F16 => select::<One<half::Relu<Half>>> as Select,
-                Scalar::Bf16 => select::<One<half::Relu<Brain>>>,
+                Scalar::F16 => select_few::<One<half::Relu<Half>>> as Select,
+                Scalar::Bf16 => select_few::<One<half::Relu<Brain>>>,
                 _ => return Err("modifier .relu of this type".to_owned()),
             };
             self.emit_one(run, d, d);
@@ -238,9 +277,9 @@ impl<'a> Lower<'_, 'a> {
             a = self.step(integral_of(double, integral), a, own)?;
         }
         let run = if double {
-            by_integer!(to, width, |I, D| select::<One<ToInteger<f64, I, D>>>)
+            by_integer!(to, width, |I, D| select_few::<One<ToInteger<f64, I, D>>>)
         } else {
-            by_integer!(to, width, |I, D| select::<One<ToInteger<f32, I, D>>>)
+            by_integer!(to, width, |I, D| select_few::<One<ToInteger<f32, I, D>>>)
         }?;
         self.emit_one(run, d, a);
         Ok(())
@@ -272,8 +311,8 @@ impl<'a> Lower<'_, 'a> {
                 },
             },
             (Scalar::F64, Scalar::F32) if nearest => self.emit_one(select::<One<steps::DoubleToSingle>>, d, a),
-            (Scalar::F64, Scalar::F16) if nearest => self.emit_one(select::<One<steps::DoubleToHalf>>, d, a),
-            (Scalar::F64, Scalar::Bf16) if nearest => self.emit_one(select::<One<steps::DoubleToBrain>>, d, a),
+            (Scalar::F64, Scalar::F16) if nearest => self.emit_one(select_few::<One<steps::DoubleToHalf>>, d, a),
+            (Scalar::F64, Scalar::Bf16) if nearest => self.emit_one(select_few::<One<steps::DoubleToBrain>>, d, a),
             (_, Scalar::F32) if short => self.emit_one(select::<One<bits::Copied<u32>>>, d, single),
             (_, Scalar::F64) => self.emit_one(select::<One<steps::SingleToDouble>>, d, single),
             (_, Scalar::F16 | Scalar::Bf16) if from != Scalar::F64 && nearest => self.emit_one(narrow(to), d, single),
@@ -304,7 +343,7 @@ impl<'a> Lower<'_, 'a> {
             self.float_to_float((Scalar::F32, a), (one, *half), conversion)?;
         }
         let d = self.destination(&instruction.operands[0], Width::W32)?;
-        self.emit_two(select::<Two<half::Pair>>, d, halves[1], halves[0]);
+        self.emit_two(select_few::<Two<half::Pair>>, d, halves[1], halves[0]);
         Ok(())
     }
 
@@ -358,11 +397,11 @@ impl<'a> Lower<'_, 'a> {
             (_, Operand::Vector(parts)) => self.pack(to, parts, width),
             (Operand::Vector(parts), _) => self.unpack(parts, from, scalar),
             _ => {
-                let before = self.code.specs.len();
+                let before = self.specs.len();
                 let a = self.source(from, scalar)?;
                 let d = self.destination(to, width)?;
                 // What was read by operations of its own, such as a special register, is written where it shall be.
-                if let Some(last) = self.code.specs[before..].last_mut()
+                if let Some(last) = self.specs[before..].last_mut()
                     && last.d == a
                 {
                     last.d = d;
@@ -392,9 +431,9 @@ impl<'a> Lower<'_, 'a> {
         let d = self.destination(to, width)?;
         let [a, b, c, e] = slots;
         match (width, part) {
-            (Width::W32, _) => self.emit_two(select::<Two<half::Pair>>, d, a, b),
-            (_, Scalar::B32) => self.emit_two(select::<Two<half::PairWords>>, d, a, b),
-            _ => self.emit(Spec { d, a, b, c, e, ..Spec::new(select::<packed::Quad>) }),
+            (Width::W32, _) => self.emit_two(select_few::<Two<half::Pair>>, d, a, b),
+            (_, Scalar::B32) => self.emit_two(select_few::<Two<half::PairWords>>, d, a, b),
+            _ => self.emit(Spec { d, a, b, c, e, ..Spec::new(select_few::<packed::Quad>) }),
         }
         Ok(())
     }
@@ -403,15 +442,15 @@ impl<'a> Lower<'_, 'a> {
         let a = self.source(from, scalar)?;
         let width = Width::of(scalar)?;
         let (part, runs): (Width, &[Select]) = match (width, parts.len()) {
-            (Width::W32, 2) => (Width::W16, &[select::<One<LowHalf>>, select::<One<HighHalf>>]),
+            (Width::W32, 2) => (Width::W16, &[select_few::<One<LowHalf>>, select_few::<One<HighHalf>>]),
             (Width::W64, 2) => (Width::W32, &[select::<One<LowWord>>, select::<One<half::HighWord>>]),
             (Width::W64, 4) => (
                 Width::W16,
                 &[
-                    select::<One<half::Quarter0>>,
-                    select::<One<half::Quarter1>>,
-                    select::<One<half::Quarter2>>,
-                    select::<One<half::Quarter3>>,
+                    select_few::<One<half::Quarter0>>,
+                    select_few::<One<half::Quarter1>>,
+                    select_few::<One<half::Quarter2>>,
+                    select_few::<One<half::Quarter3>>,
                 ],
             ),
             _ => return Err("a vector of these sizes".to_owned()),
@@ -428,7 +467,11 @@ impl<'a> Lower<'_, 'a> {
 
 /// `f32` to a short float.
 fn narrow(to: Scalar) -> Select {
-    if to == Scalar::F16 { select::<One<half::FromSingle<Half>>> } else { select::<One<half::FromSingle<Brain>>> }
+    if to == Scalar::F16 {
+        select_few::<One<half::FromSingle<Half>>>
+    } else {
+        select_few::<One<half::FromSingle<Brain>>>
+    }
 }
 
 /// The number of a format in operations.
@@ -445,13 +488,13 @@ fn format(scalar: Scalar) -> Lowered<u32> {
 /// A float rounded to an integral one.
 fn integral_of(double: bool, rounding: Rounding) -> Select {
     match (double, rounding) {
-        (false, Rounding::Zero) => select::<One<steps::IntegralZero>>,
-        (false, Rounding::Down) => select::<One<steps::IntegralDown>>,
-        (false, Rounding::Up) => select::<One<steps::IntegralUp>>,
-        (false, _) => select::<One<steps::IntegralNearest>>,
-        (true, Rounding::Zero) => select::<One<steps::IntegralZeroDouble>>,
-        (true, Rounding::Down) => select::<One<steps::IntegralDownDouble>>,
-        (true, Rounding::Up) => select::<One<steps::IntegralUpDouble>>,
-        (true, _) => select::<One<steps::IntegralNearestDouble>>,
+        (false, Rounding::Zero) => select_few::<One<steps::IntegralZero>>,
+        (false, Rounding::Down) => select_few::<One<steps::IntegralDown>>,
+        (false, Rounding::Up) => select_few::<One<steps::IntegralUp>>,
+        (false, _) => select_few::<One<steps::IntegralNearest>>,
+        (true, Rounding::Zero) => select_few::<One<steps::IntegralZeroDouble>>,
+        (true, Rounding::Down) => select_few::<One<steps::IntegralDownDouble>>,
+        (true, Rounding::Up) => select_few::<One<steps::IntegralUpDouble>>,
+        (true, _) => select_few::<One<steps::IntegralNearestDouble>>,
     }
 }

@@ -2,43 +2,43 @@
 
 use super::{Lowered, Width};
 use crate::machine::Select;
-use crate::ops::load::{Load, Store};
-use crate::ops::select;
+use crate::ops::load::{Load, LoadEach, Store, StoreEach};
+use crate::ops::{body_and_rest, few_and_rest};
 use crate::types::{Meaning, Scalar};
 
 pub(super) fn load_of(scalar: Scalar, width: Width) -> Lowered<Select> {
     let signed = scalar.meaning() == Meaning::Signed;
     Ok(match (scalar.bytes(), signed, width) {
-        (1, false, Width::W16) => select::<Load<u8, u16>>,
-        (1, false, Width::W32) => select::<Load<u8, u32>>,
-        (1, false, Width::W64) => select::<Load<u8, u64>>,
-        (1, true, Width::W16) => select::<Load<i8, u16>>,
-        (1, true, Width::W32) => select::<Load<i8, u32>>,
-        (1, true, Width::W64) => select::<Load<i8, u64>>,
-        (2, _, Width::W16) => select::<Load<u16, u16>>,
-        (2, false, Width::W32) => select::<Load<u16, u32>>,
-        (2, false, Width::W64) => select::<Load<u16, u64>>,
-        (2, true, Width::W32) => select::<Load<i16, u32>>,
-        (2, true, Width::W64) => select::<Load<i16, u64>>,
-        (4, _, Width::W32) => select::<Load<u32, u32>>,
-        (4, false, Width::W64) => select::<Load<u32, u64>>,
-        (4, true, Width::W64) => select::<Load<i32, u64>>,
-        (8, _, Width::W64) => select::<Load<u64, u64>>,
+        (1, false, Width::W16) => body_and_rest::<Load<u8, u16>, LoadEach<u8, u16>>,
+        (1, false, Width::W32) => few_and_rest::<Load<u8, u32>, LoadEach<u8, u32>>,
+        (1, false, Width::W64) => few_and_rest::<Load<u8, u64>, LoadEach<u8, u64>>,
+        (1, true, Width::W16) => few_and_rest::<Load<i8, u16>, LoadEach<i8, u16>>,
+        (1, true, Width::W32) => few_and_rest::<Load<i8, u32>, LoadEach<i8, u32>>,
+        (1, true, Width::W64) => few_and_rest::<Load<i8, u64>, LoadEach<i8, u64>>,
+        (2, _, Width::W16) => body_and_rest::<Load<u16, u16>, LoadEach<u16, u16>>,
+        (2, false, Width::W32) => few_and_rest::<Load<u16, u32>, LoadEach<u16, u32>>,
+        (2, false, Width::W64) => few_and_rest::<Load<u16, u64>, LoadEach<u16, u64>>,
+        (2, true, Width::W32) => few_and_rest::<Load<i16, u32>, LoadEach<i16, u32>>,
+        (2, true, Width::W64) => few_and_rest::<Load<i16, u64>, LoadEach<i16, u64>>,
+        (4, _, Width::W32) => body_and_rest::<Load<u32, u32>, LoadEach<u32, u32>>,
+        (4, false, Width::W64) => few_and_rest::<Load<u32, u64>, LoadEach<u32, u64>>,
+        (4, true, Width::W64) => few_and_rest::<Load<i32, u64>, LoadEach<i32, u64>>,
+        (8, _, Width::W64) => body_and_rest::<Load<u64, u64>, LoadEach<u64, u64>>,
         _ => return Err(format!("type .{}", scalar.name())),
     })
 }
 
 pub(super) fn store_of(scalar: Scalar, width: Width) -> Lowered<Select> {
     Ok(match (scalar.bytes(), width) {
-        (1, Width::W16) => select::<Store<u8, u16>>,
-        (1, Width::W32) => select::<Store<u8, u32>>,
-        (1, Width::W64) => select::<Store<u8, u64>>,
-        (2, Width::W16) => select::<Store<u16, u16>>,
-        (2, Width::W32) => select::<Store<u16, u32>>,
-        (2, Width::W64) => select::<Store<u16, u64>>,
-        (4, Width::W32) => select::<Store<u32, u32>>,
-        (4, Width::W64) => select::<Store<u32, u64>>,
-        (8, Width::W64) => select::<Store<u64, u64>>,
+        (1, Width::W16) => body_and_rest::<Store<u8, u16>, StoreEach<u8, u16>>,
+        (1, Width::W32) => few_and_rest::<Store<u8, u32>, StoreEach<u8, u32>>,
+        (1, Width::W64) => few_and_rest::<Store<u8, u64>, StoreEach<u8, u64>>,
+        (2, Width::W16) => body_and_rest::<Store<u16, u16>, StoreEach<u16, u16>>,
+        (2, Width::W32) => few_and_rest::<Store<u16, u32>, StoreEach<u16, u32>>,
+        (2, Width::W64) => few_and_rest::<Store<u16, u64>, StoreEach<u16, u64>>,
+        (4, Width::W32) => body_and_rest::<Store<u32, u32>, StoreEach<u32, u32>>,
+        (4, Width::W64) => few_and_rest::<Store<u32, u64>, StoreEach<u32, u64>>,
+        (8, Width::W64) => body_and_rest::<Store<u64, u64>, StoreEach<u64, u64>>,
         _ => return Err(format!("type .{}", scalar.name())),
     })
 }

@@ -173,6 +173,6 @@ impl<'a> Lower<'_, 'a> {
 
     /// Notes that the operation that was added last jumps to a label.
     fn jumps(&mut self) {
-        self.label_uses.push(self.code.specs.len() as u32 - 1);
+        self.label_uses.push(self.specs.len() as u32 - 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Lower, Lowered, Modifiers, Spec, Width};
 use crate::machine::Select;
-use crate::ops::{One, Three, Two, bits, integer, select};
+use crate::ops::{One, Three, Two, bits, integer, select, select_few, select_plain};
 use crate::syntax::{Constant, Instruction, Operand};
 use crate::types::Scalar;
 
@@ -19,8 +19,8 @@ impl<'a> Lower<'_, 'a> {
             "and" => choose_bits!(scalar, select::<Two<bits::And<T>>>),
             "or" => choose_bits!(scalar, select::<Two<bits::Or<T>>>),
             "xor" => choose_bits!(scalar, select::<Two<bits::Xor<T>>>),
-            "not" => choose_bits!(scalar, select::<One<bits::Not<T>>>),
-            _ => choose_bits!(scalar, select::<One<bits::LogicalNot<T>>>),
+            "not" => choose_bits!(scalar, select_few::<One<bits::Not<T>>>),
+            _ => choose_bits!(scalar, select_few::<One<bits::LogicalNot<T>>>),
         }?;
         if matches!(opcode, "not" | "cnot") {
             self.unary(instruction, scalar, run)
@@ -51,7 +51,7 @@ impl<'a> Lower<'_, 'a> {
         if b_negated {
             table = (table & 5) << 1 | (table & 10) >> 1;
         }
-        self.emit(Spec { d, a, b, imm: table, ..Spec::new(select::<bits::PredicateLogic>) });
+        self.emit(Spec { d, a, b, imm: table, ..Spec::new(select_plain::<bits::PredicateLogic>) });
         Ok(())
     }
 
@@ -82,10 +82,10 @@ impl<'a> Lower<'_, 'a> {
         let wrap = modifiers.take_any(&["clamp", "wrap"]);
         modifiers.finish()?;
         let run = match (right, wrap) {
-            (Some(0), Some(0)) => select::<Three<bits::FunnelLeftClamp>> as Select,
+            (Some(0), Some(0)) => select_few::<Three<bits::FunnelLeftClamp>> as Select,
             (Some(0), Some(1)) => select::<Three<bits::FunnelLeftWrap>>,
-            (Some(1), Some(0)) => select::<Three<bits::FunnelRightClamp>>,
-            (Some(1), Some(1)) => select::<Three<bits::FunnelRightWrap>>,
+            (Some(1), Some(0)) => select_few::<Three<bits::FunnelRightClamp>>,
+            (Some(1), Some(1)) => select_few::<Three<bits::FunnelRightWrap>>,
             _ => return Err("shf without .l or .r, and .clamp or .wrap".to_owned()),
         };
         self.ternary(instruction, [scalar; 4], run)
@@ -117,13 +117,13 @@ impl<'a> Lower<'_, 'a> {
         modifiers.finish()?;
         let signed = matches!(scalar, Scalar::S32 | Scalar::S64);
         let run = match (instruction.opcode, shift, signed) {
-            ("popc", ..) => choose_bits!(scalar, select::<One<bits::Ones<T>>>),
-            ("clz", ..) => choose_bits!(scalar, select::<One<bits::Leading<T>>>),
-            ("brev", ..) => choose_bits!(scalar, select::<One<bits::Reverse<T>>>),
-            (_, false, false) => choose_bits!(scalar, select::<One<bits::FindUnsigned<T>>>),
-            (_, false, true) => choose_bits!(scalar, select::<One<bits::FindSigned<T>>>),
-            (_, true, false) => choose_bits!(scalar, select::<One<bits::ShiftUnsigned<T>>>),
-            (_, true, true) => choose_bits!(scalar, select::<One<bits::ShiftSigned<T>>>),
+            ("popc", ..) => choose_bits!(scalar, select_few::<One<bits::Ones<T>>>),
+            ("clz", ..) => choose_bits!(scalar, select_few::<One<bits::Leading<T>>>),
+            ("brev", ..) => choose_bits!(scalar, select_few::<One<bits::Reverse<T>>>),
+            (_, false, false) => choose_bits!(scalar, select_few::<One<bits::FindUnsigned<T>>>),
+            (_, false, true) => choose_bits!(scalar, select_few::<One<bits::FindSigned<T>>>),
+            (_, true, false) => choose_bits!(scalar, select_few::<One<bits::ShiftUnsigned<T>>>),
+            (_, true, true) => choose_bits!(scalar, select_few::<One<bits::ShiftSigned<T>>>),
         }?;
         let to = if instruction.opcode == "brev" { scalar } else { Scalar::U32 };
         self.unary_to(instruction, scalar, to, run)
@@ -134,7 +134,7 @@ impl<'a> Lower<'_, 'a> {
         let scalar = modifiers.one_type()?;
         modifiers.finish()?;
         if instruction.opcode == "bfi" {
-            let run = choose!(scalar, [Scalar::B32 => u32, Scalar::B64 => u64], select::<bits::Insert<T>>)?;
+            let run = choose!(scalar, [Scalar::B32 => u32, Scalar::B64 => u64], select_few::<bits::Insert<T>>)?;
             self.count(instruction, 5)?;
             let a = self.source(&instruction.operands[1], scalar)?;
             let b = self.source(&instruction.operands[2], scalar)?;
@@ -145,10 +145,10 @@ impl<'a> Lower<'_, 'a> {
             return Ok(());
         }
         let run = match scalar {
-            Scalar::U32 => select::<Three<bits::ExtractUnsigned<u32>>> as Select,
-            Scalar::U64 => select::<Three<bits::ExtractUnsigned<u64>>>,
-            Scalar::S32 => select::<Three<bits::ExtractSigned<u32>>>,
-            Scalar::S64 => select::<Three<bits::ExtractSigned<u64>>>,
+            Scalar::U32 => select_few::<Three<bits::ExtractUnsigned<u32>>> as Select,
+            Scalar::U64 => select_few::<Three<bits::ExtractUnsigned<u64>>>,
+            Scalar::S32 => select_few::<Three<bits::ExtractSigned<u32>>>,
+            Scalar::S64 => select_few::<Three<bits::ExtractSigned<u64>>>,
             _ => return Err(format!("type .{}", scalar.name())),
         };
         self.ternary(instruction, [scalar, Scalar::U32, Scalar::U32, scalar], run)
@@ -161,12 +161,12 @@ impl<'a> Lower<'_, 'a> {
         let wrap = modifiers.take_any(&["clamp", "wrap"]);
         modifiers.finish()?;
         let run = match (instruction.opcode, wrap, scalar) {
-            ("bmsk", Some(0), _) => select::<Two<bits::MaskClamp>> as Select,
-            ("bmsk", Some(1), _) => select::<Two<bits::MaskWrap>>,
-            (_, Some(0), Scalar::S32) => select::<Two<bits::ExtendSignedClamp>>,
-            (_, Some(1), Scalar::S32) => select::<Two<bits::ExtendSignedWrap>>,
-            (_, Some(0), Scalar::U32) => select::<Two<bits::ExtendUnsignedClamp>>,
-            (_, Some(1), Scalar::U32) => select::<Two<bits::ExtendUnsignedWrap>>,
+            ("bmsk", Some(0), _) => select_few::<Two<bits::MaskClamp>> as Select,
+            ("bmsk", Some(1), _) => select_few::<Two<bits::MaskWrap>>,
+            (_, Some(0), Scalar::S32) => select_few::<Two<bits::ExtendSignedClamp>>,
+            (_, Some(1), Scalar::S32) => select_few::<Two<bits::ExtendSignedWrap>>,
+            (_, Some(0), Scalar::U32) => select_few::<Two<bits::ExtendUnsignedClamp>>,
+            (_, Some(1), Scalar::U32) => select_few::<Two<bits::ExtendUnsignedWrap>>,
             _ => return Err("these modifiers".to_owned()),
         };
         self.binary(instruction, Scalar::U32, run)
@@ -176,20 +176,20 @@ impl<'a> Lower<'_, 'a> {
         let mut modifiers = Modifiers::new(&instruction.modifiers);
         modifiers.one_type()?;
         modifiers.finish()?;
-        self.ternary(instruction, [Scalar::B32; 4], select::<Three<bits::FindNth>>)
+        self.ternary(instruction, [Scalar::B32; 4], select_few::<Three<bits::FindNth>>)
     }
 
     pub(super) fn permute(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
         let mut modifiers = Modifiers::new(&instruction.modifiers);
         modifiers.one_type()?;
         let run = match modifiers.take_any(&["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"]) {
-            None => select::<Three<bits::Permute>> as Select,
-            Some(0) => select::<Three<bits::PermuteForward4>>,
-            Some(1) => select::<Three<bits::PermuteBackward4>>,
-            Some(2) => select::<Three<bits::PermuteReplicate8>>,
-            Some(3) => select::<Three<bits::PermuteEdgeLeft>>,
-            Some(4) => select::<Three<bits::PermuteEdgeRight>>,
-            Some(_) => select::<Three<bits::PermuteReplicate16>>,
+            None => select_few::<Three<bits::Permute>> as Select,
+            Some(0) => select_few::<Three<bits::PermuteForward4>>,
+            Some(1) => select_few::<Three<bits::PermuteBackward4>>,
+            Some(2) => select_few::<Three<bits::PermuteReplicate8>>,
+            Some(3) => select_few::<Three<bits::PermuteEdgeLeft>>,
+            Some(4) => select_few::<Three<bits::PermuteEdgeRight>>,
+            Some(_) => select_few::<Three<bits::PermuteReplicate16>>,
         };
         modifiers.finish()?;
         self.ternary(instruction, [Scalar::B32; 4], run)

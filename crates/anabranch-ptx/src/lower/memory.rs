@@ -5,7 +5,7 @@ use super::names::Base;
 use super::{Lower, Lowered, Modifiers, Spec, Width};
 use crate::machine::{LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, Select, Slot};
 use crate::ops::load::{ABSOLUTE, CONSTANT, FRAME, GENERIC, GLOBAL, LOCAL, NARROW, PARAMETER, SHARED};
-use crate::ops::{One, Two, atomic, bits, integer, select, select_plain, special};
+use crate::ops::{One, Two, atomic, bits, integer, select, select_few, select_plain, special};
 use crate::syntax::{Instruction, Operand};
 use crate::types::{Meaning, Scalar, Space};
 
@@ -144,7 +144,7 @@ impl<'a> Lower<'_, 'a> {
             && self.parameter_holds(&instruction.operands[1], scalar)
         {
             let run = match width {
-                Width::W16 => select::<special::Parameter<u16>> as Select,
+                Width::W16 => select_few::<special::Parameter<u16>> as Select,
                 Width::W32 => select::<special::Parameter<u32>>,
                 _ => select::<special::Parameter<u64>>,
             };
@@ -177,9 +177,9 @@ impl<'a> Lower<'_, 'a> {
     fn parameter_holds(&self, operand: &Operand<'a>, scalar: Scalar) -> bool {
         let Operand::Address(Some(name), offset) = operand else { return false };
         let Some((super::Local::Parameter(place), _)) = self.find(name) else { return false };
-        let start = i64::from(place.offset) + offset;
+        let start = i64::from(place.offset).saturating_add(*offset);
         *offset >= 0
-            && offset + i64::from(scalar.bytes()) <= i64::from(place.bytes)
+            && offset.saturating_add(scalar.bytes().into()) <= i64::from(place.bytes)
             && start % i64::from(scalar.bytes()) == 0
     }
 

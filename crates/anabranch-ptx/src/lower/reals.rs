@@ -1,10 +1,11 @@
 //! Arithmetic of floats. Flushing and saturation are operations of their own, before and after.
 
+use super::improve::Kind;
 use super::{Lower, Lowered, Modifiers, Spec, Width};
 use crate::float::Rounding;
 use crate::machine::{Select, Slot};
 use crate::ops::half::{self, Brain, Half, Packed};
-use crate::ops::{One, Three, Two, real, rounded, select, select_plain};
+use crate::ops::{One, Three, Two, real, rounded, select, select_few, select_plain};
 use crate::syntax::Instruction;
 use crate::types::Scalar;
 
@@ -12,10 +13,10 @@ use crate::types::Scalar;
 macro_rules! short {
     ($scalar:expr, $wrap:ident<$f:ident>) => {
         match $scalar {
-            Scalar::F16 => Ok(select::<$wrap<half::$f<Half>>> as Select),
-            Scalar::Bf16 => Ok(select::<$wrap<half::$f<Brain>>> as Select),
-            Scalar::F16x2 => Ok(select::<$wrap<Packed<half::$f<Half>>>> as Select),
-            Scalar::Bf16x2 => Ok(select::<$wrap<Packed<half::$f<Brain>>>> as Select),
+            Scalar::F16 => Ok(select_few::<$wrap<half::$f<Half>>> as Select),
+            Scalar::Bf16 => Ok(select_few::<$wrap<half::$f<Brain>>> as Select),
+            Scalar::F16x2 => Ok(select_few::<$wrap<Packed<half::$f<Half>>>> as Select),
+            Scalar::Bf16x2 => Ok(select_few::<$wrap<Packed<half::$f<Brain>>>> as Select),
             other => Err(format!("type .{}", other.name())),
         }
     };
@@ -90,6 +91,12 @@ impl<'a> Lower<'_, 'a> {
         } else {
             let run = self.nearest(opcode, scalar, nan, approximate)?;
             self.emit_three(run, d, sources);
+            if let Some(last) = self.specs.last_mut()
+                && count == 3
+                && scalar == Scalar::F32
+            {
+                last.kind = Kind::Fused;
+            }
         }
         if flush {
             self.emit_one(float!(scalar, One<Flush>)?, d, d);
@@ -128,10 +135,10 @@ impl<'a> Lower<'_, 'a> {
             ("max", _) => float!(scalar, Two<Max>),
             ("abs", _) => float!(scalar, One<Absolute>),
             ("neg", _) => float!(scalar, One<Negate>),
-            ("rcp", Scalar::F64) if approximate => Ok(select::<One<real::ReciprocalHigh>>),
+            ("rcp", Scalar::F64) if approximate => Ok(select_few::<One<real::ReciprocalHigh>>),
             ("rcp", _) => long!(scalar, One<Reciprocal>),
             ("sqrt", _) => long!(scalar, One<Root>),
-            ("rsqrt", Scalar::F64) if approximate => Ok(select::<One<real::ReciprocalRootHigh>>),
+            ("rsqrt", Scalar::F64) if approximate => Ok(select_few::<One<real::ReciprocalRootHigh>>),
             ("rsqrt", Scalar::F32) => Ok(select::<One<real::ReciprocalRoot<f32>>>),
             ("rsqrt", Scalar::F64) => Ok(select::<One<real::ReciprocalRoot<f64>>>),
             ("sin", Scalar::F32) => Ok(select_plain::<One<real::Sine>>),
@@ -223,8 +230,8 @@ impl<'a> Lower<'_, 'a> {
 /// `f16` or `bf16` to `f32`.
 pub(super) fn short_to_single(scalar: Scalar) -> Lowered<Select> {
     match scalar {
-        Scalar::F16 => Ok(select::<One<half::ToSingle<Half>>>),
-        Scalar::Bf16 => Ok(select::<One<half::ToSingle<Brain>>>),
+        Scalar::F16 => Ok(select_few::<One<half::ToSingle<Half>>>),
+        Scalar::Bf16 => Ok(select_few::<One<half::ToSingle<Brain>>>),
         other => Err(format!("type .{}", other.name())),
     }
 }

@@ -1,6 +1,6 @@
 //! Inner loops, compiled for each generation of vectors that the processor may have.
 
-use super::{Lanes, Op, Run, Step};
+use super::{Form, Lanes, Op, Run, Step};
 use crate::memory::Short;
 use crate::memory::Vectors;
 #[cfg(target_arch = "x86_64")]
@@ -41,16 +41,28 @@ pub fn detect() -> Level {
     Level::Baseline
 }
 
-/// An operation, as lowering names it: which function performs it at a level.
-pub(crate) type Select = fn(Level) -> Run;
+/// An operation: what it does with its operands, and which function performs it at a level.
+#[derive(Clone, Copy)]
+pub(crate) struct Chosen {
+    pub(crate) form: Form,
+    pub(crate) run: fn(Level) -> Run,
+    /// What it calls where it is not what it mostly is.
+    pub(crate) rest: fn(Level) -> Run,
+}
+
+/// An operation, as lowering names it.
+pub(crate) type Select = fn() -> Chosen;
 
 /// What an operation does. `run` is inlined into a function of each level.
 pub(crate) trait Body {
+    /// What it does with its operands.
+    const FORM: Form;
+
     /// Performs the operation.
     ///
     /// # Safety
     ///
-    /// The slots of the operation lie within the frame of the lanes, and have the sizes that the operation expects.
+    /// The slots of the operation lie within the frame of the lanes, and have the sizes that `FORM` says.
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step;
 }
 
@@ -73,19 +85,48 @@ unsafe fn avx512<B: Body>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
     unsafe { B::run::<Long>(lanes, op) }
 }
 
-/// The function of a level. The linker of programs asks only for levels that [`detect`] has found.
-pub(crate) fn body<B: Body>(level: Level) -> Run {
-    #[cfg(target_arch = "x86_64")]
-    match level {
-        Level::Avx512 => return avx512::<B>,
-        Level::Avx2 => return avx2::<B>,
-        Level::Baseline => {}
+/// A function of each level. The linker of programs asks only for levels that [`detect`] has found.
+pub(crate) fn body<B: Body>() -> Chosen {
+    fn run<B: Body>(level: Level) -> Run {
+        #[cfg(target_arch = "x86_64")]
+        match level {
+            Level::Avx512 => return avx512::<B>,
+            Level::Avx2 => return avx2::<B>,
+            Level::Baseline => {}
+        }
+        let _ = level;
+        baseline::<B>
     }
-    let _ = level;
-    baseline::<B>
+    Chosen { form: B::FORM, run: run::<B>, rest: run::<B> }
+}
+
+/// A function of each level, and one for what is rarer: `R` is as for [`body_of_few`].
+pub(crate) fn body_and_rest<B: Body, R: Body>() -> Chosen {
+    Chosen { rest: body_of_few::<R>().run, ..body::<B>() }
+}
+
+/// The same for what is rare itself.
+pub(crate) fn few_and_rest<B: Body, R: Body>() -> Chosen {
+    Chosen { rest: body_of_few::<R>().run, ..body_of_few::<B>() }
+}
+
+/// The same with the function for AVX2 at the highest level too, for what is rarer: compilers take long for each function.
+pub(crate) fn body_of_few<B: Body>() -> Chosen {
+    fn run<B: Body>(level: Level) -> Run {
+        #[cfg(target_arch = "x86_64")]
+        if level >= Level::Avx2 {
+            return avx2::<B>;
+        }
+        let _ = level;
+        baseline::<B>
+    }
+    Chosen { form: B::FORM, run: run::<B>, rest: run::<B> }
 }
 
 /// The same function for all levels, for what vectors do not make faster.
-pub(crate) fn body_of<B: Body>(_: Level) -> Run {
-    baseline::<B>
+pub(crate) fn body_of<B: Body>() -> Chosen {
+    fn run<B: Body>(_: Level) -> Run {
+        baseline::<B>
+    }
+    Chosen { form: B::FORM, run: run::<B>, rest: run::<B> }
 }

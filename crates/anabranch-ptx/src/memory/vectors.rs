@@ -77,6 +77,21 @@ pub(crate) trait Vectors {
         }
         difference == 0
     }
+
+    /// The same of addresses of 32 bits.
+    ///
+    /// # Safety
+    ///
+    /// The processor has the vectors.
+    #[inline(always)]
+    unsafe fn strided_narrow(addresses: &[u32; ROW], stride: u32) -> bool {
+        let first = addresses[0];
+        let mut difference = 0;
+        for (lane, address) in addresses.iter().enumerate() {
+            difference |= address ^ first.wrapping_add(stride * lane as u32);
+        }
+        difference == 0
+    }
 }
 
 /// All values together, by a function whose order does not matter.
@@ -162,6 +177,12 @@ impl Vectors for Middle {
     }
 
     #[inline(always)]
+    unsafe fn strided(addresses: &[u64; ROW], stride: u64) -> bool {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { named::strided_in_four(addresses, stride) }
+    }
+
+    #[inline(always)]
     unsafe fn copy<const BYTES: usize>(from: *const u8, to: *mut u8) {
         #[cfg(not(miri))]
         {
@@ -219,7 +240,13 @@ impl Vectors for Long {
     #[inline(always)]
     unsafe fn strided(addresses: &[u64; ROW], stride: u64) -> bool {
         // SAFETY: the caller's promise is passed on.
-        addresses[1].wrapping_sub(addresses[0]) == stride && unsafe { named::strided(addresses, stride) }
+        unsafe { named::strided(addresses, stride) }
+    }
+
+    #[inline(always)]
+    unsafe fn strided_narrow(addresses: &[u32; ROW], stride: u32) -> bool {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { named::strided_narrow(addresses, stride) }
     }
 }
 
@@ -227,10 +254,12 @@ impl Vectors for Long {
 #[cfg(target_arch = "x86_64")]
 mod named {
     use std::arch::x86_64::{
-        __m512i, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_slli_epi16, _mm512_add_epi64,
-        _mm512_cmpneq_epi64_mask, _mm512_loadu_epi64, _mm512_max_epu64, _mm512_min_epu64, _mm512_mullo_epi64,
-        _mm512_or_si512, _mm512_reduce_max_epu64, _mm512_reduce_min_epu64, _mm512_reduce_or_epi64, _mm512_set1_epi64,
-        _mm512_setr_epi64, _mm512_storeu_epi64,
+        __m512i, _mm256_add_epi64, _mm256_loadu_si256, _mm256_movemask_epi8, _mm256_or_si256, _mm256_set1_epi64x,
+        _mm256_setr_epi64x, _mm256_setzero_si256, _mm256_slli_epi16, _mm256_testz_si256, _mm256_xor_si256,
+        _mm512_add_epi32, _mm512_add_epi64, _mm512_cmpneq_epi32_mask, _mm512_cmpneq_epi64_mask, _mm512_loadu_epi32,
+        _mm512_loadu_epi64, _mm512_max_epu64, _mm512_min_epu64, _mm512_mullo_epi32, _mm512_mullo_epi64,
+        _mm512_or_si512, _mm512_reduce_max_epu64, _mm512_reduce_min_epu64, _mm512_reduce_or_epi64, _mm512_set1_epi32,
+        _mm512_set1_epi64, _mm512_setr_epi32, _mm512_setr_epi64, _mm512_storeu_epi64,
     };
 
     use super::ROW;
@@ -301,8 +330,40 @@ mod named {
         let start = addresses.as_ptr().cast::<i64>();
         // SAFETY: the row has 16 addresses.
         unsafe {
-            _mm512_cmpneq_epi64_mask(_mm512_loadu_epi64(start), low) == 0
-                && _mm512_cmpneq_epi64_mask(_mm512_loadu_epi64(start.add(8)), high) == 0
+            let low = _mm512_cmpneq_epi64_mask(_mm512_loadu_epi64(start), low);
+            let high = _mm512_cmpneq_epi64_mask(_mm512_loadu_epi64(start.add(8)), high);
+            low | high == 0
         }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn strided_narrow(addresses: &[u32; ROW], stride: u32) -> bool {
+        let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+        let step = _mm512_set1_epi32(stride.cast_signed());
+        let first = _mm512_set1_epi32(addresses[0].cast_signed());
+        let expected = _mm512_add_epi32(first, _mm512_mullo_epi32(step, lanes));
+        // SAFETY: the row has 16 addresses.
+        unsafe { _mm512_cmpneq_epi32_mask(_mm512_loadu_epi32(addresses.as_ptr().cast()), expected) == 0 }
+    }
+
+    /// The addresses of a row, four at a time.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn strided_in_four(addresses: &[u64; ROW], stride: u64) -> bool {
+        let stride = stride.cast_signed();
+        let step = _mm256_set1_epi64x(4 * stride);
+        let mut expected = _mm256_add_epi64(
+            _mm256_set1_epi64x(addresses[0].cast_signed()),
+            _mm256_setr_epi64x(0, stride, 2 * stride, 3 * stride),
+        );
+        let mut difference = _mm256_setzero_si256();
+        for four in 0..ROW / 4 {
+            // SAFETY: the row has 16 addresses.
+            let own = unsafe { _mm256_loadu_si256(addresses.as_ptr().add(4 * four).cast()) };
+            difference = _mm256_or_si256(difference, _mm256_xor_si256(own, expected));
+            expected = _mm256_add_epi64(expected, step);
+        }
+        _mm256_testz_si256(difference, difference) != 0
     }
 }

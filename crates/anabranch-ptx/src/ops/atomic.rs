@@ -7,7 +7,7 @@ use super::half::{Brain, Half, Packed};
 use super::load::{SHARED, SPACE, locate};
 use super::real::Real;
 use super::{Fn2, half};
-use crate::machine::{Body, Lanes, Op, Step, Vectors};
+use crate::machine::{Body, Form, Lanes, Op, Step, Use, Vectors, When, Width};
 use crate::memory::AccessKind;
 
 /// What is done, in `target`.
@@ -169,6 +169,15 @@ pub(crate) struct Single;
 pub(crate) struct Double;
 
 impl Body for Short {
+    const FORM: Form = Form {
+        d: Use::Write(Width::W16),
+        a: Use::Read(Width::W64),
+        b: Use::Read(Width::W16),
+        c: Use::Read(Width::W16),
+        e: Use::No,
+        when: When::Atomic(2),
+    };
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has made the operation for planes of 16 bits.
         unsafe { perform::<V, u16>(lanes, op) }
@@ -176,6 +185,15 @@ impl Body for Short {
 }
 
 impl Body for Single {
+    const FORM: Form = Form {
+        d: Use::Write(Width::W32),
+        a: Use::Read(Width::W64),
+        b: Use::Read(Width::W32),
+        c: Use::Read(Width::W32),
+        e: Use::No,
+        when: When::Atomic(4),
+    };
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has made the operation for planes of 32 bits.
         unsafe { perform::<V, u32>(lanes, op) }
@@ -183,6 +201,15 @@ impl Body for Single {
 }
 
 impl Body for Double {
+    const FORM: Form = Form {
+        d: Use::Write(Width::W64),
+        a: Use::Read(Width::W64),
+        b: Use::Read(Width::W64),
+        c: Use::Read(Width::W64),
+        e: Use::No,
+        when: When::Atomic(8),
+    };
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has made the operation for planes of 64 bits.
         unsafe { perform::<V, u64>(lanes, op) }
@@ -192,6 +219,8 @@ impl Body for Double {
 /// `fence`, `membar`: all of them are the strongest one.
 pub(crate) struct Fence;
 impl Body for Fence {
+    const FORM: Form = Form::NONE;
+
     unsafe fn run<V: Vectors>(_: &mut Lanes<'_>, _: &Op) -> Step {
         std::sync::atomic::fence(Ordering::SeqCst);
         Step::Next
@@ -201,6 +230,8 @@ impl Body for Fence {
 /// Before a load that sees what others write.
 pub(crate) struct Watch;
 impl Body for Watch {
+    const FORM: Form = Form::NONE;
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, _: &Op) -> Step {
         lanes.watches = true;
         Step::Next

@@ -1,7 +1,7 @@
 //! Logic, bit fields, permutations and dot products.
 
 use super::{functions, plain_functions};
-use crate::machine::{Body, LANES, Lanes, Op, Step, Vectors};
+use crate::machine::{Body, Form, LANES, Lanes, Op, Step, Vectors, Width};
 
 /// Bits: an unsigned integer of 16, 32 or 64.
 pub(crate) trait Bits: Copy + Default {
@@ -200,6 +200,8 @@ fn permute(a: u32, b: u32, control: u32) -> u32 {
 /// `dp2a`: `flags` has bits for the signs of `a` and `b`, and for the high half of `b`.
 pub(crate) struct Dot2;
 impl Body for Dot2 {
+    const FORM: Form = Form::three(Width::W32, Width::W32, Width::W32, Width::W32);
+
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let (a_signed, b_signed, high) = (op.flags & 1 != 0, op.flags & 2 != 0, op.flags >> 2 & 1);
@@ -229,6 +231,9 @@ impl Body for Dot2 {
 /// `bfi`: `a` into `b`, at the position `c`, of the length `e`.
 pub(crate) struct Insert<T>(std::marker::PhantomData<T>);
 impl<T: Bits> Body for Insert<T> {
+    const FORM: Form =
+        Form::three(Width::of_type::<T>(), Width::of_type::<T>(), Width::of_type::<T>(), Width::W32).with(Width::W32);
+
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are planes of these types.
@@ -248,6 +253,8 @@ impl<T: Bits> Body for Insert<T> {
 /// `lop3`: any function of three bits, whose values are those of `imm`.
 pub(crate) struct Lookup;
 impl Body for Lookup {
+    const FORM: Form = Form::three(Width::W32, Width::W32, Width::W32, Width::W32);
+
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let chosen: [u32; 8] = std::array::from_fn(|bit| if op.imm >> bit & 1 != 0 { !0 } else { 0 });
@@ -275,6 +282,8 @@ impl Body for Lookup {
 /// Logic of predicates: the values for the four cases are bits of `imm`; the case has `a` as its high bit.
 pub(crate) struct PredicateLogic;
 impl Body for PredicateLogic {
+    const FORM: Form = Form::two(Width::Predicate, Width::Predicate, Width::Predicate);
+
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are predicates.

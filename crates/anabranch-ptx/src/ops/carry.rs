@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::machine::{Body, LANES, Lanes, Op, Step, Vectors};
+use crate::machine::{Body, Form, LANES, Lanes, Op, Step, Use, Vectors, Width};
 
 /// Reads the carry, of `e`.
 pub(crate) const CARRY_IN: u32 = 1;
@@ -52,6 +52,8 @@ macro_rules! with_carry {
         $(#[$attribute])*
         pub(crate) struct $name<T>(PhantomData<T>);
         impl<T: Word> Body for $name<T> {
+            const FORM: Form = Form { e: Use::Change(Width::Predicate), ..Form::three(Width::of_type::<T>(), Width::of_type::<T>(), Width::of_type::<T>(), Width::of_type::<T>()) };
+
             #[inline(always)]
             unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, $op: &Op) -> Step {
                 // SAFETY: `a`, `b`, `c` and `d` are planes of this type, and `e` is a predicate.

@@ -6,8 +6,7 @@
 use std::marker::PhantomData;
 
 use super::Fn2;
-use super::half::Short;
-use crate::machine::{Body, LANES, Lanes, Op, Step, Vectors};
+use crate::machine::{Body, Form, LANES, Lanes, Op, Step, Use, Vectors, When, Width};
 
 /// `setp`: `flags` says how the predicate `c`, with `negate`, is combined; `imm` is not zero where `e` is written too.
 pub(crate) struct Compare<F>(PhantomData<F>);
@@ -41,6 +40,12 @@ unsafe fn combine(lanes: &mut Lanes<'_>, op: &Op, bits: u32) {
 }
 
 impl<F: Fn2<D = bool>> Body for Compare<F> {
+    const FORM: Form = Form {
+        c: Use::Read(Width::Predicate),
+        e: Use::Write(Width::Predicate),
+        ..Form::two(Width::Predicate, Width::of_type::<F::A>(), Width::of_type::<F::B>()).when(When::Combined)
+    };
+
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `a` and `b` are planes of these types.
@@ -55,6 +60,30 @@ impl<F: Fn2<D = bool>> Body for Compare<F> {
             combine(lanes, op, bits);
         }
         Step::Next
+    }
+}
+
+/// `setp` and a branch by its result, whose guard is `d`.
+pub(crate) struct CompareBranch<F>(PhantomData<F>);
+
+impl<F: Fn2<D = bool>> Body for CompareBranch<F> {
+    const FORM: Form =
+        Form::two(Width::Predicate, Width::of_type::<F::A>(), Width::of_type::<F::B>()).when(When::Branch);
+
+    #[inline(always)]
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+        // SAFETY: `a` and `b` are planes of these types, and `d` is a predicate.
+        unsafe {
+            let a = &*lanes.plane::<F::A>(op.a);
+            let b = &*lanes.plane::<F::B>(op.b);
+            let mut holds = [0u8; LANES];
+            for lane in 0..LANES {
+                holds[lane] = u8::from(F::apply(a[lane], b[lane]));
+            }
+            let bits = V::mask(&holds);
+            lanes.set_predicate(op.d, bits);
+            super::control::jump(lanes, bits ^ op.guard_negate)
+        }
     }
 }
 
@@ -88,44 +117,12 @@ comparisons! {
     SomeNan |a, b| a.partial_cmp(&b).is_none();
 }
 
-/// A comparison of short floats.
-pub(crate) struct OfShort<F, H>(PhantomData<(F, H)>);
-impl<F: Fn2<A = f32, B = f32, D = bool>, H: Short> Fn2 for OfShort<F, H> {
-    type A = u16;
-    type B = u16;
-    type D = bool;
-    #[inline(always)]
-    fn apply(a: u16, b: u16) -> bool {
-        F::apply(H::single(a), H::single(b))
-    }
-}
-
-/// The low or the high half of registers of 32 bits.
-pub(crate) struct Low<F>(PhantomData<F>);
-impl<F: Fn2<A = u16, B = u16, D = bool>> Fn2 for Low<F> {
-    type A = u32;
-    type B = u32;
-    type D = bool;
-    #[inline(always)]
-    fn apply(a: u32, b: u32) -> bool {
-        F::apply(a as u16, b as u16)
-    }
-}
-
-pub(crate) struct High<F>(PhantomData<F>);
-impl<F: Fn2<A = u16, B = u16, D = bool>> Fn2 for High<F> {
-    type A = u32;
-    type B = u32;
-    type D = bool;
-    #[inline(always)]
-    fn apply(a: u32, b: u32) -> bool {
-        F::apply((a >> 16) as u16, (b >> 16) as u16)
-    }
-}
-
 /// `selp`: `a` where the predicate `e`, with `negate`, holds, and else `b`.
 pub(crate) struct Select<T>(PhantomData<T>);
 impl<T: Copy + Default> Body for Select<T> {
+    const FORM: Form =
+        Form::two(Width::of_type::<T>(), Width::of_type::<T>(), Width::of_type::<T>()).with(Width::Predicate);
+
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `a`, `b` and `d` are planes of this type, and `e` is a predicate.
@@ -146,6 +143,8 @@ impl<T: Copy + Default> Body for Select<T> {
 /// `mov` of a predicate, with `negate`.
 pub(crate) struct MovePredicate;
 impl Body for MovePredicate {
+    const FORM: Form = Form::one(Width::Predicate, Width::Predicate);
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are predicates.
         unsafe {
@@ -173,6 +172,8 @@ fn test(kind: u64, value: f64, least_normal: f64) -> bool {
 /// `testp` of 32 bits; `flags` is what is asked.
 pub(crate) struct TestSingle;
 impl Body for TestSingle {
+    const FORM: Form = Form::one(Width::Predicate, Width::W32);
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `a` is a plane of 32 bits, and `d` is a predicate.
         unsafe {
@@ -188,6 +189,8 @@ impl Body for TestSingle {
 /// `testp` of 64 bits.
 pub(crate) struct TestDouble;
 impl Body for TestDouble {
+    const FORM: Form = Form::one(Width::Predicate, Width::W64);
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `a` is a plane of 64 bits, and `d` is a predicate.
         unsafe {

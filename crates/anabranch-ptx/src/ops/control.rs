@@ -1,7 +1,7 @@
 //! Branches, calls, ends and barriers. These look at their guards themselves.
 
 use crate::fault::{Detail, FaultCode};
-use crate::machine::{Body, Failure, LANES, Lanes, Op, Slot, Step, Vectors};
+use crate::machine::{Body, Failure, Form, LANES, Lanes, Op, Slot, Step, Use, Vectors, When, Width};
 use crate::types::Space;
 
 /// The slot of no guard.
@@ -18,10 +18,12 @@ unsafe fn holding(lanes: &mut Lanes<'_>, op: &Op) -> u32 {
 }
 
 macro_rules! control {
-    ($(#[$attribute:meta])* $name:ident $step:ident) => {
+    ($(#[$attribute:meta])* $name:ident $step:ident $form:expr) => {
         $(#[$attribute])*
         pub(crate) struct $name;
         impl Body for $name {
+            const FORM: Form = $form;
+
             #[inline(always)]
             unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
                 // SAFETY: the guard is a predicate, if there is one.
@@ -34,46 +36,57 @@ macro_rules! control {
 
 control!(
     /// `exit`.
-    Exit Exit
+    Exit Exit Form::NONE.when(When::End)
 );
 control!(
     /// `ret`.
-    Return Return
+    Return Return Form::NONE.when(When::End)
 );
 control!(
     /// `call` of a function; `target` is the site.
-    Call Call
+    Call Call Form::NONE.when(When::Site)
 );
 control!(
     /// `bar`, `barrier`: the number is in `a`, the count in `b`, the predicate in `c`; `flags` says what to do.
-    Barrier Barrier
+    Barrier Barrier Form::three(Width::W32, Width::W32, Width::W32, Width::Predicate).when(When::Barrier)
 );
 control!(
     /// `nanosleep`, and what else lets others go first.
-    Yield Yield
+    Yield Yield Form::NONE
 );
 
 /// `bra`: `target` is where to.
 pub(crate) struct Branch;
 impl Body for Branch {
+    const FORM: Form = Form::NONE.when(When::Branch);
+
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the guard is a predicate, if there is one.
         let taken = unsafe { holding(lanes, op) };
-        if taken == lanes.mask {
-            Step::Jump
-        } else if taken == 0 {
-            Step::Next
-        } else {
-            lanes.taken = taken;
-            Step::Diverge
-        }
+        jump(lanes, taken)
+    }
+}
+
+/// A jump of the lanes that run and for which something holds.
+#[inline(always)]
+pub(super) fn jump(lanes: &mut Lanes<'_>, holds: u32) -> Step {
+    let taken = lanes.mask & holds;
+    if taken == lanes.mask {
+        Step::Jump
+    } else if taken == 0 {
+        Step::Next
+    } else {
+        lanes.taken = taken;
+        Step::Diverge
     }
 }
 
 /// `call` of the functions whose addresses are in `a`, and `brx.idx` by the numbers in `a`.
 pub(crate) struct Indirect;
 impl Body for Indirect {
+    const FORM: Form = Form { a: Use::Read(Width::W64), ..Form::NONE }.when(When::Site);
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the guard is a predicate, and `a` is a plane of 64 bits.
         unsafe {
@@ -102,6 +115,8 @@ pub(crate) const ALIGNED: u32 = 16;
 /// `trap`, and `brkpt` where no debugger is.
 pub(crate) struct Trap;
 impl Body for Trap {
+    const FORM: Form = Form::NONE;
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the guard is a predicate, if there is one.
         let taken = unsafe { holding(lanes, op) };

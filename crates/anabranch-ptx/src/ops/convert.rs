@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use super::rounded::rounding;
 use super::{Fn1, plain_functions};
 use crate::float::{self, BF16, F16, F32, F64, Format};
-use crate::machine::{Body, LANES, Lanes, Op, Step, Vectors};
+use crate::machine::{Body, Form, LANES, Lanes, Op, Step, Vectors, Width};
 
 /// Reads an integer of the type `A` from a register `R`, and extends or cuts it to a register `D`.
 pub(crate) struct Extend<A, R, D>(PhantomData<(A, R, D)>);
@@ -109,6 +109,8 @@ fn format(code: u32) -> Format {
 /// The result is in 64 bits.
 pub(crate) struct RoundedFromInteger;
 impl Body for RoundedFromInteger {
+    const FORM: Form = Form::one(Width::W64, Width::W64);
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are planes of 64 bits.
         unsafe {
@@ -126,6 +128,8 @@ impl Body for RoundedFromInteger {
 /// A float of 64 bits to a float of fewer, in 64 bits: `imm` is the rounding mode, `flags` the format.
 pub(crate) struct RoundedNarrow;
 impl Body for RoundedNarrow {
+    const FORM: Form = Form::one(Width::W64, Width::W64);
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are planes of 64 bits.
         unsafe {
@@ -141,6 +145,8 @@ impl Body for RoundedNarrow {
 /// `f32` to `tf32`: 10 bits of fraction, rounded to the nearest, away from zero (`imm` 0), to even (1), or cut (2).
 pub(crate) struct Tensor;
 impl Body for Tensor {
+    const FORM: Form = Form::one(Width::W32, Width::W32);
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are planes of 32 bits.
         unsafe {
@@ -166,6 +172,8 @@ impl Body for Tensor {
 /// An integer of 64 bits, limited to `bytes` bits; `flags` has a bit for the sign of the source and one for the result's.
 pub(crate) struct Limit;
 impl Body for Limit {
+    const FORM: Form = Form::one(Width::W64, Width::W64);
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let bits = op.bytes;
         let (low, high) = if op.flags & 2 != 0 {

@@ -4,8 +4,9 @@ use std::marker::PhantomData;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+use super::rows::{self, Row};
 use super::{Fn1, convert::Extend};
-use crate::machine::{Body, FULL, LANES, Lanes, Op, Step, Vectors};
+use crate::machine::{Body, FULL, Form, LANES, Lanes, Op, Slot, Step, Use, Vectors, When, Width};
 use crate::memory::{AccessKind, ROW, Short};
 
 /// The space of an access, in the low bits of `flags`.
@@ -137,13 +138,6 @@ pub(crate) unsafe fn locate<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op, kind: Ac
     Step::Next
 }
 
-/// The addresses of a row, where they are.
-#[inline(always)]
-fn row(addresses: &[u64; LANES], start: usize) -> &[u64; ROW] {
-    // SAFETY: the row begins at 0 or 16, as its callers say, and ends within the array.
-    unsafe { &*addresses.as_ptr().add(start % LANES / ROW * ROW).cast() }
-}
-
 /// # Safety
 ///
 /// `from` and `to` have 16 elements each, which may be accessed with atomic accesses.
@@ -169,16 +163,60 @@ impl<E: Element, R: Copy + Default> Body for Load<E, R>
 where
     Widen<E, R>: Fn1<A = E, D = R>,
 {
+    const FORM: Form = {
+        let register = Use::Write(Width::of_type::<R>());
+        let a = Use::Read(Width::W64);
+        Form { d: register, a, b: register, c: register, e: register, when: When::Elements(size_of::<E>() as u32) }
+    };
+
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
-        // SAFETY: lowering has made the operation for planes of these sizes. `locate` returns addresses that may be read.
+        // SAFETY: lowering has made the operation for planes of these sizes. `find` returns rows that may be read. What is
+        // not one element for each of all lanes is what the rest is for, which has the same promise.
         unsafe {
+            if op.target == 1
+                && let Some(rows) = rows::find::<V>(lanes, op, AccessKind::Read, size_of::<E>() as u64)
+            {
+                load_rows::<V, E, R>(lanes, op.d, &rows);
+                return Step::Next;
+            }
+            (op.rest)(lanes, op)
+        }
+    }
+}
+
+/// The same for vectors, for some of the lanes, and for addresses that do not lie side by side.
+pub(crate) struct LoadEach<E, R>(PhantomData<(E, R)>);
+
+impl<E: Element, R: Copy + Default> Body for LoadEach<E, R>
+where
+    Widen<E, R>: Fn1<A = E, D = R>,
+{
+    const FORM: Form = <Load<E, R>>::FORM;
+
+    #[inline(always)]
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+        // SAFETY: as above; `locate` returns addresses that may be read.
+        unsafe {
+            if op.target > 1
+                && let Some(rows) = rows::find::<V>(lanes, op, AccessKind::Read, op.bytes.into())
+            {
+                match op.target {
+                    2 => load_vectors::<V, E, R, 2>(lanes, [op.d, op.b], &rows),
+                    _ => load_vectors::<V, E, R, 4>(lanes, [op.d, op.b, op.c, op.e], &rows),
+                }
+                return Step::Next;
+            }
             if locate::<V>(lanes, op, AccessKind::Read) != Step::Next {
                 return Step::Fault;
             }
             let size = size_of::<E>() as u64;
             if op.target == 1 && lanes.mask == FULL {
-                load_rows::<V, E, R>(lanes, op);
+                let mut values = [R::default(); LANES];
+                for lane in 0..LANES {
+                    values[lane] = <Widen<E, R>>::apply(E::load(lanes.addresses.0[lane]));
+                }
+                *lanes.plane::<R>(op.d) = values;
                 return Step::Next;
             }
             for (index, slot) in [op.d, op.b, op.c, op.e].into_iter().take(op.target as usize).enumerate() {
@@ -200,37 +238,66 @@ where
 ///
 /// # Safety
 ///
-/// `addresses` are those of elements that may be read, and `d` is a plane of registers `R`.
+/// The rows are of elements that may be read, and `d` is a plane of registers `R`.
 #[inline(always)]
-unsafe fn load_rows<V: Vectors, E: Element, R: Copy + Default>(lanes: &mut Lanes<'_>, op: &Op)
+unsafe fn load_rows<V: Vectors, E: Element, R: Copy + Default>(lanes: &mut Lanes<'_>, d: Slot, rows: &[Row; 2])
 where
     Widen<E, R>: Fn1<A = E, D = R>,
 {
     // SAFETY: as the caller promises.
     unsafe {
-        let place = lanes.plane::<R>(op.d);
-        for start in [0, ROW] {
-            let row = row(&lanes.addresses.0, start);
+        let place = lanes.plane::<R>(d);
+        for (start, row) in [(0, rows[0]), (ROW, rows[1])] {
             let to = place.cast::<R>().add(start);
-            if V::strided(row, size_of::<E>() as u64) {
-                if size_of::<E>() == size_of::<R>() {
-                    copy_row::<V, E>(row[0], to.expose_provenance() as u64);
-                    continue;
-                }
+            if !row.contiguous {
+                *to.cast::<[R; ROW]>() = [<Widen<E, R>>::apply(E::load(row.address)); ROW];
+            } else if size_of::<E>() == size_of::<R>() {
+                copy_row::<V, E>(row.address, to.expose_provenance() as u64);
+            } else {
                 let mut elements = [E::default(); ROW];
-                copy_row::<V, E>(row[0], elements.as_mut_ptr().expose_provenance() as u64);
+                copy_row::<V, E>(row.address, elements.as_mut_ptr().expose_provenance() as u64);
                 let to = &mut *to.cast::<[R; ROW]>();
                 for lane in 0..ROW {
                     to[lane] = <Widen<E, R>>::apply(elements[lane]);
                 }
-            } else if V::strided(row, 0) {
-                *to.cast::<[R; ROW]>() = [<Widen<E, R>>::apply(E::load(row[0])); ROW];
-            } else {
-                let mut values = [R::default(); ROW];
-                for lane in 0..ROW {
-                    values[lane] = <Widen<E, R>>::apply(E::load(row[lane]));
+            }
+        }
+    }
+}
+
+/// A load of a vector of elements for each of all lanes.
+///
+/// # Safety
+///
+/// As for [`load_rows`], of each of the slots.
+#[inline(always)]
+unsafe fn load_vectors<V: Vectors, E: Element, R: Copy + Default, const N: usize>(
+    lanes: &mut Lanes<'_>,
+    slots: [Slot; N],
+    rows: &[Row; 2],
+) where
+    Widen<E, R>: Fn1<A = E, D = R>,
+{
+    // SAFETY: as the caller promises.
+    unsafe {
+        for (start, row) in [(0, rows[0]), (ROW, rows[1])] {
+            let mut elements = [[E::default(); N]; ROW];
+            if row.contiguous {
+                for part in 0..N {
+                    let to = elements.as_mut_ptr().cast::<[E; ROW]>().add(part);
+                    copy_row::<V, E>(
+                        row.address + (part * size_of::<[E; ROW]>()) as u64,
+                        to.expose_provenance() as u64,
+                    );
                 }
-                *to.cast::<[R; ROW]>() = values;
+            } else {
+                elements = [std::array::from_fn(|part| E::load(row.address + (part * size_of::<E>()) as u64)); ROW];
+            }
+            for (part, slot) in slots.into_iter().enumerate() {
+                let to = &mut *lanes.plane::<R>(slot).cast::<R>().add(start).cast::<[R; ROW]>();
+                for lane in 0..ROW {
+                    to[lane] = <Widen<E, R>>::apply(elements[lane][part]);
+                }
             }
         }
     }
@@ -278,37 +345,54 @@ low! {
 }
 
 impl<E: Element, R: Copy + Low<E>> Body for Store<E, R> {
+    const FORM: Form = {
+        let register = Use::Read(Width::of_type::<R>());
+        let a = Use::Read(Width::W64);
+        Form { d: register, a, b: register, c: register, e: register, when: When::Elements(size_of::<E>() as u32) }
+    };
+
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
-        // SAFETY: lowering has made the operation for planes of these sizes. `locate` returns addresses that may be written.
+        // SAFETY: as for `Load`, of rows that may be written.
         unsafe {
+            if op.target == 1
+                && let Some(rows) = rows::find::<V>(lanes, op, AccessKind::Write, size_of::<E>() as u64)
+                && rows[0].contiguous
+                && rows[1].contiguous
+            {
+                store_rows::<V, E, R, 1>(lanes, [op.d], &rows);
+                return Step::Next;
+            }
+            (op.rest)(lanes, op)
+        }
+    }
+}
+
+/// The same for vectors, for some of the lanes, and for addresses that do not lie side by side.
+pub(crate) struct StoreEach<E, R>(PhantomData<(E, R)>);
+
+impl<E: Element, R: Copy + Low<E>> Body for StoreEach<E, R> {
+    const FORM: Form = <Store<E, R>>::FORM;
+
+    #[inline(always)]
+    unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+        // SAFETY: as above; `locate` returns addresses that may be written.
+        unsafe {
+            if op.target > 1
+                && let Some(rows) = rows::find::<V>(lanes, op, AccessKind::Write, op.bytes.into())
+                && rows[0].contiguous
+                && rows[1].contiguous
+            {
+                match op.target {
+                    2 => store_rows::<V, E, R, 2>(lanes, [op.d, op.b], &rows),
+                    _ => store_rows::<V, E, R, 4>(lanes, [op.d, op.b, op.c, op.e], &rows),
+                }
+                return Step::Next;
+            }
             if locate::<V>(lanes, op, AccessKind::Write) != Step::Next {
                 return Step::Fault;
             }
             let size = size_of::<E>() as u64;
-            if op.target == 1 && lanes.mask == FULL {
-                let place = lanes.plane::<R>(op.d).cast::<R>();
-                for start in [0, ROW] {
-                    let row = row(&lanes.addresses.0, start);
-                    let from = place.add(start);
-                    if V::strided(row, size) {
-                        if size_of::<E>() == size_of::<R>() {
-                            copy_row::<V, E>(from.expose_provenance() as u64, row[0]);
-                            continue;
-                        }
-                        let mut elements = [E::default(); ROW];
-                        for lane in 0..ROW {
-                            elements[lane] = from.add(lane).read().low();
-                        }
-                        copy_row::<V, E>(elements.as_mut_ptr().expose_provenance() as u64, row[0]);
-                    } else {
-                        for lane in 0..ROW {
-                            E::store(row[lane], from.add(lane).read().low());
-                        }
-                    }
-                }
-                return Step::Next;
-            }
             for (index, slot) in [op.d, op.b, op.c, op.e].into_iter().take(op.target as usize).enumerate() {
                 let place = lanes.plane::<R>(slot);
                 let offset = index as u64 * size;
@@ -321,6 +405,39 @@ impl<E: Element, R: Copy + Low<E>> Body for Store<E, R> {
             }
         }
         Step::Next
+    }
+}
+
+/// A store of a vector of elements for each of all lanes.
+///
+/// # Safety
+///
+/// The rows are of elements that may be written, one after the other, and the slots are planes of registers `R`.
+#[inline(always)]
+unsafe fn store_rows<V: Vectors, E: Element, R: Copy + Low<E>, const N: usize>(
+    lanes: &mut Lanes<'_>,
+    slots: [Slot; N],
+    rows: &[Row; 2],
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        for (start, row) in [(0, rows[0]), (ROW, rows[1])] {
+            let planes = slots.map(|slot| lanes.plane::<R>(slot).cast::<R>().add(start).cast::<[R; ROW]>());
+            if N == 1 && size_of::<E>() == size_of::<R>() {
+                copy_row::<V, E>(planes[0].expose_provenance() as u64, row.address);
+                continue;
+            }
+            let mut elements = [[E::default(); N]; ROW];
+            for (part, plane) in planes.into_iter().enumerate() {
+                for lane in 0..ROW {
+                    elements[lane][part] = (*plane)[lane].low();
+                }
+            }
+            for part in 0..N {
+                let from = elements.as_ptr().cast::<[E; ROW]>().add(part);
+                copy_row::<V, E>(from.expose_provenance() as u64, row.address + (part * size_of::<[E; ROW]>()) as u64);
+            }
+        }
     }
 }
 

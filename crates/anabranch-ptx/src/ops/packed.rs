@@ -1,10 +1,12 @@
 //! Four values of 8 or 16 bits in one register, and moves between registers of different sizes.
 
-use crate::machine::{Body, LANES, Lanes, Op, Step, Vectors};
+use crate::machine::{Body, Form, LANES, Lanes, Op, Step, Vectors, Width};
 
 /// Four halves of 16 bits to 64 bits: `a`, `b`, `c`, `e`, the lowest first.
 pub(crate) struct Quad;
 impl Body for Quad {
+    const FORM: Form = Form::three(Width::W64, Width::W16, Width::W16, Width::W16).with(Width::W16);
+
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the sources are planes of 16 bits, and `d` is one of 64.
@@ -25,6 +27,8 @@ impl Body for Quad {
 /// `cvt.pack`: `a` and `b`, saturated to integers of `bytes` bits, with the signs of `flags`; the rest is from `c`.
 pub(crate) struct Pack;
 impl Body for Pack {
+    const FORM: Form = Form::three(Width::W32, Width::W32, Width::W32, Width::W32);
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let bits = op.bytes;
         let (low, high) =

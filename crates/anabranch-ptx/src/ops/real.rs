@@ -1,6 +1,7 @@
 //! Arithmetic of floats of 32 and 64 bits, rounded to the nearest.
 
 use super::{functions, plain_functions};
+use crate::machine::{Body, Form, LANES, Lanes, Op, Slot, Step, Vectors, When, Width};
 
 /// A float.
 pub(crate) trait Real: Copy + Default {
@@ -122,6 +123,47 @@ functions! {
 functions! {
     Fused<T: Real>(a: T, b: T, c: T) -> T { a.fused(b, c) }
 }
+
+/// Two multiply-adds, of which the second one takes the result of the first. A NaN within stays one, so that it becomes the
+/// canonical one at the end.
+macro_rules! fused_pair {
+    ($(#[$attribute:meta])* $name:ident |$first:ident, $e:ident, $last:ident| $body:expr) => {
+        $(#[$attribute])*
+        pub(crate) struct $name;
+        impl Body for $name {
+            const FORM: Form =
+                Form::three(Width::W32, Width::W32, Width::W32, Width::W32).with(Width::W32).when(When::Pair);
+
+            #[inline(always)]
+            unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+                let mut values = [0f32; LANES];
+                // SAFETY: the slots are planes of 32 bits, and `target` is one. The shared references end before the write.
+                unsafe {
+                    let a = &*lanes.plane::<f32>(op.a);
+                    let b = &*lanes.plane::<f32>(op.b);
+                    let c = &*lanes.plane::<f32>(op.c);
+                    let e = &*lanes.plane::<f32>(op.e);
+                    let last = &*lanes.plane::<f32>(Slot(op.target));
+                    for lane in 0..LANES {
+                        let ($first, $e, $last) = (a[lane].mul_add(b[lane], c[lane]), e[lane], last[lane]);
+                        values[lane] = canonical($body);
+                    }
+                    super::write(lanes.mask, lanes.plane::<f32>(op.d), &values);
+                }
+                Step::Next
+            }
+        }
+    };
+}
+
+fused_pair!(
+    /// `(a * b + c) * e + target`.
+    FusedProduct |first, e, last| first.mul_add(e, last)
+);
+fused_pair!(
+    /// `e * target + (a * b + c)`.
+    FusedSum |first, e, last| e.mul_add(last, first)
+);
 
 plain_functions! {
     /// Within 2 units in the last place, as documented; that of the host's library is closer.

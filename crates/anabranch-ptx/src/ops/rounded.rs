@@ -1,7 +1,7 @@
 //! Arithmetic in the rounding modes that processors do not have.
 
 use crate::float::{self, F32, F64, Format, Rounding};
-use crate::machine::{Body, LANES, Lanes, Op, Step, Vectors};
+use crate::machine::{Body, Form, LANES, Lanes, Op, Step, Vectors, Width};
 
 /// What is computed.
 pub(crate) const ADD: u32 = 0;
@@ -52,6 +52,8 @@ pub(crate) fn compute(kind: u32, format: Format, rounding: Rounding, a: u64, b: 
 /// Floats of 32 bits: `flags` is the kind, `imm` the rounding mode.
 pub(crate) struct Single;
 impl Body for Single {
+    const FORM: Form = Form::three(Width::W32, Width::W32, Width::W32, Width::W32);
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are planes of 32 bits.
         unsafe {
@@ -69,6 +71,8 @@ impl Body for Single {
 /// Floats of 64 bits.
 pub(crate) struct Double;
 impl Body for Double {
+    const FORM: Form = Form::three(Width::W64, Width::W64, Width::W64, Width::W64);
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are planes of 64 bits.
         unsafe {

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use super::load::Element;
 use crate::machine::{
-    Body, LANES, LOCAL_WINDOW, Lanes, Op, PARAMETER_WINDOW, SHARED_WINDOW, Step, Vectors, WINDOW_BYTES,
+    Body, Form, LANES, LOCAL_WINDOW, Lanes, Op, PARAMETER_WINDOW, SHARED_WINDOW, Step, Vectors, WINDOW_BYTES, When,
+    Width,
 };
 
 /// Special registers, by their numbers in operations: name, part, bits.
@@ -57,6 +58,11 @@ pub(crate) const REGISTERS: &[(&str, &str, u32)] = &[
 /// Where dynamic shared memory begins: a number beyond those of the registers.
 pub(crate) const DYNAMIC_SHARED: u64 = 1000;
 
+/// Whether a special register changes within a launch, for one warp: the place of the block, and clocks.
+pub(crate) fn changes(number: u64) -> bool {
+    matches!(number, 6..=8 | 23..=28)
+}
+
 fn nanoseconds() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
@@ -86,6 +92,8 @@ fn value(lanes: &Lanes<'_>, number: u64) -> u64 {
 /// A special register of 32 bits; `imm` is its number.
 pub(crate) struct Register;
 impl Body for Register {
+    const FORM: Form = Form::made(Width::W32).when(When::Special);
+
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         let one = |f: fn(u32) -> u32| std::array::from_fn(|lane| f(lane as u32));
@@ -109,6 +117,8 @@ impl Body for Register {
 /// A special register of 64 bits.
 pub(crate) struct WideRegister;
 impl Body for WideRegister {
+    const FORM: Form = Form::made(Width::W64).when(When::Special);
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `d` is a plane of 64 bits.
         unsafe { lanes.set_plane(op.d, &[value(lanes, op.imm); LANES]) };
@@ -119,10 +129,12 @@ impl Body for WideRegister {
 /// A parameter of the kernel, at the offset `imm`.
 pub(crate) struct Parameter<E>(PhantomData<E>);
 impl<E: Element> Body for Parameter<E> {
+    const FORM: Form = Form::made(Width::of_type::<E>()).when(When::Parameter);
+
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
-        // SAFETY: lowering has found that the parameter is within the parameters of the kernel, which has a buffer of that
-        // size, and `d` is a plane of this type.
+        // SAFETY: the parameter is within the parameters of the kernel, as was checked, which has a buffer of that size, and
+        // `d` is a plane of this type.
         unsafe {
             let value = E::load(lanes.parameters.start + op.imm);
             lanes.set_plane(op.d, &[value; LANES]);
@@ -136,6 +148,8 @@ pub(crate) struct FrameAddress<T>(PhantomData<T>);
 macro_rules! frame_address {
     ($($type:ident)*) => {$(
         impl Body for FrameAddress<$type> {
+            const FORM: Form = Form::made(Width::of_type::<$type>());
+
             unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
                 let address = (lanes.frame_local + op.imm) as $type;
                 // SAFETY: `d` is a plane of this type.
@@ -150,6 +164,8 @@ frame_address!(u32 u64);
 /// `isspacep`: `imm` is 0 for global, 1 for shared, 2 for local, 3 for parameters. `b` to `c` is the range of constants.
 pub(crate) struct IsSpace;
 impl Body for IsSpace {
+    const FORM: Form = Form::one(Width::Predicate, Width::W64);
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `a` is a plane of 64 bits, and `d` is a predicate.
         unsafe {

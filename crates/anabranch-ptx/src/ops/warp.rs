@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::machine::{Body, LANES, Lanes, Op, Step, Vectors};
+use crate::machine::{Body, Form, LANES, Lanes, Op, Step, Use, Vectors, When, Width};
 use crate::ops::real::Real;
 
 /// Whether lanes of the mask in `e` are missing. Lanes that have ended do not count.
@@ -15,10 +15,12 @@ unsafe fn missing(lanes: &mut Lanes<'_>, op: &Op) -> bool {
 }
 
 macro_rules! together {
-    ($(#[$attribute:meta])* $name:ident |$lanes:ident, $op:ident| $body:block) => {
+    ($(#[$attribute:meta])* $name:ident $form:expr, |$lanes:ident, $op:ident| $body:block) => {
         $(#[$attribute])*
         pub(crate) struct $name;
         impl Body for $name {
+            const FORM: Form = $form;
+
             unsafe fn run<V: Vectors>($lanes: &mut Lanes<'_>, $op: &Op) -> Step {
                 // SAFETY: the slots are planes of 32 bits, or predicates, as lowering made them.
                 unsafe {
@@ -44,6 +46,8 @@ pub(crate) const SECOND: u64 = 1;
 /// `shfl.sync`: values `a`, lanes `b`, limits `c`. `target` is the slot of the predicate where `imm` is [`SECOND`].
 pub(crate) struct Shuffle;
 impl Body for Shuffle {
+    const FORM: Form = Form::three(Width::W32, Width::W32, Width::W32, Width::W32).with(Width::W32).when(When::Second);
+
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: the slots are planes of 32 bits, and a predicate.
@@ -81,7 +85,7 @@ impl Body for Shuffle {
 
 together!(
     /// `bar.warp.sync`.
-    Meet | lanes,
+    Meet Form::NONE.with(Width::W32).when(When::Together), | lanes,
     _op | {
         let _ = lanes;
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
@@ -98,7 +102,7 @@ pub(crate) const UNIFORM: u32 = 2;
 
 together!(
     /// `vote.sync`: the predicate `a`, with `negate`, to the predicate `d`.
-    Vote | lanes,
+    Vote Form::one(Width::Predicate, Width::Predicate).with(Width::W32).when(When::Together), | lanes,
     op | {
         let all = lanes.mask & lanes.taken;
         let holds = (lanes.predicate(op.a) ^ op.negate) & all;
@@ -113,7 +117,7 @@ together!(
 
 together!(
     /// `vote.sync.ballot`: the predicate `a` to bits of all lanes.
-    Ballot | lanes,
+    Ballot Form::one(Width::W32, Width::Predicate).with(Width::W32).when(When::Together), | lanes,
     op | {
         let holds = (lanes.predicate(op.a) ^ op.negate) & lanes.mask & lanes.taken;
         lanes.set_plane(op.d, &[holds; LANES]);
@@ -122,7 +126,7 @@ together!(
 
 together!(
     /// `elect.sync`: the lowest lane, and a predicate that holds for it alone, in the slot of `c`.
-    Elect | lanes,
+    Elect Form { c: Use::Write(Width::Predicate), ..Form::made(Width::W32) }.with(Width::W32).when(When::Together), | lanes,
     op | {
         let leader = (lanes.mask & lanes.taken).trailing_zeros() & 31;
         lanes.set_plane(op.d, &[leader; LANES]);
@@ -133,6 +137,10 @@ together!(
 /// `match.any.sync`, and `match.all.sync` with a predicate in the slot of `c` where `imm` is [`SECOND`].
 pub(crate) struct Match<T>(PhantomData<T>);
 impl<T: Copy + PartialEq> Body for Match<T> {
+    const FORM: Form = Form { c: Use::Write(Width::Predicate), ..Form::one(Width::W32, Width::of_type::<T>()) }
+        .with(Width::W32)
+        .when(When::Last);
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `a` is a plane of this type, and `d` one of 32 bits.
         unsafe {
@@ -171,7 +179,7 @@ pub(crate) const OF_REAL_NAN: u64 = 3;
 
 together!(
     /// `redux.sync`.
-    Reduce | lanes,
+    Reduce Form::one(Width::W32, Width::W32).with(Width::W32).when(When::Together), | lanes,
     op | {
         let all = lanes.mask & lanes.taken;
         let a = *lanes.plane::<u32>(op.a);
@@ -199,6 +207,8 @@ together!(
 /// `activemask`.
 pub(crate) struct ActiveMask;
 impl Body for ActiveMask {
+    const FORM: Form = Form::made(Width::W32).when(When::Together);
+
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: `d` is a plane of 32 bits.
         unsafe { lanes.set_plane(op.d, &[lanes.mask; LANES]) };

@@ -1,0 +1,203 @@
+//! Fewer operations for the same results.
+//!
+//! What a kernel computes from its parameters and from registers that never change is computed once for each warp, before
+//! its first block. A comparison and the branch after it become one operation, and so do two multiply-adds of which one
+//! takes the result of the other alone.
+
+use std::collections::{HashMap, HashSet};
+
+use super::check::operands;
+use super::{Lower, Spec};
+use crate::machine::{Slot, Use, When};
+use crate::ops::control::NO_GUARD;
+use crate::ops::{real, select, special};
+
+/// What an operation is, where that matters here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Other,
+    /// `fma.rn.f32`.
+    Fused,
+}
+
+/// How many operations further a result is looked for.
+const REACH: usize = 64;
+
+/// How often slots are written and read.
+#[derive(Default)]
+struct Counts {
+    writes: HashMap<Slot, u32>,
+    reads: HashMap<Slot, u32>,
+}
+
+impl Counts {
+    fn of(specs: &[Spec]) -> Counts {
+        let mut counts = Counts::default();
+        for spec in specs {
+            for (slot, used) in operands(spec) {
+                if matches!(used, Use::Read(_) | Use::Change(_)) {
+                    *counts.reads.entry(slot).or_default() += 1;
+                }
+                if matches!(used, Use::Write(_) | Use::Change(_)) {
+                    *counts.writes.entry(slot).or_default() += 1;
+                }
+            }
+            if spec.guard != NO_GUARD {
+                *counts.reads.entry(spec.guard).or_default() += 1;
+            }
+        }
+        counts
+    }
+}
+
+/// Whether an operation gives the same result whenever its operands are the same, and does nothing else.
+fn is_fixed(spec: &Spec) -> bool {
+    let form = (spec.select)().form;
+    let same = match form.when {
+        When::Always | When::Parameter => true,
+        When::Special => !special::changes(spec.imm),
+        _ => false,
+    };
+    same && spec.guard == NO_GUARD && matches!(form.d, Use::Write(_))
+}
+
+/// Whether all lanes that are here before an operation are here after it, and no others.
+fn goes_on(spec: &Spec) -> bool {
+    let form = (spec.select)().form;
+    let plain = match form.when {
+        When::Always | When::Parameter | When::Special | When::Combined | When::Elements(_) | When::Atomic(_) => true,
+        When::Pair => true,
+        When::Second | When::Last | When::Together | When::Barrier | When::Branch | When::Site | When::End => false,
+    };
+    plain && form.d != Use::No
+}
+
+impl Lower<'_, '_> {
+    pub(super) fn improve(&mut self) {
+        if !self.code.refusals.is_empty() {
+            return;
+        }
+        let mut left = vec![true; self.specs.len()];
+        if self.kernel {
+            self.hoist(&mut left);
+        }
+        let targets = self.targets();
+        self.join_branches(&mut left, &targets);
+        self.join_products(&mut left, &targets);
+        self.remove(&left);
+    }
+
+    /// Where jumps go.
+    fn targets(&self) -> HashSet<u32> {
+        let jumps = self.label_uses.iter().filter_map(|&at| self.specs.get(at as usize)).map(|spec| spec.target);
+        jumps.chain(self.code.sites.iter().flat_map(|site| site.targets.iter().flatten().copied())).collect()
+    }
+
+    /// Moves what is the same in all blocks before them: what writes a register that nothing else writes, from what is the
+    /// same in all blocks.
+    fn hoist(&mut self, left: &mut [bool]) {
+        let counts = Counts::of(&self.specs);
+        let mut same: HashSet<Slot> = self.code.constants.iter().map(|(slot, ..)| *slot).collect();
+        // Mostly each operation follows those whose results it takes.
+        for _ in 0..4 {
+            let before = self.prologue.len();
+            for (spec, left) in self.specs.iter().zip(left.iter_mut()) {
+                let reads = |(slot, used): &(Slot, Use)| match used {
+                    Use::No | Use::Write(_) => true,
+                    Use::Read(_) => same.contains(slot),
+                    Use::Change(_) => false,
+                };
+                if *left && is_fixed(spec) && counts.writes.get(&spec.d) == Some(&1) && operands(spec).iter().all(reads)
+                {
+                    *left = false;
+                    same.insert(spec.d);
+                    self.prologue.push(*spec);
+                }
+            }
+            if self.prologue.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// A comparison before a branch by its result.
+    fn join_branches(&mut self, left: &mut [bool], targets: &HashSet<u32>) {
+        for at in 1..self.specs.len() {
+            let (compares, branches) = (self.specs[at - 1], self.specs[at]);
+            let Some(select) = compares.branch else { continue };
+            let fits = (branches.select)().form.when == When::Branch
+                && branches.guard == compares.d
+                && compares.guard == NO_GUARD
+                && left[at - 1]
+                && !targets.contains(&(at as u32));
+            if !fits {
+                continue;
+            }
+            left[at - 1] = false;
+            let Spec { d, a, b, .. } = compares;
+            self.specs[at] = Spec { select, d, a, b, ..branches };
+        }
+    }
+
+    /// A product and sum whose result only another one takes, later in the same row of operations.
+    fn join_products(&mut self, left: &mut [bool], targets: &HashSet<u32>) {
+        let counts = Counts::of(&self.specs);
+        for at in 0..self.specs.len() {
+            let first = self.specs[at];
+            let once = counts.writes.get(&first.d) == Some(&1) && counts.reads.get(&first.d) == Some(&1);
+            if first.kind != Kind::Fused || first.guard != NO_GUARD || !left[at] || !once {
+                continue;
+            }
+            for next in at + 1..self.specs.len().min(at + REACH) {
+                let second = self.specs[next];
+                if targets.contains(&(next as u32)) {
+                    break;
+                }
+                if second.kind == Kind::Fused && second.guard == NO_GUARD && left[next] {
+                    let joined = match first.d {
+                        d if d == second.a => Some((select::<real::FusedProduct> as _, second.b, second.c)),
+                        d if d == second.b => Some((select::<real::FusedProduct> as _, second.a, second.c)),
+                        d if d == second.c => Some((select::<real::FusedSum> as _, second.a, second.b)),
+                        _ => None,
+                    };
+                    if let Some((select, e, last)) = joined {
+                        left[at] = false;
+                        let kind = Kind::Other;
+                        self.specs[next] = Spec { select, d: second.d, e, target: last.0, kind, ..first };
+                        break;
+                    }
+                }
+                let writes = |(slot, used): (Slot, Use)| {
+                    matches!(used, Use::Write(_) | Use::Change(_)) && [first.a, first.b, first.c].contains(&slot)
+                };
+                if !goes_on(&second) || left[next] && operands(&second).into_iter().any(writes) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Leaves out operations. What jumped to them jumps to what follows.
+    fn remove(&mut self, left: &[bool]) {
+        let mut places = Vec::with_capacity(left.len() + 1);
+        let mut count = 0;
+        for &left in left {
+            places.push(count);
+            count += u32::from(left);
+        }
+        let moved = |place: u32| places.get(place as usize).copied().unwrap_or(place);
+        for &at in &self.label_uses {
+            if let Some(spec) = self.specs.get_mut(at as usize) {
+                spec.target = moved(spec.target);
+            }
+        }
+        for target in self.code.sites.iter_mut().flat_map(|site| site.targets.iter_mut().flatten()) {
+            *target = moved(*target);
+        }
+        let mut keep = left.iter();
+        self.specs.retain(|_| keep.next() == Some(&true));
+        let mut keep = left.iter();
+        self.code.lines.retain(|_| keep.next() == Some(&true));
+        self.label_uses.clear();
+    }
+}
