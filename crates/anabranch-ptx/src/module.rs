@@ -218,7 +218,7 @@ impl Module {
         let mut common = 0u64;
         let mut of_kernel: HashMap<u32, u64> = HashMap::new();
         let place = |start: &mut u64, variable: &mut Variable| {
-            *start = start.next_multiple_of(variable.alignment.into());
+            *start = start.checked_next_multiple_of(variable.alignment.into()).unwrap_or(u64::MAX);
             variable.shared_offset = u32::try_from(*start).unwrap_or(u32::MAX);
             *start = start.saturating_add(variable.bytes);
         };
@@ -354,7 +354,7 @@ fn finish(function: &Written<'_>, code: Code) -> Parsed<Function> {
                 return Err(ParseError::new(declaration.at, "a parameter of more than 64 bits of bytes"));
             };
             // Hardware takes 32764 bytes of parameters at most.
-            if u64::from(place.offset) + bytes > 1 << 16 {
+            if u64::from(place.offset).saturating_add(bytes) > 1 << 16 {
                 return Err(ParseError::new(declaration.at, "parameters of more than 65536 bytes"));
             }
             parameter_bytes = place.offset + place.bytes;

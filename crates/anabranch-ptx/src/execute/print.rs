@@ -114,7 +114,8 @@ impl Builtin<'_, '_> {
     }
 
     fn number(&mut self, lane: u32, address: &mut u64, bytes: u64) -> Outcome<u64> {
-        *address = address.next_multiple_of(bytes);
+        let bad = || failure_of(FaultCode::LAUNCH_FAILED, Detail::BadFormat, lane);
+        *address = address.checked_next_multiple_of(bytes).ok_or_else(bad)?;
         let mut value = 0;
         for index in 0..bytes {
             value |= u64::from(self.byte(lane, address.wrapping_add(index))?) << (8 * index);

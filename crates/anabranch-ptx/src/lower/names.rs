@@ -235,7 +235,7 @@ impl<'a> Lower<'_, 'a> {
                 Ok(Base::Register(slot, Width::of(scalar)?))
             }
             Some((Local::Frame(place), _)) => {
-                let start = i64::from(place.offset) + offset;
+                let start = i64::from(place.offset).saturating_add(offset);
                 let within = (0..=i64::from(place.offset + place.bytes)).contains(&start);
                 if !within || start < i64::from(place.offset) {
                     return Err(format!("an address outside of `{name:.60}`"));
