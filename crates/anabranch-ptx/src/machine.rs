@@ -148,6 +148,33 @@ pub(crate) struct Arena {
     pub(crate) bytes: u64,
 }
 
+/// The parts of global memory that were used lately. They stay valid until the run is dropped.
+pub(crate) struct Regions {
+    all: [Region; 4],
+    oldest: usize,
+}
+
+impl Regions {
+    pub(crate) const EMPTY: Regions = Regions { all: [Region::EMPTY; 4], oldest: 0 };
+
+    /// The part with this byte, if there is one.
+    pub(crate) fn find(&mut self, memory: &dyn GlobalMemory, address: u64) -> Option<Region> {
+        if let Some(found) = self.all.iter().find(|region| region.contains(address, address.saturating_add(1))) {
+            return Some(*found);
+        }
+        let found = memory.region(address)?;
+        self.all[self.oldest % 4] = found;
+        self.oldest += 1;
+        Some(found)
+    }
+}
+
+/// What a warp needs while it runs, and the next one after it.
+pub(crate) struct Scratch {
+    pub(crate) addresses: Wide,
+    pub(crate) regions: Regions,
+}
+
 /// The lanes of the warp that is running.
 pub(crate) struct Lanes<'l> {
     /// The frame. It is aligned to 64 bytes.
@@ -169,6 +196,8 @@ pub(crate) struct Lanes<'l> {
     pub(crate) direct: bool,
     /// The part of global memory that was used last.
     pub(crate) region: Region,
+    /// Other parts that were used.
+    pub(crate) regions: &'l mut Regions,
     pub(crate) shared: Arena,
     pub(crate) local: Arena,
     /// Where the frame's part of local memory begins.

@@ -6,7 +6,7 @@ use super::share::Share;
 use super::spares::Spares;
 use crate::engine::{Engine, Operation, Outcome, Partition, StreamState, Turn, Use, Work};
 use crate::error::enter_work;
-use anabranch_hal::{Block, ConditionalValues, HostArguments, KernelFault, Thrown, UsedRange, contain};
+use anabranch_hal::{Block, ConditionalValues, HostArguments, HostFunction, KernelFault, Thrown, UsedRange, contain};
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -59,6 +59,9 @@ pub(crate) struct KernelWork {
     /// The values of conditional nodes that it can set, in a graph that has some.
     pub(crate) conditionals: Option<Arc<dyn ConditionalValues + Send + Sync>>,
 }
+
+/// The next blocks that a thread runs, until there are none.
+pub(super) type Blocks<'a> = &'a mut dyn FnMut() -> Option<Range<u64>>;
 
 /// How a kernel failed.
 #[derive(Debug)]
@@ -154,12 +157,20 @@ impl KernelWork {
         }
     }
 
-    /// Runs some blocks of a stage on this thread.
-    pub(crate) fn run_blocks(&self, stage: usize, blocks: Range<u64>) -> Result<(), KernelError> {
-        let function = match &self.kernel.get().body {
-            Body::Closures(function) => function,
-            Body::Ptx(kernel) => return kernel.run_blocks(self, blocks),
-        };
+    /// Runs blocks of a stage on this thread, as long as `next` has some.
+    pub(super) fn run_blocks(&self, stage: usize, next: Blocks<'_>) -> Result<(), KernelError> {
+        match &self.kernel.get().body {
+            Body::Ptx(kernel) => kernel.run_blocks(self, next),
+            Body::Closures(function) => {
+                while let Some(blocks) = next() {
+                    self.run_closures(function, stage, blocks)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn run_closures(&self, function: &HostFunction, stage: usize, blocks: Range<u64>) -> Result<(), KernelError> {
         let Some(stage) = function.stages().get(stage) else { return Ok(()) };
         with_shared_memory(self.shared_bytes, |shared| {
             let body = || {
@@ -233,7 +244,8 @@ pub(crate) fn run_kernel(
             engine.offer(level, &share, helpers);
             share.run_to_end(work)?;
         } else {
-            work.run_blocks(stage, 0..blocks)?;
+            let mut all = Some(0..blocks);
+            work.run_blocks(stage, &mut || all.take())?;
         }
     }
     Ok(())
@@ -269,7 +281,7 @@ fn with_shared_memory<R>(bytes: usize, body: impl FnOnce(&mut [u8]) -> R) -> R {
 }
 
 /// Runs a share of a kernel, and marks the thread as inside of it.
-pub(super) fn run_share(work: &KernelWork, stage: usize, blocks: Range<u64>) -> Result<(), KernelError> {
+pub(super) fn run_share(work: &KernelWork, stage: usize, next: Blocks<'_>) -> Result<(), KernelError> {
     let _scope = enter_work();
-    work.run_blocks(stage, blocks)
+    work.run_blocks(stage, next)
 }

@@ -1,6 +1,6 @@
 //! Kernels that are PTX.
 
-use super::kernel::{KernelError, KernelWork};
+use super::kernel::{Blocks, KernelError, KernelWork};
 use crate::memory::{AllocationTable, HostMemory};
 use anabranch_hal::{
     ConditionalHandle, ConditionalValues, Detail, Failure, KernelFault, Launch as Launched, ParameterInfo, Result,
@@ -11,7 +11,6 @@ use anabranch_ptx::{
 };
 use std::collections::VecDeque;
 use std::io::Write;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// The newest version of PTX that is taken.
@@ -140,8 +139,8 @@ impl PtxKernel {
         }
     }
 
-    /// Runs some blocks on this thread. Those that wait for others let them run.
-    pub(super) fn run_blocks(&self, work: &KernelWork, blocks: Range<u64>) -> std::result::Result<(), KernelError> {
+    /// Runs blocks on this thread, with the same memory for all of them. Those that wait for others let them run.
+    pub(super) fn run_blocks(&self, work: &KernelWork, next: Blocks<'_>) -> std::result::Result<(), KernelError> {
         let function = self.function();
         let mut parameters = vec![0; function.parameter_bytes as usize];
         let mut values = &work.values[..];
@@ -161,9 +160,15 @@ impl PtxKernel {
             .map_err(|error| failed(Status::LAUNCH_FAILED, error.to_string()))?;
         let mut waiting: VecDeque<BlockRun<'_>> = VecDeque::new();
         let mut idle = Vec::new();
-        let mut left = blocks;
+        let mut left = 0..0;
+        let mut begin = || {
+            if left.is_empty() {
+                left = next()?;
+            }
+            left.next()
+        };
         loop {
-            let begun = if waiting.len() < MOST_BLOCKS { left.next() } else { None };
+            let begun = if waiting.len() < MOST_BLOCKS { begin() } else { None };
             let mut run = match begun {
                 Some(block) => {
                     let mut run = idle.pop().unwrap_or_else(|| BlockRun::new(&launch));

@@ -99,18 +99,16 @@ impl Share {
     }
 
     fn run_blocks(&self, work: &KernelWork) -> Result<(), KernelError> {
-        loop {
+        let mut next = || {
             let begin = self.next.fetch_add(self.chunk, Ordering::Relaxed);
-            if begin >= self.blocks {
-                return Ok(());
-            }
-            let end = begin.saturating_add(self.chunk).min(self.blocks);
-            if let Err(error) = run_share(work, self.stage, begin..end) {
-                // The blocks that nobody has taken are left out.
-                self.next.store(self.blocks, Ordering::Relaxed);
-                return Err(error);
-            }
+            (begin < self.blocks).then(|| begin..begin.saturating_add(self.chunk).min(self.blocks))
+        };
+        let result = run_share(work, self.stage, &mut next);
+        if result.is_err() {
+            // The blocks that nobody has taken are left out.
+            self.next.store(self.blocks, Ordering::Relaxed);
         }
+        result
     }
 }
 

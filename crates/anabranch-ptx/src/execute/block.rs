@@ -6,7 +6,7 @@ use super::checker::Checker;
 use super::frame::Buffer;
 use super::warp::{State, Stop, Surroundings, Warp};
 use crate::fault::{Detail, Fault, FaultCode};
-use crate::machine::{Arena, Failure, Op, Wide};
+use crate::machine::{Arena, Failure, Op, Regions, Scratch, Wide};
 use crate::ops::control;
 use crate::types::Space;
 
@@ -32,8 +32,7 @@ pub struct BlockRun<'l> {
     barriers: [Barrier; barrier::COUNT],
     /// A bit for each barrier that threads wait at.
     waiting: u32,
-    /// Addresses of an access, while a warp runs.
-    addresses: Box<Wide>,
+    scratch: Box<Scratch>,
     checker: Option<Checker<'l>>,
     block_index: [u32; 3],
     next: usize,
@@ -62,7 +61,7 @@ impl<'l> BlockRun<'l> {
             shared: Buffer::new(launch.geometry.total_shared as usize),
             barriers: Default::default(),
             waiting: 0,
-            addresses: Box::new(Wide([0; 32])),
+            scratch: Box::new(Scratch { addresses: Wide([0; 32]), regions: Regions::EMPTY }),
             checker: None,
             block_index: [0; 3],
             next: 0,
@@ -122,7 +121,7 @@ impl<'l> BlockRun<'l> {
                 shared: Arena { start: self.shared.address(), bytes: self.launch.geometry.total_shared.into() },
                 checker: self.checker.as_ref(),
             };
-            let stop = self.warps[index].run(&around, &mut self.addresses, &mut budget);
+            let stop = self.warps[index].run(&around, &mut self.scratch, &mut budget);
             self.performed += before - budget;
             left = left.saturating_sub(before - budget);
             self.next = index + 1;

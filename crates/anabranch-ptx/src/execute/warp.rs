@@ -10,7 +10,7 @@ use super::Launch;
 use super::checker::Checker;
 use super::frame::{Buffer, Frame};
 use crate::fault::{Detail, FaultCode};
-use crate::machine::{FULL, Failure, Lanes, Op, Plane, Step, Wide};
+use crate::machine::{FULL, Failure, Lanes, Op, Plane, Scratch, Step};
 use crate::memory::Region;
 use crate::types::Space;
 
@@ -68,7 +68,6 @@ pub(crate) struct Warp {
     pub(crate) free: Vec<Frame>,
     pub(crate) frame_bytes: u64,
     pub(crate) local: Buffer,
-    pub(crate) region: Region,
     /// What is the same for all blocks has been computed.
     pub(crate) prepared: bool,
 }
@@ -114,7 +113,6 @@ impl Warp {
             free: Vec::new(),
             frame_bytes: 0,
             local: Buffer::new(32 * bytes),
-            region: Region::EMPTY,
             prepared: false,
         }
     }
@@ -133,7 +131,6 @@ impl Warp {
         frame.local = 0;
         frame.depth = 0;
         self.live = self.all;
-        self.region = Region::EMPTY;
         self.parts.clear();
         self.parts.push(Part {
             mask: self.all,
@@ -203,7 +200,7 @@ impl Warp {
     }
 
     /// Runs until something happens that the block has to know, or `budget` operations have been performed.
-    pub(crate) fn run(&mut self, around: &Surroundings<'_>, addresses: &mut Wide, budget: &mut u64) -> Stop {
+    pub(crate) fn run(&mut self, around: &Surroundings<'_>, scratch: &mut Scratch, budget: &mut u64) -> Stop {
         let launch = around.launch;
         // Lent to the lanes, and put back below.
         let mut lent = self.threads.take();
@@ -214,13 +211,14 @@ impl Warp {
             taken: 0,
             live: self.live,
             warp: self.number,
-            addresses,
+            addresses: &mut scratch.addresses,
             threads,
             block_index: around.block_index,
             geometry: &launch.geometry,
             memory: launch.memory,
             direct: launch.direct,
-            region: self.region,
+            region: Region::EMPTY,
+            regions: &mut scratch.regions,
             shared: around.shared,
             local: self.local_arena(),
             frame_local: 0,
@@ -254,7 +252,6 @@ impl Warp {
                 break stop;
             }
         };
-        self.region = lanes.region;
         self.threads = lent;
         stop
     }

@@ -452,7 +452,7 @@ pub(crate) mod slow {
     /// Looks up the memory at an address.
     #[cold]
     pub(crate) fn look_up(lanes: &mut Lanes<'_>, address: u64) {
-        if let Some(region) = lanes.memory.region(address) {
+        if let Some(region) = lanes.regions.find(lanes.memory, address) {
             lanes.region = region;
         }
     }
