@@ -4,9 +4,9 @@ use super::Launch;
 use super::barrier::{self, Barrier};
 use super::checker::Checker;
 use super::frame::Buffer;
-use super::warp::{State, Stop, Surroundings, Warp};
+use super::warp::{State, Stop, Surroundings, Warp, places};
 use crate::fault::{Detail, Fault, FaultCode};
-use crate::machine::{Arena, Failure, Op, Regions, Scratch, Wide};
+use crate::machine::{Arena, Failure, Op, Plane, Regions, Scratch, Wide};
 use crate::ops::control;
 use crate::types::Space;
 
@@ -28,6 +28,8 @@ pub enum Progress {
 pub struct BlockRun<'l> {
     launch: &'l Launch<'l>,
     warps: Vec<Warp>,
+    /// Where the threads of each warp are.
+    threads: Vec<[Plane; 3]>,
     shared: Buffer,
     barriers: [Barrier; barrier::COUNT],
     /// A bit for each barrier that threads wait at.
@@ -58,6 +60,7 @@ impl<'l> BlockRun<'l> {
         BlockRun {
             launch,
             warps: (0..threads.div_ceil(32)).map(|number| Warp::new(launch, number)).collect(),
+            threads: (0..threads.div_ceil(32)).map(|number| places(launch, number)).collect(),
             shared: Buffer::new(launch.geometry.total_shared as usize),
             barriers: Default::default(),
             waiting: 0,
@@ -121,7 +124,7 @@ impl<'l> BlockRun<'l> {
                 shared: Arena { start: self.shared.address(), bytes: self.launch.geometry.total_shared.into() },
                 checker: self.checker.as_ref(),
             };
-            let stop = self.warps[index].run(&around, &mut self.scratch, &mut budget);
+            let stop = self.warps[index].run(&around, &self.threads[index], &mut self.scratch, &mut budget);
             self.performed += before - budget;
             left = left.saturating_sub(before - budget);
             self.next = index + 1;

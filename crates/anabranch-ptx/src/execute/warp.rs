@@ -57,7 +57,6 @@ pub(crate) enum Stop {
 /// A warp of a block.
 pub(crate) struct Warp {
     pub(crate) number: u32,
-    pub(crate) threads: Option<Box<[Plane; 3]>>,
     /// The lanes that exist.
     pub(crate) all: u32,
     /// The lanes that have not ended.
@@ -86,26 +85,36 @@ pub(crate) struct Surroundings<'b> {
     pub(crate) checker: Option<&'b Checker<'b>>,
 }
 
-impl Warp {
-    pub(crate) fn new(launch: &Launch<'_>, number: u32) -> Warp {
-        let [x, y, z] = launch.geometry.block;
-        let total = x * y * z;
-        let mut threads = [Plane([0; 32]); 3];
-        let mut all = 0;
-        for lane in 0..32 {
-            let thread = number * 32 + lane;
-            if thread < total {
-                all |= 1 << lane;
-            }
-            let place = [thread % x, thread / x % y, thread / x / y];
-            for (plane, value) in threads.iter_mut().zip(place) {
-                plane.0[lane as usize] = value;
+/// The places in their block of the threads of a warp.
+pub(crate) fn places(launch: &Launch<'_>, number: u32) -> [Plane; 3] {
+    let [x, y, _] = launch.geometry.block;
+    let first = number * 32;
+    let mut threads = [Plane([0; 32]); 3];
+    // Divisions for each lane would take most of the time of a small launch.
+    let mut place = [first % x, first / x % y, first / x / y];
+    for lane in 0..32 {
+        for (plane, value) in threads.iter_mut().zip(place) {
+            plane.0[lane] = value;
+        }
+        place[0] += 1;
+        if place[0] == x {
+            place = [0, place[1] + 1, place[2]];
+            if place[1] == y {
+                place = [0, 0, place[2] + 1];
             }
         }
+    }
+    threads
+}
+
+impl Warp {
+    pub(crate) fn new(launch: &Launch<'_>, number: u32) -> Warp {
+        let total: u32 = launch.geometry.block.iter().product();
+        let left = total.saturating_sub(number * 32);
+        let all = if left >= 32 { FULL } else { (1 << left) - 1 };
         let bytes = launch.program.function(launch.kernel).code.local_bytes as usize;
         Warp {
             number,
-            threads: Some(Box::new(threads)),
             all,
             live: 0,
             parts: Vec::new(),
@@ -200,11 +209,14 @@ impl Warp {
     }
 
     /// Runs until something happens that the block has to know, or `budget` operations have been performed.
-    pub(crate) fn run(&mut self, around: &Surroundings<'_>, scratch: &mut Scratch, budget: &mut u64) -> Stop {
+    pub(crate) fn run(
+        &mut self,
+        around: &Surroundings<'_>,
+        threads: &[Plane; 3],
+        scratch: &mut Scratch,
+        budget: &mut u64,
+    ) -> Stop {
         let launch = around.launch;
-        // Lent to the lanes, and put back below.
-        let mut lent = self.threads.take();
-        let threads = &**lent.get_or_insert_with(|| Box::new([Plane([0; 32]); 3]));
         let mut lanes = Lanes {
             registers: std::ptr::null_mut(),
             mask: 0,
@@ -235,7 +247,7 @@ impl Warp {
         }
         let nowhere = Cell::new((0, 0));
         let seen = around.checker.map_or(&nowhere, |checker| &checker.place);
-        let stop = loop {
+        loop {
             if *budget == 0 {
                 break Stop::Turn;
             }
@@ -251,9 +263,7 @@ impl Warp {
             if let Some(stop) = stop {
                 break stop;
             }
-        };
-        self.threads = lent;
-        stop
+        }
     }
 
     /// Computes what is the same for all blocks, in the frame of the kernel, which is used for all of them.
