@@ -5,6 +5,7 @@
 //! * `round trip`: one operation, queued, run and waited for.
 //! * `graph`: 100 empty kernels as one launch of a graph, beside as many launches: enqueueing them in a stream that is
 //!   held up, and until all are done.
+//! * `ptx`: kernels of PTX: empty ones, and one of many blocks, with one worker and with two, beside the same in plain Rust.
 
 #![allow(missing_docs, reason = "criterion's macro makes a public function")]
 
@@ -21,8 +22,12 @@ use std::time::{Duration, Instant};
 const BURST: u64 = 10_000;
 
 fn host() -> Context {
+    host_with(2)
+}
+
+fn host_with(workers: usize) -> Context {
     let open = || -> anabranch::Result<_> {
-        Instance::builder().cuda(false).host_workers(2).build()?.device("host")?.context()
+        Instance::builder().cuda(false).host_workers(workers).build()?.device("host")?.context()
     };
     open().expect("the host device needs nothing")
 }
@@ -346,9 +351,56 @@ fn graph(criterion: &mut Criterion) {
     group.finish();
 }
 
+fn ptx(criterion: &mut Criterion) {
+    const N: u32 = 1 << 22;
+    const BURST: usize = 100;
+    let load = |context: &Context, text, name| Module::load_ptx(context, text).and_then(|module| module.kernel(name));
+    let mut group = criterion.benchmark_group("ptx");
+    let context = host();
+    let stream = context.create_stream().expect("a stream");
+    let empty = load(&context, include_str!("kernels.ptx"), "nothing").expect("a kernel");
+    let one = LaunchConfig::for_elements(1);
+    // SAFETY: the kernel uses no memory.
+    let launch = || unsafe { stream.launch(&empty, &one, ()) }.expect("queued");
+    group.bench_function("empty kernel, launched and done", |bencher| {
+        bencher.iter(|| {
+            launch();
+            stream.synchronize().expect("done");
+        });
+    });
+    group.bench_function("100 empty kernels, launched and done", |bencher| {
+        bencher.iter(|| {
+            (0..BURST).for_each(|_| launch());
+            stream.synchronize().expect("done");
+        });
+    });
+    group.throughput(Throughput::Elements(N.into()));
+    for workers in [1, 2] {
+        let context = host_with(workers);
+        let stream = context.create_stream().expect("a stream");
+        let saxpy = load(&context, include_str!("../examples/support/saxpy.ptx"), "saxpy").expect("a kernel");
+        let x = stream.upload(&vec![1f32; N as usize]).expect("a buffer");
+        let mut y = stream.upload(&vec![2f32; N as usize]).expect("a buffer");
+        group.bench_function(format!("saxpy, workers: {workers}"), |bencher| {
+            bencher.iter(|| {
+                // SAFETY: both buffers have `N` numbers.
+                let launched =
+                    unsafe { stream.launch(&saxpy, &LaunchConfig::for_elements(N), (&mut y, &x, 0.5f32, N)) };
+                launched.expect("queued");
+                stream.synchronize().expect("done");
+            });
+        });
+    }
+    let (x, mut y) = (vec![1f32; N as usize], vec![2f32; N as usize]);
+    group.bench_function("saxpy in plain Rust", |bencher| {
+        bencher.iter(|| y.iter_mut().zip(black_box(&x)).for_each(|(y, x)| *y += 0.5 * *x));
+    });
+    group.finish();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().warm_up_time(Duration::from_millis(500)).measurement_time(Duration::from_secs(2));
-    targets = enqueue, in_order, round_trip, graph
+    targets = enqueue, in_order, round_trip, graph, ptx
 }
 criterion_main!(benches);
