@@ -1,12 +1,18 @@
 //! A parsed module: what it contains, and what of it can be executed.
 
-use std::collections::{HashMap, HashSet};
+mod reach;
+
+use std::collections::{BTreeSet, HashMap};
 
 use crate::lower::{Code, Item, Items, Refusal, Value, lower};
 use crate::parse::parse;
 use crate::position::{ParseError, Parsed};
 use crate::syntax::{Constant, File, Function as Written, Initial, Linkage, Variable as Declaration};
 use crate::types::{Scalar, Space};
+use reach::Groups;
+
+/// How many refusals a kernel has of other functions, at most.
+const MOST_REFUSALS: usize = 16;
 
 /// A parameter of a kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,7 +80,8 @@ pub struct Function {
     pub shared_bytes: u32,
     /// Directives such as `.maxntid`, with their numbers.
     pub directives: Vec<(String, Vec<u64>)>,
-    /// Why it cannot be executed: what is not supported in it and in what it calls.
+    /// Why it cannot be executed: what is not supported in it. A kernel also has the first of those of the functions that it
+    /// reaches.
     pub refusals: Vec<Refusal>,
     /// Whether it has a body here.
     pub defined: bool,
@@ -173,7 +180,10 @@ impl Module {
             dynamic_alignment: 16,
         };
         module.lay_out_shared();
-        module.spread_refusals();
+        let named = module.named();
+        let groups = Groups::new(&named);
+        module.measure_shared(&named, &groups);
+        module.spread_refusals(&named, &groups);
         Ok(module)
     }
 
@@ -197,20 +207,13 @@ impl Module {
         &self.variables
     }
 
-    /// All functions that this one reaches by calls and by taking addresses, itself included.
-    fn reached(&self, function: u32) -> HashSet<u32> {
-        let mut found = HashSet::from([function]);
-        let mut left = vec![function];
-        while let Some(next) = left.pop() {
-            for value in &self.functions[next as usize].code.uses {
-                if let Value::Function(other) = value
-                    && found.insert(*other)
-                {
-                    left.push(*other);
-                }
-            }
-        }
-        found
+    /// The functions that each function calls or takes the address of.
+    fn named(&self) -> Vec<Vec<u32>> {
+        let function = |value: &Value| match value {
+            Value::Function(number) => Some(*number),
+            _ => None,
+        };
+        self.functions.iter().map(|one| one.code.uses.iter().filter_map(function).collect()).collect()
     }
 
     /// Gives shared variables their places: those of the module and of functions first, then those of each kernel.
@@ -235,34 +238,44 @@ impl Module {
                 place(of_kernel.entry(owner).or_insert(common), variable);
             }
         }
-        for index in 0..self.functions.len() as u32 {
-            if !is_kernel[index as usize] {
-                continue;
-            }
-            let mut bytes = 0;
-            for function in self.reached(index) {
-                for value in &self.functions[function as usize].code.uses {
-                    if let Value::Variable(variable, _) = value {
-                        let variable = &self.variables[*variable as usize];
-                        if variable.space == Space::Shared {
-                            bytes = bytes.max(u64::from(variable.shared_offset).saturating_add(variable.bytes));
-                        }
-                    }
-                }
-            }
-            self.functions[index as usize].shared_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+    }
+
+    /// How much shared memory each kernel has, with that of all functions that it reaches.
+    fn measure_shared(&mut self, named: &[Vec<u32>], groups: &Groups) {
+        let end = |value: &Value| {
+            let Value::Variable(number, _) = value else { return 0 };
+            let variable = &self.variables[*number as usize];
+            let end = u64::from(variable.shared_offset).saturating_add(variable.bytes);
+            if variable.space == Space::Shared { end } else { 0 }
+        };
+        let own = |function: u32| self.functions[function as usize].code.uses.iter().map(end).max().unwrap_or(0);
+        let bytes = groups.combine(named, own, |all, more| *all = (*all).max(*more));
+        for (index, function) in self.functions.iter_mut().enumerate().filter(|(_, function)| function.kernel) {
+            function.shared_bytes = u32::try_from(*bytes.of(index as u32)).unwrap_or(u32::MAX);
         }
     }
 
-    /// A function that calls one that cannot be executed cannot be executed either.
-    fn spread_refusals(&mut self) {
+    /// A kernel that reaches a function that cannot be executed cannot be executed either.
+    fn spread_refusals(&mut self, named: &[Vec<u32>], groups: &Groups) {
+        // By function and number. A text that is hostile may have many kernels, which all have those of one function.
+        type Some = BTreeSet<(u32, u32)>;
+        let own = |function: u32| {
+            let count = self.functions[function as usize].code.refusals.len().min(MOST_REFUSALS);
+            (0..count as u32).map(|number| (function, number)).collect::<Some>()
+        };
+        let first = groups.combine(named, own, |all: &mut Some, more| {
+            all.extend(more);
+            while all.len() > MOST_REFUSALS {
+                all.pop_last();
+            }
+        });
         for index in 0..self.functions.len() as u32 {
-            let mut refusals = Vec::new();
-            let mut reached: Vec<u32> = self.reached(index).into_iter().collect();
-            reached.sort_unstable();
-            for function in reached {
-                refusals.extend(self.functions[function as usize].code.refusals.iter().cloned());
-                refusals.truncate(1000);
+            let mut refusals = self.functions[index as usize].code.refusals.clone();
+            if self.functions[index as usize].kernel {
+                let others = first.of(index).iter().filter(|(function, _)| *function != index);
+                refusals.extend(others.map(|&(function, number)| {
+                    self.functions[function as usize].code.refusals[number as usize].clone()
+                }));
             }
             self.functions[index as usize].refusals = refusals;
         }
