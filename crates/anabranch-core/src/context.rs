@@ -286,6 +286,12 @@ impl ContextCore {
         self.shared.record_in_legacy_stream()
     }
 
+    /// Finds out whether this thread may record in the legacy stream, for a record in any stream.
+    #[track_caller]
+    pub(crate) fn may_record_in_legacy_stream(&self) {
+        self.shared.may_record_in_legacy_stream();
+    }
+
     /// Whether the context is lost, and work of it is still running.
     pub fn is_lost_and_running(&self) -> bool {
         self.driver.lost_context_is_running(&self.call("asking whether a lost context runs on"))

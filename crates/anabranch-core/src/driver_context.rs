@@ -109,6 +109,15 @@ impl DriverContext {
         LegacyRecording { guard }
     }
 
+    /// For what is recorded in any stream, of which few are the legacy stream: a thread with locks that come later must not ask
+    /// for it.
+    #[track_caller]
+    pub fn may_record_in_legacy_stream(&self) {
+        if !IS_RECORDING.get() {
+            self.legacy_records.may_be_locked();
+        }
+    }
+
     /// Whether all work of all objects is complete.
     pub fn is_idle(&self) -> bool {
         let all: Vec<_> = self.work.lock().iter().filter_map(Weak::upgrade).collect();

@@ -167,14 +167,33 @@ impl MemoryPoolCore {
         if self.options.is_none() {
             return;
         }
-        let streams = &mut self.uses.lock().freed_in;
-        if streams.iter().any(|known| Arc::ptr_eq(known, stream)) {
+        let before = {
+            let streams = &mut self.uses.lock().freed_in;
+            if streams.iter().any(|known| Arc::ptr_eq(known, stream)) {
+                return;
+            }
+            let is_full = streams.len() == streams.capacity();
+            let before = if is_full { std::mem::take(streams) } else { Vec::new() };
+            streams.push(stream.clone());
+            before
+        };
+        if before.is_empty() {
             return;
         }
-        if streams.len() == streams.capacity() {
-            streams.retain(|known| known.is_live() || !work_of([known]).is_over());
+        // Streams are asked with no lock held: what is asked of the legacy stream waits for a lock that threads hold which free
+        // memory there, and then note it here.
+        let (used, over): (Vec<_>, Vec<_>) =
+            before.into_iter().partition(|known| known.is_live() || !work_of([known]).is_over());
+        {
+            let streams = &mut self.uses.lock().freed_in;
+            streams.reserve(2 * used.len());
+            for known in used {
+                if !streams.iter().any(|other| Arc::ptr_eq(other, &known)) {
+                    streams.push(known);
+                }
+            }
         }
-        streams.push(stream.clone());
+        drop(over);
     }
 }
 

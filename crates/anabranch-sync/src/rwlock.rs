@@ -75,6 +75,16 @@ impl<T: ?Sized> RwLock<T> {
         RwLockWriteGuard { raw: self.raw.write(), token: self.position.enter(Access::Exclusive) }
     }
 
+    /// For a call that does not always lock it: finds out each time whether it could.
+    ///
+    /// # Panics
+    /// As [`read`](Self::read).
+    #[inline]
+    #[track_caller]
+    pub fn may_be_locked(&self) {
+        self.position.check(Access::Exclusive);
+    }
+
     /// Whether somebody has locked it for writing at this moment. If not, what was written under the lock before is seen.
     #[inline]
     pub fn is_locked_exclusive(&self) -> bool {

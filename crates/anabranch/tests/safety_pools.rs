@@ -189,3 +189,31 @@ fn safety_83_beside_a_capture_a_pool_is_refused_even_if_one_could_be_used_again(
     drop(world.pool());
     assert_eq!(world.seen.created.load(Ordering::SeqCst), 3, "two of which were refused");
 }
+
+#[test]
+fn safety_97_memory_of_a_pool_is_freed_in_the_legacy_stream_and_in_others() {
+    let context = common::host();
+    let pool = context.device().create_memory_pool(&MemoryPoolOptions::default()).unwrap();
+    let free_in = |stream: Stream| {
+        let mut buffer = stream.allocate_zeroed_from::<u32>(&pool, 16).unwrap();
+        stream.fill(&mut buffer, 1).unwrap();
+        // The pool remembers the streams of its frees, and asks those that have ended whether their work is over.
+        drop(stream);
+        drop(buffer);
+    };
+    std::thread::scope(|scope| {
+        for is_legacy in [true, true, false, false] {
+            let (free_in, context) = (&free_in, &context);
+            scope.spawn(move || {
+                for _ in 0..300 {
+                    free_in(if is_legacy {
+                        context.legacy_stream().unwrap()
+                    } else {
+                        context.create_stream().unwrap()
+                    });
+                }
+            });
+        }
+    });
+    flush_deferred_drops();
+}

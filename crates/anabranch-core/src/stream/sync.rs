@@ -283,6 +283,7 @@ impl StreamCore {
     /// # Errors
     /// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT (906)` in that case; otherwise any error that the driver returns.
     pub fn sync_event_beside_captures(&self) -> Result<Option<SyncEvent>> {
+        self.context.may_record_in_legacy_stream();
         if !self.handle.is_legacy() {
             return self.record_sync_event();
         }
