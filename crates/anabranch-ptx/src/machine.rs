@@ -13,7 +13,7 @@ pub(crate) use level::{Body, Select, body, body_and_rest, body_of, body_of_few, 
 pub use level::{Level, detect};
 
 use crate::fault::{Detail, FaultCode};
-use crate::memory::{Access, GlobalMemory, Region};
+use crate::memory::{Access, AccessKind, GlobalMemory, Region};
 
 pub(crate) use crate::memory::Vectors;
 use crate::types::Space;
@@ -73,6 +73,9 @@ pub(crate) enum Step {
 
 /// A function that performs an operation.
 pub(crate) type Run = unsafe fn(&mut Lanes<'_>, &Op) -> Step;
+
+/// A function that puts the addresses of an access into `addresses`, of the lanes that run.
+pub(crate) type Locate = unsafe fn(&mut Lanes<'_>, &Op, AccessKind) -> Step;
 
 /// An operation, ready to run.
 #[derive(Clone, Copy)]
@@ -203,6 +206,8 @@ pub(crate) struct Lanes<'l> {
     /// Where the frame's part of local memory begins.
     pub(crate) frame_local: u64,
     pub(crate) parameters: Arena,
+    /// What finds the addresses of an access.
+    pub(crate) locate: Locate,
     /// Something looks at every access.
     pub(crate) observer: Option<&'l dyn Observer>,
     /// An operation has read memory in a way that sees what others write.

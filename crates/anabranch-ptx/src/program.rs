@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::lower::{Code, Spec, Value, Width};
-use crate::machine::{FUNCTION_WINDOW, Level, Op, SHARED_WINDOW, Slot, detect, guarded};
+use crate::machine::{FUNCTION_WINDOW, Level, Locate, Op, SHARED_WINDOW, Slot, detect, guarded};
 use crate::module::{Function, Module, Variable};
 use crate::ops::control::NO_GUARD;
+use crate::ops::load::locate_at;
 use crate::types::Space;
 
 /// A function, ready to run.
@@ -22,6 +23,8 @@ pub struct Program {
     module: Arc<Module>,
     addresses: Vec<u64>,
     pub(crate) functions: Vec<Linked>,
+    /// What finds the addresses of accesses.
+    pub(crate) locate: Locate,
 }
 
 impl std::fmt::Debug for Program {
@@ -49,7 +52,7 @@ impl Program {
                 _ => 0,
             })
             .collect();
-        let mut program = Program { module, addresses, functions: Vec::new() };
+        let mut program = Program { module, addresses, functions: Vec::new(), locate: locate_at(level) };
         let functions = program.module.functions.iter().map(|function| program.link_function(&function.code, level));
         program.functions = functions.collect();
         program

@@ -239,6 +239,7 @@ impl Warp {
                 bytes: launch.parameter_bytes,
             },
             observer: around.checker.map(|checker| checker as &dyn crate::machine::Observer),
+            locate: launch.program.locate,
             watches: false,
             failure: None,
         };

@@ -63,18 +63,18 @@ fn extend(scalar: Scalar, from: Width, to: Width) -> Lowered<Select> {
     }
     match to {
         Width::W16 => to!(u16:
-            [U8 u8: W16 u16 select_few, W32 u32 select_few, W64 u64 select_few]
-            [S8 i8: W16 u16 select_few, W32 u32 select_few, W64 u64 select_few]),
+            [U8 u8: W16 u16 select_few, W32 u32 select_plain, W64 u64 select_plain]
+            [S8 i8: W16 u16 select_few, W32 u32 select_plain, W64 u64 select_plain]),
         Width::W32 => to!(u32:
-            [U8 u8: W16 u16 select, W32 u32 select_few, W64 u64 select_few]
-            [S8 i8: W16 u16 select_few, W32 u32 select_few, W64 u64 select_few]
-            [U16 u16: W16 u16 select, W32 u32 select_few, W64 u64 select_few]
-            [S16 i16: W16 u16 select_few, W32 u32 select_few, W64 u64 select_few]),
+            [U8 u8: W16 u16 select, W32 u32 select_plain, W64 u64 select_plain]
+            [S8 i8: W16 u16 select_few, W32 u32 select_plain, W64 u64 select_plain]
+            [U16 u16: W16 u16 select, W32 u32 select_plain, W64 u64 select_plain]
+            [S16 i16: W16 u16 select_few, W32 u32 select_plain, W64 u64 select_plain]),
         _ => to!(u64:
-            [U8 u8: W16 u16 select_few, W32 u32 select_few, W64 u64 select_few]
-            [S8 i8: W16 u16 select_few, W32 u32 select_few, W64 u64 select_few]
-            [U16 u16: W16 u16 select_few, W32 u32 select_few, W64 u64 select_few]
-            [S16 i16: W16 u16 select_few, W32 u32 select_few, W64 u64 select_few]
+            [U8 u8: W16 u16 select_few, W32 u32 select_plain, W64 u64 select_plain]
+            [S8 i8: W16 u16 select_few, W32 u32 select_plain, W64 u64 select_plain]
+            [U16 u16: W16 u16 select_few, W32 u32 select_plain, W64 u64 select_plain]
+            [S16 i16: W16 u16 select_few, W32 u32 select_plain, W64 u64 select_plain]
             [U32 u32: W32 u32 select, W64 u64 select_few]
             [S32 i32: W32 u32 select, W64 u64 select_few]),
     }
@@ -276,10 +276,15 @@ impl<'a> Lower<'_, 'a> {
         if integral != Rounding::Zero {
             a = self.step(integral_of(double, integral), a, own)?;
         }
-        let run = if double {
-            by_integer!(to, width, |I, D| select_few::<One<ToInteger<f64, I, D>>>)
-        } else {
-            by_integer!(to, width, |I, D| select_few::<One<ToInteger<f32, I, D>>>)
+        // The usual ones have functions for vectors.
+        let run = match (to, width, double) {
+            (Scalar::S32, Width::W32, false) => Ok(select_few::<One<ToInteger<f32, i32, u32>>> as Select),
+            (Scalar::U32, Width::W32, false) => Ok(select_few::<One<ToInteger<f32, u32, u32>>> as Select),
+            (Scalar::S32, Width::W32, true) => Ok(select_few::<One<ToInteger<f64, i32, u32>>> as Select),
+            _ if double => {
+                by_integer!(to, width, |I, D| select_plain::<One<ToInteger<f64, I, D>>>)
+            }
+            _ => by_integer!(to, width, |I, D| select_plain::<One<ToInteger<f32, I, D>>>),
         }?;
         self.emit_one(run, d, a);
         Ok(())

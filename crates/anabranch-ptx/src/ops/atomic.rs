@@ -4,7 +4,7 @@ use std::ptr::with_exposed_provenance_mut;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::half::{Brain, Half, Packed};
-use super::load::{SHARED, SPACE, locate};
+use super::load::{SHARED, SPACE};
 use super::real::Real;
 use super::{Fn2, half};
 use crate::machine::{Body, Form, Lanes, Op, Step, Use, Vectors, When, Width};
@@ -137,10 +137,10 @@ word!(u64 AtomicU64 i64 |kind, flush, old, b| |target| {
 ///
 /// As for [`Body::run`]: the operands are planes of words `T`.
 #[inline(always)]
-unsafe fn perform<V: Vectors, T: Word>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
+unsafe fn perform<T: Word>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
     // SAFETY: the slots are planes of words, and `locate` returns addresses that may be accessed.
     unsafe {
-        if locate::<V>(lanes, op, AccessKind::Atomic) != Step::Next {
+        if (lanes.locate)(lanes, op, AccessKind::Atomic) != Step::Next {
             return Step::Fault;
         }
         lanes.watches = true;
@@ -180,7 +180,7 @@ impl Body for Short {
 
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has made the operation for planes of 16 bits.
-        unsafe { perform::<V, u16>(lanes, op) }
+        unsafe { perform::<u16>(lanes, op) }
     }
 }
 
@@ -196,7 +196,7 @@ impl Body for Single {
 
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has made the operation for planes of 32 bits.
-        unsafe { perform::<V, u32>(lanes, op) }
+        unsafe { perform::<u32>(lanes, op) }
     }
 }
 
@@ -212,7 +212,7 @@ impl Body for Double {
 
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: lowering has made the operation for planes of 64 bits.
-        unsafe { perform::<V, u64>(lanes, op) }
+        unsafe { perform::<u64>(lanes, op) }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use super::rows::{self, Row};
 use super::{Fn1, convert::Extend};
-use crate::machine::{Body, FULL, Form, LANES, Lanes, Op, Slot, Step, Use, Vectors, When, Width};
+use crate::machine::{Body, FULL, Form, LANES, Lanes, Level, Locate, Op, Slot, Step, Use, Vectors, When, Width};
 use crate::memory::{AccessKind, ROW, Short};
 
 /// The space of an access, in the low bits of `flags`.
@@ -64,13 +64,41 @@ element! {
     u64 AtomicU64;
 }
 
+/// What finds the addresses of an access, with the vectors of a level.
+pub(crate) fn locate_at(level: Level) -> Locate {
+    unsafe fn baseline(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKind) -> Step {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { locate_with::<Short>(lanes, op, kind) }
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn avx2(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKind) -> Step {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { locate_with::<crate::memory::Middle>(lanes, op, kind) }
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2")]
+    unsafe fn avx512(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKind) -> Step {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { locate_with::<crate::memory::Long>(lanes, op, kind) }
+    }
+    #[cfg(target_arch = "x86_64")]
+    match level {
+        Level::Avx512 => return avx512,
+        Level::Avx2 => return avx2,
+        Level::Baseline => {}
+    }
+    let _ = level;
+    baseline
+}
+
 /// Puts the addresses in this process of an access into `addresses`, for the lanes that run. The others get one of those.
 ///
 /// # Safety
 ///
 /// `a` is a plane of the size that `flags` says.
 #[inline(always)]
-pub(crate) unsafe fn locate<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKind) -> Step {
+unsafe fn locate_with<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op, kind: AccessKind) -> Step {
     // The addresses stay in memory: local arrays of 32 would be taken apart into registers one by one.
     if op.flags & ABSOLUTE != 0 {
         lanes.addresses.0 = [op.imm; LANES];
@@ -185,10 +213,11 @@ where
     }
 }
 
-/// The same for vectors, for some of the lanes, and for addresses that do not lie side by side.
-pub(crate) struct LoadEach<E, R>(PhantomData<(E, R)>);
+/// The same for vectors, for some of the lanes, and for addresses that do not lie side by side. `VECTORS`: vectors that do
+/// are frequent enough to be looked for.
+pub(crate) struct LoadEach<E, R, const VECTORS: bool>(PhantomData<(E, R)>);
 
-impl<E: Element, R: Copy + Default> Body for LoadEach<E, R>
+impl<E: Element, R: Copy + Default, const VECTORS: bool> Body for LoadEach<E, R, VECTORS>
 where
     Widen<E, R>: Fn1<A = E, D = R>,
 {
@@ -198,7 +227,8 @@ where
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: as above; `locate` returns addresses that may be read.
         unsafe {
-            if op.target > 1
+            if VECTORS
+                && op.target > 1
                 && let Some(rows) = rows::find::<V>(lanes, op, AccessKind::Read, op.bytes.into())
             {
                 match op.target {
@@ -207,7 +237,7 @@ where
                 }
                 return Step::Next;
             }
-            if locate::<V>(lanes, op, AccessKind::Read) != Step::Next {
+            if (lanes.locate)(lanes, op, AccessKind::Read) != Step::Next {
                 return Step::Fault;
             }
             let size = size_of::<E>() as u64;
@@ -368,17 +398,19 @@ impl<E: Element, R: Copy + Low<E>> Body for Store<E, R> {
     }
 }
 
-/// The same for vectors, for some of the lanes, and for addresses that do not lie side by side.
-pub(crate) struct StoreEach<E, R>(PhantomData<(E, R)>);
+/// The same for vectors, for some of the lanes, and for addresses that do not lie side by side. `VECTORS`: vectors that do
+/// are frequent enough to be looked for.
+pub(crate) struct StoreEach<E, R, const VECTORS: bool>(PhantomData<(E, R)>);
 
-impl<E: Element, R: Copy + Low<E>> Body for StoreEach<E, R> {
+impl<E: Element, R: Copy + Low<E>, const VECTORS: bool> Body for StoreEach<E, R, VECTORS> {
     const FORM: Form = <Store<E, R>>::FORM;
 
     #[inline(always)]
     unsafe fn run<V: Vectors>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         // SAFETY: as above; `locate` returns addresses that may be written.
         unsafe {
-            if op.target > 1
+            if VECTORS
+                && op.target > 1
                 && let Some(rows) = rows::find::<V>(lanes, op, AccessKind::Write, op.bytes.into())
                 && rows[0].contiguous
                 && rows[1].contiguous
@@ -389,7 +421,7 @@ impl<E: Element, R: Copy + Low<E>> Body for StoreEach<E, R> {
                 }
                 return Step::Next;
             }
-            if locate::<V>(lanes, op, AccessKind::Write) != Step::Next {
+            if (lanes.locate)(lanes, op, AccessKind::Write) != Step::Next {
                 return Step::Fault;
             }
             let size = size_of::<E>() as u64;
