@@ -1,0 +1,139 @@
+//! Operations that lowering joins, moves before the first block, or performs for rows of addresses: the results are those of
+//! the operations one by one.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use anabranch_ptx::Level;
+use common::{Arguments, Device};
+
+/// A kernel that gets a pointer, whose thread has its number in the grid in `%r1` and the address of its word in `%d1`.
+fn text(body: &str) -> String {
+    format!(
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 to, .param .f32 given) {{\n\
+         .reg .pred %p<8>; .reg .b32 %r<20>; .reg .b64 %d<20>; .reg .f32 %f<20>; .shared .align 16 .b8 s[4096];\n\
+         ld.param.u64 %d0, [to]; ld.param.f32 %f0, [given];\n\
+         mov.u32 %r3, %ctaid.x; mov.u32 %r4, %ntid.x; mov.u32 %r5, %tid.x; mad.lo.u32 %r1, %r3, %r4, %r5;\n\
+         mul.wide.u32 %d2, %r1, 4; add.s64 %d1, %d0, %d2;\n{body}\nret;\n}}\n"
+    )
+}
+
+/// Runs two blocks of 40 threads at every level; what the 80 threads have written.
+fn results(body: &str, given: f32) -> Vec<u32> {
+    let mut all: Vec<Vec<u32>> = Vec::new();
+    for level in [Level::Baseline, Level::Avx2, Level::Avx512] {
+        for checked in [false, true] {
+            let mut device = Device::with_level(&text(body), level);
+            device.options.checked = checked;
+            let to = device.memory.upload(&(0..400u32).collect::<Vec<_>>());
+            let arguments = Arguments::new().with(to).with(given);
+            device.launch("k", 2, 40, &arguments).unwrap_or_else(|fault| panic!("{fault}"));
+            all.push(device.memory.download(to));
+        }
+    }
+    assert!(all.windows(2).all(|pair| pair[0] == pair[1]), "the levels differ");
+    all.swap_remove(0)
+}
+
+fn expect(body: &str, given: f32, expected: impl Fn(u32) -> u32) {
+    let found = results(body, given);
+    for thread in 0..80 {
+        assert_eq!(found[thread as usize], expected(thread), "thread {thread}");
+    }
+}
+
+#[test]
+fn multiply_adds_are_joined_only_where_nothing_changes_between_them() {
+    let fused = |a: f32, b: f32, c: f32| a.mul_add(b, c);
+    let start = "cvt.rn.f32.u32 %f1, %r1; mov.f32 %f2, 0f3F99999A; mov.f32 %f3, 0f40100000;";
+    let end = "st.global.f32 [%d1], %f9;";
+    let [b, c] = [1.2f32, 2.25];
+    let both = "fma.rn.f32 %f4, %f1, %f2, %f3; fma.rn.f32 %f9, %f4, %f3, %f0;";
+    expect(&format!("{start}{both}{end}"), 0.5, |n| fused(fused(n as f32, b, c), c, 0.5).to_bits());
+    let as_sum = "fma.rn.f32 %f4, %f1, %f2, %f3; fma.rn.f32 %f9, %f1, %f1, %f4;";
+    expect(&format!("{start}{as_sum}{end}"), 0.5, |n| fused(n as f32, n as f32, fused(n as f32, b, c)).to_bits());
+    let changed = "fma.rn.f32 %f4, %f1, %f2, %f3; mov.f32 %f3, %f0; fma.rn.f32 %f9, %f4, %f2, %f3;";
+    expect(&format!("{start}{changed}{end}"), 0.5, |n| fused(fused(n as f32, b, c), b, 0.5).to_bits());
+    let twice = "fma.rn.f32 %f4, %f1, %f2, %f3; fma.rn.f32 %f9, %f4, %f4, %f0;";
+    let squared = |n| {
+        let first = fused(n as f32, b, c);
+        fused(first, first, 0.5).to_bits()
+    };
+    expect(&format!("{start}{twice}{end}"), 0.5, squared);
+    let guarded = "setp.lt.u32 %p1, %r1, 50; mov.f32 %f9, %f0; fma.rn.f32 %f4, %f1, %f2, %f3;\n\
+                   @%p1 fma.rn.f32 %f9, %f4, %f3, %f0;";
+    let some = |n| if n < 50 { fused(fused(n as f32, b, c), c, 0.5) } else { 0.5 }.to_bits();
+    expect(&format!("{start}{guarded}{end}"), 0.5, some);
+    // A NaN within is the canonical one at the end.
+    expect(&format!("{start}{both}{end}"), f32::from_bits(0x7fc0_1234), |_| 0x7fff_ffff);
+    let around = format!(
+        "{start} mov.u32 %r2, 0; mov.f32 %f9, %f0;\nAGAIN: fma.rn.f32 %f4, %f9, %f2, %f3;\nsetp.eq.u32 %p2, %r2, 3;\n\
+         @%p2 bra LAST; fma.rn.f32 %f9, %f4, %f2, %f1; add.u32 %r2, %r2, 1; bra AGAIN;\nLAST: {end}"
+    );
+    let loops = |n| (0..3).fold(0.5, |value, _| fused(fused(value, b, c), b, n as f32)).to_bits();
+    expect(&around, 0.5, loops);
+}
+
+#[test]
+fn a_comparison_and_its_branch_leave_the_predicate() {
+    for (negate, holds) in [("", true), ("!", false)] {
+        for (name, kind, compare) in [
+            ("lt", "s32", (|n| n < 33) as fn(u32) -> bool),
+            ("ge", "u32", |n| n >= 33),
+            ("eq", "b32", |n| n == 33),
+            ("hi", "u32", |n| n > 33),
+        ] {
+            let body = format!(
+                "mov.u32 %r2, 1; setp.{name}.{kind} %p1, %r1, 33;\n@{negate}%p1 bra OVER;\nadd.u32 %r2, %r2, 10;\nOVER:\n\
+                 selp.u32 %r6, 100, 200, %p1; add.u32 %r2, %r2, %r6; st.global.u32 [%d1], %r2;"
+            );
+            let value = |n| {
+                let jumps = compare(n) == holds;
+                1 + if jumps { 0 } else { 10 } + if compare(n) { 100 } else { 200 }
+            };
+            expect(&body, 0.0, value);
+        }
+    }
+}
+
+#[test]
+fn what_is_the_same_in_all_blocks_is_computed_once() {
+    // Of the place of the block, of clocks and of carries nothing is moved.
+    let body = "mov.b32 %r2, %f0; add.cc.u32 %r6, %r2, -1; addc.u32 %r7, %r2, %r2; mul.lo.u32 %r8, %r4, %r7;\n\
+                xor.b32 %r9, %r3, %r8; mov.u64 %d3, %clock64; mov.u64 %d4, %clock64; setp.gt.u64 %p1, %d3, %d4;\n\
+                @%p1 mov.u32 %r9, 0; st.global.u32 [%d1], %r9;";
+    expect(body, f32::from_bits(7), |n| (n / 40) ^ (40 * 15));
+    // A register that is written at one place, in a branch that some lanes do not take.
+    let body = "mov.b32 %r2, %f0; mov.u32 %r9, 5; setp.lt.u32 %p1, %r1, 20; @%p1 bra OVER;\n\
+                add.u32 %r6, %r2, %r4; mov.u32 %r9, %r6;\nOVER: st.global.u32 [%d1], %r9;";
+    expect(body, f32::from_bits(7), |n| if n < 20 { 5 } else { 47 });
+}
+
+#[test]
+fn vectors_and_rows_are_read_and_written_in_their_order() {
+    // Each thread writes four words to shared memory, and reads those of another one as two pairs.
+    let body = "shl.b32 %r2, %r5, 4; mov.u32 %r6, s; add.u32 %r7, %r6, %r2;\n\
+                add.u32 %r8, %r1, 1000; add.u32 %r9, %r1, 2000; add.u32 %r10, %r1, 3000;\n\
+                st.shared.v4.u32 [%r7], {%r1, %r8, %r9, %r10}; bar.sync 0;\n\
+                sub.u32 %r11, 39, %r5; shl.b32 %r11, %r11, 4; add.u32 %r12, %r6, %r11;\n\
+                ld.shared.v2.u32 {%r13, %r14}, [%r12+8]; ld.shared.v2.u32 {%r15, %r16}, [%r7];\n\
+                add.u32 %r17, %r13, %r16; sub.u32 %r17, %r17, %r15; sub.u32 %r17, %r17, %r14; st.global.u32 [%d1], %r17;";
+    expect(body, 0.0, |n| (n + 1000).wrapping_sub(n).wrapping_sub(1000));
+    // The first word of all, and words that are read upwards with gaps and downwards.
+    let body = "ld.global.u32 %r2, [%d0+1596]; mul.wide.u32 %d3, %r1, 8; add.s64 %d3, %d3, %d0;\n\
+                ld.global.v2.u32 {%r6, %r7}, [%d3+800]; sub.u32 %r8, 399, %r1; mul.wide.u32 %d4, %r8, 4;\n\
+                add.s64 %d4, %d4, %d0; ld.global.u32 %r9, [%d4]; mad.lo.u32 %r10, %r6, 1000, %r7;\n\
+                xor.b32 %r10, %r10, %r9; add.u32 %r10, %r10, %r2; bar.sync 0; st.global.u32 [%d1], %r10;";
+    expect(body, 0.0, |n| (((200 + 2 * n) * 1000 + 201 + 2 * n) ^ (399 - n)) + 399);
+    // Bytes and halves, extended by their signs.
+    let body = "cvt.u64.u32 %d3, %r1; add.s64 %d3, %d3, %d0; ld.global.s8 %r2, [%d3+796];\n\
+                mul.wide.u32 %d4, %r1, 2; add.s64 %d4, %d4, %d0; ld.global.u16 %r6, [%d4+400];\n\
+                sub.u32 %r6, %r6, %r2; bar.sync 0; st.global.u32 [%d1], %r6;";
+    let expected = |n: u32| {
+        let bytes: Vec<u8> = (0..400u32).flat_map(u32::to_le_bytes).collect();
+        let half = u16::from_le_bytes([bytes[400 + 2 * n as usize], bytes[401 + 2 * n as usize]]);
+        u32::from(half).wrapping_sub(i32::from(bytes[796 + n as usize].cast_signed()).cast_unsigned())
+    };
+    expect(body, 0.0, expected);
+}
