@@ -16,6 +16,7 @@ mod memory;
 mod modifiers;
 mod names;
 mod reals;
+mod slots;
 pub(crate) mod table;
 mod warp;
 
@@ -32,6 +33,7 @@ pub(crate) use check::Checked;
 use improve::Kind;
 use modifiers::Modifiers;
 pub(crate) use names::{Declared, Item, Items};
+use slots::SlotMap;
 
 /// Why a function cannot be executed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -212,7 +214,7 @@ pub(crate) struct Lower<'m, 'a> {
     specs: Vec<Spec>,
     prologue: Vec<Spec>,
     /// The size of each slot that has been handed out.
-    widths: HashMap<u32, Width>,
+    widths: SlotMap<Width>,
 }
 
 /// Lowers a function that has a body.
@@ -238,7 +240,7 @@ pub(crate) fn lower<'a>(items: &mut Items<'a>, function: &Function<'a>) -> Code 
         line: (function.at.line, 0, 0),
         specs: Vec::new(),
         prologue: Vec::new(),
-        widths: HashMap::new(),
+        widths: SlotMap::default(),
     };
     lower.function(function);
     lower.code
@@ -261,7 +263,7 @@ impl<'a> Lower<'_, 'a> {
             }
             let slot = Slot(self.predicate_line.0 + self.predicate_line.1);
             self.predicate_line.1 += 4;
-            self.widths.insert(slot.0, width);
+            self.widths.insert(slot, width);
             return Ok(slot);
         }
         if self.code.frame_bytes >= FRAME_LIMIT {
@@ -269,7 +271,7 @@ impl<'a> Lower<'_, 'a> {
         }
         let slot = Slot(self.code.frame_bytes);
         self.code.frame_bytes += width.slot_bytes();
-        self.widths.insert(slot.0, width);
+        self.widths.insert(slot, width);
         Ok(slot)
     }
 

@@ -93,8 +93,8 @@ fn text(random: &mut Random, kernels: u32) -> String {
 fn instructions_of_random_operands() {
     let mut random = Random(1);
     let (mut ran, mut refused) = (0, 0);
-    for round in 0..if cfg!(miri) { 4 } else { 400 } {
-        let text = text(&mut random, 20);
+    for round in 0..if cfg!(miri) { 1 } else { 400 } {
+        let text = text(&mut random, if cfg!(miri) { 4 } else { 20 });
         if Module::parse(&text).is_err() {
             continue;
         }
@@ -117,7 +117,7 @@ fn instructions_of_random_operands() {
             }
         }
     }
-    assert!(ran > 0 && refused > 0, "{ran} ran, {refused} were refused");
+    assert!(cfg!(miri) || ran > 0 && refused > 0, "{ran} ran, {refused} were refused");
 }
 
 /// Whether a kernel of one instruction is refused.

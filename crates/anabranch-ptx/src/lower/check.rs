@@ -96,7 +96,7 @@ impl Lower<'_, '_> {
 
     /// Whether a slot was handed out with this size.
     fn has(&self, slot: Slot, width: Width) -> bool {
-        self.widths.get(&slot.0) == Some(&width)
+        self.widths.get(&slot) == Some(&width)
             && slot.0.checked_add(width.slot_bytes()).is_some_and(|end| end <= self.code.frame_bytes)
     }
 

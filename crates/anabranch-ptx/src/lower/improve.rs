@@ -4,9 +4,10 @@
 //! its first block. A comparison and the branch after it become one operation, and so do two multiply-adds of which one
 //! takes the result of the other alone.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::check::operands;
+use super::slots::{SlotMap, SlotSet};
 use super::{Lower, Spec};
 use crate::machine::{Slot, Use, When};
 use crate::ops::control::NO_GUARD;
@@ -24,29 +25,35 @@ pub(crate) enum Kind {
 const REACH: usize = 64;
 
 /// How often slots are written and read.
-#[derive(Default)]
-struct Counts {
-    writes: HashMap<Slot, u32>,
-    reads: HashMap<Slot, u32>,
-}
+struct Counts(SlotMap<[u32; 2]>);
 
 impl Counts {
     fn of(specs: &[Spec]) -> Counts {
-        let mut counts = Counts::default();
+        let mut counts = Counts(SlotMap::default());
         for spec in specs {
             for (slot, used) in operands(spec) {
-                if matches!(used, Use::Read(_) | Use::Change(_)) {
-                    *counts.reads.entry(slot).or_default() += 1;
-                }
-                if matches!(used, Use::Write(_) | Use::Change(_)) {
-                    *counts.writes.entry(slot).or_default() += 1;
-                }
+                let [writes, reads] = match used {
+                    Use::No => continue,
+                    Use::Write(_) => [1, 0],
+                    Use::Read(_) => [0, 1],
+                    Use::Change(_) => [1, 1],
+                };
+                let count = counts.0.entry(slot).or_default();
+                *count = [count[0] + writes, count[1] + reads];
             }
             if spec.guard != NO_GUARD {
-                *counts.reads.entry(spec.guard).or_default() += 1;
+                counts.0.entry(spec.guard).or_default()[1] += 1;
             }
         }
         counts
+    }
+
+    fn writes(&self, slot: Slot) -> u32 {
+        self.0.get(&slot).map_or(0, |count| count[0])
+    }
+
+    fn reads(&self, slot: Slot) -> u32 {
+        self.0.get(&slot).map_or(0, |count| count[1])
     }
 }
 
@@ -97,7 +104,7 @@ impl Lower<'_, '_> {
     /// same in all blocks.
     fn hoist(&mut self, left: &mut [bool]) {
         let counts = Counts::of(&self.specs);
-        let mut same: HashSet<Slot> = self.code.constants.iter().map(|(slot, ..)| *slot).collect();
+        let mut same: SlotSet = self.code.constants.iter().map(|(slot, ..)| *slot).collect();
         // Mostly each operation follows those whose results it takes.
         for _ in 0..4 {
             let before = self.prologue.len();
@@ -107,8 +114,7 @@ impl Lower<'_, '_> {
                     Use::Read(_) => same.contains(slot),
                     Use::Change(_) => false,
                 };
-                if *left && is_fixed(spec) && counts.writes.get(&spec.d) == Some(&1) && operands(spec).iter().all(reads)
-                {
+                if *left && is_fixed(spec) && counts.writes(spec.d) == 1 && operands(spec).iter().all(reads) {
                     *left = false;
                     same.insert(spec.d);
                     self.prologue.push(*spec);
@@ -141,10 +147,13 @@ impl Lower<'_, '_> {
 
     /// A product and sum whose result only another one takes, later in the same row of operations.
     fn join_products(&mut self, left: &mut [bool], targets: &HashSet<u32>) {
+        if self.specs.iter().filter(|spec| spec.kind == Kind::Fused).count() < 2 {
+            return;
+        }
         let counts = Counts::of(&self.specs);
         for at in 0..self.specs.len() {
             let first = self.specs[at];
-            let once = counts.writes.get(&first.d) == Some(&1) && counts.reads.get(&first.d) == Some(&1);
+            let once = counts.writes(first.d) == 1 && counts.reads(first.d) == 1;
             if first.kind != Kind::Fused || first.guard != NO_GUARD || !left[at] || !once {
                 continue;
             }
