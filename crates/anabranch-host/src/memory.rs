@@ -5,6 +5,7 @@ mod copy;
 mod device;
 mod fill;
 mod graph;
+mod leaving;
 mod observer;
 mod piece;
 mod pool;
@@ -29,6 +30,8 @@ pub(crate) use work::{release, retire};
 
 use anabranch_hal::{Failure, Result, Status};
 use graph::GraphMemory;
+use leaving::Leaving;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -36,6 +39,7 @@ use std::sync::atomic::AtomicU64;
 #[derive(Debug)]
 pub(crate) struct HostMemory {
     pub(crate) table: AllocationTable,
+    pub(crate) leaving: Leaving,
     pub(crate) graphs: GraphMemory,
     /// Pinned memory is memory of the host, and counts against no device.
     pub(crate) pinned: Arc<Account>,
@@ -49,13 +53,14 @@ pub(crate) struct HostMemory {
 impl HostMemory {
     /// The memory of as many devices, of which each has as many bytes.
     pub(crate) fn new(devices: u32, bytes: u64, observer: Option<Arc<dyn MemoryObserver>>) -> Arc<Self> {
-        let follow = observer.as_ref();
+        let (follow, leaving) = (observer.as_ref(), Leaving::default());
         Arc::new(Self {
             table: AllocationTable::new(),
             graphs: GraphMemory::new(follow),
             pinned: Arc::new(Account::new(u64::MAX, follow)),
             staged_bytes: Arc::new(AtomicU64::new(0)),
-            devices: (0..devices).map(|ordinal| DeviceMemory::new(ordinal, bytes, follow)).collect(),
+            devices: (0..devices).map(|ordinal| DeviceMemory::new(ordinal, bytes, follow, &leaving)).collect(),
+            leaving,
             observer,
         })
     }
@@ -82,6 +87,12 @@ impl HostMemory {
         {
             self.notify(|observer| observer.unregistered(address));
         }
+    }
+
+    /// The memory that an address is in, if its free is queued, and not reached yet.
+    pub(crate) fn range_freed_later(&self, address: u64) -> Option<Range<u64>> {
+        let pools = || self.devices.iter().flat_map(|device| device.pools.all());
+        self.leaving.range_of(address).or_else(|| pools().find_map(|pool| pool.freed_later(address)))
     }
 
     /// Forgets all memory, when no work runs any more.

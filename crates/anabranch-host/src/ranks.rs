@@ -24,6 +24,8 @@ anabranch_sync::ranks! { from 1000;
     GRAPH_COUNTS,
     /// All allocations of a driver.
     ALLOCATIONS,
+    /// Memory whose free is in a stream.
+    LEAVING,
     /// Objects by their handles.
     HANDLES,
     /// The blocks of a memory pool.

@@ -6,7 +6,7 @@ mod common;
 
 use anabranch::{
     CaptureMode, CompileOptions, Compiler, ConditionalKind, Context, DualModule, HostFunction, Kernel, LaunchConfig,
-    Module, NodeWork, Status, flush_deferred_drops,
+    Module, NodeWork, Status, WaitCondition, flush_deferred_drops,
 };
 use common::{checked_host, host};
 
@@ -19,6 +19,10 @@ fn text(body: &str) -> String {
 
 fn kernel(context: &Context, body: &str, name: &str) -> Kernel {
     Module::load_ptx(context, &text(body)).unwrap().kernel(name).unwrap()
+}
+
+fn kernel_of(context: &Context, ptx: &str, name: &str) -> Kernel {
+    Module::load_ptx(context, ptx).unwrap().kernel(name).unwrap()
 }
 
 #[test]
@@ -144,6 +148,49 @@ fn a_fault_names_the_kernel_the_line_the_block_and_the_thread() {
         "{told}"
     );
     flush_deferred_drops();
+}
+
+/// Adds 1 to a number through an address that is itself in memory.
+const THROUGH: &str = ".visible .entry through(.param .u64 at) {
+        .reg .u64 %rd<3>; .reg .u32 %r<2>;
+        ld.param.u64 %rd1, [at];
+        ld.global.u64 %rd2, [%rd1];
+        ld.global.u32 %r1, [%rd2];
+        add.u32 %r1, %r1, 1;
+        st.global.u32 [%rd2], %r1;
+        ret;
+    }";
+
+#[test]
+fn memory_that_is_freed_behind_a_kernel_is_there_while_it_runs() {
+    for context in [host(), checked_host()] {
+        let (stream, gate) = (context.create_stream().unwrap(), context.create_signal().unwrap());
+        let (twice, through) = (kernel_of(&context, TWICE, "twice"), kernel(&context, THROUGH, "through"));
+        let mut copy = stream.allocate_zeroed::<f32>(1000).unwrap();
+        let mut numbers = stream.allocate_zeroed::<u32>(8).unwrap();
+        let mut data = stream.upload(&[3.0f32; 1000]).unwrap();
+        let plain = context.allocate_zeroed::<u32>(&stream, 4).unwrap();
+        let pooled = stream.upload(&[7u32; 4]).unwrap();
+        let pointers = stream.upload(&[plain.device_pointer().0, pooled.device_pointer().0]).unwrap();
+        stream.synchronize().unwrap();
+        stream.wait_signal(&gate, WaitCondition::Equal, 1).unwrap();
+        // SAFETY: `twice` takes a pointer to `n` numbers and `n`; `through` takes the address of an address of a number,
+        // whose memory is freed behind it.
+        unsafe {
+            stream.launch(&twice, &LaunchConfig::for_elements(1000), (&mut data, 1000u32)).unwrap();
+            for at in [0..1, 1..2] {
+                stream.launch(&through, &LaunchConfig::new(1, 1), (pointers.slice(at).unwrap(),)).unwrap();
+            }
+        }
+        stream.copy(&mut copy, &data).unwrap();
+        stream.copy(numbers.slice_mut(..4).unwrap(), &plain).unwrap();
+        stream.copy(numbers.slice_mut(4..).unwrap(), &pooled).unwrap();
+        drop((data, plain, pooled, pointers));
+        gate.set(1);
+        assert_eq!(stream.download(&copy).unwrap(), [6.0; 1000]);
+        assert_eq!(stream.download(&numbers).unwrap(), [1, 0, 0, 0, 8, 7, 7, 7]);
+        flush_deferred_drops();
+    }
 }
 
 #[test]

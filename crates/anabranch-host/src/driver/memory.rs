@@ -188,18 +188,19 @@ impl Memory for HostDriver {
         let Some(Allocation { mut block, pool, .. }) = self.shared.memory.table.remove(address.0, wanted) else {
             return Err(Failure::new(Status::INVALID_VALUE));
         };
-        self.shared.memory.notify(|observer| observer.freeing(address.0, FreedBy::Stream(stream.id)));
+        let memory = &self.shared.memory;
+        memory.notify(|observer| observer.freeing(address.0, FreedBy::Stream(stream.id)));
         match pool {
             Some(pool) => {
                 // The memory itself is freed where the stream comes to it, and the pool has other memory to go on with.
                 if let Some(piece) = block.exchange() {
-                    stream.enqueue(retire(piece));
+                    stream.enqueue(retire(&memory.leaving, piece, block.bytes()));
                 }
                 let freed_at = stream.mark_position();
                 pool.take_back(block, Some(freed_at));
             }
             None => {
-                stream.enqueue(release(block));
+                stream.enqueue(release(&memory.leaving, block));
             }
         }
         stream.core.check()

@@ -2,6 +2,7 @@
 
 use super::block::Account;
 use super::graph::GraphMemoryCounters;
+use super::leaving::Leaving;
 use super::observer::MemoryObserver;
 use super::pool::PoolState;
 use crate::handles::Handles;
@@ -17,18 +18,21 @@ pub(crate) struct DeviceMemory {
     pub(crate) pools: Handles<PoolState>,
     /// How many freed blocks the pools keep.
     pub(super) idle_blocks: Arc<AtomicUsize>,
+    /// Memory that is freed behind work.
+    pub(super) leaving: Leaving,
     /// How much of it graphs have.
     pub(crate) graphs: GraphMemoryCounters,
 }
 
 impl DeviceMemory {
-    pub(super) fn new(ordinal: u32, bytes: u64, observer: Option<&Arc<dyn MemoryObserver>>) -> Self {
+    pub(super) fn new(ordinal: u32, bytes: u64, observer: Option<&Arc<dyn MemoryObserver>>, leaving: &Leaving) -> Self {
         Self {
             ordinal,
             account: Arc::new(Account::new(bytes, observer)),
             default_pool: OnceLock::new(),
             pools: Handles::default(),
             idle_blocks: Arc::new(AtomicUsize::new(0)),
+            leaving: leaving.clone(),
             graphs: GraphMemoryCounters::default(),
         }
     }

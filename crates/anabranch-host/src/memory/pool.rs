@@ -6,6 +6,7 @@
 
 use super::block::{Account, Block};
 use super::device::DeviceMemory;
+use super::leaving::Leaving;
 use super::work;
 use crate::engine::{Position, StreamState};
 use crate::handles::handle;
@@ -13,6 +14,7 @@ use crate::ranks;
 use anabranch_hal::{Failure, MemoryPoolAttribute, MemoryPoolHandle, Result, Status};
 use anabranch_sync::Mutex;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -62,6 +64,7 @@ pub(crate) struct PoolState {
     pub(crate) is_default: bool,
     account: Arc<Account>,
     idle_blocks: Arc<AtomicUsize>,
+    leaving: Leaving,
     max_bytes: u64,
     contents: Mutex<Contents>,
 }
@@ -81,6 +84,7 @@ impl PoolState {
             is_default,
             account: Arc::clone(&device.account),
             idle_blocks: Arc::clone(&device.idle_blocks),
+            leaving: device.leaving.clone(),
             max_bytes: limit,
             contents: Mutex::new(ranks::POOL, Contents::default()),
         })
@@ -142,11 +146,20 @@ impl PoolState {
         if contents.destroyed {
             contents.reserved = contents.reserved.saturating_sub(block.capacity() as u64);
             drop(contents);
-            release(IdleBlock { block, freed_at });
+            release(&self.leaving, IdleBlock { block, freed_at });
             return;
         }
         self.idle_blocks.fetch_add(1, Ordering::Relaxed);
         contents.idle.insert((block.capacity(), block.address()), IdleBlock { block, freed_at });
+    }
+
+    /// The memory that an address is in, if it is freed behind work that has not run yet.
+    pub(super) fn freed_later(&self, address: u64) -> Option<Range<u64>> {
+        let contents = self.contents.lock();
+        contents.idle.iter().find_map(|(&(capacity, begin), idle)| {
+            let range = begin..begin + capacity as u64;
+            (range.contains(&address) && !idle.is_free()).then_some(range)
+        })
     }
 
     /// Gives memory back that is above the threshold. Called when a thread has synchronized.
@@ -177,7 +190,7 @@ impl PoolState {
     /// Gives all memory back, at once or where it was freed, and keeps none from now on.
     pub(crate) fn destroy(&self) {
         for idle in self.close() {
-            release(idle);
+            release(&self.leaving, idle);
         }
     }
 
@@ -233,12 +246,12 @@ impl Contents {
 }
 
 /// Gives a block's memory back as soon as the stream has reached the free.
-fn release(idle: IdleBlock) {
+fn release(leaving: &Leaving, idle: IdleBlock) {
     if idle.is_free() {
         return;
     }
     let IdleBlock { block, freed_at } = idle;
     if let Some(freed_at) = freed_at {
-        freed_at.stream.enqueue(work::release(block));
+        freed_at.stream.enqueue(work::release(leaving, block));
     }
 }

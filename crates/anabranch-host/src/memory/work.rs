@@ -8,6 +8,7 @@ use super::block::{Block, StagedBytes};
 use super::copy::{VolumeCopy, address, run_copy};
 use super::fill::{fill_operation, run_fill};
 use super::graph::GraphBlock;
+use super::leaving::Leaving;
 use super::observer::FreedBy;
 use super::piece::Piece;
 use super::racing::{copy_racing, store_racing};
@@ -205,13 +206,15 @@ impl<T: Send> Work for Release<T> {
 }
 
 /// An entry that frees a block.
-pub(crate) fn release(block: Block) -> Entry {
-    work(Release(Box::new(block)))
+pub(crate) fn release(leaving: &Leaving, block: Block) -> Entry {
+    let noted = leaving.note(block.address(), block.bytes() as u64);
+    work(Release(Box::new((noted, block))))
 }
 
-/// An entry that frees memory which a pool has replaced.
-pub(crate) fn retire(piece: Piece) -> Entry {
-    work(Release(Box::new(piece)))
+/// An entry that frees memory of that many bytes, which a pool has replaced.
+pub(crate) fn retire(leaving: &Leaving, piece: Piece, bytes: usize) -> Entry {
+    let noted = leaving.note(piece.address(), bytes as u64);
+    work(Release(Box::new((noted, piece))))
 }
 
 /// Frees memory that a graph has allocated.

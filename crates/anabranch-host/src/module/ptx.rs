@@ -1,10 +1,10 @@
 //! Kernels that are PTX.
 
 use super::kernel::{Blocks, KernelError, KernelWork};
-use crate::memory::{AllocationTable, HostMemory};
+use crate::memory::HostMemory;
 use anabranch_hal::{
     ConditionalHandle, ConditionalValues, Detail, Failure, KernelFault, Launch as Launched, ParameterInfo, Result,
-    Status,
+    Status, UsedRange,
 };
 use anabranch_ptx::{
     BlockRun, Fault, Function, GlobalMemory, Hooks, Launch, Module, Options, Program, Progress, Region, Size, Space,
@@ -150,7 +150,7 @@ impl PtxKernel {
             values = rest;
         }
         let failed = |status, message| KernelError::Fault(KernelFault { status, message });
-        let memory = Memory(&self.memory.table);
+        let memory = Memory { memory: &self.memory, declared: &work.ranges };
         let dynamic_shared = u32::try_from(work.shared_bytes).unwrap_or(u32::MAX) - function.shared_bytes;
         let size = Size { grid: work.grid, block: work.block, dynamic_shared };
         let mut options = Options::default();
@@ -199,18 +199,32 @@ fn status_of(fault: &Fault) -> Status {
 }
 
 /// The memory of a device.
-struct Memory<'a>(&'a AllocationTable);
+struct Memory<'a> {
+    memory: &'a HostMemory,
+    /// What the launch declares that it uses.
+    declared: &'a [UsedRange],
+}
 
 // SAFETY: the allocations of a device are initialised memory whose addresses are exposed, aligned to at least 256 bytes or as
-// the program has allocated them, and whoever launches a kernel keeps what it uses. Other work accesses them atomically, or is
-// ordered.
+// the program has allocated them, and whoever launches a kernel keeps what it uses, and what the launch declares. Other work
+// accesses them atomically, or is ordered.
 unsafe impl GlobalMemory for Memory<'_> {
     fn region(&self, address: u64) -> Option<Region> {
-        let range = self.0.range_of(address)?;
+        let allocated = self.memory.table.range_of(address);
+        // Memory may be freed behind the kernel, and a part of it be in a later allocation already.
+        let declared = || {
+            let mut ranges = self.declared.iter().map(UsedRange::declared);
+            let range = ranges.find(|range| address.wrapping_sub(range.address) < range.bytes)?;
+            Some(range.address..range.address.saturating_add(range.bytes))
+        };
+        let range = allocated
+            .map(|range| range.address.0..range.address.0 + range.bytes)
+            .or_else(declared)
+            .or_else(|| self.memory.range_freed_later(address))?;
         Some(Region {
-            address: range.address.0,
-            bytes: range.bytes,
-            pointer: std::ptr::with_exposed_provenance_mut(range.address.0 as usize),
+            address: range.start,
+            bytes: range.end - range.start,
+            pointer: std::ptr::with_exposed_provenance_mut(range.start as usize),
             writable: true,
         })
     }
