@@ -7,7 +7,7 @@
 
 mod support;
 
-use anabranch::{Device, DualModule, LaunchConfig};
+use anabranch::{Device, LaunchConfig, Module};
 use std::error::Error;
 use std::process::ExitCode;
 
@@ -25,19 +25,9 @@ fn main() -> ExitCode {
 fn saxpy(device: &Device) -> Result<(), Box<dyn Error>> {
     let stream = device.context()?.create_stream()?;
 
-    // On the software device, the closure stands for the kernel.
-    let closure = Kernels::host_function("saxpy", |block, arguments| {
-        let (y, x) = (arguments.slice::<f32>(0), arguments.slice::<f32>(1));
-        let (a, n) = (arguments.scalar::<f32>(2), arguments.scalar::<u32>(3) as usize);
-        block.phase(|thread, _shared| {
-            let i = thread.global_x();
-            if i < n {
-                y.set(i, a * x.get(i) + y.get(i));
-            }
-        });
-    });
-    let module = DualModule::new().ptx(include_str!("support/saxpy.ptx")).host_function(closure);
-    let kernels = Kernels::load(&module.load(&stream.context())?)?;
+    // PTX runs on GPUs and on the software device.
+    let module = Module::load_ptx(&stream.context(), include_str!("support/saxpy.ptx"))?;
+    let kernels = Kernels::load(&module)?; // compares the declaration with the module
 
     let n = 1000;
     let numbers: Vec<f32> = (0..n).map(|number| number as f32).collect();

@@ -3,6 +3,7 @@
 #![cfg(feature = "host")]
 
 use anabranch::{Instance, Kernel};
+use kernels::Kernels;
 use pipeline::{Lanes, Pipeline};
 use std::error::Error;
 
@@ -42,13 +43,32 @@ fn edges_are_those_of_the_serial_computation() -> TestResult {
         let picture = Picture::draw(width, height)?;
         let expected = serial::edges(&picture);
         let bands = bands::cut(height, bands);
-        let mut pipeline = Pipeline::new(&context, &picture, &bands, streams)?;
+        let mut pipeline = Pipeline::new(&context, Kernels::load_for(&context, false)?, &picture, &bands, streams)?;
         // Each mode twice, so that memory is used again, and by other streams.
         for lanes in [Lanes::Several, Lanes::Several, Lanes::One, Lanes::One, Lanes::Several] {
             assert!(pipeline.run(lanes)? >= 0.0);
             let name = format!("{width} x {height}, {} bands, {streams} streams, {lanes:?}", bands.len());
             expected.require_equal(&pipeline.edges()?, &name)?;
         }
+    }
+    Ok(())
+}
+
+/// The kernels are the same text as on GPUs.
+#[test]
+fn edges_of_the_ptx_are_those_of_the_serial_computation() -> TestResult {
+    let context = Instance::new()?.device("host")?.context()?;
+    for (width, height, bands, streams) in [(1, 1, 1, 1), (7, 3, 16, 4), (3, 7, 2, 2), (33, 17, 4, 3), (131, 37, 5, 2)]
+    {
+        let picture = Picture::draw(width, height)?;
+        let bands = bands::cut(height, bands);
+        let kernels = Kernels::load_for(&context, true)?;
+        let mut pipeline = Pipeline::new(&context, kernels, &picture, &bands, streams)?;
+        pipeline.run(Lanes::Several)?;
+        serial::edges(&picture).require_equal(&pipeline.edges()?, &format!("{width} x {height}"))?;
+        let captured = pipeline.capture()?.instantiate()?;
+        pipeline.replay(&captured)?;
+        serial::edges(&picture).require_equal(&pipeline.edges()?, &format!("{width} x {height}, replayed"))?;
     }
     Ok(())
 }
@@ -70,7 +90,8 @@ fn a_picture_that_takes_more_memory_than_allowed_is_refused() -> TestResult {
 fn a_flat_picture_has_no_edges() -> TestResult {
     let context = Instance::new()?.device("host")?.context()?;
     let picture = Picture::new(50, 20, vec![200; 1000])?;
-    let mut pipeline = Pipeline::new(&context, &picture, &bands::cut(20, 3), 2)?;
+    let kernels = Kernels::load_for(&context, false)?;
+    let mut pipeline = Pipeline::new(&context, kernels, &picture, &bands::cut(20, 3), 2)?;
     pipeline.run(Lanes::Several)?;
     assert_eq!(pipeline.edges()?, [0; 1000]);
     Ok(())
@@ -117,7 +138,7 @@ fn the_readme_lists_every_example() -> TestResult {
 #[test]
 fn twins_declare_the_parameters_of_the_ptx() -> TestResult {
     let ptx = include_str!("../examples/edges/kernels.ptx");
-    let kernels = kernels::Kernels::load_for(&Instance::new()?.device("host")?.context()?)?;
+    let kernels = Kernels::load_for(&Instance::new()?.device("host")?.context()?, false)?;
     let twins = [&kernels.blur, &kernels.gradient, &kernels.choose_scale, &kernels.stretch];
     assert_eq!(ptx.matches(".entry ").count(), twins.len());
     for twin in twins {

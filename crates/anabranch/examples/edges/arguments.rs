@@ -36,6 +36,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) verify: bool,
 
+    /// Run the PTX of the kernels on the software device too, and not their twins in Rust
+    #[arg(long)]
+    pub(crate) ptx: bool,
+
     /// Runs that the median is taken of, after one that does not count
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = positive())]
     pub(crate) repeat: usize,

@@ -1,4 +1,5 @@
-//! The kernels, for either kind of device: PTX made from `kernels.cu`, and twins of those in Rust.
+//! The kernels: PTX made from `kernels.cu`, which runs on either kind of device, and twins of those in Rust, which take less
+//! time on the software device.
 //!
 //! A twin does a block's work row by row, and not thread by thread, which lets the compiler use vector instructions.
 
@@ -21,16 +22,16 @@ anabranch::kernels! {
 }
 
 impl Kernels {
-    /// Loads those of the context's device.
-    pub(crate) fn load_for(context: &Context) -> Result<Self> {
-        let module = DualModule::new()
+    /// Loads those of the context's device. `ptx`: the software device runs the PTX too, and not the twins.
+    pub(crate) fn load_for(context: &Context, ptx: bool) -> Result<Self> {
+        let program = DualModule::new()
             .ptx(include_str!("kernels.ptx"))
             .host_function(Self::host_function("blur", blur))
             .host_function(Self::host_function("gradient", gradient))
             .host_function(Self::host_function("choose_scale", choose_scale))
-            .host_function(Self::host_function("stretch", stretch))
-            .load(context)?;
-        Self::load(&module)
+            .host_function(Self::host_function("stretch", stretch));
+        let program = if ptx { program.prefer_ptx() } else { program };
+        Self::load(&program.load(context)?)
     }
 }
 

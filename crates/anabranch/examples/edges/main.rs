@@ -3,10 +3,12 @@
 //! Every band is uploaded, blurred and searched for edges on one of the streams. When all of them have come so far,
 //! which takes an event each, the strongest edge of the whole picture is known on the device, and the streams fork again:
 //! every band is stretched to the full range of grey, and downloaded. The same runs in one stream, to see what the others
-//! gain. Kernels are CUDA C++ for GPUs (`kernels.cu`), and Rust for the host device (`kernels.rs`).
+//! gain. Kernels are CUDA C++ (`kernels.cu`), shipped as PTX. The software device runs twins of them in Rust (`kernels.rs`), which
+//! take less time there, or with `--ptx` the PTX.
 //!
 //! ```text
 //! cargo run --release --example edges -- --verify
+//! cargo run --release --example edges -- --verify --ptx
 //! cargo run --release --example edges -- --input photo.png --output edges.png --device cuda:0 --streams 8
 //! ```
 
@@ -24,6 +26,7 @@ mod serial;
 use anabranch::Instance;
 use arguments::Arguments;
 use clap::CommandFactory;
+use kernels::Kernels;
 use measure::Measurements;
 use picture::Picture;
 use pipeline::Pipeline;
@@ -50,7 +53,9 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let bands = bands::cut(picture.height(), arguments.bands);
     let streams = arguments.streams.min(bands.len());
 
-    let mut pipeline = Pipeline::new(&device.context()?, &picture, &bands, streams)?;
+    let context = device.context()?;
+    let kernels = Kernels::load_for(&context, arguments.ptx)?;
+    let mut pipeline = Pipeline::new(&context, kernels, &picture, &bands, streams)?;
     let measurements = Measurements::take(&mut pipeline, arguments.repeat)?;
     Picture::new(picture.width(), picture.height(), measurements.several.edges.clone())?.save(&arguments.output)?;
     let report = Report { arguments, device: &device, picture: &picture, bands: bands.len(), streams };

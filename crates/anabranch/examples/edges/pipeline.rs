@@ -75,11 +75,17 @@ struct Marks {
 
 impl Pipeline {
     /// Allocates everything, and copies the picture to pinned memory. There is at least one band and one stream.
-    pub(crate) fn new(context: &Context, picture: &Picture, bands: &[Band], streams: usize) -> Result<Self> {
+    pub(crate) fn new(
+        context: &Context,
+        kernels: Kernels,
+        picture: &Picture,
+        bands: &[Band],
+        streams: usize,
+    ) -> Result<Self> {
         let main = context.create_stream()?;
         let source = context.allocate_pinned(picture.pixels().len())?;
         let mut pipeline = Self {
-            kernels: Kernels::load_for(context)?,
+            kernels,
             // A picture has fewer than 2³¹ pixels, and so in a row.
             width: picture.width() as u32,
             height: picture.height(),

@@ -27,6 +27,7 @@ mod serial;
 use anabranch::Instance;
 use clap::{CommandFactory, Parser};
 use indicatif::ProgressBar;
+use kernels::Kernels;
 use picture::Picture;
 use pipeline::{Lanes, Pipeline};
 use std::error::Error;
@@ -50,6 +51,10 @@ struct Arguments {
     #[arg(long)]
     verify: bool,
 
+    /// Run the PTX of the kernels on the software device too, and not their twins in Rust
+    #[arg(long)]
+    ptx: bool,
+
     /// Write the graph there, in the language of Graphviz
     #[arg(long, value_name = "FILE")]
     dot: Option<PathBuf>,
@@ -71,7 +76,9 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         None => instance.default_device()?,
     };
     let first = Picture::draw(WIDTH, HEIGHT)?;
-    let mut pipeline = Pipeline::new(&device.context()?, &first, &bands::cut(HEIGHT, BANDS), STREAMS)?;
+    let context = device.context()?;
+    let kernels = Kernels::load_for(&context, arguments.ptx)?;
+    let mut pipeline = Pipeline::new(&context, kernels, &first, &bands::cut(HEIGHT, BANDS), STREAMS)?;
     // The first launch of a kernel loads it, which is not to count.
     pipeline.run(Lanes::Several)?;
 

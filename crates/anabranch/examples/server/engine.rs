@@ -33,7 +33,7 @@ impl Engine {
             .load(&context)
             .and_then(|module| module.kernel("trap"));
         Ok(Self {
-            kernels: Kernels::load_for(&context)?,
+            kernels: Kernels::load_for(&context, false)?,
             trap: trap.ok(),
             idle: Mutex::new((0..streams).map(|_| context.create_stream().map(Arc::new)).collect::<Result<_>>()?),
             permits: Arc::new(Semaphore::new(streams)),
