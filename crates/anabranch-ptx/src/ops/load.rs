@@ -466,7 +466,8 @@ unsafe fn store_rows<V: Vectors, E: Element, R: Copy + Low<E>, const N: usize>(
                 }
             }
             for part in 0..N {
-                let from = elements.as_ptr().cast::<[E; ROW]>().add(part);
+                // Atomic loads, which the copy consists of, are made through pointers that may write.
+                let from = elements.as_mut_ptr().cast::<[E; ROW]>().add(part);
                 copy_row::<V, E>(from.expose_provenance() as u64, row.address + (part * size_of::<[E; ROW]>()) as u64);
             }
         }
