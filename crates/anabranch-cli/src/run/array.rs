@@ -25,7 +25,7 @@ impl Array {
         Self::read_from(&mut BufReader::new(file)).map_err(|what| format!("{name} cannot be used: {what}"))
     }
 
-    fn read_from(file: &mut impl Read) -> Result<Self, String> {
+    pub(crate) fn read_from(file: &mut impl Read) -> Result<Self, String> {
         let (element, shape) = read_header(file)?;
         let bytes = byte_count(element, &shape).ok_or("its shape is larger than any memory")?;
         let mut data = Vec::new();
