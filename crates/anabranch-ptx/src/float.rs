@@ -78,6 +78,27 @@ impl Format {
         }
     }
 
+    /// Whether a number is not zero, and less than every normal one.
+    pub(crate) fn is_tiny(self, number: Number) -> bool {
+        let Finite(_, integer, power, sticky) = number else { return false };
+        let top = power + 127 - integer.leading_zeros() as i32;
+        if integer == 0 { sticky } else { top < 1 - self.bias() }
+    }
+
+    /// The sign of a number, and nothing else.
+    pub(crate) fn zero(self, number: Number) -> u64 {
+        match number {
+            Nan => 0,
+            Infinity(negative) | Finite(negative, ..) => self.sign(negative),
+        }
+    }
+
+    /// A NaN of 64 bits in a narrower format, quiet, with its sign and the upper bits of its fraction.
+    pub(crate) fn narrow_nan(self, bits: u64) -> u64 {
+        let fraction = (bits & ((1 << 52) - 1)) >> (52 - self.fraction);
+        self.sign(bits >> 63 != 0) | self.infinity() | fraction | 1 << (self.fraction - 1)
+    }
+
     /// Rounds a number.
     pub(crate) fn round(self, number: Number, rounding: Rounding) -> u64 {
         let (negative, integer, power, sticky) = match number {

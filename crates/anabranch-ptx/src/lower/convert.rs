@@ -297,7 +297,8 @@ impl<'a> Lower<'_, 'a> {
         conversion: &Conversion,
     ) -> Lowered<()> {
         let nearest = matches!(conversion.rounding, None | Some(Rounding::Nearest));
-        if conversion.flush && from == Scalar::F32 {
+        // What is flushed is of 32 bits on both sides: hardware rounds a subnormal number of 32 bits to one of 16.
+        if conversion.flush && from == Scalar::F32 && to != Scalar::F16 {
             a = self.flushed(a, from)?;
         }
         let short = matches!(from, Scalar::F16 | Scalar::Bf16);
@@ -309,6 +310,9 @@ impl<'a> Lower<'_, 'a> {
                     self.emit_one(narrow(to), d, rounded);
                 }
                 Some(integral) => self.emit_one(integral_of(from == Scalar::F64, integral), d, a),
+                None if conversion.flush && from == Scalar::F32 => {
+                    self.emit_one(select_few::<One<real::Canonical>>, d, a);
+                }
                 None => match Width::of(from)? {
                     Width::W64 => self.emit_one(select::<One<bits::Copied<u64>>>, d, a),
                     Width::W32 => self.emit_one(select::<One<bits::Copied<u32>>>, d, a),
@@ -318,6 +322,7 @@ impl<'a> Lower<'_, 'a> {
             (Scalar::F64, Scalar::F32) if nearest => self.emit_one(select::<One<steps::DoubleToSingle>>, d, a),
             (Scalar::F64, Scalar::F16) if nearest => self.emit_one(select_few::<One<steps::DoubleToHalf>>, d, a),
             (Scalar::F64, Scalar::Bf16) if nearest => self.emit_one(select_few::<One<steps::DoubleToBrain>>, d, a),
+            (Scalar::F16, Scalar::F32) => self.emit_one(select_few::<One<real::Canonical>>, d, single),
             (_, Scalar::F32) if short => self.emit_one(select::<One<bits::Copied<u32>>>, d, single),
             (_, Scalar::F64) => self.emit_one(select::<One<steps::SingleToDouble>>, d, single),
             (_, Scalar::F16 | Scalar::Bf16) if from != Scalar::F64 && nearest => self.emit_one(narrow(to), d, single),
@@ -329,7 +334,8 @@ impl<'a> Lower<'_, 'a> {
                 let imm = rounded::code(conversion.rounding.unwrap_or(Rounding::Nearest));
                 let rounded = self.temporary(Width::W64)?;
                 let run = select_plain::<steps::RoundedNarrow>;
-                self.emit(Spec { d: rounded, a: double, imm, flags: format(to)?, ..Spec::new(run) });
+                let (flags, bytes) = (format(to)?, u32::from(from == Scalar::F64));
+                self.emit(Spec { d: rounded, a: double, imm, flags, bytes, ..Spec::new(run) });
                 self.narrow_bits(rounded, d, to)?;
             }
             _ => return Err(format!("a conversion from .{} to .{}", from.name(), to.name())),

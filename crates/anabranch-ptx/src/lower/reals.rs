@@ -87,9 +87,11 @@ impl<'a> Lower<'_, 'a> {
         let width = Width::of(scalar)?;
         let d = self.destination(&instruction.operands[0], width)?;
         if let Some(rounding) = exact {
-            self.rounded(opcode, scalar, rounding, d, sources)?;
+            self.rounded(opcode, scalar, rounding, d, sources, flush)?;
+        } else if let Some(run) = flushing(opcode, scalar).filter(|_| flush && !approximate) {
+            self.emit_three(run, d, sources);
         } else {
-            let run = self.nearest(opcode, scalar, nan, approximate)?;
+            let run = self.nearest(opcode, scalar, nan, approximate && (flush || scalar != Scalar::F64))?;
             self.emit_three(run, d, sources);
             if let Some(last) = self.specs.last_mut()
                 && count == 3
@@ -160,8 +162,9 @@ impl<'a> Lower<'_, 'a> {
         rounding: Rounding,
         d: Slot,
         [a, b, c]: [Slot; 3],
+        flush: bool,
     ) -> Lowered<()> {
-        let flags = match opcode {
+        let kind = match opcode {
             "add" => rounded::ADD,
             "sub" => rounded::SUB,
             "mul" => rounded::MUL,
@@ -177,12 +180,13 @@ impl<'a> Lower<'_, 'a> {
             _ => return Err(format!("this rounding mode for type .{}", scalar.name())),
         };
         // Operands that are not there are read too: they are any plane of the size.
-        let count = match flags {
+        let count = match kind {
             rounded::ROOT | rounded::RECIPROCAL => 1,
             rounded::FUSED => 3,
             _ => 2,
         };
         let (b, c) = (if count > 1 { b } else { a }, if count > 2 { c } else { a });
+        let flags = if flush { kind | rounded::FLUSH } else { kind };
         self.emit(Spec { d, a, b, c, flags, imm: rounded::code(rounding), ..Spec::new(run) });
         Ok(())
     }
@@ -210,7 +214,7 @@ impl<'a> Lower<'_, 'a> {
             let run = self.nearest(opcode, Scalar::F32, false, false)?;
             self.emit_three(run, d, sources);
         } else {
-            self.rounded(opcode, Scalar::F32, rounding, d, sources)?;
+            self.rounded(opcode, Scalar::F32, rounding, d, sources, false)?;
         }
         if saturate {
             self.emit_one(select::<One<real::Saturate<f32>>>, d, d);
@@ -224,6 +228,20 @@ impl<'a> Lower<'_, 'a> {
         modifiers.finish()?;
         let run = float!(scalar, Two<CopySign>)?;
         self.binary(instruction, scalar, run)
+    }
+}
+
+/// What an instruction with `.ftz` is whose exact result may be less than the least normal number and rounded to it:
+/// hardware flushes before it rounds.
+fn flushing(opcode: &str, scalar: Scalar) -> Option<Select> {
+    match (opcode, scalar) {
+        ("mul", Scalar::F32) => Some(select::<Two<real::MulFlush>>),
+        ("fma" | "mad", Scalar::F32) => Some(select::<Three<real::FusedFlush>>),
+        ("div", Scalar::F32) => Some(select_few::<Two<real::DivFlush>>),
+        ("rcp", Scalar::F32) => Some(select_few::<One<real::ReciprocalFlush>>),
+        ("mul", _) => short!(scalar, Two<MulFlush>).ok(),
+        ("fma" | "mad", _) => short!(scalar, Three<FusedFlush>).ok(),
+        _ => None,
     }
 }
 

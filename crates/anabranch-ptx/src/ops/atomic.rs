@@ -31,7 +31,8 @@ trait Word: Copy + Default + PartialEq {
     ///
     /// The word at this address of the process may be accessed with atomic accesses.
     unsafe fn update(address: u64, exclusive: bool, change: impl Fn(Self) -> Self) -> Self;
-    fn change(op: &Op, old: Self, b: Self, c: Self) -> Self;
+    /// What is stored. `shared`: the word is in shared memory, whose sums keep subnormal numbers.
+    fn change(op: &Op, shared: bool, old: Self, b: Self, c: Self) -> Self;
 }
 
 macro_rules! word {
@@ -55,9 +56,9 @@ macro_rules! word {
             }
 
             #[inline(always)]
-            fn change(op: &Op, $old: $type, $b: $type, c: $type) -> $type {
+            fn change(op: &Op, shared: bool, $old: $type, $b: $type, c: $type) -> $type {
                 let $kind = op.flags >> TYPE_SHIFT & 15;
-                let $flush = op.flags & SPACE != SHARED;
+                let $flush = !shared;
                 match (op.target, $kind) {
                     (0, UNSIGNED | SIGNED) => $old.wrapping_add($b),
                     (1, UNSIGNED) => $old.min($b),
@@ -151,7 +152,9 @@ unsafe fn perform<T: Word>(lanes: &mut Lanes<'_>, op: &Op) -> Step {
         while left != 0 {
             let lane = (left.trailing_zeros() & 31) as usize;
             left &= left - 1;
-            let change = |old| T::change(op, old, b[lane], c[lane]);
+            // A generic address may be one of shared memory too.
+            let shared = exclusive || lanes.addresses.0[lane].wrapping_sub(lanes.shared.start) < lanes.shared.bytes;
+            let change = |old| T::change(op, shared, old, b[lane], c[lane]);
             let old = T::update(lanes.addresses.0[lane], exclusive, change);
             if op.flags & RESULT != 0 {
                 (*place)[lane] = old;

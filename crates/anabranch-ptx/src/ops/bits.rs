@@ -19,6 +19,8 @@ pub(crate) trait Bits: Copy + Default {
     fn find_signed(self) -> u32;
     fn bitmask(position: u32, length: u32) -> Self;
     const BITS: u32;
+    /// The bits that count of positions and lengths of fields. The manual allows 0 to 255; for 64 bits, hardware takes all.
+    const FIELD: u32 = if Self::BITS == 64 { !0 } else { 255 };
 }
 
 macro_rules! bits {
@@ -41,16 +43,16 @@ macro_rules! bits {
             fn reversed(self) -> $type { self.reverse_bits() }
             #[inline(always)]
             fn extract_unsigned(self, position: u32, length: u32) -> $type {
-                let (position, length) = (position & 255, length & 255);
+                let (position, length) = (position & Self::FIELD, length & Self::FIELD);
                 let shifted = if position < $type::BITS { self >> position } else { 0 };
                 if length < $type::BITS { shifted & !(!0 << length) } else { shifted }
             }
             #[inline(always)]
             fn extract_signed(self, position: u32, length: u32) -> $type {
-                let (position, length) = (position & 255, length & 255);
+                let (position, length) = (position & Self::FIELD, length & Self::FIELD);
                 let last = $type::BITS - 1;
                 if length == 0 { return 0; }
-                let top = if position + length - 1 < last { position + length - 1 } else { last };
+                let top = position.saturating_add(length - 1).min(last);
                 // The bit that fills what is above the field.
                 let fill = (self >> top) & 1;
                 let field = self.extract_unsigned(position, length);
@@ -59,8 +61,9 @@ macro_rules! bits {
             }
             #[inline(always)]
             fn insert(self, into: $type, position: u32, length: u32) -> $type {
-                let mask = $type::bitmask(position & 255, length & 255);
-                let shifted = if position & 255 < $type::BITS { self << (position & 255) } else { 0 };
+                let (position, length) = (position & Self::FIELD, length & Self::FIELD);
+                let mask = $type::bitmask(position, length);
+                let shifted = if position < $type::BITS { self << position } else { 0 };
                 (into & !mask) | (shifted & mask)
             }
             #[inline(always)]

@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use super::real::canonical;
 use super::rounded::rounding;
 use super::{Fn1, plain_functions};
 use crate::float::{self, BF16, F16, F32, F64, Format};
@@ -82,13 +83,16 @@ plain_functions! {
     SignedWordToDouble(a: i32) -> f64 { f64::from(a) }
     UnsignedWordToDouble(a: u32) -> f64 { f64::from(a) }
     SingleToDouble(a: f32) -> f64 { f64::from(a) }
-    DoubleToSingle(a: f64) -> f32 { super::real::canonical(a as f32) }
-    DoubleToHalf(a: f64) -> u16 { float::f64_to_f16(a) }
-    DoubleToBrain(a: f64) -> u16 { float::f64_to_bf16(a) }
-    IntegralNearest(a: f32) -> f32 { a.round_ties_even() }
-    IntegralZero(a: f32) -> f32 { a.trunc() }
-    IntegralDown(a: f32) -> f32 { a.floor() }
-    IntegralUp(a: f32) -> f32 { a.ceil() }
+    /// A NaN of 64 bits keeps what it has room for, unlike others.
+    DoubleToSingle(a: f64) -> f32 {
+        if a.is_nan() { f32::from_bits(F32.narrow_nan(a.to_bits()) as u32) } else { a as f32 }
+    }
+    DoubleToHalf(a: f64) -> u16 { if a.is_nan() { F16.narrow_nan(a.to_bits()) as u16 } else { float::f64_to_f16(a) } }
+    DoubleToBrain(a: f64) -> u16 { if a.is_nan() { BF16.narrow_nan(a.to_bits()) as u16 } else { float::f64_to_bf16(a) } }
+    IntegralNearest(a: f32) -> f32 { canonical(a.round_ties_even()) }
+    IntegralZero(a: f32) -> f32 { canonical(a.trunc()) }
+    IntegralDown(a: f32) -> f32 { canonical(a.floor()) }
+    IntegralUp(a: f32) -> f32 { canonical(a.ceil()) }
     IntegralNearestDouble(a: f64) -> f64 { a.round_ties_even() }
     IntegralZeroDouble(a: f64) -> f64 { a.trunc() }
     IntegralDownDouble(a: f64) -> f64 { a.floor() }
@@ -125,7 +129,8 @@ impl Body for RoundedFromInteger {
     }
 }
 
-/// A float of 64 bits to a float of fewer, in 64 bits: `imm` is the rounding mode, `flags` the format.
+/// A float of 64 bits to a float of fewer, in 64 bits: `imm` is the rounding mode, `flags` the format, and `bytes` one if a
+/// NaN keeps what it has room for.
 pub(crate) struct RoundedNarrow;
 impl Body for RoundedNarrow {
     const FORM: Form = Form::one(Width::W64, Width::W64);
@@ -134,8 +139,13 @@ impl Body for RoundedNarrow {
         // SAFETY: the slots are planes of 64 bits.
         unsafe {
             let a = *lanes.plane::<u64>(op.a);
-            let values: [u64; LANES] =
-                std::array::from_fn(|lane| format(op.flags).round(F64.read(a[lane]), rounding(op.imm)));
+            let format = format(op.flags);
+            let values: [u64; LANES] = std::array::from_fn(|lane| {
+                if op.bytes != 0 && f64::from_bits(a[lane]).is_nan() {
+                    return format.narrow_nan(a[lane]);
+                }
+                format.round(F64.read(a[lane]), rounding(op.imm))
+            });
             lanes.set_plane(op.d, &values);
         }
         Step::Next
@@ -154,7 +164,8 @@ impl Body for Tensor {
             let values: [u32; LANES] = std::array::from_fn(|lane| {
                 let bits = a[lane];
                 if bits & 0x7fff_ffff > 0x7f80_0000 {
-                    return 0x7fff_ffff;
+                    // Hardware cuts a NaN of which nothing is left to infinity.
+                    return if op.imm == 0 && bits & 0x007f_e000 == 0 { bits & !0x1fff } else { 0x7fff_ffff };
                 }
                 let half = match op.imm {
                     0 => 0x1000,

@@ -14,6 +14,13 @@ pub(crate) trait Short: 'static {
     fn narrow_single(value: f32) -> u16;
     /// The least magnitude of a normal number.
     const NORMAL: u16;
+
+    /// An exact result, or zero if it is less than every normal number, even if it is rounded to the least of them.
+    #[inline(always)]
+    fn narrow_flushed(value: f64) -> u16 {
+        let narrow = Self::narrow(value);
+        if value.abs() < Self::wide(Self::NORMAL) { narrow & 0x8000 } else { narrow }
+    }
 }
 
 /// IEEE 754 half precision.
@@ -77,6 +84,8 @@ functions! {
     Add<H: Short>(a: u16, b: u16) -> u16 { H::narrow(H::wide(a) + H::wide(b)) }
     Sub<H: Short>(a: u16, b: u16) -> u16 { H::narrow(H::wide(a) - H::wide(b)) }
     Mul<H: Short>(a: u16, b: u16) -> u16 { H::narrow(H::wide(a) * H::wide(b)) }
+    /// With `.ftz`.
+    MulFlush<H: Short>(a: u16, b: u16) -> u16 { H::narrow_flushed(H::wide(a) * H::wide(b)) }
     Min<H: Short>(a: u16, b: u16) -> u16 { H::narrow_single(H::single(a).least(H::single(b))) }
     Max<H: Short>(a: u16, b: u16) -> u16 { H::narrow_single(H::single(a).most(H::single(b))) }
     MinNan<H: Short>(a: u16, b: u16) -> u16 { H::narrow_single(H::single(a).least_nan(H::single(b))) }
@@ -86,6 +95,9 @@ functions! {
 
 functions! {
     Fused<H: Short>(a: u16, b: u16, c: u16) -> u16 { H::narrow(float::fused_odd(H::wide(a), H::wide(b), H::wide(c))) }
+    FusedFlush<H: Short>(a: u16, b: u16, c: u16) -> u16 {
+        H::narrow_flushed(float::fused_odd(H::wide(a), H::wide(b), H::wide(c)))
+    }
 }
 
 functions! {

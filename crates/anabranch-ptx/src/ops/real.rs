@@ -165,6 +165,42 @@ fused_pair!(
     FusedSum |first, e, last| e.mul_add(last, first)
 );
 
+/// A result that is zero if the exact one is less than every normal number, even if it is rounded to the least of them.
+#[inline(always)]
+fn unless_tiny(result: f32, is_tiny: bool) -> f32 {
+    if is_tiny { 0f32.copysign(result) } else { result }
+}
+
+/// Whether the exact `a * b + c` is less than every normal number. The product is exact in `f64`.
+#[inline(always)]
+fn is_tiny_fused(a: f32, b: f32, c: f32) -> bool {
+    let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
+    let sum = product + c;
+    let part = sum - product;
+    let error = (product - (sum - part)) + (c - part);
+    let least = f64::from(f32::MIN_POSITIVE);
+    sum.abs() < least || sum.abs() == least && error != 0.0 && (error > 0.0) != (sum > 0.0)
+}
+
+plain_functions! {
+    /// With `.ftz`.
+    MulFlush(a: f32, b: f32) -> f32 {
+        unless_tiny(a.mul(b), (f64::from(a) * f64::from(b)).abs() < f64::from(f32::MIN_POSITIVE))
+    }
+    DivFlush(a: f32, b: f32) -> f32 {
+        unless_tiny(a.div(b), f64::from(a.abs()) < f64::from(f32::MIN_POSITIVE) * f64::from(b.abs()))
+    }
+}
+
+plain_functions! {
+    FusedFlush(a: f32, b: f32, c: f32) -> f32 { unless_tiny(a.fused(b, c), is_tiny_fused(a, b, c)) }
+}
+
+plain_functions! {
+    ReciprocalFlush(a: f32) -> f32 { unless_tiny(1f32.div(a), 1.0 < f64::from(f32::MIN_POSITIVE) * f64::from(a.abs())) }
+    Canonical(a: f32) -> f32 { canonical(a) }
+}
+
 plain_functions! {
     /// Within 2 units in the last place, as documented; that of the host's library is closer.
     PowerOfTwo(a: f32) -> f32 { canonical(a.exp2()) }

@@ -11,6 +11,8 @@ pub(crate) const FUSED: u32 = 3;
 pub(crate) const DIV: u32 = 4;
 pub(crate) const ROOT: u32 = 5;
 pub(crate) const RECIPROCAL: u32 = 6;
+/// With `.ftz`: a result whose exact value is less than every normal number is zero.
+pub(crate) const FLUSH: u32 = 8;
 
 /// The number of a rounding mode in an operation.
 pub(crate) fn code(rounding: Rounding) -> u64 {
@@ -37,7 +39,7 @@ pub(crate) fn rounding(code: u64) -> Rounding {
 /// One result, from bits to bits.
 pub(crate) fn compute(kind: u32, format: Format, rounding: Rounding, a: u64, b: u64, c: u64) -> u64 {
     let (a, b, c) = (format.read(a), format.read(b), format.read(c));
-    let number = match kind {
+    let number = match kind & !FLUSH {
         ADD => float::add(a, b, rounding),
         SUB => float::add(a, float::negate(b), rounding),
         MUL => float::multiply(a, b),
@@ -46,6 +48,9 @@ pub(crate) fn compute(kind: u32, format: Format, rounding: Rounding, a: u64, b: 
         ROOT => float::square_root(a),
         _ => float::divide(float::from_integer(1), a),
     };
+    if kind & FLUSH != 0 && format.is_tiny(number) {
+        return format.zero(number);
+    }
     format.round(number, rounding)
 }
 
