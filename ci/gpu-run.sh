@@ -2,7 +2,7 @@
 # Runs on a machine with a GPU what ci/gpu-pack.sh has packed, and writes what came of it to a folder.
 #
 #   ci/gpu-run.sh [FOLDER] [STEP ...]      steps: conformance tests main overhead graphs overlap await host sanitize, all by
-#                                          default, and programs, fuzz, devices
+#                                          default, and programs, fuzz, kernels, devices
 #
 # Exit status 1 if anything failed.
 set -uo pipefail
@@ -75,6 +75,15 @@ if wanted fuzz; then
         --record "$results/programs-sticky.gz"
     # What a GPU does not answer again the same is of no use.
     step fuzz-again "${fuzz[@]}" --jobs 6 --against "$results/programs.gz" --seeds 0..250
+fi
+# Not by default either: only changed kernels need it.
+if wanted kernels; then
+    kernels=("$pack/anabranch" kernels --device cuda:0)
+    step kernels-record "${kernels[@]}" --seeds 0..600 --seconds "${ANABRANCH_KERNELS_SECONDS:-120}" \
+        --record "$results/kernels.gz"
+    # What a GPU does not compute again the same is of no use.
+    step kernels-again "${kernels[@]}" --against "$results/kernels.gz" --seconds 60
+    step kernels-host "$pack/anabranch" kernels --device host --against "$results/kernels.gz"
 fi
 # On a machine with two GPUs: programs over both.
 if wanted devices; then

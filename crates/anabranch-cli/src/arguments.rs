@@ -5,7 +5,7 @@ mod run;
 pub(crate) use run::{InspectOptions, RunOptions};
 
 use crate::fault::Fault;
-use anabranch_conformance::programs::Family;
+use anabranch_conformance::{programs::Family, ptx};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use std::ops::Range;
@@ -34,6 +34,9 @@ Examples:
   anabranch run saxpy.ptx --kernel saxpy --grid 4 --block 256 inout:y.npy:r.npy in:x.npy f32:2 u32:1000
                                                  run a kernel on arrays in files
   anabranch inspect saxpy.ptx                    show which kernels there are in a file
+  anabranch kernels --device cuda:0 --record FILE
+                                                 record what a GPU computes with kernels of PTX
+  anabranch kernels --device host --against FILE compare the software device with that
   source <(anabranch completions bash)           complete the command line in this shell
   man <(anabranch man)                           read the manual
 
@@ -69,6 +72,9 @@ pub(crate) enum Command {
     /// Shows the kernels in a file: their parameters, registers and shared memory, and what the software device cannot
     /// execute of them.
     Inspect(InspectOptions),
+    /// Runs kernels of PTX on a device, written ones and random ones, and records what it computes in a file, or compares it
+    /// with what another device has computed.
+    Kernels(KernelsOptions),
     /// Prints a script with which a shell completes the command line.
     Completions(CompletionsOptions),
     /// Prints the manual page, or that of one command, for `man` to show.
@@ -180,6 +186,57 @@ pub(crate) struct FuzzOptions {
     /// Gives the driver of the device a fault, to see that it is found: alter, abort:CALL or hang:CALL.
     #[arg(long, hide = true, value_name = "FAULT")]
     pub(crate) fault: Option<Fault>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct KernelsOptions {
+    /// The device to run them on: cuda, cuda:1, host. Without it the default device: what ANABRANCH_DEVICE names, else the
+    /// first GPU, else the software device.
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
+
+    /// The seeds of sweeps and random kernels, such as 0..1000. Without it each instruction once and 200 random kernels, or all
+    /// that are recorded.
+    #[arg(long, value_name = "FIRST..END", value_parser = seeds)]
+    pub(crate) seeds: Option<Range<u64>>,
+
+    /// Runs only kernels of this family, which can be given several times: golden (written in CUDA C++), sweep (single
+    /// instructions with many operands), random (composed of them).
+    #[arg(long, value_name = "FAMILY")]
+    pub(crate) family: Vec<ptx::Family>,
+
+    /// Runs only the kernels whose name contains this text.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+
+    /// Writes what is computed to this file.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["against", "show"])]
+    pub(crate) record: Option<PathBuf>,
+
+    /// Compares what is computed with this file, or with what this device computes. A difference names the kernel, the
+    /// instruction, the element and both values where they are known.
+    #[arg(long, value_name = "FILE|DEVICE", conflicts_with = "show")]
+    pub(crate) against: Option<String>,
+
+    /// Prints the text of this kernel, such as sweep.3, and all that it computes.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) show: Option<String>,
+
+    /// After how many seconds a kernel hangs.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) limit: u64,
+
+    /// After how many seconds no more kernels are begun. What was done until then is written or compared.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) seconds: Option<u64>,
+
+    /// Prints one JSON object in each line, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Runs the kernels that are named on standard input, in this process.
+    #[arg(long, hide = true)]
+    pub(crate) worker: bool,
 }
 
 /// Reads a range of seeds.

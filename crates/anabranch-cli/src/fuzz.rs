@@ -1,12 +1,12 @@
 //! `anabranch fuzz`.
 
 mod compare;
-mod date;
 mod pool;
 mod report;
 mod worker;
 
 use crate::arguments::FuzzOptions;
+use crate::date;
 use crate::environment;
 use crate::fault::Fault;
 use crate::output::{self, Failure};

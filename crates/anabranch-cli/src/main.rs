@@ -2,12 +2,14 @@
 
 mod arguments;
 mod conformance;
+mod date;
 mod devices;
 mod environment;
 mod fault;
 mod fuzz;
 mod inspect;
 mod isolation;
+mod kernels;
 mod output;
 mod progress;
 mod run;
@@ -51,6 +53,7 @@ fn run() -> Result<ExitCode, Failure> {
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Run(options) => run::run(&options),
         Command::Inspect(options) => inspect::run(&options),
+        Command::Kernels(options) => kernels::run(&options),
         Command::Completions(options) => shell::completions(&options),
         Command::Man(options) => shell::manual(&options),
     }

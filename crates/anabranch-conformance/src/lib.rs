@@ -12,6 +12,7 @@ mod gate;
 mod kernels;
 mod live;
 pub mod programs;
+pub mod ptx;
 mod report;
 mod runner;
 

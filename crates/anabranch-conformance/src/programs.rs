@@ -22,6 +22,8 @@ pub use player::{Played, Player};
 pub use recording::{Header, Recorded, Recording};
 pub use shrink::shrink;
 
+pub(crate) use numbers::Numbers;
+
 use call::Call;
 use std::fmt;
 use std::str::FromStr;

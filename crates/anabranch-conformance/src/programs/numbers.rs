@@ -11,6 +11,10 @@ impl Numbers {
         numbers
     }
 
+    pub(crate) fn bits(&mut self) -> u64 {
+        self.next()
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const DAY: u64 = 24 * 60 * 60;
 
 /// The date in UTC, such as 2026-11-22.
-pub(super) fn today() -> String {
+pub(crate) fn today() -> String {
     date(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() / DAY)
 }
 
