@@ -78,7 +78,7 @@ if wanted fuzz; then
 fi
 # Not by default either: only changed kernels need it.
 if wanted kernels; then
-    kernels=("$pack/anabranch" kernels --device cuda:0)
+    kernels=("$pack/anabranch" kernels --device cuda:0 --limit 30)
     step kernels-record "${kernels[@]}" --seeds 0..600 --seconds "${ANABRANCH_KERNELS_SECONDS:-120}" \
         --record "$results/kernels.gz"
     # What a GPU does not compute again the same is of no use.
