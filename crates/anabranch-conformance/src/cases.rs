@@ -206,6 +206,7 @@ pub fn all() -> Vec<Case> {
         capture_memory::CASES,
         capture_host_functions::CASES,
         capture_random::CASES,
+        crate::ptx::GOLDEN_CASES,
     ]
     .concat()
 }

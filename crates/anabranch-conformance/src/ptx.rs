@@ -22,3 +22,5 @@ pub use compare::{Difference, differences};
 pub use player::{Played, Player};
 pub use recording::{Answer, Header, Recorded, Recording};
 pub use subject::{Family, Output, Subject};
+
+pub(crate) use golden::CASES as GOLDEN_CASES;

@@ -4,7 +4,11 @@
 //! several times what the manual allows `ex2.approx`, `rsqrt.approx` and `rcp.approx` (2^-22) in the sums they are part of.
 //! In double precision, approximations only start an iteration, so that the last bits may differ.
 
+mod cases;
+mod model;
 mod table;
+
+pub(crate) use cases::CASES;
 
 use super::element::Element;
 use super::subject::{Argument, Family, Output, Subject, Text};
