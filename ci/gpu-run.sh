@@ -79,8 +79,10 @@ fi
 # Not by default either: only changed kernels need it.
 if wanted kernels; then
     kernels=("$pack/anabranch" kernels --device cuda:0 --limit 30)
-    step kernels-record "${kernels[@]}" --seeds 0..600 --seconds "${ANABRANCH_KERNELS_SECONDS:-120}" \
+    step kernels-record "${kernels[@]}" --seeds 0..300 --seconds "${ANABRANCH_KERNELS_SECONDS:-120}" \
         --record "$results/kernels.gz"
+    # For the conformance cases: crates/anabranch-conformance/src/ptx/golden/recording.gz
+    step kernels-golden "${kernels[@]}" --family golden --record "$results/kernels-golden.gz"
     # What a GPU does not compute again the same is of no use.
     step kernels-again "${kernels[@]}" --against "$results/kernels.gz" --seconds 60
     step kernels-host "$pack/anabranch" kernels --device host --against "$results/kernels.gz"
