@@ -17,8 +17,8 @@ use stamp::Stamp;
 /// What every step returns: nothing here would act on the kind of a failure, so the text of it is all that is kept.
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// The sources, from the root of the workspace. NVRTC numbers calls of functions through all that it compiles, so that a
-/// source in between changes the PTX of those after it.
+/// The sources, from the root of the workspace. New ones come last: NVRTC numbers calls of functions through all that a process
+/// compiles, so that a source in between changes the PTX of those after it.
 const SOURCES: &[&str] = &[
     "crates/anabranch/examples/edges/kernels.cu",
     "crates/anabranch/examples/support/saxpy.cu",
@@ -27,12 +27,12 @@ const SOURCES: &[&str] = &[
     "crates/anabranch/tests/data/twice.cu",
     "crates/anabranch/benches/kernels.cu",
     "crates/anabranch-conformance/src/kernels.cu",
-    "crates/anabranch-conformance/src/ptx/golden/cooperative.cu",
-    "crates/anabranch-conformance/src/ptx/golden/integers.cu",
-    "crates/anabranch-conformance/src/ptx/golden/reals.cu",
     "crates/anabranch-ptx/tests/kernels/basic.cu",
     "crates/anabranch-ptx/tests/kernels/cooperative.cu",
     "crates/anabranch-ptx/tests/kernels/device.cu",
+    "crates/anabranch-conformance/src/ptx/golden/cooperative.cu",
+    "crates/anabranch-conformance/src/ptx/golden/integers.cu",
+    "crates/anabranch-conformance/src/ptx/golden/reals.cu",
     "crates/anabranch-conformance/src/conditional_kernels.cu",
 ];
 
