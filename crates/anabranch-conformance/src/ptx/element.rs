@@ -136,7 +136,9 @@ impl Tolerance {
         if x.is_nan() || y.is_nan() {
             return x.is_nan() && y.is_nan();
         }
-        x == y || (x - y).abs() <= self.absolute + self.relative * x.abs().max(y.abs())
+        // The part of an infinite one would be infinite.
+        let both_finite = x.is_finite() && y.is_finite();
+        x == y || both_finite && (x - y).abs() <= self.absolute + self.relative * x.abs().max(y.abs())
     }
 }
 
