@@ -75,7 +75,7 @@ impl Forms {
         self.0.push(Form { text, letters: all, near: None, use_in_programs });
     }
 
-    /// Adds a form with an error: the manual states half of these parts.
+    /// Adds a form with the error that the manual states. Two results may be twice as far apart.
     fn near(&mut self, letters: &str, text: impl Into<String>, float: Float, relative: f64, absolute: f64) {
         self.add_for(Use::Nowhere, letters, text);
         if let Some(form) = self.0.last_mut() {
