@@ -46,7 +46,12 @@ pub(crate) fn run(options: &KernelsOptions) -> Result<ExitCode, Failure> {
     let keys = match &recording {
         Some(recording) => {
             let all = recording.kernels.iter().map(|recorded| (recorded.family, recorded.seed));
-            chosen(options, all.filter(|key| options.seeds.as_ref().is_none_or(|seeds| seeds.contains(&key.1))))
+            chosen(
+                options,
+                all.filter(|key| {
+                    key.0 == Family::Golden || options.seeds.as_ref().is_none_or(|seeds| seeds.contains(&key.1))
+                }),
+            )
         }
         None => chosen(options, asked(options).into_iter()),
     };
