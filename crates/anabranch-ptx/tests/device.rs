@@ -154,6 +154,16 @@ fn checked_mode_finds_memory_that_was_never_written() {
 }
 
 #[test]
+fn checked_mode_knows_that_results_of_functions_are_written() {
+    let mut device = Device::new(TEXT);
+    device.options.checked = true;
+    let out = device.memory.upload(&[0i32; 32]);
+    device.launch("indirect", 1, 32, &Arguments::new().with(out)).unwrap();
+    let found = device.memory.download::<i32>(out);
+    assert_eq!(found[3..6], [4, 8, 25]);
+}
+
+#[test]
 fn checked_mode_shows_each_access() {
     let mut device = Device::new(TEXT);
     device.options.checked = true;

@@ -180,7 +180,8 @@ impl Warp {
     }
 
     /// `ret`: back to the callers, with the results.
-    pub(super) fn leave(&mut self, index: usize, lanes: u32, launch: &Launch<'_>) {
+    pub(super) fn leave(&mut self, index: usize, lanes: u32, around: &Surroundings<'_>) {
+        let launch = around.launch;
         let part = self.parts[index];
         let frame = &mut self.frames[part.frame as usize];
         frame.lanes &= !lanes;
@@ -191,6 +192,9 @@ impl Warp {
         let site = &launch.program.function(caller.function).code.sites[site as usize];
         for (from, to) in launch.program.function(function).code.results.iter().zip(&site.results) {
             self.copy(lanes, local + u64::from(from.offset), caller_local + u64::from(to.offset), to.bytes);
+            if let Some(checker) = around.checker {
+                checker.note_local(self.number, lanes, caller_local + u64::from(to.offset), to.bytes);
+            }
         }
         self.parts[index].mask &= !lanes;
         self.parts[index].place += 1;

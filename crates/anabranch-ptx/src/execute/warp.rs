@@ -424,7 +424,7 @@ impl Warp {
                     return fault(failure);
                 }
             }
-            Step::Return => self.leave(index, lanes.taken, around.launch),
+            Step::Return => self.leave(index, lanes.taken, around),
             Step::Exit => self.exit(index, lanes.taken),
             Step::Barrier => return Some(Stop::Barrier { part: index }),
             Step::Gather => {
