@@ -58,7 +58,6 @@ pub(super) fn of(name: &str, arguments: &[Argument]) -> Option<Vec<u64>> {
         }
         "last_block" => all(vec![words(3).into_iter().fold(0, u32::wrapping_add)]),
         "lock_over_blocks" => Some(vec![0]),
-        "lock_in_warp" => Some(vec![(0..64).map(|thread| thread * thread).sum(); 4]),
         "hand_over" => Some((0..128).map(|at| (63 - at % 64) * 3 + at % 64).collect()),
         _ => None,
     }
