@@ -84,7 +84,9 @@ macro_rules! real {
 /// The only NaN of 32 bits that hardware's arithmetic returns.
 #[inline(always)]
 pub(crate) fn canonical(value: f32) -> f32 {
-    if value.is_nan() { f32::from_bits(0x7fff_ffff) } else { value }
+    // By its bits: compilers may take a NaN that an operation has just made for any other.
+    let bits = value.to_bits();
+    f32::from_bits(if bits & 0x7fff_ffff > 0x7f80_0000 { 0x7fff_ffff } else { bits })
 }
 
 #[inline(always)]
