@@ -19,6 +19,34 @@ pub(crate) enum Rounding {
     NearestAway,
 }
 
+impl Rounding {
+    /// Whether a magnitude of which something was cut off is rounded away from zero: whether it is odd, whether the half of its
+    /// last bit was cut off, and whether anything else was.
+    fn is_up(self, negative: bool, odd: bool, half: bool, rest: bool) -> bool {
+        match self {
+            Rounding::Nearest => half && (rest || odd),
+            Rounding::NearestAway => half,
+            Rounding::Zero => false,
+            Rounding::Down => negative && (half || rest),
+            Rounding::Up => !negative && (half || rest),
+        }
+    }
+}
+
+/// Cuts bits off: what is left, the half of its last bit, and whether there was anything else.
+fn cut(integer: u128, shift: i32, sticky: bool) -> (u128, bool, bool) {
+    match shift {
+        ..=0 => (integer << (-shift).min(127), false, sticky),
+        1..=127 => {
+            let below = integer & ((1 << shift) - 1);
+            let half = 1 << (shift - 1);
+            (integer >> shift, below & half != 0, below & (half - 1) != 0 || sticky)
+        }
+        128 => (0, integer >> 127 != 0, integer << 1 != 0 || sticky),
+        _ => (0, false, true),
+    }
+}
+
 /// A format of IEEE 754, by the bits of its fraction and of its exponent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Format {
@@ -78,11 +106,19 @@ impl Format {
         }
     }
 
-    /// Whether a number is not zero, and less than every normal one.
-    pub(crate) fn is_tiny(self, number: Number) -> bool {
-        let Finite(_, integer, power, sticky) = number else { return false };
-        let top = power + 127 - integer.leading_zeros() as i32;
-        if integer == 0 { sticky } else { top < 1 - self.bias() }
+    /// Whether a number is not zero, and less than every normal one when it is rounded to as many bits as those have.
+    pub(crate) fn is_tiny(self, number: Number, rounding: Rounding) -> bool {
+        let Finite(negative, integer, power, sticky) = number else { return false };
+        let (top, least) = (power + 127 - integer.leading_zeros() as i32, 1 - self.bias());
+        if integer == 0 {
+            return sticky;
+        }
+        if top != least - 1 {
+            return top < least;
+        }
+        // Just below: it may be rounded to the least normal number.
+        let (quotient, half, rest) = cut(integer, top - self.fraction as i32 - power, sticky);
+        quotient + u128::from(rounding.is_up(negative, quotient & 1 != 0, half, rest)) < 2 << self.fraction
     }
 
     /// The sign of a number, and nothing else.
@@ -112,25 +148,8 @@ impl Format {
         // The power of two of the highest bit. What is only sticky is smaller than every number of the format.
         let top = if integer == 0 { least - 1000 } else { power + 127 - integer.leading_zeros() as i32 };
         let last = top.max(least) - self.fraction as i32;
-        let shift = last - power;
-        let (mut quotient, half, rest) = match shift {
-            ..=0 => (integer << (-shift).min(127), false, sticky),
-            1..=127 => {
-                let below = integer & ((1 << shift) - 1);
-                let half = 1 << (shift - 1);
-                (integer >> shift, below & half != 0, below & (half - 1) != 0 || sticky)
-            }
-            128 => (0, integer >> 127 != 0, integer << 1 != 0 || sticky),
-            _ => (0, false, true),
-        };
-        let up = match rounding {
-            Rounding::Nearest => half && (rest || quotient & 1 != 0),
-            Rounding::NearestAway => half,
-            Rounding::Zero => false,
-            Rounding::Down => negative && (half || rest),
-            Rounding::Up => !negative && (half || rest),
-        };
-        quotient += u128::from(up);
+        let (mut quotient, half, rest) = cut(integer, last - power, sticky);
+        quotient += u128::from(rounding.is_up(negative, quotient & 1 != 0, half, rest));
         // The carry of a fraction that overflows goes into the exponent, which is what it should do.
         let magnitude = if top < least {
             quotient as u64

@@ -232,7 +232,7 @@ impl<'a> Lower<'_, 'a> {
 }
 
 /// What an instruction with `.ftz` is whose exact result may be less than the least normal number and rounded to it:
-/// hardware flushes before it rounds.
+/// hardware flushes what is less when it is rounded to all bits of a normal number.
 fn flushing(opcode: &str, scalar: Scalar) -> Option<Select> {
     match (opcode, scalar) {
         ("mul", Scalar::F32) => Some(select::<Two<real::MulFlush>>),

@@ -15,11 +15,15 @@ pub(crate) trait Short: 'static {
     /// The least magnitude of a normal number.
     const NORMAL: u16;
 
-    /// An exact result, or zero if it is less than every normal number, even if it is rounded to the least of them.
+    /// The bits of a normal number's fraction, with the first one.
+    const PRECISION: u32;
+
+    /// A result, or zero if it is less than every normal number when it is rounded to as many bits as those have.
     #[inline(always)]
     fn narrow_flushed(value: f64) -> u16 {
         let narrow = Self::narrow(value);
-        if value.abs() < Self::wide(Self::NORMAL) { narrow & 0x8000 } else { narrow }
+        let below = 1.0 / f64::from(1u32 << (Self::PRECISION + 1));
+        if value.abs() < Self::wide(Self::NORMAL) * (1.0 - below) { narrow & 0x8000 } else { narrow }
     }
 }
 
@@ -30,6 +34,7 @@ pub(crate) struct Brain;
 
 impl Short for Half {
     const NORMAL: u16 = 0x0400;
+    const PRECISION: u32 = 11;
     #[inline(always)]
     fn wide(bits: u16) -> f64 {
         f64::from(float::f16_to_f32(bits))
@@ -50,6 +55,7 @@ impl Short for Half {
 
 impl Short for Brain {
     const NORMAL: u16 = 0x0080;
+    const PRECISION: u32 = 8;
     #[inline(always)]
     fn wide(bits: u16) -> f64 {
         f64::from(float::bf16_to_f32(bits))

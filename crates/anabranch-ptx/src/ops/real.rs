@@ -167,30 +167,33 @@ fused_pair!(
     FusedSum |first, e, last| e.mul_add(last, first)
 );
 
-/// A result that is zero if the exact one is less than every normal number, even if it is rounded to the least of them.
+/// Less than this, an exact result is less than every normal number when it is rounded to as many bits as those have. From
+/// there on it is rounded to the least of them, as it is a little below too where numbers have fewer bits.
+const LEAST: f64 = f32::MIN_POSITIVE as f64 * (1.0 - 1.0 / (1 << 25) as f64);
+
+/// A result, or zero if it is flushed.
 #[inline(always)]
 fn unless_tiny(result: f32, is_tiny: bool) -> f32 {
     if is_tiny { 0f32.copysign(result) } else { result }
 }
 
-/// Whether the exact `a * b + c` is less than every normal number. The product is exact in `f64`.
+/// Whether the exact `a * b + c` is flushed. The product is exact in `f64`.
 #[inline(always)]
 fn is_tiny_fused(a: f32, b: f32, c: f32) -> bool {
     let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));
     let sum = product + c;
     let part = sum - product;
     let error = (product - (sum - part)) + (c - part);
-    let least = f64::from(f32::MIN_POSITIVE);
-    sum.abs() < least || sum.abs() == least && error != 0.0 && (error > 0.0) != (sum > 0.0)
+    sum.abs() < LEAST || sum.abs() == LEAST && error != 0.0 && (error > 0.0) != (sum > 0.0)
 }
 
 plain_functions! {
     /// With `.ftz`.
     MulFlush(a: f32, b: f32) -> f32 {
-        unless_tiny(a.mul(b), (f64::from(a) * f64::from(b)).abs() < f64::from(f32::MIN_POSITIVE))
+        unless_tiny(a.mul(b), (f64::from(a) * f64::from(b)).abs() < LEAST)
     }
     DivFlush(a: f32, b: f32) -> f32 {
-        unless_tiny(a.div(b), f64::from(a.abs()) < f64::from(f32::MIN_POSITIVE) * f64::from(b.abs()))
+        unless_tiny(a.div(b), f64::from(a.abs()) < LEAST * f64::from(b.abs()))
     }
 }
 
@@ -199,7 +202,7 @@ plain_functions! {
 }
 
 plain_functions! {
-    ReciprocalFlush(a: f32) -> f32 { unless_tiny(1f32.div(a), 1.0 < f64::from(f32::MIN_POSITIVE) * f64::from(a.abs())) }
+    ReciprocalFlush(a: f32) -> f32 { unless_tiny(1f32.div(a), 1.0 < LEAST * f64::from(a.abs())) }
     Canonical(a: f32) -> f32 { canonical(a) }
 }
 

@@ -11,7 +11,7 @@ pub(crate) const FUSED: u32 = 3;
 pub(crate) const DIV: u32 = 4;
 pub(crate) const ROOT: u32 = 5;
 pub(crate) const RECIPROCAL: u32 = 6;
-/// With `.ftz`: a result whose exact value is less than every normal number is zero.
+/// With `.ftz`: a result is zero that is less than every normal number when it is rounded to as many bits as those have.
 pub(crate) const FLUSH: u32 = 8;
 
 /// The number of a rounding mode in an operation.
@@ -48,7 +48,7 @@ pub(crate) fn compute(kind: u32, format: Format, rounding: Rounding, a: u64, b: 
         ROOT => float::square_root(a),
         _ => float::divide(float::from_integer(1), a),
     };
-    if kind & FLUSH != 0 && format.is_tiny(number) {
+    if kind & FLUSH != 0 && format.is_tiny(number, rounding) {
         return format.zero(number);
     }
     format.round(number, rounding)
