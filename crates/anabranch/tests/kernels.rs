@@ -87,7 +87,9 @@ fn the_compiler_makes_the_same_kernels() -> TestResult {
         assert_eq!(entries(&kept), entries(&made), "{}", path.display());
         if stamp(&kept, "Compiler: ") == Some(&*compiler.identity()) {
             let text = kept.lines().skip_while(|line| line.starts_with("// ")).collect::<Vec<_>>();
-            assert_eq!(text, made.lines().collect::<Vec<_>>(), "{}", path.display());
+            // The compiler numbers calls through all that a process compiles, and what is kept is without.
+            let made = made.lines().map(|line| line.split(" // callseq ").next().unwrap_or(line));
+            assert_eq!(text, made.collect::<Vec<_>>(), "{}", path.display());
         }
     }
     Ok(())
