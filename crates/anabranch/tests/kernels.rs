@@ -57,7 +57,7 @@ fn every_ptx_is_of_its_source_as_it_is_now() -> TestResult {
 
 #[cfg(feature = "cuda")]
 #[test]
-fn the_compiler_makes_the_same_kernels() -> TestResult {
+fn the_compiler_makes_kernels_of_the_same_parameters() -> TestResult {
     use anabranch_hal::{CompileRequest, OutputKind};
 
     let compiler = match anabranch_cuda::load_compiler() {
@@ -85,12 +85,6 @@ fn the_compiler_makes_the_same_kernels() -> TestResult {
         let output = compiler.compile(&request).map_err(|failure| format!("{}: {failure}", path.display()))?;
         let made = String::from_utf8(output.image)?;
         assert_eq!(entries(&kept), entries(&made), "{}", path.display());
-        if stamp(&kept, "Compiler: ") == Some(&*compiler.identity()) {
-            let text = kept.lines().skip_while(|line| line.starts_with("// ")).collect::<Vec<_>>();
-            // The compiler numbers calls through all that a process compiles, and what is kept is without.
-            let made = made.lines().map(|line| line.split(" // callseq ").next().unwrap_or(line));
-            assert_eq!(text, made.collect::<Vec<_>>(), "{}", path.display());
-        }
     }
     Ok(())
 }

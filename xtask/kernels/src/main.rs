@@ -17,7 +17,8 @@ use stamp::Stamp;
 /// What every step returns: nothing here would act on the kind of a failure, so the text of it is all that is kept.
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// The sources, from the root of the workspace.
+/// The sources, from the root of the workspace. New ones come last: NVRTC numbers calls of functions through all that a process
+/// compiles, so that a source in between changes the PTX of those after it.
 const SOURCES: &[&str] = &[
     "crates/anabranch/examples/edges/kernels.cu",
     "crates/anabranch/examples/support/saxpy.cu",
@@ -126,8 +127,7 @@ fn read(path: &Path) -> Outcome<String> {
     Ok(std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
-/// The PTX of a source, with the stamp before it. NVRTC numbers the calls of functions in comments, through all that a
-/// process compiles: the numbers are left out, so that the PTX is of its source alone.
+/// The PTX of a source, with the stamp before it.
 fn compile(compiler: &Arc<dyn Compiler>, path: &Path) -> Outcome<String> {
     let source = read(path)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -144,23 +144,5 @@ fn compile(compiler: &Arc<dyn Compiler>, path: &Path) -> Outcome<String> {
         eprintln!("{}", output.log);
     }
     let stamp = Stamp { compiler: compiler.identity(), options: options.join(" "), hash: stamp::hash(&source) };
-    Ok(stamp.text(&name) + &without_call_numbers(&String::from_utf8(output.image)?))
-}
-
-/// A text of PTX without the comments that number its calls.
-fn without_call_numbers(ptx: &str) -> String {
-    let line = |line: &str| match line.split_once(" // callseq ") {
-        Some((instruction, _)) => format!("{instruction}\n"),
-        None => format!("{line}\n"),
-    };
-    ptx.lines().map(line).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn numbers_of_calls_are_left_out() {
-        let made = "//\n\t{ // callseq 25, 0\n\tret; // here\n\t} // callseq 25\n";
-        assert_eq!(super::without_call_numbers(made), "//\n\t{\n\tret; // here\n\t}\n");
-    }
+    Ok(stamp.text(&name) + &String::from_utf8(output.image)?)
 }
