@@ -2,6 +2,7 @@
 
 mod end;
 mod membership;
+mod own_thread;
 mod pending;
 mod registry;
 mod shared;
@@ -26,11 +27,11 @@ use anabranch_hal::{
     StreamHandle,
 };
 use anabranch_sync::modelled::Mutex;
+use own_thread::OwnThread;
 use registry::StreamRegistry;
 use std::ops::Deref;
 use std::panic::Location;
 use std::sync::Arc;
-use std::thread::ThreadId;
 use sync::SyncState;
 
 /// Who owns a stream's handle.
@@ -49,7 +50,7 @@ pub struct StreamCore {
     handle: StreamHandle,
     id: u64,
     /// The only thread that may use it, for a per-thread default stream.
-    thread: Option<ThreadId>,
+    thread: Option<OwnThread>,
     ownership: Ownership,
     sync: Mutex<SyncState>,
     shared: Arc<StreamShared>,
@@ -116,6 +117,9 @@ impl StreamCore {
     #[track_caller]
     pub unsafe fn open(context: &Arc<ContextCore>, handle: StreamHandle, ownership: Ownership) -> Result<OpenStream> {
         let operation = "reading a stream's id";
+        if handle.is_per_thread() && own_thread::has_ended() {
+            return Err(own_thread::refuse_at_end(operation).at(context.place()));
+        }
         // SAFETY: the caller promises that the stream exists.
         let live = unsafe { Live::new(handle) };
         let registry = context.extension::<StreamRegistry>();
@@ -153,7 +157,7 @@ impl StreamCore {
             context: context.clone(),
             handle,
             id,
-            thread: handle.is_per_thread().then(|| std::thread::current().id()),
+            thread: handle.is_per_thread().then(OwnThread::current),
             ownership,
             sync: Mutex::with_order(ranks::SYNC_EVENT, 0, SyncState::new(handle)),
             shared,
@@ -226,7 +230,7 @@ impl StreamCore {
     /// Whether this thread may use the stream.
     #[inline]
     pub fn is_on_own_thread(&self) -> bool {
-        self.thread.is_none_or(|thread| thread == std::thread::current().id())
+        self.thread.is_none_or(OwnThread::is_here)
     }
 
     /// Whether it is the legacy default stream.
@@ -242,6 +246,9 @@ impl StreamCore {
 
     #[cold]
     fn other_thread(&self, operation: &'static str) -> Error {
+        if self.thread.is_some_and(OwnThread::is_this_thread) {
+            return own_thread::refuse_at_end(operation).at(self.place());
+        }
         Error::new(ErrorKind::Argument, Status::INVALID_HANDLE, operation)
             .with_message("it is the default stream of another thread")
             .with_hint("get this thread's own from Context::per_thread_stream")

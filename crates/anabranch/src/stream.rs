@@ -91,7 +91,8 @@ impl Context {
     /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE).
     ///
     /// # Errors
-    /// Only an error of earlier asynchronous work.
+    /// An error of earlier asynchronous work, or [`CUDA_ERROR_DEINITIALIZED (4)`](crate::Status::DEINITIALIZED) in destructors
+    /// of `thread_local!` variables that were first used before the thread's first default stream, which is gone then.
     #[track_caller]
     pub fn per_thread_stream(&self) -> Result<Stream> {
         Stream::open_default(self, Live::PER_THREAD)

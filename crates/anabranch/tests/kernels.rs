@@ -57,7 +57,7 @@ fn every_ptx_is_of_its_source_as_it_is_now() -> TestResult {
 
 #[cfg(feature = "cuda")]
 #[test]
-fn the_compiler_makes_kernels_of_the_same_parameters() -> TestResult {
+fn the_compiler_makes_the_same_kernels() -> TestResult {
     use anabranch_hal::{CompileRequest, OutputKind};
 
     let compiler = match anabranch_cuda::load_compiler() {

@@ -6,8 +6,11 @@
 mod common;
 
 use anabranch::hal::{Call, Driver, EventFlags, EventHandle, Forward, Layered, Live, Result, StreamHandle};
-use anabranch::{CaptureMode, Context, DevicePointer, Instance, Stream, StreamFlags, flush_deferred_drops};
+use anabranch::{
+    Buffer, CaptureMode, Context, DevicePointer, Instance, Status, Stream, StreamFlags, flush_deferred_drops,
+};
 use common::{checked_host, hold, until};
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -222,5 +225,54 @@ fn safety_94_readers_that_have_ended_are_forgotten() {
         flush_deferred_drops();
         let left = events.load(Ordering::SeqCst);
         assert!(left < 200, "{left} events are left after {} streams", (round + 1) * 50);
+    }
+}
+
+thread_local! {
+    static KEPT: RefCell<Option<AtThreadEnd>> = const { RefCell::new(None) };
+}
+
+/// What a thread keeps to its end, and what it finds there.
+struct AtThreadEnd {
+    stream: Stream,
+    buffer: Option<Buffer<u32>>,
+    results: Sender<anabranch::Result<()>>,
+}
+
+impl Drop for AtThreadEnd {
+    fn drop(&mut self) {
+        let buffer = self.buffer.as_mut().unwrap();
+        self.results.send(self.stream.fill(buffer, 1)).unwrap();
+        self.buffer = None;
+        let own = self.stream.context().per_thread_stream().map(drop);
+        self.results.send(own).unwrap();
+    }
+}
+
+#[test]
+fn safety_98_memory_of_default_streams_is_freed_by_destructors_of_thread_locals() {
+    for first_of_thread in ["variable", "stream"] {
+        let context = checked_host();
+        let (results, result) = channel();
+        let thread = thread::spawn({
+            let context = context.clone();
+            move || {
+                // What a thread uses first is destroyed last.
+                if first_of_thread == "variable" {
+                    KEPT.with(|_| ());
+                }
+                let stream = context.per_thread_stream().unwrap();
+                let buffer = stream.upload(&[7u32; 64]).unwrap();
+                let address = buffer.device_pointer();
+                KEPT.set(Some(AtThreadEnd { stream, buffer: Some(buffer), results }));
+                address
+            }
+        });
+        let address = thread.join().unwrap();
+        let statuses: Vec<_> = result.iter().map(|result| result.err().map(|error| error.status())).collect();
+        let expected = if first_of_thread == "variable" { Some(Status::DEINITIALIZED) } else { None };
+        assert_eq!(statuses, [expected, expected], "the thread used the {first_of_thread} first");
+        until("the free", || !is_allocated(&context, address));
+        no_findings(&context);
     }
 }
