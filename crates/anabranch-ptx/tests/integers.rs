@@ -116,10 +116,10 @@ fn fields_of_bits() {
         w(|a, _, _| 31u32.wrapping_sub((if (a as i32) < 0 { !a } else { a }).leading_zeros())),
     );
     check("bfind.shiftamt.u64 %d, %a;", "wlww", never, |a, _, _| if a == 0 { !0 } else { a.leading_zeros().into() });
-    // As the manual defines it, bit by bit.
+    // As the manual defines it, bit by bit; but of 64 bits, hardware takes all of the position and the length.
     let extract = |bits: u32, signed: bool| {
         move |a: u64, b: u64, c: u64| {
-            let (position, length) = (b & 255, c & 255);
+            let (position, length) = if bits == 64 { (b, c) } else { (b & 255, c & 255) };
             let last = u64::from(bits) - 1;
             let sign = if !signed || length == 0 { 0 } else { a >> (position + length - 1).min(last) & 1 };
             (0..u64::from(bits)).fold(0, |d, i| {
@@ -137,7 +137,7 @@ fn fields_of_bits() {
         (0..7).filter(|i| position + i < 32).fold(b, |f, i| f & !(1 << (position + i)) | (a >> i & 1) << (position + i))
     });
     check("bfi.b64 %d, %a, %a, 5, %c;", "llww", never, |a, _, c| {
-        (0..c & 255).filter(|i| 5 + i < 64).fold(a, |f, i| f & !(1 << (5 + i)) | (a >> i & 1) << (5 + i))
+        (0..c.min(64)).filter(|i| 5 + i < 64).fold(a, |f, i| f & !(1 << (5 + i)) | (a >> i & 1) << (5 + i))
     });
     check("bmsk.clamp.b32 %d, %a, %b;", "wwww", never, |a, b, _| {
         (0..32u64).fold(0, |mask, i| mask | u64::from(i >= a && i - a < b) << i)
