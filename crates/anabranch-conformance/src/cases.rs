@@ -78,6 +78,7 @@ mod host_kernel;
 mod interprocess;
 mod launch;
 mod launch_attributes;
+mod launch_edges;
 mod launch_order;
 mod launch_refused;
 mod managed;
@@ -149,6 +150,7 @@ pub fn all() -> Vec<Case> {
         module_image::CASES,
         launch::CASES,
         launch_attributes::CASES,
+        launch_edges::CASES,
         launch_refused::CASES,
         launch_order::CASES,
         host_kernel::CASES,

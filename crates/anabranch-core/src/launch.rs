@@ -8,9 +8,7 @@ use crate::module::KernelCore;
 use crate::stream::{OpenStream, StreamCore};
 use crate::submission::Submission;
 use crate::trace;
-use anabranch_hal::{
-    DeclaredRange, EventFlags, Failure, KernelAttributes, Launch, LaunchOverlap, ProgrammaticEvent, Status,
-};
+use anabranch_hal::{DeclaredRange, EventFlags, KernelAttributes, Launch, LaunchOverlap, ProgrammaticEvent, Status};
 use std::ffi::c_void;
 use std::panic::Location;
 use std::sync::Arc;
@@ -52,7 +50,7 @@ impl<'e> Overlap<'e> {
         [self.programmatic_event.map(|(event, _)| event), self.completion_event]
     }
 
-    /// Whether the launch records events, which no node of a graph does. In a capture, a programmatic event leads to edges.
+    /// Whether the launch records events, which no node of a graph does. In a capture, they lead to edges.
     pub fn records_events(&self) -> bool {
         self.events().iter().any(Option::is_some)
     }
@@ -105,7 +103,6 @@ pub struct LaunchArguments<'a> {
 }
 
 const LAUNCHING: &str = "launching a kernel";
-const CAPTURED: &str = "the stream captures, and the launch records a launch completion event";
 
 impl OpenStream {
     /// Launches a kernel.
@@ -167,10 +164,6 @@ impl OpenStream {
         // Locked before the submission begins, as for other records.
         let records = RecordsByLaunch::begin(overlap.events())?;
         let submission = self.begin_launch(kernel, arguments, location)?;
-        if overlap.completion_event.is_some() {
-            self.refuse_while_capturing(LAUNCHING).map_err(|_| self.refuse_events())?;
-            arguments.accesses.iter().try_for_each(|access| submission.refuse_captured_memory(access.memory))?;
-        }
         // SAFETY: the caller promises the same.
         unsafe { self.submit_launch(&submission, kernel, shape, Some(&to_driver), arguments) }?;
         match submission.capturing().filter(|_| self.is_capturing()) {
@@ -194,12 +187,6 @@ impl OpenStream {
         Err(Error::argument(Status::INVALID_VALUE, LAUNCHING, message)
             .with_hint("make the event with EventFlags::DISABLE_TIMING only")
             .at(self.place()))
-    }
-
-    fn refuse_events(&self) -> Error {
-        Error::argument(Status::STREAM_CAPTURE_UNSUPPORTED, LAUNCHING, CAPTURED)
-            .with_hint("record the event after the launch, or use programmatic_event_at_block_start")
-            .at(self.place())
     }
 
     /// Checks a launch, and begins its submission.
@@ -235,10 +222,6 @@ impl OpenStream {
         // SAFETY: the caller promises that each argument has the type that the kernel declares, and that the kernel uses only memory
         // among the accesses, or that the caller keeps valid. The module is unloaded behind the launch.
         let launched = submission.submit_retaining(arguments.accesses, kernel.module(), |call, stream| unsafe {
-            if self.is_capturing() && shape.overlap.is_some_and(|overlap| overlap.completion_event.is_some()) {
-                // Memory that the launch uses has drawn the stream into a capture meanwhile.
-                return Err(Failure::argument(Status::STREAM_CAPTURE_UNSUPPORTED, CAPTURED));
-            }
             context.driver().launch(call, stream, kernel.live(), &launch)
         });
         launched.map_err(|error| shape.explain(error, self))

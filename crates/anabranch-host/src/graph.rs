@@ -13,6 +13,7 @@ mod replace;
 mod state;
 
 pub(crate) use add::{Adder, can_be_in_body, locate};
+pub(crate) use edges::{FROM_LAUNCH_COMPLETION, FROM_TRIGGER, FROM_TRIGGER_AT_BLOCK_START};
 pub(crate) use memory::LaunchMemory;
 pub(crate) use node::{Action, ConditionalAction, Node, NodeState};
 pub(crate) use recapture::Recapture;

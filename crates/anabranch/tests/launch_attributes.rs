@@ -191,24 +191,23 @@ fn threads_that_record_two_events_in_turns_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn a_capture_takes_no_launch_that_records_an_event_and_remains_valid() {
+fn a_launch_that_records_an_event_joins_a_capture_by_its_memory() {
     let world = world();
     let mut number = world.stream.upload(&[1u32]).unwrap();
     let (event, other) = (world.event(), world.context.create_stream().unwrap());
     world.stream.synchronize().unwrap();
     world.stream.begin_capture(CaptureMode::Relaxed).unwrap();
     world.append(&world.stream, &mut number, 2, &one()).unwrap();
-    // The second stream is not captured, and would join the capture by the memory.
-    for stream in [&world.stream, &other] {
-        let config = one().launch_completion_event(&event);
-        let refused = world.append(stream, &mut number, 3, &config).unwrap_err();
-        assert_eq!(refused.status(), Status::STREAM_CAPTURE_UNSUPPORTED);
-    }
+    world.append(&other, &mut number, 3, &one().launch_completion_event(&event)).unwrap();
+    assert!(other.is_capturing().unwrap());
+    world.stream.wait(&event).unwrap();
+    world.append(&world.stream, &mut number, 4, &one()).unwrap();
     let graph = world.stream.end_capture().unwrap();
-    assert_eq!(graph.nodes().unwrap().len(), 1);
+    // The third launch comes after the first, and after the end of the second.
+    assert_eq!(edges(&graph), [(EdgeKind::FULL, 0); 3]);
     graph.instantiate().unwrap().launch(&world.stream).unwrap();
     world.stream.synchronize().unwrap();
-    assert_eq!(world.stream.download(&number).unwrap(), [12]);
+    assert_eq!(world.stream.download(&number).unwrap(), [1234]);
 }
 
 /// The kinds and ports of the edges of a graph, and what it depends on, sorted.

@@ -8,9 +8,9 @@ use crate::gate::Gate;
 use crate::live::Owner;
 use anabranch::hal::{Launch, LaunchOverlap, ProgrammaticEvent};
 use anabranch::{
-    AccessProperty, Buffer, Capabilities, CaptureMode, ClusterSchedulingPolicy, ContextFlags, EdgeKind, Event,
-    EventFlags, KernelAttributes, KernelNode, LaunchConfig, MemorySyncDomain, MemorySyncDomainMap, NodeParameters,
-    NodeWork, Result, Status, Stream,
+    AccessProperty, Buffer, Capabilities, CaptureMode, ClusterSchedulingPolicy, ContextFlags, Event, EventFlags,
+    KernelAttributes, KernelNode, LaunchConfig, MemorySyncDomain, MemorySyncDomainMap, NodeParameters, NodeWork,
+    Result, Status, Stream,
 };
 
 const CLUSTERS: &[Need] = &[Need::Capability(Capabilities::CLUSTER_LAUNCH)];
@@ -34,23 +34,18 @@ pub(super) const CASES: &[Case] = &[
     Case::new("launch_attributes.event_is_recorded_again", "S8", event_is_recorded_again),
     Case::new("launch_attributes.event_that_measures_time", "S8", event_that_measures_time),
     Case::new("launch_attributes.event_of_another_context", "S8", event_of_another_context),
-    Case::new("launch_attributes.completion_events_are_not_captured", "S8", completion_events_are_not_captured),
-    Case::new("launch_attributes.captured_programmatic_event", "S8", captured_programmatic_event).needs(CLUSTERS),
-    Case::new("launch_attributes.captured_event_does_not_cover_the_launch", "S8", captured_event_does_not_cover)
-        .needs(CLUSTERS),
-    Case::new("launch_attributes.captured_serialization", "S8", captured_serialization).needs(CLUSTERS),
     Case::new("launch_attributes.captured_hints", "S8", captured_hints),
     Case::new("launch_attributes.captured_kernel_is_replaced", "S8", captured_kernel_is_replaced),
     Case::new("launch_attributes.nodes_keep_hints", "S8", nodes_keep_hints),
     Case::new("launch_attributes.nodes_have_no_overlap", "S8", nodes_have_no_overlap),
 ];
 
-fn one() -> LaunchConfig<'static> {
+pub(super) fn one() -> LaunchConfig<'static> {
     LaunchConfig::new(1, 1)
 }
 
 /// Appends a digit to a number.
-fn append(
+pub(super) fn append(
     environment: &Environment,
     stream: &Stream,
     to: &mut Buffer<u32>,
@@ -62,12 +57,12 @@ fn append(
     unsafe { stream.launch(&environment.kernel("add")?, config, (to, 10u32, digit)) }
 }
 
-fn event(environment: &Environment) -> Result<Event> {
+pub(super) fn event(environment: &Environment) -> Result<Event> {
     environment.context().create_event_with_flags(EventFlags::DISABLE_TIMING)
 }
 
 /// Whether a launch with an attribute that only newer drivers have was made.
-fn is_made(what: &str, result: Result<()>) -> Result<bool, Failed> {
+pub(super) fn is_made(what: &str, result: Result<()>) -> Result<bool, Failed> {
     match result {
         Ok(()) => Ok(true),
         Err(error) => equal(what, error.status(), Status::NOT_SUPPORTED).map(|()| false),
@@ -324,87 +319,6 @@ fn event_of_another_context(environment: &Environment) -> Verdict {
         refused("the launch", append(environment, &stream, &mut word, 1, &config), Status::INVALID_HANDLE)?;
     }
     equal("contents", stream.download(&word)?, vec![7])
-}
-
-fn completion_events_are_not_captured(environment: &Environment) -> Verdict {
-    let stream = environment.stream()?;
-    let mut word = stream.upload(&[4u32])?;
-    let event = event(environment)?;
-    stream.synchronize()?;
-    stream.begin_capture(CaptureMode::Relaxed)?;
-    append(environment, &stream, &mut word, 2, &one())?;
-    let config = one().launch_completion_event(&event);
-    refused("the launch", append(environment, &stream, &mut word, 9, &config), Status::STREAM_CAPTURE_UNSUPPORTED)?;
-    let graph = stream.end_capture()?;
-    equal("nodes", graph.nodes()?.len(), 1)?;
-    graph.instantiate()?.launch(&stream)?;
-    stream.synchronize()?;
-    equal("the digits", stream.download(&word)?, vec![42])
-}
-
-/// Captures a launch in each of two streams, of which the second waits for an event of the first launch. `same`: both use one
-/// number.
-fn capture_event(
-    environment: &Environment,
-    at_block_start: bool,
-    same: bool,
-) -> std::result::Result<(EdgeKind, u8), Failed> {
-    let (stream, other) = (environment.stream()?, environment.stream()?);
-    let (mut word, mut own) = (stream.upload(&[4u32])?, other.upload(&[0u32])?);
-    let event = event(environment)?;
-    environment.context().synchronize()?;
-    let config = one();
-    let config = if at_block_start {
-        config.programmatic_event_at_block_start(&event)
-    } else {
-        config.programmatic_event(&event)
-    };
-    let graph = stream.capture(CaptureMode::Relaxed, |scope| {
-        append(environment, scope, &mut word, 2, &config)?;
-        other.wait(&event)?;
-        append(environment, &other, if same { &mut word } else { &mut own }, 3, &one())?;
-        scope.join(&other)
-    })?;
-    let edges = graph.edges()?;
-    equal("edges", edges.len(), 1)?;
-    let executable = graph.instantiate()?;
-    executable.launch(&stream)?;
-    stream.synchronize()?;
-    let expected = if same { (vec![423], vec![0]) } else { (vec![42], vec![3]) };
-    equal("the digits", (stream.download(&word)?, other.download(&own)?), expected)?;
-    Ok((edges[0].data.kind, edges[0].data.from_port))
-}
-
-fn captured_programmatic_event(environment: &Environment) -> Verdict {
-    equal("a trigger", capture_event(environment, false, false)?, (EdgeKind::PROGRAMMATIC, 1))?;
-    equal("the begin of blocks", capture_event(environment, true, false)?, (EdgeKind::PROGRAMMATIC, 2))
-}
-
-/// Kernels that use the same memory run one after the other all the same.
-fn captured_event_does_not_cover(environment: &Environment) -> Verdict {
-    equal("a trigger", capture_event(environment, false, true)?, (EdgeKind::FULL, 0))?;
-    equal("the begin of blocks", capture_event(environment, true, true)?, (EdgeKind::FULL, 0))
-}
-
-fn captured_serialization(environment: &Environment) -> Verdict {
-    let stream = environment.stream()?;
-    let mut word = stream.upload(&[0u32])?;
-    stream.synchronize()?;
-    stream.begin_capture(CaptureMode::Relaxed)?;
-    let overlapping = one().programmatic_stream_serialization();
-    for (digit, config) in [(1, overlapping), (2, overlapping), (3, one())] {
-        append(environment, &stream, &mut word, digit, &config)?;
-    }
-    let graph = stream.end_capture()?;
-    let kinds: Vec<_> = graph.edges()?.iter().map(|edge| (edge.data.kind, edge.data.from_port)).collect();
-    equal("edges", kinds.len(), 2)?;
-    holds("one edge is programmatic", kinds.contains(&(EdgeKind::PROGRAMMATIC, 1)))?;
-    holds("one edge is full", kinds.contains(&(EdgeKind::FULL, 0)))?;
-    let executable = graph.instantiate()?;
-    executable.launch(&stream)?;
-    executable.launch(&stream)?;
-    stream.synchronize()?;
-    equal("the digits", stream.download(&word)?, vec![123_123])
 }
 
 const HINTS: KernelAttributes = KernelAttributes {

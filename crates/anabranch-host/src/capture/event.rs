@@ -6,7 +6,7 @@ use super::registry::{CaptureRegistry, Captures};
 use super::target::{Recording, Target};
 use crate::engine::{Role, StreamState};
 use crate::event::CapturedRecord;
-use anabranch_hal::{Dependency, EdgeData, EdgeKind, Failure, GraphNodeHandle, Result, Status};
+use anabranch_hal::{Dependency, EdgeData, Failure, GraphNodeHandle, Result, Status};
 use std::sync::Arc;
 
 impl Recording<'_> {
@@ -17,10 +17,8 @@ impl Recording<'_> {
         Ok(CapturedRecord { session: session.id, dependencies: session.dependencies(stream).into() })
     }
 
-    /// What an event captures here that a kernel triggers, instead of its end.
-    pub(crate) fn record_trigger(&mut self, kernel: GraphNodeHandle, at_block_start: bool) -> Result<CapturedRecord> {
-        let from_port = if at_block_start { 2 } else { 1 };
-        let data = EdgeData { from_port, kind: EdgeKind::PROGRAMMATIC, ..EdgeData::default() };
+    /// What an event captures here that stands for less than the end of a kernel.
+    pub(crate) fn record_early(&mut self, kernel: GraphNodeHandle, data: EdgeData) -> Result<CapturedRecord> {
         Ok(CapturedRecord { session: self.session()?.id, dependencies: [Dependency { node: kernel, data }].into() })
     }
 

@@ -2,6 +2,7 @@
 
 use super::graph::CaptureGraph;
 use crate::engine::{ContextCore, Role, StreamState};
+use crate::graph::FROM_TRIGGER;
 use anabranch_hal::{AddedNode, CaptureMode, Dependency, EdgeData, EdgeKind, GraphNodeHandle, NodeParameters, Result};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
@@ -121,11 +122,10 @@ impl Session {
     pub(super) fn overlap(&mut self, stream: &StreamState) -> Option<Dependency> {
         let [before] = self.dependencies(stream) else { return None };
         let before = *before;
-        let data = EdgeData { from_port: 1, kind: EdgeKind::PROGRAMMATIC, ..EdgeData::default() };
-        let overlapping = Dependency { data, ..before };
+        let overlapping = Dependency { data: FROM_TRIGGER, ..before };
         // SAFETY: the dependencies are nodes that the capture made, or that somebody promised to exist until it ends.
         let is_after_kernel = unsafe { self.graph.check(&[overlapping]) }.is_ok();
-        if before.data != EdgeData::default() || !is_after_kernel {
+        if before.data.kind != EdgeKind::FULL || !is_after_kernel {
             return None;
         }
         self.restore(stream, overlapping);
@@ -144,8 +144,7 @@ impl Session {
         if let Some(branch) = self.branches.get_mut(&stream.id) {
             for dependency in added {
                 match branch.dependencies.iter_mut().find(|known| known.node == dependency.node) {
-                    // A full dependency covers any other.
-                    Some(known) if dependency.data == EdgeData::default() => known.data = dependency.data,
+                    Some(known) if covers(dependency.data, known.data) => known.data = dependency.data,
                     Some(_) => {}
                     None => branch.dependencies.push(*dependency),
                 }
@@ -178,4 +177,11 @@ impl Session {
         joined.extend(edges.values().flatten());
         forks().all(|last| joined.contains(&last))
     }
+}
+
+/// Whether a dependency on one point of a kernel stands for that on another: its end comes after its trigger, and that after the
+/// begin of its blocks, which can be a trigger, too.
+fn covers(data: EdgeData, other: EdgeData) -> bool {
+    let rank = |data: EdgeData| (data.from_port, data.kind != EdgeKind::PROGRAMMATIC);
+    rank(data) < rank(other)
 }

@@ -2,11 +2,12 @@
 
 use super::{HostDriver, present, resolve, usable};
 use crate::capture::Target;
+use crate::graph::{FROM_LAUNCH_COMPLETION, FROM_TRIGGER, FROM_TRIGGER_AT_BLOCK_START};
 use crate::limits::MAX_SHARED_BYTES_OPTIN;
 use crate::module::{FunctionState, ModuleState, check_cluster_extents, events_of};
 use anabranch_hal::{
     Call, DevicePointer, Failure, FunctionAttribute, FunctionHandle, FunctionInfo, Launch, Live, ModuleHandle,
-    ModuleImage, Modules, NodeParameters, ProgrammaticEvent, Result, Status, StreamHandle,
+    ModuleImage, Modules, NodeParameters, Result, Status, StreamHandle,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -41,10 +42,6 @@ unsafe fn launch_or_capture(target: Target<'_>, function: &FunctionState, launch
             events.into_iter().flatten().for_each(|event| event.record(stream));
             Ok(())
         }
-        // NVIDIA does not say what becomes of it.
-        Target::Capture(_) if events[1].is_some() => {
-            Err(Failure::argument(Status::NOT_SUPPORTED, "the software device captures no launch completion events"))
-        }
         Target::Capture(mut recording) => {
             // SAFETY: the caller promises that the arguments can be read, whose number was checked.
             let node = unsafe { function.node(recording.stream(), launch) };
@@ -55,13 +52,19 @@ unsafe fn launch_or_capture(target: Target<'_>, function: &FunctionState, launch
                     _ => recording.add(NodeParameters::Kernel(node)),
                 }
             }?;
-            let event = launch.overlap.and_then(|overlap| overlap.programmatic_event).zip(events[0]);
-            if let Some((ProgrammaticEvent { at_block_start, .. }, event)) = event {
-                let before = event.record_captured(recording.record_trigger(added.node, at_block_start)?);
-                // The earlier record, perhaps with a stream, is dropped without the captures' lock.
-                drop(recording);
-                drop(before);
+            let at_block_start =
+                launch.overlap.and_then(|overlap| overlap.programmatic_event).is_some_and(|event| event.at_block_start);
+            let trigger = if at_block_start { FROM_TRIGGER_AT_BLOCK_START } else { FROM_TRIGGER };
+            let data = [trigger, FROM_LAUNCH_COMPLETION];
+            let mut before = [None, None];
+            for ((event, data), before) in events.into_iter().zip(data).zip(&mut before) {
+                if let Some(event) = event {
+                    *before = Some(event.record_captured(recording.record_early(added.node, data)?));
+                }
             }
+            // The earlier records, perhaps with a stream, are dropped without the captures' lock.
+            drop(recording);
+            drop(before);
             Ok(())
         }
     }

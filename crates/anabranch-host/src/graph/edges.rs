@@ -8,6 +8,15 @@ use std::collections::HashSet;
 /// The highest port of a kernel.
 const LAST_KERNEL_PORT: u8 = 2;
 
+/// The edge from the point at which all blocks of a kernel have triggered what depends on it, or are complete.
+pub(crate) const FROM_TRIGGER: EdgeData = EdgeData { from_port: 1, to_port: 0, kind: EdgeKind::PROGRAMMATIC };
+/// The edge from the point at which all blocks of a kernel have begun, where they trigger an event by that.
+pub(crate) const FROM_TRIGGER_AT_BLOCK_START: EdgeData =
+    EdgeData { from_port: LAST_KERNEL_PORT, to_port: 0, kind: EdgeKind::PROGRAMMATIC };
+/// The edge from the point at which all blocks of a kernel have begun.
+pub(crate) const FROM_LAUNCH_COMPLETION: EdgeData =
+    EdgeData { from_port: LAST_KERNEL_PORT, to_port: 0, kind: EdgeKind::FULL };
+
 /// Up to so many dependencies, comparing each with each is faster than a set.
 const FEW: usize = 16;
 

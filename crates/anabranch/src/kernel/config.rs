@@ -211,9 +211,8 @@ impl<'e> LaunchConfig<'e> {
     /// order](crate::Context::set_strict_order) such a use is refused. The software device reaches the event when the
     /// kernel is complete.
     ///
-    /// In a capture, the launch returns
-    /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED), and the capture
-    /// remains valid: NVIDIA does not say what becomes of it.
+    /// In a capture, the next work of a stream that waits for the event gets an edge from port 2 of this kernel, which stands for
+    /// the begin of all its blocks. If it uses memory that this kernel uses, it waits for the end of this kernel instead.
     pub fn launch_completion_event<'f>(self, event: &'f Event) -> LaunchConfig<'f>
     where
         'e: 'f,
