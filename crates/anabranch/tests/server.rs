@@ -38,8 +38,7 @@ mod statistics;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_load_with_cancellations_and_failures_is_borne() -> Result<(), Failure> {
     let device = Instance::new()?.device("host")?;
-    let options =
-        Options { streams: 4, deadline: Duration::from_millis(1500), largest: LARGEST, allow_injection: true };
+    let options = Options { streams: 4, allow_injection: true, ..options(Duration::from_millis(1500)) };
     let load = Load { requests: 300, clients: 12, side: 60, trouble: 40, faults: true, seed: 7 };
     let measured = measured::run(&device, options, &load).await?;
     assert!(measured.outcome.right() > 0);
@@ -50,10 +49,12 @@ async fn a_load_with_cancellations_and_failures_is_borne() -> Result<(), Failure
 #[tokio::test]
 async fn requests_that_are_left_in_peace_are_all_answered() -> Result<(), Failure> {
     let device = Instance::new()?.device("host")?;
-    let options = Options { streams: 2, deadline: Duration::from_secs(300), largest: LARGEST, allow_injection: false };
-    let load = Load { requests: 100, clients: 5, side: 40, trouble: 0, faults: false, seed: 1 };
-    let measured = measured::run(&device, options, &load).await?;
-    assert_eq!((measured.outcome.right(), measured.outcome.unlucky()), (100, 0));
+    for ptx in [false, true] {
+        let options = Options { ptx, ..options(Duration::from_secs(300)) };
+        let load = Load { requests: 100, clients: 5, side: 40, trouble: 0, faults: false, seed: 1 };
+        let measured = measured::run(&device, options, &load).await?;
+        assert_eq!((measured.outcome.right(), measured.outcome.unlucky()), (100, 0));
+    }
     Ok(())
 }
 
@@ -64,7 +65,7 @@ const LARGEST: u32 = 1 << 20;
 const HANGS: Duration = Duration::from_secs(60);
 
 fn options(deadline: Duration) -> Options {
-    Options { streams: 2, deadline, largest: LARGEST, allow_injection: false }
+    Options { streams: 2, deadline, largest: LARGEST, allow_injection: false, ptx: false }
 }
 
 /// A server in this process.

@@ -55,6 +55,10 @@ pub(crate) struct ServiceArguments {
     /// How many pixels the largest picture may have; a request with more is refused
     #[arg(long, value_name = "PIXELS", default_value_t = LARGEST, value_parser = clap::value_parser!(u32).range(1..=MOST))]
     pub(crate) largest: u32,
+
+    /// Run the PTX of the kernels on the software device too, and not their twins in Rust
+    #[arg(long)]
+    pub(crate) ptx: bool,
 }
 
 #[derive(Clone, Debug, Args)]

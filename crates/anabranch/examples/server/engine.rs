@@ -25,15 +25,16 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Opens a context. As many requests are worked on at a time as there are streams.
-    pub(crate) fn open(device: &Device, streams: usize, runtime: Handle) -> Result<Self> {
+    /// Opens a context. As many requests are worked on at a time as there are streams. `ptx`: the software device runs the
+    /// PTX of the kernels, and not their twins.
+    pub(crate) fn open(device: &Device, streams: usize, ptx: bool, runtime: Handle) -> Result<Self> {
         let context = device.create_context(ContextFlags::empty())?;
         let trap = DualModule::new()
             .host_function(HostFunction::new("trap", &[], |_, _| KernelFault::trap("injected").raise()))
             .load(&context)
             .and_then(|module| module.kernel("trap"));
         Ok(Self {
-            kernels: Kernels::load_for(&context, false)?,
+            kernels: Kernels::load_for(&context, ptx)?,
             trap: trap.ok(),
             idle: Mutex::new((0..streams).map(|_| context.create_stream().map(Arc::new)).collect::<Result<_>>()?),
             permits: Arc::new(Semaphore::new(streams)),

@@ -9,6 +9,7 @@
 //!
 //! ```text
 //! cargo run --release --example server -- load --device host
+//! cargo run --release --example server -- load --device host --ptx
 //! cargo run --release --example server -- serve --listen 127.0.0.1:7878
 //! ```
 
@@ -59,7 +60,7 @@ fn open(arguments: &ServiceArguments, allow_injection: bool) -> Result<(Device, 
         None => instance.default_device()?,
     };
     let (streams, deadline) = (usize::from(arguments.streams), Duration::from_millis(arguments.deadline));
-    Ok((device, Options { streams, deadline, largest: arguments.largest, allow_injection }))
+    Ok((device, Options { streams, deadline, largest: arguments.largest, allow_injection, ptx: arguments.ptx }))
 }
 
 async fn serve(listen: SocketAddr, arguments: &ServiceArguments) -> Result<(), Failure> {

@@ -26,6 +26,8 @@ pub(crate) struct Options {
     pub(crate) largest: u32,
     /// Whether clients may make requests fail on purpose.
     pub(crate) allow_injection: bool,
+    /// Whether the software device runs the PTX of the kernels, and not their twins.
+    pub(crate) ptx: bool,
 }
 
 /// How long the server waits before it accepts connections again, where it could not.
@@ -43,7 +45,7 @@ pub(crate) struct Service {
 impl Service {
     /// Must be called within the runtime that is to serve.
     pub(crate) fn open(device: &Device, options: Options) -> anabranch::Result<Arc<Self>> {
-        let engine = Engine::open(device, options.streams, Handle::current())?;
+        let engine = Engine::open(device, options.streams, options.ptx, Handle::current())?;
         Ok(Arc::new(Self {
             device: device.clone(),
             options,
@@ -190,9 +192,10 @@ impl Service {
         if !Arc::ptr_eq(&engine, lost) {
             return;
         }
-        let (device, streams, runtime) = (self.device.clone(), self.options.streams, Handle::current());
+        let (device, runtime) = (self.device.clone(), Handle::current());
+        let Options { streams, ptx, .. } = self.options;
         // Opening a context takes its time.
-        let opened = tokio::task::spawn_blocking(move || Engine::open(&device, streams, runtime)).await;
+        let opened = tokio::task::spawn_blocking(move || Engine::open(&device, streams, ptx, runtime)).await;
         if let Ok(Ok(opened)) = opened {
             *engine = Arc::new(opened);
         }
