@@ -19,6 +19,7 @@ reaches, contains such an instruction; the error names the instruction and its l
 * Results that are rounded to the nearest, and in the other rounding modes, are exact to the bit. NaN results of 16 and 32
   bits are the one that hardware returns; those of 64 bits are NaN, with a payload that may differ. `.approx` and `.full` are
   computed with the host's library or exactly, within the documented errors.
+* The condition code after `sub.cc` and `subc.cc` is 1 if nothing was borrowed, as NVIDIA's compilers use it with `addc`.
 * Loads and stores of every cache operator go to memory at once. Atomic operations on global memory are atomic among all
   threads of the process. Every fence is as strong as `fence.sc.sys`.
 * Lanes of a warp diverge and meet again, and each part makes progress on its own, as since sm_70. A `.sync` instruction waits

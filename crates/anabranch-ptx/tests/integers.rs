@@ -223,6 +223,10 @@ fn sums_of_many_words_carry() {
     let text = "{ .reg .b32 %x<6>; mov.b64 {%x0, %x1}, %a; mov.b64 {%x2, %x3}, %b; sub.cc.u32 %x4, %x0, %x2; \
                 subc.u32 %x5, %x1, %x3; mov.b64 %d, {%x4, %x5}; }";
     check(text, "llll", never, |a, b, _| a.wrapping_sub(b));
+    // As NVIDIA's compilers use it: 1 after a difference that borrowed nothing.
+    check("{ .reg .b32 %x; sub.cc.u32 %x, %a, %b; addc.u32 %d, 0, 0; }", "wwww", never, |a, b, _| (a >= b).into());
+    let text = "{ .reg .b32 %x; add.cc.u32 %x, %a, %b; subc.u32 %d, %c, 0; }";
+    check(text, "wwww", never, w(|a, b, c| c.wrapping_sub(a.checked_add(b).is_some().into())));
     let text = "{ .reg .b32 %x<3>; mov.b64 {%x0, %x1}, %c; mad.lo.cc.u32 %x2, %a, %b, %x0; \
                 madc.hi.u32 %x1, %a, %b, %x1; mov.b64 %d, {%x2, %x1}; }";
     check(text, "lwwl", never, |a, b, c| (a * b).wrapping_add(c));

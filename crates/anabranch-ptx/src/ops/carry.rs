@@ -86,9 +86,13 @@ with_carry!(
     |op, a, b, _c, carry| a.sum(b, carry)
 );
 with_carry!(
-    /// `sub.cc`, `subc`: the carry is a borrow.
+    /// `sub.cc`, `subc`: the carry is that of `a + !b + 1`, which is set if nothing was borrowed. The manual calls it a
+    /// borrow; code of NVIDIA's compilers, such as that of 128-bit division, reads it with `addc`.
     SubCarry,
-    |op, a, b, _c, carry| a.difference(b, carry)
+    |op, a, b, _c, carry| {
+        let (value, borrow) = a.difference(b, op.flags & CARRY_IN != 0 && !carry);
+        (value, !borrow)
+    }
 );
 with_carry!(
     /// `mad.cc`, `madc`, of unsigned values.
