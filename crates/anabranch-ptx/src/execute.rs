@@ -88,8 +88,8 @@ pub struct Size {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Every access is checked and shown to [`Hooks::access`]; reads of memory of blocks and threads that was never written
-    /// are faults, and so are lanes of one warp at different barriers.
+    /// Every access is checked and shown to [`Hooks::access`]; reads of memory of blocks and threads of which no byte was
+    /// written are faults, and so are lanes of one warp at different barriers.
     pub checked: bool,
     /// How many operations each block may perform, of one warp each.
     pub operation_limit: Option<u64>,

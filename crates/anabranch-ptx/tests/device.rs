@@ -154,6 +154,22 @@ fn checked_mode_finds_memory_that_was_never_written() {
 }
 
 #[test]
+fn checked_mode_lets_structures_with_padding_be_copied() {
+    let text = ".version 7.0\n.target sm_70\n.address_size 64\n.entry copy(.param .u64 out) {\n\
+        .reg .b32 %r<3>; .reg .b64 %d; .local .align 8 .b8 from[16], to[8]; ld.param.u64 %d, [out];\n\
+        st.local.u8 [from], 7; st.local.u16 [from+2], 9;\n\
+        ld.local.v2.u32 {%r0, %r1}, [from]; st.local.v2.u32 [to], {%r0, %r1};\n\
+        ld.local.u16 %r0, [to+2]; st.global.u32 [%d], %r0; ld.local.u64 %d, [from+8]; ret; }";
+    let mut device = Device::new(text);
+    device.options.checked = true;
+    let out = device.memory.upload(&[0i32; 1]);
+    let fault = device.launch("copy", 1, 1, &Arguments::new().with(out)).unwrap_err();
+    // Nothing of the last eight bytes was written.
+    assert_eq!((&fault.detail, fault.address), (&Detail::NeverWritten, Some(8)));
+    assert_eq!(device.memory.download::<i32>(out), [9]);
+}
+
+#[test]
 fn checked_mode_knows_that_results_of_functions_are_written() {
     let mut device = Device::new(TEXT);
     device.options.checked = true;
