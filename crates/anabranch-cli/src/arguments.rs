@@ -47,6 +47,8 @@ Environment:
   ANABRANCH_HOST_SEED      a number: their work runs without threads, in an order that is derived from it
   ANABRANCH_HOST_CHECK_MEMORY
                            1: they tell of work that uses memory which is not allocated
+  ANABRANCH_HOST_OPERATION_LIMIT
+                           how many operations a block of a kernel of PTX may perform on them, against endless loops
   ANABRANCH_NVRTC          the file of NVRTC, the compiler for CUDA C++, instead of searching for it
   ANABRANCH_CUDADEVRT      the file libcudadevrt.a, instead of searching for it
   ANABRANCH_CACHE          the directory for what the compiler has made, or off

@@ -152,12 +152,13 @@ fn a_device_that_is_not_there_comes_with_a_remedy() {
 }
 
 /// What the library and the command read.
-const VARIABLES: [&str; 8] = [
+const VARIABLES: [&str; 9] = [
     "ANABRANCH_DEVICE",
     "ANABRANCH_HOST_DEVICES",
     "ANABRANCH_HOST_WORKERS",
     "ANABRANCH_HOST_SEED",
     "ANABRANCH_HOST_CHECK_MEMORY",
+    "ANABRANCH_HOST_OPERATION_LIMIT",
     "ANABRANCH_NVRTC",
     "ANABRANCH_CUDADEVRT",
     "ANABRANCH_CACHE",

@@ -121,6 +121,18 @@ fn a_fault_names_the_place_and_leaves_no_result() {
     assert_eq!(folder.names(), ["kernels.ptx"]);
 }
 
+#[test]
+fn a_kernel_that_does_not_end_is_ended() {
+    let folder = Folder::new();
+    let endless = ".version 7.0\n.target sm_70\n.address_size 64\n.entry endless() {\nAGAIN: bra AGAIN;\n}\n";
+    std::fs::write(folder.path("endless.ptx"), endless).unwrap();
+    let launch = ["run", "endless.ptx", "--kernel=endless", "--grid=1", "--block=1", "--device=host"];
+    let mut command = folder.command(&launch);
+    let output = command.env("ANABRANCH_HOST_OPERATION_LIMIT", "5000").output().unwrap();
+    let words = ["endless", "(702)", "line 5 ", "may perform 5000", "ANABRANCH_HOST_OPERATION_LIMIT"];
+    assert_one_sentence(&output, 1, &words);
+}
+
 /// Command lines that make no sense, and words of the sentence that says so.
 const WRONG: &[(&[&str], &[&str])] = &[
     (&["inout:y.npy:r.npy", "in:x.npy", "f32:2"], &["saxpy", "4 parameters (u64, u64, f32, u32)", "given are 3"]),

@@ -46,6 +46,8 @@ struct Shared {
     memory: Arc<HostMemory>,
     captures: Arc<CaptureRegistry>,
     primaries: Vec<Primary>,
+    /// How many operations a block of a kernel of PTX may perform.
+    operation_limit: Option<u64>,
 }
 
 /// The software device, behind the driver contract.
@@ -80,7 +82,13 @@ impl HostDriver {
         let memory = HostMemory::new(devices, options.memory_bytes_per_device, observer);
         let primaries = (0..devices).map(Primary::new).collect();
         Self {
-            shared: Shared { engine, memory, captures: Arc::default(), primaries },
+            shared: Shared {
+                engine,
+                memory,
+                captures: Arc::default(),
+                primaries,
+                operation_limit: options.operations(),
+            },
             checker,
             contexts: Handles::default(),
             streams: Handles::default(),

@@ -46,12 +46,14 @@ impl ModuleState {
         Ok(Self::assemble(core, globals, bodies))
     }
 
-    /// Loads PTX into a context. `device_runtime`: linked with the device runtime.
+    /// Loads PTX into a context. `device_runtime`: linked with the device runtime. `operation_limit`: how many operations a
+    /// block of its kernels may perform.
     pub(crate) fn load_ptx(
         core: &Arc<ContextCore>,
         memory: &Arc<HostMemory>,
         text: &str,
         device_runtime: bool,
+        operation_limit: Option<u64>,
     ) -> Result<Arc<Self>> {
         let module = ptx::parse(text, device_runtime)?;
         let mut globals = Globals::new(memory);
@@ -67,7 +69,8 @@ impl ModuleState {
         for (index, variable) in variables().enumerate() {
             globals.initialize(index, &program.initial(variable));
         }
-        Ok(Self::assemble(core, globals, PtxKernel::all(&program, memory).into_iter().map(Body::Ptx)))
+        let kernels = PtxKernel::all(&program, memory, operation_limit);
+        Ok(Self::assemble(core, globals, kernels.into_iter().map(Body::Ptx)))
     }
 
     fn assemble(core: &Arc<ContextCore>, globals: Globals, bodies: impl Iterator<Item = Body>) -> Arc<Self> {

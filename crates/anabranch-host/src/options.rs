@@ -40,6 +40,10 @@ pub struct HostOptions {
     /// [`memory_report`](anabranch_hal::Memory::memory_report) reports what was found, and so does standard error, in
     /// one line each. New memory has the bytes 0xCD, freed memory 0xDD.
     pub check_memory: bool,
+    /// How many operations each block of a kernel of PTX may perform, where an operation is that of a warp. A kernel that
+    /// goes on loses its context with `CUDA_ERROR_LAUNCH_TIMEOUT (702)`. `None`: any number, but
+    /// [`CHECKED_OPERATIONS`](Self::CHECKED_OPERATIONS) with [`check_memory`](Self::check_memory).
+    pub operation_limit: Option<u64>,
 }
 
 impl Default for HostOptions {
@@ -52,6 +56,7 @@ impl Default for HostOptions {
             queue_limit: 262_144,
             seed: None,
             check_memory: false,
+            operation_limit: None,
         }
     }
 }
@@ -61,9 +66,12 @@ impl HostOptions {
     pub const DEVICES: RangeInclusive<u32> = 1..=1024;
     /// How many workers there can be.
     pub const WORKERS: RangeInclusive<usize> = 1..=4096;
+    /// How many operations a block may perform where memory is checked and nothing else is said: enough for minutes.
+    pub const CHECKED_OPERATIONS: u64 = 1 << 32;
 
     /// The defaults, changed by the environment variables `ANABRANCH_HOST_DEVICES`, `ANABRANCH_HOST_WORKERS`,
-    /// `ANABRANCH_HOST_SEED` and `ANABRANCH_HOST_CHECK_MEMORY` where they are set and not empty.
+    /// `ANABRANCH_HOST_SEED`, `ANABRANCH_HOST_CHECK_MEMORY` and `ANABRANCH_HOST_OPERATION_LIMIT` where they are set and not
+    /// empty.
     pub fn from_environment() -> Result<Self, InvalidVariable> {
         Self::from_variables(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
     }
@@ -79,7 +87,13 @@ impl HostOptions {
         }
         options.seed = number(&variable, "ANABRANCH_HOST_SEED", 0..=u64::MAX)?;
         options.check_memory = number(&variable, "ANABRANCH_HOST_CHECK_MEMORY", 0..=1)? == Some(1);
+        options.operation_limit = number(&variable, "ANABRANCH_HOST_OPERATION_LIMIT", 1..=u64::MAX)?;
         Ok(options)
+    }
+
+    /// How many operations a block may perform.
+    pub(crate) fn operations(&self) -> Option<u64> {
+        self.operation_limit.or(self.check_memory.then_some(Self::CHECKED_OPERATIONS))
     }
 
     /// How many workers there will be.
@@ -147,9 +161,11 @@ mod tests {
             "ANABRANCH_HOST_DEVICES" => Some("3".to_owned()),
             "ANABRANCH_HOST_WORKERS" => Some(" 5 ".to_owned()),
             "ANABRANCH_HOST_CHECK_MEMORY" => Some("1".to_owned()),
+            "ANABRANCH_HOST_OPERATION_LIMIT" => Some("700".to_owned()),
             _ => None,
         })
         .unwrap();
+        assert_eq!(options.operations(), Some(700));
         assert_eq!((options.devices, options.workers, options.seed), (3, Some(5), None));
         assert!(options.check_memory && !HostOptions::default().check_memory);
     }

@@ -91,7 +91,9 @@ impl HostDriver {
         let (core, memory) = (&context.core, &self.shared.memory);
         let module = match image {
             ModuleImage::Host(module) => ModuleState::load(core, memory, module)?,
-            ModuleImage::Ptx(text) => ModuleState::load_ptx(core, memory, text, device_runtime)?,
+            ModuleImage::Ptx(text) => {
+                ModuleState::load_ptx(core, memory, text, device_runtime, self.shared.operation_limit)?
+            }
             _ => {
                 return Err(Failure::argument(
                     Status::NOT_SUPPORTED,

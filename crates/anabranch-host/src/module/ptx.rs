@@ -74,11 +74,13 @@ pub(crate) struct PtxKernel {
     /// Its number among the functions of the module.
     index: usize,
     sizes: Vec<usize>,
+    /// How many operations a block may perform.
+    operation_limit: Option<u64>,
 }
 
 impl PtxKernel {
     /// The kernels of a program.
-    pub(super) fn all(program: &Arc<Program>, memory: &Arc<HostMemory>) -> Vec<Self> {
+    pub(super) fn all(program: &Arc<Program>, memory: &Arc<HostMemory>, operation_limit: Option<u64>) -> Vec<Self> {
         let functions = program.module().functions().iter().enumerate();
         let kernels = functions.filter(|(_, function)| function.kernel && function.defined);
         let new = |(index, function): (usize, &Function)| Self {
@@ -86,6 +88,7 @@ impl PtxKernel {
             memory: Arc::clone(memory),
             index,
             sizes: function.parameters.iter().map(|parameter| parameter.bytes as usize).collect(),
+            operation_limit,
         };
         kernels.map(new).collect()
     }
@@ -155,6 +158,7 @@ impl PtxKernel {
         let size = Size { grid: work.grid, block: work.block, dynamic_shared };
         let mut options = Options::default();
         options.checked = self.memory.observer.is_some();
+        options.operation_limit = self.operation_limit;
         let around = Around { conditionals: work.conditionals.as_deref() };
         let launch = Launch::new(&self.program, &function.name, size, &parameters, &memory, &around, options)
             .map_err(|error| failed(Status::LAUNCH_FAILED, error.to_string()))?;
@@ -187,8 +191,18 @@ impl PtxKernel {
                     std::thread::yield_now();
                     waiting.push_back(run);
                 }
-                Progress::Fault(fault) => return Err(failed(status_of(&fault), fault.to_string())),
+                Progress::Fault(fault) => return Err(failed(status_of(&fault), self.text_of(&fault))),
             }
+        }
+    }
+
+    /// What a fault says.
+    fn text_of(&self, fault: &Fault) -> String {
+        match (&fault.detail, self.operation_limit) {
+            (anabranch_ptx::Detail::Watchdog, Some(limit)) => {
+                format!("{fault}; a block may perform {limit}, or as many as ANABRANCH_HOST_OPERATION_LIMIT says")
+            }
+            _ => fault.to_string(),
         }
     }
 }

@@ -48,6 +48,7 @@ pub const SMALL: HostOptions = HostOptions {
     queue_limit: 262_144,
     seed: None,
     check_memory: false,
+    operation_limit: None,
 };
 
 impl Fixture {
