@@ -241,6 +241,10 @@ impl<'a> Parser<'a> {
         while let Token::Dot(name) = self.token {
             self.advance()?;
             let mut numbers = Vec::new();
+            if name == "attribute" {
+                self.attribute()?;
+                continue;
+            }
             if name == "pragma" {
                 while let Token::Text(_) = self.token {
                     self.advance()?;

@@ -175,3 +175,29 @@ fn modules_say_what_they_contain() {
     assert_eq!(saxpy.shared_bytes, 0);
     assert!(module.kernel("fibonacci").is_none());
 }
+
+#[test]
+fn constants_are_computed() {
+    let text = ".version 8.0\n.target sm_90\n.address_size 64\n\
+        .global .attribute(.unified(19, 95)) .b32 of_integers[9] = { 1 | 6, (1 | 2) & 6 ^ 1, 5 > 3 ? 10 : 20, 0 ? 1 : 0 ? 2 : 3,\n\
+            -7 % 4, 1 << 4 | 3, 1 || 0, (.u64)7 / 2, 1 == 2 };\n\
+        .global .f64 of_reals[4] = { 1.5 + 2.0 * 4.0, 1.0 / 4.0 - 1.0, 2.0 > 1.0 ? 3.0 : 4.0, 1.5 };\n\
+        .func .attribute(.unified(1, 2)) nothing() { ret; }\n\
+        .entry copy(.param .u64 out) { .reg .b64 %d; .reg .b32 %r; ld.param.u64 %d, [out];\n\
+            mov.b32 %r, (.s64)-5; st.global.u32 [%d], %r; mov.b32 %r, 8 | 3; st.global.u32 [%d+4], %r; ret; }";
+    let mut device = Device::new(text);
+    let initial = |name: &str| {
+        let program = &device.program;
+        let variable = program.module().variables().iter().find(|variable| variable.name == name).unwrap();
+        program.initial(variable)
+    };
+    let integers: Vec<i32> =
+        initial("of_integers").chunks(4).map(|four| i32::from_le_bytes(four.try_into().unwrap())).collect();
+    assert_eq!(integers, [7, 3, 10, 3, -3, 19, 1, 3, 0]);
+    let reals: Vec<f64> =
+        initial("of_reals").chunks(8).map(|all| f64::from_le_bytes(all.try_into().unwrap())).collect();
+    assert_eq!(reals, [9.5, -0.75, 3.0, 1.5]);
+    let out = device.memory.upload(&[0i32; 2]);
+    device.launch("copy", 1, 1, &Arguments::new().with(out)).unwrap();
+    assert_eq!(device.memory.download::<i32>(out), [-5, 11]);
+}

@@ -157,6 +157,9 @@ impl<'a> Parser<'a> {
             }
             Token::Mark(b'(') => {
                 self.advance()?;
+                if self.at_cast() {
+                    return Ok(Operand::Constant(self.cast()?));
+                }
                 // A number in parentheses cannot be told from a list of one number, which means the same.
                 Ok(Operand::List(self.nested(|parser| parser.operands(b')'))?))
             }

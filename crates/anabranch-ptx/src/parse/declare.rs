@@ -68,15 +68,7 @@ impl<'a> Parser<'a> {
                 "v4" => variable.vector = 4,
                 "v8" => variable.vector = 8,
                 "ptr" => variable.pointer = Some((None, None)),
-                "attribute" => {
-                    self.expect(b'(')?;
-                    while !self.accept(b')')? {
-                        if self.token == Token::End {
-                            return self.error("`)`");
-                        }
-                        self.advance()?;
-                    }
-                }
+                "attribute" => self.attribute()?,
                 _ => {
                     if let Some(named) = Space::from_name(word) {
                         match &mut variable.pointer {
@@ -102,6 +94,22 @@ impl<'a> Parser<'a> {
         variable.space = space;
         variable.scalar = scalar;
         Ok(variable)
+    }
+
+    /// What is behind `.attribute`: `(.managed)`, or `(.unified(19, 95))`.
+    pub(super) fn attribute(&mut self) -> Parsed<()> {
+        self.expect(b'(')?;
+        let mut depth = 1u32;
+        while depth > 0 {
+            match self.token {
+                Token::End => return self.error("`)`"),
+                Token::Mark(b'(') => depth += 1,
+                Token::Mark(b')') => depth -= 1,
+                _ => {}
+            }
+            self.advance()?;
+        }
+        Ok(())
     }
 
     fn alignment(&mut self) -> Parsed<u32> {

@@ -29,7 +29,18 @@ impl Parser<'_> {
 
     /// A constant expression.
     pub(super) fn constant(&mut self) -> Parsed<Constant> {
-        self.level(0)
+        let at = self.at;
+        let condition = self.level(0)?;
+        if !self.accept(b'?')? {
+            return Ok(condition);
+        }
+        let Constant::Integer(condition) = condition else {
+            return Err(ParseError::new(at, "a condition is an integer"));
+        };
+        let first = self.nested(Self::constant)?;
+        self.expect(b':')?;
+        let second = self.nested(Self::constant)?;
+        Ok(if condition != 0 { first } else { second })
     }
 
     /// A constant expression whose value is an integer.
@@ -46,10 +57,17 @@ impl Parser<'_> {
         let mut left = self.level(level + 1)?;
         loop {
             let at = self.at;
-            let Some(operator) = self.operator(operators, level)? else { return Ok(left) };
+            let Some(operator) = self.operator(operators)? else { return Ok(left) };
             let right = self.level(level + 1)?;
+            if let (Constant::Double(a), Constant::Double(b)) = (left, right) {
+                left = match of_doubles(operator, f64::from_bits(a), f64::from_bits(b)) {
+                    Some(value) => value,
+                    None => return Err(ParseError::new(at, format!("the operator {operator} is for integers"))),
+                };
+                continue;
+            }
             let (Constant::Integer(a), Constant::Integer(b)) = (left, right) else {
-                return Err(ParseError::new(at, "operators are for integers"));
+                return Err(ParseError::new(at, "operators are for two integers or two numbers with fractions"));
             };
             let truth = |value: bool| Some(i64::from(value));
             let value = match operator {
@@ -79,17 +97,18 @@ impl Parser<'_> {
 
     /// Reads the operator here if it is one of this level. Operators of one character that begin one of two are told
     /// apart by the character behind them, which the lexer knows.
-    fn operator(&mut self, operators: &[&'static str], level: usize) -> Parsed<Option<&'static str>> {
-        let Token::Mark(first) = self.token else { return Ok(None) };
+    fn operator(&mut self, operators: &[&'static str]) -> Parsed<Option<&'static str>> {
+        let first = match self.token {
+            Token::Mark(first) => first,
+            // It may begin a name, too.
+            Token::Word("%") => b'%',
+            _ => return Ok(None),
+        };
         let second = self.lexer.following();
         let double = matches!(
             (first, second),
             (b'|', b'|') | (b'&', b'&') | (b'=', b'=') | (b'!', b'=') | (b'<', b'=' | b'<') | (b'>', b'=' | b'>')
         );
-        // A single bar separates the two results of an instruction.
-        if level == 2 {
-            return Ok(None);
-        }
         let found = operators.iter().find(|operator| match operator.as_bytes() {
             [only] => *only == first && !double,
             both => double && *both == [first, second],
@@ -101,6 +120,18 @@ impl Parser<'_> {
             }
         }
         Ok(found.copied())
+    }
+
+    /// Whether a cast goes on here, behind its parenthesis.
+    pub(super) fn at_cast(&self) -> bool {
+        matches!(self.token, Token::Dot("s64" | "u64"))
+    }
+
+    /// What is cast: `(.s64)` and `(.u64)` change nothing here.
+    pub(super) fn cast(&mut self) -> Parsed<Constant> {
+        self.advance()?;
+        self.expect(b')')?;
+        self.nested(Self::unary)
     }
 
     fn unary(&mut self) -> Parsed<Constant> {
@@ -137,11 +168,8 @@ impl Parser<'_> {
             }
             Token::Mark(b'(') => {
                 self.advance()?;
-                // A cast: `(.s64)` and `(.u64)` change nothing here.
-                if let Token::Dot("s64" | "u64") = self.token {
-                    self.advance()?;
-                    self.expect(b')')?;
-                    return self.nested(Self::unary);
+                if self.at_cast() {
+                    return self.cast();
                 }
                 let value = self.nested(Self::constant)?;
                 self.expect(b')')?;
@@ -149,5 +177,24 @@ impl Parser<'_> {
             }
             _ => self.error("a number"),
         }
+    }
+}
+
+/// What an operator makes of numbers with fractions.
+fn of_doubles(operator: &str, a: f64, b: f64) -> Option<Constant> {
+    let truth = |value: bool| Some(Constant::Integer(value.into()));
+    let number = |value: f64| Some(Constant::Double(value.to_bits()));
+    match operator {
+        "==" => truth(a == b),
+        "!=" => truth(a != b),
+        "<=" => truth(a <= b),
+        ">=" => truth(a >= b),
+        "<" => truth(a < b),
+        ">" => truth(a > b),
+        "+" => number(a + b),
+        "-" => number(a - b),
+        "*" => number(a * b),
+        "/" => number(a / b),
+        _ => None,
     }
 }
