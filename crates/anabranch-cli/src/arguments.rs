@@ -212,13 +212,22 @@ pub(crate) struct KernelsOptions {
     pub(crate) filter: Option<String>,
 
     /// Writes what is computed to this file.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["against", "show"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "show")]
     pub(crate) record: Option<PathBuf>,
 
     /// Compares what is computed with this file, or with what this device computes. A difference names the kernel, the
     /// instruction, the element and both values where they are known.
     #[arg(long, value_name = "FILE|DEVICE", conflicts_with = "show")]
     pub(crate) against: Option<String>,
+
+    /// Finds the instruction that two devices compute differently, with its operands and both results, for each kernel that
+    /// differs, and drops what the difference does not need; for this many seconds.
+    #[arg(long, value_name = "SECONDS", requires = "against")]
+    pub(crate) explain: Option<u64>,
+
+    /// How many processes run kernels at a time. Without it half as many as there are processors, at most 8.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) jobs: Option<u16>,
 
     /// Prints the text of this kernel, such as sweep.3, and all that it computes.
     #[arg(long, value_name = "NAME")]

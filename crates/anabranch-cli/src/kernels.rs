@@ -1,29 +1,28 @@
 //! `anabranch kernels`.
 
+mod explain;
+mod play;
 mod worker;
 
 use crate::arguments::KernelsOptions;
 use crate::date;
 use crate::environment;
 use crate::output::{self, Failure};
-use crate::progress::Progress;
 use anabranch::{Device, Instance};
 use anabranch_conformance::ptx::{
     Answer, Difference, Family, Header, Player, Recorded, Recording, Subject, differences,
 };
+use play::play;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
-use worker::Worker;
+use std::time::Instant;
 
 /// How many random kernels are run if nothing else is said.
 const RANDOM: Range<u64> = 0..200;
-/// How many kernels one module has: drivers take longer to load a module than to run it.
-const BATCH: usize = 20;
 
 /// A kernel, by its family and seed.
 type Key = (Family, u64);
@@ -43,6 +42,11 @@ pub(crate) fn run(options: &KernelsOptions) -> Result<ExitCode, Failure> {
         (Some(name), None) => Some(open(Some(name))?),
         _ => None,
     };
+    if options.explain.is_some() && other.is_none() {
+        return Err(Failure::Usage(
+            "`--explain` asks both devices again: name the other one, as in `--against host`".to_owned(),
+        ));
+    }
     let keys = match &recording {
         Some(recording) => {
             let all = recording.kernels.iter().map(|recorded| (recorded.family, recorded.seed));
@@ -66,17 +70,20 @@ pub(crate) fn run(options: &KernelsOptions) -> Result<ExitCode, Failure> {
     if let (Some(file), Some(path)) = (output, &options.record) {
         record(&device, &here, file, path)?;
     }
-    let compared = match (recording, other) {
+    let compared = match (recording, &other) {
         (Some(recording), _) => Some(compare(&here, recording.kernels.iter().cloned().map(key_of).collect(), options)?),
         (None, Some(other)) => {
             let keys: Vec<Key> = here.keys().copied().collect();
-            Some(compare(&here, play(&other, &keys, options)?, options)?)
+            Some(compare(&here, play(other, &keys, options)?, options)?)
         }
         (None, None) => None,
     };
     let failed = failures(&here, options, compared.is_none())?;
     summary(&here, seconds, failed, compared.as_ref(), options)?;
-    let is_well = compared.is_none_or(|compared| compared.different == 0) && (failed == 0 || against.is_some());
+    if let (Some(seconds), Some(other), Some(compared)) = (options.explain, &other, &compared) {
+        explain::explain(&device, other, &compared.different, seconds, options.json)?;
+    }
+    let is_well = compared.is_none_or(|compared| compared.different.is_empty()) && (failed == 0 || against.is_some());
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -143,61 +150,10 @@ fn record(device: &Device, here: &BTreeMap<Key, Recorded>, file: File, path: &Pa
     recording.write(file).map_err(|error| Failure::Failed(format!("{} cannot be written: {error}", path.display())))
 }
 
-/// Runs kernels in a process of its own, which may crash or hang, as far as there is time.
-fn play(device: &Device, keys: &[Key], options: &KernelsOptions) -> Result<BTreeMap<Key, Recorded>, Failure> {
-    let until = options.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let limit = Duration::from_secs(options.limit);
-    let progress = Progress::new(keys.len());
-    let mut worker = None;
-    let mut all = BTreeMap::new();
-    for batch in keys.chunks(BATCH) {
-        if until.is_some_and(|until| Instant::now() >= until) {
-            break;
-        }
-        let mut left = batch;
-        while let Some((&first, rest)) = left.split_first() {
-            let process = match worker.take() {
-                Some(process) => process,
-                None => Worker::start(device, limit)?,
-            };
-            let (found, end) = process.ask(left);
-            left = &left[found.len()..];
-            let mut found: Vec<Recorded> = found;
-            match end {
-                Ok(process) => worker = process,
-                // The kernel after the last one that was told of has done it.
-                Err(reason) => {
-                    if let Some((&culprit, rest)) = left.split_first() {
-                        found.extend(blamed(culprit, &reason));
-                        left = rest;
-                    }
-                }
-            }
-            if found.is_empty() {
-                found.extend(blamed(first, "its process ended"));
-                left = rest;
-            }
-            for recorded in found {
-                progress.step(|| ());
-                let (key, recorded) = key_of(recorded);
-                all.insert(key, recorded);
-            }
-        }
-    }
-    Ok(all)
-}
-
-/// What is recorded of a kernel that has ended its process.
-fn blamed((family, seed): Key, reason: &str) -> Option<Recorded> {
-    let subject = Subject::new(family, seed)?;
-    let answers = subject.outputs().iter().map(|_| Answer::Failed(reason.to_owned())).collect();
-    Some(Recorded { family, seed, fingerprint: subject.fingerprint(), answers })
-}
-
 /// What came of a comparison.
 struct Compared {
     equal: usize,
-    different: usize,
+    different: Vec<Key>,
 }
 
 /// Compares kernels, and prints each kind of difference.
@@ -206,7 +162,7 @@ fn compare(
     there: BTreeMap<Key, Recorded>,
     options: &KernelsOptions,
 ) -> Result<Compared, Failure> {
-    let mut compared = Compared { equal: 0, different: 0 };
+    let mut compared = Compared { equal: 0, different: Vec::new() };
     // By the instruction. A kernel that is composed differs first where something is wrong.
     let mut kinds: BTreeMap<String, (usize, String, Difference)> = BTreeMap::new();
     for (&(family, seed), recorded) in here {
@@ -216,7 +172,7 @@ fn compare(
             compared.equal += 1;
             continue;
         }
-        compared.different += 1;
+        compared.different.push((family, seed));
         let first = if family == Family::Random { 1 } else { found.len() };
         for difference in found.into_iter().take(first) {
             let key = if family == Family::Sweep { difference.label.clone() } else { format!("{subject}") };
@@ -276,13 +232,15 @@ fn summary(
         let mut line = json!({ "kernels": kernels, "outputs": outputs, "failed": failed, "seconds": seconds });
         if let Some(Compared { equal, different }) = compared {
             line["equal"] = json!(equal);
-            line["different"] = json!(different);
+            line["different"] = json!(different.len());
         }
         return output::json_line(&line);
     }
     output::line(&format!("{kernels} kernels, {outputs} outputs, {failed} not computed; {seconds:.0} seconds"))?;
     match compared {
-        Some(Compared { equal, different }) => output::line(&format!("{equal} of {} kernels equal", equal + different)),
+        Some(Compared { equal, different }) => {
+            output::line(&format!("{equal} of {} kernels equal", equal + different.len()))
+        }
         None => Ok(()),
     }
 }

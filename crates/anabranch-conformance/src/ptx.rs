@@ -9,6 +9,7 @@
 
 mod compare;
 mod element;
+mod explain;
 mod forms;
 mod golden;
 mod operand;
@@ -19,6 +20,7 @@ mod subject;
 mod sweep;
 
 pub use compare::{Difference, differences};
+pub use explain::{Located, Shrunk, locate, shrink};
 pub use player::{Played, Player};
 pub use recording::{Answer, Header, Recorded, Recording};
 pub use subject::{Family, Output, Subject};

@@ -20,21 +20,18 @@ pub(super) struct Form {
     letters: [char; 4],
     /// How far results may be apart, if they are approximations.
     pub(super) near: Option<Tolerance>,
-    pub(super) use_in_programs: Use,
-}
-
-/// Where a form can be used in a composed program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
-    /// Anywhere.
-    Anywhere,
-    /// Where all lanes of a warp run it together.
-    Together,
-    /// Nowhere.
-    Nowhere,
 }
 
 impl Form {
+    /// A form that only composed programs have.
+    pub(super) fn new(letters: &str, text: impl Into<String>) -> Self {
+        let mut all = ['_'; 4];
+        for (place, letter) in all.iter_mut().zip(letters.chars()) {
+            *place = letter;
+        }
+        Self { text: text.into(), letters: all, near: None }
+    }
+
     /// The letter of the result (0) or of an operand.
     pub(super) fn letter(&self, place: usize) -> char {
         self.letters[place]
@@ -45,8 +42,23 @@ impl Form {
     }
 
     /// Whether it is one statement, which can have a guard.
+    ///
+    /// `set` and `testp` can have one too, but NVIDIA's driver (580.159.04) compiles them into several instructions, of which
+    /// not all have it.
     pub(super) fn is_simple(&self) -> bool {
-        self.text.matches(';').count() == 1
+        self.text.matches(';').count() == 1 && !["set.", "testp."].iter().any(|name| self.text.starts_with(name))
+    }
+
+    /// Whether all lanes of a warp have to run it together.
+    pub(super) fn is_collective(&self) -> bool {
+        self.text.contains(".sync.")
+    }
+
+    /// Whether it can be a part of a composed program: its result is exact, and it needs no other threads but those of its
+    /// warp.
+    pub(super) fn is_part(&self) -> bool {
+        let is_for_blocks = ["bar.sync", "bar.red", "barrier."].iter().any(|name| self.text.contains(name));
+        self.near.is_none() && !is_for_blocks
     }
 }
 
@@ -57,27 +69,16 @@ pub(super) struct Forms(Vec<Form>);
 impl Forms {
     /// Adds a form, with the letters of its result and operands.
     fn add(&mut self, letters: &str, text: impl Into<String>) {
-        self.add_for(Use::Anywhere, letters, text);
-    }
-
-    fn add_for(&mut self, use_in_programs: Use, letters: &str, text: impl Into<String>) {
-        let mut all = ['_'; 4];
-        for (place, letter) in all.iter_mut().zip(letters.chars()) {
-            *place = letter;
-        }
         let mut text = text.into();
         if !text.ends_with(';') && !text.ends_with(" }") {
             text.push(';');
         }
-        // NaN that may be any must not get into other results.
-        let any = matches!(all[0], 'e' | 'g' | 'f' | 'v' | 'x');
-        let use_in_programs = if any { Use::Nowhere } else { use_in_programs };
-        self.0.push(Form { text, letters: all, near: None, use_in_programs });
+        self.0.push(Form::new(letters, text));
     }
 
     /// Adds a form with the error that the manual states. Two results may be twice as far apart.
     fn near(&mut self, letters: &str, text: impl Into<String>, float: Float, relative: f64, absolute: f64) {
-        self.add_for(Use::Nowhere, letters, text);
+        self.add(letters, text);
         if let Some(form) = self.0.last_mut() {
             form.near = Some(Tolerance { float, relative: 2.0 * relative, absolute: 2.0 * absolute });
         }

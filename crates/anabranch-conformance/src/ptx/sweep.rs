@@ -49,6 +49,21 @@ pub(super) fn only(seed: u64, index: usize) -> Subject {
     alone
 }
 
+/// The operands of a thread for an output.
+pub(super) fn operands(subject: &Subject, output: usize, thread: usize) -> Vec<(String, u64)> {
+    let (Some(output), Some(Argument::Memory(inputs))) = (subject.outputs.get(output), subject.arguments.first())
+    else {
+        return Vec::new();
+    };
+    let index = output.range.start / (THREADS * 8);
+    let operand = |(operand, name): (usize, &str)| {
+        let start = place(index, operand) + thread * 8;
+        let bytes = inputs.get(start..start + 8)?.try_into().ok()?;
+        output.label.contains(name).then(|| (name.to_owned(), u64::from_le_bytes(bytes)))
+    };
+    ["%a", "%b", "%c"].into_iter().enumerate().filter_map(operand).collect()
+}
+
 /// The place of an operand in memory.
 fn place(index: usize, operand: usize) -> usize {
     (index * 3 + operand) * THREADS * 8

@@ -1,6 +1,6 @@
 //! Atomic operations, on memory of each thread and on memory of all, where the order makes no difference.
 
-use super::{Forms, Use, of_type};
+use super::{Forms, of_type};
 
 pub(super) fn add(forms: &mut Forms) {
     let integers: [(&str, &[&str]); 6] = [
@@ -58,16 +58,12 @@ fn one(forms: &mut Forms, name: &str, of: &str) {
         };
         let full = format!("{scope}{space}.{name}.{of}").replace(".noftz", "");
         let full = if name.ends_with(".noftz") { full.replace("add.", "add.noftz.") } else { full };
-        forms.add_for(Use::Nowhere, &letters, format!("{match_old}{before}atom{full} %d, [{base}], {operands};"));
+        forms.add(&letters, format!("{match_old}{before}atom{full} %d, [{base}], {operands};"));
         if !swap && name != "exch" {
             let reduction = full.replace(".acq_rel.sys", ".relaxed.sys").replace(".acquire.cta", ".release.cta");
-            forms.add_for(Use::Nowhere, &letters, format!("{before}red{reduction} [{base}], {operands}; {after}"));
+            forms.add(&letters, format!("{before}red{reduction} [{base}], {operands}; {after}"));
         } else {
-            forms.add_for(
-                Use::Nowhere,
-                &letters,
-                format!("{match_old}{before}atom{full} %d, [{base}], {operands}; {after}"),
-            );
+            forms.add(&letters, format!("{match_old}{before}atom{full} %d, [{base}], {operands}; {after}"));
         }
     }
 }
@@ -87,8 +83,7 @@ fn shared_by_all(forms: &mut Forms) {
         ("xor.b64", "l"),
     ] {
         let bits = if letter == "l" { "64" } else { "32" };
-        forms.add_for(
-            Use::Nowhere,
+        forms.add(
             &letter.repeat(2),
             format!(
                 "{{ .shared .align 8 .b64 place; setp.eq.u32 %q, %lane, 0; @%q st.shared.b{bits} [place], %a; \

@@ -1,9 +1,9 @@
 //! What lanes of a warp do together.
 
-use super::{Forms, Use};
+use super::Forms;
 
 pub(super) fn add(forms: &mut Forms) {
-    let mut add = |letters: &str, text: String| forms.add_for(Use::Together, letters, text);
+    let mut add = |letters: &str, text: String| forms.add(letters, text);
     for mode in ["up", "down", "bfly", "idx"] {
         add("wwww", format!("and.b32 %x, %c, 0x1f1f; shfl.sync.{mode}.b32 %d, %a, %b, %x, -1"));
         add(
@@ -51,6 +51,6 @@ pub(super) fn add(forms: &mut Forms) {
         "shfl.sync.idx.b32 %d, %a, %lane, 31, %m;",
         "bar.warp.sync %m; bfind.u32 %x, %m; shfl.sync.idx.b32 %d, %a, %x, 31, %m;",
     ] {
-        forms.add_for(Use::Nowhere, "wwp", format!("{{ {apart} @!%b bra NO; {inside} bra DONE; NO: {inside} DONE: }}"));
+        forms.add("wwp", format!("{{ {apart} @!%b bra NO; {inside} bra DONE; NO: {inside} DONE: }}"));
     }
 }
