@@ -5,8 +5,9 @@
 
 mod stamp;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
 use anabranch_cuda::load_compiler;
@@ -17,8 +18,7 @@ use stamp::Stamp;
 /// What every step returns: nothing here would act on the kind of a failure, so the text of it is all that is kept.
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// The sources, from the root of the workspace. New ones come last: NVRTC numbers calls of functions through all that a process
-/// compiles, so that a source in between changes the PTX of those after it.
+/// The sources, from the root of the workspace.
 const SOURCES: &[&str] = &[
     "crates/anabranch/examples/edges/kernels.cu",
     "crates/anabranch/examples/support/saxpy.cu",
@@ -54,11 +54,19 @@ struct Arguments {
     /// Write with whichever NVRTC there is, also if older drivers do not load what it makes.
     #[arg(long)]
     force: bool,
+    /// Write the PTX of one source to standard output, and do nothing else.
+    #[arg(long, value_name = "SOURCE", conflicts_with_all = ["check", "force"])]
+    print: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
-    let Arguments { check: is_check, force } = Arguments::parse();
-    match if is_check { check() } else { write(force) } {
+    let Arguments { check: is_check, force, print } = Arguments::parse();
+    let outcome = match print {
+        Some(source) => print_ptx(&source),
+        None if is_check => check(),
+        None => write(force),
+    };
+    match outcome {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -88,7 +96,7 @@ fn write(force: bool) -> Outcome<bool> {
     }
     for &source in SOURCES {
         let path = root().join(source);
-        let ptx = compile(&compiler, &path)?;
+        let ptx = compile_alone(&path)?;
         let destination = path.with_extension("ptx");
         std::fs::write(&destination, ptx).map_err(|error| format!("{}: {error}", destination.display()))?;
     }
@@ -108,7 +116,7 @@ fn check() -> Outcome<bool> {
             (None, _) => Some("has no PTX made by this command"),
             (Some(stamp), _) if stamp.hash != stamp::hash(&text) => Some("has changed since its PTX was made"),
             (Some(stamp), Some(compiler)) if stamp.compiler == compiler.identity() => {
-                (compile(compiler, &path)? != ptx).then_some("gives another PTX than the one beside it")
+                (compile_alone(&path)? != ptx).then_some("gives another PTX than the one beside it")
             }
             (Some(stamp), _) => {
                 eprintln!("{source}: only its hash was compared, since {} was not found", stamp.compiler);
@@ -127,7 +135,24 @@ fn read(path: &Path) -> Outcome<String> {
     Ok(std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
-/// The PTX of a source, with the stamp before it.
+/// The PTX of a source, compiled by a process of its own: NVRTC numbers calls and prototypes through all that a process
+/// compiles, and the PTX is to be of its source alone.
+fn compile_alone(path: &Path) -> Outcome<String> {
+    let child = Command::new(std::env::current_exe()?).arg("--print").arg(path).stderr(Stdio::inherit()).output()?;
+    if !child.status.success() {
+        return Err(format!("{}: the compiling process ended with {}", path.display(), child.status).into());
+    }
+    Ok(String::from_utf8(child.stdout)?)
+}
+
+/// Compiles a source and prints its PTX.
+fn print_ptx(path: &Path) -> Outcome<bool> {
+    let compiler = load_compiler().map_err(|absence| absence.to_string())?;
+    std::io::stdout().write_all(compile(&compiler, path)?.as_bytes())?;
+    Ok(true)
+}
+
+/// The PTX of a source, with the stamp before it, compiled by this process.
 fn compile(compiler: &Arc<dyn Compiler>, path: &Path) -> Outcome<String> {
     let source = read(path)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

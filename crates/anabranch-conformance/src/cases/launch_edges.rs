@@ -120,6 +120,9 @@ fn captured_event_does_not_cover(environment: &Environment) -> Verdict {
 }
 
 fn captured_event_before_serialization(environment: &Environment) -> Verdict {
+    for point in [Point::Trigger, Point::TriggerAtBlockStart] {
+        equal("an event of blocks", captured(environment, point, Behind::Overlapping)?, TRIGGER)?;
+    }
     if has_completion_events(environment)? {
         equal("the launch", captured(environment, Point::Completion, Behind::Overlapping)?, TRIGGER)?;
     }

@@ -125,7 +125,7 @@ impl Session {
         let overlapping = Dependency { data: FROM_TRIGGER, ..before };
         // SAFETY: the dependencies are nodes that the capture made, or that somebody promised to exist until it ends.
         let is_after_kernel = unsafe { self.graph.check(&[overlapping]) }.is_ok();
-        if before.data.kind != EdgeKind::FULL || !is_after_kernel {
+        if !is_after_kernel {
             return None;
         }
         self.restore(stream, overlapping);
