@@ -15,6 +15,7 @@ mod logic;
 mod memory;
 mod modifiers;
 mod names;
+mod pass;
 mod reals;
 mod slots;
 pub(crate) mod table;
@@ -204,6 +205,8 @@ pub(crate) struct Lower<'m, 'a> {
     /// Operations whose `target` is the number of a label.
     label_uses: Vec<u32>,
     target_lists: Vec<Vec<&'a str>>,
+    /// Results of the function that are registers.
+    register_results: Vec<pass::Passed>,
     guard: Slot,
     guard_negate: bool,
     carry: Option<Slot>,
@@ -233,6 +236,7 @@ pub(crate) fn lower<'a>(items: &mut Items<'a>, function: &Function<'a>) -> Code 
         labels: Vec::new(),
         label_uses: Vec::new(),
         target_lists: Vec::new(),
+        register_results: Vec::new(),
         guard: NO_GUARD,
         guard_negate: false,
         carry: None,

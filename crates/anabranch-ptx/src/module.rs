@@ -146,6 +146,8 @@ impl Module {
                 items.by_name.insert(name, Item::Function(function));
             }
         }
+        let types = |function: &&Written<'_>| function.parameters.iter().map(|parameter| parameter.scalar).collect();
+        items.formals = written.iter().map(types).collect();
         let mut left = INITIAL_LIMIT;
         for (variable, declaration) in variables.iter_mut().zip(&file.variables) {
             fill(&items, variable, declaration, &mut left)?;

@@ -201,3 +201,32 @@ fn constants_are_computed() {
     device.launch("copy", 1, 1, &Arguments::new().with(out)).unwrap();
     assert_eq!(device.memory.download::<i32>(out), [-5, 11]);
 }
+
+#[test]
+fn registers_and_numbers_are_passed_to_functions() {
+    let text = ".version 7.0\n.target sm_70\n.address_size 64\n\
+        .func (.reg .u32 %sum, .reg .f64 %half) add(.reg .u32 %a, .reg .u32 %b, .reg .f64 %c) {\n\
+            .reg .pred %p; setp.gt.u32 %p, %a, 100; add.u32 %sum, %a, %b; mul.f64 %half, %c, 0.5;\n\
+            { .reg .u32 %sum; mov.u32 %sum, 9; @%p ret; }\n add.u32 %sum, %sum, 1000; }\n\
+        .func (.param .u32 r) twice(.param .u32 x) { .reg .u32 %a; ld.param.u32 %a, [x]; add.u32 %a, %a, %a;\n\
+            st.param.u32 [r], %a; ret; }\n\
+        .func (.reg .u64 %n) deep(.reg .u64 %m) { .reg .pred %p; .reg .u64 %o; setp.eq.u64 %p, %m, 0; mov.u64 %n, 0;\n\
+            @%p ret; sub.u64 %o, %m, 1; call (%n), deep, (%o); add.u64 %n, %n, %m; ret; }\n\
+        .entry k(.param .u64 out) { .reg .u32 %r<4>; .reg .f64 %f; .reg .u64 %d<4>; .reg .pred %q;\n\
+            ld.param.u64 %d0, [out]; mov.u32 %r0, %tid.x; mul.wide.u32 %d1, %r0, 20; add.u64 %d0, %d0, %d1;\n\
+            call (%r1, %f), add, (%r0, 7, 0d4008000000000000); st.global.u32 [%d0], %r1;\n\
+            cvt.rzi.u32.f64 %r1, %f; st.global.u32 [%d0+4], %r1;\n\
+            call.uni (%r2), twice, (%r0); call (%r2), twice, (%r2); st.global.u32 [%d0+8], %r2;\n\
+            setp.lt.u32 %q, %r0, 50; mov.u32 %r3, 5; @%q call (%r3), twice, (%tid.x); st.global.u32 [%d0+12], %r3;\n\
+            cvt.u64.u32 %d2, %r0; call (%d2), deep, (%d2); cvt.u32.u64 %r0, %d2; st.global.u32 [%d0+16], %r0; ret; }";
+    for checked in [false, true] {
+        let mut device = Device::new(text);
+        device.options.checked = checked;
+        let out = device.memory.upload(&[0u32; 5 * 128]);
+        device.launch("k", 1, 128, &Arguments::new().with(out)).unwrap();
+        for (t, found) in (0u32..).zip(device.memory.download::<u32>(out).chunks(5)) {
+            let sum = t + 7 + if t > 100 { 0 } else { 1000 };
+            assert_eq!(found, [sum, 1, 4 * t, if t < 50 { 2 * t } else { 5 }, t * (t + 1) / 2], "{t}");
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::names::Declared;
+use super::pass::Passed;
 use super::table::find;
 use super::{Local, Lower, Lowered, Place, Register, Spec, Width};
 use crate::ops::control::{self, NO_GUARD};
@@ -27,7 +28,12 @@ impl<'a> Lower<'_, 'a> {
     /// A part of the frame's local memory.
     fn place(&mut self, variable: &Variable<'a>) -> Lowered<Place> {
         let (bytes, alignment) = layout(variable).ok_or("a variable of this size")?;
-        let start = u64::from(self.code.local_bytes).next_multiple_of(u64::from(alignment.min(64)));
+        self.room(bytes, alignment)
+    }
+
+    /// As many bytes of the frame's local memory.
+    pub(super) fn room(&mut self, bytes: u64, alignment: u32) -> Lowered<Place> {
+        let start = u64::from(self.code.local_bytes).next_multiple_of(u64::from(alignment.clamp(1, 64)));
         if start.saturating_add(bytes) > LOCAL_LIMIT {
             return Err(format!("local variables of more than {LOCAL_LIMIT} bytes"));
         }
@@ -41,20 +47,25 @@ impl<'a> Lower<'_, 'a> {
         }
     }
 
-    /// A parameter of the function in its frame, or a register where the text is of that form.
-    fn formal(&mut self, variable: &Variable<'a>) -> Place {
-        if variable.space != Space::Parameter {
-            self.refuse(variable.at.line, "parameters of functions in registers");
-            return Place::default();
-        }
-        match self.place(variable) {
-            Ok(place) => {
-                self.declare(variable.name, Local::Frame(place));
-                place
-            }
+    /// A parameter or a result of the function in its frame. Those that are registers have a place there, too.
+    fn formal(&mut self, variable: &Variable<'a>) -> (Place, Option<Passed>) {
+        let place = match self.place(variable) {
+            Ok(place) => place,
             Err(what) => {
                 self.refuse(variable.at.line, what);
-                Place::default()
+                return (Place::default(), None);
+            }
+        };
+        if variable.space != Space::Register {
+            self.declare(variable.name, Local::Frame(place));
+            return (place, None);
+        }
+        self.variable_statement(variable);
+        match self.passed(variable.name, variable.scalar, place) {
+            Ok(passed) => (place, Some(passed)),
+            Err(what) => {
+                self.refuse(variable.at.line, what);
+                (place, None)
             }
         }
     }
@@ -72,12 +83,18 @@ impl<'a> Lower<'_, 'a> {
             }
         } else {
             for result in &function.results {
-                let place = self.formal(result);
+                let (place, register) = self.formal(result);
                 self.code.results.push(place);
+                self.register_results.extend(register);
             }
             for parameter in &function.parameters {
-                let place = self.formal(parameter);
+                let (place, register) = self.formal(parameter);
                 self.code.formals.push(place);
+                if let Some(register) = register
+                    && let Err(what) = self.receive(register)
+                {
+                    self.refuse(parameter.at.line, what);
+                }
             }
         }
         if let Some(body) = &function.body {
@@ -85,6 +102,9 @@ impl<'a> Lower<'_, 'a> {
         }
         // The end of a body is a return.
         self.guard = NO_GUARD;
+        if let Err(what) = self.send_results() {
+            self.refuse(function.at.line, what);
+        }
         let run: crate::machine::Select =
             if self.kernel { select_plain::<control::Exit> } else { select_plain::<control::Return> };
         self.emit(Spec { own_guard: true, ..Spec::new(run) });

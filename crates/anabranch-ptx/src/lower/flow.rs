@@ -1,6 +1,7 @@
 //! Branches, calls and barriers.
 
-use super::{Item, Local, Lower, Lowered, Modifiers, Place, Site, Spec, Value, Width};
+use super::pass::Passed;
+use super::{Item, Local, Lower, Lowered, Modifiers, Site, Spec, Value, Width};
 use crate::machine::Select;
 use crate::ops::convert::Extend;
 use crate::ops::{One, control, select, select_plain};
@@ -55,7 +56,10 @@ impl<'a> Lower<'_, 'a> {
         self.count(instruction, 0)?;
         let run: Select = match (instruction.opcode, self.kernel) {
             ("trap" | "brkpt", _) => select_plain::<control::Trap>,
-            ("ret", false) => select_plain::<control::Return>,
+            ("ret", false) => {
+                self.send_results()?;
+                select_plain::<control::Return>
+            }
             _ => select_plain::<control::Exit>,
         };
         self.emit_control(Spec::new(run));
@@ -67,37 +71,36 @@ impl<'a> Lower<'_, 'a> {
         Ok(())
     }
 
-    fn places(&self, operand: Option<&Operand<'a>>) -> Lowered<Vec<Place>> {
-        let Some(operand) = operand else { return Ok(Vec::new()) };
-        let Operand::List(list) = operand else { return Err("this list of parameters".to_owned()) };
-        list.iter()
-            .map(|operand| match operand {
-                Operand::Name(name, 0) => match self.find(name) {
-                    Some((Local::Frame(place), _)) => Ok(place),
-                    _ => Err(format!("the argument `{name:.60}`, which is no parameter of a call")),
-                },
-                _ => Err("this argument".to_owned()),
-            })
-            .collect()
-    }
-
     pub(super) fn call(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
         let mut modifiers = Modifiers::new(&instruction.modifiers);
         modifiers.take("uni");
         modifiers.finish()?;
+        // Places for registers are used again after the call.
+        let start = self.code.local_bytes;
+        let lowered = self.call_of(instruction);
+        self.most_local = self.most_local.max(self.code.local_bytes);
+        self.code.local_bytes = start;
+        for passed in lowered? {
+            self.receive(passed)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the call, and returns what is to be read after it.
+    fn call_of(&mut self, instruction: &Instruction<'a>) -> Lowered<Vec<Passed>> {
         let mut operands = instruction.operands.iter().peekable();
         let results = operands.next_if(|operand| matches!(operand, Operand::List(_)));
-        let results = self.places(results)?;
+        let (results, registers) = self.results(results)?;
         let Some(Operand::Name(name, 0)) = operands.next() else { return Err("a call of this operand".to_owned()) };
         let arguments = operands.next_if(|operand| matches!(operand, Operand::List(_)));
-        let arguments = self.places(arguments)?;
+        let arguments = self.arguments(arguments, Some(name))?;
         let mut site = Site { results, arguments, ..Site::default() };
         let target = self.code.sites.len() as u32;
         if let Some((Local::Register(_), _)) = self.find(name) {
             let a = self.source(&Operand::Name(name, 0), Scalar::U64)?;
             self.code.sites.push(site);
             self.emit_control(Spec { a, target, ..Spec::new(select_plain::<control::Indirect>) });
-            return Ok(());
+            return Ok(registers);
         }
         let Some(Item::Function(function)) = self.items.by_name.get(name) else {
             return Err(format!("the function `{name:.60}`, which is not declared"));
@@ -106,7 +109,7 @@ impl<'a> Lower<'_, 'a> {
         self.code.uses.push(Value::Function(*function));
         self.code.sites.push(site);
         self.emit_control(Spec { target, ..Spec::new(select_plain::<control::Call>) });
-        Ok(())
+        Ok(registers)
     }
 
     /// `bar`, `barrier`.

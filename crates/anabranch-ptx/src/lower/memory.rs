@@ -162,7 +162,7 @@ impl<'a> Lower<'_, 'a> {
     }
 
     /// Accesses of up to four registers each.
-    fn emit_groups(&mut self, base: Spec, slots: &[Slot], scalar: Scalar) {
+    pub(super) fn emit_groups(&mut self, base: Spec, slots: &[Slot], scalar: Scalar) {
         for (index, group) in slots.chunks(4).enumerate() {
             let bytes = scalar.bytes() * group.len() as u32;
             let imm = base.imm.wrapping_add(u64::from(bytes) * index as u64);

@@ -34,6 +34,8 @@ pub(crate) struct Declared<'a> {
 pub(crate) struct Items<'a> {
     pub(crate) by_name: HashMap<&'a str, Item>,
     pub(crate) variables: Vec<Declared<'a>>,
+    /// The types of the parameters of each function.
+    pub(crate) formals: Vec<Vec<Scalar>>,
     /// The function that is being lowered.
     pub(crate) current: u32,
 }

@@ -65,7 +65,7 @@ pub(crate) static TABLE: &[Entry] = &[
     yes(
         "call",
         |lower, instruction| lower.call(instruction),
-        "direct and indirect, `{.uni}`; `vprintf`, `__assertfail` and `cudaGraphSetConditional` are provided",
+        "direct and indirect, `{.uni}`; with parameters, registers and numbers; `vprintf`, `__assertfail` and `cudaGraphSetConditional` are provided",
     ),
     no("clusterlaunchcontrol", "clusters of blocks"),
     yes("clz", |lower, instruction| lower.count_bits(instruction), "`.b32 .b64`"),
