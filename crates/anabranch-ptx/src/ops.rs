@@ -20,6 +20,7 @@ pub(crate) mod real;
 pub(crate) mod rounded;
 mod rows;
 pub(crate) mod special;
+pub(crate) mod video;
 pub(crate) mod warp;
 
 use std::marker::PhantomData;

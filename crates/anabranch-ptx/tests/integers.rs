@@ -216,6 +216,29 @@ fn dot_products() {
 }
 
 #[test]
+fn differences_of_parts() {
+    let bytes = |a: u32, b: u32| a.to_le_bytes().into_iter().zip(b.to_le_bytes());
+    let each = move |a, b| {
+        u32::from_le_bytes(std::array::from_fn(|i| {
+            let (a, b) = bytes(a, b).nth(i).unwrap();
+            a.abs_diff(b)
+        }))
+    };
+    check("vabsdiff4.u32.u32.u32 %d, %a, %b, %c;", "wwww", never, w(move |a, b, _| each(a, b)));
+    let sum = move |a, b| bytes(a, b).map(|(a, b)| u32::from(a.abs_diff(b))).sum::<u32>();
+    check("vabsdiff4.u32.u32.u32.add %d, %a, %b, %c;", "wwww", never, w(move |a, b, c| c.wrapping_add(sum(a, b))));
+    let signed = move |a, b| bytes(a, b).map(|(a, b)| u32::from((a as i8).abs_diff(b as i8))).sum::<u32>();
+    check("vabsdiff4.u32.s32.s32.add %d, %a, %b, %c;", "wwww", never, w(move |a, b, c| c.wrapping_add(signed(a, b))));
+    let half = |a: u32, b: u32| u32::from((a as i16).abs_diff(b as i16).min(32767));
+    check(
+        "vabsdiff2.s32.s32.s32.sat %d, %a, %b, %c;",
+        "wwww",
+        never,
+        w(move |a, b, _| half(a, b) | half(a >> 16, b >> 16) << 16),
+    );
+}
+
+#[test]
 fn sums_of_many_words_carry() {
     let text = "{ .reg .b32 %x<6>; mov.b64 {%x0, %x1}, %a; mov.b64 {%x2, %x3}, %b; add.cc.u32 %x4, %x0, %x2; \
                 addc.u32 %x5, %x1, %x3; mov.b64 %d, {%x4, %x5}; }";

@@ -3,8 +3,8 @@
 use super::{Lower, Lowered, Modifiers, Spec, Width};
 use crate::machine::{Select, Slot};
 use crate::ops::half::{Packed, Signed};
-use crate::ops::{One, Three, Two, bits, carry, integer, select, select_few};
-use crate::syntax::Instruction;
+use crate::ops::{One, Three, Two, bits, carry, integer, select, select_few, video};
+use crate::syntax::{Instruction, Operand};
 use crate::types::{Meaning, Scalar};
 
 impl<'a> Lower<'_, 'a> {
@@ -310,6 +310,39 @@ impl<'a> Lower<'_, 'a> {
         modifiers.finish()?;
         let run = choose_integer!(scalar, select_few::<Three<integer::AbsoluteDifferenceAdd<T>>>)?;
         self.ternary(instruction, [scalar; 4], run)
+    }
+
+    /// `vabsdiff2`, `vabsdiff4`, without selectors and masks.
+    pub(super) fn differences(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
+        let mut modifiers = Modifiers::new(&instruction.modifiers);
+        let types = modifiers.types();
+        let how = modifiers.take_any(&["sat", "add"]);
+        modifiers.finish()?;
+        let [d, a, b] = *types else { return Err("these types".to_owned()) };
+        let mut flags = [0, video::SATURATED, video::SUM][how.map_or(0, |how| how + 1)];
+        for (scalar, flag) in [(d, video::D_SIGNED), (a, video::A_SIGNED), (b, video::B_SIGNED)] {
+            match scalar {
+                Scalar::U32 => {}
+                Scalar::S32 => flags |= flag,
+                _ => return Err("these types".to_owned()),
+            }
+        }
+        self.count(instruction, 4)?;
+        let mut sources = [Slot(0); 3];
+        for (slot, operand) in sources.iter_mut().zip(&instruction.operands[1..]) {
+            if let Operand::Part(..) = operand {
+                return Err("video instructions with selectors".to_owned());
+            }
+            *slot = self.source(operand, Scalar::U32)?;
+        }
+        if let Operand::Part(..) = instruction.operands[0] {
+            return Err("video instructions with masks".to_owned());
+        }
+        let d = self.destination(&instruction.operands[0], Width::W32)?;
+        let [a, b, c] = sources;
+        let bytes = if instruction.opcode == "vabsdiff4" { 8 } else { 16 };
+        self.emit(Spec { d, a, b, c, flags, bytes, ..Spec::new(select_few::<video::AbsoluteDifferences>) });
+        Ok(())
     }
 
     pub(super) fn dot(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
