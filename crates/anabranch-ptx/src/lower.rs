@@ -16,6 +16,7 @@ mod memory;
 mod modifiers;
 mod names;
 mod pass;
+mod phases;
 mod reals;
 mod slots;
 pub(crate) mod table;

@@ -16,6 +16,7 @@ pub(crate) mod half;
 pub(crate) mod integer;
 pub(crate) mod load;
 pub(crate) mod packed;
+pub(crate) mod phases;
 pub(crate) mod real;
 pub(crate) mod rounded;
 mod rows;

@@ -10,13 +10,13 @@ use crate::syntax::{Instruction, Operand};
 use crate::types::{Meaning, Scalar, Space};
 
 /// What says how an access is ordered and cached, beside its space and type.
-struct Access {
+pub(super) struct Access {
     /// Others may write what is read, and the reader may wait for it.
     watches: bool,
     acquire: bool,
     release: bool,
     vector: usize,
-    space: Option<Space>,
+    pub(super) space: Option<Space>,
 }
 
 /// Modifiers about caches and ordering that change nothing here: all loads and stores go to memory at once.
@@ -31,7 +31,7 @@ fn caching(modifiers: &mut Modifiers<'_>) {
     modifiers.take_prefix("L2::");
 }
 
-fn access(modifiers: &mut Modifiers<'_>) -> Lowered<Access> {
+pub(super) fn access(modifiers: &mut Modifiers<'_>) -> Lowered<Access> {
     let watches = ["volatile", "relaxed", "acquire", "mmio", "cv"].iter().any(|word| modifiers.has(word));
     let acquire = modifiers.take("acquire");
     let release = modifiers.take("release");
@@ -52,7 +52,7 @@ fn access(modifiers: &mut Modifiers<'_>) -> Lowered<Access> {
 
 impl<'a> Lower<'_, 'a> {
     /// Fills in where an operation accesses memory.
-    fn locate(&mut self, spec: &mut Spec, operand: &Operand<'a>, space: Option<Space>) -> Lowered<()> {
+    pub(super) fn locate(&mut self, spec: &mut Spec, operand: &Operand<'a>, space: Option<Space>) -> Lowered<()> {
         let (name, offset) = match operand {
             Operand::Address(name, offset) => (*name, *offset),
             Operand::Name(name, offset) => (Some(*name), *offset),

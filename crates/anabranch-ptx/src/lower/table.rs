@@ -133,7 +133,11 @@ pub(crate) static TABLE: &[Entry] = &[
         |lower, instruction| lower.integer_binary(instruction),
         "integers, `{.relu}`, `.u16x2 .s16x2`; floats `{.ftz}{.NaN}`",
     ),
-    no("mbarrier", "barrier objects in memory"),
+    yes(
+        "mbarrier",
+        |lower, instruction| lower.mbarrier(instruction),
+        "`.init .inval .arrive .arrive_drop .test_wait .try_wait .pending_count` in shared memory, without transactions",
+    ),
     yes("membar", |lower, instruction| lower.fences(instruction), "each is the strongest one"),
     yes("min", |lower, instruction| lower.integer_binary(instruction), "as `max`"),
     no("mma", "tensor-core matrices"),

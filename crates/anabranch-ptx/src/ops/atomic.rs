@@ -26,7 +26,7 @@ pub(crate) const TYPE_SHIFT: u32 = 8;
 pub(crate) const RESULT: u32 = 1 << 16;
 
 /// Bits that processors change atomically.
-trait Word: Copy + Default + PartialEq {
+pub(super) trait Word: Copy + Default + PartialEq {
     /// # Safety
     ///
     /// The word at this address of the process may be accessed with atomic accesses.
