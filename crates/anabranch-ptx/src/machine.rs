@@ -206,6 +206,8 @@ pub(crate) struct Lanes<'l> {
     /// Where the frame's part of local memory begins.
     pub(crate) frame_local: u64,
     pub(crate) parameters: Arena,
+    /// Where constant variables begin and end, in order.
+    pub(crate) constants: &'l [(u64, u64)],
     /// What finds the addresses of an access.
     pub(crate) locate: Locate,
     /// Something looks at every access.

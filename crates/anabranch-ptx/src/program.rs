@@ -22,6 +22,8 @@ pub(crate) struct Linked {
 pub struct Program {
     module: Arc<Module>,
     addresses: Vec<u64>,
+    /// Where constant variables begin and end, in order.
+    pub(crate) constants: Vec<(u64, u64)>,
     pub(crate) functions: Vec<Linked>,
     /// What finds the addresses of accesses.
     pub(crate) locate: Locate,
@@ -51,8 +53,15 @@ impl Program {
                 Space::Global | Space::Constant => address(variable),
                 _ => 0,
             })
+            .collect::<Vec<u64>>();
+        let both = module.variables.iter().zip(&addresses);
+        let mut constants: Vec<(u64, u64)> = both
+            .filter(|(variable, _)| variable.space == Space::Constant && variable.bytes > 0)
+            .map(|(variable, &address)| (address, address.saturating_add(variable.bytes)))
             .collect();
-        let mut program = Program { module, addresses, functions: Vec::new(), locate: locate_at(level) };
+        constants.sort_unstable();
+        let functions = Vec::new();
+        let mut program = Program { module, addresses, constants, functions, locate: locate_at(level) };
         let functions = program.module.functions.iter().map(|function| program.link_function(&function.code, level));
         program.functions = functions.collect();
         program

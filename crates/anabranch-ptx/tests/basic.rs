@@ -230,3 +230,21 @@ fn registers_and_numbers_are_passed_to_functions() {
         }
     }
 }
+
+#[test]
+fn addresses_of_constants_are_told_apart() {
+    let text = ".version 7.0\n.target sm_70\n.address_size 64\n\
+        .const .b32 one; .const .align 8 .b8 two[24]; .global .b32 other;\n\
+        .entry k(.param .u64 out) { .reg .b64 %d<6>; .reg .b32 %r; .reg .pred %p; .shared .b32 s; ld.param.u64 %d0, [out];\n\
+        mov.u64 %d1, one; cvta.const.u64 %d1, %d1; mov.u64 %d2, two; cvta.const.u64 %d2, %d2; add.u64 %d2, %d2, 23;\n\
+        add.u64 %d3, %d2, 1; mov.u64 %d4, other; mov.u64 %d5, s; cvta.shared.u64 %d5, %d5;\n\
+        isspacep.const %p, %d1; selp.u32 %r, 1, 0, %p; st.global.u32 [%d0], %r;\n\
+        isspacep.const %p, %d2; selp.u32 %r, 1, 0, %p; st.global.u32 [%d0+4], %r;\n\
+        isspacep.const %p, %d3; selp.u32 %r, 1, 0, %p; st.global.u32 [%d0+8], %r;\n\
+        isspacep.const %p, %d4; selp.u32 %r, 1, 0, %p; st.global.u32 [%d0+12], %r;\n\
+        isspacep.const %p, %d5; selp.u32 %r, 1, 0, %p; st.global.u32 [%d0+16], %r; ret; }";
+    let mut device = Device::new(text);
+    let out = device.memory.upload(&[7u32; 5]);
+    device.launch("k", 1, 1, &Arguments::new().with(out)).unwrap();
+    assert_eq!(device.memory.download::<u32>(out), [1, 1, 0, 0, 0]);
+}

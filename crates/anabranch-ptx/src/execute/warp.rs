@@ -238,6 +238,7 @@ impl Warp {
                 start: launch.parameters.as_ptr().expose_provenance() as u64,
                 bytes: launch.parameter_bytes,
             },
+            constants: &launch.program.constants,
             observer: around.checker.map(|checker| checker as &dyn crate::machine::Observer),
             locate: launch.program.locate,
             watches: false,

@@ -353,7 +353,8 @@ impl<'a> Lower<'_, 'a> {
             Some(Space::Shared) => 1,
             Some(Space::Local) => 2,
             Some(Space::Parameter) => 3,
-            _ => return Err("isspacep of constant memory".to_owned()),
+            Some(Space::Constant) => 4,
+            _ => return Err("isspacep of this state space".to_owned()),
         };
         let a = self.source(&instruction.operands[1], Scalar::U64)?;
         let d = self.destination(&instruction.operands[0], Width::Predicate)?;

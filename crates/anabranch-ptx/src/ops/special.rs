@@ -176,6 +176,10 @@ impl Body for IsSpace {
                     0 => a[lane] < SHARED_WINDOW,
                     1 => a[lane] & !(WINDOW_BYTES - 1) == SHARED_WINDOW,
                     2 => a[lane] & !(WINDOW_BYTES - 1) == LOCAL_WINDOW,
+                    4 => {
+                        let after = lanes.constants.partition_point(|(start, _)| *start <= a[lane]);
+                        lanes.constants[..after].last().is_some_and(|(_, end)| a[lane] < *end)
+                    }
                     _ => a[lane] & !(WINDOW_BYTES - 1) == PARAMETER_WINDOW,
                 };
                 bits |= u32::from(holds) << lane;
