@@ -30,7 +30,8 @@ type Key = (Family, u64);
 pub(crate) fn run(options: &KernelsOptions) -> Result<ExitCode, Failure> {
     let device = open(options.device.as_deref())?;
     if options.worker {
-        return worker::run(&device);
+        let other = options.against.as_deref().map(|name| open(Some(name))).transpose()?;
+        return worker::run(&device, other.as_ref(), options.json);
     }
     if let Some(name) = &options.show {
         return show(&device, name);
@@ -81,7 +82,7 @@ pub(crate) fn run(options: &KernelsOptions) -> Result<ExitCode, Failure> {
     let failed = failures(&here, options, compared.is_none())?;
     summary(&here, seconds, failed, compared.as_ref(), options)?;
     if let (Some(seconds), Some(other), Some(compared)) = (options.explain, &other, &compared) {
-        explain::explain(&device, other, &compared.different, seconds, options.json)?;
+        explain::explain(&device, other, &compared.different, seconds, options)?;
     }
     let is_well = compared.is_none_or(|compared| compared.different.is_empty()) && (failed == 0 || against.is_some());
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -60,6 +60,20 @@ fn a_difference_names_the_kernel_the_element_and_both_values() {
 }
 
 #[test]
+fn two_devices_are_recorded_and_compared_at_once() {
+    let path = file("both.gz").to_str().unwrap().to_owned();
+    let seeds = ["--family", "random", "--seeds", "0..45", "--jobs", "2"];
+    let devices = ["--device", "host", "--against", "host", "--explain", "5", "--record", &path, "--json"];
+    let output = kernels(&[&seeds[..], &devices].concat());
+    assert!(output.status.success(), "{}", complaint(&output));
+    let found = lines(&output).pop().unwrap();
+    assert_eq!((&found["equal"], &found["different"]), (&Value::from(45), &Value::from(0)));
+    let output = kernels(&["--device", "host", "--against", &path, "--explain", "5"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(complaint(&output).contains("name the other one"), "{}", complaint(&output));
+}
+
+#[test]
 fn a_kernel_is_shown_with_its_text_and_elements() {
     let output = kernels(&["--device", "host", "--show", "sweep.0"]);
     assert!(output.status.success(), "{}", complaint(&output));
@@ -75,6 +89,8 @@ fn what_makes_no_sense_is_refused() {
         (&["--family", "bogus"], "there is no family `bogus`"),
         (&["--filter", "bogus"], "there is no kernel of this family"),
         (&["--against", "bogus"], "bogus"),
+        (&["--explain", "5"], "--against"),
+        (&["--jobs", "0"], "--jobs"),
     ] {
         let output = kernels(&[&["--device", "host"], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

@@ -1,9 +1,10 @@
 //! The process that runs kernels, and the one that asks it.
 //!
 //! It reads a line for each batch: a family and seeds, such as `sweep 0` and `sweep 1` with a comma between them. It writes the
-//! lines of what is recorded of each kernel, and [`DONE`] after the batch.
+//! lines of what is recorded of each kernel, and [`DONE`] after the batch. A process with two devices also reads `locate` or
+//! `shrink`, a kernel, and a number of milliseconds, and writes lines to be printed.
 
-use super::Key;
+use super::{Key, explain};
 use crate::output::Failure;
 use anabranch::Device;
 use anabranch_conformance::ptx::{Player, Recorded, Subject};
@@ -15,10 +16,15 @@ use std::time::Duration;
 /// The line after a batch.
 const DONE: &str = ".done";
 
-pub(super) fn run(device: &Device) -> Result<ExitCode, Failure> {
+pub(super) fn run(device: &Device, other: Option<&Device>, json: bool) -> Result<ExitCode, Failure> {
     let player = Player::new(device)?;
+    let other = other.map(Player::new).transpose()?;
     for line in stdin().lock().lines() {
         let line = line.map_err(|_| Failure::OutputClosed)?;
+        if let Some(other) = &other {
+            write(&format!("{}{DONE}\n", explain::answer(&line, &player, other, json)))?;
+            continue;
+        }
         let subjects: Vec<Subject> = line.split(',').filter_map(parse).collect();
         let (mut is_lost, mut written) = (false, Ok(()));
         player.play(&subjects, |subject, played| {
@@ -38,7 +44,7 @@ pub(super) fn run(device: &Device) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn parse(text: &str) -> Option<Subject> {
+pub(super) fn parse(text: &str) -> Option<Subject> {
     let (family, seed) = text.split_once(' ')?;
     Subject::new(family.parse().ok()?, seed.parse().ok()?)
 }
@@ -86,10 +92,16 @@ impl Iterator for Lines<'_> {
 
 impl Worker {
     pub(super) fn start(device: &Device, limit: Duration) -> Result<Self, Failure> {
+        Self::with(device, limit, &[])
+    }
+
+    /// A process with more arguments.
+    pub(super) fn with(device: &Device, limit: Duration, arguments: &[&str]) -> Result<Self, Failure> {
         let failed = |what: String| Failure::Failed(format!("the process that runs kernels {what}"));
         let program = std::env::current_exe().map_err(|error| failed(format!("could not be started: {error}")))?;
         let child = Command::new(program)
             .args(["kernels", "--worker", "--device", &device.to_string()])
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -126,6 +138,21 @@ impl Worker {
             _ if found.len() < keys.len() && self.has_ended_well() && !found.is_empty() => (found, Ok(None)),
             _ if found.len() == keys.len() => (found, Ok(None)),
             _ => (found, Err("its process crashed".to_owned())),
+        }
+    }
+
+    /// Writes a line, and returns the lines of the answer, and the process, or how it ended.
+    pub(super) fn lines(mut self, question: &str) -> (Vec<String>, Result<Self, String>) {
+        if let Some(input) = &mut self.child.stdin {
+            // If it has ended, its output says so.
+            let _ = input.write_all(format!("{question}\n").as_bytes()).and_then(|()| input.flush());
+        }
+        let mut lines = Lines { worker: &self, end: None, is_done: false };
+        let found = lines.by_ref().collect();
+        match lines.end {
+            None => (found, Ok(self)),
+            Some(RecvTimeoutError::Timeout) => (found, Err("its process hung".to_owned())),
+            Some(RecvTimeoutError::Disconnected) => (found, Err("its process crashed".to_owned())),
         }
     }
 
