@@ -229,6 +229,31 @@ fn narrow(value: f64) -> u64 {
 }
 
 #[test]
+fn packed_comparisons_read_the_predicate_that_they_write() {
+    let half = |bits: u64, high: bool| wide(if high { bits >> 16 } else { bits } & 0xffff);
+    let expected = move |a, b, high, p: u64| u64::from(half(a, high) < half(b, high)) & p;
+    // The predicate that the results are combined with is the first one, the second one, or neither.
+    let kernel = |low: &str, high: &str, result: &str| {
+        format!(
+            "{{ .reg .pred %q, %z; mov.pred %q, %c; mov.pred %z, %c; setp.lt.and.f16x2 {low}|{high}, %a, %b, %q; mov.pred %d, {result}; }}"
+        )
+    };
+    for (low, high, result, of_high) in
+        [("%q", "%z", "%q", false), ("%q", "%z", "%z", true), ("%z", "%q", "%z", false), ("%z", "%q", "%q", true)]
+    {
+        check(&kernel(low, high, result), "pwwp", never, move |a, b, p| expected(a, b, of_high, p));
+    }
+    for (low, high, result, of_high) in [("%z", "_", "%z", false), ("_", "%z", "%z", true)] {
+        check(&kernel(low, high, result), "pwwp", never, move |a, b, p| expected(a, b, of_high, p));
+    }
+    // The same with `!%q`, where it is a result.
+    let text = "{ .reg .pred %q, %z; mov.pred %q, %c; setp.lt.xor.f16x2 %q|%z, %a, %b, !%q; mov.pred %d, %z; }";
+    check(text, "pwwp", never, move |a, b, p| u64::from(half(a, true) < half(b, true)) ^ p ^ 1);
+    let text = "{ .reg .pred %q, %z; mov.pred %z, %c; setp.lt.or.s32 %z|%q, %a, %b, %z; mov.pred %d, %q; }";
+    check(text, "pwwp", never, |a, b, p| u64::from((a as i32) >= (b as i32)) | p);
+}
+
+#[test]
 fn short_floats() {
     check(
         "cvt.f32.f16 %d, %a;",

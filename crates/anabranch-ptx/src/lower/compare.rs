@@ -164,7 +164,10 @@ impl<'a> Lower<'_, 'a> {
         if matches!(scalar, Scalar::F16x2 | Scalar::Bf16x2) {
             let Some(e) = e else { return Err("a packed comparison with one result".to_owned()) };
             let run = of_real(comparison.name, Scalar::F32)?;
-            for (high, d) in [(false, d), (true, e)] {
+            // The predicate may be one of the results: the half that overwrites it comes last.
+            let reads_first = flags != compare::ALONE && c == d;
+            let order = if reads_first { [(true, e), (false, d)] } else { [(false, d), (true, e)] };
+            for (high, d) in order {
                 let [a, b] = self.halves([a, b], scalar, high)?;
                 self.emit(Spec { d, a, b, c, flags, negate, ..Spec::new(run) });
             }
