@@ -204,3 +204,59 @@ fn checked_mode_finds_lanes_at_different_barriers() {
     let fault = device.launch("barrier_divergence", 1, 32, &Arguments::new().with(out)).unwrap_err();
     assert_eq!(fault.detail, Detail::BarrierDivergence);
 }
+
+/// A kernel of one pointer, with the thread's number in `%t` and the address of its word in `%at`.
+fn barriers(body: &str) -> String {
+    format!(
+        ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out) {{\n.reg .b32 %t, %n, %v;\n\
+         .reg .b64 %at, %s;\n.reg .pred %p;\nld.param.u64 %at, [out];\nmov.u32 %t, %tid.x;\nmul.wide.u32 %s, %t, 4;\n\
+         add.u64 %at, %at, %s;\nmov.u32 %v, 0;\n{body}\nst.global.u32 [%at], %v;\nret;\n}}\n"
+    )
+}
+
+#[test]
+fn lanes_that_leave_a_loop_one_by_one_meet_before_the_next_barrier() {
+    for body in [
+        // They go back in the text, where they run before those in the loop.
+        "mov.u32 %n, %t; bra LOOP;\nEXIT: bar.sync 0; bra END;\nLOOP: setp.eq.u32 %p, %n, 0; @%p bra EXIT; sub.u32 %n, %n, 1; \
+         add.u32 %v, %v, 1; bra LOOP;\nEND:",
+        // They leave a loop so long that its other lanes let them go first.
+        "mul.lo.u32 %n, %t, 1000;\nLOOP: setp.eq.u32 %p, %n, 0; @%p bra EXIT; sub.u32 %n, %n, 1; bra LOOP;\nEXIT: \
+         bar.red.popc.u32 %v, 0, %p; sub.u32 %v, %v, 64; add.u32 %v, %v, %t;",
+        // Some end, and the others meet.
+        "mov.u32 %n, 40; st.global.u32 [%at], %t; setp.gt.u32 %p, %t, 39; @%p exit;\nmov.u32 %v, %t; bra LOOP;\nEXIT: \
+         barrier.sync.aligned 0; bra END;\nLOOP: add.u32 %n, %n, 1; setp.gt.u32 %p, %n, %t; @%p bra EXIT; bra LOOP;\nEND:",
+    ] {
+        let mut device = Device::new(&barriers(body));
+        device.options.checked = true;
+        let out = device.memory.upload(&[0u32; 64]);
+        device.launch("k", 1, 64, &Arguments::new().with(out)).unwrap();
+        assert_eq!(device.memory.download::<u32>(out), (0..64).collect::<Vec<u32>>(), "{body}");
+    }
+}
+
+#[test]
+fn lanes_that_do_not_meet_before_a_barrier_are_reported() {
+    for body in [
+        // Two barriers.
+        "setp.lt.u32 %p, %t, 40; @%p bra OTHER;\nbar.sync 0; bra END;\nOTHER: bar.sync 0;\nEND:",
+        // Not all come.
+        "setp.lt.u32 %p, %t, 40; @%p bar.sync 0;",
+        // Barriers of other numbers.
+        "and.b32 %n, %t, 1; bar.sync %n;",
+        // The others wait at one that need not be reached together.
+        "setp.lt.u32 %p, %t, 40; @%p bra OTHER;\nbar.sync 0; bra END;\nOTHER: barrier.sync 0;\nEND:",
+        // The others wait for them.
+        "setp.lt.u32 %p, %t, 40; @%p bra OTHER;\nbar.sync 0; bra END;\nOTHER: vote.sync.any.pred %p, %p, -1;\nEND:",
+        // One round less.
+        "setp.lt.u32 %p, %t, 40; selp.u32 %n, 1, 2, %p;\nLOOP: bar.sync 0; sub.u32 %n, %n, 1; setp.ne.u32 %p, %n, 0; \
+         @%p bra LOOP; bar.sync 0;",
+    ] {
+        let mut device = Device::new(&barriers(body));
+        device.options.checked = true;
+        let out = device.memory.upload(&[0u32; 64]);
+        let fault = device.launch("k", 1, 64, &Arguments::new().with(out)).unwrap_err();
+        assert_eq!(fault.detail, Detail::BarrierDivergence, "{body}");
+        assert!(fault.line > 10, "{fault}");
+    }
+}

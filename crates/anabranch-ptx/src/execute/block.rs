@@ -185,6 +185,14 @@ impl<'l> BlockRun<'l> {
 
     /// Nothing can go on, and not all threads have ended.
     fn stuck(&mut self) -> Progress {
+        for index in 0..self.warps.len() {
+            let apart = self.warps[index].parts.iter().position(|part| part.state == State::Apart);
+            let Some(part) = apart else { continue };
+            let (at, (_, function)) = (self.warps[index].parts[part], self.op(index, part));
+            let lane = at.mask.trailing_zeros() & 31;
+            let failure = super::warp::failure_of(FaultCode::LAUNCH_FAILED, Detail::BarrierDivergence, lane);
+            return self.fail(index, *failure, function, at.place);
+        }
         let waits = |warp: &Warp| warp.parts.iter().any(|part| part.state == State::Gathering);
         let gathering = self.warps.iter().position(waits);
         let any = self.warps.iter().position(|warp| warp.live != 0).unwrap_or(0);
@@ -242,7 +250,12 @@ impl<'l> BlockRun<'l> {
         }
         let same = (0..32).fold(0u32, |mask, lane| mask | u32::from(numbers[lane] == number) << lane) & taken;
         if self.checker.is_some() && op.flags & control::ALIGNED != 0 && same != warp.live {
-            return wrong(FaultCode::LAUNCH_FAILED, Detail::BarrierDivergence);
+            // The others may still be on their way, such as in a loop that these have left.
+            warp.parts[part].state = State::Apart;
+            if same != at.mask || warp.parts.iter().all(|part| part.state == State::Apart) {
+                return wrong(FaultCode::LAUNCH_FAILED, Detail::BarrierDivergence);
+            }
+            return Ok(());
         }
         self.waiting |= 1 << number;
         let barrier = &mut self.barriers[number as usize];

@@ -20,6 +20,8 @@ pub(crate) enum State {
     Ready,
     /// It waits for other lanes at the same place.
     Gathering,
+    /// In checked mode, it waits for the other lanes before a barrier that all of a warp come to together.
+    Apart,
     /// It waits at a barrier.
     Barrier(u32),
 }
@@ -486,7 +488,7 @@ impl Warp {
         }
         // Those who wait for lanes wait for fewer now.
         for part in &mut self.parts {
-            if part.state == State::Gathering {
+            if matches!(part.state, State::Gathering | State::Apart) {
                 part.state = State::Ready;
             }
         }
