@@ -12,7 +12,7 @@ use crate::stream::Stream;
 use anabranch_core::capture::CaptureInfo;
 use anabranch_core::capture_state::{CaptureEnd, Whole};
 use anabranch_core::node::Dependencies;
-use anabranch_hal::{CaptureMode, CaptureStatus, DependencyUpdate};
+use anabranch_hal::{CaptureMode, CaptureStatus, DependencyUpdate, Status};
 
 impl Stream {
     /// Begins a capture in this stream: work submitted from now on becomes nodes of a graph and does not run. Other
@@ -53,6 +53,34 @@ impl Stream {
             Ok(_) => Ok(()),
             Err(error) => Err((error, graph)),
         }
+    }
+
+    /// What the closure of [`capture`](Self::capture) gets, for a capture that [`begin_capture`](Self::begin_capture) has begun in
+    /// this mode: for conditions. For bindings of languages whose captures are not closures.
+    ///
+    /// ```
+    /// use anabranch::CaptureMode;
+    /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
+    /// let condition = stream.upload(&[1u32])?;
+    /// let mut memory = stream.upload(&[0u8; 4])?;
+    /// stream.begin_capture(CaptureMode::ThreadLocal)?;
+    /// let scope = stream.capture_scope(CaptureMode::ThreadLocal)?;
+    /// scope.capture_if(&condition, |part| part.fill(&mut memory, 7))?;
+    /// stream.end_capture()?.instantiate()?.launch(&stream)?;
+    /// assert_eq!(stream.download(&memory)?, [7; 4]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) if the stream is not capturing; otherwise the same as
+    /// [`capture_status`](Self::capture_status).
+    #[track_caller]
+    pub fn capture_scope(&self, mode: CaptureMode) -> Result<CaptureScope<'_>> {
+        if self.is_capturing()? {
+            return Ok(CaptureScope::new(self, mode));
+        }
+        let error = Error::argument(Status::ILLEGAL_STATE, "capturing a condition", "the stream is not capturing");
+        Err(error.with_hint("call begin_capture first").at(self.core().place()))
     }
 
     /// Ends the capture and returns the graph. Whether it succeeds or fails, the streams of the capture can be used

@@ -513,3 +513,42 @@ fn registered_memory_is_imported_while_other_memory_is_to_be_unregistered() {
     signal.set(1);
     assert_eq!(stream.download(&buffer).unwrap(), [1; 64]);
 }
+
+#[test]
+fn a_buffer_is_shared_with_its_consumer() {
+    let context = checked_host();
+    let (stream, consumer) = (context.create_stream().unwrap(), context.create_stream().unwrap());
+    let memory = Arc::new(stream.upload(&[1u32, 2, 3, 4]).unwrap());
+    assert_eq!(ManagedTensor::device_of(&*memory).unwrap().device_type, DLDeviceType::CPU);
+    // SAFETY: nobody uses the memory but this thread, in work that is ordered.
+    let tensor = unsafe { ManagedTensor::share(memory.clone(), 1, &[3], Some(&consumer)) }.unwrap();
+    assert_eq!((tensor.shape(), tensor.is_read_only()), (&[3][..], false));
+    // What the consumer submits by its handle, nobody has noted before the tensor is deleted.
+    let signal = hold(&context, &consumer);
+    drop(tensor);
+    let part = memory.slice(..).unwrap();
+    let before = stream.orders_inserted();
+    // SAFETY: nobody else submits work meanwhile, and nobody has references to the elements.
+    stream.fill(unsafe { part.assume_exclusive() }, 7u32).unwrap();
+    assert_eq!(stream.orders_inserted(), before + 1);
+    assert!(!stream.query().unwrap());
+    signal.set(1);
+    assert_eq!(stream.download(&*memory).unwrap(), [7; 4]);
+}
+
+#[test]
+fn memory_that_is_shared_lives_as_long_as_its_tensor() {
+    let context = checked_host();
+    let stream = context.create_stream().unwrap();
+    let memory = Arc::new(stream.upload(&[1u32, 2]).unwrap());
+    let address = memory.device_pointer();
+    // SAFETY: nobody uses the memory but this thread.
+    let tensor = unsafe { ManagedTensor::share(memory.clone(), 0, &[2], None) }.unwrap();
+    drop(memory);
+    let buffer = tensor.into_buffer::<u32>(&context, None).unwrap();
+    assert_eq!((buffer.device_pointer(), stream.download(&buffer).unwrap()), (address, vec![1, 2]));
+    let memory = Arc::new(stream.upload(&[1u32, 2]).unwrap());
+    // SAFETY: as before.
+    let error = unsafe { ManagedTensor::share(memory, 0, &[3], None) }.unwrap_err();
+    assert_eq!(error.status(), Status::INVALID_VALUE);
+}

@@ -18,11 +18,15 @@ use std::sync::Arc;
 const EXPORTING: &str = "exporting a tensor";
 
 /// What a tensor that was exported consists of.
-struct Exported<B: OwnedBuffer + Send + 'static> {
+struct Exported<O: Send + 'static> {
     tensor: DLManagedTensorVersioned,
     _shape: Vec<i64>,
     _strides: Vec<i64>,
-    buffer: B,
+    memory: Arc<Allocation>,
+    /// What keeps the memory for others, if they use it too.
+    owner: O,
+    /// Whether others may submit work that uses the memory as soon as the tensor is deleted.
+    is_shared: bool,
     /// The stream in which the consumer uses the memory.
     consumer: Option<Arc<StreamCore>>,
 }
@@ -77,60 +81,120 @@ impl ManagedTensor {
         B: OwnedBuffer + Send + 'static,
         B::Element: DlpackElement,
     {
-        let prepared = describe(buffer.whole(), first, shape).and_then(|prepared| {
+        let prepared = describe(buffer.whole(), first, shape).and_then(|described| {
+            require_alone(buffer.whole().allocation())?;
             pass_on(buffer.whole().allocation(), consumer)?;
-            Ok(prepared)
+            Ok(described)
         });
-        let (mut tensor, mut shape, mut strides) = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => return Err((error, buffer)),
-        };
-        (tensor.shape, tensor.strides) = (shape.as_mut_ptr(), strides.as_mut_ptr());
-        let exported = Box::into_raw(Box::new(Exported {
-            tensor: DLManagedTensorVersioned {
-                version: DLPackVersion::WRITTEN,
-                manager_ctx: std::ptr::null_mut(),
-                deleter: Some(delete::<B>),
-                flags: if buffer.whole().allocation().is_read_only() { READ_ONLY } else { 0 },
-                dl_tensor: tensor,
-            },
-            _shape: shape,
-            _strides: strides,
-            buffer,
-            consumer: consumer.map(|stream| {
-                let core: &Arc<StreamCore> = stream.core();
-                core.clone()
-            }),
-        }));
-        // SAFETY: it was just made, and nobody else has it.
-        let tensor = unsafe {
-            (*exported).tensor.manager_ctx = exported.cast();
-            NonNull::new_unchecked(&raw mut (*exported).tensor)
-        };
-        // SAFETY: the buffer was just moved there.
-        let pending = unsafe { (*exported).buffer.whole().allocation().history().pending() };
-        // SAFETY: it is a tensor whose elements are the buffer's, which are initialised and kept until the deleter is called, on any
-        // thread, and nobody else has the buffer. Its history knows the work that uses them.
-        Ok(unsafe { Self::of_versioned(tensor, pending) })
+        match prepared {
+            Ok(described) => {
+                let memory = buffer.whole().allocation().clone();
+                // SAFETY: nobody else has the buffer, whose elements are initialised.
+                Ok(unsafe { exported(described, memory, buffer, false, consumer) })
+            }
+            Err(error) => Err((error, buffer)),
+        }
     }
+
+    /// Like [`export_part`](Self::export_part), of a buffer that others go on using. For bindings of languages whose programs keep
+    /// such an order themselves.
+    ///
+    /// When the tensor is deleted, later uses of the buffer come behind what is in the consumer's stream then.
+    ///
+    /// # Safety
+    /// As long as the tensor is not deleted, work of the consumer and other uses of the buffer do not overlap if one of them writes;
+    /// and nobody has a reference to the elements, such as that of [`PinnedBuffer::as_slice`](crate::PinnedBuffer::as_slice), while
+    /// the consumer writes them.
+    ///
+    /// # Errors
+    /// Same as [`export_part`](Self::export_part), except that graphs may retain the memory.
+    #[track_caller]
+    pub unsafe fn share<B>(buffer: Arc<B>, first: usize, shape: &[usize], consumer: Option<&Stream>) -> Result<Self>
+    where
+        B: OwnedBuffer + Send + Sync + 'static,
+        B::Element: DlpackElement,
+    {
+        let described = describe(buffer.whole(), first, shape)?;
+        pass_on(buffer.whole().allocation(), consumer)?;
+        // SAFETY: the elements are initialised, and the caller promises who uses them.
+        Ok(unsafe { exported(described, buffer.whole().allocation().clone(), buffer, true, consumer) })
+    }
+
+    /// Where a buffer is, in the terms of DLPack.
+    ///
+    /// # Errors
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) for memory that DLPack does not know.
+    pub fn device_of<B: OwnedBuffer>(buffer: &B) -> Result<DLDevice> {
+        device_of(buffer.whole().allocation())
+    }
+}
+
+/// Makes the tensor of memory that was passed on.
+///
+/// # Safety
+/// The tensor describes elements of the memory, which are initialised. Others use them only as those who share it promise.
+unsafe fn exported<O: Send + 'static>(
+    (mut tensor, mut shape, mut strides): (DLTensor, Vec<i64>, Vec<i64>),
+    memory: Arc<Allocation>,
+    owner: O,
+    is_shared: bool,
+    consumer: Option<&Stream>,
+) -> ManagedTensor {
+    (tensor.shape, tensor.strides) = (shape.as_mut_ptr(), strides.as_mut_ptr());
+    let pending = memory.history().pending();
+    let exported = Box::into_raw(Box::new(Exported {
+        tensor: DLManagedTensorVersioned {
+            version: DLPackVersion::WRITTEN,
+            manager_ctx: std::ptr::null_mut(),
+            deleter: Some(delete::<O>),
+            flags: if memory.is_read_only() { READ_ONLY } else { 0 },
+            dl_tensor: tensor,
+        },
+        _shape: shape,
+        _strides: strides,
+        memory,
+        owner,
+        is_shared,
+        consumer: consumer.map(|stream| {
+            let core: &Arc<StreamCore> = stream.core();
+            core.clone()
+        }),
+    }));
+    // SAFETY: it was just made, and nobody else has it.
+    let tensor = unsafe {
+        (*exported).tensor.manager_ctx = exported.cast();
+        NonNull::new_unchecked(&raw mut (*exported).tensor)
+    };
+    // SAFETY: it is a tensor whose elements the caller describes, which are kept until the deleter is called, on any thread. Its
+    // history knows the work that uses them.
+    unsafe { ManagedTensor::of_versioned(tensor, pending) }
 }
 
 /// Drops a buffer that was exported. It may be called anywhere, also inside of a host function.
 ///
 /// # Safety
-/// `tensor` is that of an [`Exported`] of a buffer `B`, and this is called once.
-unsafe extern "C" fn delete<B: OwnedBuffer + Send + 'static>(tensor: *mut DLManagedTensorVersioned) {
+/// `tensor` is that of an [`Exported`] with an owner `O`, and this is called once.
+unsafe extern "C" fn delete<O: Send + 'static>(tensor: *mut DLManagedTensorVersioned) {
     // SAFETY: the context is what the tensor is a part of, which was a box, and is dropped here only.
-    let exported = unsafe { Box::from_raw((*tensor).manager_ctx.cast::<Exported<B>>()) };
-    let Exported { buffer, consumer, .. } = *exported;
-    reaper::later(move || {
+    let exported = unsafe { Box::from_raw((*tensor).manager_ctx.cast::<Exported<O>>()) };
+    let Exported { memory, owner, is_shared, consumer, .. } = *exported;
+    // The consumer has submitted its work by the raw handle, so that nobody has noted it.
+    let note = move || {
         if let Some(stream) = consumer {
-            let memory = buffer.whole();
-            // The consumer has submitted its work by the raw handle, so that nobody has noted it.
-            memory.allocation().history().update(&stream, access_to(memory.allocation()));
+            memory.history().update(&stream, access_to(&memory));
         }
-        drop(buffer);
-    });
+        drop(memory);
+    };
+    if is_shared {
+        // Others may submit work right after this.
+        note();
+        reaper::later(move || drop(owner));
+    } else {
+        reaper::later(move || {
+            note();
+            drop(owner);
+        });
+    }
 }
 
 /// How consumers use the memory.
@@ -138,18 +202,23 @@ fn access_to(memory: &Allocation) -> Access {
     if memory.is_read_only() { Access::Read } else { Access::Write }
 }
 
-/// Orders what the consumer does after all uses of the memory.
-#[track_caller]
-fn pass_on(memory: &Arc<Allocation>, consumer: Option<&Stream>) -> Result<()> {
-    if matches!(memory.origin(), Origin::Graph(_) | Origin::Captured { .. }) {
-        return Err(memory.refuse_graph_memory(memory.context().place()));
-    }
+/// Refuses memory that a graph retains.
+fn require_alone(memory: &Arc<Allocation>) -> Result<()> {
     // The reaper releases the memory of a graph that is gone.
     if !comes_about(|| Arc::strong_count(memory) == 1) {
         let message = "a graph, or a part of one, retains the memory, and could be launched while others use it";
         return Err(Error::argument(Status::ILLEGAL_STATE, EXPORTING, message)
             .with_hint("drop what uses the memory first, or export a copy")
             .at(memory.context().place()));
+    }
+    Ok(())
+}
+
+/// Orders what the consumer does after all uses of the memory.
+#[track_caller]
+fn pass_on(memory: &Arc<Allocation>, consumer: Option<&Stream>) -> Result<()> {
+    if matches!(memory.origin(), Origin::Graph(_) | Origin::Captured { .. }) {
+        return Err(memory.refuse_graph_memory(memory.context().place()));
     }
     match consumer {
         None => {

@@ -105,6 +105,17 @@ impl<'a, T: Pod> BufferSlice<'a, T> {
         Ok(BufferSlice { memory: self.memory, offset: self.offset, length, element: PhantomData })
     }
 
+    /// The same slice, for work that writes. For bindings of languages that have no exclusive borrows.
+    ///
+    /// # Safety
+    /// While a call submits work with the result, no other call submits work that uses the memory. In a copy, the result and the
+    /// source do not overlap. Nobody has a reference to the elements, such as that of
+    /// [`PinnedBuffer::as_slice`](crate::PinnedBuffer::as_slice), from then on until the work is complete. Nobody writes memory that
+    /// is read-only.
+    pub unsafe fn assume_exclusive(self) -> BufferSliceMut<'a, T> {
+        BufferSliceMut { slice: self, exclusive: PhantomData }
+    }
+
     #[inline(always)]
     pub(crate) fn allocation(&self) -> &'a Arc<Allocation> {
         self.memory

@@ -60,6 +60,11 @@ pub(crate) const CALLS: &[Call] = &[
         if side.coin() { launch(world, side, &graph) } else { Ok(()) }
     })
     .captures(),
+    call("Stream::capture_scope", |world, side| {
+        let mode = mode(&mut side.random);
+        world.stream(&mut side.random).capture_scope(mode).map(drop)
+    })
+    .captures(),
     call("Stream::update_capture_dependencies", |world, side| {
         let stream = world.stream(&mut side.random);
         stream.update_capture_dependencies(&stream.capture_info()?.dependencies)

@@ -9,6 +9,7 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("Compiler::from_driver", "makes a value of what is passed, and touches no state; the world is made with it"),
     ("dlpack::ManagedTensor::data_type", "reads what does not change; needs a feature, and is in `tests/dlpack.rs`"),
     ("dlpack::ManagedTensor::device", "reads what does not change; needs a feature, and is in `tests/dlpack.rs`"),
+    ("dlpack::ManagedTensor::device_of", "reads what does not change; needs a feature, and is in `tests/dlpack.rs`"),
     ("dlpack::ManagedTensor::export", "takes the buffer itself; needs a feature, and is in `tests/dlpack.rs`"),
     ("dlpack::ManagedTensor::export_part", "takes the buffer itself; needs a feature, and is in `tests/dlpack.rs`"),
     ("dlpack::ManagedTensor::is_read_only", "reads what does not change; needs a feature, and is in `tests/dlpack.rs`"),
