@@ -12,11 +12,13 @@ export CARGO_TARGET_DIR=$target
 # Where the packages are unpacked. They stay there, so that only what changes is built again.
 tree=$target/package-tests
 cargo package --quiet --no-verify "$@"
+# The Python package is no crate for others, and is none of the default members, which this packages.
+packaged=$(grep -L '^publish = false' crates/*/Cargo.toml | xargs -n 1 dirname)
 
 fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
 version=$(sed -nE 's/^version = "(.*)"$/\1/p' Cargo.toml)
-for folder in crates/*/; do
+for folder in $packaged; do
     name=$(basename "$folder")-$version
     # All files of a package have the same date, and cargo looks at dates to see what has changed.
     tar -xzmf "$target/package/$name.crate" -C "$fresh"
@@ -33,7 +35,7 @@ done < <(cd "$fresh" && find . -type f)
 {
     printf '[workspace]\nresolver = "3"\nmembers = ["anabranch*"]\n\n[profile.dev]\ndebug = "line-tables-only"\n'
     printf '\n[patch.crates-io]\n'
-    for folder in crates/*/; do
+    for folder in $packaged; do
         name=$(basename "$folder")
         printf '%s = { path = "%s-%s" }\n' "$name" "$name" "$version"
     done

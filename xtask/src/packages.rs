@@ -52,7 +52,7 @@ fn of_metadata(metadata: &Value) -> Outcome<Vec<Package>> {
             let target =
                 |kind: &str| list(&package["targets"]).find(|target| list(&target["kind"]).any(|own| own == kind));
             let library = target("lib");
-            let Some(root_target) = library.or_else(|| target("bin")) else {
+            let Some(root_target) = library.or_else(|| target("cdylib")).or_else(|| target("bin")) else {
                 return Err(format!("{name} is neither a library nor a command").into());
             };
             let used = list(&package["dependencies"]).filter(|used| used["kind"] != "dev");
@@ -105,12 +105,17 @@ mod tests {
             package("a", &["test", "lib", "bin"], Value::Null, &[("b", None), ("c", Some("dev")), ("bitflags", None)]),
             package("b", &["bin"], Value::Null, &[("c", Some("build")), ("c", None)]),
             package("c", &["lib"], json!([]), &[]),
+            package("d", &["cdylib"], Value::Null, &[]),
         ]});
         let found = of_metadata(&metadata).unwrap();
         assert_eq!(found[0].root_file.to_str(), Some("lib.rs"));
         assert_eq!(found[1].root_file.to_str(), Some("bin.rs"));
+        assert_eq!(found[3].root_file.to_str(), Some("cdylib.rs"));
         assert_eq!(found[0].folder.to_str(), Some("crates/a"));
-        assert_eq!(found.iter().map(|package| package.is_published_library).collect::<Vec<_>>(), [true, false, false]);
+        assert_eq!(
+            found.iter().map(|package| package.is_published_library).collect::<Vec<_>>(),
+            [true, false, false, false]
+        );
         assert_eq!((&*found[0].uses, &*found[1].uses), (&["b".to_owned()][..], &["c".to_owned()][..]));
     }
 

@@ -27,6 +27,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("anabranch-conformance", &["anabranch", "anabranch-sync"]),
     ("anabranch-cli", &["anabranch", "anabranch-conformance", "anabranch-ptx", "anabranch-sync"]),
+    ("anabranch-python", &["anabranch"]),
     ("xtask", &[]),
     ("xtask-kernels", &["anabranch-cuda", "anabranch-hal"]),
 ];

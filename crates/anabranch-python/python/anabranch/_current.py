@@ -1,0 +1,39 @@
+"""The current stream: of a thread, or of a task of asyncio, and of each context."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._anabranch import Context, Stream
+
+# The streams that `with` has entered, outermost first. A tuple is never changed, so that a task has its own.
+_ENTERED: ContextVar[tuple[Stream, ...]] = ContextVar("anabranch.current_streams", default=())
+
+
+def enter(stream: Stream) -> None:
+    """Makes a stream current. Called by ``Stream.__enter__``."""
+    _ENTERED.set((*_ENTERED.get(), stream))
+
+
+def leave(stream: Stream) -> None:
+    """Makes the former stream current again. Called by ``Stream.__exit__``."""
+    entered = _ENTERED.get()
+    # They may be left out of order; each removes its own entry.
+    for index in range(len(entered) - 1, -1, -1):
+        if entered[index] is stream:
+            _ENTERED.set(entered[:index] + entered[index + 1 :])
+            return
+
+
+def current_stream(context: Context | None = None) -> Stream | None:
+    """The stream that was entered last by ``with stream:``, of a context or of any. ``None`` if there is none.
+
+    A task of asyncio begins with the streams of whoever has created it, and its own ``with`` concerns itself only. A new
+    thread begins with none, before Python 3.14 at least.
+    """
+    for stream in reversed(_ENTERED.get()):
+        if context is None or stream.context == context:
+            return stream
+    return None

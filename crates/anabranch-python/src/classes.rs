@@ -1,0 +1,17 @@
+//! The classes and functions of the module, which refer to each other, and what is made of their arguments.
+
+pub(crate) mod arguments;
+pub(crate) mod buffer;
+pub(crate) mod capture;
+pub(crate) mod compiler;
+pub(crate) mod completion;
+pub(crate) mod config;
+pub(crate) mod context;
+pub(crate) mod device;
+pub(crate) mod event;
+pub(crate) mod graph;
+pub(crate) mod module;
+mod open_stream;
+pub(crate) mod stream;
+mod tensor;
+mod transfer;

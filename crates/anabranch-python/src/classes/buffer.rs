@@ -1,0 +1,235 @@
+//! Buffers.
+
+use crate::classes::context::Context;
+use crate::classes::tensor;
+use crate::dtype::DType;
+use crate::memory::{Memory, View};
+use crate::slot::{Slot, release};
+use crate::wait;
+use pyo3::exceptions::{PyAttributeError, PyIndexError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PySlice, PyTuple};
+use std::sync::{Arc, OnceLock};
+
+/// Device memory for elements of one type, in row-major order. Uses in several streams are ordered. On the software device,
+/// it is memory of the host, which NumPy can view.
+#[pyclass(frozen, weakref, subclass, module = "anabranch")]
+pub(crate) struct Buffer {
+    view: Slot<View>,
+    id: u64,
+    /// What views of others point to, which keep this object and not the memory.
+    viewed: OnceLock<Arc<View>>,
+}
+
+impl Buffer {
+    pub(crate) fn new(view: View) -> Self {
+        let id = view.memory.id();
+        Self { view: Slot::new("buffer", view), id, viewed: OnceLock::new() }
+    }
+
+    /// The part of memory that it stands for.
+    pub(crate) fn view(&self, py: Python<'_>) -> PyResult<Arc<View>> {
+        self.view.get(py)
+    }
+
+    /// The part, for a view of another library on memory of the host, and its address. Waits until work that uses it is
+    /// complete.
+    fn host_view(&self, py: Python<'_>) -> PyResult<(Arc<View>, usize)> {
+        let view = self.view(py)?;
+        let is_on_host = view.memory.context().device().backend() == anabranch::BackendKind::Host;
+        if !is_on_host && !view.memory.is_pinned {
+            return Err(PyAttributeError::new_err("the buffer is memory of a GPU, which the host cannot read"));
+        }
+        let shared = view.clone();
+        wait::for_call(py, move || shared.share(None).map(drop))?;
+        let address = view.address().map_err(|error| crate::error::raise(py, &error))?;
+        let _ = self.viewed.set(view.clone());
+        Ok((view, address as usize))
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let Some(viewed) = self.viewed.take() {
+            release(viewed);
+        }
+    }
+}
+
+/// Pinned host memory, which devices access directly. NumPy can view it.
+#[pyclass(frozen, extends = Buffer, module = "anabranch")]
+pub(crate) struct PinnedBuffer;
+
+impl PinnedBuffer {
+    pub(crate) fn create(py: Python<'_>, memory: Memory, dtype: DType, shape: Vec<usize>) -> PyResult<Py<Self>> {
+        Py::new(py, PyClassInitializer::from(Buffer::new(View::whole(memory, dtype, shape))).add_subclass(Self))
+    }
+}
+
+/// A buffer of the class that its memory is of.
+pub(crate) fn create(py: Python<'_>, view: View) -> PyResult<Py<PyAny>> {
+    if view.memory.is_pinned {
+        let buffer = PyClassInitializer::from(Buffer::new(view)).add_subclass(PinnedBuffer);
+        return Py::new(py, buffer).map(Py::into_any);
+    }
+    Py::new(py, Buffer::new(view)).map(Py::into_any)
+}
+
+#[pymethods]
+impl Buffer {
+    /// The extents.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.view(py)?.shape)
+    }
+
+    /// The type of the elements, by its name in NumPy, such as "float32".
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<&'static str> {
+        Ok(self.view(py)?.dtype.name())
+    }
+
+    /// The bytes of an element.
+    #[getter]
+    fn itemsize(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.view(py)?.dtype.size())
+    }
+
+    /// The number of elements.
+    #[getter]
+    fn size(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.view(py)?.len())
+    }
+
+    /// The number of bytes.
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.view(py)?.byte_len())
+    }
+
+    /// The address of the first element. The library does not order uses by the address.
+    #[getter]
+    fn address(&self, py: Python<'_>) -> PyResult<u64> {
+        self.view(py)?.address().map_err(|error| crate::error::raise(py, &error))
+    }
+
+    /// Whether the memory cannot be written.
+    #[getter]
+    fn is_read_only(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.view(py)?.memory.is_read_only)
+    }
+
+    /// The context that the memory belongs to.
+    #[getter]
+    fn context(&self, py: Python<'_>) -> PyResult<Context> {
+        Ok(Context::new(self.view(py)?.memory.context().clone()))
+    }
+
+    /// An id of the memory, which parts of it have too, and which is never reused.
+    #[getter]
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The same elements in another shape.
+    fn reshape(&self, py: Python<'_>, shape: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let (view, shape) = (self.view(py)?, crate::memory::extents(shape)?);
+        let count = shape.iter().try_fold(1usize, |count, &extent| count.checked_mul(extent));
+        if count != Some(view.len()) {
+            let message = format!("the shape {shape:?} is not that of {} elements", view.len());
+            return Err(pyo3::exceptions::PyValueError::new_err(message));
+        }
+        create(py, View { shape, ..View::clone(&view) })
+    }
+
+    /// Gives up this object's hold on the memory, which is freed behind its last use when no part, view or graph has it.
+    fn close(&self) {
+        self.view.close();
+    }
+
+    fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    fn __exit__(&self, _type: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
+        self.close();
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        let view = self.view(py)?;
+        view.shape.first().copied().ok_or_else(|| PyTypeError::new_err("a buffer of no dimensions has no length"))
+    }
+
+    /// A part of the first dimension, by a slice with a step of 1. It shares the memory.
+    fn __getitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let view = self.view(py)?;
+        let Ok(slice) = index.cast::<PySlice>() else {
+            let message = "a buffer has parts, such as buffer[2:5]; download it to read elements";
+            return Err(PyTypeError::new_err(message));
+        };
+        let (&extent, rest) =
+            view.shape.split_first().ok_or_else(|| PyIndexError::new_err("a buffer of no dimensions has no parts"))?;
+        let indices = slice.indices(extent as isize)?;
+        if indices.step != 1 {
+            return Err(PyIndexError::new_err("the parts of a buffer are contiguous: slice it with a step of 1"));
+        }
+        let mut shape = view.shape.clone();
+        shape[0] = indices.slicelength;
+        // A start at the end is that of an empty part.
+        let first = view.first + indices.start.cast_unsigned() * rest.iter().product::<usize>();
+        create(py, View { first, shape, ..View::clone(&view) })
+    }
+
+    /// A capsule for another library; see the Python array API standard. `stream` is the consumer's. For memory of the host,
+    /// it is None, and this waits until work that uses the memory is complete.
+    #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
+    fn __dlpack__(
+        &self,
+        py: Python<'_>,
+        stream: Option<i64>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Py<PyAny>> {
+        tensor::export(py, &self.view(py)?, stream, max_version, dl_device, copy)
+    }
+
+    /// The kind and the number of the device, in the terms of DLPack.
+    fn __dlpack_device__(&self, py: Python<'_>) -> PyResult<(i32, i32)> {
+        let device = self.view(py)?.memory.device().map_err(|error| crate::error::raise(py, &error))?;
+        Ok((device.device_type.0, device.device_id))
+    }
+
+    /// For NumPy: memory of the host. Waits until work that uses the memory is complete.
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (view, address) = self.host_view(py)?;
+        tensor::array_interface(py, &view, address)
+    }
+
+    /// For other libraries: memory of a GPU. The legacy default stream follows all work that uses the memory.
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let view = self.view(py)?;
+        let interface = tensor::cuda_array_interface(py, &view)?;
+        let _ = self.viewed.set(view);
+        Ok(interface)
+    }
+
+    /// A view of memory of the host, for `__buffer__`, which keeps this object.
+    fn _memoryview(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let (view, address) = self.host_view(py)?;
+        tensor::memoryview(py, &view, address)
+    }
+
+    fn __repr__(&self) -> String {
+        match self.view.peek() {
+            None => "<anabranch.Buffer (closed)>".to_owned(),
+            Some(view) => {
+                let class = if view.memory.is_pinned { "PinnedBuffer" } else { "Buffer" };
+                let (shape, device) = (&view.shape, view.memory.context().device().name());
+                format!("<anabranch.{class} {shape:?} of {} on {device}>", view.dtype.name())
+            }
+        }
+    }
+}

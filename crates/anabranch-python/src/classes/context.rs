@@ -1,0 +1,152 @@
+//! Contexts, and what is made in them.
+
+use crate::classes::buffer::PinnedBuffer;
+use crate::classes::device::Device;
+use crate::classes::event::Event;
+use crate::classes::module::Module;
+use crate::classes::stream::Stream;
+use crate::classes::{module, open_stream, tensor};
+use crate::dtype::DType;
+use crate::memory::{Memory, extents};
+use crate::slot::release;
+use crate::wait;
+use anabranch::{EventFlags, StreamFlags};
+use pyo3::prelude::*;
+use std::mem::ManuallyDrop;
+
+/// The state of a device as this program uses it: streams, events, memory and modules belong to a context.
+#[pyclass(frozen, weakref, module = "anabranch")]
+pub(crate) struct Context(ManuallyDrop<anabranch::Context>);
+
+impl Context {
+    pub(crate) fn new(context: anabranch::Context) -> Self {
+        Self(ManuallyDrop::new(context))
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: it is not used after this.
+        release(unsafe { ManuallyDrop::take(&mut self.0) });
+    }
+}
+
+#[pymethods]
+impl Context {
+    /// The device.
+    #[getter]
+    fn device(&self) -> Device {
+        Device(self.0.device().clone())
+    }
+
+    /// An id that is unique in the process and never reused.
+    #[getter]
+    fn id(&self) -> u64 {
+        self.0.id()
+    }
+
+    /// Creates a stream. By default, it is not ordered with the legacy default stream. Smaller priorities are more urgent;
+    /// those out of Device.stream_priority_range are clamped.
+    #[pyo3(signature = (*, priority = 0, non_blocking = true, name = None))]
+    fn create_stream(&self, py: Python<'_>, priority: i32, non_blocking: bool, name: Option<&str>) -> PyResult<Stream> {
+        let flags = if non_blocking { StreamFlags::NON_BLOCKING } else { StreamFlags::empty() };
+        let stream = wait::call(py, || self.0.create_stream_with_priority(flags, priority))?;
+        if let Some(name) = name {
+            stream.set_name(name);
+        }
+        Ok(Stream::owned(stream))
+    }
+
+    /// The legacy default stream, which is ordered with all blocking streams of the context.
+    fn legacy_stream(&self, py: Python<'_>) -> PyResult<Stream> {
+        wait::call(py, || self.0.legacy_stream()).map(Stream::owned)
+    }
+
+    /// The calling thread's default stream.
+    fn per_thread_stream(&self, py: Python<'_>) -> PyResult<Stream> {
+        wait::call(py, || self.0.per_thread_stream()).map(Stream::owned)
+    }
+
+    /// The stream of another library: an object with the method `__cuda_stream__`, or the number that is the handle. It has
+    /// to exist as long as the result is used; the object is kept.
+    fn stream_from(&self, stream: &Bound<'_, PyAny>) -> PyResult<Stream> {
+        open_stream::foreign(stream, &self.0)
+    }
+
+    /// Creates an event. One without timing costs less. `blocking_sync` lets waits of the host sleep instead of spin.
+    #[pyo3(signature = (*, timing = true, blocking_sync = false, interprocess = false))]
+    fn create_event(&self, py: Python<'_>, timing: bool, blocking_sync: bool, interprocess: bool) -> PyResult<Event> {
+        let mut flags = EventFlags::empty();
+        flags.set(EventFlags::DISABLE_TIMING, !timing);
+        flags.set(EventFlags::BLOCKING_SYNC, blocking_sync);
+        flags.set(EventFlags::INTERPROCESS, interprocess);
+        wait::call(py, || self.0.create_event_with_flags(flags)).map(Event::new)
+    }
+
+    /// Allocates pinned host memory, filled with zeros. `shape` is a number of elements or a sequence of extents.
+    #[pyo3(signature = (shape, dtype = None))]
+    fn allocate_pinned(
+        &self,
+        py: Python<'_>,
+        shape: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PinnedBuffer>> {
+        let (shape, dtype) = (extents(shape)?, dtype.map_or(Ok(DType::U8), DType::of_python)?);
+        let memory = wait::call(py, || Memory::pinned(&self.0, dtype, &shape))?;
+        PinnedBuffer::create(py, memory, dtype, shape)
+    }
+
+    /// A buffer of the array of another library, through DLPack and without a copy. Work in the stream, or in the legacy default
+    /// stream, that uses the array comes before all uses of the buffer.
+    #[pyo3(name = "from_dlpack", signature = (array, *, stream = None))]
+    fn import_tensor(&self, array: &Bound<'_, PyAny>, stream: Option<&Bound<'_, Stream>>) -> PyResult<Py<PyAny>> {
+        tensor::import(&self.0, array, stream)
+    }
+
+    /// Loads a module: PTX as text, machine code of NVIDIA's tools as bytes, or what `compile` returned. Waits until the
+    /// context is idle.
+    fn load_module(&self, image: &Bound<'_, PyAny>) -> PyResult<Module> {
+        module::load(&self.0, image)
+    }
+
+    /// Waits until all work of the context is complete.
+    fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        let context = anabranch::Context::clone(&self.0);
+        wait::for_call(py, move || context.synchronize())
+    }
+
+    /// The free and the total memory of the device in bytes.
+    fn memory_info(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
+        let info = wait::call(py, || self.0.memory_info())?;
+        Ok((info.free, info.total))
+    }
+
+    /// How often the library has made a stream wait for another one, because both use the same memory.
+    #[getter]
+    fn orders_inserted(&self) -> u64 {
+        self.0.orders_inserted()
+    }
+
+    /// Whether work is refused for which the library would have to make a stream wait.
+    #[getter]
+    fn strict_order(&self) -> bool {
+        self.0.strict_order()
+    }
+
+    #[setter]
+    fn set_strict_order(&self, strict: bool) {
+        self.0.set_strict_order(strict);
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| *self.0 == *other.get().0)
+    }
+
+    fn __hash__(&self) -> u64 {
+        self.0.id()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<anabranch.Context {} of {}>", self.0.id(), self.0.device().name())
+    }
+}

@@ -1,0 +1,122 @@
+//! Devices.
+
+use crate::classes::context::Context;
+use crate::{error, process, wait};
+use anabranch::{ContextFlags, Instance};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::OnceLock;
+
+/// All devices of the process, from the first call that asks for one.
+static INSTANCE: OnceLock<Instance> = OnceLock::new();
+
+fn instance(py: Python<'_>) -> PyResult<&'static Instance> {
+    error::require_usable(py)?;
+    if let Some(instance) = INSTANCE.get() {
+        return Ok(instance);
+    }
+    // If two threads load at the same time, one result is dropped: all instances have the same drivers.
+    process::note_loaded();
+    let loaded = wait::call(py, Instance::new)?;
+    Ok(INSTANCE.get_or_init(|| loaded))
+}
+
+/// All devices: GPUs first, then software devices. The first call of the process loads the drivers.
+#[pyfunction]
+pub(crate) fn devices(py: Python<'_>) -> PyResult<Vec<Device>> {
+    Ok(instance(py)?.devices().iter().cloned().map(Device).collect())
+}
+
+/// The device with that name, such as "cuda:0", "host" or "host:1".
+#[pyfunction]
+pub(crate) fn device(py: Python<'_>, name: &str) -> PyResult<Device> {
+    instance(py)?.device(name).map(Device).map_err(|error| error::raise(py, &error))
+}
+
+/// The device that the environment variable ANABRANCH_DEVICE names, or else the first GPU, or else the software device.
+#[pyfunction]
+pub(crate) fn default_device(py: Python<'_>) -> PyResult<Device> {
+    instance(py)?.default_device().map(Device).map_err(|error| error::raise(py, &error))
+}
+
+/// The back ends that are not available: pairs of the name, and of the reason with the remedy.
+#[pyfunction]
+pub(crate) fn absent_backends(py: Python<'_>) -> PyResult<Vec<(String, String)>> {
+    let absent = instance(py)?.absent_backends().iter();
+    Ok(absent.map(|absent| (absent.backend.to_string(), absent.absence.to_string())).collect())
+}
+
+/// A device. Two are equal if they are the same device.
+#[pyclass(frozen, weakref, module = "anabranch")]
+pub(crate) struct Device(pub(crate) anabranch::Device);
+
+#[pymethods]
+impl Device {
+    /// The name in this library, such as "cuda:0" or "host:0".
+    #[getter]
+    fn name(&self) -> String {
+        self.0.name().to_string()
+    }
+
+    /// The number of the device within its back end.
+    #[getter]
+    fn ordinal(&self) -> u32 {
+        self.0.ordinal().0
+    }
+
+    /// The back end: "cuda" or "host".
+    #[getter]
+    fn backend(&self) -> String {
+        self.0.backend().to_string()
+    }
+
+    /// The constant properties: product name, memory in bytes, limits.
+    #[getter]
+    fn properties<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let properties = self.0.properties();
+        let listed = PyDict::new(py);
+        listed.set_item("name", &properties.name)?;
+        listed.set_item("pci_bus_id", properties.pci_bus_id.as_deref())?;
+        listed.set_item("compute_capability", properties.compute_capability)?;
+        listed.set_item("total_memory", properties.total_memory)?;
+        listed.set_item("multiprocessor_count", properties.multiprocessor_count)?;
+        listed.set_item("warp_size", properties.warp_size)?;
+        listed.set_item("max_threads_per_block", properties.max_threads_per_block)?;
+        listed.set_item("max_block_dimensions", properties.max_block_dimensions)?;
+        listed.set_item("max_grid_dimensions", properties.max_grid_dimensions)?;
+        listed.set_item("max_shared_memory_per_block", properties.max_shared_memory_per_block)?;
+        Ok(listed)
+    }
+
+    /// The least urgent and the most urgent priority of streams. Smaller numbers are more urgent.
+    #[getter]
+    fn stream_priority_range(&self) -> (i32, i32) {
+        let range = self.0.stream_priority_range();
+        (range.least, range.greatest)
+    }
+
+    /// The primary context of the device, which all callers share.
+    fn context(&self, py: Python<'_>) -> PyResult<Context> {
+        wait::call(py, || self.0.context()).map(Context::new)
+    }
+
+    /// Creates another context.
+    fn create_context(&self, py: Python<'_>) -> PyResult<Context> {
+        wait::call(py, || self.0.create_context(ContextFlags::empty())).map(Context::new)
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| self.0 == other.get().0)
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.0.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<anabranch.Device {}>", self.0.name())
+    }
+}

@@ -1,0 +1,167 @@
+//! Modules of device code, and their kernels.
+
+use crate::classes::compiler::Compiled;
+use crate::classes::context::Context;
+use crate::slot::Slot;
+use crate::wait;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyString};
+
+/// Loads device code.
+pub(crate) fn load(context: &anabranch::Context, image: &Bound<'_, PyAny>) -> PyResult<Module> {
+    let py = image.py();
+    let context = context.clone();
+    let module = if let Ok(compiled) = image.cast::<Compiled>() {
+        let compiled = compiled.get().0.clone();
+        wait::for_call(py, move || anabranch::Module::load_compiled(&context, &compiled))
+    } else if let Ok(text) = image.cast::<PyString>() {
+        let text = text.to_str()?.to_owned();
+        wait::for_call(py, move || anabranch::Module::load_ptx(&context, &text))
+    } else if let Ok(bytes) = image.cast::<PyBytes>() {
+        let bytes = bytes.as_bytes().to_vec();
+        wait::for_call(py, move || {
+            // SAFETY: the program promises that NVIDIA's tools made the image, as the method says.
+            unsafe { anabranch::Module::load_binary(&context, &bytes) }
+        })
+    } else {
+        let name = image.get_type().name()?;
+        return Err(PyTypeError::new_err(format!(
+            "{name} is no module: pass PTX as a str, machine code as bytes, or what compile() returned"
+        )));
+    }?;
+    let id = module.id();
+    Ok(Module { slot: Slot::new("module", module), id })
+}
+
+/// Device code that is loaded in a context.
+#[pyclass(frozen, weakref, module = "anabranch")]
+pub(crate) struct Module {
+    slot: Slot<anabranch::Module>,
+    id: u64,
+}
+
+#[pymethods]
+impl Module {
+    /// The context.
+    #[getter]
+    fn context(&self, py: Python<'_>) -> PyResult<Context> {
+        Ok(Context::new(self.slot.get(py)?.context()))
+    }
+
+    /// An id that is unique in the process and never reused.
+    #[getter]
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The names of the kernels.
+    fn kernel_names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let module = self.slot.get(py)?;
+        wait::call(py, || module.kernel_names())
+    }
+
+    /// The kernel of that name, as it is in the code. `parameters` are the sizes of its parameters in bytes, for drivers that
+    /// do not say them.
+    #[pyo3(signature = (name, *, parameters = None))]
+    fn kernel(&self, py: Python<'_>, name: &str, parameters: Option<Vec<usize>>) -> PyResult<Kernel> {
+        let module = self.slot.get(py)?;
+        let kernel = wait::call(py, || module.kernel(name))?;
+        let known = kernel.parameters().map(|known| known.iter().map(|parameter| parameter.size).collect());
+        let id = kernel.id();
+        Ok(Kernel { slot: Slot::new("kernel", kernel), sizes: known.or(parameters), id })
+    }
+
+    /// Gives up this object's hold on the code, which is unloaded when no kernel and no graph has it.
+    fn close(&self) {
+        self.slot.close();
+    }
+
+    fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    fn __exit__(&self, _type: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
+        self.close();
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| self.id == other.get().id)
+    }
+
+    fn __hash__(&self) -> u64 {
+        self.id
+    }
+
+    fn __repr__(&self) -> String {
+        let closed = if self.slot.peek().is_some() { "" } else { " (closed)" };
+        format!("<anabranch.Module {}{closed}>", self.id)
+    }
+}
+
+/// A kernel, which `Stream.launch` launches.
+#[pyclass(frozen, weakref, module = "anabranch")]
+pub(crate) struct Kernel {
+    slot: Slot<anabranch::Kernel>,
+    sizes: Option<Vec<usize>>,
+    id: u64,
+}
+
+impl Kernel {
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<std::sync::Arc<anabranch::Kernel>> {
+        self.slot.get(py)
+    }
+
+    /// The sizes of the parameters in bytes, if they are known.
+    pub(crate) fn sizes(&self) -> Option<&[usize]> {
+        self.sizes.as_deref()
+    }
+}
+
+#[pymethods]
+impl Kernel {
+    /// The name.
+    #[getter]
+    fn name(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.get(py)?.name().to_owned())
+    }
+
+    /// The sizes of the parameters in bytes, or None if the driver does not say them.
+    #[getter]
+    fn parameters(&self) -> Option<Vec<usize>> {
+        self.sizes.clone()
+    }
+
+    /// The context.
+    #[getter]
+    fn context(&self, py: Python<'_>) -> PyResult<Context> {
+        Ok(Context::new(self.get(py)?.module().context()))
+    }
+
+    /// The maximum number of blocks that run on a multiprocessor at the same time.
+    #[pyo3(signature = (threads_per_block, *, dynamic_shared_bytes = 0))]
+    fn max_active_blocks(&self, py: Python<'_>, threads_per_block: u32, dynamic_shared_bytes: usize) -> PyResult<u32> {
+        let kernel = self.get(py)?;
+        wait::call(py, || kernel.max_active_blocks(threads_per_block, dynamic_shared_bytes))
+    }
+
+    /// Gives up this object's hold on the kernel.
+    fn close(&self) {
+        self.slot.close();
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| self.id == other.get().id)
+    }
+
+    fn __hash__(&self) -> u64 {
+        self.id
+    }
+
+    fn __repr__(&self) -> String {
+        match self.slot.peek() {
+            Some(kernel) => format!("<anabranch.Kernel {}>", kernel.name()),
+            None => "<anabranch.Kernel (closed)>".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Streams of this library and of others.
+
+use crate::classes::stream::Stream;
+use crate::error;
+use anabranch::{BorrowedStream, Status, StreamHandle};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyInt;
+use std::ops::Deref;
+
+/// A stream that can be used.
+pub(crate) enum OpenStream {
+    /// A stream of this library, which ends with this.
+    Owned(anabranch::Stream),
+    /// The stream of another library, with the object that keeps it.
+    Foreign(BorrowedStream<'static>, #[allow(dead_code, reason = "it is kept")] Option<Py<PyAny>>),
+    /// The stream of the body of a condition, for as long as it is captured.
+    Body(BorrowedStream<'static>),
+}
+
+impl Deref for OpenStream {
+    type Target = anabranch::Stream;
+
+    fn deref(&self) -> &anabranch::Stream {
+        match self {
+            Self::Owned(stream) => stream,
+            Self::Foreign(stream, _) | Self::Body(stream) => stream,
+        }
+    }
+}
+
+impl OpenStream {
+    /// The stream that the body of a condition is captured with.
+    pub(crate) fn of_body(stream: &anabranch::Stream) -> Self {
+        // SAFETY: it shares the stream's owner, and so keeps the stream. The lifetime only lets the stream end before those that
+        // have lent it do, and whoever calls this closes the object of Python when the body is over.
+        Self::Body(unsafe { std::mem::transmute::<BorrowedStream<'_>, BorrowedStream<'static>>(stream.to_borrowed()) })
+    }
+}
+
+/// The stream that an object with `__cuda_stream__`, or a number, stands for.
+pub(crate) fn foreign(object: &Bound<'_, PyAny>, context: &anabranch::Context) -> PyResult<Stream> {
+    let py = object.py();
+    let (handle, keeper) = if object.is_exact_instance_of::<PyInt>() {
+        (object.extract::<u64>()?, None)
+    } else {
+        let Some(method) = object.getattr_opt("__cuda_stream__")? else {
+            let name = object.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("{name} is no stream: it has no __cuda_stream__")));
+        };
+        // An attribute at first, and a method since.
+        let described = if method.is_callable() { method.call0()? } else { method };
+        let (version, handle): (u64, u64) = described.extract()?;
+        if version != 0 {
+            let message = format!("the stream is described by version {version} of __cuda_stream__");
+            let hint = "install a newer version of this package";
+            return Err(error::refused(py, Status::NOT_SUPPORTED, "opening a stream", message, hint));
+        }
+        (handle, Some(object.clone().unbind()))
+    };
+    let handle = StreamHandle::from_raw(handle as usize);
+    // SAFETY: the program promises that the stream exists, as in any library that takes handles; its owner is kept, if there is
+    // one.
+    let stream = crate::wait::call(py, || unsafe { BorrowedStream::from_raw(context, handle) })?;
+    Ok(Stream::new(OpenStream::Foreign(stream, keeper)))
+}

@@ -1,0 +1,321 @@
+//! Streams.
+
+use crate::classes::arguments;
+use crate::classes::buffer::Buffer;
+use crate::classes::capture::{Capture, mode_of};
+use crate::classes::completion::Completion;
+use crate::classes::config::LaunchConfig;
+use crate::classes::context::Context;
+use crate::classes::device::Device;
+use crate::classes::event::Event;
+use crate::classes::module::Kernel;
+use crate::classes::open_stream::{OpenStream, foreign};
+use crate::classes::transfer;
+use crate::dtype::DType;
+use crate::host_data::HostData;
+use crate::host_functions::Function;
+use crate::memory::{Memory, View, extents};
+use crate::slot::Slot;
+use crate::wait;
+use anabranch::EventFlags;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use std::sync::Arc;
+
+/// A queue of work that runs in order. `with stream:` makes it the current stream.
+#[pyclass(frozen, weakref, module = "anabranch")]
+pub(crate) struct Stream {
+    slot: Slot<OpenStream>,
+    id: u64,
+}
+
+impl Stream {
+    pub(crate) fn new(stream: OpenStream) -> Self {
+        let id = stream.id();
+        Self { slot: Slot::new("stream", stream), id }
+    }
+
+    pub(crate) fn owned(stream: anabranch::Stream) -> Self {
+        Self::new(OpenStream::Owned(stream))
+    }
+
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<OpenStream>> {
+        self.slot.get(py)
+    }
+}
+
+#[pymethods]
+impl Stream {
+    /// An id that is unique in the process and never reused.
+    #[getter]
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The name that it was created with.
+    #[getter]
+    fn name(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        Ok(self.get(py)?.name().map(ToOwned::to_owned))
+    }
+
+    /// The handle of the driver.
+    #[getter]
+    fn handle(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.get(py)?.as_raw().as_raw())
+    }
+
+    /// The device.
+    #[getter]
+    fn device(&self, py: Python<'_>) -> PyResult<Device> {
+        Ok(Device(self.get(py)?.device()))
+    }
+
+    /// The context.
+    #[getter]
+    fn context(&self, py: Python<'_>) -> PyResult<Context> {
+        Ok(Context::new(self.get(py)?.context()))
+    }
+
+    /// The priority. Smaller numbers are more urgent.
+    #[getter]
+    fn priority(&self, py: Python<'_>) -> PyResult<i32> {
+        let stream = self.get(py)?;
+        wait::call(py, || stream.priority())
+    }
+
+    /// Whether it is not ordered with the legacy default stream.
+    #[getter]
+    fn is_non_blocking(&self, py: Python<'_>) -> PyResult<bool> {
+        let stream = self.get(py)?;
+        wait::call(py, || stream.is_non_blocking())
+    }
+
+    /// How often the library has made this stream wait for another one, because both use the same memory.
+    #[getter]
+    fn orders_inserted(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.get(py)?.orders_inserted())
+    }
+
+    /// Whether all work is complete.
+    fn query(&self, py: Python<'_>) -> PyResult<bool> {
+        let stream = self.get(py)?;
+        wait::call(py, || stream.query())
+    }
+
+    /// Waits until all work is complete. Ctrl-C ends the wait.
+    fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        let stream = self.get(py)?;
+        // This reports what a host function has raised, as the wait does.
+        if wait::call(py, || stream.query())? {
+            return Ok(());
+        }
+        let completion = wait::call(py, || Ok(stream.synchronize_async()))?;
+        wait::for_future(py, completion)
+    }
+
+    /// An awaitable that is ready when all work until now is complete.
+    fn completed(&self, py: Python<'_>) -> PyResult<Completion> {
+        let stream = self.get(py)?;
+        wait::call(py, || Ok(stream.synchronize_async())).map(Completion::of_work)
+    }
+
+    /// Records an event behind all work until now: the one that is passed, or a new one.
+    #[pyo3(signature = (event = None, *, timing = true))]
+    fn record<'py>(
+        &self,
+        py: Python<'py>,
+        event: Option<Bound<'py, Event>>,
+        timing: bool,
+    ) -> PyResult<Bound<'py, Event>> {
+        let stream = self.get(py)?;
+        if let Some(event) = event {
+            let recorded = event.get().get(py)?;
+            wait::call(py, || stream.record(&recorded).map(drop))?;
+            return Ok(event);
+        }
+        let flags = if timing { EventFlags::empty() } else { EventFlags::DISABLE_TIMING };
+        Bound::new(py, Event::new(wait::call(py, || stream.record_event_with_flags(flags))?))
+    }
+
+    /// Lets later work wait for an event, for the work of another stream until now, or for that of another library's stream.
+    fn wait(&self, py: Python<'_>, target: &Bound<'_, PyAny>) -> PyResult<()> {
+        let stream = self.get(py)?;
+        if let Ok(event) = target.cast::<Event>() {
+            let event = event.get().get(py)?;
+            return wait::call(py, || stream.wait_event(&event));
+        }
+        let other = match target.cast::<Self>() {
+            Ok(other) => other.get().get(py)?,
+            Err(_) => foreign(target, &stream.context())?.get(py)?,
+        };
+        wait::call(py, || stream.wait_stream(&other))
+    }
+
+    /// Allocates memory in stream order, filled with zeros. `shape` is a number of elements or a sequence of extents.
+    #[pyo3(signature = (shape, dtype = None))]
+    fn allocate(&self, py: Python<'_>, shape: &Bound<'_, PyAny>, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Buffer> {
+        let (stream, shape) = (self.get(py)?, extents(shape)?);
+        let dtype = dtype.map_or(Ok(DType::U8), DType::of_python)?;
+        let memory = wait::call(py, || Memory::zeroed(&stream, dtype, &shape))?;
+        Ok(Buffer::new(View::whole(memory, dtype, shape)))
+    }
+
+    /// Copies data of the host to new memory: an object with the buffer protocol, such as an array of NumPy or bytes, or a list
+    /// of numbers with a dtype. Returns when the data can be changed.
+    #[pyo3(signature = (data, dtype = None))]
+    fn upload(&self, py: Python<'_>, data: &Bound<'_, PyAny>, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Buffer> {
+        let (stream, dtype) = (self.get(py)?, dtype.map(DType::of_python).transpose()?);
+        let HostData { bytes, dtype, shape } = HostData::of_python(data, dtype)?;
+        let bytes = bytes.as_bytes(py);
+        let memory = wait::call(py, || Memory::uploaded(&stream, dtype, bytes))?;
+        Ok(Buffer::new(View::whole(memory, dtype, shape)))
+    }
+
+    /// Like `upload`, for `await`: the result of the awaitable is the buffer. The data can be changed at once.
+    #[pyo3(signature = (data, dtype = None))]
+    fn upload_async(
+        &self,
+        py: Python<'_>,
+        data: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Completion> {
+        let (stream, dtype) = (self.get(py)?, dtype.map(DType::of_python).transpose()?);
+        let HostData { bytes, dtype, shape } = HostData::of_python(data, dtype)?;
+        let bytes = bytes.as_bytes(py);
+        let upload = wait::call(py, || Ok(Memory::uploading(&stream, dtype, bytes)))?;
+        Ok(Completion::of_upload(upload, dtype, shape))
+    }
+
+    /// Copies a buffer to the host, and waits for that. The result is a `memoryview` that can be written, of its shape; elements
+    /// of float16 and bfloat16 are integers of 16 bits there.
+    fn download(&self, py: Python<'_>, buffer: &Bound<'_, Buffer>) -> PyResult<Py<PyAny>> {
+        transfer::download(&*self.get(py)?, buffer)
+    }
+
+    /// Like `download`, for `await`: the result of the awaitable is the `memoryview`.
+    fn download_async(&self, py: Python<'_>, buffer: &Bound<'_, Buffer>) -> PyResult<Completion> {
+        transfer::download_async(&*self.get(py)?, buffer)
+    }
+
+    /// Copies a buffer to another one of the same type and number of elements.
+    fn copy(&self, py: Python<'_>, destination: &Bound<'_, Buffer>, source: &Bound<'_, Buffer>) -> PyResult<()> {
+        transfer::copy(&*self.get(py)?, destination, source)
+    }
+
+    /// Copies data of the host, as for `upload`, to a buffer. Returns when the data can be changed.
+    fn copy_from_host(&self, py: Python<'_>, buffer: &Bound<'_, Buffer>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        transfer::copy_from_host(&*self.get(py)?, buffer, data)
+    }
+
+    /// Copies a buffer to an object with the buffer protocol that can be written, and waits for that.
+    fn copy_to_host(&self, py: Python<'_>, destination: &Bound<'_, PyAny>, buffer: &Bound<'_, Buffer>) -> PyResult<()> {
+        transfer::copy_to_host(&*self.get(py)?, destination, buffer)
+    }
+
+    /// Fills a buffer with a number.
+    fn fill(&self, py: Python<'_>, buffer: &Bound<'_, Buffer>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        transfer::fill(&*self.get(py)?, buffer, value)
+    }
+
+    /// Launches a kernel. `config` is a LaunchConfig or a pair of grid and block. Arguments are buffers, which the kernel may
+    /// write unless they are in Reads, and numbers: an int or a float gets the size of the parameter; a number of NumPy or ctypes,
+    /// a Scalar, or bytes must have it. Arguments have to be of the types that the kernel declares: only their number and sizes
+    /// are checked.
+    #[pyo3(signature = (kernel, config, *arguments))]
+    fn launch(
+        &self,
+        py: Python<'_>,
+        kernel: &Bound<'_, Kernel>,
+        config: &Bound<'_, PyAny>,
+        arguments: &Bound<'_, PyTuple>,
+    ) -> PyResult<()> {
+        let config = LaunchConfig::of_python(config)?;
+        arguments::launch(py, &*self.get(py)?, kernel.get(), &config, arguments)
+    }
+
+    /// Calls a function in stream order, on another thread, at every launch if the stream captures. It must not call this
+    /// library. What it raises is the cause of the error that the next call that synchronises reports.
+    #[pyo3(signature = (function, /, *arguments, **keywords))]
+    fn launch_host_func(
+        &self,
+        py: Python<'_>,
+        function: Py<PyAny>,
+        arguments: Py<PyTuple>,
+        keywords: Option<Py<PyDict>>,
+    ) -> PyResult<()> {
+        let stream = self.get(py)?;
+        let function = Function::new(move |py| {
+            let keywords = keywords.as_ref().map(|keywords| keywords.bind(py));
+            function.bind(py).call(arguments.bind(py), keywords).map(drop)
+        });
+        wait::call(py, || stream.launch_repeatable_host_func(move || function.run()))
+    }
+
+    /// Calls a function once in stream order, on another thread, with this stream and a status, which is 0 unless the context
+    /// is in error. It must not call this library, and cannot be captured.
+    fn add_callback(this: Bound<'_, Self>, function: Py<PyAny>) -> PyResult<()> {
+        let (py, stream) = (this.py(), this.get().get(this.py())?);
+        let this = this.unbind();
+        wait::call(py, || {
+            stream.add_callback(move |_, status| {
+                Function::new(move |py| function.call1(py, (&this, status.0)).map(drop)).run();
+            })
+        })
+    }
+
+    /// A context manager that captures what is submitted to the stream within it. `mode` is "global", "thread_local" or
+    /// "relaxed".
+    #[pyo3(signature = (mode = "global"))]
+    fn capture(this: Bound<'_, Self>, mode: &str) -> PyResult<Capture> {
+        Ok(Capture::new(this.unbind(), mode_of(mode)?))
+    }
+
+    /// Whether the stream is capturing.
+    #[getter]
+    fn is_capturing(&self, py: Python<'_>) -> PyResult<bool> {
+        let stream = self.get(py)?;
+        wait::call(py, || stream.is_capturing())
+    }
+
+    /// The stream for other libraries: a version, and the handle.
+    fn __cuda_stream__(&self, py: Python<'_>) -> PyResult<(u32, usize)> {
+        Ok((0, self.handle(py)?))
+    }
+
+    /// Ends the stream. Work that is queued still runs.
+    pub(crate) fn close(&self) {
+        self.slot.close();
+    }
+
+    fn __enter__<'py>(this: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        this.get().get(this.py())?;
+        this.py().import("anabranch._current")?.call_method1("enter", (&this,))?;
+        Ok(this)
+    }
+
+    fn __exit__(
+        this: Bound<'_, Self>,
+        _type: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        this.py().import("anabranch._current")?.call_method1("leave", (&this,)).map(drop)
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        let Ok(other) = other.cast::<Self>() else { return false };
+        let same = self.slot.peek().zip(other.get().slot.peek()).map(|(this, other)| **this == **other);
+        same.unwrap_or(self.id == other.get().id)
+    }
+
+    fn __hash__(&self) -> u64 {
+        self.id
+    }
+
+    fn __repr__(&self) -> String {
+        match self.slot.peek() {
+            Some(stream) => format!("<anabranch.Stream {} of {}>", self.id, stream.device().name()),
+            None => format!("<anabranch.Stream {} (closed)>", self.id),
+        }
+    }
+}

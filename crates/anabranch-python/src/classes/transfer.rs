@@ -1,0 +1,139 @@
+//! Copies and fills.
+
+use crate::classes::buffer::Buffer;
+use crate::classes::completion::{Completion, elements};
+use crate::classes::open_stream::OpenStream;
+use crate::dtype::{Element, TypedCall};
+use crate::host_data::{HostData, memoryview};
+use crate::memory::{View, in_turn};
+use crate::{error, wait};
+use anabranch::Status;
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use std::sync::Arc;
+
+/// Fills a buffer with a number.
+pub(crate) fn fill(stream: &OpenStream, buffer: &Bound<'_, Buffer>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+    struct Fill<'a, 'py>(&'a OpenStream, &'a View, &'a Bound<'py, PyAny>);
+
+    impl TypedCall for Fill<'_, '_> {
+        type Output = PyResult<()>;
+
+        fn call<T: Element>(self) -> Self::Output {
+            let Self(stream, view, value) = self;
+            let element = T::of_python(value)?;
+            wait::call(value.py(), || {
+                in_turn(&[&view.memory], || {
+                    // SAFETY: other threads submit no work that uses the memory meanwhile.
+                    let bytes = unsafe { view.bytes_mut("filling") }?;
+                    stream.fill(bytes.cast::<T>()?, element)
+                })
+            })
+        }
+    }
+
+    let view = buffer.get().view(buffer.py())?;
+    view.dtype.with(Fill(stream, &view, value))
+}
+
+/// Copies elements from one buffer to another one.
+pub(crate) fn copy(stream: &OpenStream, destination: &Bound<'_, Buffer>, source: &Bound<'_, Buffer>) -> PyResult<()> {
+    struct Copy<'a>(&'a OpenStream, &'a View, &'a View);
+
+    impl TypedCall for Copy<'_> {
+        type Output = anabranch::Result<()>;
+
+        fn call<T: Element>(self) -> Self::Output {
+            let Self(stream, destination, source) = self;
+            in_turn(&[&destination.memory, &source.memory], || {
+                // SAFETY: other threads submit no work that uses the memory meanwhile, and the parts do not overlap.
+                let bytes = unsafe { destination.bytes_mut("copying") }?;
+                stream.copy(bytes.cast::<T>()?, source.bytes()?.cast::<T>()?)
+            })
+        }
+    }
+
+    let py = destination.py();
+    let (to, from) = (destination.get().view(py)?, source.get().view(py)?);
+    require_same_type(&to, &from)?;
+    if to.overlaps(&from).map_err(|error| error::raise(py, &error))? {
+        let (message, hint) = ("the destination and the source overlap", "copy by way of another buffer");
+        return Err(error::refused(py, Status::INVALID_VALUE, "copying", message, hint));
+    }
+    wait::call(py, || to.dtype.with(Copy(stream, &to, &from)))
+}
+
+fn require_same_type(to: &View, from: &View) -> PyResult<()> {
+    if to.dtype == from.dtype {
+        return Ok(());
+    }
+    let (to, from) = (to.dtype.name(), from.dtype.name());
+    Err(PyTypeError::new_err(format!("the destination has elements of {to}, and the source of {from}")))
+}
+
+/// Copies data of the host to a buffer. Returns when the data can be changed.
+pub(crate) fn copy_from_host(stream: &OpenStream, buffer: &Bound<'_, Buffer>, data: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = buffer.py();
+    let view = buffer.get().view(py)?;
+    let data = HostData::of_python(data, Some(view.dtype))?;
+    let bytes = data.bytes.as_bytes(py);
+    if bytes.len() != view.byte_len() {
+        let (found, expected) = (bytes.len() / view.dtype.size(), view.len());
+        return Err(PyValueError::new_err(format!("the buffer has {expected} elements, and the data {found}")));
+    }
+    wait::call(py, || {
+        in_turn(&[&view.memory], || {
+            // SAFETY: other threads submit no work that uses the memory meanwhile.
+            let destination = unsafe { view.bytes_mut("copying") }?;
+            stream.copy_from_host(destination, bytes)
+        })
+    })
+}
+
+/// Copies a buffer to a view that can be written. Waits for the copy.
+pub(crate) fn copy_to_host(
+    stream: &OpenStream,
+    destination: &Bound<'_, PyAny>,
+    buffer: &Bound<'_, Buffer>,
+) -> PyResult<()> {
+    let py = buffer.py();
+    let view = buffer.get().view(py)?;
+    let target = memoryview(destination)?;
+    let is_read_only: bool = target.getattr("readonly")?.extract()?;
+    let is_contiguous: bool = target.getattr("c_contiguous")?.extract()?;
+    if is_read_only || !is_contiguous {
+        return Err(PyBufferError::new_err("the destination must be memory that can be written, in row-major order"));
+    }
+    let found: usize = target.getattr("nbytes")?.extract()?;
+    if found != view.byte_len() {
+        let expected = view.byte_len();
+        return Err(PyValueError::new_err(format!("the buffer has {expected} bytes, and the destination {found}")));
+    }
+    if found == 0 {
+        return Ok(());
+    }
+    let bytes = download_bytes(py, stream, &view)?;
+    let all = pyo3::types::PySlice::full(py);
+    target.call_method1("cast", ("B",))?.set_item(all, pyo3::types::PyBytes::new(py, &bytes))
+}
+
+fn download_bytes(py: Python<'_>, stream: &OpenStream, view: &View) -> PyResult<Vec<u8>> {
+    let download = wait::call(py, || in_turn(&[&view.memory], || Ok(stream.download_async(view.bytes()?))))?;
+    wait::for_future(py, download)
+}
+
+/// Copies a buffer to new memory of the host. Waits for the copy.
+pub(crate) fn download(stream: &OpenStream, buffer: &Bound<'_, Buffer>) -> PyResult<Py<PyAny>> {
+    let py = buffer.py();
+    let view = buffer.get().view(py)?;
+    let bytes = download_bytes(py, stream, &view)?;
+    elements(py, &bytes, view.dtype, &view.shape)
+}
+
+/// Copies a buffer to new memory of the host, without waiting.
+pub(crate) fn download_async(stream: &OpenStream, buffer: &Bound<'_, Buffer>) -> PyResult<Completion> {
+    let py = buffer.py();
+    let view: Arc<View> = buffer.get().view(py)?;
+    let download = wait::call(py, || in_turn(&[&view.memory], || Ok(stream.download_async(view.bytes()?))))?;
+    Ok(Completion::of_download(download, view))
+}

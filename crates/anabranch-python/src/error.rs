@@ -1,0 +1,81 @@
+//! Errors of the library as exceptions.
+
+use crate::{host_functions, process};
+use anabranch::{Error, ErrorKind, Status};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
+
+static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+
+/// The exception for an error. An exception of a host function that the error reports is its cause.
+#[cold]
+pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
+    let cause = match error.kind() {
+        ErrorKind::Panicked => error.message().and_then(host_functions::take_exception),
+        _ => None,
+    };
+    let made = match &cause {
+        Some(_) => make(py, &error.clone().with_hint("see the cause; later work of the stream runs")),
+        None => make(py, error),
+    };
+    made.map_or_else(
+        |failure| failure,
+        |exception| {
+            exception.set_cause(py, cause);
+            exception
+        },
+    )
+}
+
+/// The exception for a call that this module refuses.
+#[cold]
+pub(crate) fn refused(
+    py: Python<'_>,
+    status: Status,
+    operation: &'static str,
+    message: impl Into<String>,
+    hint: &'static str,
+) -> PyErr {
+    raise(py, &Error::argument(status, operation, message).with_hint(hint))
+}
+
+/// Refuses calls in a child of a fork, where they might wait for threads that do not exist.
+pub(crate) fn require_usable(py: Python<'_>) -> PyResult<()> {
+    if !process::is_forked() {
+        return Ok(());
+    }
+    let message = "this process was forked from one that used the library";
+    let hint = "start processes before the first call, or with the method `spawn` of multiprocessing";
+    Err(refused(py, Status::NOT_INITIALIZED, "calling the library", message, hint))
+}
+
+/// The exception for the use of an object that was closed.
+#[cold]
+pub(crate) fn closed(py: Python<'_>, what: &'static str) -> PyErr {
+    let message = format!("the {what} is closed");
+    refused(py, Status::INVALID_HANDLE, "using a closed object", message, "call it before close(), or make another one")
+}
+
+fn make(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
+    let make = MAKE.get_or_try_init(py, || {
+        let module = py.import("anabranch._errors")?;
+        module.getattr("make").map(Bound::unbind)
+    })?;
+    let details = PyDict::new(py);
+    details.set_item("status", error.status().0)?;
+    details.set_item("name", error.status().name())?;
+    details.set_item("operation", error.operation())?;
+    details.set_item("place", error.place())?;
+    details.set_item("detail", error.message())?;
+    details.set_item("hint", error.hint())?;
+    details.set_item("log", error.log())?;
+    details.set_item("is_asynchronous", error.is_asynchronous())?;
+    details.set_item("is_sticky", error.is_sticky())?;
+    let kind = match error.kind() {
+        ErrorKind::Compile => "compile",
+        ErrorKind::Absent => "absent",
+        _ => "",
+    };
+    Ok(PyErr::from_value(make.bind(py).call1((kind, error.to_string(), details))?))
+}

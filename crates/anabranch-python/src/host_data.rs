@@ -1,0 +1,90 @@
+//! Data of the host that is copied to memory.
+
+use crate::dtype::DType;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyTuple};
+
+/// Elements in row-major order.
+pub(crate) struct HostData {
+    /// Nobody changes them, so that they can be read without the interpreter.
+    pub(crate) bytes: Py<PyBytes>,
+    pub(crate) dtype: DType,
+    pub(crate) shape: Vec<usize>,
+}
+
+impl HostData {
+    /// The elements of an object with the buffer protocol, such as an array of NumPy, bytes or an `array.array`; or of a list
+    /// of numbers. A type that is given is that of the elements: bytes are taken for elements of it, and numbers are
+    /// converted to it.
+    pub(crate) fn of_python(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Self> {
+        if data.is_instance_of::<PyList>() || data.is_instance_of::<PyTuple>() {
+            return Self::of_numbers(data, dtype);
+        }
+        let (bytes, found, shape) = if let Ok(bytes) = data.cast_exact::<PyBytes>() {
+            (bytes.clone(), DType::U8, vec![bytes.as_bytes().len()])
+        } else {
+            let view = memoryview(data).map_err(|_| not_data(data))?;
+            let format: String = view.getattr("format")?.extract()?;
+            let found =
+                DType::of_text(&format).filter(|dtype| view_item_size(&view).is_ok_and(|size| size == dtype.size()));
+            let found = found.ok_or_else(|| {
+                PyTypeError::new_err(format!("elements of the format {format:?} are not supported; convert them"))
+            })?;
+            let bytes = view.call_method0("tobytes")?.cast_into::<PyBytes>()?;
+            (bytes, found, view.getattr("shape")?.extract()?)
+        };
+        let Some(dtype) = dtype.filter(|dtype| *dtype != found) else {
+            return Ok(Self { bytes: bytes.unbind(), dtype: found, shape });
+        };
+        // Plain bytes, and numbers of 16 bits as which others pass `float16` and `bfloat16`.
+        let is_raw = found == DType::U8 || (found == DType::U16 && dtype.size() == 2);
+        if !is_raw {
+            let message = format!("the elements are {}, and not {}; convert them first", found.name(), dtype.name());
+            return Err(PyTypeError::new_err(message));
+        }
+        let count = bytes.as_bytes().len();
+        if !count.is_multiple_of(dtype.size()) {
+            let message = format!("{count} bytes are no whole number of elements of {}", dtype.name());
+            return Err(PyValueError::new_err(message));
+        }
+        let shape = if dtype.size() == found.size() { shape } else { vec![count / dtype.size()] };
+        Ok(Self { bytes: bytes.unbind(), dtype, shape })
+    }
+
+    fn of_numbers(numbers: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Self> {
+        struct Convert<'a, 'py>(&'a Bound<'py, PyAny>);
+
+        impl crate::dtype::TypedCall for Convert<'_, '_> {
+            type Output = PyResult<(Vec<u8>, usize)>;
+
+            fn call<T: crate::dtype::Element>(self) -> Self::Output {
+                let elements = self.0.try_iter()?.map(|number| T::of_python(&number?)).collect::<PyResult<Vec<T>>>()?;
+                Ok((bytemuck::cast_slice(&elements).to_vec(), elements.len()))
+            }
+        }
+
+        let Some(dtype) = dtype else {
+            return Err(PyTypeError::new_err("a list has no type of elements: pass dtype=\"float32\", for example"));
+        };
+        let (bytes, count) = dtype.with(Convert(numbers))?;
+        Ok(Self { bytes: PyBytes::new(numbers.py(), &bytes).unbind(), dtype, shape: vec![count] })
+    }
+}
+
+/// A view of an object with the buffer protocol.
+pub(crate) fn memoryview<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    data.py().import("builtins")?.getattr("memoryview")?.call1((data,))
+}
+
+fn view_item_size(view: &Bound<'_, PyAny>) -> PyResult<usize> {
+    view.getattr("itemsize")?.extract()
+}
+
+fn not_data(data: &Bound<'_, PyAny>) -> PyErr {
+    let name = data.get_type().name().map_or_else(|_| "the object".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!(
+        "{name} is no data of the host: pass an object with the buffer protocol, such as an array of NumPy or bytes, or a list \
+         of numbers; an array of another library can be shared by Context.from_dlpack"
+    ))
+}

@@ -1,0 +1,53 @@
+//! The extension module of the Python package `anabranch`. Each class wraps one of the library's; rules are the library's.
+
+mod classes;
+mod dtype;
+mod error;
+mod exit;
+mod host_data;
+mod host_functions;
+mod memory;
+mod process;
+mod slot;
+mod threads;
+mod wait;
+
+use pyo3::prelude::*;
+
+/// What the package is made of; import `anabranch` instead.
+#[pymodule]
+mod _anabranch {
+    use super::{Bound, PyModule, PyModuleMethods, PyResult};
+
+    #[pymodule_export]
+    use super::classes::arguments::{Reads, Scalar};
+    #[pymodule_export]
+    use super::classes::buffer::{Buffer, PinnedBuffer};
+    #[pymodule_export]
+    use super::classes::capture::Capture;
+    #[pymodule_export]
+    use super::classes::compiler::{Compiled, compile};
+    #[pymodule_export]
+    use super::classes::completion::Completion;
+    #[pymodule_export]
+    use super::classes::config::LaunchConfig;
+    #[pymodule_export]
+    use super::classes::context::Context;
+    #[pymodule_export]
+    use super::classes::device::{Device, absent_backends, default_device, device, devices};
+    #[pymodule_export]
+    use super::classes::event::Event;
+    #[pymodule_export]
+    use super::classes::graph::{ExecutableGraph, Graph};
+    #[pymodule_export]
+    use super::classes::module::{Kernel, Module};
+    #[pymodule_export]
+    use super::classes::stream::Stream;
+    #[pymodule_export]
+    use super::exit::{after_fork, at_exit};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,269 @@
+//! Memory as Python uses it: shared, and without element types.
+
+use crate::dtype::{DType, Element, TypedCall};
+use anabranch::dlpack::{DLDevice, ManagedTensor};
+use anabranch::{Buffer, BufferSlice, BufferSliceMut, Context, Error, OwnedBuffer, Result, Status, Stream};
+use bytemuck::pod_collect_to_vec;
+use pyo3::prelude::*;
+use pyo3::types::PyInt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A buffer of any type.
+trait AnyBuffer: Send + Sync {
+    fn bytes(&self) -> Result<BufferSlice<'_, u8>>;
+
+    fn device(&self) -> Result<DLDevice>;
+
+    /// # Safety
+    /// As for [`ManagedTensor::share`].
+    unsafe fn share(self: Arc<Self>, first: usize, shape: &[usize], consumer: Option<&Stream>)
+    -> Result<ManagedTensor>;
+}
+
+impl<B> AnyBuffer for B
+where
+    B: OwnedBuffer + Send + Sync + 'static,
+    B::Element: Element,
+{
+    fn bytes(&self) -> Result<BufferSlice<'_, u8>> {
+        self.whole().cast()
+    }
+
+    fn device(&self) -> Result<DLDevice> {
+        ManagedTensor::device_of(self)
+    }
+
+    unsafe fn share(
+        self: Arc<Self>,
+        first: usize,
+        shape: &[usize],
+        consumer: Option<&Stream>,
+    ) -> Result<ManagedTensor> {
+        // SAFETY: the caller promises the same.
+        unsafe { ManagedTensor::share(self, first, shape, consumer) }
+    }
+}
+
+/// Memory to which elements are copied.
+pub(crate) type Uploading = Pin<Box<dyn Future<Output = Result<Memory>> + Send>>;
+
+/// Memory that objects of Python share.
+pub(crate) struct Memory {
+    buffer: Arc<dyn AnyBuffer>,
+    context: Context,
+    id: u64,
+    pub(crate) is_pinned: bool,
+    pub(crate) is_read_only: bool,
+    /// Taken while work that uses the memory is submitted: what the library learns of one submission before the next.
+    turn: Mutex<()>,
+}
+
+impl Memory {
+    fn of<T: Element>(buffer: Buffer<T>) -> Self {
+        let (context, id) = (buffer.context(), buffer.id());
+        let turn = Mutex::new(());
+        Self { buffer: Arc::new(buffer), context, id, is_pinned: false, is_read_only: false, turn }
+    }
+
+    /// Allocates pinned memory.
+    pub(crate) fn pinned(context: &Context, dtype: DType, shape: &[usize]) -> Result<Self> {
+        struct Allocate<'a>(&'a Context, usize);
+
+        impl TypedCall for Allocate<'_> {
+            type Output = Result<Memory>;
+
+            fn call<T: Element>(self) -> Self::Output {
+                let buffer = self.0.allocate_pinned::<T>(self.1)?;
+                let (context, id, turn) = (self.0.clone(), buffer.id(), Mutex::new(()));
+                Ok(Memory { buffer: Arc::new(buffer), context, id, is_pinned: true, is_read_only: false, turn })
+            }
+        }
+
+        dtype.with(Allocate(context, count(shape)?))
+    }
+
+    /// Allocates zeros in stream order.
+    pub(crate) fn zeroed(stream: &Stream, dtype: DType, shape: &[usize]) -> Result<Self> {
+        struct Allocate<'a>(&'a Stream, usize);
+
+        impl TypedCall for Allocate<'_> {
+            type Output = Result<Memory>;
+
+            fn call<T: Element>(self) -> Self::Output {
+                self.0.allocate_zeroed::<T>(self.1).map(Memory::of)
+            }
+        }
+
+        dtype.with(Allocate(stream, count(shape)?))
+    }
+
+    /// Copies bytes to new memory. Returns when they can be changed.
+    pub(crate) fn uploaded(stream: &Stream, dtype: DType, bytes: &[u8]) -> Result<Self> {
+        struct Upload<'a>(&'a Stream, &'a [u8]);
+
+        impl TypedCall for Upload<'_> {
+            type Output = Result<Memory>;
+
+            fn call<T: Element>(self) -> Self::Output {
+                match bytemuck::try_cast_slice(self.1) {
+                    Ok(elements) => self.0.upload::<T>(elements),
+                    Err(_) => self.0.upload::<T>(&pod_collect_to_vec(self.1)),
+                }
+                .map(Memory::of)
+            }
+        }
+
+        dtype.with(Upload(stream, bytes))
+    }
+
+    /// Copies bytes to new memory. The result is given out when the copy is complete.
+    pub(crate) fn uploading(stream: &Stream, dtype: DType, bytes: &[u8]) -> Uploading {
+        struct Upload<'a>(&'a Stream, &'a [u8]);
+
+        impl TypedCall for Upload<'_> {
+            type Output = Uploading;
+
+            fn call<T: Element>(self) -> Self::Output {
+                let upload = match bytemuck::try_cast_slice::<u8, T>(self.1) {
+                    Ok(elements) => self.0.upload_async(elements),
+                    Err(_) => self.0.upload_async(pod_collect_to_vec::<u8, T>(self.1)),
+                };
+                Box::pin(async move { upload.await.map(Memory::of) })
+            }
+        }
+
+        dtype.with(Upload(stream, bytes))
+    }
+
+    /// The memory of a tensor.
+    pub(crate) fn imported(
+        tensor: ManagedTensor,
+        dtype: DType,
+        context: &Context,
+        ready: Option<&Stream>,
+    ) -> Result<Self> {
+        struct Import<'a>(ManagedTensor, &'a Context, Option<&'a Stream>);
+
+        impl TypedCall for Import<'_> {
+            type Output = Result<Memory>;
+
+            fn call<T: Element>(self) -> Self::Output {
+                let is_read_only = self.0.is_read_only();
+                let buffer = self.0.into_buffer::<T>(self.1, self.2)?;
+                Ok(Memory { is_read_only, ..Memory::of(buffer) })
+            }
+        }
+
+        dtype.with(Import(tensor, context, ready))
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Where the memory is, in the terms of DLPack.
+    pub(crate) fn device(&self) -> Result<DLDevice> {
+        self.buffer.device()
+    }
+}
+
+/// Calls `body` while no other thread submits work that uses any of the memory.
+pub(crate) fn in_turn<R>(memories: &[&Memory], body: impl FnOnce() -> R) -> R {
+    let mut ordered = memories.to_vec();
+    // All take them in the same order.
+    ordered.sort_unstable_by_key(|memory| memory.id);
+    ordered.dedup_by_key(|memory| memory.id);
+    let guards: Vec<_> =
+        ordered.iter().map(|memory| memory.turn.lock().unwrap_or_else(PoisonError::into_inner)).collect();
+    let result = body();
+    drop(guards);
+    result
+}
+
+/// A part of memory, as elements in row-major order.
+#[derive(Clone)]
+pub(crate) struct View {
+    pub(crate) memory: Arc<Memory>,
+    /// In elements.
+    pub(crate) first: usize,
+    pub(crate) dtype: DType,
+    pub(crate) shape: Vec<usize>,
+}
+
+impl View {
+    pub(crate) fn whole(memory: Memory, dtype: DType, shape: Vec<usize>) -> Self {
+        Self { memory: Arc::new(memory), first: 0, dtype, shape }
+    }
+
+    /// The number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// The number of bytes.
+    pub(crate) fn byte_len(&self) -> usize {
+        self.len() * self.dtype.size()
+    }
+
+    /// The bytes, for work that reads.
+    pub(crate) fn bytes(&self) -> Result<BufferSlice<'_, u8>> {
+        let start = self.first * self.dtype.size();
+        self.memory.buffer.bytes()?.slice(start..start + self.byte_len())
+    }
+
+    /// The bytes, for work that writes.
+    ///
+    /// # Safety
+    /// As for [`BufferSlice::assume_exclusive`], except that read-only memory is refused here.
+    pub(crate) unsafe fn bytes_mut(&self, operation: &'static str) -> Result<BufferSliceMut<'_, u8>> {
+        if self.memory.is_read_only {
+            let error = Error::argument(Status::INVALID_VALUE, operation, "the memory is read-only");
+            return Err(error.with_hint("write to a copy of it"));
+        }
+        // SAFETY: the caller promises the same, and the memory may be written.
+        Ok(unsafe { self.bytes()?.assume_exclusive() })
+    }
+
+    /// The address of the first element.
+    pub(crate) fn address(&self) -> Result<u64> {
+        Ok(self.bytes()?.device_pointer().0)
+    }
+
+    /// Whether two parts have a byte in common.
+    pub(crate) fn overlaps(&self, other: &Self) -> Result<bool> {
+        let (start, other_start) = (self.address()?, other.address()?);
+        let is_empty = self.len() == 0 || other.len() == 0;
+        let ends = (start + self.byte_len() as u64, other_start + other.byte_len() as u64);
+        Ok(!is_empty && start < ends.1 && other_start < ends.0)
+    }
+
+    /// A tensor of these elements. With a consumer's stream, that stream follows all uses of the memory. Without one, this
+    /// waits until they are complete.
+    pub(crate) fn share(&self, consumer: Option<&Stream>) -> Result<ManagedTensor> {
+        let share = || {
+            // SAFETY: this module hands out no references to elements. Who uses the memory at the same time is left to the
+            // program, as wherever arrays of Python share memory.
+            unsafe { self.memory.buffer.clone().share(self.first, &self.shape, consumer) }
+        };
+        // A wait must not hold up others that submit.
+        if consumer.is_some() { in_turn(&[&self.memory], share) } else { share() }
+    }
+}
+
+/// The number of elements of a shape.
+fn count(shape: &[usize]) -> Result<usize> {
+    shape.iter().try_fold(1usize, |count, &extent| count.checked_mul(extent)).ok_or_else(|| {
+        let message = format!("the shape {shape:?} is larger than the address space");
+        Error::argument(Status::OUT_OF_MEMORY, "allocating memory", message)
+    })
+}
+
+/// A shape: a number of elements, or a sequence of extents.
+pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    if shape.is_instance_of::<PyInt>() { Ok(vec![shape.extract()?]) } else { shape.extract() }
+}

@@ -1,0 +1,78 @@
+"""What the tests share. They run on the device that ANABRANCH_TEST_DEVICE names, or else on the software device."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import anabranch
+
+DEVICE = os.environ.get("ANABRANCH_TEST_DEVICE", "host")
+KERNELS = Path(__file__).parent / "kernels.ptx"
+
+
+class Gate:
+    """Keeps the work of streams pending until it is opened."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def hold(self, stream: anabranch.Stream) -> None:
+        """Lets later work of the stream wait for the gate."""
+        stream.launch_host_func(self._event.wait)
+
+    def open(self) -> None:
+        """Lets the work run."""
+        self._event.set()
+
+
+@pytest.fixture
+def device() -> anabranch.Device:
+    return anabranch.device(DEVICE)
+
+
+@pytest.fixture
+def context(device: anabranch.Device) -> anabranch.Context:
+    return device.context()
+
+
+@pytest.fixture
+def stream(context: anabranch.Context) -> anabranch.Stream:
+    return context.create_stream()
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.open()
+
+
+@pytest.fixture
+def module(context: anabranch.Context) -> anabranch.Module:
+    return context.load_module(KERNELS.read_text())
+
+
+@pytest.fixture
+def on_host() -> None:
+    if DEVICE != "host":
+        pytest.skip("of the software device")
+
+
+@pytest.fixture
+def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a program with another interpreter, which has to end within a minute."""
+
+    def run(program: str) -> subprocess.CompletedProcess[str]:
+        environment = dict(os.environ, ANABRANCH_TEST_DEVICE=DEVICE, PYTHONFAULTHANDLER="1")
+        return subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, env=environment, check=False
+        )
+
+    return run

@@ -1,0 +1,199 @@
+"""Functions of Python that run in stream order."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import traceback
+import weakref
+
+import pytest
+
+import anabranch
+
+
+def test_functions_run_in_order(stream, gate):
+    seen = []
+    gate.hold(stream)
+    for number in range(5):
+        stream.launch_host_func(seen.append, number)
+    stream.launch_host_func(lambda *arguments, **keywords: seen.append((arguments, keywords)), 1, key=2)
+    assert not seen
+    gate.open()
+    stream.synchronize()
+    assert seen == [0, 1, 2, 3, 4, ((1,), {"key": 2})]
+
+
+def test_functions_run_on_another_thread(stream):
+    seen = []
+    stream.launch_host_func(lambda: seen.append(threading.get_ident()))
+    stream.synchronize()
+    assert seen != [threading.get_ident()]
+
+
+def test_functions_see_results(context, stream):
+    pinned = context.allocate_pinned(4)
+    numpy = pytest.importorskip("numpy")
+    view, seen = numpy.asarray(pinned), []
+    stream.fill(pinned, 5)
+    stream.launch_host_func(lambda: seen.append(view.tolist()))
+    stream.synchronize()
+    assert seen == [[5] * 4]
+
+
+def function_that_fails():
+    raise LookupError("on purpose")
+
+
+@pytest.mark.parametrize("wait", ["stream", "context", "event", "download"])
+def test_exceptions_reach_who_synchronises(context, stream, wait):
+    buffer = stream.allocate(1)
+    stream.synchronize()
+    stream.launch_host_func(function_that_fails)
+    waits = {
+        "stream": stream.synchronize,
+        "context": context.synchronize,
+        "event": lambda: (stream.record().synchronize(), stream.synchronize()),
+        "download": lambda: stream.download(buffer),
+    }
+    with pytest.raises(anabranch.AnabranchError, match="LookupError: on purpose") as caught:
+        waits[wait]()
+    assert caught.value.is_asynchronous and not caught.value.is_sticky
+    cause = caught.value.__cause__
+    assert isinstance(cause, LookupError)
+    assert "function_that_fails" in "".join(traceback.format_tb(cause.__traceback__))
+    # It is told once, and later work runs.
+    stream.synchronize()
+    seen = []
+    stream.launch_host_func(seen.append, 1)
+    stream.synchronize()
+    assert seen == [1]
+
+
+def test_exceptions_are_not_printed(stream, capfd):
+    stream.launch_host_func(function_that_fails)
+    with pytest.raises(anabranch.AnabranchError):
+        stream.synchronize()
+    assert capfd.readouterr().err == ""
+
+
+def test_exceptions_that_cannot_be_described(stream):
+    class Odd(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    def fail():
+        raise Odd
+
+    stream.launch_host_func(fail)
+    with pytest.raises(anabranch.AnabranchError, match="Odd") as caught:
+        stream.synchronize()
+    assert isinstance(caught.value.__cause__, Odd)
+
+
+def test_system_exit_is_an_exception(stream):
+    stream.launch_host_func(exit)
+    with pytest.raises(anabranch.AnabranchError) as caught:
+        stream.synchronize()
+    assert isinstance(caught.value.__cause__, SystemExit)
+
+
+def test_functions_must_not_call_the_library(context, stream):
+    other, event, buffer = context.create_stream(), context.create_event(), stream.allocate(1)
+    calls = [
+        stream.synchronize,
+        context.synchronize,
+        event.synchronize,
+        other.record,
+        context.create_stream,
+        lambda: other.fill(buffer, 1),
+        lambda: other.download(buffer),
+    ]
+    names = []
+
+    def run(call):
+        try:
+            call()
+        except anabranch.AnabranchError as error:
+            names.append(error.name)
+
+    for call in calls:
+        stream.launch_host_func(run, call)
+    stream.synchronize()
+    assert names == ["CUDA_ERROR_NOT_PERMITTED"] * len(calls)
+
+
+def test_functions_may_drop_objects(context, stream):
+    objects = [context.create_stream(), context.create_event(), stream.allocate(4), context.allocate_pinned(4)]
+    stream.launch_host_func(objects.clear)
+    stream.synchronize()
+    assert not objects
+    context.synchronize()
+
+
+def test_graphs_run_functions_at_every_launch(stream):
+    seen = []
+    with stream.capture() as capture:
+        stream.launch_host_func(seen.append, 1)
+    assert not seen
+    executable = capture.graph.instantiate()
+    for _ in range(3):
+        executable.launch(stream)
+    stream.synchronize()
+    assert seen == [1, 1, 1]
+
+
+def test_callbacks(stream, gate):
+    seen = []
+    gate.hold(stream)
+    stream.add_callback(lambda *arguments: seen.append(arguments))
+    assert not seen
+    gate.open()
+    stream.synchronize()
+    assert seen == [(stream, 0)]
+    with pytest.raises(anabranch.AnabranchError):
+        with stream.capture():
+            stream.add_callback(print)
+
+
+def test_callbacks_that_raise(stream):
+    stream.add_callback(lambda stream, status: 1 / 0)
+    with pytest.raises(anabranch.AnabranchError) as caught:
+        stream.synchronize()
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_functions_of_several_streams_run_at_the_same_time(context):
+    barrier = threading.Barrier(3)
+    streams = [context.create_stream() for _ in range(2)]
+    for stream in streams:
+        stream.launch_host_func(barrier.wait)
+    barrier.wait()
+    for stream in streams:
+        stream.synchronize()
+
+
+def test_functions_are_dropped(context, stream):
+    class Function:
+        def __call__(self):
+            pass
+
+    function = Function()
+    reference = weakref.ref(function)
+    stream.launch_host_func(function)
+    stream.synchronize()
+    del function
+    for _ in range(10_000):
+        # What other threads have dropped, the interpreter drops at the next call.
+        stream.query()
+        gc.collect(0)
+        if reference() is None:
+            break
+    assert reference() is None
+
+
+def test_wrong_functions(stream):
+    stream.launch_host_func(3)
+    with pytest.raises(anabranch.AnabranchError) as caught:
+        stream.synchronize()
+    assert isinstance(caught.value.__cause__, TypeError)

@@ -1,0 +1,215 @@
+"""Buffers, copies and fills."""
+
+from __future__ import annotations
+
+import array
+import struct
+
+import pytest
+
+import anabranch
+
+FORMATS = {
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint8": "B",
+    "uint16": "H",
+    "uint32": "I",
+    "uint64": "Q",
+    "float32": "f",
+    "float64": "d",
+}
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_every_type_makes_the_round_trip(stream, dtype):
+    buffer = stream.upload([1, 2, 100], dtype=dtype)
+    assert (buffer.dtype, buffer.shape, len(buffer), buffer.size) == (dtype, (3,), 3, 3)
+    assert buffer.itemsize == struct.calcsize(FORMATS[dtype])
+    assert buffer.nbytes == 3 * buffer.itemsize
+    found = stream.download(buffer)
+    assert (found.format, found.tolist()) == (FORMATS[dtype], [1, 2, 100])
+    stream.fill(buffer, 7)
+    assert stream.download(buffer).tolist() == [7, 7, 7]
+
+
+@pytest.mark.parametrize(("dtype", "one"), [("float16", 0x3C00), ("bfloat16", 0x3F80)])
+def test_floats_of_16_bits(stream, dtype, one):
+    buffer = stream.upload([1, 0], dtype=dtype)
+    assert (buffer.dtype, buffer.itemsize) == (dtype, 2)
+    assert stream.download(buffer).tolist() == [one, 0]
+    stream.fill(buffer[1:], 1.0)
+    assert stream.download(buffer).tolist() == [one, one]
+    assert stream.upload(array.array("H", [one]), dtype=dtype).dtype == dtype
+
+
+def test_data_of_the_host(stream):
+    assert stream.upload(b"abc").dtype == "uint8"
+    assert stream.upload(array.array("f", [1.5])).dtype == "float32"
+    assert stream.upload(bytearray(8), "float64").shape == (1,)
+    assert stream.upload(memoryview(bytes(6)).cast("B", (2, 3))).shape == (2, 3)
+    assert stream.download(stream.upload(memoryview(b"abcdef")[::2])).tobytes() == b"ace"
+
+
+def test_data_that_is_refused(stream):
+    with pytest.raises(TypeError, match="no data of the host"):
+        stream.upload(object())
+    with pytest.raises(TypeError, match="pass dtype"):
+        stream.upload([1, 2])
+    with pytest.raises(TypeError, match="convert them first"):
+        stream.upload(array.array("f", [1]), "float64")
+    with pytest.raises(ValueError, match="whole number"):
+        stream.upload(bytes(7), "float32")
+    with pytest.raises(ValueError, match="no dtype"):
+        stream.upload(bytes(7), "complex64")
+    with pytest.raises(OverflowError):
+        stream.upload([300], "uint8")
+    with pytest.raises(TypeError):
+        stream.upload(["a"], "uint8")
+
+
+def test_types_by_other_names(stream):
+    assert stream.allocate(1, int).dtype == "int64"
+    assert stream.allocate(1, float).dtype == "float64"
+    assert stream.allocate(1, "f4").dtype == "float32"
+    assert stream.allocate(1, "<i2").dtype == "int16"
+    with pytest.raises(ValueError, match="bool"):
+        stream.allocate(1, bool)
+    with pytest.raises(TypeError):
+        stream.allocate(1, 3)
+
+
+def test_allocations_are_zero(stream):
+    buffer = stream.allocate((2, 3), "int32")
+    assert buffer.shape == (2, 3)
+    assert stream.download(buffer).tolist() == [[0, 0, 0], [0, 0, 0]]
+    empty = stream.allocate(0, "int32")
+    assert (len(empty), stream.download(empty).tolist()) == (0, [])
+    assert stream.allocate((), "int32").size == 1
+
+
+def test_parts_share_memory(stream):
+    buffer = stream.upload(list(range(6)), "int32")
+    part = buffer[2:5]
+    assert (part.shape, part.id, part.address) == ((3,), buffer.id, buffer.address + 8)
+    stream.fill(part, 9)
+    assert stream.download(buffer).tolist() == [0, 1, 9, 9, 9, 5]
+    assert stream.download(buffer[-1:]).tolist() == [5]
+    assert stream.download(part[1:][:1]).tolist() == [9]
+    assert len(buffer[6:]) == len(buffer[5:2]) == 0
+    buffer.close()
+    assert stream.download(part).tolist() == [9, 9, 9]
+
+
+def test_parts_of_several_dimensions(stream):
+    buffer = stream.upload(list(range(6)), "int32").reshape((3, 2))
+    assert buffer.shape == (3, 2)
+    assert stream.download(buffer[1:]).tolist() == [[2, 3], [4, 5]]
+    with pytest.raises(ValueError, match="not that of 6 elements"):
+        buffer.reshape(5)
+
+
+def test_parts_that_are_refused(stream):
+    buffer = stream.allocate(6)
+    with pytest.raises(TypeError):
+        buffer[2]
+    with pytest.raises(IndexError):
+        buffer[::2]
+    with pytest.raises(IndexError):
+        stream.allocate(())[:]
+
+
+def test_copies(stream):
+    source, target = stream.upload([1, 2, 3], "int16"), stream.allocate(3, "int16")
+    stream.copy(target, source)
+    assert stream.download(target).tolist() == [1, 2, 3]
+    stream.copy(target[:1], target[2:])
+    assert stream.download(target).tolist() == [3, 2, 3]
+
+
+def test_copies_that_are_refused(stream):
+    buffer = stream.allocate(4, "int16")
+    with pytest.raises(anabranch.AnabranchError, match="overlap"):
+        stream.copy(buffer[1:], buffer[:3])
+    with pytest.raises(anabranch.AnabranchError, match="3 elements and the source 4"):
+        stream.copy(stream.allocate(3, "int16"), buffer)
+    with pytest.raises(TypeError, match="float32"):
+        stream.copy(stream.allocate(4, "float32"), buffer)
+
+
+def test_copies_from_and_to_the_host(stream):
+    buffer = stream.allocate(3, "int32")
+    stream.copy_from_host(buffer, array.array("i", [4, 5, 6]))
+    target = array.array("i", [0, 0, 0])
+    stream.copy_to_host(target, buffer)
+    assert target.tolist() == [4, 5, 6]
+    stream.copy_from_host(buffer[:1], [9])
+    assert stream.download(buffer).tolist() == [9, 5, 6]
+    stream.copy_to_host(bytearray(), buffer[3:])
+    with pytest.raises(ValueError, match="3 elements, and the data 2"):
+        stream.copy_from_host(buffer, [1, 2])
+    with pytest.raises(ValueError, match="12 bytes"):
+        stream.copy_to_host(bytearray(8), buffer)
+    with pytest.raises(BufferError):
+        stream.copy_to_host(bytes(12), buffer)
+
+
+def test_uses_in_several_streams_are_ordered(context, gate):
+    first, second = context.create_stream(), context.create_stream()
+    buffer = first.upload([1, 2], "int32")
+    first.synchronize()
+    gate.hold(first)
+    first.fill(buffer, 5)
+    target = second.allocate(2, "int32")
+    before = second.orders_inserted
+    second.copy(target, buffer)
+    assert second.orders_inserted == before + 1
+    gate.open()
+    assert second.download(target).tolist() == [5, 5]
+
+
+def test_strict_order_refuses(device, gate):
+    context = device.create_context()
+    first, second = context.create_stream(), context.create_stream()
+    buffer = first.allocate(2)
+    gate.hold(first)
+    first.fill(buffer, 1)
+    context.strict_order = True
+    assert context.strict_order
+    with pytest.raises(anabranch.AnabranchError) as caught:
+        second.fill(buffer, 2)
+    assert caught.value.name == "CUDA_ERROR_ILLEGAL_STATE"
+    second.wait(first)
+    second.fill(buffer, 2)
+    gate.open()
+    assert second.download(buffer).tolist() == [2, 2]
+
+
+def test_pinned_memory(context, stream):
+    pinned = context.allocate_pinned((2, 2), "float32")
+    assert isinstance(pinned, anabranch.PinnedBuffer) and isinstance(pinned, anabranch.Buffer)
+    assert (pinned.shape, pinned.dtype, pinned.context) == ((2, 2), "float32", context)
+    stream.copy(pinned, stream.upload([1, 2, 3, 4], "float32"))
+    assert stream.download(pinned).tolist() == [[1, 2], [3, 4]]
+    assert isinstance(pinned[1:], anabranch.PinnedBuffer)
+    assert "PinnedBuffer" in repr(pinned)
+
+
+def test_fills_that_are_refused(stream):
+    buffer = stream.allocate(4)
+    with pytest.raises(OverflowError):
+        stream.fill(buffer, 256)
+    with pytest.raises(TypeError):
+        stream.fill(buffer, 1.5)
+
+
+def test_buffers_are_dropped_while_work_is_pending(stream, gate):
+    gate.hold(stream)
+    for _ in range(20):
+        buffer = stream.allocate(1000)
+        stream.fill(buffer, 1)
+        del buffer
+    gate.open()
+    stream.synchronize()

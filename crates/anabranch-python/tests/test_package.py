@@ -1,0 +1,229 @@
+"""The package as a whole: what importing it does, its errors, and the ends of processes."""
+
+from __future__ import annotations
+
+import doctest
+import pickle
+
+import pytest
+
+import anabranch
+from anabranch.__main__ import main
+
+
+def test_names_are_there():
+    for name in anabranch.__all__:
+        assert getattr(anabranch, name) is not None
+
+
+def test_everything_public_is_documented():
+    for name in anabranch.__all__:
+        item = getattr(anabranch, name)
+        if name == "__version__":
+            continue
+        assert item.__doc__, name
+        for member, value in vars(item).items() if isinstance(item, type) else ():
+            if not member.startswith("_") and callable(value):
+                assert value.__doc__, f"{name}.{member}"
+
+
+def test_examples(device):
+    assert doctest.testmod(anabranch).failed == 0
+    assert doctest.testmod(anabranch.current).failed == 0
+
+
+def test_importing_starts_no_driver_and_no_thread(run_python):
+    program = """
+import os, sys
+before = set(os.listdir("/proc/self/task"))
+import anabranch
+assert set(os.listdir("/proc/self/task")) == before
+libraries = open("/proc/self/maps").read()
+assert "libcuda" not in libraries and "nvrtc" not in libraries
+assert not {"numpy", "asyncio", "ctypes"} & set(sys.modules), sys.modules
+"""
+    result = run_python(program)
+    assert result.returncode == 0, result.stderr
+
+
+def test_errors_say_what_happened():
+    with pytest.raises(anabranch.AnabranchError) as caught:
+        anabranch.device("host:77")
+    error = caught.value
+    assert (error.status, error.name) == (101, "CUDA_ERROR_INVALID_DEVICE")
+    assert error.operation == "opening a device"
+    assert error.place == "host:77"
+    assert "CUDA_ERROR_INVALID_DEVICE (101)" in str(error)
+    assert not error.is_asynchronous and not error.is_sticky
+    assert isinstance(error, RuntimeError)
+
+
+def test_errors_can_be_pickled():
+    with pytest.raises(anabranch.AnabranchError) as caught:
+        anabranch.device("host:77")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), str(again), again.status) == (type(caught.value), str(caught.value), 101)
+
+
+def test_out_of_memory_is_a_memory_error(context):
+    with pytest.raises(MemoryError) as caught:
+        context.create_stream().allocate(1 << 62, "float64")
+    assert isinstance(caught.value, anabranch.OutOfMemoryError)
+    assert caught.value.name == "CUDA_ERROR_OUT_OF_MEMORY"
+
+
+def test_devices(device):
+    assert anabranch.device("host") == anabranch.device("host:0")
+    assert device in anabranch.devices()
+    assert hash(device) == hash(anabranch.device(device.name))
+    assert device != anabranch.device("host").context()
+    assert device.properties["max_threads_per_block"] >= 1024
+    least, greatest = device.stream_priority_range
+    assert greatest <= least
+    assert device.name in repr(device)
+    assert all(reason for _, reason in anabranch.absent_backends())
+
+
+def test_command(capsys):
+    assert main(["devices"]) == 0
+    assert "host:0" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert anabranch.__version__ in capsys.readouterr().out
+
+
+EXIT = """
+import anabranch, os, threading
+device = anabranch.device(os.environ["ANABRANCH_TEST_DEVICE"])
+context = device.context()
+stream = context.create_stream()
+"""
+
+
+@pytest.mark.parametrize(
+    "alive",
+    [
+        # Everything there is, in globals, in cycles, and in modules.
+        """
+buffer, pinned, event = stream.allocate(10), context.allocate_pinned(10), stream.record()
+with stream.capture() as capture:
+    stream.fill(buffer, 1)
+    stream.launch_host_func(int)
+graph = capture.graph.instantiate()
+graph.launch(stream)
+cycle = [stream, event]
+cycle.append(cycle)
+import builtins
+builtins.kept = [pinned, graph, stream.completed()]
+""",
+        # A function that is running, one that waits for it, and a thread that waits for both.
+        """
+import time
+stream.launch_host_func(time.sleep, 0.2)
+stream.launch_host_func(lambda: 1 / 0)
+threading.Thread(target=stream.synchronize, daemon=True).start()
+""",
+        # A function that never ends, and threads that wait for it.
+        """
+stream.launch_host_func(threading.Event().wait)
+for _ in range(4):
+    threading.Thread(target=stream.synchronize, daemon=True).start()
+""",
+        # Threads in the middle of calls.
+        """
+def work():
+    while True:
+        stream.launch_host_func(int)
+        stream.query()
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+""",
+        # An exception that nobody has asked for.
+        """
+stream.launch_host_func(lambda: [][0])
+""",
+        # What exit functions do.
+        """
+import atexit
+atexit.register(stream.synchronize)
+atexit.register(stream.close)
+stream.launch_host_func(int)
+""",
+    ],
+)
+def test_nothing_crashes_at_exit(run_python, alive):
+    result = run_python(EXIT + alive + "\nprint('end')\n")
+    assert (result.returncode, result.stdout.splitlines()[-1]) == (0, "end"), result.stderr
+    assert "Fatal" not in result.stderr and "panicked" not in result.stderr, result.stderr
+
+
+def test_importing_numpy_arrays_survives_the_exit(run_python, on_host):
+    pytest.importorskip("numpy")
+    program = EXIT + "import numpy\nbuffer = context.from_dlpack(numpy.zeros(100))\nview = numpy.asarray(buffer)\n"
+    result = run_python(program)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_control_c_ends_a_wait(run_python):
+    waits = ["stream.synchronize()", "context.synchronize()", "stream.record().synchronize()", "stream.download(buffer)"]
+    for wait in waits:
+        program = (
+            EXIT
+            + f"""
+import signal, time
+buffer = stream.allocate(4)
+stream.launch_host_func(threading.Event().wait)
+started = threading.Event()
+def interrupt():
+    started.wait()
+    time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    started.set()
+    {wait}
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+        )
+        result = run_python(program)
+        assert (result.returncode, result.stdout) == (0, "interrupted\n"), (wait, result.stderr)
+
+
+def test_a_child_of_a_fork_is_refused(run_python):
+    program = (
+        EXIT
+        + """
+buffer = stream.allocate(4)
+child = os.fork()
+if child == 0:
+    try:
+        stream.synchronize()
+    except anabranch.AnabranchError as error:
+        assert error.name == "CUDA_ERROR_NOT_INITIALIZED", error
+        buffer.close()
+        del stream, buffer
+        os._exit(7)
+    os._exit(1)
+_, status = os.waitpid(child, 0)
+print(os.waitstatus_to_exitcode(status))
+stream.synchronize()
+"""
+    )
+    result = run_python(program)
+    assert (result.returncode, result.stdout) == (0, "7\n"), result.stderr
+
+
+def test_a_child_of_a_fork_before_the_first_call_can_use_devices(run_python):
+    program = """
+import anabranch, os
+child = os.fork()
+if child == 0:
+    anabranch.device("host").context().synchronize()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    result = run_python(program)
+    assert (result.returncode, result.stdout) == (0, "7\n"), result.stderr
+
+
