@@ -175,7 +175,7 @@ impl Streams for HostDriver {
             (Recorded::Never, _) => Ok(()),
             (Recorded::At(_), Target::Capture(recording)) => recording.refuse_outside(),
             (Recorded::At(position), Target::Queue(stream)) => {
-                if !Arc::ptr_eq(&position.stream, stream) && !position.is_complete() {
+                if !Arc::ptr_eq(&position.stream, stream) && (!position.is_complete() || position.undone().is_some()) {
                     stream.enqueue(Entry::WaitFor(position.clone()));
                 }
                 Ok(())

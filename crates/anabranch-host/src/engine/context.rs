@@ -106,6 +106,22 @@ impl<S> Context<S> {
         self.engine.values.written();
     }
 
+    /// The fault that has lost the context.
+    #[inline]
+    pub(crate) fn fault(&self) -> Option<&KernelFault> {
+        self.lost.get()
+    }
+
+    /// Loses the context because its work comes behind work of another, lost one, that was not done: it may use what that should
+    /// have written.
+    #[cold]
+    pub(crate) fn lose_behind(&self, fault: &KernelFault) {
+        if !self.is_lost() {
+            let message = format!("work comes behind that of another context, which is lost: {}", fault.message);
+            self.lose(KernelFault { message, ..fault.clone() });
+        }
+    }
+
     pub(crate) fn strategy(&self) -> WaitStrategy {
         if self.flags.contains(ContextFlags::SCHEDULE_BLOCKING_SYNC) {
             WaitStrategy::Sleep

@@ -74,6 +74,7 @@ impl Engine {
                 }
             }
             let turn = Turn { engine: self, stream, sequence: sequence + 1 };
+            let is_order = matches!(entry, Entry::WaitFor(_) | Entry::TimeStamp(_) | Entry::Callback(_));
             match entry {
                 Entry::HostFunction(work) if !stream.core.is_lost() => {
                     let _scope = enter_work();
@@ -91,6 +92,11 @@ impl Engine {
                 }
             }
             sequence += 1;
+            if let Some(fault) = stream.core.fault()
+                && !is_order
+            {
+                stream.note_undone(sequence, fault);
+            }
             stream.completion.advance();
             let over = match (pace, begin) {
                 (Pace::Worker, Some(begin)) => {
@@ -167,6 +173,10 @@ impl Engine {
                     let reason = Reason::Stream(position.clone());
                     return Some((entry, reason));
                 }
+                if let Some(fault) = position.undone() {
+                    turn.stream.core.lose_behind(fault);
+                    return self.skip(turn, entry);
+                }
             }
             Entry::WaitValue(condition) => {
                 if !satisfied && self.values.is_satisfied(condition) != Some(true) {
@@ -205,6 +215,11 @@ impl Engine {
             Entry::WaitFor(position) if !position.is_complete() => {
                 let reason = Reason::Stream(position.clone());
                 return Some((entry, reason));
+            }
+            Entry::WaitFor(position) => {
+                if let Some(fault) = position.undone() {
+                    turn.stream.note_undone(turn.sequence, fault);
+                }
             }
             Entry::TimeStamp(cell) => cell.store(self.now(), Ordering::Release),
             Entry::Work(work) => {

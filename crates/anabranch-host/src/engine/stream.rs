@@ -14,7 +14,7 @@ use super::queue::{self, Padded, Queue};
 use super::scheduler;
 use crate::error::StreamFailure;
 use crate::ranks;
-use anabranch_hal::{Failure, InsideWork, StreamFlags, SynchronizationPolicy};
+use anabranch_hal::{Failure, InsideWork, KernelFault, StreamFlags, SynchronizationPolicy};
 use anabranch_sync::Mutex;
 use anabranch_sync::modelled;
 use std::any::Any;
@@ -61,6 +61,8 @@ pub(crate) struct StreamState {
     legacy_seen: modelled::AtomicU64,
     /// Up to which entry the legacy stream waits for it.
     legacy_waits: AtomicU64,
+    /// The first entry that was not done, or not to its end, because a context was lost, and how that was lost.
+    undone: OnceLock<(u64, KernelFault)>,
     failed: AtomicBool,
     failure: Mutex<Option<StreamFailure>>,
 }
@@ -90,6 +92,7 @@ impl StreamState {
             policy: AtomicU8::new(0),
             legacy_seen: modelled::AtomicU64::new(0),
             legacy_waits: AtomicU64::new(0),
+            undone: OnceLock::new(),
             failed: AtomicBool::new(false),
             failure: Mutex::new(ranks::FAILURE, None),
         });
@@ -255,6 +258,12 @@ impl StreamState {
         if self.queue.unpark(satisfied) {
             self.schedule();
         }
+    }
+
+    /// Notes that the entry of that number was not done because of a fault, before it counts as complete.
+    #[cold]
+    pub(crate) fn note_undone(&self, sequence: u64, fault: &KernelFault) {
+        self.undone.get_or_init(|| (sequence, fault.clone()));
     }
 
     /// Notes a panic in the entry of that number. Until it is reported, later ones are left out.

@@ -56,7 +56,7 @@ impl ExecutableState {
         let mut launches = self.launches.lock();
         self.memory.check(self.flags.contains(InstantiateFlags::AUTO_FREE_ON_LAUNCH))?;
         let follows = launches.last.take_if(|last| !Arc::ptr_eq(&last.stream, stream));
-        if let Some(last) = follows.filter(|last| !last.is_complete()) {
+        if let Some(last) = follows.filter(|last| !last.is_complete() || last.undone().is_some()) {
             stream.put(Entry::WaitFor(last));
         }
         self.memory.note();
@@ -89,7 +89,7 @@ impl ExecutableState {
             .filter_map(|&node| {
                 let Action::EventWait(event) = &*plan.steps.get(node as usize)?.action else { return None };
                 let Recorded::At(position) = event.recorded() else { return None };
-                (!position.is_complete()).then_some((node, position))
+                (!position.is_complete() || position.undone().is_some()).then_some((node, position))
             })
             .collect();
         (!awaited.is_empty()).then(|| Arc::from_iter(awaited))

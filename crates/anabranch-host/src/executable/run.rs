@@ -16,6 +16,7 @@ use super::plan::{Plan, Shape};
 use crate::engine::{ContextCore, Engine, JointWork, Pace, Partition, Position, Resume, Role, StreamState, Task};
 use crate::memory::HostMemory;
 use crate::ranks;
+use anabranch_hal::KernelFault;
 use anabranch_sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -146,7 +147,10 @@ impl Recorder {
         Position { stream: Arc::clone(&self.stream), sequence }
     }
 
-    fn record(&self, engine: &Engine) {
+    fn record(&self, engine: &Engine, fault: Option<&KernelFault>) {
+        if let Some(fault) = fault {
+            self.stream.note_undone(self.stream.completion.completed() + 1, fault);
+        }
         self.time.store(engine.now(), Ordering::Release);
         self.stream.completion.advance();
     }
@@ -191,9 +195,9 @@ impl Run {
         })
     }
 
-    pub(super) fn record(&self, engine: &Engine, node: u32) {
+    pub(super) fn record(&self, engine: &Engine, node: u32, fault: Option<&KernelFault>) {
         if let Some(recorder) = self.recorders.iter().find(|recorder| recorder.node == node) {
-            recorder.record(engine);
+            recorder.record(engine, fault);
         }
     }
 

@@ -22,14 +22,14 @@ impl Run {
         let Some(step) = current.plan.steps.get(due.node as usize) else { return true };
         // Recorded in a lost context too, so that nobody waits for the event for ever.
         if let Action::EventRecord(_) = &*step.action {
-            self.record(engine, due.node);
+            self.record(engine, due.node, current.stream.core.fault());
             return true;
         }
         let is_left_out = current.stream.core.is_lost() || !step.enabled;
         match &*step.action {
             _ if is_left_out && due.part == 0 => {}
             Action::Host(work) => engine.run_host_work(current.stream.partition.as_deref(), || work.run()),
-            Action::EventWait(_) => return due.part > 0 || self.wait_event(current, due.node),
+            Action::EventWait(_) => return self.wait_event(current, due),
             Action::Values(_) if is_left_out => {}
             Action::Values(values) => return self.run_values(engine, current, &values.steps, due),
             Action::Kernel(_) | Action::Copy(_) | Action::Fill(_) | Action::Conditional(_) => {
@@ -105,11 +105,18 @@ impl Run {
     }
 
     /// `false`: it waits.
-    fn wait_event(self: &Arc<Self>, current: &Current, node: u32) -> bool {
+    fn wait_event(self: &Arc<Self>, current: &Current, due: Due) -> bool {
         let mut awaited = current.awaited.iter().flat_map(|awaited| awaited.iter());
-        let Some((_, position)) = awaited.find(|(waiting, _)| *waiting == node) else { return true };
-        let wait = NodeWait { run: Arc::clone(self), due: Due { node, part: 1 } };
-        position.stream.completion.register(position.sequence, Waiter::Other(Box::new(wait))).is_some()
+        let Some((_, position)) = awaited.find(|(waiting, _)| *waiting == due.node) else { return true };
+        let wait = NodeWait { run: Arc::clone(self), due: Due { part: 1, ..due } };
+        let is_reached = due.part > 0
+            || position.stream.completion.register(position.sequence, Waiter::Other(Box::new(wait))).is_some();
+        if let Some(fault) = position.undone()
+            && is_reached
+        {
+            current.stream.core.lose_behind(fault);
+        }
+        is_reached
     }
 
     /// `false`: it waits.

@@ -3,6 +3,7 @@
 use super::{JointWork, StreamState};
 use crate::engine::completion::Wake;
 use crate::engine::value::Resume;
+use anabranch_hal::KernelFault;
 use std::fmt;
 use std::sync::Arc;
 use std::thread::Thread;
@@ -18,6 +19,14 @@ impl Position {
     #[inline]
     pub(crate) fn is_complete(&self) -> bool {
         self.stream.completion.is_complete(self.sequence)
+    }
+
+    /// The fault that has kept the work up to there from being done, if it is complete only because its context is lost.
+    #[inline]
+    pub(crate) fn undone(&self) -> Option<&KernelFault> {
+        // Noted before the place is complete.
+        let complete = self.is_complete();
+        self.stream.undone.get().filter(|(first, _)| complete && *first <= self.sequence).map(|(_, fault)| fault)
     }
 }
 
