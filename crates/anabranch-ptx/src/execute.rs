@@ -89,7 +89,8 @@ pub struct Size {
 #[non_exhaustive]
 pub struct Options {
     /// Every access is checked and shown to [`Hooks::access`]; reads of memory of blocks and threads of which no byte was
-    /// written are faults, and so are lanes of one warp at different barriers.
+    /// written are faults (for local memory not in modules with the target `debug`), and so are lanes of one warp at
+    /// different barriers.
     pub checked: bool,
     /// How many operations each block may perform, of one warp each.
     pub operation_limit: Option<u64>,
