@@ -248,3 +248,17 @@ fn addresses_of_constants_are_told_apart() {
     device.launch("k", 1, 1, &Arguments::new().with(out)).unwrap();
     assert_eq!(device.memory.download::<u32>(out), [1, 1, 0, 0, 0]);
 }
+
+#[test]
+fn registers_of_drivers_and_reserved_memory_are_read() {
+    let text = ".version 8.5\n.target sm_90\n.address_size 64\n\
+        .entry k(.param .u64 out) { .reg .b64 %d<3>; .reg .b32 %r; .reg .pred %p; .shared .b32 s[4]; ld.param.u64 %d0, [out];\n\
+        mov.u32 %r, %envreg0; st.global.u32 [%d0], %r; mov.b32 %r, %envreg31; st.global.u32 [%d0+4], %r;\n\
+        st.shared.u32 [s], %r; mov.u32 %r, %reserved_smem_offset_1; st.global.u32 [%d0+8], %r;\n\
+        mov.u64 %d1, s; cvta.shared.u64 %d1, %d1; isspacep.shared::cluster %p, %d1; selp.u32 %r, 1, 0, %p;\n\
+        st.global.u32 [%d0+12], %r; isspacep.shared::cluster %p, %d0; selp.u32 %r, 1, 0, %p; st.global.u32 [%d0+16], %r; ret; }";
+    let mut device = Device::new(text);
+    let out = device.memory.upload(&[7u32; 5]);
+    device.launch("k", 1, 1, &Arguments::new().with(out)).unwrap();
+    assert_eq!(device.memory.download::<u32>(out), [0, 0, 16, 1, 0]);
+}

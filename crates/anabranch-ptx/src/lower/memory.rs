@@ -345,10 +345,13 @@ impl<'a> Lower<'_, 'a> {
 
     pub(super) fn isspacep(&mut self, instruction: &Instruction<'a>) -> Lowered<()> {
         let mut modifiers = Modifiers::new(&instruction.modifiers);
+        // A block is a cluster of its own.
+        let cluster = modifiers.take("shared::cluster");
         let access = access(&mut modifiers)?;
         modifiers.finish()?;
         self.count(instruction, 2)?;
         let imm = match access.space {
+            None if cluster => 1,
             Some(Space::Global) => 0,
             Some(Space::Shared) => 1,
             Some(Space::Local) => 2,

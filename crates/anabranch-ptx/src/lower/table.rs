@@ -108,7 +108,11 @@ pub(crate) static TABLE: &[Entry] = &[
     yes("fns", |lower, instruction| lower.find_nth(instruction), "`.b32`"),
     no("getctarank", "clusters of blocks"),
     yes("griddepcontrol", |lower, instruction| lower.hint(instruction), "does nothing: earlier grids have ended"),
-    yes("isspacep", |lower, instruction| lower.isspacep(instruction), "`.global .shared .local .param .const`"),
+    yes(
+        "isspacep",
+        |lower, instruction| lower.isspacep(instruction),
+        "`.global .shared .shared::cluster .local .param .const`",
+    ),
     no("istypep", "textures and surfaces"),
     yes(
         "ld",
