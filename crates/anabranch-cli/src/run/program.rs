@@ -89,12 +89,9 @@ impl Program {
             // SAFETY: whoever names a file of machine code on the command line has it from NVIDIA's tools, as the help says.
             Code::Binary(image) => unsafe { Module::load_binary(context, image) },
         };
-        let kernel = module.and_then(|module| module.kernel(&self.kernel)).map_err(|error| {
-            let log = error.log().and_then(|log| log.lines().map(str::trim).find(|line| !line.is_empty()));
-            let log = log.map_or(String::new(), |line| format!(": {line}"));
-            Failure::Failed(format!("{}: {error}{log}", self.file.display()))
-        })?;
-        Ok(kernel)
+        // The error has the first line of the log.
+        let kernel = module.and_then(|module| module.kernel(&self.kernel));
+        kernel.map_err(|error| Failure::Failed(format!("{}: {error}", self.file.display())))
     }
 
     /// The name of the kernel in the code.
