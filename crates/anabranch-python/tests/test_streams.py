@@ -177,9 +177,11 @@ def test_waiting_releases_the_interpreter(context, gate):
 
 
 def test_wrong_types(stream):
-    for wrong in (None, "stream", 1.5, object()):
+    for wrong in (None, "stream", 1.5, object(), 3):
         with pytest.raises(TypeError):
             stream.wait(wrong)
+        with pytest.raises(TypeError):
+            stream.context.stream_from(wrong)
     with pytest.raises(TypeError):
         stream.record(3)
     with pytest.raises(TypeError):

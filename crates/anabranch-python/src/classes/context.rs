@@ -67,8 +67,8 @@ impl Context {
         wait::call(py, || self.0.per_thread_stream()).map(Stream::owned)
     }
 
-    /// The stream of another library: an object with the method `__cuda_stream__`, or the number that is the handle. It has
-    /// to exist as long as the result is used; the object is kept.
+    /// The stream of another library, an object with the method `__cuda_stream__`, which is kept. The stream has to exist as long
+    /// as the object.
     fn stream_from(&self, stream: &Bound<'_, PyAny>) -> PyResult<Stream> {
         open_stream::foreign(stream, &self.0)
     }

@@ -5,7 +5,6 @@ use crate::error;
 use anabranch::{BorrowedStream, Status, StreamHandle};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyInt;
 use std::ops::Deref;
 
 /// A stream that can be used.
@@ -13,7 +12,7 @@ pub(crate) enum OpenStream {
     /// A stream of this library, which ends with this.
     Owned(anabranch::Stream),
     /// The stream of another library, with the object that keeps it.
-    Foreign(BorrowedStream<'static>, #[allow(dead_code, reason = "it is kept")] Option<Py<PyAny>>),
+    Foreign(BorrowedStream<'static>, #[allow(dead_code, reason = "it is kept")] Py<PyAny>),
     /// The stream of the body of a condition, for as long as it is captured.
     Body(BorrowedStream<'static>),
 }
@@ -38,29 +37,24 @@ impl OpenStream {
     }
 }
 
-/// The stream that an object with `__cuda_stream__`, or a number, stands for.
+/// The stream that an object with `__cuda_stream__` stands for. A mere number is none: it could be anything, and drivers take
+/// handles for what they are called.
 pub(crate) fn foreign(object: &Bound<'_, PyAny>, context: &anabranch::Context) -> PyResult<Stream> {
     let py = object.py();
-    let (handle, keeper) = if object.is_exact_instance_of::<PyInt>() {
-        (object.extract::<u64>()?, None)
-    } else {
-        let Some(method) = object.getattr_opt("__cuda_stream__")? else {
-            let name = object.get_type().name()?;
-            return Err(PyTypeError::new_err(format!("{name} is no stream: it has no __cuda_stream__")));
-        };
-        // An attribute at first, and a method since.
-        let described = if method.is_callable() { method.call0()? } else { method };
-        let (version, handle): (u64, u64) = described.extract()?;
-        if version != 0 {
-            let message = format!("the stream is described by version {version} of __cuda_stream__");
-            let hint = "install a newer version of this package";
-            return Err(error::refused(py, Status::NOT_SUPPORTED, "opening a stream", message, hint));
-        }
-        (handle, Some(object.clone().unbind()))
+    let Some(method) = object.getattr_opt("__cuda_stream__")? else {
+        let name = object.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("{name} is no stream: it has no __cuda_stream__")));
     };
-    let handle = StreamHandle::from_raw(handle as usize);
-    // SAFETY: the program promises that the stream exists, as in any library that takes handles; its owner is kept, if there is
-    // one.
+    // An attribute at first, and a method since.
+    let described = if method.is_callable() { method.call0()? } else { method };
+    let (version, handle): (u64, usize) = described.extract()?;
+    if version != 0 {
+        let message = format!("the stream is described by version {version} of __cuda_stream__");
+        let hint = "install a newer version of this package";
+        return Err(error::refused(py, Status::NOT_SUPPORTED, "opening a stream", message, hint));
+    }
+    let handle = StreamHandle::from_raw(handle);
+    // SAFETY: whoever has the method promises that the stream exists as long as the object, which is kept.
     let stream = crate::wait::call(py, || unsafe { BorrowedStream::from_raw(context, handle) })?;
-    Ok(Stream::new(OpenStream::Foreign(stream, keeper)))
+    Ok(Stream::new(OpenStream::Foreign(stream, object.clone().unbind())))
 }

@@ -1,0 +1,154 @@
+"""Several threads at the same time, and what is left behind."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import tracemalloc
+import weakref
+
+import pytest
+
+import anabranch
+
+
+# What is left may be less than the smallest object for each round, in bytes.
+ROUNDS = 400
+KEPT = 16 * ROUNDS
+
+
+def in_threads(count, body):
+    failures = []
+
+    def run(number):
+        try:
+            body(number)
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+
+
+def test_threads_use_one_buffer(context, module):
+    add, first = module.kernel("add"), context.create_stream()
+    numbers = first.upload([0] * 8, "uint32")
+
+    def work(number):
+        stream = context.create_stream()
+        for _ in range(50):
+            stream.launch(add, (1, 8), numbers, 1, 8)
+            if number % 2:
+                stream.download(numbers[number:])
+
+    in_threads(4, work)
+    assert first.download(numbers).tolist() == [200] * 8
+
+
+def test_threads_use_several_buffers(context, module):
+    first = context.create_stream()
+    buffers = [first.upload([number], "uint32") for number in range(3)]
+
+    def work(number):
+        stream = context.create_stream()
+        for turn in range(50):
+            # In every order, so that threads would wait for each other if the order of locks were theirs.
+            source, target = buffers[(number + turn) % 3], buffers[turn % 3]
+            if source is not target:
+                stream.copy(target, source)
+
+    in_threads(4, work)
+    assert {first.download(buffer).tolist()[0] for buffer in buffers} <= {0, 1, 2}
+
+
+def test_threads_close_what_others_use(context):
+    def work(_number):
+        for _ in range(30):
+            stream = context.create_stream()
+            buffer = stream.allocate(100)
+
+            def use(stream=stream, buffer=buffer):
+                try:
+                    while True:
+                        stream.fill(buffer, 1)
+                        stream.record().query()
+                except anabranch.AnabranchError as error:
+                    assert error.name == "CUDA_ERROR_INVALID_HANDLE", error
+
+            thread = threading.Thread(target=use)
+            thread.start()
+            stream.close()
+            buffer.close()
+            thread.join()
+
+    in_threads(3, work)
+
+
+def test_a_capture_of_one_thread_leaves_others_alone(context):
+    def work(number):
+        stream = context.create_stream()
+        buffer = stream.allocate(4)
+        stream.synchronize()
+        for turn in range(20):
+            with stream.capture("thread_local") as capture:
+                stream.fill(buffer, number + turn)
+            capture.graph.instantiate().launch(stream)
+        assert stream.download(buffer).tolist() == [number + 19] * 4
+
+    in_threads(4, work)
+
+
+def test_nothing_is_left_behind(context, module):
+    add = module.kernel("add")
+
+    def work():
+        stream = context.create_stream()
+        numbers = stream.upload([1] * 10, "uint32")
+        stream.launch(add, (1, 10), numbers, 1, 10)
+        stream.launch_host_func(int)
+        with stream.capture() as capture:
+            stream.fill(numbers, 1)
+        capture.graph.instantiate().launch(stream)
+        stream.download(numbers)
+        stream.record().synchronize()
+        with stream:
+            assert anabranch.current_stream() is stream
+        with pytest.raises(anabranch.AnabranchError):
+            stream.launch(add, (1, 1))
+        return weakref.ref(stream), weakref.ref(numbers), weakref.ref(capture)
+
+    for _ in range(50):
+        work()
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    references = [reference for _ in range(ROUNDS) for reference in work()]
+    after = before
+    for _ in range(1000):
+        # Other threads drop what their work has kept.
+        context.synchronize()
+        gc.collect()
+        references = [reference for reference in references if reference() is not None]
+        after, _ = tracemalloc.get_traced_memory()
+        if not references and after - before < KEPT:
+            break
+    tracemalloc.stop()
+    assert not references
+    assert after - before < KEPT, after - before
+
+
+def test_memory_of_the_device_is_given_back(device, on_host):
+    context = device.create_context()
+    free, _ = context.memory_info()
+    stream = context.create_stream()
+    for _ in range(50):
+        stream.fill(stream.allocate(1 << 20), 1)
+        context.allocate_pinned(1 << 20).close()
+    stream.synchronize()
+    context.synchronize()
+    left, _ = context.memory_info()
+    assert left > free - (20 << 20)
