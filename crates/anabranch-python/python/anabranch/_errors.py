@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+# `typing` would take half of the time to import this package.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class AnabranchError(RuntimeError):

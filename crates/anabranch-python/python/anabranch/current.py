@@ -15,12 +15,14 @@ neither, and use the stream that was entered last. Without a current stream, the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from ._current import current_stream
 from ._errors import make
 
+# `typing` would take half of the time to import this package.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ._anabranch import Buffer, Context, Event, ExecutableGraph, Kernel, LaunchConfig, Stream
 
 __all__ = [
