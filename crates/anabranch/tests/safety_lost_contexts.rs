@@ -10,6 +10,7 @@ use anabranch::{
     LaunchConfig, Module, NodeWork, Stream, flush_deferred_drops,
 };
 use common::{host, until};
+use std::sync::mpsc::{Sender, channel};
 
 /// A new context, and a kernel that faults.
 fn with_fault(device: &Device) -> (Context, Kernel) {
@@ -100,4 +101,57 @@ fn safety_48_what_a_lost_context_leaves_is_freed_in_the_order_of_a_seed_too() {
             device.memory_report().unwrap().allocations.is_empty()
         });
     }
+}
+
+/// Work of a context that is queued, and does not begin before the value is dropped.
+fn held(stream: &Stream) -> Sender<()> {
+    let (goes_on, waits) = channel();
+    stream.launch_host_func(move || _ = waits.recv()).unwrap();
+    goes_on
+}
+
+#[test]
+fn safety_99_work_behind_undone_work_of_a_lost_context_is_not_done() {
+    let healthy = host();
+    for behind_a_graph in [false, true] {
+        let (lost, fault) = with_fault(healthy.device());
+        let other = healthy.device().create_context(ContextFlags::empty()).unwrap();
+        let (writer, reader) = (lost.create_stream().unwrap(), other.create_stream().unwrap());
+        let mut copy = reader.upload(&[1u32; 64]).unwrap();
+        reader.synchronize().unwrap();
+        let goes_on = held(&writer);
+        let mut memory = writer.allocate_zeroed::<u32>(64).unwrap();
+        if behind_a_graph {
+            let mut graph = lost.create_graph().unwrap();
+            graph.add((), NodeWork::fill(&mut memory, 5u32).unwrap()).unwrap();
+            graph.instantiate().unwrap().launch(&writer).unwrap();
+        } else {
+            writer.fill(&mut memory, 5u32).unwrap();
+        }
+        reader.copy_peer(&mut copy, &memory).unwrap();
+        let read = reader.download_async(&copy);
+        lose(&lost, &fault);
+        drop(goes_on);
+        assert!(is_lost(futures::executor::block_on(read)), "behind a graph: {behind_a_graph}");
+        let error = reader.synchronize().unwrap_err();
+        assert!(error.to_string().contains("another context, which is lost"), "{error}");
+    }
+    // What waits for nothing of theirs goes on.
+    let stream = healthy.create_stream().unwrap();
+    assert_eq!(stream.download(&stream.upload(&[3u32]).unwrap()).unwrap(), [3]);
+}
+
+#[test]
+fn safety_99_work_behind_what_a_lost_context_has_done_goes_on() {
+    let healthy = host();
+    let (lost, fault) = with_fault(healthy.device());
+    let (writer, reader) = (lost.create_stream().unwrap(), healthy.create_stream().unwrap());
+    let memory = writer.upload(&[7u32; 64]).unwrap();
+    let mut copy = reader.upload(&[1u32; 64]).unwrap();
+    writer.synchronize().unwrap();
+    let goes_on = held(&reader);
+    reader.copy_peer(&mut copy, &memory).unwrap();
+    lose(&lost, &fault);
+    drop(goes_on);
+    assert_eq!(reader.download(&copy).unwrap(), [7; 64]);
 }
