@@ -1,5 +1,6 @@
 # The classes and functions of the extension module. Their documentation is in the module.
 import os
+import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Literal, Protocol, SupportsFloat, SupportsIndex, TypeAlias, TypeVar, final
@@ -233,7 +234,9 @@ class Buffer:
     def reshape(self, shape: _Shape) -> Self: ...
     def close(self) -> None: ...
     def _memoryview(self) -> memoryview: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    if sys.version_info >= (3, 12):
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+
     def __dlpack__(
         self,
         *,
