@@ -1,6 +1,7 @@
 //! Errors of the library as exceptions.
 
 use crate::{host_functions, process};
+use anabranch::hal::InsideWork;
 use anabranch::{Error, ErrorKind, Status};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -40,8 +41,13 @@ pub(crate) fn refused(
     raise(py, &Error::argument(status, operation, message).with_hint(hint))
 }
 
-/// Refuses calls in a child of a fork, where they might wait for threads that do not exist.
+/// Refuses calls in a child of a fork, where they might wait for threads that do not exist; and inside of a host function, where a
+/// driver would wait for the function: it does not know that this thread runs it, and cannot refuse them.
 pub(crate) fn require_usable(py: Python<'_>) -> PyResult<()> {
+    if InsideWork::is_entered() {
+        let hint = "leave it to a thread that the function wakes, or to a callback of asyncio";
+        return Err(refused(py, Status::NOT_PERMITTED, "calling the library", "a host function must not", hint));
+    }
     if !process::is_forked() {
         return Ok(());
     }

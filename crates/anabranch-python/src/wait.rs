@@ -1,7 +1,6 @@
 //! Waits that Ctrl-C ends.
 
 use crate::{error, process, threads};
-use anabranch::hal::InsideWork;
 use anabranch::{Result, Status};
 use pyo3::prelude::*;
 use std::pin::Pin;
@@ -60,10 +59,6 @@ pub(crate) fn for_call<T: Send + 'static>(
     body: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> PyResult<T> {
     error::require_usable(py)?;
-    if InsideWork::is_entered() {
-        // The library refuses it there, and only there.
-        return call(py, body);
-    }
     let (sender, mut receiver) = channel();
     threads::run(move || {
         let _ = sender.send(body());
