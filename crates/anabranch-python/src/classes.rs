@@ -12,6 +12,7 @@ pub(crate) mod event;
 pub(crate) mod graph;
 pub(crate) mod module;
 mod open_stream;
+pub(crate) mod pool;
 pub(crate) mod stream;
 mod tensor;
 mod transfer;

@@ -42,6 +42,8 @@ mod _anabranch {
     #[pymodule_export]
     use super::classes::module::{Kernel, Module};
     #[pymodule_export]
+    use super::classes::pool::MemoryPool;
+    #[pymodule_export]
     use super::classes::stream::Stream;
     #[pymodule_export]
     use super::exit::{after_fork, at_exit};

@@ -2,7 +2,7 @@
 
 use crate::dtype::{DType, Element, TypedCall};
 use anabranch::dlpack::{DLDevice, ManagedTensor};
-use anabranch::{Buffer, BufferSlice, BufferSliceMut, Context, Error, OwnedBuffer, Result, Status, Stream};
+use anabranch::{Buffer, BufferSlice, BufferSliceMut, Context, Error, MemoryPool, OwnedBuffer, Result, Status, Stream};
 use bytemuck::pod_collect_to_vec;
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
@@ -84,18 +84,22 @@ impl Memory {
     }
 
     /// Allocates zeros in stream order.
-    pub(crate) fn zeroed(stream: &Stream, dtype: DType, shape: &[usize]) -> Result<Self> {
-        struct Allocate<'a>(&'a Stream, usize);
+    pub(crate) fn zeroed(stream: &Stream, dtype: DType, shape: &[usize], pool: Option<&MemoryPool>) -> Result<Self> {
+        struct Allocate<'a>(&'a Stream, usize, Option<&'a MemoryPool>);
 
         impl TypedCall for Allocate<'_> {
             type Output = Result<Memory>;
 
             fn call<T: Element>(self) -> Self::Output {
-                self.0.allocate_zeroed::<T>(self.1).map(Memory::of)
+                match self.2 {
+                    Some(pool) => self.0.allocate_zeroed_from::<T>(pool, self.1),
+                    None => self.0.allocate_zeroed::<T>(self.1),
+                }
+                .map(Memory::of)
             }
         }
 
-        dtype.with(Allocate(stream, count(shape)?))
+        dtype.with(Allocate(stream, count(shape)?, pool))
     }
 
     /// Copies bytes to new memory. Returns when they can be changed.

@@ -10,7 +10,7 @@ use crate::dtype::DType;
 use crate::memory::{Memory, extents};
 use crate::slot::release;
 use crate::wait;
-use anabranch::{EventFlags, StreamFlags};
+use anabranch::{EventFlags, EventHandle, InterprocessEventHandle, StreamFlags};
 use pyo3::prelude::*;
 use std::mem::ManuallyDrop;
 
@@ -71,6 +71,33 @@ impl Context {
     /// as the object.
     fn stream_from(&self, stream: &Bound<'_, PyAny>) -> PyResult<Stream> {
         open_stream::foreign(stream, &self.0)
+    }
+
+    /// The stream of another library with that handle of the driver, which has to exist as long as the result. `owner` is kept
+    /// until then. Drivers trust handles: a wrong one ends the process. `stream_from` takes objects, and is safer.
+    #[pyo3(signature = (handle, owner = None))]
+    fn stream_from_handle(&self, py: Python<'_>, handle: usize, owner: Option<Py<PyAny>>) -> PyResult<Stream> {
+        open_stream::of_handle(py, &self.0, handle, owner.unwrap_or_else(|| py.None()))
+    }
+
+    /// The event of another library with that handle of the driver, which has to exist as long as the result. `owner` is kept
+    /// until then. Drivers trust handles: a wrong one ends the process.
+    #[pyo3(signature = (handle, owner = None))]
+    fn event_from_handle(&self, py: Python<'_>, handle: usize, owner: Option<Py<PyAny>>) -> PyResult<Event> {
+        let handle = EventHandle::from_raw(handle);
+        // SAFETY: the caller promises that the event exists as long as what is kept.
+        wait::call(py, || unsafe { anabranch::Event::from_raw(&self.0, handle, owner) }).map(Event::new)
+    }
+
+    /// Opens an event of another process, which `Event.interprocess_handle` describes there.
+    fn open_event(&self, py: Python<'_>, exported: [u8; 64]) -> PyResult<Event> {
+        wait::call(py, || anabranch::Event::open(&self.0, &InterprocessEventHandle(exported))).map(Event::new)
+    }
+
+    /// The handle of the driver.
+    #[getter]
+    fn handle(&self) -> usize {
+        self.0.as_raw().as_raw()
     }
 
     /// Creates an event. One without timing costs less. `blocking_sync` lets waits of the host sleep instead of spin.

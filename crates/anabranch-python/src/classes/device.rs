@@ -1,8 +1,9 @@
 //! Devices.
 
 use crate::classes::context::Context;
+use crate::classes::pool::MemoryPool;
 use crate::{error, process, wait};
-use anabranch::{ContextFlags, Instance};
+use anabranch::{ContextFlags, Instance, MemoryPoolOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -104,6 +105,18 @@ impl Device {
     /// Creates another context.
     fn create_context(&self, py: Python<'_>) -> PyResult<Context> {
         wait::call(py, || self.0.create_context(ContextFlags::empty())).map(Context::new)
+    }
+
+    /// The memory pool that `Stream.allocate` uses by default.
+    fn default_memory_pool(&self, py: Python<'_>) -> PyResult<MemoryPool> {
+        wait::call(py, || self.0.default_memory_pool()).map(MemoryPool::new)
+    }
+
+    /// Makes a memory pool. `max_bytes` is its maximum size, or 0 for the driver's default.
+    #[pyo3(signature = (*, max_bytes = 0, interprocess = false))]
+    fn create_memory_pool(&self, py: Python<'_>, max_bytes: u64, interprocess: bool) -> PyResult<MemoryPool> {
+        let options = MemoryPoolOptions { max_bytes, interprocess };
+        wait::call(py, || self.0.create_memory_pool(&options)).map(MemoryPool::new)
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {

@@ -7,6 +7,7 @@ use crate::slot::Slot;
 use crate::wait;
 use anabranch::EventFlags;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 /// A point in the work of a stream, which streams and the host can wait for.
 #[pyclass(frozen, weakref, module = "anabranch")]
@@ -50,6 +51,19 @@ impl Event {
     #[getter]
     fn is_timing(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.get(py)?.flags().is_none_or(|flags| !flags.contains(EventFlags::DISABLE_TIMING)))
+    }
+
+    /// Whether the host sleeps while it waits for the event, instead of asking again and again. False for an event of another
+    /// library.
+    #[getter]
+    fn is_blocking_sync(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.get(py)?.flags().is_some_and(|flags| flags.contains(EventFlags::BLOCKING_SYNC)))
+    }
+
+    /// Describes the event for `Context.open_event` of another process, in 64 bytes. The event was created with `interprocess`.
+    fn interprocess_handle<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let event = self.get(py)?;
+        Ok(PyBytes::new(py, &wait::call(py, || event.export())?.0))
     }
 
     /// Records the event behind all work of the stream until now. Its former point is forgotten.

@@ -30,6 +30,12 @@ impl Graph {
         self.id
     }
 
+    /// The handle of the driver.
+    #[getter]
+    fn handle(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.slot.get(py)?.as_raw().as_raw())
+    }
+
     /// The context.
     #[getter]
     fn context(&self, py: Python<'_>) -> PyResult<Context> {
@@ -134,6 +140,12 @@ impl ExecutableGraph {
     #[getter]
     fn id(&self) -> u64 {
         self.id
+    }
+
+    /// The handle of the driver.
+    #[getter]
+    fn handle(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.slot.get(py)?.as_raw().as_raw())
     }
 
     /// The context.

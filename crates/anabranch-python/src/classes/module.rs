@@ -4,9 +4,10 @@ use crate::classes::compiler::Compiled;
 use crate::classes::context::Context;
 use crate::slot::Slot;
 use crate::wait;
+use anabranch::FunctionAttribute;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString};
+use pyo3::types::{PyBytes, PyDict, PyString};
 
 /// Loads device code.
 pub(crate) fn load(context: &anabranch::Context, image: &Bound<'_, PyAny>) -> PyResult<Module> {
@@ -53,6 +54,19 @@ impl Module {
     #[getter]
     fn id(&self) -> u64 {
         self.id
+    }
+
+    /// The handle of the driver.
+    #[getter]
+    fn handle(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.slot.get(py)?.as_raw().as_raw())
+    }
+
+    /// The address and the number of bytes of a variable. They are valid as long as the module is loaded.
+    fn variable(&self, py: Python<'_>, name: &str) -> PyResult<(u64, usize)> {
+        let module = self.slot.get(py)?;
+        let (address, bytes) = wait::call(py, || module.global(name))?;
+        Ok((address.0, bytes))
     }
 
     /// The names of the kernels.
@@ -136,6 +150,34 @@ impl Kernel {
     #[getter]
     fn context(&self, py: Python<'_>) -> PyResult<Context> {
         Ok(Context::new(self.get(py)?.module().context()))
+    }
+
+    /// The handle of the driver.
+    #[getter]
+    fn handle(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.get(py)?.as_raw().as_raw())
+    }
+
+    /// What the kernel needs: the limit of threads in a block, registers of a thread, and bytes of shared, local and constant
+    /// memory.
+    #[getter]
+    fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let kernel = self.get(py)?;
+        let info = wait::call(py, || kernel.info())?;
+        let listed = PyDict::new(py);
+        listed.set_item("max_threads_per_block", info.max_threads_per_block)?;
+        listed.set_item("registers", info.registers)?;
+        listed.set_item("static_shared_bytes", info.static_shared_bytes)?;
+        listed.set_item("max_dynamic_shared_bytes", info.max_dynamic_shared_bytes)?;
+        listed.set_item("local_bytes", info.local_bytes)?;
+        listed.set_item("constant_bytes", info.constant_bytes)?;
+        Ok(listed)
+    }
+
+    /// Sets the limit of the dynamic shared memory of a block, in bytes.
+    fn set_max_dynamic_shared_bytes(&self, py: Python<'_>, bytes: u32) -> PyResult<()> {
+        let kernel = self.get(py)?;
+        wait::call(py, || kernel.set_attribute(FunctionAttribute::MaxDynamicSharedBytes(bytes)))
     }
 
     /// The maximum number of blocks that run on a multiprocessor at the same time.

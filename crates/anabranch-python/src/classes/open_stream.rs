@@ -53,8 +53,18 @@ pub(crate) fn foreign(object: &Bound<'_, PyAny>, context: &anabranch::Context) -
         let hint = "install a newer version of this package";
         return Err(error::refused(py, Status::NOT_SUPPORTED, "opening a stream", message, hint));
     }
+    of_handle(py, context, handle, object.clone().unbind())
+}
+
+/// The stream with that handle, of another library. It exists as long as `owner`, which is kept.
+pub(crate) fn of_handle(
+    py: Python<'_>,
+    context: &anabranch::Context,
+    handle: usize,
+    owner: Py<PyAny>,
+) -> PyResult<Stream> {
     let handle = StreamHandle::from_raw(handle);
-    // SAFETY: whoever has the method promises that the stream exists as long as the object, which is kept.
+    // SAFETY: whoever has named the handle promises that the stream exists as long as the object, which is kept.
     let stream = crate::wait::call(py, || unsafe { BorrowedStream::from_raw(context, handle) })?;
-    Ok(Stream::new(OpenStream::Foreign(stream, object.clone().unbind())))
+    Ok(Stream::new(OpenStream::Foreign(stream, owner)))
 }

@@ -8,8 +8,10 @@ use crate::classes::config::LaunchConfig;
 use crate::classes::context::Context;
 use crate::classes::device::Device;
 use crate::classes::event::Event;
+use crate::classes::graph::Graph;
 use crate::classes::module::Kernel;
 use crate::classes::open_stream::{OpenStream, foreign};
+use crate::classes::pool::MemoryPool;
 use crate::classes::transfer;
 use crate::dtype::DType;
 use crate::host_data::HostData;
@@ -17,7 +19,7 @@ use crate::host_functions::Function;
 use crate::memory::{Memory, View, extents};
 use crate::slot::Slot;
 use crate::wait;
-use anabranch::EventFlags;
+use anabranch::{CaptureStatus, EventFlags};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
@@ -151,12 +153,20 @@ impl Stream {
         wait::call(py, || stream.wait_stream(&other))
     }
 
-    /// Allocates memory in stream order, filled with zeros. `shape` is a number of elements or a sequence of extents.
-    #[pyo3(signature = (shape, dtype = None))]
-    fn allocate(&self, py: Python<'_>, shape: &Bound<'_, PyAny>, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<Buffer> {
+    /// Allocates memory in stream order, filled with zeros: from a pool, or else from the device's default one. `shape` is a
+    /// number of elements or a sequence of extents.
+    #[pyo3(signature = (shape, dtype = None, *, pool = None))]
+    fn allocate(
+        &self,
+        py: Python<'_>,
+        shape: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+        pool: Option<&Bound<'_, MemoryPool>>,
+    ) -> PyResult<Buffer> {
         let (stream, shape) = (self.get(py)?, extents(shape)?);
         let dtype = dtype.map_or(Ok(DType::U8), DType::of_python)?;
-        let memory = wait::call(py, || Memory::zeroed(&stream, dtype, &shape))?;
+        let pool = pool.map(|pool| pool.get().get(py)).transpose()?;
+        let memory = wait::call(py, || Memory::zeroed(&stream, dtype, &shape, pool.as_deref()))?;
         Ok(Buffer::new(View::whole(memory, dtype, shape)))
     }
 
@@ -268,6 +278,30 @@ impl Stream {
     #[pyo3(signature = (mode = "global"))]
     fn capture(this: Bound<'_, Self>, mode: &str) -> PyResult<Capture> {
         Ok(Capture::new(this.unbind(), mode_of(mode)?))
+    }
+
+    /// Begins a capture, which `end_capture` ends: `with stream.capture()` does both. `mode` is as for `capture`.
+    #[pyo3(signature = (mode = "global"))]
+    fn begin_capture(&self, py: Python<'_>, mode: &str) -> PyResult<()> {
+        let (stream, mode) = (self.get(py)?, mode_of(mode)?);
+        wait::call(py, || stream.begin_capture(mode))
+    }
+
+    /// Ends the capture that `begin_capture` began, and returns its graph.
+    fn end_capture(&self, py: Python<'_>) -> PyResult<Graph> {
+        let stream = self.get(py)?;
+        wait::call(py, || stream.end_capture()).map(Graph::new)
+    }
+
+    /// Whether the stream captures: "none", "active" or "invalidated". An invalidated capture has to be ended, too.
+    #[getter]
+    fn capture_status(&self, py: Python<'_>) -> PyResult<&'static str> {
+        let stream = self.get(py)?;
+        Ok(match wait::call(py, || stream.capture_status())? {
+            CaptureStatus::None => "none",
+            CaptureStatus::Active => "active",
+            CaptureStatus::Invalidated => "invalidated",
+        })
     }
 
     /// Whether the stream is capturing.

@@ -1,0 +1,132 @@
+//! Memory pools.
+
+use crate::classes::device::Device;
+use crate::slot::Slot;
+use crate::wait;
+use anabranch::MemoryPoolAttribute;
+use pyo3::prelude::*;
+
+/// A pool of memory for stream-ordered allocations. Freed memory stays in the pool for later allocations until the pool is
+/// trimmed, or at a synchronization if the pool holds more than its release threshold. Buffers remain valid when their pool is
+/// closed.
+#[pyclass(frozen, weakref, module = "anabranch")]
+pub(crate) struct MemoryPool {
+    slot: Slot<anabranch::MemoryPool>,
+    handle: usize,
+}
+
+impl MemoryPool {
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<std::sync::Arc<anabranch::MemoryPool>> {
+        self.slot.get(py)
+    }
+
+    fn attribute(&self, py: Python<'_>, attribute: MemoryPoolAttribute) -> PyResult<u64> {
+        let pool = self.slot.get(py)?;
+        wait::call(py, || pool.attribute(attribute))
+    }
+}
+
+impl MemoryPool {
+    pub(crate) fn new(pool: anabranch::MemoryPool) -> Self {
+        let handle = pool.as_raw().as_raw();
+        Self { slot: Slot::new("memory pool", pool), handle }
+    }
+}
+
+#[pymethods]
+impl MemoryPool {
+    /// The device.
+    #[getter]
+    fn device(&self, py: Python<'_>) -> PyResult<Device> {
+        Ok(Device(self.slot.get(py)?.device().clone()))
+    }
+
+    /// The handle of the driver.
+    #[getter]
+    fn handle(&self, py: Python<'_>) -> PyResult<usize> {
+        self.slot.get(py).map(|_| self.handle)
+    }
+
+    /// The number of bytes in use by allocations.
+    #[getter]
+    fn used_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        self.attribute(py, MemoryPoolAttribute::UsedCurrent)
+    }
+
+    /// The largest number of bytes in use since the last reset.
+    #[getter]
+    fn used_bytes_high(&self, py: Python<'_>) -> PyResult<u64> {
+        self.attribute(py, MemoryPoolAttribute::UsedHigh)
+    }
+
+    /// The number of bytes reserved from the device.
+    #[getter]
+    fn reserved_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        self.attribute(py, MemoryPoolAttribute::ReservedCurrent)
+    }
+
+    /// The largest number of bytes reserved since the last reset.
+    #[getter]
+    fn reserved_bytes_high(&self, py: Python<'_>) -> PyResult<u64> {
+        self.attribute(py, MemoryPoolAttribute::ReservedHigh)
+    }
+
+    /// The number of bytes that the pool keeps at a synchronization when it could return memory to the device.
+    #[getter]
+    fn release_threshold(&self, py: Python<'_>) -> PyResult<u64> {
+        self.attribute(py, MemoryPoolAttribute::ReleaseThreshold)
+    }
+
+    #[setter]
+    fn set_release_threshold(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
+        let pool = self.slot.get(py)?;
+        wait::call(py, || pool.set_release_threshold(bytes))
+    }
+
+    /// Sets the largest numbers of bytes to the current ones.
+    fn reset_high_watermarks(&self, py: Python<'_>) -> PyResult<()> {
+        let pool = self.slot.get(py)?;
+        wait::call(py, || pool.reset_high_watermarks())
+    }
+
+    /// Returns memory to the device until the pool reserves at most `keep_bytes`, or no more than its allocations need.
+    #[pyo3(signature = (keep_bytes = 0))]
+    fn trim(&self, py: Python<'_>, keep_bytes: usize) -> PyResult<()> {
+        let pool = self.slot.get(py)?;
+        wait::call(py, || pool.trim(keep_bytes))
+    }
+
+    /// Allows or forbids another device to use the memory of the pool.
+    fn set_peer_access(&self, py: Python<'_>, peer: &Bound<'_, Device>, allowed: bool) -> PyResult<()> {
+        let (pool, peer) = (self.slot.get(py)?, peer.get().0.clone());
+        wait::call(py, || pool.set_peer_access(&peer, allowed))
+    }
+
+    /// Gives up this object's hold on the pool. Buffers of the pool remain valid.
+    fn close(&self) {
+        self.slot.close();
+    }
+
+    fn __enter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    fn __exit__(&self, _type: &Bound<'_, PyAny>, _value: &Bound<'_, PyAny>, _traceback: &Bound<'_, PyAny>) {
+        self.close();
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| self.handle == other.get().handle)
+    }
+
+    fn __hash__(&self) -> usize {
+        self.handle
+    }
+
+    fn __repr__(&self) -> String {
+        match self.slot.peek() {
+            Some(pool) => format!("<anabranch.MemoryPool {:#x} of {}>", self.handle, pool.device().name()),
+            None => format!("<anabranch.MemoryPool {:#x} (closed)>", self.handle),
+        }
+    }
+}
