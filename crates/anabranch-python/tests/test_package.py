@@ -172,6 +172,8 @@ def test_control_c_ends_a_wait(run_python):
             EXIT
             + f"""
 import signal, time
+# Whoever runs the tests in the background may have it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 buffer = stream.allocate(4)
 stream.launch_host_func(threading.Event().wait)
 started = threading.Event()
