@@ -234,7 +234,23 @@ impl<'a> Submission<'a> {
         if !Arc::ptr_eq(memory.context(), self.stream.context()) {
             self.stream.context().refuse_if_lost(self.operation)?;
         }
+        if self.stream.is_legacy() && self.stream.is_barred_by_a_capture() {
+            self.be_refused_beside_a_capture()?;
+        }
         memory.history().order(self.stream, access, self.operation)
+    }
+
+    /// Lets the driver refuse work in the legacy stream beside the capture of a blocking stream before the work counts as a use of
+    /// memory, which others would have to come behind. A query is refused as the work is, and invalidates the capture as it does.
+    fn be_refused_beside_a_capture(&self) -> Result<()> {
+        let call = Call::at(self.stream.context().live(), self.operation, self.location);
+        match self.stream.context().driver().stream_query(&call, self.handle) {
+            Err(failure) if failure.status == Status::STREAM_CAPTURE_IMPLICIT => {
+                Err(failed(self.stream, self.operation, self.location, failure))
+            }
+            // The capture has ended.
+            _ => Ok(()),
+        }
     }
 
     /// Orders accesses in a capture, or to memory that captures or graphs use.

@@ -363,3 +363,22 @@ fn safety_96_a_scope_ends_beside_the_capture_of_a_blocking_stream() {
         blocking.end_capture().unwrap();
     });
 }
+
+#[test]
+fn safety_96_refused_work_in_the_legacy_stream_holds_up_no_scope() {
+    let context = checked_host();
+    let blocking = context.create_stream_with_flags(StreamFlags::empty()).unwrap();
+    assert_ends(move || {
+        let legacy = context.legacy_stream().unwrap();
+        let mut memory = vec![1u32; 64];
+        let signal = hold(&context, &legacy);
+        let opening = std::thread::spawn(move || signal.set(1));
+        blocking.begin_capture(CaptureMode::Relaxed).unwrap();
+        let scope = context.register_scope(&mut memory, |mut slice| legacy.fill(slice.reborrow(), 7));
+        assert_eq!(scope.unwrap_err().status(), Status::STREAM_CAPTURE_IMPLICIT);
+        assert_eq!(memory, [1; 64]);
+        // Work in the legacy stream invalidates such captures.
+        assert_eq!(blocking.end_capture().unwrap_err().status(), Status::STREAM_CAPTURE_INVALIDATED);
+        opening.join().unwrap();
+    });
+}

@@ -509,3 +509,28 @@ fn safety_96_the_library_invalidates_no_capture_by_a_record_in_the_legacy_stream
     signal.set(1);
     context.synchronize().unwrap();
 }
+
+#[test]
+fn safety_96_refused_work_in_the_legacy_stream_is_no_use_of_its_memory() {
+    let context = checked_host();
+    let legacy = context.legacy_stream().unwrap();
+    let blocking = context.create_stream_with_flags(StreamFlags::empty()).unwrap();
+    let other = context.create_stream().unwrap();
+    let mut memory = other.allocate_zeroed::<u32>(4).unwrap();
+    let mut captured = other.allocate_zeroed::<u32>(4).unwrap();
+    context.synchronize().unwrap();
+
+    blocking.begin_capture(CaptureMode::Relaxed).unwrap();
+    assert_eq!(legacy.fill(&mut memory, 1u32).unwrap_err().status(), Status::STREAM_CAPTURE_IMPLICIT);
+    assert_eq!(other.download(&memory).unwrap(), [0; 4]);
+    assert_eq!(blocking.end_capture().unwrap_err().status(), Status::STREAM_CAPTURE_INVALIDATED);
+
+    // Nobody uses the legacy stream any more, and the next capture is not disturbed.
+    let graph = blocking.capture(CaptureMode::Relaxed, |scope| {
+        scope.fill(&mut captured, 1u32)?;
+        other.fill(&mut memory, 3u32)
+    });
+    assert_eq!(graph.unwrap().nodes().unwrap().len(), 1);
+    assert_eq!(other.download(&memory).unwrap(), [3; 4]);
+    no_findings(&context);
+}
