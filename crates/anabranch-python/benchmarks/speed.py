@@ -5,8 +5,6 @@
 Each library is measured in a process of its own, several times in turns. What is not installed is left out.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import statistics
@@ -158,11 +156,11 @@ def warp_calls(device_name: str) -> tuple[Calls, Callable[[], object]]:
     warp.set_device(device_name)
 
     @warp.kernel
-    def empty() -> None:
+    def empty():
         pass
 
     @warp.kernel
-    def four(to: warp.array(dtype=float), source: warp.array(dtype=float), factor: float, count: int) -> None:
+    def four(to: warp.array(dtype=float), source: warp.array(dtype=float), factor: float, count: int):
         pass
 
     stream, other = warp.Stream(device_name), warp.Stream(device_name)

@@ -152,10 +152,12 @@ def test_reads_in_several_streams_are_not_ordered(context, module, gate):
     first, second = context.create_stream(), context.create_stream()
     source = first.upload([1], "float32")
     targets = [first.allocate(1, "float32"), second.allocate(1, "float32")]
+    # CUDA loads a kernel when it is asked for, and waits for the device.
+    scale = module.kernel("scale")
     context.synchronize()
     gate.hold(first)
     for stream, target in zip((first, second), targets):
-        stream.launch(module.kernel("scale"), (1, 1), target, Reads(source), 2.0, 1)
+        stream.launch(scale, (1, 1), target, Reads(source), 2.0, 1)
     second.synchronize()
     assert not first.query()
 

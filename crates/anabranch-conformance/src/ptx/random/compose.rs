@@ -59,6 +59,8 @@ pub(super) struct Composer {
     /// How many branches, loops and switches are around the next step, and how many of them are loops.
     depth: usize,
     loops: usize,
+    /// The predicates of the branches around the next step.
+    guards: Vec<String>,
     sums: Vec<Sum>,
 }
 
@@ -66,7 +68,19 @@ impl Composer {
     pub(super) fn new(numbers: Numbers, seed: u64, block: u32) -> Self {
         let name = format!("random_{seed}");
         let sums = SUMS.iter().map(|&(operation, _, start)| Sum { operation, start }).collect();
-        Self { numbers, name, block, pieces: Vec::new(), statements: 0, labels: 0, ids: 0, depth: 0, loops: 0, sums }
+        Self {
+            numbers,
+            name,
+            block,
+            pieces: Vec::new(),
+            statements: 0,
+            labels: 0,
+            ids: 0,
+            depth: 0,
+            loops: 0,
+            guards: Vec::new(),
+            sums,
+        }
     }
 
     pub(super) fn numbers(&mut self) -> &mut Numbers {
@@ -305,14 +319,27 @@ impl Composer {
         self.add(text, String::new(), to, vec![from]);
     }
 
+    /// A predicate that no branch around has: NVIDIA's compiler (13.0) crashes where a function that calls itself is called at a
+    /// place that no thread comes to.
+    fn fresh_guard(&mut self) -> String {
+        loop {
+            let guard = self.register('p');
+            if !self.guards.contains(&guard) {
+                return guard;
+            }
+        }
+    }
+
     /// Both ways of a branch, one of which may be empty.
     fn branch(&mut self, _: Place) {
-        let (guard, other, end) = (self.register('p'), self.label(), self.label());
+        let (guard, other, end) = (self.fresh_guard(), self.label(), self.label());
+        self.guards.push(guard.clone());
         self.flow(format!("@{guard} bra {other};"));
         self.several(Place::Anywhere, 0);
         self.flow(format!("bra {end};\n{other}:"));
         self.several(Place::Anywhere, 1);
         self.flow(format!("{end}:"));
+        self.guards.pop();
     }
 
     /// Lanes with certain numbers go one way, and the others another way.
@@ -354,9 +381,11 @@ impl Composer {
         self.loops += 1;
         self.several(Place::Anywhere, 1);
         if self.numbers.chance(1, 3) {
-            let guard = self.register('p');
+            let guard = self.fresh_guard();
             self.flow(format!("@{guard} bra {end};"));
+            self.guards.push(guard);
             self.several(Place::Anywhere, 0);
+            self.guards.pop();
         }
         self.loops -= 1;
         self.flow(format!("sub.u32 {count}, {count}, 1;\nbra {start};\n{end}:"));

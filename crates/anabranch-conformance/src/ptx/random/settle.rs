@@ -10,19 +10,28 @@ use super::super::forms::Form;
 ///   forgets the type of the instruction: where an integer instruction reads the result of `set.f32`, it reads 1, and where a
 ///   float instruction reads that of `cnot`, it reads 1.0. So an instruction of the same type that the compiler cannot compute
 ///   stands between: with zero, or one, that it does not know (`%zero`, `%one`).
+/// * It converts a float to an integer where an instruction reads its bits in another width (the amount of a shift of 64 bits, a
+///   store of 16 bits), and drops the `.sat` of a conversion whose operand another one with `.sat` has written. An instruction on
+///   bits stands between too.
 pub(super) fn settled(form: &Form) -> String {
     let name = form.text.split(' ').next().unwrap_or_default();
     if let Some(rest) = name.strip_prefix("set.") {
         let types: Vec<&str> = rest.split('.').collect();
         let to = types.len().checked_sub(2).and_then(|place| types.get(place)).copied().unwrap_or_default();
         return match to {
-            "f32" => "mul.rn.f32 %d, %d, %onef;".to_owned(),
-            "f16" | "bf16" | "f16x2" | "bf16x2" => format!("mul.rn.{to} %d, %d, %one{to};"),
+            "f32" => "mul.rn.f32 %d, %d, %onef;\nxor.b32 %d, %d, %zero;".to_owned(),
+            "f16" | "bf16" => format!("mul.rn.{to} %d, %d, %one{to};\nxor.b16 %d, %d, %zeroh;"),
+            "f16x2" | "bf16x2" => format!("mul.rn.{to} %d, %d, %one{to};\nxor.b32 %d, %d, %zero;"),
             "u16" | "s16" => "xor.b16 %d, %d, %zeroh;".to_owned(),
             _ => "xor.b32 %d, %d, %zero;".to_owned(),
         };
     }
-    if name.starts_with("cnot.") || form.text.contains("selp.b32 %x, 1, 0") || form.text.contains("selp.b32 %d, 1, 0") {
+    let is_saturated = name.starts_with("cvt.") && name.contains(".sat") && matches!(form.letter(0), 'h' | 'w' | 'l');
+    if is_saturated
+        || name.starts_with("cnot.")
+        || form.text.contains("selp.b32 %x, 1, 0")
+        || form.text.contains("selp.b32 %d, 1, 0")
+    {
         return match form.letter(0) {
             'p' => String::new(),
             'h' => "xor.b16 %d, %d, %zeroh;".to_owned(),
