@@ -1,6 +1,6 @@
 //! Errors of the library as exceptions.
 
-use crate::{host_functions, process};
+use crate::{host_functions, process, threads};
 use anabranch::hal::InsideWork;
 use anabranch::{Error, ErrorKind, Status};
 use pyo3::prelude::*;
@@ -43,17 +43,22 @@ pub(crate) fn refused(
 
 /// Refuses calls in a child of a fork, where they might wait for threads that do not exist; and inside of a host function, where a
 /// driver would wait for the function: it does not know that this thread runs it, and cannot refuse them.
+#[inline]
 pub(crate) fn require_usable(py: Python<'_>) -> PyResult<()> {
-    if InsideWork::is_entered() {
-        let hint = "leave it to a thread that the function wakes, or to a callback of asyncio";
-        return Err(refused(py, Status::NOT_PERMITTED, "calling the library", "a host function must not", hint));
-    }
+    // The mark of the thread costs more to read than the others.
+    let is_inside = || threads::is_any_attached() && InsideWork::is_entered();
+    if process::is_forked() || is_inside() { Err(unusable(py)) } else { Ok(()) }
+}
+
+#[cold]
+fn unusable(py: Python<'_>) -> PyErr {
     if !process::is_forked() {
-        return Ok(());
+        let hint = "leave it to a thread that the function wakes, or to a callback of asyncio";
+        return refused(py, Status::NOT_PERMITTED, "calling the library", "a host function must not", hint);
     }
     let message = "this process was forked from one that used the library";
     let hint = "start processes before the first call, or with the method `spawn` of multiprocessing";
-    Err(refused(py, Status::NOT_INITIALIZED, "calling the library", message, hint))
+    refused(py, Status::NOT_INITIALIZED, "calling the library", message, hint)
 }
 
 /// The exception for the use of an object that was closed.

@@ -22,13 +22,14 @@ impl<T: Send + Sync + 'static> Slot<T> {
     }
 
     /// The object, if it is open.
+    #[inline]
     pub(crate) fn peek(&self) -> Option<Arc<T>> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The object, for a call of the library.
+    /// The object, if it is open, or else an exception. Whether the library may be called, the functions of `wait` ask.
+    #[inline]
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<T>> {
-        error::require_usable(py)?;
         self.peek().ok_or_else(|| error::closed(py, self.what))
     }
 

@@ -52,6 +52,12 @@ fn work() {
     }
 }
 
+/// Whether any of these threads is attached to the interpreter. A thread sees that it is itself.
+#[inline]
+pub(crate) fn is_any_attached() -> bool {
+    ATTACHED.load(Ordering::Relaxed) > 0
+}
+
 /// How many of these threads are attached to the interpreter.
 pub(crate) fn attached() -> usize {
     ATTACHED.load(Ordering::SeqCst)

@@ -82,6 +82,7 @@ impl Capture {
     ) -> PyResult<()> {
         let stream = self.stream.get().get(py)?;
         let failure = Raised::new(None);
+        error::require_usable(py)?;
         let result = process::detached(py, || {
             let scope = stream.capture_scope(self.mode)?;
             capture(&scope, &failure)
