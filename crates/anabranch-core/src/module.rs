@@ -138,6 +138,10 @@ impl ModuleCore {
     #[track_caller]
     pub fn kernel(self: &Arc<Self>, name: &str) -> Result<Arc<KernelCore>> {
         let operation = "looking for a kernel";
+        if name.is_empty() {
+            let message = "the name of the kernel is empty";
+            return Err(Error::argument(Status::INVALID_VALUE, operation, message).at(self.context.place()));
+        }
         let (driver, call) = (self.context.driver(), self.context.call(operation));
         let handle = match driver.module_function(&call, self.live(), name) {
             Ok(handle) => handle,

@@ -7,8 +7,8 @@ mod common;
 
 use anabranch::{
     BodyGraph, CaptureMode, CaptureScope, ConditionalKind, Context, DualModule, Error, ExecutableGraph, Graph,
-    HostFunction, HostModule, Instance, Kernel, LaunchConfig, NodeWork, Status, Stream, WaitCondition,
-    flush_deferred_drops,
+    HostFunction, HostModule, Instance, Kernel, LaunchConfig, NodeWork, Status, Stream, StreamPolicy, StreamPool,
+    WaitCondition, flush_deferred_drops,
 };
 use common::{assert_ends, host};
 use std::sync::Arc;
@@ -275,4 +275,13 @@ fn safety_53_long_rows_are_no_deep_structures() {
     drop(streams);
     signal.set(1);
     end.synchronize().unwrap();
+}
+
+#[test]
+fn safety_53_a_pool_of_more_streams_than_memory_holds_is_refused() {
+    let context = host();
+    for count in [usize::MAX, usize::MAX / 2, (1 << 16) + 1] {
+        let error = StreamPool::new(&context, count, StreamPolicy::RoundRobin).unwrap_err();
+        assert_eq!(error.status(), Status::INVALID_VALUE, "{count}");
+    }
 }

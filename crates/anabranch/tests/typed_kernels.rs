@@ -350,3 +350,32 @@ fn memory_declared_as_read_is_not_written() {
     unsafe { kernels.set(&data).launch(&stream, &once()).unwrap() };
     assert_eq!(stream.synchronize().unwrap_err().status(), Status::ILLEGAL_ADDRESS);
 }
+
+anabranch::kernels! {
+    /// A kernel whose name is a keyword in Rust.
+    struct Keywords {
+        fn r#type(r#mut: &mut [u32], r#fn: u32);
+    }
+}
+
+#[test]
+fn names_that_are_keywords_are_found() {
+    let context = host();
+    let stream = context.create_stream().unwrap();
+    let module = DualModule::new().host_function(Keywords::host_function("type", |_, arguments| {
+        arguments.slice(0).set(0, arguments.scalar::<u32>(1));
+    }));
+    let kernels = Keywords::load(&module.load(&context).unwrap()).unwrap();
+    let mut buffer = stream.allocate_zeroed::<u32>(1).unwrap();
+    // SAFETY: the kernel has these parameters, and writes one element.
+    unsafe { kernels.r#type(&mut buffer, 7).launch(&stream, &LaunchConfig::new(1, 1)) }.unwrap();
+    assert_eq!(stream.download(&buffer).unwrap(), [7]);
+}
+
+#[test]
+fn a_kernel_has_a_name() {
+    let module = program().load(&host()).unwrap();
+    let error = module.kernel("").unwrap_err();
+    assert_eq!(error.status(), Status::INVALID_VALUE);
+    assert!(error.to_string().contains("name"), "{error}");
+}

@@ -213,7 +213,7 @@ macro_rules! kernels {
 #[macro_export]
 macro_rules! __kernels {
     // The name of a kernel in its module.
-    (@name $kernel:ident) => { stringify!($kernel) };
+    (@name $kernel:ident) => { $crate::Kernel::__name(stringify!($kernel)) };
     (@name $kernel:ident #[name = $name:literal] $($rest:tt)*) => { $name };
     (@name $kernel:ident #[$($other:tt)*] $($rest:tt)*) => { $crate::__kernels!(@name $kernel $($rest)*) };
 
@@ -308,6 +308,15 @@ impl Kernel {
     #[doc(hidden)]
     pub const fn __size_by_value<T: NoUninit>() -> usize {
         size_of::<T>()
+    }
+
+    /// The name of a function: that of `r#type` is `type`.
+    #[doc(hidden)]
+    pub const fn __name(identifier: &'static str) -> &'static str {
+        match identifier.as_bytes() {
+            [b'r', b'#', ..] => identifier.split_at(2).1,
+            _ => identifier,
+        }
     }
 
     /// Finds a declared kernel: `name` in the module, with parameters of these sizes. `declaration` is its text.

@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const MAKING: &str = "making a pool of streams";
 
+/// How many streams a pool makes. A driver that knows no limit would make streams until there is no memory left.
+const MAX_STREAMS: usize = 1 << 16;
+
 /// How a [`StreamPool`] chooses a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StreamPolicy {
@@ -75,12 +78,16 @@ impl Slot {
 }
 
 impl StreamPool {
-    /// A pool of so many non-blocking streams of the default priority.
+    /// A pool of so many non-blocking streams of the default priority, at most 65,536.
     ///
     /// # Errors
-    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for no streams; otherwise the same as
+    /// [`CUDA_ERROR_INVALID_VALUE (1)`](crate::Status::INVALID_VALUE) for no streams, and for more; otherwise the same as
     /// [`create_stream`](Context::create_stream).
     pub fn new(context: &Context, count: usize, policy: StreamPolicy) -> Result<Self> {
+        if count > MAX_STREAMS {
+            let message = format!("{count} streams are too many; a pool makes at most {MAX_STREAMS}");
+            return Err(Error::argument(Status::INVALID_VALUE, MAKING, message));
+        }
         Self::from_streams((0..count).map(|_| context.create_stream()).collect::<Result<Vec<_>>>()?, policy)
     }
 
