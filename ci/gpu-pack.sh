@@ -3,6 +3,8 @@
 #
 #   ci/gpu-pack.sh            then copy the repository, or just .gpu/ and ci/gpu-run.sh, to the machine, and there:
 #   ci/gpu-run.sh results/    runs everything and writes what came of it to results/
+#
+# ANABRANCH_GPU_PYTHON is the version of Python there, such as 3.12: the Python package and its tests are packed for it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 pack=.gpu/pack
@@ -33,6 +35,14 @@ executables cargo bench --package anabranch --bench cuda_overhead --bench cuda_g
 executables cargo test --release --package anabranch-cuda --no-run | pack_into tests
 executables cargo test --release --package anabranch --test other_libraries_gpu --no-run | pack_into tests
 executables cargo test --release --package anabranch --test programs --no-run | pack_into .
+
+if [ -n "${ANABRANCH_GPU_PYTHON:-}" ]; then
+    mkdir -p "$pack/python/wheels"
+    ci/python-wheel.sh "$pack/python/wheels"
+    python3 -m pip download --quiet --only-binary=:all: --python-version "$ANABRANCH_GPU_PYTHON" \
+        --dest "$pack/python/wheels" "pytest==9.*" "hypothesis==6.*" "anyio==4.*" "typing_extensions>=4.15"
+    cp -r crates/anabranch-python/{README.md,tests,examples,benchmarks} "$pack/python"
+fi
 
 du -sh "$pack"
 find "$pack" -type f | sort

@@ -2,7 +2,7 @@
 # Runs on a machine with a GPU what ci/gpu-pack.sh has packed, and writes what came of it to a folder.
 #
 #   ci/gpu-run.sh [FOLDER] [STEP ...]      steps: conformance tests main overhead graphs overlap await host sanitize, all by
-#                                          default, and programs, fuzz, kernels, devices
+#                                          default, and programs, fuzz, kernels, devices, python
 #
 # Exit status 1 if anything failed.
 set -uo pipefail
@@ -93,6 +93,18 @@ if wanted devices; then
     step fuzz-devices "${fuzz[@]}" --family devices --seeds 0..10000 --seconds "${ANABRANCH_FUZZ_SECONDS:-130}" \
         --record "$results/programs-devices.gz"
     step fuzz-devices-again "${fuzz[@]}" --against "$results/programs-devices.gz" --seeds 0..250
+fi
+# If ci/gpu-pack.sh has packed it. CuPy, cuda.core, PyTorch and Warp are compared with what is installed of them.
+if wanted python; then
+    site=$(realpath -m "$results")/site
+    mkdir -p "$site"
+    for wheel in "$pack"/python/wheels/*.whl; do python3 -m zipfile -e "$wheel" "$site"; done
+    export PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH} PYTHONDONTWRITEBYTECODE=1
+    ANABRANCH_TEST_DEVICE=cuda:0 step python-tests timeout 300 python3 -m pytest -v -p no:cacheprovider \
+        -o faulthandler_timeout=60 "$pack/python/tests"
+    step python-interoperation timeout 120 python3 "$pack/python/examples/interoperation.py" cuda:0
+    step python-speed timeout 300 python3 "$pack/python/benchmarks/speed.py" cuda:0
+    rm -rf "$site"
 fi
 wanted overhead && step overhead "$pack/benches/cuda_overhead" --bench
 wanted graphs && step graphs "$pack/benches/cuda_graphs" --bench
