@@ -18,8 +18,11 @@ impl HostData {
     /// of numbers. A type that is given is that of the elements: bytes are taken for elements of it, and numbers are
     /// converted to it.
     pub(crate) fn of_python(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Self> {
-        if data.is_instance_of::<PyList>() || data.is_instance_of::<PyTuple>() {
-            return Self::of_numbers(data, dtype);
+        if let Ok(list) = data.cast::<PyList>() {
+            return Self::of_numbers(data.py(), list.iter().collect(), dtype);
+        }
+        if let Ok(tuple) = data.cast::<PyTuple>() {
+            return Self::of_numbers(data.py(), tuple.iter().collect(), dtype);
         }
         let (bytes, found, shape) = if let Ok(bytes) = data.cast_exact::<PyBytes>() {
             (bytes.clone(), DType::U8, vec![bytes.as_bytes().len()])
@@ -52,14 +55,15 @@ impl HostData {
         Ok(Self { bytes: bytes.unbind(), dtype, shape })
     }
 
-    fn of_numbers(numbers: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Self> {
-        struct Convert<'a, 'py>(&'a Bound<'py, PyAny>);
+    fn of_numbers<'py>(py: Python<'py>, numbers: Vec<Bound<'py, PyAny>>, dtype: Option<DType>) -> PyResult<Self> {
+        /// Elements that exist, and not what a class of the program gives out for them.
+        struct Convert<'py>(Vec<Bound<'py, PyAny>>);
 
-        impl crate::dtype::TypedCall for Convert<'_, '_> {
+        impl crate::dtype::TypedCall for Convert<'_> {
             type Output = PyResult<(Vec<u8>, usize)>;
 
             fn call<T: crate::dtype::Element>(self) -> Self::Output {
-                let elements = self.0.try_iter()?.map(|number| T::of_python(&number?)).collect::<PyResult<Vec<T>>>()?;
+                let elements = self.0.iter().map(T::of_python).collect::<PyResult<Vec<T>>>()?;
                 Ok((bytemuck::cast_slice(&elements).to_vec(), elements.len()))
             }
         }
@@ -68,7 +72,7 @@ impl HostData {
             return Err(PyTypeError::new_err("a list has no type of elements: pass dtype=\"float32\", for example"));
         };
         let (bytes, count) = dtype.with(Convert(numbers))?;
-        Ok(Self { bytes: PyBytes::new(numbers.py(), &bytes).unbind(), dtype, shape: vec![count] })
+        Ok(Self { bytes: PyBytes::new(py, &bytes).unbind(), dtype, shape: vec![count] })
     }
 }
 

@@ -4,6 +4,7 @@ mod classes;
 mod dtype;
 mod error;
 mod exit;
+mod few;
 mod host_data;
 mod host_functions;
 mod memory;

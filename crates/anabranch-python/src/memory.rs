@@ -1,6 +1,7 @@
 //! Memory as Python uses it: shared, and without element types.
 
 use crate::dtype::{DType, Element, TypedCall};
+use crate::few::Few;
 use anabranch::dlpack::{DLDevice, ManagedTensor};
 use anabranch::{Buffer, BufferSlice, BufferSliceMut, Context, Error, MemoryPool, OwnedBuffer, Result, Status, Stream};
 use bytemuck::pod_collect_to_vec;
@@ -269,5 +270,5 @@ fn count(shape: &[usize]) -> Result<usize> {
 
 /// A shape: a number of elements, or a sequence of extents.
 pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
-    if shape.is_instance_of::<PyInt>() { Ok(vec![shape.extract()?]) } else { shape.extract() }
+    if shape.is_instance_of::<PyInt>() { Ok(vec![shape.extract()?]) } else { Ok(shape.extract::<Few<usize>>()?.0) }
 }

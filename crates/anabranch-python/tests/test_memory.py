@@ -213,3 +213,30 @@ def test_buffers_are_dropped_while_work_is_pending(stream, gate):
         del buffer
     gate.open()
     stream.synchronize()
+
+
+def test_sequences_may_lie_about_their_length(context, stream, module):
+    class Liar(list):
+        def __len__(self):
+            return (1 << 63) - 1
+
+    buffer = stream.allocate(6)
+    assert buffer.reshape(Liar([2, 3])).shape == (2, 3)
+    assert stream.upload(Liar([1, 2]), "int32").shape == (2,)
+    for endless in (range(10**13), Liar([1] * 100_000)):
+        for call in (
+            buffer.reshape,
+            stream.allocate,
+            context.allocate_pinned,
+            lambda endless: anabranch.LaunchConfig(endless, 1),
+            lambda endless: module.kernel("add", parameters=endless),
+        ):
+            with pytest.raises((ValueError, TypeError)):
+                call(endless)
+
+
+def test_shapes_are_sequences(stream):
+    assert stream.allocate((2, 3)).shape == stream.allocate([2, 3]).shape == (2, 3)
+    for shape in ("23", {2: 3}, {2, 3}, 1.5, None, object()):
+        with pytest.raises(TypeError):
+            stream.allocate(shape)

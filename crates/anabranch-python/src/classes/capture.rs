@@ -4,6 +4,7 @@ use crate::classes::buffer::Buffer;
 use crate::classes::graph::Graph;
 use crate::classes::open_stream::OpenStream;
 use crate::classes::stream::Stream;
+use crate::few::Few;
 use crate::memory::View;
 use crate::{error, process, wait};
 use anabranch::{CaptureMode, CaptureScope, Error, Result, Status};
@@ -170,7 +171,8 @@ impl Capture {
     }
 
     /// Captures a choice: at each launch, what the body of that number captures runs, and nothing if there is none.
-    fn switch(&self, py: Python<'_>, value: &Bound<'_, Buffer>, bodies: Vec<Py<PyAny>>) -> PyResult<()> {
+    fn switch(&self, py: Python<'_>, value: &Bound<'_, Buffer>, bodies: Few<Py<PyAny>>) -> PyResult<()> {
+        let Few(bodies) = bodies;
         type Body<'a> = Box<dyn for<'scope> FnMut(&CaptureScope<'scope>) -> Result<()> + 'a>;
         type Borrowed<'a> = &'a mut dyn for<'scope> FnMut(&CaptureScope<'scope>) -> Result<()>;
 

@@ -1,6 +1,7 @@
 //! The compiler for CUDA C++.
 
 use crate::classes::device::Device;
+use crate::few::Few;
 use crate::{error, wait};
 use anabranch::{CompileOptions, CompiledImage, Compiler, OutputKind, Status};
 use pyo3::exceptions::PyValueError;
@@ -25,9 +26,9 @@ pub(crate) fn compile(
     device: Option<&Bound<'_, Device>>,
     output: &str,
     defines: Option<BTreeMap<String, String>>,
-    include_directories: Option<Vec<PathBuf>>,
-    name_expressions: Option<Vec<String>>,
-    options: Option<Vec<String>>,
+    include_directories: Option<Few<PathBuf>>,
+    name_expressions: Option<Few<String>>,
+    options: Option<Few<String>>,
     standard: Option<String>,
     cache: bool,
 ) -> PyResult<Compiled> {
@@ -59,9 +60,11 @@ pub(crate) fn compile(
     for (name, value) in defines.unwrap_or_default() {
         chosen = chosen.define(name, value);
     }
-    chosen = include_directories.unwrap_or_default().into_iter().fold(chosen, CompileOptions::include_directory);
-    chosen = name_expressions.unwrap_or_default().into_iter().fold(chosen, CompileOptions::name_expression);
-    chosen = options.unwrap_or_default().into_iter().fold(chosen, CompileOptions::option);
+    let few = |given: Option<Few<String>>| given.unwrap_or_default().0.into_iter();
+    let include_directories = include_directories.map_or_else(Vec::new, |Few(directories)| directories);
+    chosen = include_directories.into_iter().fold(chosen, CompileOptions::include_directory);
+    chosen = few(name_expressions).fold(chosen, CompileOptions::name_expression);
+    chosen = few(options).fold(chosen, CompileOptions::option);
     if !cache {
         chosen = chosen.without_cache();
     }

@@ -1,5 +1,6 @@
 //! How a kernel is launched.
 
+use crate::few::Few;
 use anabranch::Dimensions;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -64,8 +65,8 @@ fn dimensions(extents: &Bound<'_, PyAny>) -> PyResult<[u32; 3]> {
     if let Ok(extent) = extents.extract::<u32>() {
         return Ok(Dimensions::from(extent).0);
     }
-    let listed: Vec<u32> = extents
-        .extract()
+    let Few(listed) = extents
+        .extract::<Few<u32>>()
         .map_err(|_| PyTypeError::new_err("extents are a number, or up to three of them, that are not negative"))?;
     match listed[..] {
         [x] => Ok([x, 1, 1]),

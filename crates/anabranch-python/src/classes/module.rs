@@ -2,6 +2,7 @@
 
 use crate::classes::compiler::Compiled;
 use crate::classes::context::Context;
+use crate::few::Few;
 use crate::slot::Slot;
 use crate::wait;
 use anabranch::FunctionAttribute;
@@ -78,7 +79,8 @@ impl Module {
     /// The kernel of that name, as it is in the code. `parameters` are the sizes of its parameters in bytes, for drivers that
     /// do not say them.
     #[pyo3(signature = (name, *, parameters = None))]
-    fn kernel(&self, py: Python<'_>, name: &str, parameters: Option<Vec<usize>>) -> PyResult<Kernel> {
+    fn kernel(&self, py: Python<'_>, name: &str, parameters: Option<Few<usize>>) -> PyResult<Kernel> {
+        let parameters = parameters.map(|Few(parameters)| parameters);
         let module = self.slot.get(py)?;
         let kernel = wait::call(py, || module.kernel(name))?;
         let known = kernel.parameters().map(|known| known.iter().map(|parameter| parameter.size).collect());
