@@ -1,6 +1,6 @@
 //! What Python calls when the process is forked, and when the interpreter ends.
 
-use crate::{process, threads};
+use crate::{host_functions, process, threads};
 use pyo3::prelude::*;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,7 @@ pub(crate) fn at_exit(py: Python<'_>) {
         return;
     }
     py.detach(|| {
+        host_functions::forget_waiting();
         let deadline = Instant::now() + GRACE;
         while threads::attached() > 0 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));

@@ -1,16 +1,21 @@
 //! Functions of Python that run in stream order.
 //!
 //! A driver calls a host function on a thread of its own, perhaps with locks that other threads wait for. That thread does
-//! not attach to the interpreter: it waits for a thread of this module, which does. The calls of this module are made without
-//! the interpreter, so that whoever holds such a lock waits for nobody.
+//! not attach to the interpreter: it waits for a thread of Python (`_workers.py`), which calls the function. The calls of this
+//! module are made without the interpreter, so that whoever holds such a lock waits for nobody.
+//!
+//! The threads are Python's because an interpreter that ends stops them wherever they are. There is nothing of Rust on their
+//! stacks then that would have to be left in order.
 
-use crate::threads;
+use crate::{process, threads};
 use anabranch::hal::InsideWork;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// How many exceptions are kept that nobody has asked for.
 const KEPT: usize = 256;
@@ -18,40 +23,164 @@ const KEPT: usize = 256;
 static NEXT: AtomicU64 = AtomicU64::new(1);
 static EXCEPTIONS: Mutex<VecDeque<(u64, PyErr)>> = Mutex::new(VecDeque::new());
 
+/// Calls that no thread has begun, and how many threads wait for one.
+struct Calls {
+    waiting: VecDeque<Call>,
+    idle: usize,
+}
+
+static CALLS: Mutex<Calls> = Mutex::new(Calls { waiting: VecDeque::new(), idle: 0 });
+static ADDED: Condvar = Condvar::new();
+static IS_STARTED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// That the thread runs a host function, which must not call the library: the driver does not know it.
+    static INSIDE: RefCell<Option<InsideWork>> = const { RefCell::new(None) };
+}
+
+fn calls() -> MutexGuard<'static, Calls> {
+    CALLS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A function with its arguments.
 pub(crate) struct Function {
-    call: Arc<dyn Fn(Python<'_>) -> PyResult<()> + Send + Sync>,
+    function: Py<PyAny>,
+    arguments: Py<PyTuple>,
+    keywords: Option<Py<PyDict>>,
+}
+
+/// What a function has raised, with its description.
+type Outcome = Result<(), (String, PyErr)>;
+
+struct Call {
+    function: Arc<Function>,
+    /// A last argument.
+    status: Option<i32>,
+    sender: Sender<Outcome>,
 }
 
 impl Function {
-    pub(crate) fn new(call: impl Fn(Python<'_>) -> PyResult<()> + Send + Sync + 'static) -> Self {
-        Self { call: Arc::new(call) }
+    /// Starts a thread for it if there is none.
+    pub(crate) fn new(
+        py: Python<'_>,
+        function: Py<PyAny>,
+        arguments: Py<PyTuple>,
+        keywords: Option<Py<PyDict>>,
+    ) -> PyResult<Arc<Self>> {
+        if !IS_STARTED.swap(true, Ordering::Relaxed)
+            && let Err(error) = start(py)
+        {
+            IS_STARTED.store(false, Ordering::Relaxed);
+            return Err(error);
+        }
+        Ok(Arc::new(Self { function, arguments, keywords }))
     }
 
-    /// Calls it on a thread of this module, and waits for that. An exception unwinds, which the library reports to whoever
+    /// Calls it on a thread of Python, and waits for that. An exception unwinds, which the library reports to whoever
     /// synchronises.
-    pub(crate) fn run(&self) {
+    pub(crate) fn run(self: &Arc<Self>) {
+        self.call(None);
+    }
+
+    /// Like [`run`](Self::run), with a status behind the arguments.
+    pub(crate) fn run_with_status(self: &Arc<Self>, status: i32) {
+        self.call(Some(status));
+    }
+
+    fn call(self: &Arc<Self>, status: Option<i32>) {
         let (sender, receiver) = channel();
-        let call = self.call.clone();
-        threads::run(move || {
-            let result = threads::attach(|py| {
-                // As on the driver's own thread: the function must not call the library.
-                let _inside = InsideWork::enter();
-                call(py).map_err(|error| {
-                    let message = describe(py, &error);
-                    (message, error)
-                })
-            });
-            // Before whoever waits goes on, which may drop the last reference.
-            drop(call);
-            let _ = sender.send(result);
-        });
+        calls().waiting.push_back(Call { function: self.clone(), status, sender });
+        ADDED.notify_one();
         // When the interpreter is ending, the function is not called.
-        if let Ok(Some(Err((message, error)))) = receiver.recv() {
+        if process::is_exiting() {
+            forget_waiting();
+        }
+        if let Ok(Err((message, error))) = receiver.recv() {
             let number = keep(error);
             // It has been told already where the exception was raised.
             std::panic::resume_unwind(Box::new(format!("raised {message} (exception {number})")));
         }
+    }
+}
+
+fn start(py: Python<'_>) -> PyResult<()> {
+    py.import("anabranch._workers")?.call_method0("start").map(drop)
+}
+
+/// Lets go of the calls that were not begun: the interpreter is ending. Those who wait for them go on.
+pub(crate) fn forget_waiting() {
+    let waiting = std::mem::take(&mut calls().waiting);
+    drop(waiting);
+}
+
+/// A call that a thread of Python makes.
+#[pyclass(frozen, name = "_HostCall", module = "anabranch._anabranch")]
+pub(crate) struct HostCall {
+    #[pyo3(get)]
+    function: Py<PyAny>,
+    #[pyo3(get)]
+    arguments: Py<PyTuple>,
+    #[pyo3(get)]
+    keywords: Py<PyDict>,
+    /// Whether no other thread waits for calls.
+    #[pyo3(get)]
+    is_last: bool,
+    call: Mutex<Option<Call>>,
+}
+
+/// The next call, for a thread of Python that makes calls. Waits until there is one.
+#[pyfunction]
+#[pyo3(name = "_next_call")]
+pub(crate) fn next_call(py: Python<'_>) -> PyResult<HostCall> {
+    let (call, is_last) = py.detach(|| {
+        let mut calls = calls();
+        calls.idle += 1;
+        let call = loop {
+            if let Some(call) = calls.waiting.pop_front() {
+                break call;
+            }
+            calls = ADDED.wait(calls).unwrap_or_else(PoisonError::into_inner);
+        };
+        calls.idle -= 1;
+        let is_last = calls.idle == 0;
+        drop(calls);
+        if !threads::begin_attached() {
+            // The interpreter is ending: whoever waits for the call goes on, and this thread does not come back.
+            drop(call);
+            process::stay();
+        }
+        (call, is_last)
+    });
+    INSIDE.with(|inside| *inside.borrow_mut() = Some(InsideWork::enter()));
+    let function = &call.function;
+    let mut arguments = function.arguments.clone_ref(py);
+    if let Some(status) = call.status {
+        let status = PyTuple::new(py, [status])?;
+        arguments = arguments.bind(py).as_sequence().concat(status.as_sequence())?.cast_into::<PyTuple>()?.unbind();
+    }
+    let keywords = function.keywords.as_ref().map_or_else(|| PyDict::new(py).unbind(), |given| given.clone_ref(py));
+    let function = function.function.clone_ref(py);
+    Ok(HostCall { function, arguments, keywords, is_last, call: Mutex::new(Some(call)) })
+}
+
+#[pymethods]
+impl HostCall {
+    /// The function has returned, or has raised an exception.
+    #[pyo3(signature = (exception, /))]
+    fn end(&self, py: Python<'_>, exception: Option<Bound<'_, PyAny>>) {
+        let Some(Call { function, sender, .. }) = self.call.lock().unwrap_or_else(PoisonError::into_inner).take()
+        else {
+            return;
+        };
+        let outcome = exception.map_or(Ok(()), |exception| {
+            let error = PyErr::from_value(exception);
+            Err((describe(py, &error), error))
+        });
+        INSIDE.with(|inside| *inside.borrow_mut() = None);
+        threads::end_attached();
+        // Before whoever waits goes on, which may drop the last reference.
+        drop(function);
+        let _ = sender.send(outcome);
     }
 }
 

@@ -48,6 +48,8 @@ mod _anabranch {
     use super::classes::stream::Stream;
     #[pymodule_export]
     use super::exit::{after_fork, at_exit};
+    #[pymodule_export]
+    use super::host_functions::{HostCall, next_call};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

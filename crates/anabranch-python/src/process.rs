@@ -50,7 +50,7 @@ pub(crate) fn detached<R: Send>(py: Python<'_>, body: impl FnOnce() -> R + Send)
 }
 
 /// Never returns. Python itself does this to threads that come back too late, or ends them, which Rust does not survive.
-fn stay() -> ! {
+pub(crate) fn stay() -> ! {
     loop {
         std::thread::park();
     }

@@ -1,4 +1,4 @@
-//! Threads of this module: those that call Python for the driver, and those that wait in the place of others.
+//! Threads of this module: those that tell Python that work is complete, and those that wait in the place of others.
 //!
 //! A thread that has nothing to do waits for more, so that threads are started only while more jobs run at the same time than
 //! ever before.
@@ -67,16 +67,34 @@ struct Attached;
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        ATTACHED.fetch_sub(1, Ordering::SeqCst);
+        end_attached();
     }
 }
 
 /// Calls Python on one of these threads. `None` if the interpreter is ending.
 pub(crate) fn attach<R>(body: impl FnOnce(Python<'_>) -> R) -> Option<R> {
-    ATTACHED.fetch_add(1, Ordering::SeqCst);
+    if !begin_attached() {
+        return None;
+    }
     let _attached = Attached;
+    // The interpreter does not end while this is counted, unless this takes longer than it waits.
+    Python::try_attach(body)
+}
+
+/// Counts the calling thread as attached to the interpreter, until [`end_attached`]. Returns whether it may attach: not if the
+/// interpreter is ending.
+pub(crate) fn begin_attached() -> bool {
+    ATTACHED.fetch_add(1, Ordering::SeqCst);
     // Whoever does not see the count is seen to end the interpreter; see `process::note_exit`.
     fence(Ordering::SeqCst);
-    // The interpreter does not end while this is counted, unless this takes longer than it waits.
-    if process::is_exiting() || process::is_forked() { None } else { Python::try_attach(body) }
+    let may_attach = !process::is_exiting() && !process::is_forked();
+    if !may_attach {
+        end_attached();
+    }
+    may_attach
+}
+
+/// See [`begin_attached`].
+pub(crate) fn end_attached() {
+    ATTACHED.fetch_sub(1, Ordering::SeqCst);
 }

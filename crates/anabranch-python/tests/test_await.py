@@ -204,3 +204,24 @@ def test_anyio(stream):
         await stream.completed()
 
     anyio.run(main, backend="asyncio")
+
+
+def test_of_several_tasks_one_gets_the_result(stream, gate):
+    async def wait(completion):
+        return await completion
+
+    async def main():
+        gate.hold(stream)
+        completion = stream.completed()
+        tasks = [asyncio.create_task(wait(completion)) for _ in range(3)]
+        for _ in range(100):
+            # Waits that end early leave nothing behind.
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(wait(completion), 0)
+        await asyncio.sleep(0)
+        gate.open()
+        return await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 30)
+
+    results = asyncio.run(main())
+    assert sorted(map(repr, results))[0] == "None"
+    assert [type(result) for result in results].count(RuntimeError) == 2

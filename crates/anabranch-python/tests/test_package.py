@@ -104,6 +104,23 @@ stream = context.create_stream()
 @pytest.mark.parametrize(
     "alive",
     [
+        """
+import time
+def run():
+    while True:
+        time.sleep(0.01)
+stream.launch_host_func(run)
+time.sleep(0.1)
+""",
+        """
+import time
+def run(*arguments):
+    end = time.time() + 1.5
+    while time.time() < end:
+        pass
+stream.add_callback(run)
+time.sleep(0.1)
+""",
         # Everything there is, in globals, in cycles, and in modules.
         """
 buffer, pinned, event = stream.allocate(10), context.allocate_pinned(10), stream.record()

@@ -33,4 +33,7 @@ async def wait(completion: Completion[Any]) -> Any:
 
         if completion._poll(wake):
             return completion._result()
-        await future
+        try:
+            await future
+        finally:
+            completion._forget(wake)

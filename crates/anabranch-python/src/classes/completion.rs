@@ -9,7 +9,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyByteArray;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 
 /// What work results in.
@@ -27,13 +27,17 @@ enum State {
     Taken,
 }
 
-/// An awaitable that is ready when work is complete. It can be awaited once. Cancelling only stops the wait.
+/// An awaitable that is ready when work is complete. It can be awaited once: only one of several tasks that wait gets the result,
+/// and the others an exception. Cancelling only stops the wait.
 #[pyclass(frozen, weakref, module = "anabranch")]
-pub(crate) struct Completion(Mutex<State>);
+pub(crate) struct Completion {
+    state: Mutex<State>,
+    waiters: Arc<Waiters>,
+}
 
 impl Completion {
     pub(crate) fn new(work: impl Future<Output = Result<Outcome>> + Send + 'static) -> Self {
-        Self(Mutex::new(State::Pending(Box::pin(work))))
+        Self { state: Mutex::new(State::Pending(Box::pin(work))), waiters: Arc::default() }
     }
 
     pub(crate) fn of_work(work: anabranch::Completion) -> Self {
@@ -54,50 +58,90 @@ impl Completion {
 
 impl Drop for Completion {
     fn drop(&mut self) {
-        let state = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), State::Taken);
-        crate::slot::release(state);
+        crate::slot::release(self.take());
     }
 }
 
-/// Calls back when a future may be ready.
-struct Callback(Mutex<Option<Py<PyAny>>>);
+/// Those who are called back when a future may be ready.
+#[derive(Default)]
+struct Waiters(Mutex<Vec<Py<PyAny>>>);
 
-impl Wake for Callback {
+impl Waiters {
+    fn lock(&self) -> MutexGuard<'_, Vec<Py<PyAny>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forget(&self, py: Python<'_>, callback: &Py<PyAny>) {
+        let mut waiters = self.lock();
+        let found = waiters.iter().position(|waiter| waiter.is(callback.bind(py)));
+        let forgotten = found.map(|index| waiters.swap_remove(index));
+        drop(waiters);
+        drop(forgotten);
+    }
+}
+
+impl Wake for Waiters {
     fn wake(self: Arc<Self>) {
-        let Some(callback) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-        threads::run(move || {
-            threads::attach(|py| {
-                if let Err(error) = callback.call0(py) {
-                    error.write_unraisable(py, None);
-                }
-                drop(callback);
+        let waiters = std::mem::take(&mut *self.lock());
+        if !waiters.is_empty() {
+            threads::run(move || {
+                threads::attach(|py| call_all(py, waiters));
             });
-        });
+        }
+    }
+}
+
+fn call_all(py: Python<'_>, callbacks: Vec<Py<PyAny>>) {
+    for callback in callbacks {
+        if let Err(error) = callback.call0(py) {
+            error.write_unraisable(py, None);
+        }
+    }
+}
+
+impl Completion {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> State {
+        std::mem::replace(&mut *self.lock(), State::Taken)
     }
 }
 
 #[pymethods]
 impl Completion {
-    /// Whether the work is complete. If not, `callback` is called once on another thread when it may be, and only the callback of
-    /// the last call.
+    /// Whether the work is complete. If not, `callback` is called once on another thread when it may be, unless it is forgotten.
     fn _poll(&self, py: Python<'_>, callback: Py<PyAny>) -> PyResult<bool> {
         error::require_usable(py)?;
-        let waker = Waker::from(Arc::new(Callback(Mutex::new(Some(callback)))));
-        process::detached(py, || {
-            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiters.lock().push(callback.clone_ref(py));
+        let waker = Waker::from(self.waiters.clone());
+        let is_ready = process::detached(py, || {
+            let mut state = self.lock();
             if let State::Pending(work) = &mut *state
                 && let Poll::Ready(result) = work.as_mut().poll(&mut TaskContext::from_waker(&waker))
             {
                 *state = State::Ready(result);
             }
-            Ok(!matches!(&*state, State::Pending(_)))
-        })
+            !matches!(&*state, State::Pending(_))
+        });
+        if is_ready {
+            self.waiters.forget(py, &callback);
+            // Nobody wakes the others any more.
+            let others = std::mem::take(&mut *self.waiters.lock());
+            call_all(py, others);
+        }
+        Ok(is_ready)
+    }
+
+    /// Does not call the callback any more, if it was not called yet.
+    fn _forget(&self, py: Python<'_>, callback: Py<PyAny>) {
+        self.waiters.forget(py, &callback);
     }
 
     /// The result of work that is complete.
     fn _result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let state = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), State::Taken);
-        match state {
+        match self.take() {
             State::Ready(Ok(Outcome::Nothing)) => Ok(py.None()),
             State::Ready(Ok(Outcome::Buffer(view))) => buffer::create(py, view),
             State::Ready(Ok(Outcome::Elements(bytes, dtype, shape))) => elements(py, &bytes, dtype, &shape),
@@ -112,7 +156,7 @@ impl Completion {
     }
 
     fn __repr__(&self) -> &'static str {
-        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.lock() {
             State::Pending(_) => "<anabranch.Completion (pending)>",
             State::Ready(_) => "<anabranch.Completion (ready)>",
             State::Taken => "<anabranch.Completion (awaited)>",

@@ -254,10 +254,7 @@ impl Stream {
         keywords: Option<Py<PyDict>>,
     ) -> PyResult<()> {
         let stream = self.get(py)?;
-        let function = Function::new(move |py| {
-            let keywords = keywords.as_ref().map(|keywords| keywords.bind(py));
-            function.bind(py).call(arguments.bind(py), keywords).map(drop)
-        });
+        let function = Function::new(py, function, arguments, keywords)?;
         wait::call(py, || stream.launch_repeatable_host_func(move || function.run()))
     }
 
@@ -265,12 +262,9 @@ impl Stream {
     /// is in error. It must not call this library, and cannot be captured.
     fn add_callback(this: Bound<'_, Self>, function: Py<PyAny>) -> PyResult<()> {
         let (py, stream) = (this.py(), this.get().get(this.py())?);
-        let this = this.unbind();
-        wait::call(py, || {
-            stream.add_callback(move |_, status| {
-                Function::new(move |py| function.call1(py, (&this, status.0)).map(drop)).run();
-            })
-        })
+        let arguments = PyTuple::new(py, [this])?.unbind();
+        let function = Function::new(py, function, arguments, None)?;
+        wait::call(py, || stream.add_callback(move |_, status| function.run_with_status(status.0)))
     }
 
     /// A context manager that captures what is submitted to the stream within it. `mode` is "global", "thread_local" or
