@@ -11,7 +11,7 @@ pub(crate) mod device;
 pub(crate) mod event;
 pub(crate) mod graph;
 pub(crate) mod module;
-mod open_stream;
+pub(crate) mod open_stream;
 pub(crate) mod pool;
 pub(crate) mod stream;
 mod tensor;

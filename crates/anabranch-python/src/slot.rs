@@ -33,6 +33,15 @@ impl<T: Send + Sync + 'static> Slot<T> {
         self.peek().ok_or_else(|| error::closed(py, self.what))
     }
 
+    /// Shows the object to the garbage collector, unless somebody else has it, too.
+    pub(crate) fn visit<E>(&self, show: impl FnOnce(&T) -> Result<(), E>) -> Result<(), E> {
+        let Ok(value) = self.value.try_lock() else { return Ok(()) };
+        match &*value {
+            Some(value) if Arc::strong_count(value) == 1 => show(value),
+            _ => Ok(()),
+        }
+    }
+
     /// Closes the object. Does nothing if it is closed.
     pub(crate) fn close(&self) {
         let value = self.value.lock().unwrap_or_else(PoisonError::into_inner).take();

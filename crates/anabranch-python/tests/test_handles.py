@@ -108,3 +108,21 @@ def test_a_kernel_says_what_it_needs(module):
     assert attributes["static_shared_bytes"] == 0
     with pytest.raises(anabranch.AnabranchError):
         module.variable("nothing")
+
+
+def test_cycles_through_foreign_streams_are_collected(context):
+    class Theirs:
+        def __init__(self):
+            self.stream = context.create_stream()
+            self.ours = context.stream_from(self)
+
+        def __cuda_stream__(self):
+            return self.stream.__cuda_stream__()
+
+    theirs = Theirs()
+    reference = weakref.ref(theirs)
+    gc.collect()
+    assert theirs.ours.query()
+    del theirs
+    gc.collect()
+    assert reference() is None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import pickle
 
 import pytest
 
 import anabranch
 from anabranch.__main__ import main
+
+from conftest import DEVICE
 
 
 def test_names_are_there():
@@ -184,6 +187,9 @@ def test_importing_numpy_arrays_survives_the_exit(run_python, on_host):
 
 def test_control_c_ends_a_wait(run_python):
     waits = ["stream.synchronize()", "context.synchronize()", "stream.record().synchronize()", "stream.download(buffer)"]
+    waits += ["stream.upload(b'1234')", "stream.copy_from_host(buffer, b'1234')", "buffer._memoryview()"]
+    if DEVICE == "host" and importlib.util.find_spec("numpy"):
+        waits.append("__import__('numpy').asarray(buffer)")
     for wait in waits:
         program = (
             EXIT

@@ -254,3 +254,17 @@ def test_uploads_of_arrays(stream):
         stream.upload(numpy.zeros(2, dtype="complex64"))
     stream.copy_to_host(array, stream.upload(numpy.ones((3, 4))))
     assert array.sum() == 12
+
+
+def test_numpy_loses_no_exception(stream, on_host):
+    def fail():
+        raise KeyError("on purpose")
+
+    buffer = stream.upload([1, 2, 3], "int32")
+    for _ in range(2):
+        stream.launch_host_func(fail)
+        stream.fill(buffer, 7)
+        assert numpy.asarray(buffer).tolist() == [7, 7, 7]
+        with pytest.raises(anabranch.AnabranchError) as caught:
+            stream.synchronize()
+        assert isinstance(caught.value.__cause__, KeyError)

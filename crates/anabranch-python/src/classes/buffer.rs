@@ -9,7 +9,9 @@ use crate::wait;
 use pyo3::exceptions::{PyAttributeError, PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice, PyTuple};
+use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 /// Device memory for elements of one type, in row-major order. Uses in several streams are ordered. On the software device,
 /// it is memory of the host, which NumPy can view.
@@ -73,6 +75,32 @@ pub(crate) fn create(py: Python<'_>, view: View) -> PyResult<Py<PyAny>> {
         return Py::new(py, buffer).map(Py::into_any);
     }
     Py::new(py, Buffer::new(view)).map(Py::into_any)
+}
+
+/// An exception of `__buffer__`. NumPy drops it, and asks for `__array_interface__` instead, which raises it then: it may be that of Ctrl-C,
+/// which nobody would get otherwise.
+struct Lost {
+    buffer: usize,
+    time: Instant,
+    error: PyErr,
+}
+
+/// NumPy goes on at once. What comes later is another call.
+const LOST_FOR: Duration = Duration::from_millis(100);
+
+thread_local! {
+    static LOST: Cell<Option<Lost>> = const { Cell::new(None) };
+}
+
+impl Buffer {
+    fn place(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn take_lost(&self) -> Option<PyErr> {
+        let lost = LOST.with(Cell::take)?;
+        (lost.buffer == self.place() && lost.time.elapsed() < LOST_FOR).then_some(lost.error)
+    }
 }
 
 #[pymethods]
@@ -203,6 +231,9 @@ impl Buffer {
     /// For NumPy: memory of the host. Waits until work that uses the memory is complete.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        if let Some(lost) = self.take_lost() {
+            return Err(lost);
+        }
         let (view, address) = self.host_view(py)?;
         tensor::array_interface(py, &view, address)
     }
@@ -218,7 +249,10 @@ impl Buffer {
 
     /// A view of memory of the host, for `__buffer__`, which keeps this object.
     fn _memoryview(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let (view, address) = self.host_view(py)?;
+        let (view, address) = self.host_view(py).inspect_err(|error| {
+            let lost = Lost { buffer: self.place(), time: Instant::now(), error: error.clone_ref(py) };
+            LOST.with(|kept| drop(kept.replace(Some(lost))));
+        })?;
         tensor::memoryview(py, &view, address)
     }
 

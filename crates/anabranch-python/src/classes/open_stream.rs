@@ -12,7 +12,7 @@ pub(crate) enum OpenStream {
     /// A stream of this library, which ends with this.
     Owned(anabranch::Stream),
     /// The stream of another library, with the object that keeps it.
-    Foreign(BorrowedStream<'static>, #[allow(dead_code, reason = "it is kept")] Py<PyAny>),
+    Foreign(BorrowedStream<'static>, Py<PyAny>),
     /// The stream of the body of a condition, for as long as it is captured.
     Body(BorrowedStream<'static>),
 }

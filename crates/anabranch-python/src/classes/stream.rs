@@ -20,6 +20,7 @@ use crate::memory::{Memory, View, extents};
 use crate::slot::Slot;
 use crate::wait;
 use anabranch::{CaptureStatus, EventFlags};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
@@ -177,6 +178,7 @@ impl Stream {
         let (stream, dtype) = (self.get(py)?, dtype.map(DType::of_python).transpose()?);
         let HostData { bytes, dtype, shape } = HostData::of_python(data, dtype)?;
         let bytes = bytes.as_bytes(py);
+        wait::for_stream(py, &stream)?;
         let memory = wait::call(py, || Memory::uploaded(&stream, dtype, bytes))?;
         Ok(Buffer::new(View::whole(memory, dtype, shape)))
     }
@@ -312,6 +314,18 @@ impl Stream {
 
     /// Ends the stream. Work that is queued still runs.
     pub(crate) fn close(&self) {
+        self.slot.close();
+    }
+
+    /// An object of another library that the stream keeps may keep the stream.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.slot.visit(|stream| match stream {
+            OpenStream::Foreign(_, owner) => visit.call(owner),
+            OpenStream::Owned(_) | OpenStream::Body(_) => Ok(()),
+        })
+    }
+
+    fn __clear__(&self) {
         self.slot.close();
     }
 

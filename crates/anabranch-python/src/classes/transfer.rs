@@ -81,6 +81,7 @@ pub(crate) fn copy_from_host(stream: &OpenStream, buffer: &Bound<'_, Buffer>, da
         let (found, expected) = (bytes.len() / view.dtype.size(), view.len());
         return Err(PyValueError::new_err(format!("the buffer has {expected} elements, and the data {found}")));
     }
+    wait::for_stream(py, stream)?;
     wait::call(py, || {
         in_turn(&[&view.memory], || {
             // SAFETY: other threads submit no work that uses the memory meanwhile.
