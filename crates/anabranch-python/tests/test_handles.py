@@ -126,3 +126,16 @@ def test_cycles_through_foreign_streams_are_collected(context):
     del theirs
     gc.collect()
     assert reference() is None
+
+
+def test_a_stream_of_ours_is_shared(context, device):
+    for _ in range(200):
+        stream = context.create_stream()
+        same = context.stream_from(stream)
+        assert same == stream
+        buffer = stream.allocate(4)
+        stream.close()
+        same.fill(buffer, 2)
+        assert same.download(buffer).tolist() == [2] * 4
+    with pytest.raises(anabranch.AnabranchError):
+        device.create_context().stream_from(same)

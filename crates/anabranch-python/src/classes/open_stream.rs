@@ -41,6 +41,9 @@ impl OpenStream {
 /// handles for what they are called.
 pub(crate) fn foreign(object: &Bound<'_, PyAny>, context: &anabranch::Context) -> PyResult<Stream> {
     let py = object.py();
+    if let Ok(ours) = object.cast::<Stream>() {
+        return ours.get().share(py, context);
+    }
     let Some(method) = object.getattr_opt("__cuda_stream__")? else {
         let name = object.get_type().name()?;
         return Err(PyTypeError::new_err(format!("{name} is no stream: it has no __cuda_stream__")));

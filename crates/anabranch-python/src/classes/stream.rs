@@ -18,8 +18,8 @@ use crate::host_data::HostData;
 use crate::host_functions::Function;
 use crate::memory::{Memory, View, extents};
 use crate::slot::Slot;
-use crate::wait;
-use anabranch::{CaptureStatus, EventFlags};
+use crate::{error, wait};
+use anabranch::{CaptureStatus, EventFlags, Status};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -40,6 +40,16 @@ impl Stream {
 
     pub(crate) fn owned(stream: anabranch::Stream) -> Self {
         Self::new(OpenStream::Owned(stream))
+    }
+
+    /// Another object for the same stream, which ends when both are closed.
+    pub(crate) fn share(&self, py: Python<'_>, context: &anabranch::Context) -> PyResult<Self> {
+        let stream = self.get(py)?;
+        if stream.context() != *context {
+            let (message, hint) = ("the stream belongs to another context", "take it from its own one");
+            return Err(error::refused(py, Status::INVALID_HANDLE, "opening a stream", message, hint));
+        }
+        Ok(Self { slot: Slot::of_shared("stream", stream), id: self.id })
     }
 
     pub(crate) fn get(&self, py: Python<'_>) -> PyResult<Arc<OpenStream>> {
