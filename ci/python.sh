@@ -15,7 +15,7 @@ fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
 "$python" -m venv "$fresh/venv"
 pip=("$fresh/venv/bin/python" -m pip install --quiet --disable-pip-version-check)
-"${pip[@]}" "maturin==1.*" "mypy==2.*" "typing_extensions>=4.15" "numpy" "pytest==9.*" "hypothesis==6.*" "anyio==4.*"
+"${pip[@]}" "maturin==1.*" "mypy==2.*" "typing_extensions>=4.15" "numpy" "pytest==9.*" "hypothesis==6.*" "anyio==4.*" "trio==0.*"
 
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 "$fresh/venv/bin/maturin" build --quiet --profile dev --locked --manifest-path crates/anabranch-python/Cargo.toml \
@@ -24,6 +24,9 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 
 # Elsewhere, so that what is installed is imported.
 cp -r crates/anabranch-python/tests crates/anabranch-python/README.md "$fresh"
+# Tests compare these pages with the modules that they describe.
+mkdir "$fresh/docs"
+cp docs/python*.md "$fresh/docs"
 cd "$fresh"
 export MYPY_CACHE_DIR=$fresh/mypy
 venv/bin/python -m mypy.stubtest anabranch

@@ -103,6 +103,13 @@ impl Function {
     }
 }
 
+/// Says an exception where those are said that nobody can catch.
+#[pyfunction]
+#[pyo3(name = "_write_unraisable")]
+pub(crate) fn write_unraisable(py: Python<'_>, exception: Bound<'_, PyAny>, object: Option<Bound<'_, PyAny>>) {
+    PyErr::from_value(exception).write_unraisable(py, object.as_ref());
+}
+
 fn start(py: Python<'_>) -> PyResult<()> {
     py.import("anabranch._workers")?.call_method0("start").map(drop)
 }

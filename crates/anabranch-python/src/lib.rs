@@ -31,6 +31,8 @@ mod _anabranch {
     #[pymodule_export]
     use super::classes::completion::Completion;
     #[pymodule_export]
+    use super::classes::conditional::{Conditional, ConditionalNode};
+    #[pymodule_export]
     use super::classes::config::LaunchConfig;
     #[pymodule_export]
     use super::classes::context::Context;
@@ -45,11 +47,13 @@ mod _anabranch {
     #[pymodule_export]
     use super::classes::pool::MemoryPool;
     #[pymodule_export]
+    use super::classes::raw::{Raw, RawEvents, RawGraphs, RawMemory, RawPools, RawStreams};
+    #[pymodule_export]
     use super::classes::stream::Stream;
     #[pymodule_export]
     use super::exit::{after_fork, at_exit};
     #[pymodule_export]
-    use super::host_functions::{HostCall, next_call};
+    use super::host_functions::{HostCall, next_call, write_unraisable};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -2,6 +2,7 @@
 
 use crate::dtype::{DType, Element, TypedCall};
 use crate::few::Few;
+use crate::threads;
 use anabranch::dlpack::{DLDevice, ManagedTensor};
 use anabranch::{Buffer, BufferSlice, BufferSliceMut, Context, Error, MemoryPool, OwnedBuffer, Result, Status, Stream};
 use bytemuck::pod_collect_to_vec;
@@ -161,6 +162,32 @@ impl Memory {
         }
 
         dtype.with(Import(tensor, context, ready))
+    }
+
+    /// Bytes that somebody else has allocated, as `int8`. `owner` is dropped on a thread that may wait for the interpreter.
+    ///
+    /// # Safety
+    /// As for [`Buffer::from_raw_parts`].
+    pub(crate) unsafe fn foreign(context: &Context, address: u64, bytes: usize, owner: Py<PyAny>) -> Result<Self> {
+        struct Owner(Option<Py<PyAny>>);
+
+        impl Drop for Owner {
+            fn drop(&mut self) {
+                let Some(owner) = self.0.take() else { return };
+                threads::run(move || {
+                    // Without an interpreter, it is not dropped.
+                    let mut owner = std::mem::ManuallyDrop::new(owner);
+                    threads::attach(|_| {
+                        // SAFETY: it is dropped once, and not used after this.
+                        unsafe { std::mem::ManuallyDrop::drop(&mut owner) };
+                    });
+                });
+            }
+        }
+
+        let (address, owner) = (anabranch::DevicePointer(address), Owner(Some(owner)));
+        // SAFETY: the caller promises the same.
+        unsafe { Buffer::<i8>::from_raw_parts(context, address, bytes, owner) }.map(Self::of)
     }
 
     pub(crate) fn context(&self) -> &Context {

@@ -14,6 +14,8 @@ import pytest
 import anabranch
 
 DEVICE = os.environ.get("ANABRANCH_TEST_DEVICE", "host")
+# Modules that take the place of other libraries use the default device.
+os.environ.setdefault("ANABRANCH_DEVICE", DEVICE)
 KERNELS = Path(__file__).parent / "kernels.ptx"
 
 

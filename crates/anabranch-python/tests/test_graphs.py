@@ -168,6 +168,51 @@ def test_loops(stream, module):
     assert stream.download(count).tolist() == [5]
 
 
+def test_signed_conditions(stream):
+    value, buffer = stream.upload([-1], "int32"), stream.allocate(1)
+    stream.synchronize()
+    with stream.capture() as capture:
+        capture.if_(value, lambda body: body.stream.fill(buffer, 7))
+    capture.graph.instantiate().launch(stream)
+    assert stream.download(buffer).tolist() == [7]
+
+
+def test_streams_know_their_capture(context):
+    first, second = context.create_stream(), context.create_stream()
+    assert first.capture_id is None
+    with first.capture("thread_local"):
+        second.wait(first)
+        assert isinstance(first.capture_id, int)
+        assert first.capture_id == second.capture_id
+        first.wait(second)
+        with context.create_stream().capture("thread_local") as other:
+            assert other.stream.capture_id != first.capture_id
+    assert first.capture_id is second.capture_id is None
+
+
+def test_external_records_and_waits(context):
+    first, second = context.create_stream(), context.create_stream()
+    buffer, event = first.allocate(1), context.create_event()
+    first.synchronize()
+    with first.capture() as capture:
+        first.fill(buffer, 1)
+        assert first.record(event, external=True) is event
+    executable = capture.graph.instantiate()
+    with second.capture() as capture:
+        second.wait(event, external=True)
+    assert not first.is_capturing and capture.graph.node_count == 1
+    executable.launch(first)
+    capture.graph.instantiate().launch(second)
+    second.synchronize()
+    assert event.query()
+    # Outside of a capture, they are ordinary.
+    first.wait(second.record(event, external=True), external=True)
+    with pytest.raises(TypeError, match="external wait is for an event"):
+        first.wait(second, external=True)
+    with pytest.raises(TypeError, match="external record is of an event"):
+        first.record(external=True)
+
+
 def test_choices(stream):
     value, buffer = stream.upload([2], "uint32"), stream.allocate(1)
     stream.synchronize()
@@ -215,6 +260,6 @@ def test_conditions_that_are_refused(stream):
         capture.if_(value, print)
     assert caught.value.name == "CUDA_ERROR_ILLEGAL_STATE"
     with pytest.raises(TypeError, match="uint32"):
-        capture.if_(stream.allocate(1, "int32"), print)
+        capture.if_(stream.allocate(1, "float32"), print)
     with pytest.raises(RuntimeError):
         capture.graph

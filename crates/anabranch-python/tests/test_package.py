@@ -82,6 +82,9 @@ def test_devices(device):
     assert hash(device) == hash(anabranch.device(device.name))
     assert device != anabranch.device("host").context()
     assert device.properties["max_threads_per_block"] >= 1024
+    assert len(device.properties["uuid"]) == 16
+    assert "memory_pools" in device.properties["capabilities"]
+    assert device.driver_version >= (12, 0)
     least, greatest = device.stream_priority_range
     assert greatest <= least
     assert device.name in repr(device)

@@ -4,6 +4,7 @@ use crate::classes::buffer::Buffer;
 use crate::classes::graph::Graph;
 use crate::classes::open_stream::OpenStream;
 use crate::classes::stream::Stream;
+use crate::dtype::DType;
 use crate::few::Few;
 use crate::memory::View;
 use crate::{error, process, wait};
@@ -67,11 +68,12 @@ fn run_body(scope: &CaptureScope<'_>, body: &Py<PyAny>, failure: &Raised) -> Res
 
 fn condition_of(py: Python<'_>, condition: &Bound<'_, Buffer>) -> PyResult<Arc<View>> {
     let view = condition.get().view(py)?;
-    if view.dtype == crate::dtype::DType::U32 {
+    // What is not zero is the same in both.
+    if matches!(view.dtype, DType::U32 | DType::I32) {
         return Ok(view);
     }
     let found = view.dtype.name();
-    Err(PyTypeError::new_err(format!("a condition is a buffer of uint32, and this one is of {found}")))
+    Err(PyTypeError::new_err(format!("a condition is a buffer of uint32 or int32, and this one is of {found}")))
 }
 
 impl Capture {
@@ -134,7 +136,7 @@ impl Capture {
     }
 
     /// Captures a condition: at each launch, what `body` captures runs if the first element of the condition, a buffer of
-    /// uint32, is not zero at that point; otherwise what `otherwise` captures. Bodies are called once, at once, with a capture
+    /// uint32 or int32, is not zero at that point; otherwise what `otherwise` captures. Bodies are called once, at once, with a capture
     /// whose `stream` they use.
     #[pyo3(signature = (condition, body, otherwise = None))]
     fn if_(
@@ -159,7 +161,7 @@ impl Capture {
     }
 
     /// Captures a loop: at each launch, what `body` captures runs as long as the first element of the condition, a buffer of
-    /// uint32, is not zero. The body has to change it.
+    /// uint32 or int32, is not zero. The body has to change it.
     fn while_(&self, py: Python<'_>, condition: &Bound<'_, Buffer>, body: Py<PyAny>) -> PyResult<()> {
         let view = condition_of(py, condition)?;
         self.within(py, |scope, failure| {

@@ -28,6 +28,9 @@ pub(crate) struct LaunchConfig {
     /// The priority of the launch, if it is not the stream's.
     #[pyo3(get)]
     priority: Option<i32>,
+    /// Whether the launch may begin before the kernel that comes before it in the stream has ended.
+    #[pyo3(get)]
+    programmatic_stream_serialization: bool,
 }
 
 impl LaunchConfig {
@@ -39,7 +42,7 @@ impl LaunchConfig {
         if let Ok(pair) = config.cast::<PyTuple>()
             && pair.len() == 2
         {
-            return Self::new(&pair.get_item(0)?, &pair.get_item(1)?, None, 0, false, None);
+            return Self::new(&pair.get_item(0)?, &pair.get_item(1)?, None, 0, false, None, false);
         }
         Err(PyTypeError::new_err("a LaunchConfig, or a pair of grid and block, was expected"))
     }
@@ -56,6 +59,9 @@ impl LaunchConfig {
         }
         if let Some(priority) = self.priority {
             config = config.priority(priority);
+        }
+        if self.programmatic_stream_serialization {
+            config = config.programmatic_stream_serialization();
         }
         config
     }
@@ -80,7 +86,10 @@ fn dimensions(extents: &Bound<'_, PyAny>) -> PyResult<[u32; 3]> {
 impl LaunchConfig {
     /// Extents are a number, or up to three of them.
     #[new]
-    #[pyo3(signature = (grid, block, *, cluster = None, dynamic_shared_bytes = 0, cooperative = false, priority = None))]
+    #[pyo3(signature = (
+        grid, block, *, cluster = None, dynamic_shared_bytes = 0, cooperative = false, priority = None,
+        programmatic_stream_serialization = false
+    ))]
     fn new(
         grid: &Bound<'_, PyAny>,
         block: &Bound<'_, PyAny>,
@@ -88,6 +97,7 @@ impl LaunchConfig {
         dynamic_shared_bytes: u32,
         cooperative: bool,
         priority: Option<i32>,
+        programmatic_stream_serialization: bool,
     ) -> PyResult<Self> {
         Ok(Self {
             grid: dimensions(grid)?,
@@ -96,6 +106,7 @@ impl LaunchConfig {
             dynamic_shared_bytes,
             cooperative,
             priority,
+            programmatic_stream_serialization,
         })
     }
 
@@ -110,6 +121,7 @@ impl LaunchConfig {
             dynamic_shared_bytes: 0,
             cooperative: false,
             priority: None,
+            programmatic_stream_serialization: false,
         }
     }
 

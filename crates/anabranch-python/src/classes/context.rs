@@ -1,13 +1,14 @@
 //! Contexts, and what is made in them.
 
-use crate::classes::buffer::PinnedBuffer;
+use crate::classes::buffer::{Buffer, PinnedBuffer};
 use crate::classes::device::Device;
 use crate::classes::event::Event;
 use crate::classes::module::Module;
+use crate::classes::raw::Raw;
 use crate::classes::stream::Stream;
 use crate::classes::{module, open_stream, tensor};
 use crate::dtype::DType;
-use crate::memory::{Memory, extents};
+use crate::memory::{Memory, View, extents};
 use crate::slot::release;
 use crate::wait;
 use anabranch::{EventFlags, EventHandle, InterprocessEventHandle, StreamFlags};
@@ -21,6 +22,11 @@ pub(crate) struct Context(ManuallyDrop<anabranch::Context>);
 impl Context {
     pub(crate) fn new(context: anabranch::Context) -> Self {
         Self(ManuallyDrop::new(context))
+    }
+
+    /// The library's object.
+    pub(crate) fn library(&self) -> &anabranch::Context {
+        &self.0
     }
 }
 
@@ -43,6 +49,12 @@ impl Context {
     #[getter]
     fn id(&self) -> u64 {
         self.0.id()
+    }
+
+    /// Calls of the driver with plain numbers, as in C, for what other libraries have made and for code that was written for them.
+    #[getter]
+    fn raw(&self) -> Raw {
+        Raw::new(anabranch::Context::clone(&self.0))
     }
 
     /// Creates a stream. By default, it is not ordered with the legacy default stream. Smaller priorities are more urgent;
@@ -108,6 +120,23 @@ impl Context {
         flags.set(EventFlags::BLOCKING_SYNC, blocking_sync);
         flags.set(EventFlags::INTERPROCESS, interprocess);
         wait::call(py, || self.0.create_event_with_flags(flags)).map(Event::new)
+    }
+
+    /// A buffer of memory that somebody else has allocated, as elements of int8: memory of this context's device, or pinned
+    /// memory, of so many bytes. `owner` is kept until the buffer, and every graph that uses it, is gone, and its last use is
+    /// complete. Drivers trust addresses: a wrong one loses the context, or ends the process.
+    #[pyo3(signature = (address, size, owner = None))]
+    fn buffer_from_address(
+        &self,
+        py: Python<'_>,
+        address: u64,
+        size: usize,
+        owner: Option<Py<PyAny>>,
+    ) -> PyResult<Buffer> {
+        let owner = owner.unwrap_or_else(|| py.None());
+        // SAFETY: the caller promises that so many bytes are there as long as what is kept.
+        let memory = wait::call(py, || unsafe { Memory::foreign(&self.0, address, size, owner) })?;
+        Ok(Buffer::new(View::whole(memory, DType::I8, vec![size])))
     }
 
     /// Allocates pinned host memory, filled with zeros. `shape` is a number of elements or a sequence of extents.

@@ -5,7 +5,7 @@ use crate::classes::pool::MemoryPool;
 use crate::{error, process, wait};
 use anabranch::{ContextFlags, Instance, MemoryPoolOptions};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict, PyFrozenSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
 
@@ -72,7 +72,15 @@ impl Device {
         self.0.backend().to_string()
     }
 
-    /// The constant properties: product name, memory in bytes, limits.
+    /// The version of CUDA that the driver implements: major and minor.
+    #[getter]
+    fn driver_version(&self) -> (u32, u32) {
+        let version = self.0.driver_version();
+        (version.major, version.minor)
+    }
+
+    /// The constant properties: product name, uuid, memory in bytes, limits, and the names of what it can do beyond other
+    /// devices.
     #[getter]
     fn properties<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let properties = self.0.properties();
@@ -87,7 +95,23 @@ impl Device {
         listed.set_item("max_block_dimensions", properties.max_block_dimensions)?;
         listed.set_item("max_grid_dimensions", properties.max_grid_dimensions)?;
         listed.set_item("max_shared_memory_per_block", properties.max_shared_memory_per_block)?;
+        listed.set_item("max_shared_memory_per_block_optin", properties.max_shared_memory_per_block_optin)?;
+        listed.set_item("uuid", PyBytes::new(py, &properties.uuid))?;
+        let capabilities = properties.capabilities.iter_names().map(|(name, _)| name.to_lowercase());
+        listed.set_item("capabilities", PyFrozenSet::new(py, capabilities)?)?;
         Ok(listed)
+    }
+
+    /// The 16 bytes that identify the device, also in other processes and programs.
+    #[getter]
+    fn uuid<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.properties().uuid)
+    }
+
+    /// Whether this device can use memory of another one.
+    fn can_access_peer(&self, py: Python<'_>, peer: &Bound<'_, Self>) -> PyResult<bool> {
+        let peer = &peer.get().0;
+        wait::call(py, || self.0.can_access_peer(peer))
     }
 
     /// The least urgent and the most urgent priority of streams. Smaller numbers are more urgent.

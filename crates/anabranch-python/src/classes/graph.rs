@@ -20,6 +20,10 @@ impl Graph {
         let id = graph.id();
         Self { slot: Slot::new("graph", graph), id }
     }
+
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<std::sync::Arc<anabranch::Graph>> {
+        self.slot.get(py)
+    }
 }
 
 #[pymethods]

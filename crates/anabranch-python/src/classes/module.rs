@@ -1,6 +1,7 @@
 //! Modules of device code, and their kernels.
 
 use crate::classes::compiler::Compiled;
+use crate::classes::config::LaunchConfig;
 use crate::classes::context::Context;
 use crate::few::Few;
 use crate::slot::Slot;
@@ -176,6 +177,12 @@ impl Kernel {
         Ok(listed)
     }
 
+    /// Sets the percentage of the cache that should be shared memory, or -1 for the default.
+    fn set_preferred_shared_memory_carveout(&self, py: Python<'_>, percentage: i32) -> PyResult<()> {
+        let kernel = self.get(py)?;
+        wait::call(py, || kernel.set_attribute(FunctionAttribute::PreferredSharedMemoryCarveout(percentage)))
+    }
+
     /// Sets the limit of the dynamic shared memory of a block, in bytes.
     fn set_max_dynamic_shared_bytes(&self, py: Python<'_>, bytes: u32) -> PyResult<()> {
         let kernel = self.get(py)?;
@@ -187,6 +194,18 @@ impl Kernel {
     fn max_active_blocks(&self, py: Python<'_>, threads_per_block: u32, dynamic_shared_bytes: usize) -> PyResult<u32> {
         let kernel = self.get(py)?;
         wait::call(py, || kernel.max_active_blocks(threads_per_block, dynamic_shared_bytes))
+    }
+
+    /// The maximum number of clusters of a launch that run at the same time.
+    fn max_active_clusters(&self, py: Python<'_>, config: &Bound<'_, LaunchConfig>) -> PyResult<u32> {
+        let (kernel, config) = (self.get(py)?, config.get().to_library());
+        wait::call(py, || kernel.max_active_clusters(&config))
+    }
+
+    /// The maximum number of blocks in a cluster of a launch, whatever the cluster of the configuration is.
+    fn max_cluster_size(&self, py: Python<'_>, config: &Bound<'_, LaunchConfig>) -> PyResult<u32> {
+        let (kernel, config) = (self.get(py)?, config.get().to_library());
+        wait::call(py, || kernel.max_cluster_size(&config))
     }
 
     /// Gives up this object's hold on the kernel.

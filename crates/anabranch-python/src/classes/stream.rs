@@ -4,6 +4,7 @@ use crate::classes::arguments;
 use crate::classes::buffer::Buffer;
 use crate::classes::capture::{Capture, mode_of};
 use crate::classes::completion::Completion;
+use crate::classes::conditional::{self, Conditional, ConditionalNode};
 use crate::classes::config::LaunchConfig;
 use crate::classes::context::Context;
 use crate::classes::device::Device;
@@ -20,6 +21,7 @@ use crate::memory::{Memory, View, extents};
 use crate::slot::Slot;
 use crate::{error, wait};
 use anabranch::{CaptureStatus, EventFlags, Status};
+use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -132,30 +134,48 @@ impl Stream {
         wait::call(py, || Ok(stream.synchronize_async())).map(Completion::of_work)
     }
 
-    /// Records an event behind all work until now: the one that is passed, or a new one.
-    #[pyo3(signature = (event = None, *, timing = true))]
+    /// Records an event behind all work until now: the one that is passed, or a new one. While the stream captures, an external
+    /// record becomes a node that records the event at each launch, instead of a point of the capture.
+    #[pyo3(signature = (event = None, *, timing = true, external = false))]
     fn record<'py>(
         &self,
         py: Python<'py>,
         event: Option<Bound<'py, Event>>,
         timing: bool,
+        external: bool,
     ) -> PyResult<Bound<'py, Event>> {
         let stream = self.get(py)?;
         if let Some(event) = event {
             let recorded = event.get().get(py)?;
-            wait::call(py, || stream.record(&recorded).map(drop))?;
+            wait::call(py, || match external {
+                true => stream.record_external(&recorded).map(drop),
+                false => stream.record(&recorded).map(drop),
+            })?;
             return Ok(event);
+        }
+        if external {
+            return Err(PyTypeError::new_err(
+                "an external record is of an event that is passed: a graph keeps recording it",
+            ));
         }
         let flags = if timing { EventFlags::empty() } else { EventFlags::DISABLE_TIMING };
         Bound::new(py, Event::new(wait::call(py, || stream.record_event_with_flags(flags))?))
     }
 
     /// Lets later work wait for an event, for the work of another stream until now, or for that of another library's stream.
-    fn wait(&self, py: Python<'_>, target: &Bound<'_, PyAny>) -> PyResult<()> {
+    /// While the stream captures, an external wait for an event becomes a node that waits at each launch for its latest record.
+    #[pyo3(signature = (target, *, external = false))]
+    fn wait(&self, py: Python<'_>, target: &Bound<'_, PyAny>, external: bool) -> PyResult<()> {
         let stream = self.get(py)?;
         if let Ok(event) = target.cast::<Event>() {
             let event = event.get().get(py)?;
-            return wait::call(py, || stream.wait_event(&event));
+            return wait::call(py, || match external {
+                true => stream.wait_event_external(&event),
+                false => stream.wait_event(&event),
+            });
+        }
+        if external {
+            return Err(PyTypeError::new_err("an external wait is for an event: record one in the other stream"));
         }
         let other = match target.cast::<Self>() {
             Ok(other) => other.get().get(py)?,
@@ -239,6 +259,17 @@ impl Stream {
         transfer::fill(&*self.get(py)?, buffer, value)
     }
 
+    /// Fills a buffer with a pattern of 1, 2, 4 or 8 bytes, which divides its size.
+    fn fill_pattern(&self, py: Python<'_>, buffer: &Bound<'_, Buffer>, pattern: Vec<u8>) -> PyResult<()> {
+        transfer::fill_pattern(py, &*self.get(py)?, buffer, &pattern)
+    }
+
+    /// Notes that work of another library in this stream, submitted until now, uses a buffer: the stream waits for what has
+    /// used it before, and later uses come behind the stream's work.
+    fn note_use(&self, py: Python<'_>, buffer: &Bound<'_, Buffer>) -> PyResult<()> {
+        transfer::note_use(py, &*self.get(py)?, buffer)
+    }
+
     /// Launches a kernel. `config` is a LaunchConfig or a pair of grid and block. Arguments are buffers, which the kernel may
     /// write unless they are in Reads, and numbers: an int or a float gets the size of the parameter; a number of NumPy or ctypes,
     /// a Scalar, or bytes must have it. Arguments have to be of the types that the kernel declares: only their number and sizes
@@ -293,10 +324,39 @@ impl Stream {
         wait::call(py, || stream.begin_capture(mode))
     }
 
-    /// Ends the capture that `begin_capture` began, and returns its graph.
-    fn end_capture(&self, py: Python<'_>) -> PyResult<Graph> {
-        let stream = self.get(py)?;
-        wait::call(py, || stream.end_capture()).map(Graph::new)
+    /// Ends the capture that `begin_capture` began, and returns its graph. `bodies` are what conditional nodes run: tuples of
+    /// the node, the number of the body, and the graph that it becomes.
+    #[pyo3(signature = (bodies = Vec::new()))]
+    fn end_capture(&self, py: Python<'_>, bodies: Vec<conditional::Body<'_>>) -> PyResult<Graph> {
+        conditional::end_capture(py, &*self.get(py)?, &bodies)
+    }
+
+    /// Makes a value for a conditional node of the graph that `begin_capture` captures, in this mode. All streams of the
+    /// capture have been joined. With a default, it is set to that at every launch.
+    #[pyo3(signature = (default = None, *, mode = "global"))]
+    fn create_conditional(&self, py: Python<'_>, default: Option<u32>, mode: &str) -> PyResult<Conditional> {
+        conditional::create(py, &*self.get(py)?, default, mode)
+    }
+
+    /// Adds a conditional node to the graph that `begin_capture` captures, in this mode. All streams of the capture have been
+    /// joined. `kind` is "if" (with 1 body, or 2, of which the second runs if the value is 0), "while" or "switch".
+    #[pyo3(signature = (conditional, kind, bodies = 1, *, mode = "global"))]
+    fn add_conditional(
+        &self,
+        py: Python<'_>,
+        conditional: &Bound<'_, Conditional>,
+        kind: &str,
+        bodies: u32,
+        mode: &str,
+    ) -> PyResult<ConditionalNode> {
+        conditional::add(py, &*self.get(py)?, conditional.get(), kind, bodies, mode)
+    }
+
+    /// Adds a graph as a node to the graph that `begin_capture` captures, in this mode. All streams of the capture have been
+    /// joined.
+    #[pyo3(signature = (graph, *, mode = "global"))]
+    fn add_child(&self, py: Python<'_>, graph: &Bound<'_, Graph>, mode: &str) -> PyResult<()> {
+        conditional::add_child(py, &*self.get(py)?, graph.get(), mode)
     }
 
     /// Whether the stream captures: "none", "active" or "invalidated". An invalidated capture has to be ended, too.
@@ -315,6 +375,14 @@ impl Stream {
     fn is_capturing(&self, py: Python<'_>) -> PyResult<bool> {
         let stream = self.get(py)?;
         wait::call(py, || stream.is_capturing())
+    }
+
+    /// The id of the capture that the stream belongs to. Ids are never reused. None if it does not capture.
+    #[getter]
+    fn capture_id(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        let stream = self.get(py)?;
+        let info = wait::call(py, || stream.capture_info())?;
+        Ok((info.status == CaptureStatus::Active).then_some(info.id))
     }
 
     /// The stream for other libraries: a version, and the handle.

@@ -7,7 +7,7 @@ use crate::dtype::{Element, TypedCall};
 use crate::host_data::{HostData, memoryview};
 use crate::memory::{View, in_turn};
 use crate::{error, wait};
-use anabranch::Status;
+use anabranch::{BufferSliceMut, FillElement, Status};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -34,6 +34,57 @@ pub(crate) fn fill(stream: &OpenStream, buffer: &Bound<'_, Buffer>, value: &Boun
 
     let view = buffer.get().view(buffer.py())?;
     view.dtype.with(Fill(stream, &view, value))
+}
+
+/// Fills a buffer with a pattern of bytes.
+pub(crate) fn fill_pattern(
+    py: Python<'_>,
+    stream: &OpenStream,
+    buffer: &Bound<'_, Buffer>,
+    pattern: &[u8],
+) -> PyResult<()> {
+    fn repeated<T: FillElement>(
+        stream: &OpenStream,
+        bytes: BufferSliceMut<'_, u8>,
+        element: T,
+    ) -> anabranch::Result<()> {
+        stream.fill(bytes.cast::<T>()?, element)
+    }
+
+    let view = buffer.get().view(py)?;
+    if ![1, 2, 4, 8].contains(&pattern.len()) || !view.byte_len().is_multiple_of(pattern.len()) {
+        let (found, bytes) = (pattern.len(), view.byte_len());
+        let message = format!("a buffer of {bytes} bytes is not filled with a pattern of {found} bytes");
+        return Err(PyValueError::new_err(message));
+    }
+    wait::call(py, || {
+        in_turn(&[&view.memory], || {
+            // SAFETY: other threads submit no work that uses the memory meanwhile.
+            let bytes = unsafe { view.bytes_mut("filling") }?;
+            match *pattern {
+                [one] => repeated(stream, bytes, one),
+                [a, b] => repeated(stream, bytes, u16::from_ne_bytes([a, b])),
+                [a, b, c, d] => repeated(stream, bytes, u32::from_ne_bytes([a, b, c, d])),
+                [a, b, c, d, e, f, g, h] => repeated(stream, bytes, u64::from_ne_bytes([a, b, c, d, e, f, g, h])),
+                _ => Ok(()),
+            }
+        })
+    })
+}
+
+/// Notes that earlier work of others in the stream uses a buffer.
+pub(crate) fn note_use(py: Python<'_>, stream: &OpenStream, buffer: &Bound<'_, Buffer>) -> PyResult<()> {
+    let view = buffer.get().view(py)?;
+    wait::call(py, || {
+        in_turn(&[&view.memory], || {
+            if view.memory.is_read_only {
+                return stream.submit_foreign((view.bytes()?,), |_| ());
+            }
+            // SAFETY: other threads submit no work that uses the memory meanwhile.
+            let bytes = unsafe { view.bytes_mut("noting a use") }?;
+            stream.submit_foreign((bytes,), |_| ())
+        })
+    })
 }
 
 /// Copies elements from one buffer to another one.
