@@ -1,0 +1,109 @@
+"""How a kernel is launched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _anabranch
+from ._utils.cuda_utils import CUDAError, call, cast_to_3_tuple
+
+__all__ = ["LaunchConfig"]
+
+
+class LaunchConfig:
+    """The grid in blocks, or in clusters if there are any, the block in threads, and options of a launch.
+
+    Extents are an int, or a tuple of up to three. ``shmem_size`` is the dynamic shared memory of a block in bytes. All blocks
+    of a cooperative launch run at the same time. With ``programmatic_stream_serialization``, the kernel may begin before the
+    kernel before it has ended.
+
+    Raises `ValueError` for extents that are less than 1.
+    """
+
+    grid: tuple[Any, ...]
+    cluster: tuple[Any, ...] | None
+    block: tuple[Any, ...]
+    shmem_size: int
+    is_cooperative: bool
+    programmatic_stream_serialization: bool
+    # What the package makes of it, until something changes.
+    _library: _anabranch.LaunchConfig | None
+
+    def __init__(
+        self,
+        grid: int | tuple[int, ...] | None = None,
+        cluster: int | tuple[int, ...] | None = None,
+        block: int | tuple[int, ...] | None = None,
+        shmem_size: int | None = None,
+        is_cooperative: bool = False,
+        programmatic_stream_serialization: bool = False,
+    ) -> None:
+        self.grid = cast_to_3_tuple("LaunchConfig.grid", grid)
+        self.block = cast_to_3_tuple("LaunchConfig.block", block)
+        self.cluster = None
+        if cluster is not None:
+            self.cluster = cast_to_3_tuple("LaunchConfig.cluster", cluster)
+            _require_clusters()
+        self.shmem_size = 0 if shmem_size is None else int(shmem_size)
+        self.is_cooperative = bool(is_cooperative)
+        self.programmatic_stream_serialization = bool(programmatic_stream_serialization)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        if name != "_library":
+            self._library = None
+
+    def _to_library(self) -> _anabranch.LaunchConfig:
+        if self._library is not None:
+            return self._library
+        grid = self.grid
+        if self.cluster is not None:
+            grid = tuple(clusters * blocks for clusters, blocks in zip(grid, self.cluster, strict=True))
+        self._library = call(
+            _anabranch.LaunchConfig,
+            grid,
+            self.block,
+            cluster=self.cluster,
+            dynamic_shared_bytes=self.shmem_size,
+            cooperative=self.is_cooperative,
+            programmatic_stream_serialization=self.programmatic_stream_serialization,
+        )
+        return self._library
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (
+            self.grid,
+            self.cluster,
+            self.block,
+            self.shmem_size,
+            self.is_cooperative,
+            self.programmatic_stream_serialization,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LaunchConfig):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __repr__(self) -> str:
+        return (
+            f"LaunchConfig(grid={self.grid}, cluster={self.cluster}, block={self.block}, shmem_size={self.shmem_size}, "
+            f"is_cooperative={self.is_cooperative}, "
+            f"programmatic_stream_serialization={self.programmatic_stream_serialization})"
+        )
+
+
+def _require_clusters() -> None:
+    from ._device import Device
+
+    device = Device()
+    found = device.compute_capability
+    # The software device has clusters, and no generation.
+    if device._library.backend == "cuda" and found < (9, 0):
+        raise CUDAError(
+            "thread block clusters are not supported on devices with compute capability < 9.0 "
+            f"(got {found.major}.{found.minor})"
+        )

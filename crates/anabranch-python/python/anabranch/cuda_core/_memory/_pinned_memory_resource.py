@@ -1,0 +1,100 @@
+"""Pinned memory of the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .. import _state
+from .._stream import Stream, Stream_accept
+from .._utils.cuda_utils import call, check_or_create_options
+from ._buffer import Buffer
+from ._pool import free
+from ._resource import MemoryResource
+
+if TYPE_CHECKING:
+    from ... import _anabranch
+    from ..graph import GraphBuilder
+    from ..typing import DevicePointerType
+
+__all__ = ["LegacyPinnedMemoryResource", "PinnedMemoryResource", "PinnedMemoryResourceOptions"]
+
+
+@dataclass
+class PinnedMemoryResourceOptions:
+    """Options of a pool of pinned memory. Only the defaults are supported here."""
+
+    ipc_enabled: bool = False
+    max_size: int = 0
+    numa_id: int | None = None
+
+
+class _Pinned(MemoryResource):
+    """Pinned memory."""
+
+    def _allocate(self, context: _anabranch.Context, size: int, stream: Stream | None) -> Buffer:
+        return Buffer._of(call(context.allocate_pinned, size, "int8"), size, self, stream)
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """True."""
+        return True
+
+
+class PinnedMemoryResource(_Pinned):
+    """Pinned memory, filled with zeros. It is allocated at once, and freed behind its uses and the work of its stream.
+
+    Raises `RuntimeError` for options other than the defaults.
+    """
+
+    def __init__(self, options: PinnedMemoryResourceOptions | None = None) -> None:
+        chosen = check_or_create_options(PinnedMemoryResourceOptions, options, "PinnedMemoryResource options")
+        if chosen != PinnedMemoryResourceOptions():
+            raise RuntimeError("pinned memory is not of pools here: use the default options")
+
+    def allocate(self, size: int, *, stream: Stream | GraphBuilder) -> Buffer:
+        """Allocates so many bytes in the context of a stream."""
+        into = Stream_accept(stream)
+        return self._allocate(into._open().context, size, into)
+
+    def deallocate(self, ptr: DevicePointerType, size: int, *, stream: Stream | GraphBuilder) -> None:
+        """Frees the buffer of this address in the order of a stream."""
+        Stream_accept(stream)
+        free(ptr, stream)
+
+    def close(self) -> None:
+        """Does nothing."""
+
+    @property
+    def device_id(self) -> int:
+        """-1: it is of no device."""
+        return -1
+
+
+class LegacyPinnedMemoryResource(_Pinned):
+    """Pinned memory, filled with zeros. It is allocated at once, and freed behind its uses."""
+
+    def allocate(self, size: int, *, stream: Stream | GraphBuilder | None = None) -> Buffer:
+        """Allocates so many bytes in the current context. The stream is not used."""
+        if stream is not None:
+            Stream_accept(stream)
+        return self._allocate(_state.current_context()._open(), size, None)
+
+    def deallocate(
+        self, ptr: DevicePointerType, size: int, *, stream: Stream | GraphBuilder | None = None
+    ) -> None:
+        """Frees the buffer of this address. With a stream, waits for its work before."""
+        into = None if stream is None else Stream_accept(stream)
+        if into is not None:
+            into.sync()
+        free(ptr, into if into is not None else Stream._legacy_default())
+
+    @property
+    def device_id(self) -> int:
+        """Raises `RuntimeError`: it is of no device."""
+        raise RuntimeError("a pinned memory resource is not bound to any GPU")

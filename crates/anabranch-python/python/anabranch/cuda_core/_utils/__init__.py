@@ -1,0 +1,1 @@
+"""What all classes of the drop-in use."""

@@ -1,0 +1,299 @@
+"""Builders of graphs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from .._stream import Stream
+from .._utils.cuda_utils import call, check_argument, read_bool
+from ._condition import GraphCondition
+from ._executable import Graph
+from ._host_callback import host_callback
+
+if TYPE_CHECKING:
+    from ... import _anabranch
+    from ._options import GraphCompleteOptions, GraphDebugPrintOptions
+
+    _Mode = Literal["global", "thread_local", "relaxed"]
+    _Kind = Literal["primary", "forked", "body"]
+
+__all__ = ["GraphBuilder"]
+
+_MODES: dict[str, _Mode] = {"global": "global", "thread_local": "thread_local", "relaxed": "relaxed"}
+_NOT_FINISHED = "Graph has not finished building."
+
+
+class GraphBuilder:
+    """Captures what is submitted to a stream as a graph. `Device.create_graph_builder` and `Stream.create_graph_builder` make
+    builders. A builder stands for its stream wherever one is expected.
+    """
+
+    _stream: Stream | None = None
+    _kind: _Kind
+    _mode: _Mode
+    # The builder that began the capture.
+    _root: GraphBuilder
+    # How many builders of the capture have been split off, and not joined.
+    _forks: int
+    _graph: _anabranch.Graph | None = None
+    # What conditional nodes of the capture run.
+    _bodies: list[tuple[_anabranch.ConditionalNode, int, GraphBuilder]]
+
+    def __init__(self) -> None:
+        raise NotImplementedError(
+            "directly creating a GraphBuilder object can be ambiguous. Please either call Device.create_graph_builder() or "
+            "stream.create_graph_builder()"
+        )
+
+    @classmethod
+    def _init(cls, stream: Stream, kind: _Kind = "primary", root: GraphBuilder | None = None) -> GraphBuilder:
+        builder = cls.__new__(cls)
+        builder._stream, builder._kind, builder._mode = stream, kind, "relaxed"
+        builder._root = builder if root is None else root
+        builder._forks, builder._graph, builder._bodies = 0, None, []
+        return builder
+
+    def _open(self) -> Stream:
+        if self._stream is None:
+            raise RuntimeError("GraphBuilder has been closed")
+        return self._stream
+
+    def _status(self) -> str:
+        return str(call(getattr, self._open()._open(), "capture_status"))
+
+    def _finished(self, error: Exception) -> _anabranch.Graph:
+        """The graph, or else the error."""
+        self._open()
+        if self._graph is None:
+            raise error
+        return self._graph
+
+    def close(self) -> None:
+        """Gives up the builder. A capture that was begun and not ended is ended, and its graph is dropped."""
+        stream, self._stream = self._stream, None
+        graph, self._graph = self._graph, None
+        self._bodies = []
+        if graph is not None:
+            call(graph.close)
+        if stream is None or stream.is_closed or self._kind == "forked":
+            return
+        inner = stream._open()
+        if stream._default != "legacy" and read_bool(inner, "is_capturing") and self._began:
+            call(inner.end_capture)
+
+    _began: bool = False
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except Exception:  # The interpreter may be ending, or a host function be running.
+            pass
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the builder is closed."""
+        return self._stream is None
+
+    @property
+    def stream(self) -> Stream:
+        """The stream."""
+        return self._open()
+
+    @property
+    def is_join_required(self) -> bool:
+        """Whether the builder was split off another one, and has to be joined before that ends."""
+        return self._kind == "forked"
+
+    def begin_building(self, mode: str | None = "relaxed") -> GraphBuilder:
+        """Begins the capture. ``mode`` is which calls of other threads it forbids: "global", "thread_local" or "relaxed".
+        Returns the builder.
+
+        Raises `RuntimeError` if it has begun, and `ValueError` for another mode.
+        """
+        stream = self._open()
+        if mode is not None and not isinstance(mode, str):
+            raise TypeError(f"Argument 'mode' has incorrect type (expected str, got {type(mode).__name__})")
+        if self._graph is not None:
+            raise RuntimeError("Cannot resume building after building has ended.")
+        if mode is None or mode not in _MODES:
+            raise ValueError(f"Unsupported build mode: {mode}")
+        if stream._default != "legacy" and self.is_building:
+            raise RuntimeError("Graph builder is already building.")
+        call(stream._open().begin_capture, _MODES[mode])
+        self._mode, self._began = _MODES[mode], True
+        return self
+
+    @property
+    def is_building(self) -> bool:
+        """Whether the capture goes on. Raises `RuntimeError` if a call that cannot be captured has invalidated it."""
+        status = self._status()
+        if status == "invalidated":
+            raise RuntimeError(
+                "Build process encountered an error and has been invalidated. Build process must now be ended."
+            )
+        return status == "active"
+
+    def end_building(self) -> GraphBuilder:
+        """Ends the capture. Returns the builder.
+
+        Raises `RuntimeError` if it has not begun, or a builder of a condition's body has not ended, and `CUDAError` if other
+        builders were not joined, or if the capture was invalidated.
+        """
+        stream = self._open()
+        if self._status() == "none":
+            raise RuntimeError("Graph builder is not building.")
+        bodies = []
+        for node, index, body in self._bodies:
+            if body._graph is not None:
+                bodies.append((node, index, body._graph))
+            elif body._began and not body.is_closed:
+                raise RuntimeError("The graph builder of a condition's body has not finished building.")
+        self._graph = call(stream._open().end_capture, bodies)
+        return self
+
+    def complete(self, options: GraphCompleteOptions | None = None) -> Graph:
+        """Makes a graph that can be launched. Raises `RuntimeError` before `end_building`."""
+        return Graph._instantiate(self._finished(RuntimeError(_NOT_FINISHED)), options)
+
+    def debug_dot_print(self, path: str, options: GraphDebugPrintOptions | None = None) -> None:
+        """Writes the graph to a file in the language of Graphviz. Raises `RuntimeError` before `end_building`."""
+        graph = self._finished(RuntimeError(_NOT_FINISHED))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(call(graph.to_dot))
+
+    def split(self, count: int) -> tuple[GraphBuilder, ...]:
+        """Splits the builder into so many: itself, and others whose work comes behind its work until now. They have to be
+        joined before the end.
+
+        Raises `ValueError` for less than two, and `RuntimeError` if the capture has not begun.
+        """
+        stream = self._open()
+        if count < 2:
+            raise ValueError(f"Invalid split count: expecting >= 2, got {count}")
+        if not self.is_building:
+            raise RuntimeError("Graph builder must be building before it can be split.")
+        context = stream.context
+        event = stream.record()
+        builders = [self]
+        for _ in range(count - 1):
+            other = Stream._init(None, None, context._device_id, context)
+            other.wait(event)
+            fork = GraphBuilder._init(other, "forked", self._root)
+            fork._mode = self._mode
+            builders.append(fork)
+            self._root._forks += 1
+        return tuple(builders)
+
+    @staticmethod
+    def join(*graph_builders: GraphBuilder) -> GraphBuilder:
+        """Joins builders: later work of the result comes behind the work of all. The others are closed.
+
+        Raises `ValueError` for less than two.
+        """
+        if not all(isinstance(builder, GraphBuilder) for builder in graph_builders):
+            raise TypeError("All arguments must be GraphBuilder instances")
+        if len(graph_builders) < 2:
+            raise ValueError("Must join with at least two graph builders")
+        into = next((builder for builder in graph_builders if not builder.is_join_required), graph_builders[0])
+        for builder in graph_builders:
+            if builder is into:
+                continue
+            into.stream.wait(builder.stream)
+            if builder._kind == "forked":
+                builder._root._forks -= 1
+            builder.close()
+        return into
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """The version of the protocol, and the handle of the stream."""
+        return self.stream.__cuda_stream__()
+
+    def create_condition(self, default_value: int | None = None) -> GraphCondition:
+        """Makes a value for one conditional node. With a default, it is set to that at every launch.
+
+        Raises `RuntimeError` if the capture has not begun, while builders are split off, and in the body of a condition.
+        """
+        stream = self._open()
+        if not self.is_building:
+            raise RuntimeError("Cannot create a condition when graph is not being built")
+        self._require_whole("A condition")
+        return GraphCondition._of(call(stream._open().create_conditional, default_value, mode=self._mode))
+
+    def _require_whole(self, what: str) -> None:
+        if self._kind == "body":
+            raise RuntimeError(f"{what} cannot be added to the body of a condition")
+        if self._root._forks:
+            raise RuntimeError(f"{what} can be added when all split graph builders are joined")
+
+    def _add_condition(
+        self, condition: GraphCondition, kind: Literal["if", "while", "switch"], count: int
+    ) -> tuple[GraphBuilder, ...]:
+        check_argument("condition", condition, GraphCondition)
+        stream = self._open()
+        if not self.is_building:
+            raise RuntimeError("Cannot add conditional node when not actively capturing")
+        self._require_whole("A conditional node")
+        node = call(stream._open().add_conditional, condition._value, kind, count, mode=self._mode)
+        context = stream.context
+        bodies = []
+        for index in range(count):
+            body = GraphBuilder._init(Stream._init(None, None, context._device_id, context), "body")
+            self._bodies.append((node, index, body))
+            bodies.append(body)
+        return tuple(bodies)
+
+    def if_then(self, condition: GraphCondition) -> GraphBuilder:
+        """Adds what runs if the condition is not 0. Returns its builder, which begins and ends before this one ends."""
+        return self._add_condition(condition, "if", 1)[0]
+
+    def if_else(self, condition: GraphCondition) -> tuple[GraphBuilder, GraphBuilder]:
+        """Adds what runs if the condition is not 0, and what runs otherwise. Returns their builders."""
+        then, otherwise = self._add_condition(condition, "if", 2)
+        return then, otherwise
+
+    def switch(self, condition: GraphCondition, count: int) -> tuple[GraphBuilder, ...]:
+        """Adds so many cases, of which that runs whose number the condition is, if there is one. Returns their builders."""
+        return self._add_condition(condition, "switch", count)
+
+    def while_loop(self, condition: GraphCondition) -> GraphBuilder:
+        """Adds what runs again and again while the condition is not 0. Returns its builder."""
+        return self._add_condition(condition, "while", 1)[0]
+
+    def embed(self, child: GraphBuilder) -> None:
+        """Adds the graph of another builder, which has ended, as a node.
+
+        Raises `ValueError` if the other has not ended, or this one has not begun.
+        """
+        check_argument("child", child, GraphBuilder)
+        stream = self._open()
+        graph = child._finished(ValueError("Child graph has not finished building."))
+        if not self.is_building:
+            raise ValueError("Parent graph is not being built.")
+        if self._root._forks:
+            raise RuntimeError("A child graph can be added when all split graph builders are joined")
+        call(stream._open().add_child, graph, mode=self._mode)
+
+    def callback(self, fn: Any, *, user_data: Any = None) -> None:
+        """Adds a function of Python without arguments, or a function of ctypes that gets ``user_data``: an address, or bytes that
+        are copied. It must not call this package. The graph keeps it.
+
+        Raises `RuntimeError` if the capture has not begun, and `ValueError` for ``user_data`` of a function of Python.
+        """
+        stream = self._open()
+        if not self.is_building:
+            raise RuntimeError("Cannot add callback when graph is not being built")
+        call(stream._open().launch_host_func, host_callback(fn, user_data))
+
+    # The names of `cuda.core.experimental`.
+
+    def create_conditional_handle(self, default_value: int | None = None) -> GraphCondition:
+        """The former name of `create_condition`."""
+        return self.create_condition(default_value)
+
+    def if_cond(self, handle: GraphCondition) -> GraphBuilder:
+        """The former name of `if_then`."""
+        return self.if_then(handle)
+
+    def add_child(self, child_graph: GraphBuilder) -> None:
+        """The former name of `embed`."""
+        self.embed(child_graph)
