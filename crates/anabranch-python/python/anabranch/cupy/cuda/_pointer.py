@@ -1,0 +1,132 @@
+"""Places in memory."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+from . import runtime
+
+if TYPE_CHECKING:
+    from .device import Device
+    from .memory import BaseMemory
+
+
+def _address(mem: Any) -> int:
+    if isinstance(mem, ctypes.c_void_p):
+        return mem.value or 0
+    return int(mem)
+
+
+def _stream_ptr(stream: Any) -> int:
+    from .stream import get_current_stream
+
+    ptr: int = get_current_stream().ptr if stream is None else stream.ptr
+    return ptr
+
+
+class MemoryPointer:
+    """A place in memory of a device, which it keeps: ``offset`` bytes behind the beginning of ``mem``.
+
+    Methods without a stream use the legacy default stream. Those whose names end with ``_async`` use a stream or the current
+    one; the caller makes sure that memory of the host lives until then.
+    """
+
+    def __init__(self, mem: BaseMemory, offset: int) -> None:
+        self._mem = mem
+        self._ptr = mem.ptr + offset
+
+    @property
+    def mem(self) -> BaseMemory:
+        """The memory."""
+        return self._mem
+
+    @property
+    def ptr(self) -> int:
+        """The address."""
+        return self._ptr
+
+    @property
+    def device_id(self) -> int:
+        """The number of the device."""
+        return self._mem.device_id
+
+    @property
+    def device(self) -> Device:
+        """The device."""
+        return self._mem.device
+
+    def __int__(self) -> int:
+        return self._ptr
+
+    def __add__(self, offset: int) -> MemoryPointer:
+        return MemoryPointer(self._mem, self._ptr - self._mem.ptr + offset)
+
+    __radd__ = __add__
+
+    def __iadd__(self, offset: int) -> MemoryPointer:
+        self._ptr += offset
+        return self
+
+    def __sub__(self, offset: int) -> MemoryPointer:
+        return self + -offset
+
+    def __isub__(self, offset: int) -> MemoryPointer:
+        self._ptr -= offset
+        return self
+
+    def __repr__(self) -> str:
+        return f"<MemoryPointer 0x{self._ptr:x} device={self.device_id} mem={self._mem!r}>"
+
+    def copy_from_device(self, src: MemoryPointer, size: int) -> None:
+        """Copies memory of this or another device."""
+        if src.device_id == self.device_id:
+            runtime.memcpy(self._ptr, src.ptr, size, runtime.memcpyDeviceToDevice)
+        else:
+            runtime.memcpyPeer(self._ptr, self.device_id, src.ptr, src.device_id, size)
+
+    def copy_from_device_async(self, src: MemoryPointer, size: int, stream: Any = None) -> None:
+        """Copies memory of this or another device in stream order."""
+        ptr = _stream_ptr(stream)
+        if src.device_id == self.device_id:
+            runtime.memcpyAsync(self._ptr, src.ptr, size, runtime.memcpyDeviceToDevice, ptr)
+        else:
+            runtime.memcpyPeerAsync(self._ptr, self.device_id, src.ptr, src.device_id, size, ptr)
+
+    def copy_from_host(self, mem: Any, size: int) -> None:
+        """Copies memory of the host: an address or a ``ctypes.c_void_p``."""
+        runtime.memcpy(self._ptr, _address(mem), size, runtime.memcpyHostToDevice)
+
+    def copy_from_host_async(self, mem: Any, size: int, stream: Any = None) -> None:
+        """Copies memory of the host in stream order."""
+        runtime.memcpyAsync(self._ptr, _address(mem), size, runtime.memcpyHostToDevice, _stream_ptr(stream))
+
+    def copy_from(self, mem: Any, size: int) -> None:
+        """Copies memory of a device, a `MemoryPointer`, or of the host."""
+        if isinstance(mem, MemoryPointer):
+            self.copy_from_device(mem, size)
+        else:
+            self.copy_from_host(mem, size)
+
+    def copy_from_async(self, mem: Any, size: int, stream: Any = None) -> None:
+        """Copies memory of a device, a `MemoryPointer`, or of the host in stream order."""
+        if isinstance(mem, MemoryPointer):
+            self.copy_from_device_async(mem, size, stream)
+        else:
+            self.copy_from_host_async(mem, size, stream)
+
+    def copy_to_host(self, mem: Any, size: int) -> None:
+        """Copies to memory of the host: an address or a ``ctypes.c_void_p``."""
+        runtime.memcpy(_address(mem), self._ptr, size, runtime.memcpyDeviceToHost)
+
+    def copy_to_host_async(self, mem: Any, size: int, stream: Any = None) -> None:
+        """Copies to memory of the host in stream order."""
+        runtime.memcpyAsync(_address(mem), self._ptr, size, runtime.memcpyDeviceToHost, _stream_ptr(stream))
+
+    def memset(self, value: int, size: int) -> None:
+        """Fills bytes."""
+        runtime.memset(self._ptr, value, size)
+
+    def memset_async(self, value: int, size: int, stream: Any = None) -> None:
+        """Fills bytes in stream order."""
+        runtime.memsetAsync(self._ptr, value, size, _stream_ptr(stream))

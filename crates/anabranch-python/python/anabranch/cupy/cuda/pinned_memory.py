@@ -1,0 +1,83 @@
+"""Takes the place of ``cupy.cuda.pinned_memory``: memory of the host that copies in stream order use."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any
+
+from . import runtime
+from ._freeing import free, free_later
+
+__all__ = ["PinnedMemory", "PinnedMemoryPointer", "alloc_pinned_memory"]
+
+
+class PinnedMemory:
+    """Pinned memory, which is freed with this object. That waits until the device is idle."""
+
+    def __init__(self, size: int, flags: int = 0) -> None:
+        self.ptr = 0
+        free_later()
+        self.size = size
+        self._device = runtime.getDevice()
+        self.ptr = runtime.hostAlloc(size, flags)
+
+    def __int__(self) -> int:
+        return self.ptr
+
+    def __del__(self) -> None:
+        if self.ptr:
+            ptr = self.ptr
+            free(self._device, lambda: runtime.freeHost(ptr))
+
+
+class PinnedMemoryPointer:
+    """A place in pinned memory, which it keeps: ``offset`` bytes behind its beginning. NumPy sees what follows as bytes."""
+
+    def __init__(self, mem: PinnedMemory, offset: int) -> None:
+        self._mem = mem
+        self._offset = offset
+
+    @property
+    def mem(self) -> PinnedMemory:
+        """The memory."""
+        return self._mem
+
+    @property
+    def ptr(self) -> int:
+        """The address."""
+        return self._mem.ptr + self._offset
+
+    def __int__(self) -> int:
+        return self.ptr
+
+    def __add__(self, offset: int) -> PinnedMemoryPointer:
+        return PinnedMemoryPointer(self._mem, self._offset + offset)
+
+    __radd__ = __add__
+
+    def __sub__(self, offset: int) -> PinnedMemoryPointer:
+        return self + -offset
+
+    def size(self) -> int:
+        """The number of bytes that follow."""
+        return self._mem.size - self._offset
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """The bytes for NumPy."""
+        return {"shape": (self.size(),), "typestr": "|u1", "data": (self.ptr, False), "strides": None, "version": 3}
+
+    def _view(self) -> memoryview:
+        view = memoryview((ctypes.c_uint8 * self.size()).from_address(self.ptr)) if self.size() else memoryview(b"")
+        return view.cast("B")
+
+    if sys.version_info >= (3, 12):
+        # Python keeps this object as long as the view.
+        def __buffer__(self, flags: int, /) -> memoryview:
+            return self._view()
+
+
+def alloc_pinned_memory(size: int) -> PinnedMemoryPointer:
+    """Allocates pinned memory."""
+    return PinnedMemoryPointer(PinnedMemory(size), 0)

@@ -1,0 +1,330 @@
+"""Takes the place of ``cupy.cuda.stream``: streams, events, and the current stream."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+import anabranch
+from anabranch import _contained
+
+from . import _devices, runtime
+from ._current import current
+from ._errors import CUDARuntimeError, of_runtime
+from ._native import DEFAULT_STREAMS, LEGACY, default_stream, event_of, require_handle
+from ._runtime_streams import INVALID_VALUE, INVALIDATED
+from .graph import Graph
+
+__all__ = ["Event", "ExternalStream", "Stream", "get_current_stream", "get_elapsed_time"]
+
+_S = TypeVar("_S", bound="_BaseStream")
+
+_MODES = {
+    runtime.streamCaptureModeGlobal: "global",
+    runtime.streamCaptureModeThreadLocal: "thread_local",
+    runtime.streamCaptureModeRelaxed: "relaxed",
+}
+
+
+class Event:
+    """A point in the work of a stream of the current device.
+
+    Args:
+        block: Waits of the host sleep instead of spin.
+        disable_timing: The event measures no time, and costs less.
+        interprocess: Other processes can open it. It must not measure time.
+    """
+
+    def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False) -> None:
+        if interprocess and not disable_timing:
+            raise ValueError("Timing must be disabled for interprocess events")
+        self._native = _create_event(block, disable_timing, interprocess)
+
+    @property
+    def ptr(self) -> int:
+        """The handle of the driver."""
+        return self._native.handle
+
+    @property
+    def done(self) -> bool:
+        """Whether the work is complete. False also after an error, as in CuPy."""
+        try:
+            return self._native.query()
+        except anabranch.AnabranchError:
+            return False
+
+    @of_runtime
+    def record(self, stream: Any = None) -> None:
+        """Records the event behind all work of a stream until now, or of the current stream."""
+        stream = get_current_stream() if stream is None else stream
+        self._native.record(_native_of(stream))
+
+    @of_runtime
+    def synchronize(self) -> None:
+        """Waits until the work is complete. Ctrl-C ends the wait."""
+        self._native.synchronize()
+
+
+@of_runtime
+def _create_event(block: bool, disable_timing: bool, interprocess: bool) -> anabranch.Event:
+    return _devices.context().create_event(
+        timing=not disable_timing, blocking_sync=bool(block), interprocess=bool(interprocess)
+    )
+
+
+@of_runtime
+def get_elapsed_time(start_event: Any, end_event: Any) -> float:
+    """The time between two events in milliseconds."""
+    start, end = event_of(start_event), event_of(end_event)
+    return end.elapsed_since(start)
+
+
+def get_current_stream(device_id: int = -1) -> _BaseStream:
+    """The current stream of this thread for a device, or for the current device."""
+    return current().get(device_id)
+
+
+class _BaseStream:
+    """A stream by its handle, and the number of its device: -1 for default streams, and if it is not known."""
+
+    def __init__(self, ptr: int, device_id: int) -> None:
+        self._ptr: int | None = ptr
+        self.device_id = device_id
+        # What keeps the stream of another library.
+        self._owner: object = None
+        # The package's streams for the handle, by the numbers of devices.
+        self._natives: dict[int, anabranch.Stream] = {}
+
+    @property
+    def ptr(self) -> int:
+        """The handle of the driver."""
+        if self._ptr is None:
+            self._ptr = self._native.handle
+        return self._ptr
+
+    @property
+    def _native(self) -> anabranch.Stream:
+        """The package's stream. A default stream is that of the current device."""
+        number = _devices.current() if self.device_id == -1 else self.device_id
+        if self._ptr in DEFAULT_STREAMS:
+            return default_stream(self._ptr, number)
+        if isinstance(self._owner, anabranch.Stream):
+            return self._owner
+        if isinstance(self._owner, _BaseStream):
+            return self._owner._native
+        native = self._natives.get(number)
+        if native is None:
+            # Only created streams have no handle, and they are there.
+            assert self._ptr is not None
+            native = _devices.context(number).stream_from_handle(require_handle(self._ptr), self._owner)
+            self._natives[number] = native
+        return native
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, _BaseStream):
+            return self is other or self.ptr == other.ptr
+        return False
+
+    def __hash__(self) -> int:
+        return hash(self.ptr)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.ptr} (device {self.device_id})>"
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """The stream for other libraries: a version, and the handle."""
+        return (0, self.ptr)
+
+    def __enter__(self: _S) -> _S:
+        current().enter(self, _require_current(self.device_id))
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        current().leave()
+
+    def use(self: _S) -> _S:
+        """Makes this the current stream of the thread. The end of a ``with`` undoes it."""
+        _require_current(self.device_id)
+        current().set(self)
+        return self
+
+    @property
+    def done(self) -> bool:
+        """Whether all work is complete. False also after an error, as in CuPy."""
+        try:
+            return self._native.query()
+        except anabranch.AnabranchError:
+            return False
+
+    @of_runtime
+    def synchronize(self) -> None:
+        """Waits until all work is complete. Ctrl-C ends the wait."""
+        self._native.synchronize()
+
+    @of_runtime
+    def add_callback(self, callback: Callable[[Any, int, Any], object], arg: Any) -> None:
+        """Calls a function once behind all work until now, on another thread, with this stream, a status, and ``arg``.
+
+        The status is 0 unless the context is in error. The function must not call this module. What it raises goes to
+        ``sys.unraisablehook``.
+        """
+        self._native.add_callback(lambda _stream, status: _contained.call_back(callback, self, (arg,), status))
+
+    @of_runtime
+    def launch_host_func(self, callback: Callable[[Any], object], arg: Any) -> None:
+        """Calls a function with ``arg`` behind all work until now, on another thread; at every launch, if it is captured.
+
+        The function must not call this module. What it raises goes to ``sys.unraisablehook``.
+        """
+        native = self._native
+        _require_valid(native)
+        native.launch_host_func(_contained.call, callback, (arg,))
+
+    @of_runtime
+    def record(self, event: Any = None) -> Any:
+        """Records an event behind all work until now, or else a new one, and returns it."""
+        event = Event() if event is None else event
+        event_of(event).record(self._native)
+        return event
+
+    @of_runtime
+    def wait_event(self, event: Any) -> None:
+        """Lets later work wait for an event."""
+        self._native.wait(event_of(event))
+
+    @of_runtime
+    def begin_capture(self, mode: int | None = None) -> None:
+        """Begins a capture: what is submitted until `end_capture` becomes a graph, and does not run.
+
+        The mode is one of ``runtime.streamCaptureMode…``, by default the relaxed one.
+        """
+        if self._ptr in LEGACY:
+            raise RuntimeError("cannot capture on the default (legacy) stream")
+        name = _MODES.get(runtime.streamCaptureModeRelaxed if mode is None else mode)
+        if name is None:
+            raise CUDARuntimeError(INVALID_VALUE)
+        self._native.begin_capture(name)  # type: ignore[arg-type]
+
+    @of_runtime
+    def end_capture(self) -> Graph:
+        """Ends the capture, and returns its graph, which can be launched."""
+        captured = self._native.end_capture()
+        return Graph._of(captured, captured.instantiate())
+
+    @of_runtime
+    def is_capturing(self) -> bool:
+        """Whether the stream captures. A capture that an error has invalidated is a ``RuntimeError``."""
+        native = self._native
+        _require_valid(native)
+        return native.is_capturing
+
+    @property
+    @of_runtime
+    def is_non_blocking(self) -> bool:
+        """Whether it is not ordered with the legacy default stream."""
+        return self._native.is_non_blocking
+
+    @property
+    @of_runtime
+    def priority(self) -> int:
+        """The priority. Smaller numbers are more urgent."""
+        return self._native.priority
+
+
+def _require_valid(stream: anabranch.Stream) -> None:
+    if stream.capture_status == "invalidated":
+        raise RuntimeError(INVALIDATED)
+
+
+def _require_current(device_id: int) -> int:
+    """The device of a stream, which must be the current one."""
+    number = _devices.current()
+    if device_id not in (-1, number):
+        raise RuntimeError(
+            f"The device that the stream is created on ({device_id}) does not match with the current device ({number})"
+        )
+    return number
+
+
+class Stream(_BaseStream):
+    """A stream. By default, a new one of the current device, which ends with this object.
+
+    Args:
+        null: The legacy default stream, which `Stream.null` is, too.
+        non_blocking: The new stream is not ordered with the legacy default stream.
+        ptds: The default stream of the thread, which `Stream.ptds` is, too.
+        priority: The priority of the new stream. Smaller numbers are more urgent.
+    """
+
+    null: ClassVar[Stream]
+    ptds: ClassVar[Stream]
+
+    def __init__(
+        self, null: bool = False, non_blocking: bool = False, ptds: bool = False, priority: int | None = None
+    ) -> None:
+        if null or ptds:
+            super().__init__(0 if null else runtime.streamPerThread, -1)
+            return
+        super().__init__(0, _devices.current())
+        # It is asked for when it is needed: the package takes more care of streams that others know.
+        self._ptr = None
+        self._natives[self.device_id] = _create_stream(self.device_id, priority or 0, bool(non_blocking))
+
+    @classmethod
+    def from_external(cls, obj: Any) -> Stream:
+        """The stream of another library, an object with the method ``__cuda_stream__``, which is kept."""
+        method = getattr(obj, "__cuda_stream__", None)
+        if method is None:
+            raise TypeError(
+                f"Object of type {type(obj).__name__} does not implement the CUDA stream protocol (__cuda_stream__ method)"
+            )
+        result = method() if callable(method) else None
+        if not isinstance(result, (tuple, list)) or len(result) != 2:
+            raise TypeError("__cuda_stream__() must return a 2-tuple of (version, stream_ptr)")
+        version, ptr = result
+        if not isinstance(version, int) or not isinstance(ptr, int):
+            found = f"({type(version).__name__}, {type(ptr).__name__})"
+            raise TypeError(f"__cuda_stream__() must return (int, int), got {found}")
+        if version != 0:
+            raise TypeError(
+                f"__cuda_stream__() returned unsupported version {version}, only version 0 is supported"
+            )
+        stream = cls.__new__(cls)
+        _BaseStream.__init__(stream, ptr, -1)
+        stream._owner = obj
+        return stream
+
+
+class ExternalStream(_BaseStream):
+    """A stream by its handle, which has to exist as long as it is used. Deprecated: use `Stream.from_external`."""
+
+    def __init__(self, ptr: int, device_id: int = -1) -> None:
+        warnings.warn(
+            "ExternalStream is deprecated. Use Stream.from_external() instead to interoperate with external streams that"
+            " implement the CUDA stream protocol.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        super().__init__(ptr, device_id)
+
+
+@of_runtime
+def _create_stream(device_id: int, priority: int, non_blocking: bool) -> anabranch.Stream:
+    return _devices.context(device_id).create_stream(priority=priority, non_blocking=non_blocking)
+
+
+def _native_of(stream: Any) -> anabranch.Stream:
+    """The package's stream of an object: this module's or the package's, or any other object with ``ptr``."""
+    if isinstance(stream, _BaseStream):
+        return stream._native
+    if isinstance(stream, anabranch.Stream):
+        return stream
+    ptr = stream.ptr
+    if ptr in DEFAULT_STREAMS:
+        return default_stream(ptr, _devices.current())
+    return _devices.context().stream_from_handle(require_handle(ptr), stream)
+
+
+Stream.null = Stream(null=True)
+Stream.ptds = Stream(ptds=True)
