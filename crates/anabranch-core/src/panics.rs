@@ -10,6 +10,7 @@ use crate::ranks;
 use anabranch_hal::{Detail, Failure, Status, Thrown, contain};
 use anabranch_sync::{Mutex, Rank, require_none_held};
 use smallvec::SmallVec;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Calls code of the program, with no lock held, where a panic cannot be reported. The panic itself has been printed.
@@ -27,7 +28,7 @@ pub fn panic_failure(thrown: &Thrown) -> Failure {
 /// The panics of a context that were not reported yet.
 pub struct PanicReports {
     any: AtomicBool,
-    reports: Mutex<Vec<Report>>,
+    reports: Mutex<VecDeque<Report>>,
 }
 
 struct Report {
@@ -36,12 +37,12 @@ struct Report {
     message: String,
 }
 
-/// If nobody queries them, only this many panics are kept, the first ones.
-const MOST: usize = 64;
+/// If nobody asks for them, only this many panics are kept, the last ones: streams may have gone with theirs.
+const MOST: usize = 1024;
 
 impl Default for PanicReports {
     fn default() -> Self {
-        Self { any: AtomicBool::new(false), reports: Mutex::new(ranks::PANICS, Vec::new()) }
+        Self { any: AtomicBool::new(false), reports: Mutex::new(ranks::PANICS, VecDeque::new()) }
     }
 }
 
@@ -51,10 +52,14 @@ impl PanicReports {
     pub fn note(&self, streams: &[u64], thrown: &Thrown) {
         let message = thrown.message();
         let mut reports = self.reports.lock();
-        if reports.len() < MOST && !reports.iter().any(|report| report.streams[..] == *streams) {
-            reports.push(Report { streams: SmallVec::from_slice(streams), message });
-            self.any.store(true, Ordering::Release);
+        if reports.iter().any(|report| report.streams[..] == *streams) {
+            return;
         }
+        if reports.len() == MOST {
+            reports.pop_front();
+        }
+        reports.push_back(Report { streams: SmallVec::from_slice(streams), message });
+        self.any.store(true, Ordering::Release);
     }
 
     /// Reports a panic of work of a stream, once.
@@ -84,7 +89,7 @@ impl PanicReports {
         let found = {
             let mut reports = self.reports.lock();
             let index = reports.iter().position(wanted);
-            let found = index.map(|index| reports.remove(index));
+            let found = index.and_then(|index| reports.remove(index));
             self.any.store(!reports.is_empty(), Ordering::Release);
             found
         };
@@ -100,7 +105,7 @@ impl PanicReports {
 
 #[cfg(test)]
 mod tests {
-    use super::{PanicReports, contain};
+    use super::{MOST, PanicReports, contain};
     use std::panic::resume_unwind;
 
     fn note(reports: &PanicReports, streams: &[u64], text: &'static str) {
@@ -120,5 +125,17 @@ mod tests {
         assert!(reports.report_stream(1, "testing", String::new).is_ok());
         assert!(reports.report_any("testing", String::new).unwrap_err().to_string().contains("second"));
         assert!(reports.report_any("testing", String::new).is_ok());
+    }
+
+    #[test]
+    fn panics_that_nobody_asks_for_do_not_hide_later_ones() {
+        let reports = PanicReports::default();
+        for stream in 0..2 * MOST as u64 {
+            note(&reports, &[stream], "of a stream that is gone");
+        }
+        note(&reports, &[u64::MAX], "the last");
+        assert!(reports.report_stream(u64::MAX, "testing", String::new).unwrap_err().to_string().contains("the last"));
+        assert!(reports.report_stream(0, "testing", String::new).is_ok());
+        assert!(reports.report_stream(2 * MOST as u64 - 1, "testing", String::new).is_err());
     }
 }

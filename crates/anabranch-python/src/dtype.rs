@@ -3,7 +3,7 @@
 use anabranch::FillElement;
 use anabranch::dlpack::{DLDataType, DlpackElement};
 use half::{bf16, f16};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString, PyType};
 
@@ -80,7 +80,7 @@ macro_rules! elements {
     ($($element:ty)*) => { $(
         impl Element for $element {
             fn of_python(value: &Bound<'_, PyAny>) -> PyResult<Self> {
-                value.extract()
+                value.extract().map_err(|error| out_of_range(value, error, stringify!($element)))
             }
         }
     )* };
@@ -146,6 +146,15 @@ impl DType {
     pub(crate) fn of_tensor(data_type: DLDataType) -> Option<Self> {
         Self::ALL.iter().copied().find(|dtype| dtype.data_type() == data_type)
     }
+}
+
+/// The exception for a number that an element cannot be.
+fn out_of_range(value: &Bound<'_, PyAny>, error: PyErr, element: &str) -> PyErr {
+    if !error.is_instance_of::<PyOverflowError>(value.py()) {
+        return error;
+    }
+    let shown = value.repr().map_or_else(|_| "the number".to_owned(), |text| format!("{text:.40}"));
+    PyOverflowError::new_err(format!("{shown} does not fit in an element of type {element}"))
 }
 
 fn unknown(name: &str) -> PyErr {

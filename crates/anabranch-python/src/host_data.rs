@@ -1,7 +1,7 @@
 //! Data of the host that is copied to memory.
 
 use crate::dtype::DType;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
@@ -19,15 +19,19 @@ impl HostData {
     /// converted to it.
     pub(crate) fn of_python(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Self> {
         if let Ok(list) = data.cast::<PyList>() {
-            return Self::of_numbers(data.py(), list.iter().collect(), dtype);
+            return Self::of_numbers(data.py(), taken(list.len(), list.iter())?, dtype);
         }
         if let Ok(tuple) = data.cast::<PyTuple>() {
-            return Self::of_numbers(data.py(), tuple.iter().collect(), dtype);
+            return Self::of_numbers(data.py(), taken(tuple.len(), tuple.iter())?, dtype);
         }
         let (bytes, found, shape) = if let Ok(bytes) = data.cast_exact::<PyBytes>() {
             (bytes.clone(), DType::U8, vec![bytes.as_bytes().len()])
         } else {
-            let view = memoryview(data).map_err(|_| not_data(data))?;
+            let view = memoryview(data).map_err(|error| {
+                let refused = not_data(data);
+                refused.set_cause(data.py(), Some(error));
+                refused
+            })?;
             let format: String = view.getattr("format")?.extract()?;
             let found =
                 DType::of_text(&format).filter(|dtype| view_item_size(&view).is_ok_and(|size| size == dtype.size()));
@@ -57,28 +61,44 @@ impl HostData {
 
     fn of_numbers<'py>(py: Python<'py>, numbers: Vec<Bound<'py, PyAny>>, dtype: Option<DType>) -> PyResult<Self> {
         /// Elements that exist, and not what a class of the program gives out for them.
-        struct Convert<'py>(Vec<Bound<'py, PyAny>>);
+        struct Convert<'a, 'py>(Python<'py>, &'a [Bound<'py, PyAny>]);
 
-        impl crate::dtype::TypedCall for Convert<'_> {
-            type Output = PyResult<(Vec<u8>, usize)>;
+        impl crate::dtype::TypedCall for Convert<'_, '_> {
+            type Output = PyResult<Py<PyBytes>>;
 
             fn call<T: crate::dtype::Element>(self) -> Self::Output {
-                let elements = self.0.iter().map(T::of_python).collect::<PyResult<Vec<T>>>()?;
-                Ok((bytemuck::cast_slice(&elements).to_vec(), elements.len()))
+                let (py, numbers) = (self.0, self.1);
+                // Python says if there is no memory.
+                let bytes = PyBytes::new_with(py, numbers.len() * size_of::<T>(), |bytes| {
+                    let elements = bytes.chunks_exact_mut(size_of::<T>()).zip(numbers);
+                    elements.into_iter().try_for_each(|(bytes, number)| {
+                        bytes.copy_from_slice(bytemuck::bytes_of(&T::of_python(number)?));
+                        Ok(())
+                    })
+                })?;
+                Ok(bytes.unbind())
             }
         }
 
         let Some(dtype) = dtype else {
             return Err(PyTypeError::new_err("a list has no type of elements: pass dtype=\"float32\", for example"));
         };
-        let (bytes, count) = dtype.with(Convert(numbers))?;
-        Ok(Self { bytes: PyBytes::new(py, &bytes).unbind(), dtype, shape: vec![count] })
+        let bytes = dtype.with(Convert(py, &numbers))?;
+        Ok(Self { bytes, dtype, shape: vec![numbers.len()] })
     }
 }
 
 /// A view of an object with the buffer protocol.
 pub(crate) fn memoryview<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     data.py().import("builtins")?.getattr("memoryview")?.call1((data,))
+}
+
+/// The objects of a list or tuple: converting one may change the list.
+fn taken<'py>(count: usize, objects: impl Iterator<Item = Bound<'py, PyAny>>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let mut taken = Vec::new();
+    taken.try_reserve_exact(count).map_err(|_| PyMemoryError::new_err("there is no memory for the list"))?;
+    taken.extend(objects.take(count));
+    Ok(taken)
 }
 
 fn view_item_size(view: &Bound<'_, PyAny>) -> PyResult<usize> {

@@ -9,6 +9,7 @@
 
 use crate::{process, threads};
 use anabranch::hal::InsideWork;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::cell::RefCell;
@@ -18,7 +19,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// How many exceptions are kept that nobody has asked for.
-const KEPT: usize = 256;
+const KEPT: usize = 1024;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 static EXCEPTIONS: Mutex<VecDeque<(u64, PyErr)>> = Mutex::new(VecDeque::new());
@@ -67,6 +68,10 @@ impl Function {
         arguments: Py<PyTuple>,
         keywords: Option<Py<PyDict>>,
     ) -> PyResult<Arc<Self>> {
+        if !function.bind(py).is_callable() {
+            let name = function.bind(py).get_type().name()?;
+            return Err(PyTypeError::new_err(format!("a function was expected, and not {name}")));
+        }
         if !IS_STARTED.swap(true, Ordering::Relaxed)
             && let Err(error) = start(py)
         {

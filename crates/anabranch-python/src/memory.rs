@@ -6,8 +6,8 @@ use crate::threads;
 use anabranch::dlpack::{DLDevice, ManagedTensor};
 use anabranch::{Buffer, BufferSlice, BufferSliceMut, Context, Error, MemoryPool, OwnedBuffer, Result, Status, Stream};
 use bytemuck::pod_collect_to_vec;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyInt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -297,5 +297,14 @@ fn count(shape: &[usize]) -> Result<usize> {
 
 /// A shape: a number of elements, or a sequence of extents.
 pub(crate) fn extents(shape: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
-    if shape.is_instance_of::<PyInt>() { Ok(vec![shape.extract()?]) } else { Ok(shape.extract::<Few<usize>>()?.0) }
+    let negative = |error: PyErr| {
+        if !error.is_instance_of::<PyOverflowError>(shape.py()) {
+            return error;
+        }
+        PyValueError::new_err("an extent is a number of elements: not negative, and of at most 64 bits")
+    };
+    if shape.hasattr("__index__")? {
+        return shape.extract().map(|extent| vec![extent]).map_err(negative);
+    }
+    shape.extract().map(|Few(extents)| extents).map_err(negative)
 }

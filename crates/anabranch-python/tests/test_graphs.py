@@ -263,3 +263,18 @@ def test_conditions_that_are_refused(stream):
         capture.if_(stream.allocate(1, "float32"), print)
     with pytest.raises(RuntimeError):
         capture.graph
+
+
+def test_the_stream_of_a_body_does_not_outlive_it(context, stream):
+    condition = stream.upload([1], "uint32")
+    kept = []
+
+    def body(capture):
+        with pytest.raises(anabranch.AnabranchError) as caught:
+            kept.append(context.stream_from(capture.stream))
+        assert caught.value.name == "CUDA_ERROR_NOT_PERMITTED"
+        capture.stream.fill(condition, 0)
+
+    with stream.capture() as capture:
+        capture.if_(condition, body)
+    assert kept == []

@@ -193,8 +193,37 @@ def test_functions_are_dropped(context, stream):
     assert reference() is None
 
 
-def test_wrong_functions(stream):
-    stream.launch_host_func(3)
+def test_functions_with_other_parameters(stream):
+    stream.launch_host_func(lambda one: one)
     with pytest.raises(anabranch.AnabranchError) as caught:
         stream.synchronize()
     assert isinstance(caught.value.__cause__, TypeError)
+
+
+def test_what_is_no_function_is_refused(stream):
+    for wrong in (5, None, "text"):
+        with pytest.raises(TypeError, match="function"):
+            stream.launch_host_func(wrong)
+        with pytest.raises(TypeError, match="function"):
+            stream.add_callback(wrong)
+
+
+def test_exceptions_that_nobody_asked_for_do_not_hide_later_ones(context):
+    def fail():
+        raise ValueError("on purpose")
+
+    for _ in range(100):
+        with context.create_stream() as stream:
+            stream.launch_host_func(fail)
+    context_streams = [context.create_stream() for _ in range(100)]
+    for stream in context_streams:
+        stream.launch_host_func(fail)
+    for stream in context_streams:
+        with pytest.raises(anabranch.AnabranchError) as caught:
+            stream.synchronize()
+        assert isinstance(caught.value.__cause__, ValueError)
+    # The context reports what the streams did not that are gone.
+    for _ in range(100):
+        with pytest.raises(anabranch.AnabranchError):
+            context.synchronize()
+    context.synchronize()

@@ -240,3 +240,49 @@ def test_shapes_are_sequences(stream):
     for shape in ("23", {2: 3}, {2, 3}, 1.5, None, object()):
         with pytest.raises(TypeError):
             stream.allocate(shape)
+
+
+def test_refusals_say_what_was_expected(stream):
+    buffer = stream.allocate(3, "uint8")
+    for call in (lambda: stream.fill(buffer, 300), lambda: stream.upload([300], "uint8")):
+        with pytest.raises(OverflowError, match="300 does not fit"):
+            call()
+    for shape in (-1, (2, -1), 1 << 70):
+        with pytest.raises(ValueError, match="extent"):
+            stream.allocate(shape)
+
+    with pytest.raises(TypeError):
+        stream.upload(object(), "int8")
+
+
+def test_a_shape_may_be_any_integer(stream):
+    numpy = pytest.importorskip("numpy")
+    assert stream.allocate(numpy.int64(3), "int8").shape == (3,)
+
+
+def test_a_copy_to_the_host_compares_the_types_of_elements(stream):
+    numpy = pytest.importorskip("numpy")
+    buffer = stream.upload([1, 2, 3], "uint32")
+    target = numpy.zeros(3, "float32")
+    with pytest.raises(TypeError, match="uint32"):
+        stream.copy_to_host(target, buffer)
+    raw = bytearray(12)
+    stream.copy_to_host(raw, buffer)
+    assert raw == numpy.array([1, 2, 3], "uint32").tobytes()
+
+
+def test_a_list_larger_than_memory_is_an_error(run_python, on_host):
+    result = run_python(
+        """
+import anabranch, resource
+stream = anabranch.device("host").context().create_stream()
+numbers = [0] * 60_000_000
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20),) * 2)
+try:
+    stream.upload(numbers, "float64")
+except MemoryError:
+    print("refused")
+"""
+    )
+    assert result.stdout == "refused\n", result.stderr

@@ -268,3 +268,12 @@ def test_numpy_loses_no_exception(stream, on_host):
         with pytest.raises(anabranch.AnabranchError) as caught:
             stream.synchronize()
         assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_numpy_sees_half_precision(stream, on_host):
+    buffer = stream.upload([1.0, 2.5], "float16")
+    assert numpy.asarray(buffer).dtype == numpy.float16
+    assert numpy.asarray(buffer).tolist() == [1.0, 2.5]
+    if sys.version_info >= (3, 12):
+        with pytest.raises(BufferError, match="float16"):
+            memoryview(buffer)

@@ -6,7 +6,7 @@ use crate::dtype::DType;
 use crate::memory::{Memory, View};
 use crate::slot::{Slot, release};
 use crate::wait;
-use pyo3::exceptions::{PyAttributeError, PyIndexError, PyTypeError};
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice, PyTuple};
 use std::cell::Cell;
@@ -249,6 +249,12 @@ impl Buffer {
 
     /// A view of memory of the host, for `__buffer__`, which keeps this object.
     fn _memoryview(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let dtype = self.view(py)?.dtype;
+        if matches!(dtype, DType::F16 | DType::BF16) {
+            // Others would take integers of 16 bits for the numbers. NumPy goes on to `__array_interface__`.
+            let message = format!("the buffer protocol has no {}; NumPy and DLPack have it", dtype.name());
+            return Err(PyBufferError::new_err(message));
+        }
         let (view, address) = self.host_view(py).inspect_err(|error| {
             let lost = Lost { buffer: self.place(), time: Instant::now(), error: error.clone_ref(py) };
             LOST.with(|kept| drop(kept.replace(Some(lost))));

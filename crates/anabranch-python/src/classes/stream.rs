@@ -47,6 +47,10 @@ impl Stream {
     /// Another object for the same stream, which ends when both are closed.
     pub(crate) fn share(&self, py: Python<'_>, context: &anabranch::Context) -> PyResult<Self> {
         let stream = self.get(py)?;
+        if matches!(*stream, OpenStream::Body(_)) {
+            let (message, hint) = ("the stream of a body ends with it", "use the stream of the capture itself");
+            return Err(error::refused(py, Status::NOT_PERMITTED, "opening a stream", message, hint));
+        }
         if stream.context() != *context {
             let (message, hint) = ("the stream belongs to another context", "take it from its own one");
             return Err(error::refused(py, Status::INVALID_HANDLE, "opening a stream", message, hint));

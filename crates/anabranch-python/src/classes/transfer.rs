@@ -3,7 +3,7 @@
 use crate::classes::buffer::Buffer;
 use crate::classes::completion::{Completion, elements};
 use crate::classes::open_stream::OpenStream;
-use crate::dtype::{Element, TypedCall};
+use crate::dtype::{DType, Element, TypedCall};
 use crate::host_data::{HostData, memoryview};
 use crate::memory::{View, in_turn};
 use crate::{error, wait};
@@ -155,6 +155,15 @@ pub(crate) fn copy_to_host(
     let is_contiguous: bool = target.getattr("c_contiguous")?.extract()?;
     if is_read_only || !is_contiguous {
         return Err(PyBufferError::new_err("the destination must be memory that can be written, in row-major order"));
+    }
+    let format: String = target.getattr("format")?.extract()?;
+    let (found, expected) = (DType::of_text(&format), view.dtype);
+    // Plain bytes, and numbers of 16 bits as which others pass `float16` and `bfloat16`.
+    let is_raw = found == Some(DType::U8) || (found == Some(DType::U16) && expected.size() == 2);
+    if found != Some(expected) && !is_raw {
+        let message =
+            format!("the destination has elements of the format {format:?}, and the buffer of {}", expected.name());
+        return Err(PyTypeError::new_err(message));
     }
     let found: usize = target.getattr("nbytes")?.extract()?;
     if found != view.byte_len() {
