@@ -1,5 +1,7 @@
 //! Captures: beginning, ending and querying them.
 
+mod child;
+
 use crate::capture_state::{
     CaptureEnd, CaptureState, OpenCondition, Whole, capture_of, capturing, has_ended, refuse_busy,
 };
@@ -356,7 +358,7 @@ impl OpenStream {
         if capture.is_part() {
             return capture.change(|| {
                 // A graph with conditional nodes cannot be a child. So they are added when the part is put into a body.
-                let placeholder = self.add_captured_node(&NodeParameters::Empty)?.node;
+                let placeholder = self.add_captured_node(CONDITION, &NodeParameters::Empty)?.node;
                 submission.finish(accesses.iter().copied());
                 for part in &parts {
                     capture.adopt(&part.graph, self)?;
@@ -382,7 +384,7 @@ impl OpenStream {
             bodies: Vec::new(),
         });
         capture.change(|| {
-            let bodies = self.add_captured_node(&node)?.bodies;
+            let bodies = self.add_captured_node(CONDITION, &node)?.bodies;
             for (body, part) in bodies.into_iter().zip(&parts) {
                 capture.adopt(&part.graph, self)?;
                 let again = (kind == ConditionalKind::While).then_some((handle, condition));
@@ -395,23 +397,24 @@ impl OpenStream {
     }
 
     /// Adds a node after everything that the stream has captured. What it captures next depends on the node.
-    fn add_captured_node(&self, parameters: &NodeParameters) -> Result<AddedNode> {
-        let (driver, call) = (self.context().driver(), self.context().call(CONDITION));
-        let stream = self.handle(CONDITION)?;
-        let info = self.raw_capture_info(CONDITION, true)?;
-        let graph = info.graph.ok_or_else(|| self.not_capturing(CONDITION))?;
+    fn add_captured_node(&self, operation: &'static str, parameters: &NodeParameters) -> Result<AddedNode> {
+        let (driver, call) = (self.context().driver(), self.context().call(operation));
+        let stream = self.handle(operation)?;
+        let info = self.raw_capture_info(operation, true)?;
+        let graph = info.graph.ok_or_else(|| self.not_capturing(operation))?;
         let data = info.edge_data.unwrap_or_default().into_iter().chain(std::iter::repeat(EdgeData::default()));
         let dependencies: Vec<_> =
             info.dependencies.into_iter().zip(data).map(|(node, data)| Dependency { node, data }).collect();
         // SAFETY: the graph is the one being captured, by this thread.
         let graph = unsafe { Live::new(graph) };
-        // SAFETY: the dependencies are nodes of the graph, and the parameters name a value of it, or nothing.
+        // SAFETY: the dependencies are nodes of the graph, and the parameters name a value of it, a graph that is locked, or
+        // nothing.
         let added = unsafe { driver.graph_add_node(&call, graph, &dependencies, parameters) }
-            .during(CONDITION, || self.place())?;
+            .during(operation, || self.place())?;
         let after = [Dependency::from(added.node)];
         // SAFETY: the node was just added to the graph that the stream captures, from which none can be removed.
         unsafe { driver.stream_update_capture_dependencies(&call, stream, &after, DependencyUpdate::Set) }
-            .during(CONDITION, || self.place())?;
+            .during(operation, || self.place())?;
         Ok(added)
     }
 

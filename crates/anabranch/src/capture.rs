@@ -83,6 +83,35 @@ impl Stream {
         Err(error.with_hint("call begin_capture first").at(self.core().place()))
     }
 
+    /// Captures another graph in this stream: a node that runs a copy of it, behind what the stream has captured so far. The new
+    /// graph uses the memory that the copy uses, and retains what it retains. Follows `cuGraphAddChildGraphNode`.
+    ///
+    /// ```
+    /// use anabranch::CaptureMode;
+    /// # let stream = anabranch::Instance::new()?.device("host")?.context()?.create_stream()?;
+    /// let mut memory = stream.upload(&[0u8; 4])?;
+    /// let part = stream.capture(CaptureMode::ThreadLocal, |scope| scope.fill(&mut memory, 7))?;
+    /// let condition = stream.upload(&[1u32])?;
+    /// let executable = stream.capture_executable(CaptureMode::ThreadLocal, |scope| {
+    ///     scope.capture_if(&condition, |branch| branch.capture_child(&part))
+    /// })?;
+    /// executable.launch(&stream)?;
+    /// assert_eq!(stream.download(&memory)?, [7; 4]);
+    /// # Ok::<(), anabranch::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`CUDA_ERROR_ILLEGAL_STATE (401)`](crate::Status::ILLEGAL_STATE) if the stream is not capturing, or, in
+    /// [strict order](crate::Context::set_strict_order), if the work of the graph is not ordered;
+    /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) for a graph of another context;
+    /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) for a graph that allocates memory or has conditional
+    /// nodes, after which no graph comes of the capture, for too many levels of graphs, and in a
+    /// [recapture](Self::recapture).
+    #[track_caller]
+    pub fn capture_child(&self, graph: &Graph) -> Result<()> {
+        self.core().capture_child(graph.object())
+    }
+
     /// Ends the capture and returns the graph. Whether it succeeds or fails, the streams of the capture can be used
     /// again afterwards, except after
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNMATCHED (903)`](crate::Status::STREAM_CAPTURE_UNMATCHED) and

@@ -1,4 +1,4 @@
-//! Conditional parts of captures.
+//! Conditional parts of captures, and graphs that are captured as nodes.
 
 use super::capture_tools::usable;
 use crate::case::{Case, Need, Verdict, equal, refused};
@@ -15,6 +15,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("capture.conditions_nest", "G1", conditions_nest).needs(SETTING),
     Case::new("capture.condition_among_forks", "G1", condition_among_forks).needs(SETTING),
     Case::new("capture.condition_that_fails", "C9", condition_that_fails).needs(SETTING),
+    Case::new("capture.child_in_its_place", "G1", child_in_its_place),
+    Case::new("capture.child_in_a_condition", "G1", child_in_a_condition).needs(SETTING),
 ];
 
 /// Counters for the cases.
@@ -179,4 +181,51 @@ fn condition_that_fails(environment: &Environment) -> Verdict {
     executable.launch(&counters.stream)?;
     equal("the number", counters.read(&result)?, 3)?;
     usable(counters.environment, &[&counters.stream])
+}
+
+/// A graph that is captured runs behind what its stream has captured, and before what it captures next.
+fn child_in_its_place(environment: &Environment) -> Verdict {
+    let counters = Counters::new(environment)?;
+    let (other, mut result, mut beside) = (environment.stream()?, counters.number(0)?, counters.number(0)?);
+    for mode in [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed] {
+        let child = counters.stream.capture(mode, |scope| counters.add(scope, &mut result, 10, 2))?;
+        let executable = counters.stream.capture_executable(mode, |scope| {
+            scope.fork(&other)?;
+            counters.add(&other, &mut beside, 1, 1)?;
+            counters.add(scope, &mut result, 10, 1)?;
+            scope.capture_child(&child)?;
+            counters.add(scope, &mut result, 10, 3)?;
+            scope.join(&other)
+        })?;
+        drop(child);
+        counters.stream.fill(&mut result, 0)?;
+        for _ in 0..3 {
+            executable.launch(&counters.stream)?;
+        }
+        equal("the number", counters.read(&result)?, 123_123_123)?;
+    }
+    equal("the number beside it", counters.read(&beside)?, 9)?;
+    usable(environment, &[&counters.stream, &other])
+}
+
+fn child_in_a_condition(environment: &Environment) -> Verdict {
+    let counters = Counters::new(environment)?;
+    let (mut wanted, mut result) = (counters.number(0)?, counters.number(0)?);
+    let child = counters.stream.capture(CaptureMode::Global, |scope| counters.add(scope, &mut result, 10, 1))?;
+    let executable = counters.stream.capture_executable(CaptureMode::Global, |scope| {
+        scope.capture_if(&wanted, |part| part.capture_child(&child))?;
+        // A part with conditions of its own is copied node by node.
+        scope.capture_if(&wanted, |part| {
+            part.capture_child(&child)?;
+            part.capture_if(&wanted, |inner| inner.capture_child(&child))
+        })?;
+        counters.add(scope, &mut result, 10, 2)
+    })?;
+    drop(child);
+    for value in [0, 1, 0] {
+        counters.stream.fill(&mut wanted, value)?;
+        executable.launch(&counters.stream)?;
+    }
+    equal("the number", counters.read(&result)?, 211_122)?;
+    usable(environment, &[&counters.stream])
 }

@@ -1,9 +1,9 @@
-//! Conditional nodes of a capture.
+//! Nodes of a capture with graphs inside: conditional nodes, and child graphs.
 
 use super::{CaptureState, Capturing, Whole};
 use crate::conditional_part::CapturedCondition;
 use crate::error::{Error, Result};
-use crate::graph_object::{GraphObject, MOST_LEVELS, too_deep};
+use crate::graph_object::{GraphGuard, GraphObject, MOST_LEVELS, too_deep};
 use crate::memory::Allocation;
 use crate::stream::StreamCore;
 use anabranch_hal::{Access, DevicePointer, Status};
@@ -78,6 +78,25 @@ impl CaptureState {
         }
         drop(inner);
         Ok(OpenCondition { capture: self.clone(), has_open_parts: Cell::new(true) })
+    }
+
+    /// A graph with so many levels of graphs in its nodes is about to be captured.
+    ///
+    /// # Errors
+    /// `CUDA_ERROR_NOT_SUPPORTED (801)` if there are too many levels of graphs.
+    pub fn open_child(&self, levels_below: usize, operation: &'static str) -> Result<()> {
+        let levels = self.level() + 1 + levels_below;
+        if levels > MOST_LEVELS {
+            return Err(too_deep(operation));
+        }
+        let mut inner = self.inner.lock();
+        inner.levels = inner.levels.max(levels);
+        Ok(())
+    }
+
+    /// Retains what a graph retains of which a node was captured.
+    pub fn retain_all(&self, child: &GraphGuard<'_>) {
+        self.inner.lock().retained.merge(child.retained().all());
     }
 
     /// Refuses a use of memory that a conditional part uses which is being captured. The node runs behind everything that is

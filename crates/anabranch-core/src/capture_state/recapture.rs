@@ -50,7 +50,7 @@ impl CaptureState {
         Err(Error::argument(
             Status::NOT_SUPPORTED,
             operation,
-            "a recapture captures neither allocations nor conditions",
+            "a recapture captures neither allocations nor conditions nor other graphs",
         )
         .with_hint("allocate before the recapture, or capture a new graph")
         .at(stream.place()))

@@ -78,7 +78,8 @@ impl ExecutableGraph {
     /// accesses pinned or managed memory of the graph, or [`Stream::submit_foreign`](crate::Stream::submit_foreign) has
     /// another library use its memory; [`CUDA_ERROR_INVALID_DEVICE (101)`](crate::Status::INVALID_DEVICE) if the stream belongs to another driver;
     /// [`CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED (900)`](crate::Status::STREAM_CAPTURE_UNSUPPORTED) if the stream is
-    /// capturing, which invalidates the capture. To make a graph part of another one, use [`NodeWork::child`].
+    /// capturing, which invalidates the capture. To make a graph part of another one, use [`NodeWork::child`] or
+    /// [`Stream::capture_child`](crate::Stream::capture_child).
     #[inline]
     #[track_caller]
     pub fn launch(&self, stream: &Stream) -> Result<()> {

@@ -156,6 +156,16 @@ pub(crate) const CALLS: &[Call] = &[
             .map(drop)
     })
     .captures(),
+    call("Stream::capture_child", |world, side| {
+        world.captures();
+        let (origin, mode) = (world.context.create_stream()?, mode(&mut side.random));
+        let graph = side.write(world, |_, mut own, value| {
+            let child = origin.capture(mode, |scope| scope.fill(own.reborrow(), value))?;
+            origin.capture(mode, |scope| scope.capture_child(&child))
+        })?;
+        launch(world, side, &graph)
+    })
+    .captures(),
     call("CaptureScope::capture_if", |world, side| {
         captured_condition(world, side, |scope, condition| {
             scope.capture_if(&*condition, |part| part.record(&world.events[1]).map(drop))
