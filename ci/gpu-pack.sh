@@ -42,6 +42,9 @@ if [ -n "${ANABRANCH_GPU_PYTHON:-}" ]; then
     python3 -m pip download --quiet --only-binary=:all: --python-version "$ANABRANCH_GPU_PYTHON" \
         --dest "$pack/python/wheels" "pytest==9.*" "hypothesis==6.*" "anyio==4.*" "typing_extensions>=4.15"
     cp -r crates/anabranch-python/{README.md,tests,examples,benchmarks} "$pack/python"
+    # Tests compare these pages with the modules that they describe.
+    mkdir -p "$pack/python/docs"
+    cp docs/python*.md "$pack/python/docs"
 fi
 
 du -sh "$pack"

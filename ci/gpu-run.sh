@@ -103,6 +103,7 @@ if wanted python; then
     ANABRANCH_TEST_DEVICE=cuda:0 step python-tests timeout 300 python3 -m pytest -v -p no:cacheprovider \
         -o faulthandler_timeout=60 "$pack/python/tests"
     step python-interoperation timeout 120 python3 "$pack/python/examples/interoperation.py" cuda:0
+    step python-interoperation-cupy timeout 120 python3 "$pack/python/examples/interoperation_cupy.py"
     step python-speed timeout 300 python3 "$pack/python/benchmarks/speed.py" cuda:0
     rm -rf "$site"
 fi

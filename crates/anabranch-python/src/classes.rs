@@ -12,7 +12,7 @@ pub(crate) mod device;
 pub(crate) mod event;
 pub(crate) mod graph;
 pub(crate) mod module;
-pub(crate) mod open_stream;
+mod open_stream;
 pub(crate) mod pool;
 pub(crate) mod raw;
 pub(crate) mod stream;

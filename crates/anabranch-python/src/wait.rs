@@ -1,8 +1,7 @@
 //! Waits that Ctrl-C ends.
 
-use crate::classes::open_stream::OpenStream;
 use crate::{error, process, threads};
-use anabranch::{EventFlags, Result, Status};
+use anabranch::{Result, Status};
 use pyo3::prelude::*;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -51,19 +50,6 @@ pub(crate) fn for_future<T: Send, F: Future<Output = Result<T>> + Unpin + Send>(
         waits = true;
         py.check_signals()?;
     }
-}
-
-/// Waits for the work of a stream until now, before a call that waits for it without looking at signals. A stream that captures
-/// has no such work.
-pub(crate) fn for_stream(py: Python<'_>, stream: &OpenStream) -> PyResult<()> {
-    let event = call(py, || {
-        if stream.is_capturing()? {
-            Ok(None)
-        } else {
-            stream.record_event_with_flags(EventFlags::DISABLE_TIMING).map(Some)
-        }
-    })?;
-    event.map_or(Ok(()), |event| for_future(py, event.completed()))
 }
 
 /// Makes a call that blocks on another thread, and waits for it. If a signal handler raises an exception, the wait ends with

@@ -188,8 +188,17 @@ def test_a_builder_that_is_dropped_ends_its_capture(device, stream):
     assert not stream._open().is_capturing
     builder = stream.create_graph_builder().begin_building()
     del builder
-    gc.collect()
     assert not stream._open().is_capturing
+    # Also if it comes to nothing.
+    builder = stream.create_graph_builder().begin_building()
+    with pytest.raises(CUDAError):
+        stream.sync()
+    builder.close()
+    builder = stream.create_graph_builder().begin_building()
+    fork = builder.split(2)[1]
+    builder.close()
+    assert not stream._open().is_capturing
+    fork.close()
     # One that has not begun has nothing to end.
     builder = stream.create_graph_builder().begin_building()
     stream.create_graph_builder().close()

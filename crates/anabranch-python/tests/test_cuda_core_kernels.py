@@ -98,6 +98,9 @@ def test_configurations_can_be_changed(stream, code, numbers):
     config.block = (4, 1, 1)
     launch(stream, config, code.get_kernel("add"), numbers, 1, 4)
     assert read(stream, numbers) == [2, 1, 1, 1]
+    config.cluster = None
+    with pytest.raises(TypeError, match="^Expected tuple, got int$"):
+        config.grid = 5
 
 
 def test_grids_are_in_clusters_where_there_are_some(device):
@@ -151,7 +154,7 @@ def test_streams_of_others_are_launched_in(device, code, numbers, stream):
         def __cuda_stream__(self):
             return 0, stream.handle
 
-    with pytest.warns(UserWarning, match="via the stream protocol is deprecated"):
+    with pytest.warns(DeprecationWarning, match="via the stream protocol is deprecated"):
         launch(Theirs(), ONE, code.get_kernel("add"), numbers, 1, 4)
     assert read(stream, numbers) == [1] * 4
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 
 import pytest
 from cuda_core_support import KERNELS
@@ -205,8 +206,12 @@ def test_dlpack(device, stream):
         buffer.__dlpack__(copy=True)
     with pytest.raises(BufferError, match="^Sorry, not supported: dl_device other than None$"):
         buffer.__dlpack__(dl_device=(1, 0))
-    with pytest.raises(BufferError, match=r"^Expected max_version tuple\[int, int\], got 1$"):
+    with pytest.raises(BufferError, match=r"^Expected max_version tuple\[int, int\], got \(1,\)$"):
+        buffer.__dlpack__(max_version=(1,))
+    with pytest.raises(TypeError, match=r"^Argument 'max_version' has incorrect type \(expected tuple, got int\)$"):
         buffer.__dlpack__(max_version=1)
+    with pytest.raises(TypeError, match="^copy_to: options"):
+        buffer.copy_to(stream=stream, options=1)
     pinned = PinnedMemoryResource().allocate(4, stream=stream)
     pinned.copy_from(buffer, stream=stream)
     numpy = pytest.importorskip("numpy")
@@ -373,6 +378,30 @@ def test_memory_by_its_address(device, stream):
         Buffer.from_handle(16, -4)
     with pytest.raises(CUDAError, match="^CUDA_ERROR_INVALID_VALUE: "):
         Buffer.from_handle(16, 4).fill(1, stream=stream)
+
+
+def test_buffers_of_one_address_are_one_memory(device, gate):
+    first, second = device.create_stream(), device.create_stream()
+    buffer = device.allocate(8, stream=first)
+    first.sync()
+    part = Buffer.from_handle(buffer.handle, 4)
+    assert buffer_at(buffer.handle) is buffer and part.size == 4
+    gate.hold(first.anabranch_stream)
+    part.fill(5, stream=first)
+    buffer.fill(b"\x06", stream=second)
+    assert not second.record().is_done
+    gate.open()
+    assert contents(part, second) == b"\x06" * 4
+    buffer.close()
+    assert contents(part, second) == b"\x06" * 4
+
+
+def test_memory_is_freed_by_threads_without_a_context(device):
+    buffer = device.allocate(8, stream=LEGACY_DEFAULT_STREAM)
+    thread = threading.Thread(target=buffer.close)
+    thread.start()
+    thread.join(60)
+    assert buffer.is_closed
 
 
 def test_memory_of_graphs(device):

@@ -1,4 +1,4 @@
-"""The names of `anabranch.cuda_core`: those that its page lists, with the parameters and defaults of cuda.core; and its examples."""
+"""The names of `anabranch.cuda_core`: those that its page lists, with cuda.core's parameters; and the page's examples."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ from anabranch.cuda_core import (
     experimental,
     launch,
 )
+from anabranch.cuda_core._event import IPCEventDescriptor
 from anabranch.cuda_core._stream import Stream_accept, default_stream
 
 assert KERNELS.exists()
@@ -298,6 +299,27 @@ def test_streams_of_others(device):
         assert device.create_stream(Attribute()).handle == theirs.handle
 
 
+def test_streams_of_other_modules(device, gate):
+    from anabranch import warp
+
+    theirs = warp.Stream(str(warp.get_device()))
+    stream = device.create_stream()
+    gate.hold(theirs.anabranch_stream)
+    stream.wait(theirs)
+    event = stream.record()
+    assert not event.is_done
+    gate.open()
+    event.sync()
+    wrapped = device.create_stream(theirs)
+    assert wrapped.anabranch_stream is theirs.anabranch_stream and wrapped.handle == theirs.cuda_stream
+    wrapped.close()
+    warp.synchronize_stream(theirs)
+    closed = device.context.anabranch_context.create_stream()
+    closed.close()
+    with pytest.raises(CUDAError, match="^CUDA_ERROR_INVALID_HANDLE: "):
+        device.create_stream(closed)
+
+
 def test_default_streams(device, monkeypatch):
     assert (LEGACY_DEFAULT_STREAM.handle, PER_THREAD_DEFAULT_STREAM.handle) == (1, 2)
     assert LEGACY_DEFAULT_STREAM != PER_THREAD_DEFAULT_STREAM
@@ -351,7 +373,7 @@ def test_what_stands_for_a_stream(device, stream):
         Stream_accept(1)
     with pytest.raises(TypeError, match="^Stream or GraphBuilder expected, got Described$"):
         Stream_accept(Described((0, stream.handle)))
-    with pytest.warns(UserWarning, match="via the stream protocol is deprecated"):
+    with pytest.warns(DeprecationWarning, match="via the stream protocol is deprecated"):
         assert Stream_accept(Described((0, stream.handle)), True) == stream
 
 
@@ -434,6 +456,12 @@ def test_events_for_other_processes(device, stream):
         device.create_event({"ipc_enabled": True})
     with pytest.raises(TypeError, match=r"^IPC-enabled events cannot use timing\.$"):
         stream.record(options={"ipc_enabled": True, "timing_enabled": True})
+    with pytest.raises(RuntimeError, match="^IPCEventDescriptor objects cannot be instantiated directly"):
+        IPCEventDescriptor()
+    with pytest.raises(ValueError, match="^IPC event descriptor reserved field is 2 bytes; expected at least 64$"):
+        Event.from_ipc_descriptor(IPCEventDescriptor._init(b"ab", True))
+    with pytest.raises(TypeError, match="^Argument 'ipc_descriptor' has incorrect type"):
+        Event.from_ipc_descriptor(5)
     with pytest.raises(RuntimeError, match="^Event is not IPC-enabled$"):
         stream.record().ipc_descriptor
     try:

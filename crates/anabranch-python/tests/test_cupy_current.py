@@ -12,7 +12,8 @@ from anabranch.cupy import cuda as ours
 hypothesis = pytest.importorskip("hypothesis")
 strategies = hypothesis.strategies
 
-CALLS = ["use", "enter", "leave", "device", "enter_device", "leave_device"]
+# Most of all, nests.
+CALLS = ["enter"] * 4 + ["leave"] * 3 + ["use", "use", "device", "device", "enter_device", "leave_device"]
 # Their names, and their devices: -1 is every device.
 DEFAULTS = {"null": -1, "ptds": -1, "external": -1}
 
@@ -131,16 +132,19 @@ def cuda(request):
     return cupy.cuda
 
 
-@hypothesis.settings(deadline=None, max_examples=80)
+@hypothesis.settings(deadline=None, max_examples=150)
 @hypothesis.given(data=strategies.data())
 def test_with_and_use_by_the_model(cuda, data):
     count = cuda.runtime.getDeviceCount()
     streams, devices = make_streams(cuda)
     threads = [(Thread(count, devices), Real(cuda, streams)) for _ in range(2)]
-    names, numbers = strategies.sampled_from(sorted(streams)), strategies.integers(0, count - 1)
+    numbers = strategies.integers(0, count - 1)
     try:
-        for _ in range(data.draw(strategies.integers(1, 25))):
+        for _ in range(data.draw(strategies.integers(1, 40))):
             model, real = data.draw(strategies.sampled_from(threads))
+            # Streams of the current device, mostly.
+            near = [name for name in streams if devices[name] in (-1, model.device)]
+            names = strategies.one_of(strategies.sampled_from(near), strategies.sampled_from(sorted(streams)))
             call = data.draw(strategies.sampled_from(CALLS))
             if call in ("use", "enter"):
                 name = data.draw(names)

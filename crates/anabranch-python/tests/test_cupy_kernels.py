@@ -86,7 +86,8 @@ def test_other_arguments(stream, add):
         memory.memset_async(0, 16)
         add((1,), (4,), (memory, 7, 4))
         add((1,), (4,), [memory + 8, 1, 2], shared_mem=64)
-        add((1,), (4,), (None, 7, 0))
+        # Extents of zero count as one.
+        add((0,), (4, 0), (None, 7, 0))
     result = (ctypes.c_uint32 * 4)()
     stream.synchronize()
     memory.copy_to_host(ctypes.addressof(result), 16)

@@ -70,6 +70,26 @@ def test_default_streams():
         assert event.done
 
 
+def test_each_thread_has_its_default_stream(gate):
+    done = []
+    gate.hold(cuda.Stream.ptds)
+    thread = threading.Thread(target=lambda: done.append(cuda.Stream.ptds.done))
+    thread.start()
+    thread.join()
+    assert done == [True] and not cuda.Stream.ptds.done
+    gate.open()
+    cuda.Stream.ptds.synchronize()
+
+
+def test_the_legacy_stream_waits_for_others(gate):
+    blocking, other = cuda.Stream(), cuda.Stream(non_blocking=True)
+    gate.hold(blocking)
+    event = cuda.Stream.null.record()
+    assert not event.done and other.done
+    gate.open()
+    event.synchronize()
+
+
 def test_a_new_stream(stream, device):
     assert stream.device_id == cuda.get_device_id()
     assert stream.ptr > 2 and stream.is_non_blocking and stream.priority == 0

@@ -34,12 +34,12 @@ def status(call, *arguments, **keywords):
 def test_streams_and_events(raw, number):
     streams, events = raw.streams, raw.events
     opened, called = threading.Event(), []
+    # Drivers may wait for pending work while they create streams.
+    other, event, later = streams.create(), events.create(), events.create()
     streams.launch_host_func(number, opened.wait)
     streams.launch_host_func(number, called.append, 7)
-    event = events.create()
     events.record(event, number)
     assert streams.query(number) == 600 and events.query(event) == 600
-    other = streams.create()
     streams.wait_event(other, event)
     streams.add_callback(other, lambda *arguments: called.append(arguments), "more")
     opened.set()
@@ -47,7 +47,6 @@ def test_streams_and_events(raw, number):
     events.synchronize(event)
     assert called == [7, (other, 0, "more")]
     assert streams.query(number) == 0 and events.query(event) == 0
-    later = events.create()
     events.record(later, number)
     events.synchronize(later)
     assert events.elapsed(event, later) >= 0

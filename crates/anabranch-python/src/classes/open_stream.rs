@@ -1,8 +1,8 @@
 //! Streams of this library and of others.
 
 use crate::classes::stream::Stream;
-use crate::error;
-use anabranch::{BorrowedStream, Status, StreamHandle};
+use crate::{error, wait};
+use anabranch::{BorrowedStream, EventFlags, Status, StreamHandle};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::ops::Deref;
@@ -68,6 +68,19 @@ pub(crate) fn of_handle(
 ) -> PyResult<Stream> {
     let handle = StreamHandle::from_raw(handle);
     // SAFETY: whoever has named the handle promises that the stream exists as long as the object, which is kept.
-    let stream = crate::wait::call(py, || unsafe { BorrowedStream::from_raw(context, handle) })?;
+    let stream = wait::call(py, || unsafe { BorrowedStream::from_raw(context, handle) })?;
     Ok(Stream::new(OpenStream::Foreign(stream, owner)))
+}
+
+/// Waits for the work of a stream until now, before a call that waits for it without looking at signals. A stream that captures
+/// has no such work.
+pub(crate) fn wait_for(py: Python<'_>, stream: &OpenStream) -> PyResult<()> {
+    let event = wait::call(py, || {
+        if stream.is_capturing()? {
+            Ok(None)
+        } else {
+            stream.record_event_with_flags(EventFlags::DISABLE_TIMING).map(Some)
+        }
+    })?;
+    event.map_or(Ok(()), |event| wait::for_future(py, event.completed()))
 }

@@ -11,7 +11,7 @@ use crate::classes::device::Device;
 use crate::classes::event::Event;
 use crate::classes::graph::Graph;
 use crate::classes::module::Kernel;
-use crate::classes::open_stream::{OpenStream, foreign};
+use crate::classes::open_stream::{OpenStream, foreign, wait_for};
 use crate::classes::pool::MemoryPool;
 use crate::classes::transfer;
 use crate::dtype::DType;
@@ -212,7 +212,7 @@ impl Stream {
         let (stream, dtype) = (self.get(py)?, dtype.map(DType::of_python).transpose()?);
         let HostData { bytes, dtype, shape } = HostData::of_python(data, dtype)?;
         let bytes = bytes.as_bytes(py);
-        wait::for_stream(py, &stream)?;
+        wait_for(py, &stream)?;
         let memory = wait::call(py, || Memory::uploaded(&stream, dtype, bytes))?;
         Ok(Buffer::new(View::whole(memory, dtype, shape)))
     }

@@ -2,7 +2,7 @@
 
 use crate::classes::buffer::Buffer;
 use crate::classes::completion::{Completion, elements};
-use crate::classes::open_stream::OpenStream;
+use crate::classes::open_stream::{OpenStream, wait_for};
 use crate::dtype::{DType, Element, TypedCall};
 use crate::host_data::{HostData, memoryview};
 use crate::memory::{View, in_turn};
@@ -132,7 +132,7 @@ pub(crate) fn copy_from_host(stream: &OpenStream, buffer: &Bound<'_, Buffer>, da
         let (found, expected) = (bytes.len() / view.dtype.size(), view.len());
         return Err(PyValueError::new_err(format!("the buffer has {expected} elements, and the data {found}")));
     }
-    wait::for_stream(py, stream)?;
+    wait_for(py, stream)?;
     wait::call(py, || {
         in_turn(&[&view.memory], || {
             // SAFETY: other threads submit no work that uses the memory meanwhile.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _anabranch
 from .._errors import AnabranchError
 from . import _state
-from ._utils.cuda_utils import CUDAError, call, check_or_create_options, describe
+from ._utils.cuda_utils import CUDAError, call, check_argument, check_or_create_options, describe
 
 if TYPE_CHECKING:
     from ._context import Context
@@ -153,9 +153,9 @@ class Event:
     @classmethod
     def from_ipc_descriptor(cls, ipc_descriptor: IPCEventDescriptor) -> Event:
         """An event of another process, in the current context."""
-        found = len(ipc_descriptor._reserved)
+        found = len(check_argument("ipc_descriptor", ipc_descriptor, IPCEventDescriptor)._reserved)
         if found < INTERPROCESS_BYTES:
-            message = f"IPC event descriptor reserved field is {found} bytes; expected at least {INTERPROCESS_BYTES} bytes"
+            message = f"IPC event descriptor reserved field is {found} bytes; expected at least {INTERPROCESS_BYTES}"
             raise ValueError(message)
         context = _state.current_context()
         inner = call(context._open().open_event, ipc_descriptor._reserved[:INTERPROCESS_BYTES])
@@ -246,15 +246,15 @@ class Event:
 def _subtraction_error(end: Event, start: Event, error: AnabranchError) -> Exception:
     if error.status == NOT_READY:
         return RuntimeError(
-            "One or both events have not completed; use Event.sync(), Stream.sync(), or Device.sync() to wait for the events "
-            "to complete before subtracting them."
+            "One or both events have not completed; use Event.sync(), Stream.sync(), or Device.sync() to wait for the "
+            "events to complete before subtracting them."
         )
     if error.status != INVALID_HANDLE:
         return CUDAError(describe(error))
     if not (end._is_timing and start._is_timing):
         return RuntimeError(
-            "Both Events must be created with timing enabled in order to subtract them; use EventOptions(timing_enabled=True) "
-            "when creating both events."
+            "Both Events must be created with timing enabled in order to subtract them; use "
+            "EventOptions(timing_enabled=True) when creating both events."
         )
     return RuntimeError(
         "Both Events must be recorded before they can be subtracted; use Stream.record() to record both events to a stream."

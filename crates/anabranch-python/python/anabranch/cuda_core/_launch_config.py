@@ -13,9 +13,9 @@ __all__ = ["LaunchConfig"]
 class LaunchConfig:
     """The grid in blocks, or in clusters if there are any, the block in threads, and options of a launch.
 
-    Extents are an int, or a tuple of up to three. ``shmem_size`` is the dynamic shared memory of a block in bytes. All blocks
-    of a cooperative launch run at the same time. With ``programmatic_stream_serialization``, the kernel may begin before the
-    kernel before it has ended.
+    Extents are an int, or a tuple of up to three. ``shmem_size`` is the dynamic shared memory of a block in bytes. All
+    blocks of a cooperative launch run at the same time. With ``programmatic_stream_serialization``, the kernel may begin
+    before the kernel before it has ended.
 
     Raises `ValueError` for extents that are less than 1.
     """
@@ -49,6 +49,8 @@ class LaunchConfig:
         self.programmatic_stream_serialization = bool(programmatic_stream_serialization)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("grid", "block", "cluster") and not isinstance(value, tuple) and (name, value) != ("cluster", None):
+            raise TypeError(f"Expected tuple, got {type(value).__name__}")
         object.__setattr__(self, name, value)
         if name != "_library":
             self._library = None

@@ -28,8 +28,8 @@ def launch(
 ) -> None:
     """Launches a kernel in a stream, or adds it to the graph that a builder captures.
 
-    Arguments are buffers, addresses and other ints, floats, bools, numbers of NumPy and ctypes, complex numbers, and conditions
-    of graphs. They have to be of the sizes that the kernel declares; an int or a float gets that size.
+    Arguments are buffers, addresses and other ints, floats, bools, numbers of NumPy and ctypes, complex numbers, and
+    conditions of graphs. They have to be of the sizes that the kernel declares; an int or a float gets that size.
 
     Raises `TypeError` for arguments of other types, and `ValueError` for a cooperative launch that is too large.
     """

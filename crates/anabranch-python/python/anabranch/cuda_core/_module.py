@@ -37,8 +37,8 @@ class ObjectCode:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(
-            "ObjectCode objects cannot be instantiated directly. Please use ObjectCode APIs (from_cubin, from_ptx) or Program "
-            "APIs (compile)."
+            "ObjectCode objects cannot be instantiated directly. Please use ObjectCode APIs (from_cubin, from_ptx) or "
+            "Program APIs (compile)."
         )
 
     @classmethod

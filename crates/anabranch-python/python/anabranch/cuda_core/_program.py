@@ -56,8 +56,8 @@ class Program:
         *,
         cache: None = None,
     ) -> ObjectCode:
-        """Compiles to "ptx" or "cubin". The name of a kernel of ``name_expressions`` is that in the source. ``logs.write`` gets
-        what the compiler says.
+        """Compiles to "ptx" or "cubin". The name of a kernel of ``name_expressions`` is that in the source. ``logs.write``
+        gets what the compiler says.
 
         Raises `NVRTCError` if the compiler rejects the code, and `CUDAError` if there is no compiler.
         """

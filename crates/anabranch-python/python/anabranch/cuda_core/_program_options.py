@@ -14,8 +14,8 @@ _Numbers = int | list[int] | tuple[int, ...] | None
 
 @dataclass(repr=False)
 class ProgramOptions:
-    """How a program is compiled. ``arch`` is such as "sm_90", and that of the current device by default. The other fields are
-    options of NVRTC of the same names, which its manual describes; ``None`` is the compiler's default.
+    """How a program is compiled. ``arch`` is such as "sm_90", and that of the current device by default. The other fields
+    are options of NVRTC of the same names, which its manual describes; ``None`` is the compiler's default.
     """
 
     name: str | None = "default_program"

@@ -108,10 +108,14 @@ class Stream:
 
     @classmethod
     def _foreign(cls, obj: Any) -> Stream:
-        if isinstance(obj, _anabranch.Stream):
-            library = obj.context
+        # A stream of the package, or of another of its modules.
+        inner = obj if isinstance(obj, (_anabranch.Stream, Stream)) else getattr(obj, "anabranch_stream", None)
+        if isinstance(inner, _anabranch.Stream):
+            library: _anabranch.Context = call(getattr, inner, "context")
             context = Context._of(library, _state.device_id_of(library.device))
-            return cls._of(obj.handle, obj, context, owned=False)
+            stream = cls._of(inner.handle, inner, context, owned=False)
+            stream._owner = obj
+            return stream
         stream = cls._of(_handle_from_protocol(obj), None, None, owned=False)
         stream._owner = obj
         return stream
@@ -321,6 +325,7 @@ def Stream_accept(arg: Any, allow_stream_protocol: bool = False) -> Stream:
         warnings.warn(
             "Passing foreign stream objects to this function via the stream protocol is deprecated. Convert the object "
             "explicitly using Stream(obj) instead.",
+            category=DeprecationWarning,
             stacklevel=3,
         )
         return stream

@@ -45,6 +45,8 @@ class Buffer:
     def _of(cls, inner: _anabranch.Buffer, size: int, resource: MemoryResource, stream: Stream | None) -> Buffer:
         buffer = cls._make(read_int(inner, "address") if size else 0, size, resource, stream)
         buffer._inner = inner
+        if size:
+            _AT[buffer._address] = buffer
         return buffer
 
     @classmethod
@@ -53,8 +55,6 @@ class Buffer:
         buffer._inner, buffer._address, buffer._size = None, address, size
         buffer._resource, buffer._stream, buffer._owner = resource, stream, None
         buffer._is_foreign, buffer._is_closed = False, False
-        if address:
-            _AT[address] = buffer
         return buffer
 
     @staticmethod
@@ -66,8 +66,9 @@ class Buffer:
         *,
         stream: Stream | GraphBuilder | None = None,
     ) -> Buffer:
-        """A buffer of memory at an address, of so many bytes. With ``mr``, that frees it, in the order of ``stream`` or of the
-        default stream; ``owner`` is only kept. Drivers trust addresses: a wrong one loses the context.
+        """A buffer of memory at an address, of so many bytes. With ``mr``, that frees it, in the order of ``stream`` or of
+        the default stream; ``owner`` is only kept. At the address of another buffer, it shares and keeps the memory of
+        that. Drivers trust addresses: a wrong one loses the context.
 
         Raises `ValueError` if both are given, or a stream without ``mr``.
         """
@@ -85,6 +86,13 @@ class Buffer:
             freed_in = default_stream() if stream is None else Stream_accept(stream)
         buffer = Buffer._make(address, size, mr, freed_in)
         buffer._owner, buffer._is_foreign = owner, True
+        known = _AT.get(address)
+        if known is None:
+            if address:
+                _AT[address] = buffer
+        elif known._inner is not None and size <= known._size:
+            # The package orders uses of one memory by one object.
+            buffer._inner = known._inner[:size]
         return buffer
 
     def _require_open(self) -> None:
@@ -153,7 +161,7 @@ class Buffer:
         """
         into = Stream_accept(stream)
         self._require_open()
-        _require_no_options(options)
+        _require_no_options("copy_to", options)
         if dst is None:
             if self._resource is None:
                 raise ValueError(
@@ -167,7 +175,7 @@ class Buffer:
         """Copies another buffer of the same size to this one. Raises `ValueError` for another size."""
         into = Stream_accept(stream)
         self._require_open()
-        _require_no_options(options)
+        _require_no_options("copy_from", options)
         _copy(into, self, check_argument("src", src, Buffer))
 
     def fill(self, value: Any, *, stream: Stream | GraphBuilder) -> None:
@@ -197,7 +205,7 @@ class Buffer:
             raise BufferError("Sorry, not supported: dl_device other than None")
         if copy is True:
             raise BufferError("Sorry, not supported: copy=True")
-        if max_version is not None and (not isinstance(max_version, tuple) or len(max_version) != 2):
+        if max_version is not None and len(check_argument("max_version", max_version, tuple)) != 2:
             raise BufferError(f"Expected max_version tuple[int, int], got {max_version}")
         return call(self._here().__dlpack__, stream=stream, max_version=max_version)
 
@@ -292,9 +300,9 @@ def buffer_at(address: int) -> Buffer | None:
     return _AT.get(address)
 
 
-def _require_no_options(options: object) -> None:
+def _require_no_options(call_name: str, options: object) -> None:
     if options is not None:
-        raise TypeError("options of copies are not supported: pass options=None")
+        raise TypeError(f"{call_name}: options are not supported here: pass options=None")
 
 
 def _copy(stream: Stream, destination: Buffer, source: Buffer) -> None:
@@ -313,9 +321,11 @@ def _follow(stream: Stream | None, inner: _anabranch.Buffer) -> None:
     if stream is None or stream.is_closed:
         return
     try:
-        open_stream = stream._open()
-        if not open_stream.is_capturing:
-            open_stream.note_use(inner)
+        # This may be another thread than that which allocated, without a current context.
+        kind = stream._default
+        used = stream._open() if kind is None else _state.default_stream(inner.context, kind)
+        if not used.is_capturing:
+            used.note_use(inner)
     except (AnabranchError, CUDAError, RuntimeError):
         # The stream cannot be used any more, or not here. Known uses come before the end in any case.
         return

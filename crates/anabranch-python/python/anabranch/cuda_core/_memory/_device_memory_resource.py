@@ -17,8 +17,8 @@ __all__ = ["DeviceMemoryResource", "DeviceMemoryResourceOptions"]
 
 @dataclass
 class DeviceMemoryResourceOptions:
-    """A pool of its own: whether other processes can use it, which is not supported here, and its maximum size in bytes; 0 is
-    no limit but that of the device.
+    """A pool of its own: whether other processes can use it, which is not supported here, and its maximum size in bytes;
+    0 is no limit but that of the device.
     """
 
     ipc_enabled: bool = False

@@ -30,8 +30,8 @@ class GraphMemoryResource(MemoryResource):
         self._device_id = Device(device_id).device_id
 
     def allocate(self, size: int, *, stream: Stream | GraphBuilder) -> Buffer:
-        """Adds an allocation of so many bytes, filled with zeros, to a graph. Raises `RuntimeError` for a stream that does not
-        capture.
+        """Adds an allocation of so many bytes, filled with zeros, to a graph. Raises `RuntimeError` for a stream that does
+        not capture.
         """
         into = Stream_accept(stream)
         inner = into._open()

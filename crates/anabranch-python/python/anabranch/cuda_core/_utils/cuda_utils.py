@@ -107,7 +107,7 @@ def parse_fill_value(value: Any) -> bytes:
 def check_argument(name: str, value: object, cls: type[_T]) -> _T:
     """The argument, if it is of that class."""
     if not isinstance(value, cls):
-        expected = f"{cls.__module__}.{cls.__qualname__}"
+        expected = cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
         message = f"Argument '{name}' has incorrect type (expected {expected}, got {type(value).__name__})"
         raise TypeError(message)
     return value

@@ -19,7 +19,9 @@ class GraphCondition:
     _value: _anabranch.Conditional
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError("GraphCondition objects cannot be instantiated directly. Please use GraphBuilder.create_condition().")
+        raise RuntimeError(
+            "GraphCondition objects cannot be instantiated directly. Please use GraphBuilder.create_condition()."
+        )
 
     @classmethod
     def _of(cls, value: _anabranch.Conditional) -> GraphCondition:

@@ -29,7 +29,8 @@ class Graph:
     def _instantiate(cls, graph: _anabranch.Graph, options: Any) -> Graph:
         chosen = check_or_create_options(GraphCompleteOptions, options, "Graph complete options")
         if chosen.device_launch:
-            raise CUDAError("CUDA_ERROR_NOT_SUPPORTED: graphs that kernels launch are not supported; use device_launch=False")
+            message = "graphs that kernels launch are not supported; use device_launch=False"
+            raise CUDAError(f"CUDA_ERROR_NOT_SUPPORTED: {message}")
         upload = None if chosen.upload_stream is None else Stream_accept(chosen.upload_stream)._open()
         made = cls.__new__(cls)
         made._inner = call(

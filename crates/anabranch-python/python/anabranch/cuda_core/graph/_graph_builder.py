@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..._errors import AnabranchError
 from .._stream import Stream
-from .._utils.cuda_utils import call, check_argument, read_bool
+from .._utils.cuda_utils import CUDAError, call, check_argument, describe, read_bool
 from ._condition import GraphCondition
 from ._executable import Graph
 from ._host_callback import host_callback
@@ -24,15 +25,15 @@ _NOT_FINISHED = "Graph has not finished building."
 
 
 class GraphBuilder:
-    """Captures what is submitted to a stream as a graph. `Device.create_graph_builder` and `Stream.create_graph_builder` make
-    builders. A builder stands for its stream wherever one is expected.
+    """Captures what is submitted to a stream as a graph. `Device.create_graph_builder` and `Stream.create_graph_builder`
+    make builders. A builder stands for its stream wherever one is expected.
     """
 
     _stream: Stream | None = None
     _kind: _Kind
     _mode: _Mode
-    # The builder that began the capture.
-    _root: GraphBuilder
+    # The builder that began the capture, if that is another one: a cycle would keep builders that are dropped.
+    _beginner: GraphBuilder | None
     # How many builders of the capture have been split off, and not joined.
     _forks: int
     _graph: _anabranch.Graph | None = None
@@ -49,9 +50,13 @@ class GraphBuilder:
     def _init(cls, stream: Stream, kind: _Kind = "primary", root: GraphBuilder | None = None) -> GraphBuilder:
         builder = cls.__new__(cls)
         builder._stream, builder._kind, builder._mode = stream, kind, "relaxed"
-        builder._root = builder if root is None else root
+        builder._beginner = root
         builder._forks, builder._graph, builder._bodies = 0, None, []
         return builder
+
+    @property
+    def _root(self) -> GraphBuilder:
+        return self if self._beginner is None else self._beginner
 
     def _open(self) -> Stream:
         if self._stream is None:
@@ -79,7 +84,12 @@ class GraphBuilder:
             return
         inner = stream._open()
         if stream._default != "legacy" and read_bool(inner, "is_capturing") and self._began:
-            call(inner.end_capture)
+            try:
+                inner.end_capture()
+            except AnabranchError as error:
+                # One that was invalidated, or that builders were not joined to, has ended all the same.
+                if read_bool(inner, "is_capturing"):
+                    raise CUDAError(describe(error)) from error
 
     _began: bool = False
 
@@ -274,8 +284,8 @@ class GraphBuilder:
         call(stream._open().add_child, graph, mode=self._mode)
 
     def callback(self, fn: Any, *, user_data: Any = None) -> None:
-        """Adds a function of Python without arguments, or a function of ctypes that gets ``user_data``: an address, or bytes that
-        are copied. It must not call this package. The graph keeps it.
+        """Adds a function of Python without arguments, or a function of ctypes that gets ``user_data``: an address, or
+        bytes that are copied. It must not call this package. The graph keeps it.
 
         Raises `RuntimeError` if the capture has not begun, and `ValueError` for ``user_data`` of a function of Python.
         """

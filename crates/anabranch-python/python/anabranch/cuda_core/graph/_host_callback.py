@@ -17,8 +17,8 @@ def host_callback(fn: Any, user_data: Any) -> Callable[[], object]:
     if isinstance(fn, pointer):
         if fn.restype is not None or list(fn.argtypes or ()) != [ctypes.c_void_p]:
             raise TypeError(
-                f"host callback has prototype restype={fn.restype}, argtypes={fn.argtypes}; CUDA requires a callback matching "
-                f"CUhostFn (void (*)(void*)), declared as {EXPECTED}. Alternatively, pass a Python callable."
+                f"host callback has prototype restype={fn.restype}, argtypes={fn.argtypes}; CUDA requires a callback "
+                f"matching CUhostFn (void (*)(void*)), declared as {EXPECTED}. Alternatively, pass a Python callable."
             )
         if user_data is None or isinstance(user_data, int):
             return lambda: fn(user_data)

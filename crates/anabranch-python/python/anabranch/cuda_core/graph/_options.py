@@ -35,8 +35,9 @@ class GraphDebugPrintOptions:
 
 @dataclass
 class GraphCompleteOptions:
-    """How a graph is made executable: whether each launch frees what the last one has allocated, a stream in which the first
-    launch is prepared, whether kernels launch it, which is not supported here, and whether nodes have priorities of their own.
+    """How a graph is made executable: whether each launch frees what the last one has allocated, a stream in which the
+    first launch is prepared, whether kernels launch it, which is not supported here, and whether nodes have priorities of
+    their own.
     """
 
     auto_free_on_launch: bool = False
