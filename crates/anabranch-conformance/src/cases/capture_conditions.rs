@@ -3,7 +3,7 @@
 use super::capture_tools::usable;
 use crate::case::{Case, Need, Verdict, equal, refused};
 use crate::environment::Environment;
-use anabranch::{Buffer, CaptureMode, Kernel, LaunchConfig, Result, Status, Stream};
+use anabranch::{Buffer, CaptureMode, CaptureScope, Graph, Kernel, LaunchConfig, Result, Status, Stream};
 
 const SETTING: &[Need] = &[Need::ConditionalSetting];
 
@@ -17,6 +17,8 @@ pub(super) const CASES: &[Case] = &[
     Case::new("capture.condition_that_fails", "C9", condition_that_fails).needs(SETTING),
     Case::new("capture.child_in_its_place", "G1", child_in_its_place),
     Case::new("capture.child_in_a_condition", "G1", child_in_a_condition).needs(SETTING),
+    Case::new("capture.child_beside_a_condition", "G1", child_beside_a_condition).needs(SETTING),
+    Case::new("capture.child_in_nested_conditions", "G1", child_in_nested_conditions).needs(SETTING),
 ];
 
 /// Counters for the cases.
@@ -208,17 +210,16 @@ fn child_in_its_place(environment: &Environment) -> Verdict {
     usable(environment, &[&counters.stream, &other])
 }
 
-fn child_in_a_condition(environment: &Environment) -> Verdict {
+/// Runs a graph in a condition in a few ways, and returns what was added to the number.
+fn run_child(
+    environment: &Environment,
+    capture: impl Fn(&CaptureScope<'_>, &Buffer<u32>, &Graph) -> Result<()>,
+) -> Verdict {
     let counters = Counters::new(environment)?;
     let (mut wanted, mut result) = (counters.number(0)?, counters.number(0)?);
     let child = counters.stream.capture(CaptureMode::Global, |scope| counters.add(scope, &mut result, 10, 1))?;
     let executable = counters.stream.capture_executable(CaptureMode::Global, |scope| {
-        scope.capture_if(&wanted, |part| part.capture_child(&child))?;
-        // A part with conditions of its own is copied node by node.
-        scope.capture_if(&wanted, |part| {
-            part.capture_child(&child)?;
-            part.capture_if(&wanted, |inner| inner.capture_child(&child))
-        })?;
+        capture(scope, &wanted, &child)?;
         counters.add(scope, &mut result, 10, 2)
     })?;
     drop(child);
@@ -226,6 +227,26 @@ fn child_in_a_condition(environment: &Environment) -> Verdict {
         counters.stream.fill(&mut wanted, value)?;
         executable.launch(&counters.stream)?;
     }
-    equal("the number", counters.read(&result)?, 211_122)?;
+    equal("the number", counters.read(&result)?, 2122)?;
     usable(environment, &[&counters.stream])
+}
+
+fn child_in_a_condition(environment: &Environment) -> Verdict {
+    run_child(environment, |scope, wanted, child| scope.capture_if(wanted, |part| part.capture_child(child)))
+}
+
+fn child_beside_a_condition(environment: &Environment) -> Verdict {
+    run_child(environment, |scope, wanted, child| {
+        // A part with conditions of its own is copied node by node.
+        scope.capture_if(wanted, |part| {
+            part.capture_child(child)?;
+            part.capture_if(wanted, |_| Ok(()))
+        })
+    })
+}
+
+fn child_in_nested_conditions(environment: &Environment) -> Verdict {
+    run_child(environment, |scope, wanted, child| {
+        scope.capture_if(wanted, |part| part.capture_if(wanted, |inner| inner.capture_child(child)))
+    })
 }
