@@ -147,6 +147,26 @@ def test_uses_of_others_come_before_later_ones(context, gate):
     second.synchronize()
 
 
+def test_memory_of_graphs_is_counted(device, stream):
+    stream.begin_capture("relaxed")
+    buffer = stream.allocate(1000)
+    buffer.close()
+    graph = stream.end_capture().instantiate()
+    graph.launch(stream)
+    stream.synchronize()
+    counted = device.graph_memory()
+    assert counted["used_bytes_high"] >= counted["used_bytes"] >= 0
+    assert counted["reserved_bytes_high"] >= 1000
+    graph.close()
+    stream.synchronize()
+    device.trim_graph_memory()
+    device.reset_graph_memory_high()
+    device.reset_graph_memory_high(reserved=True)
+    counted = device.graph_memory()
+    assert counted["used_bytes_high"] == counted["used_bytes"]
+    assert counted["reserved_bytes_high"] == counted["reserved_bytes"]
+
+
 def test_devices_know_more(device, module):
     assert len(device.uuid) == 16
     assert isinstance(device.can_access_peer(device), bool)

@@ -7,6 +7,8 @@ import gc
 
 import pytest
 from cuda_core_support import CONDITIONAL, KERNELS
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from anabranch.cuda_core import (
     LEGACY_DEFAULT_STREAM,
@@ -162,6 +164,77 @@ def test_the_states_of_a_builder(device, stream):
         refuse(RuntimeError, "GraphBuilder has been closed", call)
     for name in ("is_building", "stream"):
         refuse(RuntimeError, "GraphBuilder has been closed", getattr, builder, name)
+
+
+CALLS = ["begin", "end", "complete", "split", "join", "callback", "invalidate", "close"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(CALLS), max_size=12))
+def test_builders_as_a_model_has_them(calls):
+    """A builder is new, building, invalidated, ended or closed, and each call says whether it fits."""
+    device = Device()
+    device.set_current()
+    stream = device.create_stream()
+    builder = stream.create_graph_builder()
+    state, called, callbacks, forks = "new", [], 0, []
+    graph = None
+
+    def expect(kind, call, *arguments):
+        if kind is None:
+            return call(*arguments)
+        with pytest.raises(kind):
+            call(*arguments)
+        return None
+
+    for call in calls:
+        if state == "closed" and call != "close":
+            expect(RuntimeError, {"begin": builder.begin_building, "end": builder.end_building}.get(call, builder.complete))
+        elif call == "begin":
+            expect(RuntimeError if state in ("building", "invalidated", "ended") else None, builder.begin_building)
+            state = "building" if state == "new" else state
+        elif call == "end":
+            kinds = {"building": CUDAError if forks else None, "invalidated": CUDAError}
+            expect(kinds.get(state, RuntimeError), builder.end_building)
+            if state == "building" and not forks:
+                state = "ended"
+            elif state in ("building", "invalidated"):
+                # Nothing has come of it, and it may begin anew.
+                state, callbacks = "new", 0
+                builder, forks = stream.create_graph_builder(), []
+        elif call == "complete":
+            graph = expect(None if state == "ended" else RuntimeError, builder.complete) or graph
+        elif call == "split":
+            parts = expect(None if state == "building" else RuntimeError, builder.split, 2)
+            for fork in parts[1:] if parts else ():
+                # One without work of its own need not be joined.
+                fork.callback(int)
+                forks.append(fork)
+        elif call == "join" and forks and state == "building":
+            assert GraphBuilder.join(builder, *forks) is builder
+            forks = []
+        elif call == "callback":
+            expect(None if state == "building" else RuntimeError, builder.callback, lambda: called.append(1))
+            callbacks += state == "building"
+        elif call == "invalidate" and state == "building":
+            expect(CUDAError, stream.sync)
+            state = "invalidated"
+        elif call == "close":
+            builder.close()
+            state = "closed"
+        if state == "invalidated":
+            expect(RuntimeError, lambda: builder.is_building)
+        elif state != "closed":
+            assert builder.is_building == (state == "building")
+        assert builder.is_closed == (state == "closed")
+    for fork in forks:
+        fork.close()
+    builder.close()
+    stream.sync()
+    if graph is not None:
+        graph.launch(stream)
+        stream.sync()
+        assert len(called) == callbacks
 
 
 def test_calls_that_cannot_be_captured(device, stream):

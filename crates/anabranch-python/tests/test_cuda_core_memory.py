@@ -427,6 +427,20 @@ def test_memory_of_graphs(device):
         graph.launch(stream)
         assert contents(result, stream) == b"\x06" * 8
     resource.close()
+    attributes = resource.attributes
+    assert attributes.used_mem_high >= attributes.used_mem_current >= 0
+    assert attributes.reserved_mem_high >= attributes.reserved_mem_current >= 0
+    assert "used_mem_high=" in repr(attributes)
+    with pytest.raises(AttributeError, match=r"^Attribute 'used_mem_high' may only be set to zero \(got 5\)\.$"):
+        attributes.used_mem_high = 5
+    with pytest.raises(RuntimeError, match="^GraphMemoryResourceAttributes cannot be instantiated directly"):
+        type(attributes)()
+    del graph, builder, scratch
+    device.sync()
+    resource.trim()
+    attributes.used_mem_high = attributes.reserved_mem_high = 0
+    assert attributes.used_mem_high == attributes.used_mem_current
+    assert attributes.reserved_mem_high == attributes.reserved_mem_current
 
 
 def test_default_streams_order_memory(device):

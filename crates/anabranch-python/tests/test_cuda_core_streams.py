@@ -119,6 +119,19 @@ def test_a_device_describes_itself(device):
     assert properties.max_threads_per_block == library.properties["max_threads_per_block"]
     assert properties.max_block_dim_z >= 1 and properties.max_grid_dim_x >= properties.max_grid_dim_y
     assert (properties.compute_capability_major, properties.compute_capability_minor) == capability
+    capabilities = library.properties["capabilities"]
+    for name in ("memory_pools_supported", "managed_memory", "cooperative_launch", "cluster_launch", "unified_addressing"):
+        assert getattr(properties, name) == (name.removesuffix("_supported") in capabilities)
+    flags = [
+        *("concurrent_managed_access", "ipc_event_supported", "can_use_64_bit_stream_mem_ops"),
+        *("can_use_stream_wait_value_nor", "can_flush_remote_writes", "can_use_host_pointer_for_registered_mem"),
+        *("tensor_map_access_supported", "virtual_memory_management_supported"),
+    ]
+    assert all(isinstance(getattr(properties, name), bool) for name in flags)
+    least, greatest = library.stream_priority_range
+    assert properties.stream_priorities_supported == (least != greatest)
+    address = f"{properties.pci_domain_id:04x}:{properties.pci_bus_id:02x}:{properties.pci_device_id:02x}"
+    assert address in (device.pci_bus_id.lower() or "0000:00:00")
     assert properties.warp_size >= 1 and properties.multiprocessor_count >= 1
     assert isinstance(device.can_access_peer(0), bool)
     with pytest.raises(RuntimeError, match="^DeviceProperties cannot be instantiated directly"):

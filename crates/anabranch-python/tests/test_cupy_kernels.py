@@ -85,7 +85,7 @@ def test_other_arguments(stream, add):
         memory = cuda.alloc(16)
         memory.memset_async(0, 16)
         add((1,), (4,), (memory, 7, 4))
-        add((1,), (4,), [memory + 8, 1, 2], shared_mem=64)
+        add((1,), (4,), (argument for argument in (memory + 8, 1, 2)), shared_mem=64)
         # Extents of zero count as one.
         add((0,), (4, 0), (None, 7, 0))
     result = (ctypes.c_uint32 * 4)()

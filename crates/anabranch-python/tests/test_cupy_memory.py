@@ -62,6 +62,10 @@ def test_which_pool():
         assert cuda.MemoryAsyncPool(handles)._pools[device] == default
     with pytest.raises(ValueError, match="^handle must be 'default'"):
         cuda.MemoryAsyncPool("create")
+    with pytest.raises(runtime.CUDARuntimeError):
+        cuda.MemoryAsyncPool(5)
+    # What was refused was not chosen.
+    assert runtime.deviceGetMemPool(device) == default
 
 
 def test_the_limit_of_the_environment(monkeypatch):

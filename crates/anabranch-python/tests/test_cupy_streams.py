@@ -203,7 +203,8 @@ def test_streams_and_events_of_others(stream, context):
         def __init__(self, ptr):
             self.ptr = ptr
 
-    stream.wait_event(Pointer(cuda.Event().ptr))
+    event = cuda.Event()
+    stream.wait_event(Pointer(event.ptr))
     cuda.Event().record(Pointer(stream.ptr))
     cuda.Event().record(Pointer(0))
     with pytest.raises(AttributeError):
@@ -249,6 +250,9 @@ def test_external_stream_is_deprecated(stream):
     assert repr(external) == f"<ExternalStream {stream.ptr} (device -1)>"
     assert external == stream and external.is_non_blocking and not isinstance(external, cuda.Stream)
     external.synchronize()
+    for ptr in (None, "5"):
+        with pytest.deprecated_call(), pytest.raises(TypeError):
+            cuda.ExternalStream(ptr)
 
 
 def test_graphs(stream):

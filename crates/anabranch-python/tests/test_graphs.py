@@ -213,6 +213,30 @@ def test_external_records_and_waits(context):
         first.record(external=True)
 
 
+def test_graphs_within_graphs(stream):
+    value, buffer = stream.upload([1], "uint32"), stream.allocate(2)
+    stream.synchronize()
+    with stream.capture() as capture:
+        stream.fill(buffer, 7)
+    child = capture.graph
+    with pytest.raises(anabranch.AnabranchError, match="does not capture"):
+        stream.capture().child(child)
+    with stream.capture() as capture:
+        capture.child(child)
+        capture.if_(value, lambda body: body.child(child))
+    assert capture.graph.node_count >= 2
+    executable = capture.graph.instantiate()
+    with pytest.raises(anabranch.AnabranchError) as caught:
+        with stream.capture() as failing:
+            failing.child(capture.graph)
+    assert caught.value.name == "CUDA_ERROR_NOT_SUPPORTED" and not stream.is_capturing
+    with pytest.raises(RuntimeError):
+        failing.graph
+    child.close()
+    executable.launch(stream)
+    assert stream.download(buffer).tolist() == [7, 7]
+
+
 def test_choices(stream):
     value, buffer = stream.upload([2], "uint32"), stream.allocate(1)
     stream.synchronize()

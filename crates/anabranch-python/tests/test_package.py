@@ -38,13 +38,13 @@ def test_examples(device):
 def test_importing_starts_no_driver_and_no_thread(run_python):
     program = """
 import os, sys
-before = set(os.listdir("/proc/self/task"))
+before, modules = set(os.listdir("/proc/self/task")), set(sys.modules)
 import anabranch
 assert set(os.listdir("/proc/self/task")) == before
 libraries = open("/proc/self/maps").read()
 assert "libcuda" not in libraries and "nvrtc" not in libraries
 # What costs time.
-assert not {"numpy", "asyncio", "ctypes", "typing"} & set(sys.modules), sys.modules
+assert not {"numpy", "asyncio", "ctypes", "typing"} & (set(sys.modules) - modules), sys.modules
 """
     result = run_python(program)
     assert result.returncode == 0, result.stderr
@@ -190,7 +190,9 @@ def test_importing_numpy_arrays_survives_the_exit(run_python, on_host):
 
 def test_control_c_ends_a_wait(run_python):
     waits = ["stream.synchronize()", "context.synchronize()", "stream.record().synchronize()", "stream.download(buffer)"]
-    waits += ["stream.upload(b'1234')", "stream.copy_from_host(buffer, b'1234')", "buffer._memoryview()"]
+    waits += ["stream.upload(b'1234')", "stream.copy_from_host(buffer, b'1234')"]
+    if DEVICE == "host":
+        waits.append("buffer._memoryview()")
     if DEVICE == "host" and importlib.util.find_spec("numpy"):
         waits.append("__import__('numpy').asarray(buffer)")
     for wait in waits:

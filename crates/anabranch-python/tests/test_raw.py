@@ -163,6 +163,28 @@ def test_what_the_driver_refuses_is_an_error(raw, number):
         raw.events.open(b"short")
 
 
+@pytest.mark.parametrize("handle", [0, 5, 4095])
+def test_numbers_that_are_no_handles(raw, number, handle):
+    calls = [
+        lambda: raw.events.record(handle, number),
+        lambda: raw.events.query(handle) and raw.events.synchronize(handle),
+        lambda: raw.events.destroy(handle),
+        lambda: raw.streams.wait_event(number, handle),
+        lambda: raw.graphs.instantiate(handle),
+        lambda: raw.graphs.launch(handle, number),
+        lambda: raw.graphs.destroy(handle),
+        lambda: raw.graphs.destroy_executable(handle),
+        lambda: raw.pools.trim(handle, 0),
+        lambda: raw.pools.destroy(handle),
+        lambda: raw.memory.allocate_async(8, number, handle),
+    ]
+    if handle:
+        calls += [lambda: raw.streams.synchronize(handle), lambda: raw.events.record(handle, handle)]
+    for call in calls:
+        # Drivers say different things of the null handle.
+        assert status(call) in ((400,) if handle else (1, 400))
+
+
 def test_what_functions_raise_is_said(raw, number, monkeypatch):
     said = []
     monkeypatch.setattr(sys, "unraisablehook", lambda hook: said.append((hook.exc_type, str(hook.exc_value))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import time
 import weakref
 
 import pytest
@@ -126,9 +127,10 @@ def test_nothing_is_left_behind(context, module):
     before = sys.getallocatedblocks()
     references = [reference for _ in range(ROUNDS) for reference in work()]
     grown = 0
-    for _ in range(50):
+    for _ in range(500):
         # Other threads drop what their work has kept.
         context.synchronize()
+        time.sleep(0.01)
         gc.collect()
         references = [reference for reference in references if reference() is not None]
         grown = sys.getallocatedblocks() - before

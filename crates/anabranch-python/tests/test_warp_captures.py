@@ -370,9 +370,49 @@ def test_conditions_that_are_refused(wp, fill):
             wp.capture_while(condition, 5)
     graph = wp.capture_end()
     assert graph.anabranch_graph.node_count == 0
-    with wp.ScopedCapture():
-        with pytest.raises(RuntimeError, match="pass a function that submits the work"):
-            wp.capture_if(condition, graph)
+
+def test_graphs_as_branches(wp, fill, add):
+    condition, buffer = numbers(wp, 1), numbers(wp, 0)
+    graphs = []
+    for value in (5, 6):
+        with wp.ScopedCapture() as capture:
+            fill(buffer, value)
+        graphs.append(capture.graph)
+    with wp.ScopedCapture() as capture:
+        wp.capture_if(condition, *graphs)
+    del graphs[:]
+    gc.collect()
+    for value, expected in [(1, 5), (0, 6)]:
+        fill(condition, value)
+        wp.capture_launch(capture.graph)
+        assert read(wp, buffer) == [expected]
+    with wp.ScopedCapture() as body:
+        wp.launch(add, 1, [condition, -1, 1])
+        wp.launch(add, 1, [buffer, 10, 1])
+    with wp.ScopedCapture() as capture:
+        wp.capture_while(condition, body.graph)
+    fill(condition, 3)
+    wp.capture_launch(capture.graph)
+    assert read(wp, buffer) == [36]
+
+
+def test_graphs_that_cannot_be_branches(wp):
+    condition = numbers(wp, 1)
+    with wp.ScopedCapture() as conditional:
+        wp.capture_if(condition, lambda: None)
+    with wp.ScopedCapture() as allocating:
+        wp.zeros(3)
+    with wp.get_stream().anabranch_stream.capture("thread_local"), wp.ScopedCapture(external=True) as external:
+        pass
+    for graph, message in [
+        (conditional.graph, "NOT_SUPPORTED"),
+        (allocating.graph, "NOT_SUPPORTED"),
+        (external.graph, "Graph creation error"),
+    ]:
+        with pytest.raises(RuntimeError, match=message):
+            with wp.ScopedCapture():
+                wp.capture_if(condition, graph)
+        assert not wp.get_stream().is_capturing
 
 
 def test_bodies_that_raise(wp):

@@ -172,6 +172,13 @@ impl Capture {
         })
     }
 
+    /// Captures another graph: a node that runs a copy of it, behind what the stream has captured so far. The graph must not
+    /// allocate memory nor have conditions.
+    fn child(&self, py: Python<'_>, graph: &Bound<'_, Graph>) -> PyResult<()> {
+        let (stream, graph) = (self.stream.get().get(py)?, graph.get().get(py)?);
+        wait::call(py, || stream.capture_child(&graph))
+    }
+
     /// Captures a choice: at each launch, what the body of that number captures runs, and nothing if there is none.
     fn switch(&self, py: Python<'_>, value: &Bound<'_, Buffer>, bodies: Few<Py<PyAny>>) -> PyResult<()> {
         let Few(bodies) = bodies;

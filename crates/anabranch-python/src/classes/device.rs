@@ -3,7 +3,7 @@
 use crate::classes::context::Context;
 use crate::classes::pool::MemoryPool;
 use crate::{error, process, wait};
-use anabranch::{ContextFlags, Instance, MemoryPoolOptions};
+use anabranch::{ContextFlags, GraphMemoryAttribute, Instance, MemoryPoolOptions};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFrozenSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -134,6 +134,32 @@ impl Device {
     /// The memory pool that `Stream.allocate` uses by default.
     fn default_memory_pool(&self, py: Python<'_>) -> PyResult<MemoryPool> {
         wait::call(py, || self.0.default_memory_pool()).map(MemoryPool::new)
+    }
+
+    /// The bytes that graphs of the device use and have reserved for what they allocate, and the most of both.
+    fn graph_memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let listed = PyDict::new(py);
+        for (name, attribute) in [
+            ("used_bytes", GraphMemoryAttribute::UsedCurrent),
+            ("used_bytes_high", GraphMemoryAttribute::UsedHigh),
+            ("reserved_bytes", GraphMemoryAttribute::ReservedCurrent),
+            ("reserved_bytes_high", GraphMemoryAttribute::ReservedHigh),
+        ] {
+            listed.set_item(name, wait::call(py, || self.0.graph_memory_attribute(attribute))?)?;
+        }
+        Ok(listed)
+    }
+
+    /// Sets the most bytes that graphs have used, or have reserved, to the current number.
+    #[pyo3(signature = (*, reserved = false))]
+    fn reset_graph_memory_high(&self, py: Python<'_>, reserved: bool) -> PyResult<()> {
+        let attribute = if reserved { GraphMemoryAttribute::ReservedHigh } else { GraphMemoryAttribute::UsedHigh };
+        wait::call(py, || self.0.reset_graph_memory_high(attribute))
+    }
+
+    /// Returns memory that graphs have reserved and do not use to the device.
+    fn trim_graph_memory(&self, py: Python<'_>) -> PyResult<()> {
+        wait::call(py, || self.0.trim_graph_memory())
     }
 
     /// Makes a memory pool. `max_bytes` is its maximum size, or 0 for the driver's default.

@@ -17,7 +17,7 @@ pub(crate) use streams::RawStreams;
 
 use crate::classes::context::Context;
 use crate::wait;
-use anabranch::hal::{Call, Driver, Live, Result};
+use anabranch::hal::{Call, Driver, Failure, Live, Result};
 use anabranch::{ContextHandle, DeviceOrdinal, Error, Status, StreamHandle};
 use pyo3::prelude::*;
 
@@ -49,10 +49,23 @@ impl Calls {
     }
 }
 
+/// Refuses a number that cannot be a handle: those are addresses, and nothing is in the first page. Drivers trust all others, and
+/// refuse the null handle.
+fn possible(handle: usize) -> Result<usize> {
+    match handle {
+        1..4096 => Err(Failure::argument(Status::INVALID_HANDLE, format!("{handle} is no handle"))),
+        _ => Ok(handle),
+    }
+}
+
 /// A stream of the caller, who promises that it exists.
-fn stream_of(stream: usize) -> Live<'static, StreamHandle> {
+fn stream_of(stream: usize) -> Result<Live<'static, StreamHandle>> {
+    if let Some(stream) = Live::default_stream(StreamHandle::from_raw(stream)) {
+        return Ok(stream);
+    }
+    let handle = StreamHandle::from_raw(possible(stream)?);
     // SAFETY: whoever calls a method of this module promises that the stream exists during the call, as the classes say.
-    unsafe { Live::new(StreamHandle::from_raw(stream)) }
+    Ok(unsafe { Live::new(handle) })
 }
 
 /// The status of a call that only asks.

@@ -46,6 +46,8 @@ class LaunchConfig:
             _require_clusters()
         self.shmem_size = 0 if shmem_size is None else int(shmem_size)
         self.is_cooperative = bool(is_cooperative)
+        if self.is_cooperative:
+            _require_cooperative()
         self.programmatic_stream_serialization = bool(programmatic_stream_serialization)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -109,3 +111,10 @@ def _require_clusters() -> None:
             "thread block clusters are not supported on devices with compute capability < 9.0 "
             f"(got {found.major}.{found.minor})"
         )
+
+
+def _require_cooperative() -> None:
+    from ._device import Device
+
+    if not Device().properties.cooperative_launch:
+        raise CUDAError("cooperative kernels are not supported on this device")

@@ -24,12 +24,12 @@ def capture_if(
 ) -> None:
     """Captures a branch: at each launch, `on_true` runs if the first number of the condition is not 0, or else `on_false`.
 
-    Either is a function, which is called once, at once, with `kwargs`, and submits work to `stream`; or ``None``. `condition` is a
-    buffer of int32, and `stream` the one that captures: by default, the current one of its device. If it does not capture,
-    this reads the number, and calls one function; then a branch may be a graph, too, which is launched.
+    Either is a function, which is called once, at once, with `kwargs`, and submits work to `stream`; a graph without allocations
+    and conditions; or ``None``. `condition` is a buffer of int32, and `stream` the one that captures: by default, the current one
+    of its device. If it does not capture, this reads the number, and calls one function or launches one graph.
 
-    Raises ``TypeError`` for other conditions or branches, and ``RuntimeError`` for a graph while the stream captures, or if the
-    driver is older than CUDA 12.4, or 12.8 with `on_false`.
+    Raises ``TypeError`` for other conditions or branches, and ``RuntimeError`` for other graphs, or if the driver is older than
+    CUDA 12.4, or 12.8 with `on_false`.
     """
     if on_true is None and on_false is None:
         return
@@ -97,13 +97,13 @@ def _part(
     branch: Callable[..., object] | Graph | None, message: str, stream: Stream, kwargs: dict[str, Any]
 ) -> Part:
     """What captures a branch."""
-    if isinstance(branch, Graph):
-        raise RuntimeError("a graph cannot become a part of a capture here: pass a function that submits the work")
-    if branch is not None and not callable(branch):
+    if branch is not None and not isinstance(branch, Graph) and not callable(branch):
         raise TypeError(message)
 
     def part(capture: Capture) -> None:
-        if branch is not None:
+        if isinstance(branch, Graph):
+            capture.child(branch._captured())
+        elif branch is not None:
             with stream._capturing_with(capture.stream):
                 branch(**kwargs)
 

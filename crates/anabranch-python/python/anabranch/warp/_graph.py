@@ -69,14 +69,18 @@ class Graph:
         """Raises ``RuntimeError``, as for any graph that was not loaded from a file."""
         raise RuntimeError("get_param_ptr() is only supported on loaded APIC graphs")
 
+    def _captured(self) -> NativeGraph:
+        """The graph of the package `anabranch`, if its capture has ended here."""
+        if self._native is None:
+            raise RuntimeError("Graph creation error: the graph belongs to the program that has ended its capture")
+        return self._native
+
     def _instantiated(self, stream: Stream) -> ExecutableGraph:
         """The executable graph, which is made at the first launch, and prepared in that stream."""
         if self._executable is None:
-            if self._native is None:
-                raise RuntimeError("Graph creation error: the graph belongs to the program that has ended its capture")
-            upload = stream.anabranch_stream
+            native, upload = self._captured(), stream.anabranch_stream
             try:
-                self._executable = self._native.instantiate(upload=upload, auto_free_on_launch=True)
+                self._executable = native.instantiate(upload=upload, auto_free_on_launch=True)
             except AnabranchError as error:
                 raise described("Graph creation error", error) from error
         return self._executable

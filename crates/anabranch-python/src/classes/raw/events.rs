@@ -1,7 +1,7 @@
 //! Events.
 
-use super::{Calls, status_of, stream_of};
-use anabranch::hal::{InterprocessEventHandle, Live};
+use super::{Calls, possible, status_of, stream_of};
+use anabranch::hal::{InterprocessEventHandle, Live, Result};
 use anabranch::{EventFlags, EventHandle, EventRecordFlags};
 use pyo3::prelude::*;
 
@@ -10,9 +10,10 @@ use pyo3::prelude::*;
 pub(crate) struct RawEvents(pub(super) Calls);
 
 /// An event of the caller, who promises that it exists.
-pub(super) fn event_of(event: usize) -> Live<'static, EventHandle> {
+pub(super) fn event_of(event: usize) -> Result<Live<'static, EventHandle>> {
+    let handle = EventHandle::from_raw(possible(event)?);
     // SAFETY: whoever calls a method of this module promises that the event exists during the call, as the classes say.
-    unsafe { Live::new(EventHandle::from_raw(event)) }
+    Ok(unsafe { Live::new(handle) })
 }
 
 #[pymethods]
@@ -29,7 +30,7 @@ impl RawEvents {
     fn destroy(&self, py: Python<'_>, event: usize) -> PyResult<()> {
         self.0.make(py, "destroying an event", |driver, call| {
             // SAFETY: the caller promises that it exists and that nobody uses it any more, as the class says.
-            unsafe { driver.event_destroy(call, EventHandle::from_raw(event)) }
+            unsafe { driver.event_destroy(call, EventHandle::from_raw(possible(event)?)) }
         })
     }
 
@@ -38,31 +39,31 @@ impl RawEvents {
     fn record(&self, py: Python<'_>, event: usize, stream: usize, flags: u32) -> PyResult<()> {
         let flags = EventRecordFlags::from_bits_retain(flags);
         self.0.make(py, "recording an event", |driver, call| {
-            driver.event_record(call, event_of(event), stream_of(stream), flags)
+            driver.event_record(call, event_of(event)?, stream_of(stream)?, flags)
         })
     }
 
     /// The status of an event: 0 if it is complete, 600 if it is not (cuEventQuery).
     fn query(&self, py: Python<'_>, event: usize) -> PyResult<i32> {
-        self.0.make(py, "querying an event", |driver, call| status_of(driver.event_query(call, event_of(event))))
+        self.0.make(py, "querying an event", |driver, call| status_of(driver.event_query(call, event_of(event)?)))
     }
 
     /// Waits until an event is complete (cuEventSynchronize).
     fn synchronize(&self, py: Python<'_>, event: usize) -> PyResult<()> {
-        self.0.make(py, "waiting for an event", |driver, call| driver.event_synchronize(call, event_of(event)))
+        self.0.make(py, "waiting for an event", |driver, call| driver.event_synchronize(call, event_of(event)?))
     }
 
     /// The time between two events in milliseconds (cuEventElapsedTime).
     fn elapsed(&self, py: Python<'_>, start: usize, end: usize) -> PyResult<f32> {
         self.0.make(py, "measuring time between events", |driver, call| {
-            driver.event_elapsed(call, event_of(start), event_of(end))
+            driver.event_elapsed(call, event_of(start)?, event_of(end)?)
         })
     }
 
     /// A description of an event for other processes (cuIpcGetEventHandle).
     fn export<'py>(&self, py: Python<'py>, event: usize) -> PyResult<Bound<'py, pyo3::types::PyBytes>> {
         let exported =
-            self.0.make(py, "exporting an event", |driver, call| driver.event_export(call, event_of(event)))?;
+            self.0.make(py, "exporting an event", |driver, call| driver.event_export(call, event_of(event)?))?;
         Ok(pyo3::types::PyBytes::new(py, &exported.0))
     }
 

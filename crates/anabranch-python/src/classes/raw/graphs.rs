@@ -1,7 +1,7 @@
 //! Graphs and executable graphs.
 
-use super::{Calls, stream_of};
-use anabranch::hal::Live;
+use super::{Calls, possible, stream_of};
+use anabranch::hal::{Live, Result};
 use anabranch::{ExecutableGraphHandle, GraphHandle, InstantiateFlags};
 use pyo3::prelude::*;
 
@@ -10,15 +10,17 @@ use pyo3::prelude::*;
 pub(crate) struct RawGraphs(pub(super) Calls);
 
 /// A graph of the caller, who promises that it exists and that no other thread uses it.
-fn graph_of(graph: usize) -> Live<'static, GraphHandle> {
+fn graph_of(graph: usize) -> Result<Live<'static, GraphHandle>> {
+    let handle = GraphHandle::from_raw(possible(graph)?);
     // SAFETY: whoever calls a method of this module promises both, as the classes say.
-    unsafe { Live::new(GraphHandle::from_raw(graph)) }
+    Ok(unsafe { Live::new(handle) })
 }
 
 /// An executable graph of the caller, who promises that it exists and that no other thread uses it.
-fn executable_of(executable: usize) -> Live<'static, ExecutableGraphHandle> {
+fn executable_of(executable: usize) -> Result<Live<'static, ExecutableGraphHandle>> {
+    let handle = ExecutableGraphHandle::from_raw(possible(executable)?);
     // SAFETY: whoever calls a method of this module promises both, as the classes say.
-    unsafe { Live::new(ExecutableGraphHandle::from_raw(executable)) }
+    Ok(unsafe { Live::new(handle) })
 }
 
 #[pymethods]
@@ -27,7 +29,7 @@ impl RawGraphs {
     fn destroy(&self, py: Python<'_>, graph: usize) -> PyResult<()> {
         self.0.make(py, "destroying a graph", |driver, call| {
             // SAFETY: the caller promises that it exists and that nobody uses it any more, as the class says.
-            unsafe { driver.graph_destroy(call, GraphHandle::from_raw(graph)) }
+            unsafe { driver.graph_destroy(call, GraphHandle::from_raw(possible(graph)?)) }
         })
     }
 
@@ -36,7 +38,7 @@ impl RawGraphs {
     fn instantiate(&self, py: Python<'_>, graph: usize, flags: u32) -> PyResult<usize> {
         let flags = InstantiateFlags::from_bits_retain(flags);
         let executable = self.0.make(py, "instantiating a graph", |driver, call| {
-            driver.graph_instantiate(call, graph_of(graph), flags, None)
+            driver.graph_instantiate(call, graph_of(graph)?, flags, None)
         })?;
         Ok(executable.as_raw())
     }
@@ -45,7 +47,7 @@ impl RawGraphs {
     fn destroy_executable(&self, py: Python<'_>, executable: usize) -> PyResult<()> {
         self.0.make(py, "destroying an executable graph", |driver, call| {
             // SAFETY: the caller promises that it exists and that nobody uses it any more, as the class says.
-            unsafe { driver.executable_destroy(call, ExecutableGraphHandle::from_raw(executable)) }
+            unsafe { driver.executable_destroy(call, ExecutableGraphHandle::from_raw(possible(executable)?)) }
         })
     }
 
@@ -53,27 +55,27 @@ impl RawGraphs {
     fn launch(&self, py: Python<'_>, executable: usize, stream: usize) -> PyResult<()> {
         self.0.make(py, "launching a graph", |driver, call| {
             // SAFETY: the caller promises that what the nodes use exists, as the class says.
-            unsafe { driver.executable_launch(call, executable_of(executable), stream_of(stream)) }
+            unsafe { driver.executable_launch(call, executable_of(executable)?, stream_of(stream)?) }
         })
     }
 
     /// Prepares the first launch in stream order (cuGraphUpload).
     fn upload(&self, py: Python<'_>, executable: usize, stream: usize) -> PyResult<()> {
         self.0.make(py, "uploading a graph", |driver, call| {
-            driver.executable_upload(call, executable_of(executable), stream_of(stream))
+            driver.executable_upload(call, executable_of(executable)?, stream_of(stream)?)
         })
     }
 
     /// A copy of a graph (cuGraphClone).
     fn clone(&self, py: Python<'_>, graph: usize) -> PyResult<usize> {
-        let clone = self.0.make(py, "cloning a graph", |driver, call| driver.graph_clone(call, graph_of(graph)))?;
+        let clone = self.0.make(py, "cloning a graph", |driver, call| driver.graph_clone(call, graph_of(graph)?))?;
         Ok(clone.as_raw())
     }
 
     /// The number of nodes of a graph (cuGraphGetNodes).
     fn node_count(&self, py: Python<'_>, graph: usize) -> PyResult<usize> {
         self.0.make(py, "listing the nodes of a graph", |driver, call| {
-            driver.graph_nodes(call, graph_of(graph)).map(|nodes| nodes.len())
+            driver.graph_nodes(call, graph_of(graph)?).map(|nodes| nodes.len())
         })
     }
 

@@ -1,8 +1,9 @@
 //! Memory.
 
+use super::pools::pool_of;
 use super::{Calls, stream_of};
 use crate::classes::context::Context;
-use anabranch::hal::{Copy3d, CopyKind, CopyPlace, InterprocessMemoryHandle, Live, MemoryPoolHandle};
+use anabranch::hal::{Copy3d, CopyKind, CopyPlace, InterprocessMemoryHandle};
 use anabranch::{DeviceOrdinal, DevicePointer, FillPattern, PinnedFlags, RegisterFlags};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -62,11 +63,7 @@ impl RawMemory {
     #[pyo3(signature = (size, stream, pool = None))]
     fn allocate_async(&self, py: Python<'_>, size: usize, stream: usize, pool: Option<usize>) -> PyResult<u64> {
         let address = self.0.make(py, "allocating memory", |driver, call| {
-            let pool = pool.map(|pool| {
-                // SAFETY: the caller promises that the pool exists, as the class says.
-                unsafe { Live::new(MemoryPoolHandle::from_raw(pool)) }
-            });
-            driver.allocate_async(call, size, pool, stream_of(stream))
+            driver.allocate_async(call, size, pool.map(pool_of).transpose()?, stream_of(stream)?)
         })?;
         Ok(address.0)
     }
@@ -75,7 +72,7 @@ impl RawMemory {
     fn free_async(&self, py: Python<'_>, address: u64, stream: usize) -> PyResult<()> {
         self.0.make(py, "freeing memory", |driver, call| {
             // SAFETY: the caller promises that it is allocated and that nobody uses it behind this, as the class says.
-            unsafe { driver.free_async(call, DevicePointer(address), stream_of(stream)) }
+            unsafe { driver.free_async(call, DevicePointer(address), stream_of(stream)?) }
         })
     }
 
@@ -139,7 +136,7 @@ impl RawMemory {
         let device = device.map(DeviceOrdinal);
         self.0.make(py, "prefetching memory", |driver, call| {
             // SAFETY: the caller promises that it is allocated until then, as the class says.
-            unsafe { driver.prefetch_async(call, DevicePointer(address), size, device, stream_of(stream)) }
+            unsafe { driver.prefetch_async(call, DevicePointer(address), size, device, stream_of(stream)?) }
         })
     }
 
@@ -165,7 +162,7 @@ impl RawMemory {
         let kind = kind_of(kind)?;
         self.0.make(py, "copying memory", |driver, call| {
             // SAFETY: the caller promises that both ranges are allocated until the copy is complete, as the class says.
-            unsafe { driver.copy_async(call, kind, destination, source, size, stream_of(stream)) }
+            unsafe { driver.copy_async(call, kind, destination, source, size, stream_of(stream)?) }
         })
     }
 
@@ -189,7 +186,7 @@ impl RawMemory {
         };
         self.0.make(py, "copying memory", |driver, call| {
             // SAFETY: the caller promises that both regions are allocated until the copy is complete, as the class says.
-            unsafe { driver.copy_3d_async(call, &copy, stream_of(stream)) }
+            unsafe { driver.copy_3d_async(call, &copy, stream_of(stream)?) }
         })
     }
 
@@ -211,7 +208,7 @@ impl RawMemory {
         self.0.make(py, "copying memory", |driver, call| {
             // SAFETY: the caller promises that both ranges are allocated until the copy is complete, as the class says.
             unsafe {
-                driver.copy_peer_async(call, destination, to.live(), source, from.live(), size, stream_of(stream))
+                driver.copy_peer_async(call, destination, to.live(), source, from.live(), size, stream_of(stream)?)
             }
         })
     }
@@ -221,7 +218,7 @@ impl RawMemory {
         let pattern = FillPattern::U8(value);
         self.0.make(py, "filling memory", |driver, call| {
             // SAFETY: the caller promises that the range is allocated until the fill is complete, as the class says.
-            unsafe { driver.fill_async(call, DevicePointer(address), pattern, size, stream_of(stream)) }
+            unsafe { driver.fill_async(call, DevicePointer(address), pattern, size, stream_of(stream)?) }
         })
     }
 

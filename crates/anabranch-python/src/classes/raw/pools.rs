@@ -1,7 +1,7 @@
 //! Memory pools.
 
-use super::Calls;
-use anabranch::hal::Live;
+use super::{Calls, possible};
+use anabranch::hal::{Live, Result};
 use anabranch::{DeviceOrdinal, MemoryPoolAttribute, MemoryPoolHandle, MemoryPoolOptions, Status};
 use pyo3::prelude::*;
 
@@ -10,9 +10,10 @@ use pyo3::prelude::*;
 pub(crate) struct RawPools(pub(super) Calls);
 
 /// A pool of the caller, who promises that it exists.
-fn pool_of(pool: usize) -> Live<'static, MemoryPoolHandle> {
+pub(super) fn pool_of(pool: usize) -> Result<Live<'static, MemoryPoolHandle>> {
+    let handle = MemoryPoolHandle::from_raw(possible(pool)?);
     // SAFETY: whoever calls a method of this module promises that the pool exists, as the classes say.
-    unsafe { Live::new(MemoryPoolHandle::from_raw(pool)) }
+    Ok(unsafe { Live::new(handle) })
 }
 
 fn attribute_of(py: Python<'_>, attribute: u32) -> PyResult<MemoryPoolAttribute> {
@@ -54,20 +55,20 @@ impl RawPools {
     fn destroy(&self, py: Python<'_>, pool: usize) -> PyResult<()> {
         self.0.make(py, "destroying a memory pool", |driver, _| {
             // SAFETY: the caller promises that it exists and that nobody uses it any more, as the class says.
-            unsafe { driver.memory_pool_destroy(MemoryPoolHandle::from_raw(pool)) }
+            unsafe { driver.memory_pool_destroy(MemoryPoolHandle::from_raw(possible(pool)?)) }
         })
     }
 
     /// Returns memory to the device, of which the pool keeps so much (cuMemPoolTrimTo).
     fn trim(&self, py: Python<'_>, pool: usize, keep: usize) -> PyResult<()> {
-        self.0.make(py, "trimming a memory pool", |driver, _| driver.memory_pool_trim(pool_of(pool), keep))
+        self.0.make(py, "trimming a memory pool", |driver, _| driver.memory_pool_trim(pool_of(pool)?, keep))
     }
 
     /// An attribute of a pool (cuMemPoolGetAttribute).
     fn attribute(&self, py: Python<'_>, pool: usize, attribute: u32) -> PyResult<u64> {
         let attribute = attribute_of(py, attribute)?;
         self.0.make(py, "reading an attribute of a memory pool", |driver, _| {
-            driver.memory_pool_attribute(pool_of(pool), attribute)
+            driver.memory_pool_attribute(pool_of(pool)?, attribute)
         })
     }
 
@@ -75,14 +76,14 @@ impl RawPools {
     fn set_attribute(&self, py: Python<'_>, pool: usize, attribute: u32, value: u64) -> PyResult<()> {
         let attribute = attribute_of(py, attribute)?;
         self.0.make(py, "setting an attribute of a memory pool", |driver, _| {
-            driver.memory_pool_set_attribute(pool_of(pool), attribute, value)
+            driver.memory_pool_set_attribute(pool_of(pool)?, attribute, value)
         })
     }
 
     /// Lets another device of the driver access the memory of a pool, or not (cuMemPoolSetAccess).
     fn set_access(&self, py: Python<'_>, pool: usize, peer: u32, allowed: bool) -> PyResult<()> {
         self.0.make(py, "setting the access to a memory pool", |driver, _| {
-            driver.memory_pool_set_access(pool_of(pool), DeviceOrdinal(peer), allowed)
+            driver.memory_pool_set_access(pool_of(pool)?, DeviceOrdinal(peer), allowed)
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Streams, their captures, and functions that they call.
 
 use super::events::event_of;
-use super::{Calls, status_of, stream_of};
+use super::{Calls, possible, status_of, stream_of};
 use crate::host_functions::Function;
 use anabranch::hal::{Call, CaptureMode, Driver, HostWork, RepeatableWork, contain};
 use anabranch::{CaptureStatus, EventWaitFlags, Status, StreamFlags, StreamHandle};
@@ -66,18 +66,18 @@ impl RawStreams {
     fn destroy(&self, py: Python<'_>, stream: usize) -> PyResult<()> {
         self.0.make(py, "destroying a stream", |driver, call| {
             // SAFETY: the caller promises that it exists and that nobody uses it any more, as the class says.
-            unsafe { driver.stream_destroy(call, StreamHandle::from_raw(stream)) }
+            unsafe { driver.stream_destroy(call, StreamHandle::from_raw(possible(stream)?)) }
         })
     }
 
     /// The status of a stream: 0 if all its work is complete, 600 if it is not (cuStreamQuery).
     fn query(&self, py: Python<'_>, stream: usize) -> PyResult<i32> {
-        self.0.make(py, "querying a stream", |driver, call| status_of(driver.stream_query(call, stream_of(stream))))
+        self.0.make(py, "querying a stream", |driver, call| status_of(driver.stream_query(call, stream_of(stream)?)))
     }
 
     /// Waits until all work of a stream is complete (cuStreamSynchronize).
     fn synchronize(&self, py: Python<'_>, stream: usize) -> PyResult<()> {
-        self.0.make(py, "synchronizing a stream", |driver, call| driver.stream_synchronize(call, stream_of(stream)))
+        self.0.make(py, "synchronizing a stream", |driver, call| driver.stream_synchronize(call, stream_of(stream)?))
     }
 
     /// Lets later work of a stream wait for an event (cuStreamWaitEvent).
@@ -85,14 +85,14 @@ impl RawStreams {
     fn wait_event(&self, py: Python<'_>, stream: usize, event: usize, flags: u32) -> PyResult<()> {
         let flags = EventWaitFlags::from_bits_retain(flags);
         self.0.make(py, "waiting for an event", |driver, call| {
-            driver.stream_wait_event(call, stream_of(stream), event_of(event), flags)
+            driver.stream_wait_event(call, stream_of(stream)?, event_of(event)?, flags)
         })
     }
 
     /// The flags that a stream was created with (cuStreamGetFlags).
     fn flags(&self, py: Python<'_>, stream: usize) -> PyResult<u32> {
         let flags = self.0.make(py, "asking for the flags of a stream", |driver, call| {
-            driver.stream_flags(call, stream_of(stream))
+            driver.stream_flags(call, stream_of(stream)?)
         })?;
         Ok(flags.bits())
     }
@@ -100,13 +100,13 @@ impl RawStreams {
     /// The priority of a stream (cuStreamGetPriority).
     fn priority(&self, py: Python<'_>, stream: usize) -> PyResult<i32> {
         self.0.make(py, "asking for the priority of a stream", |driver, call| {
-            driver.stream_priority(call, stream_of(stream))
+            driver.stream_priority(call, stream_of(stream)?)
         })
     }
 
     /// The id of a stream (cuStreamGetId).
     fn id(&self, py: Python<'_>, stream: usize) -> PyResult<u64> {
-        self.0.make(py, "asking for the id of a stream", |driver, call| driver.stream_id(call, stream_of(stream)))
+        self.0.make(py, "asking for the id of a stream", |driver, call| driver.stream_id(call, stream_of(stream)?))
     }
 
     /// Calls a function in stream order, on another thread (cuLaunchHostFunc). It must not call this package. What it raises goes
@@ -123,7 +123,7 @@ impl RawStreams {
         let arguments = PyTuple::new(py, [function, arguments.into_any()])?;
         let function = contained(py, "call", &arguments)?;
         let launch = move |driver: &dyn Driver, call: &Call<'_>| {
-            let stream = stream_of(stream);
+            let stream = stream_of(stream)?;
             if driver.stream_capture_status(call, stream)? == CaptureStatus::None {
                 let work = HostWork::new(move || run(|| function.run()));
                 return driver.stream_launch_host_function(call, stream, work);
@@ -152,7 +152,7 @@ impl RawStreams {
         let function = contained(py, "call_back", &arguments)?;
         self.0.make(py, "adding a callback", |driver, call| {
             let callback = Box::new(move |status: Status| run(|| function.run_with_status(status.0)));
-            driver.stream_add_callback(call, stream_of(stream), callback)
+            driver.stream_add_callback(call, stream_of(stream)?, callback)
         })
     }
 
@@ -160,20 +160,20 @@ impl RawStreams {
     fn begin_capture(&self, py: Python<'_>, stream: usize, mode: u32) -> PyResult<()> {
         let mode = mode_of(mode)?;
         self.0
-            .make(py, "beginning a capture", |driver, call| driver.stream_begin_capture(call, stream_of(stream), mode))
+            .make(py, "beginning a capture", |driver, call| driver.stream_begin_capture(call, stream_of(stream)?, mode))
     }
 
     /// Ends a capture, and returns its graph (cuStreamEndCapture).
     fn end_capture(&self, py: Python<'_>, stream: usize) -> PyResult<usize> {
         let graph =
-            self.0.make(py, "ending a capture", |driver, call| driver.stream_end_capture(call, stream_of(stream)))?;
+            self.0.make(py, "ending a capture", |driver, call| driver.stream_end_capture(call, stream_of(stream)?))?;
         Ok(graph.as_raw())
     }
 
     /// Whether a stream captures: 0 (no), 1 (yes) or 2 (in a capture that an error has invalidated) (cuStreamIsCapturing).
     fn capture_status(&self, py: Python<'_>, stream: usize) -> PyResult<u32> {
         let status = self.0.make(py, "asking whether a stream captures", |driver, call| {
-            driver.stream_capture_status(call, stream_of(stream))
+            driver.stream_capture_status(call, stream_of(stream)?)
         })?;
         Ok(status_number(status))
     }

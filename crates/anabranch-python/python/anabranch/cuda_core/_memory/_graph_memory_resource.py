@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import _state
 from .._stream import Stream, Stream_accept
@@ -12,11 +12,69 @@ from ._pool import free
 from ._resource import MemoryResource
 
 if TYPE_CHECKING:
+    from ... import _anabranch
     from .._device import Device
     from ..graph import GraphBuilder
     from ..typing import DevicePointerType
 
 __all__ = ["GraphMemoryResource"]
+
+
+class GraphMemoryResourceAttributes:
+    """How much memory the graphs of a device have for what they allocate, in bytes."""
+
+    _device: _anabranch.Device
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError(
+            "GraphMemoryResourceAttributes cannot be instantiated directly. Please use MemoryResource APIs."
+        )
+
+    @classmethod
+    def _init(cls, device_id: int) -> GraphMemoryResourceAttributes:
+        attributes = cls.__new__(cls)
+        attributes._device = _state.devices()[device_id]
+        return attributes
+
+    def _number(self, name: str) -> int:
+        return call(self._device.graph_memory)[name]
+
+    def _reset(self, name: str, value: int, *, reserved: bool) -> None:
+        if value != 0:
+            raise AttributeError(f"Attribute {name!r} may only be set to zero (got {value}).")
+        call(self._device.reset_graph_memory_high, reserved=reserved)
+
+    @property
+    def reserved_mem_current(self) -> int:
+        """What graphs have from the device."""
+        return self._number("reserved_bytes")
+
+    @property
+    def reserved_mem_high(self) -> int:
+        """The most that graphs have had from the device. Set it to 0 to begin anew."""
+        return self._number("reserved_bytes_high")
+
+    @reserved_mem_high.setter
+    def reserved_mem_high(self, value: int) -> None:
+        self._reset("reserved_mem_high", value, reserved=True)
+
+    @property
+    def used_mem_current(self) -> int:
+        """What graphs use."""
+        return self._number("used_bytes")
+
+    @property
+    def used_mem_high(self) -> int:
+        """The most that graphs have used. Set it to 0 to begin anew."""
+        return self._number("used_bytes_high")
+
+    @used_mem_high.setter
+    def used_mem_high(self, value: int) -> None:
+        self._reset("used_mem_high", value, reserved=False)
+
+    def __repr__(self) -> str:
+        names = ("reserved_mem_current", "reserved_mem_high", "used_mem_current", "used_mem_high")
+        return f"GraphMemoryResourceAttributes({', '.join(f'{name}={getattr(self, name)}' for name in names)})"
 
 
 class GraphMemoryResource(MemoryResource):
@@ -48,6 +106,15 @@ class GraphMemoryResource(MemoryResource):
 
     def close(self) -> None:
         """Does nothing."""
+
+    def trim(self) -> None:
+        """Returns memory that graphs have and do not use to the device."""
+        call(_state.devices()[self._device_id].trim_graph_memory)
+
+    @property
+    def attributes(self) -> GraphMemoryResourceAttributes:
+        """How much memory graphs have."""
+        return GraphMemoryResourceAttributes._init(self._device_id)
 
     @property
     def device_id(self) -> int:

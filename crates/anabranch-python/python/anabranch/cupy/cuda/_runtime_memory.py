@@ -262,6 +262,8 @@ def deviceGetMemPool(device: int) -> int:
 def deviceSetMemPool(device: int, pool: int) -> None:
     """Chooses the pool that `mallocAsync` uses on a device, in this module only."""
     _devices.device(device)
+    # What is no pool is refused here, and not by later allocations.
+    _devices.raw(device).pools.attribute(pool, constants.cudaMemPoolAttrReleaseThreshold)
     _POOLS[device] = pool
 
 

@@ -156,8 +156,9 @@ def _launch(
 
     native = _native_of(get_current_stream() if stream is None else stream)
     config = anabranch.LaunchConfig(grid, block, dynamic_shared_bytes=shared_mem, cooperative=bool(cooperative))
-    sizes = kernel.parameters or ()
-    native.launch(kernel, config, *(_argument(*pair, native) for pair in zip_longest(args, sizes[: len(args)])))
+    given = tuple(args)
+    sizes = (kernel.parameters or [])[: len(given)]
+    native.launch(kernel, config, *(_argument(*pair, native) for pair in zip_longest(given, sizes)))
 
 
 def _argument(argument: Any, size: int | None, stream: anabranch.Stream) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
@@ -306,7 +307,7 @@ class ExternalStream(_BaseStream):
             DeprecationWarning,
             stacklevel=2,
         )
-        super().__init__(ptr, device_id)
+        super().__init__(operator.index(ptr), device_id)
 
 
 @of_runtime
