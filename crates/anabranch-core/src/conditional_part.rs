@@ -6,13 +6,13 @@
 
 use crate::conditional_setter::setting_kernel;
 use crate::context::ContextCore;
-use crate::error::{Result, ResultExt};
+use crate::error::{Error, Result, ResultExt};
 use crate::graph_object::GraphObject;
 use crate::memory::Allocation;
 use crate::node::Node;
 use anabranch_hal::{
     ConditionalHandle, ConditionalKind, ConditionalNode, Dependency, DevicePointer, Driver, Edge, EdgeData,
-    GraphHandle, GraphNodeHandle, Live, NodeParameters,
+    GraphHandle, GraphNodeHandle, Live, NodeParameters, Status,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -149,6 +149,13 @@ impl Body<'_> {
                     let live = unsafe { Live::new(node) };
                     let parameters =
                         driver.graph_node_parameters(call, live).during(OPERATION, || self.context.place())?;
+                    // CUDA 13.0 refuses to add a graph that is in a node already.
+                    if let NodeParameters::Child(_) = parameters {
+                        let message = "a body with conditions of its own contains a graph that was captured as a node";
+                        return Err(Error::argument(Status::NOT_SUPPORTED, OPERATION, message)
+                            .with_hint("capture the graph in a condition of its own")
+                            .at(self.context.place()));
+                    }
                     let copy = self.add(&[], &parameters)?;
                     (copy, copy)
                 }

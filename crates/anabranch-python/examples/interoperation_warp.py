@@ -73,6 +73,8 @@ def we_work_on_a_stream_of_warp() -> None:
     with warp.ScopedStream(again):
         warp.launch(add_one, dim=COUNT, inputs=[numbers])
     expect(ends(numbers), {41, 5})
+    # Before the stream that they use by its handle.
+    del buffer, ours
 
 
 def warp_works_on_our_stream() -> None:

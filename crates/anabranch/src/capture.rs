@@ -105,8 +105,8 @@ impl Stream {
     /// [strict order](crate::Context::set_strict_order), if the work of the graph is not ordered;
     /// [`CUDA_ERROR_INVALID_HANDLE (400)`](crate::Status::INVALID_HANDLE) for a graph of another context;
     /// [`CUDA_ERROR_NOT_SUPPORTED (801)`](crate::Status::NOT_SUPPORTED) for a graph that allocates memory or has conditional
-    /// nodes, after which no graph comes of the capture, for too many levels of graphs, and in a
-    /// [recapture](Self::recapture).
+    /// nodes, after which no graph comes of the capture, for too many levels of graphs, in a [recapture](Self::recapture),
+    /// and at the end of a condition's body that has a condition besides the graph.
     #[track_caller]
     pub fn capture_child(&self, graph: &Graph) -> Result<()> {
         self.core().capture_child(graph.object())

@@ -99,10 +99,9 @@ fn parts_have_children() {
         .capture_executable(MODE, |scope| {
             scope.capture_if_else(
                 &wanted,
-                // A part with a condition is copied node by node, and one without it as a whole.
                 |part| {
                     part.capture_child(&children[0])?;
-                    part.capture_if(&wanted, |inner| inner.capture_child(&children[1]))
+                    part.capture_child(&children[1])
                 },
                 |part| part.capture_child(&children[1]),
             )

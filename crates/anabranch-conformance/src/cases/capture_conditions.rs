@@ -236,13 +236,18 @@ fn child_in_a_condition(environment: &Environment) -> Verdict {
 }
 
 fn child_beside_a_condition(environment: &Environment) -> Verdict {
-    run_child(environment, |scope, wanted, child| {
+    let counters = Counters::new(environment)?;
+    let (wanted, mut result) = (counters.number(1)?, counters.number(0)?);
+    let child = counters.stream.capture(CaptureMode::Global, |scope| counters.add(scope, &mut result, 10, 1))?;
+    let captured = counters.stream.capture(CaptureMode::Global, |scope| {
         // A part with conditions of its own is copied node by node.
-        scope.capture_if(wanted, |part| {
-            part.capture_child(child)?;
-            part.capture_if(wanted, |_| Ok(()))
+        scope.capture_if(&wanted, |part| {
+            part.capture_child(&child)?;
+            part.capture_if(&wanted, |_| Ok(()))
         })
-    })
+    });
+    refused("a graph beside a condition", captured, Status::NOT_SUPPORTED)?;
+    usable(environment, &[&counters.stream])
 }
 
 fn child_in_nested_conditions(environment: &Environment) -> Verdict {
