@@ -92,11 +92,15 @@ def warp_works_on_our_stream() -> None:
 def events_go_both_ways() -> None:
     warp, _ = their_kernel()
     theirs, ours = warp.Stream("cuda:0"), wp.Stream("cuda:0")
-    ours.wait_event(wp.Event("cuda:0", cuda_event=theirs.record_event().cuda_event))
+    their_event = theirs.record_event()
+    same = wp.Event("cuda:0", cuda_event=their_event.cuda_event)
+    ours.wait_event(same)
     mine = ours.record_event()
     theirs.wait_event(warp.Event("cuda:0", cuda_event=mine.cuda_event))
     warp.synchronize_stream(theirs)
     expect(mine.is_complete, True)
+    # Before the event that it uses by its handle.
+    del same
 
 
 def our_graph_captures_warp() -> None:
