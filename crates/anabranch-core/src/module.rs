@@ -138,15 +138,18 @@ impl ModuleCore {
     #[track_caller]
     pub fn kernel(self: &Arc<Self>, name: &str) -> Result<Arc<KernelCore>> {
         let operation = "looking for a kernel";
-        if name.is_empty() {
-            let message = "the name of the kernel is empty";
-            return Err(Error::argument(Status::INVALID_VALUE, operation, message).at(self.context.place()));
-        }
         let (driver, call) = (self.context.driver(), self.context.call(operation));
         let handle = match driver.module_function(&call, self.live(), name) {
             Ok(handle) => handle,
             Err(failure) if failure.status == Status::NOT_FOUND => return Err(self.no_kernel(name, operation)),
-            Err(failure) => return Err(failure).during(operation, || self.context.place()),
+            Err(failure) => {
+                let refused = Err(failure).during(operation, || self.context.place());
+                return if name.is_empty() {
+                    refused.map_err(|error| error.with_hint("pass a name: it is empty"))
+                } else {
+                    refused
+                };
+            }
         };
         // SAFETY: the function was just found in the module, which is borrowed.
         let live = unsafe { Live::new(handle) };
