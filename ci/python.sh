@@ -15,13 +15,15 @@ fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
 "$python" -m venv "$fresh/venv"
 pip=("$fresh/venv/bin/python" -m pip install --quiet --disable-pip-version-check)
-"${pip[@]}" "maturin==1.*" "mypy==2.*" "typing_extensions>=4.15" "numpy" "pytest==9.*" "hypothesis==6.*" "anyio==4.*" "trio==0.*"
+"${pip[@]}" "maturin==1.*" "mypy==2.*" "typing_extensions>=4.15" "numpy" "pytest==9.*" "hypothesis==6.*" "anyio==4.*" "trio==0.*" \
+    "basedpyright==1.*"
 
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 "$fresh/venv/bin/maturin" build --quiet --profile dev --locked --manifest-path crates/anabranch-python/Cargo.toml \
     --interpreter "$fresh/venv/bin/python" --target-dir "$target" --out "$fresh"
 "${pip[@]}" --no-deps "$fresh"/*.whl
 
+package=$PWD/crates/anabranch-python
 # Elsewhere, so that what is installed is imported.
 cp -r crates/anabranch-python/tests crates/anabranch-python/README.md "$fresh"
 # Tests compare these pages with the modules that they describe.
@@ -32,5 +34,10 @@ export MYPY_CACHE_DIR=$fresh/mypy
 venv/bin/python -m mypy.stubtest anabranch
 venv/bin/python -m mypy --strict --python-version 3.10 --package anabranch
 venv/bin/python -m mypy tests
+# What pyright checks by default, by a package that needs nothing but Python.
+mkdir types
+cp -r "$package/python/anabranch" types
+echo '{"typeCheckingMode": "standard", "pythonVersion": "3.10", "include": ["anabranch"]}' >types/pyrightconfig.json
+venv/bin/basedpyright --pythonpath venv/bin/python --project types
 venv/bin/python -m pytest -q -p no:cacheprovider tests
 venv/bin/anabranch devices

@@ -40,6 +40,7 @@ class IsStreamType(Protocol):
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """The version of the protocol, 0, and the handle of the stream."""
+        ...
 
 
 class Stream:
@@ -283,7 +284,7 @@ def default_stream() -> Stream:
 
 def _handle_from_protocol(obj: Any) -> int:
     try:
-        described = obj.__cuda_stream__
+        described: Any = obj.__cuda_stream__
     except AttributeError:
         raise TypeError(f"{type(obj)} object does not have a '__cuda_stream__' attribute") from None
     if callable(described):

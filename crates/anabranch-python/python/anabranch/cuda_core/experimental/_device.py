@@ -17,6 +17,8 @@ __all__ = ["Device"]
 class Device(_device.Device):
     """A device by its number, or the current one, whose `allocate` needs no stream."""
 
-    def allocate(self, size: int, stream: Stream | GraphBuilder | None = None) -> Buffer:
+    def allocate(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, size: int, stream: Stream | GraphBuilder | None = None
+    ) -> Buffer:
         """Allocates so many bytes in the order of a stream, or of the default stream."""
         return super().allocate(size, stream=self.default_stream if stream is None else stream)

@@ -184,7 +184,7 @@ class GraphBuilder:
             raise RuntimeError("Graph builder must be building before it can be split.")
         context = stream.context
         event = stream.record()
-        builders = [self]
+        builders: list[GraphBuilder] = [self]
         for _ in range(count - 1):
             other = Stream._init(None, None, context._device_id, context)
             other.wait(event)

@@ -73,6 +73,7 @@ class MemoryAsyncPool:
         from .stream import get_current_stream
 
         rounded = (size + _BLOCK - 1) // _BLOCK * _BLOCK
+        cause: Exception | None = None
         for _ in range(3):
             try:
                 return malloc_async(rounded)

@@ -167,7 +167,7 @@ def _argument(argument: Any, size: int | None, stream: anabranch.Stream) -> Any:
         return anabranch.Scalar(0, "uint64")
     if isinstance(argument, MemoryPointer):
         return anabranch.Scalar(argument.ptr, "uint64")
-    if isinstance(argument, complex) and type(argument) is complex:
+    if type(argument) is complex:
         return struct.pack("dd", argument.real, argument.imag)
     if isinstance(argument, (anabranch.Buffer, anabranch.Reads, anabranch.Scalar, bool, int, float, bytes)):
         return argument
