@@ -6,7 +6,7 @@ import ctypes
 import gc
 
 import pytest
-from cuda_core_support import CONDITIONAL, KERNELS
+from cuda_core_support import CONDITIONAL, KERNELS, device, nothing_is_current, stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,24 +29,6 @@ from anabranch.cuda_core.graph import (
 )
 
 ONE = LaunchConfig(grid=1, block=1)
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_current():
-    yield
-    _state.thread.forget()
-
-
-@pytest.fixture
-def device():
-    device = Device()
-    device.set_current()
-    return device
-
-
-@pytest.fixture
-def stream(device):
-    return device.create_stream()
 
 
 @pytest.fixture

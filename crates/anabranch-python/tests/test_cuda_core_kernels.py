@@ -6,7 +6,7 @@ import ctypes
 import pickle
 
 import pytest
-from cuda_core_support import KERNELS
+from cuda_core_support import KERNELS, device, nothing_is_current, stream
 
 import anabranch
 from anabranch.cuda_core import (
@@ -18,7 +18,6 @@ from anabranch.cuda_core import (
     ObjectCode,
     Program,
     ProgramOptions,
-    _state,
     launch,
 )
 from anabranch.cuda_core._kernel_queries import KernelAttributes, KernelOccupancy
@@ -26,24 +25,6 @@ from anabranch.cuda_core._module import ParamInfo
 from anabranch.cuda_core.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 
 TWICE = 'extern "C" __global__ void twice(unsigned* p) { p[threadIdx.x] *= 2; }'
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_current():
-    yield
-    _state.thread.forget()
-
-
-@pytest.fixture
-def device():
-    device = Device()
-    device.set_current()
-    return device
-
-
-@pytest.fixture
-def stream(device):
-    return device.create_stream()
 
 
 @pytest.fixture

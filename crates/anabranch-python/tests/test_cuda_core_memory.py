@@ -7,14 +7,13 @@ import sys
 import threading
 
 import pytest
-from cuda_core_support import KERNELS
+from cuda_core_support import KERNELS, device, nothing_is_current, stream
 
 import anabranch
 from anabranch.cuda_core import (
     LEGACY_DEFAULT_STREAM,
     Buffer,
     CUDAError,
-    Device,
     DeviceMemoryResource,
     DeviceMemoryResourceOptions,
     GraphMemoryResource,
@@ -22,30 +21,11 @@ from anabranch.cuda_core import (
     MemoryResource,
     PinnedMemoryResource,
     PinnedMemoryResourceOptions,
-    _state,
 )
 from anabranch.cuda_core._memory._buffer import buffer_at
 
 assert KERNELS.exists()
 REQUIRED = "^stream is required and must not be None; pass device.default_stream explicitly to use the default stream.$"
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_current():
-    yield
-    _state.thread.forget()
-
-
-@pytest.fixture
-def device():
-    device = Device()
-    device.set_current()
-    return device
-
-
-@pytest.fixture
-def stream(device):
-    return device.create_stream()
 
 
 def contents(buffer, stream):

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cuda_core_support import HERE
+from cuda_core_support import HERE, nothing_is_current
 
 import anabranch
 from anabranch import cuda_core
-from anabranch.cuda_core import _state, experimental
+from anabranch.cuda_core import experimental
 
 # In the repository, and where continuous integration copies the tests to.
 PAGES = [folder / "docs" / "python-cuda-core.md" for folder in (HERE.parent, HERE.parents[2])]
@@ -124,12 +124,6 @@ TEXTS = {
     "PCHStatusType": {"CREATED": "created", "NOT_ATTEMPTED": "not_attempted", "FAILED": "failed"},
     "GraphConditionalType": {"IF": "if", "WHILE": "while", "SWITCH": "switch"},
 }
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_current():
-    yield
-    _state.thread.forget()
 
 
 def rows() -> list[tuple[str, str]]:

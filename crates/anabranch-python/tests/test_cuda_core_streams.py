@@ -8,7 +8,7 @@ import threading
 import warnings
 
 import pytest
-from cuda_core_support import KERNELS
+from cuda_core_support import KERNELS, device, nothing_is_current, stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,25 +34,6 @@ from anabranch.cuda_core._event import IPCEventDescriptor
 from anabranch.cuda_core._stream import Stream_accept, default_stream
 
 assert KERNELS.exists()
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_current():
-    _state.thread.forget()
-    yield
-    _state.thread.forget()
-
-
-@pytest.fixture
-def device():
-    device = Device()
-    device.set_current()
-    return device
-
-
-@pytest.fixture
-def stream(device):
-    return device.create_stream()
 
 
 def hold(stream, gate):
