@@ -149,7 +149,7 @@ impl Body<'_> {
                     let live = unsafe { Live::new(node) };
                     let parameters =
                         driver.graph_node_parameters(call, live).during(OPERATION, || self.context.place())?;
-                    // CUDA 13.0 refuses to add a graph that is in a node already.
+                    // CUDA 13.0 refuses to put such a node into a body.
                     if let NodeParameters::Child(_) = parameters {
                         let message = "a body with conditions of its own contains a graph that was captured as a node";
                         return Err(Error::argument(Status::NOT_SUPPORTED, OPERATION, message)
