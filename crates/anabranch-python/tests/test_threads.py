@@ -120,7 +120,8 @@ def test_nothing_is_left_behind(context, module):
             stream.launch(add, (1, 1))
         return weakref.ref(stream), weakref.ref(numbers), weakref.ref(capture)
 
-    for _ in range(50):
+    # As often as below: without the interpreter's lock, it is freed later what other threads have used.
+    for _ in range(ROUNDS):
         work()
     context.synchronize()
     gc.collect()
