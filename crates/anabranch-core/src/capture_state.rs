@@ -103,6 +103,8 @@ struct Inner {
     has_early_edges: bool,
     /// The memory whose allocation was captured.
     allocated: Vec<Range<u64>>,
+    /// The part of it that the graph does not free, so that a launch leaves it allocated.
+    left: Vec<Range<u64>>,
     /// Whether something was captured in part only, so that no graph comes of the capture.
     is_broken: bool,
     /// Whether a call of a recapture has failed, and with it the recapture.
@@ -156,6 +158,7 @@ impl CaptureState {
             has_branches: false,
             has_early_edges: false,
             allocated: Vec::new(),
+            left: Vec::new(),
             is_broken: false,
             has_failed: false,
         };
@@ -356,7 +359,12 @@ impl CaptureState {
 
     /// Notes memory whose allocation was captured.
     pub fn has_allocated(&self, address: DevicePointer, bytes: usize) {
-        self.inner.lock().allocated.push(address.0..address.0 + bytes as u64);
+        let memory = address.0..address.0 + bytes as u64;
+        let mut inner = self.inner.lock();
+        inner.allocated.push(memory.clone());
+        if bytes > 0 {
+            inner.left.push(memory);
+        }
     }
 }
 

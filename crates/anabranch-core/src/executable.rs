@@ -8,7 +8,7 @@ use crate::graph_object::GraphObject;
 use crate::host_work::refuse_inside;
 use crate::idle_memory::attempt_behind;
 use crate::label::Label;
-use crate::memory::{Allocation, MemoryAccess};
+use crate::memory::{Allocation, MemoryAccess, free_behind_launch};
 use crate::node::Node;
 use crate::node_work::NodeWork;
 use crate::ranks;
@@ -23,6 +23,7 @@ use anabranch_hal::{
 };
 use anabranch_sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A graph that was instantiated.
@@ -31,6 +32,8 @@ pub struct ExecutableCore {
     handle: ExecutableGraphHandle,
     /// The graph that it was made from, whose nodes identify those of the executable graph.
     source: Arc<GraphObject>,
+    /// The memory that a launch leaves allocated.
+    left: Vec<Range<u64>>,
     state: Mutex<State>,
     label: Label,
 }
@@ -108,12 +111,13 @@ impl ExecutableCore {
             .graph_instantiate(&context.call(operation), guard.live(), flags, stream)
             .during(operation, || source.place())
             .map_err(explain_instantiation)?;
-        let retained = guard.retained().clone();
+        let (retained, left) = (guard.retained().clone(), guard.left().to_vec());
         drop(guard);
         Ok(Arc::new(Self {
             context: context.clone(),
             handle,
             source: source.clone(),
+            left,
             state: Mutex::new(ranks::EXECUTABLE_GRAPH, State::new(retained)),
             label: Label::new(context, ObjectHandle::ExecutableGraph(handle)),
         }))
@@ -371,9 +375,10 @@ impl Drop for ExecutableCore {
     fn drop(&mut self) {
         let state = self.state.get_mut();
         let (retained, last) = (std::mem::take(&mut state.retained), state.last.take());
-        let source = self.source.clone();
+        let (source, left) = (self.source.clone(), std::mem::take(&mut self.left));
         let (context, handle) = (self.context.clone(), self.handle);
         reaper::now_or_later(move || {
+            last.iter().for_each(|stream| free_left(stream, &left));
             let operation = "destroying an executable graph";
             let call = context.call(operation);
             // SAFETY: the handle was owned by the value being dropped, so this is its last use.
@@ -383,6 +388,18 @@ impl Drop for ExecutableCore {
             drop_error::report(destroyed.during(operation, || context.place()));
             drop_behind(last.filter(|_| !retained.all().is_empty()), (retained, source));
         });
+    }
+}
+
+/// Frees what the launches, of which `last` has the last one, have left allocated. The graph keeps the addresses from being
+/// given out again.
+fn free_left(last: &Arc<StreamCore>, left: &[Range<u64>]) {
+    for memory in left {
+        match free_behind_launch(last, memory) {
+            // Unsafe code has freed it.
+            Err(error) if error.status() == Status::INVALID_VALUE => {}
+            freed => drop_error::report(freed),
+        }
     }
 }
 

@@ -56,6 +56,9 @@ impl GraphObject {
             .dependencies(dependencies, operation)
             .and_then(|dependencies| self.add_raw(&guard, operation, &dependencies, &work.parameters))
             .map(|added| guard.enter(added.node));
+        if let (Ok(_), NodeParameters::Free(address)) = (&added, &work.parameters) {
+            guard.frees(*address);
+        }
         let released = guard.retained_mut().settle(references, added.as_ref().copied());
         // What is released is dropped when nothing is locked.
         drop((guard, child));
@@ -159,6 +162,7 @@ impl GraphObject {
         let added = self.add_raw(&guard, operation, &dependencies, &parameters)?;
         let node = guard.enter(added.node);
         let address = added.address.unwrap_or(DevicePointer::NULL);
+        guard.allocates(address.0..address.0 + bytes as u64);
         Ok((node, Allocation::new(self.context(), address, bytes, Origin::Graph(self.id()))))
     }
 

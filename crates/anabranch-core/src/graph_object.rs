@@ -15,7 +15,8 @@ use crate::ranks;
 use crate::reaper;
 use crate::retained::{Released, Retained, RetainedByNode};
 use anabranch_hal::{
-    Access, Dependency, EdgeData, GraphHandle, GraphNodeHandle, Live, NodeParameters, ObjectHandle, Status,
+    Access, Dependency, DevicePointer, EdgeData, GraphHandle, GraphNodeHandle, Live, NodeParameters, ObjectHandle,
+    Status,
 };
 use anabranch_sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
@@ -77,6 +78,8 @@ struct TreeState {
     graphs: HashMap<u64, Nodes>,
     /// The memory of the graph whose allocation was captured.
     captured: Vec<Range<u64>>,
+    /// The memory that the graph allocates and does not free.
+    left: Vec<Range<u64>>,
     /// How many levels there are below the graph itself.
     levels: usize,
     /// Whether nobody can use the graph any more: a change was made in part, or the driver has destroyed the graph.
@@ -112,7 +115,7 @@ impl GraphObject {
     ) -> Arc<Self> {
         let graphs = HashMap::from([(id, Nodes { table: nodes, bodies: HashMap::new() })]);
         let retained = RetainedByNode::of_all(retained);
-        let state = TreeState { retained, graphs, captured: Vec::new(), levels: 0, is_broken: false };
+        let state = TreeState { retained, graphs, captured: Vec::new(), left: Vec::new(), levels: 0, is_broken: false };
         let state = Mutex::with_order(ranks::GRAPH, id, state);
         Arc::new(Self {
             context: context.clone(),
@@ -389,9 +392,25 @@ impl GraphGuard<'_> {
         }))
     }
 
-    /// Notes memory whose allocation was captured.
-    pub fn has_captured(&mut self, memory: Vec<Range<u64>>) {
+    /// Notes memory whose allocation was captured, and the part of it that the graph does not free.
+    pub fn has_captured(&mut self, memory: Vec<Range<u64>>, left: Vec<Range<u64>>) {
         self.tree.captured.extend(memory);
+        self.tree.left.extend(left);
+    }
+
+    /// Notes memory that a node allocates.
+    pub fn allocates(&mut self, memory: Range<u64>) {
+        self.tree.left.push(memory);
+    }
+
+    /// Notes that a node frees memory.
+    pub fn frees(&mut self, address: DevicePointer) {
+        self.tree.left.retain(|memory| memory.start != address.0);
+    }
+
+    /// The memory that a launch leaves allocated.
+    pub fn left(&self) -> &[Range<u64>] {
+        &self.tree.left
     }
 
     /// Refuses a graph that cannot be captured again.

@@ -11,6 +11,7 @@ use self::attachment::NO_STREAM;
 use self::exclusion::Exclusion;
 pub(crate) use self::exclusion::ForeignUses;
 use self::stream_ordered::StreamOrdered;
+pub use self::stream_ordered::free_behind_launch;
 use crate::access::AccessHistory;
 use crate::context::{ContextCore, other_context};
 use crate::drop_error;

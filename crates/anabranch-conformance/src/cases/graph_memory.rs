@@ -27,6 +27,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("graph.memory_freed_at_launches", "G6", memory_freed_at_launches),
     Case::new("graph.memory_freed_by_another_graph", "G6", memory_freed_by_another_graph),
     Case::new("graph.memory_outlives_its_executable", "G6", memory_outlives_its_executable),
+    Case::new("graph.memory_goes_with_its_executable", "G6", memory_goes_with_its_executable),
     Case::new("graph.memory_attributes", "M4", memory_attributes)
         .needs(&[Need::Capability(Capabilities::MEMORY_POOLS)]),
     Case::new("graph.memory_high_water_marks_are_reset", "M4", memory_high_water_marks_are_reset),
@@ -238,11 +239,18 @@ fn memory_freed_at_launches(environment: &Environment) -> Verdict {
     other.synchronize()?;
     equal("freeing it outside", free(&raw, address), Status::SUCCESS)?;
     raw.synchronize()?;
-    launch(&executable, &stream)?;
-    drop(executable);
-    environment.context().synchronize()?;
-    equal("freeing it after the executable graph was destroyed", free(&raw, address), Status::SUCCESS)?;
-    raw.synchronize()
+    Ok(launch(&executable, &stream)?)
+}
+
+fn memory_goes_with_its_executable(environment: &Environment) -> Verdict {
+    let (stream, raw) = (environment.stream()?, Raw::new(environment)?);
+    let (graph, address) = leaves(environment)?;
+    for _ in 0..2 {
+        launch(&graph.instantiate()?, &stream)?;
+        quiesce(environment)?;
+        equal("freeing it again", free(&raw, address), Status::INVALID_VALUE)?;
+    }
+    Ok(())
 }
 
 fn memory_freed_by_another_graph(environment: &Environment) -> Verdict {
@@ -262,15 +270,26 @@ fn memory_freed_by_another_graph(environment: &Environment) -> Verdict {
 }
 
 fn memory_outlives_its_executable(environment: &Environment) -> Verdict {
-    let (stream, raw) = (environment.stream()?, Raw::new(environment)?);
-    let (graph, address) = leaves(environment)?;
-    launch(&graph.instantiate()?, &stream)?;
-    let second = graph.instantiate()?;
-    refused("the launch of another", second.launch(&stream), Status::INVALID_VALUE)?;
+    let (stream, raw, graph) = (environment.stream()?, Raw::new(environment)?, RawGraph::new(environment)?);
+    let device = environment.device().ordinal();
+    let node = AllocationNode { device, bytes: 4096, access: Vec::new(), address: DevicePointer::NULL };
+    graph.must_add(&[], NodeParameters::Allocate(node))?;
+    let address = match graph.parameters(0)? {
+        Ok(NodeParameters::Allocate(node)) => node.address,
+        other => return Err(Failed(format!("the node is {other:?}"))),
+    };
+    let first = graph.must_instantiate()?;
+    equal("the first launch", first.launch(&stream), Status::SUCCESS)?;
+    stream.synchronize()?;
+    drop(first);
+    let second = graph.must_instantiate()?;
+    equal("the launch of another", second.launch(&stream), Status::INVALID_VALUE)?;
     equal("freeing it", free(&raw, address), Status::SUCCESS)?;
     raw.synchronize()?;
-    launch(&second, &stream)?;
-    equal("freeing it again", free(&raw, address), Status::SUCCESS)?;
+    equal("the launch after that", second.launch(&stream), Status::SUCCESS)?;
+    stream.synchronize()?;
+    drop(second);
+    equal("freeing it after the executable graph was destroyed", free(&raw, address), Status::SUCCESS)?;
     raw.synchronize()
 }
 
@@ -329,7 +348,8 @@ fn added(environment: &Environment, bytes: usize, attribute: GraphMemoryAttribut
     let mut graph = environment.context().create_graph()?;
     // SAFETY: nothing reads the memory.
     let (_, memory): (_, Buffer<u8>) = unsafe { graph.add_allocation((), bytes) }?;
-    launch(&graph.instantiate()?, &stream)?;
+    let executable = graph.instantiate()?;
+    launch(&executable, &stream)?;
     let after = device.graph_memory_attribute(attribute)?;
     equal("freeing it", free(&raw, memory.device_pointer()), Status::SUCCESS)?;
     raw.synchronize()?;

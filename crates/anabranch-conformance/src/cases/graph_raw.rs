@@ -262,6 +262,14 @@ impl RawExecutable<'_> {
         unsafe { Live::new(self.handle) }
     }
 
+    /// The status of launching it.
+    pub(super) fn launch(&self, stream: &Stream) -> Status {
+        // SAFETY: the nodes use nothing that the case does not keep until the launch is complete.
+        status_of(unsafe {
+            driver(self.environment).executable_launch(&call(self.environment), self.live(), Owner::live(stream))
+        })
+    }
+
     /// Updates the executable graph: the status, and the reason and the node if there are some.
     pub(super) fn update(&self, graph: &RawGraph<'_>) -> (Status, Option<GraphUpdateResult>, Option<GraphNodeHandle>) {
         let (driver, call) = (driver(self.environment), call(self.environment));

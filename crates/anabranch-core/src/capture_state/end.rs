@@ -22,6 +22,7 @@ pub struct FinishedCapture {
     retained: Retained,
     conditions: Vec<CapturedCondition>,
     allocated: Vec<Range<u64>>,
+    left: Vec<Range<u64>>,
     levels: usize,
     is_broken: bool,
     /// Whether a call of a recapture has failed.
@@ -31,7 +32,7 @@ pub struct FinishedCapture {
 impl CaptureState {
     /// Ends the memberships of all streams, and returns what the graph has to retain.
     pub fn finish(&self) -> FinishedCapture {
-        let (members, history, retained, nodes, conditions, allocated, levels, is_broken, has_failed) = {
+        let (members, history, retained, nodes, conditions, allocated, left, levels, is_broken, has_failed) = {
             let mut inner = self.inner.lock();
             inner.has_ended = true;
             (
@@ -41,6 +42,7 @@ impl CaptureState {
                 std::mem::replace(&mut inner.nodes, NodeTable::new(self.graph)),
                 std::mem::take(&mut inner.conditions),
                 std::mem::take(&mut inner.allocated),
+                std::mem::take(&mut inner.left),
                 inner.levels,
                 inner.is_broken,
                 inner.has_failed,
@@ -57,7 +59,7 @@ impl CaptureState {
         }
         let into = self.into.clone();
         let graph = self.graph;
-        FinishedCapture { graph, into, nodes, retained, conditions, allocated, levels, is_broken, has_failed }
+        FinishedCapture { graph, into, nodes, retained, conditions, allocated, left, levels, is_broken, has_failed }
     }
 
     /// Frees memory of the graph at each launch, after all that has used it.
@@ -78,6 +80,9 @@ impl CaptureState {
                 unsafe { context.driver().free_async(&context.call(operation), address, handle) }
                     .during(operation, || home.place())
             });
+            if matches!(freed, Some(Ok(()))) {
+                self.inner.lock().left.retain(|memory| memory.start != address.0);
+            }
             drop_error::report(freed.unwrap_or(Ok(())));
         }
         self.inner.lock().history.forget(address.0);
@@ -203,7 +208,7 @@ impl FinishedCapture {
                 .with_hint("capture the work again")
                 .at(context.place()));
         }
-        guard.has_captured(self.allocated);
+        guard.has_captured(self.allocated, self.left);
         // Of a part, these are counted from the graph around it, which has them too.
         guard.note_levels(self.levels);
         drop(guard);

@@ -9,6 +9,7 @@ use crate::idle_memory::{BlockKind, attempt_behind};
 use crate::memory_pool::MemoryPoolCore;
 use crate::stream::{PendingWork, StreamCore, SyncEvent};
 use anabranch_hal::{DevicePointer, Status, StreamFlags};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Memory that was allocated in stream order, and whose owner is gone.
@@ -110,6 +111,16 @@ impl StreamOrdered<'_> {
             }
         });
     }
+}
+
+/// Frees memory that a launch of a graph has left allocated, behind that launch.
+///
+/// # Errors
+/// `CUDA_ERROR_INVALID_VALUE (1)` if it was freed before; otherwise any error that the driver returns.
+pub fn free_behind_launch(stream: &Arc<StreamCore>, memory: &Range<u64>) -> Result<()> {
+    let (address, bytes) = (DevicePointer(memory.start), (memory.end - memory.start) as usize);
+    let freed = StreamOrdered { context: stream.context(), address, bytes, home: stream, pool: None };
+    freed.free(AccessHistory::default())
 }
 
 /// Held from the question whether a capture bars a stream until something is queued there, if it is the legacy stream.

@@ -50,7 +50,8 @@ macro_rules! edit {
             /// Adds an allocation of `length` elements, whose contents are unspecified. The memory has the same address at
             /// every launch. Nodes of this graph that follow the allocation can use it. Unless the graph
             /// [frees](Self::add_free) it, the memory remains allocated after a launch, and the graph cannot be launched again
-            /// unless it was instantiated with [`AUTO_FREE_ON_LAUNCH`](anabranch_hal::InstantiateFlags::AUTO_FREE_ON_LAUNCH). Follows `cuGraphAddMemAllocNode`.
+            /// unless it was instantiated with [`AUTO_FREE_ON_LAUNCH`](anabranch_hal::InstantiateFlags::AUTO_FREE_ON_LAUNCH). When the
+            /// executable graph is dropped, it is freed behind the last launch. Follows `cuGraphAddMemAllocNode`.
             ///
             /// # Safety
             /// Nodes that read an element follow nodes that have written it.
