@@ -18,6 +18,10 @@ const STAGING_LIMIT: usize = 256 << 10;
 /// How many bytes may be staged at once, in all streams. Beyond it uploads wait for their turn.
 const STAGED_IN_ALL: u64 = 64 << 20;
 
+/// The largest staged copy of a synchronous call that the call does itself where nothing comes before it. It takes less than
+/// waking a worker.
+const QUICK: usize = 32 << 10;
+
 /// The part of the host in a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Manner {
@@ -25,6 +29,8 @@ pub(super) struct Manner {
     stage: usize,
     /// The host waits until the copy is done, unless it was staged.
     wait: bool,
+    /// The host may wait for a copy that was staged.
+    may_wait: bool,
     /// The source is host memory.
     from_host: bool,
     /// The destination is.
@@ -136,24 +142,31 @@ unsafe fn enqueue<const RACING: bool>(
     manner: Manner,
     Range { destination, source, bytes }: Range,
 ) -> Result<()> {
+    let staged = |entry| match manner.may_wait && bytes <= QUICK {
+        true => stream.enqueue_and_run(entry),
+        false => stream.enqueue(entry),
+    };
     if bytes <= SMALL_COPY.min(manner.stage) {
         let mut data = [0; SMALL_COPY];
         // SAFETY: the caller keeps the source valid; the array is large enough and the call's own.
         unsafe { ptr::copy_nonoverlapping(address(source).cast_const(), data.as_mut_ptr(), bytes) };
-        stream.enqueue(work(SmallCopy::<RACING> { destination, length: bytes as u8, source: data }));
+        staged(work(SmallCopy::<RACING> { destination, length: bytes as u8, source: data }));
         return Ok(());
     }
     if bytes <= manner.stage {
         // SAFETY: the caller keeps the source valid until the copy has run, which is later.
-        let staged = unsafe { StagedBytes::copy_from(source, bytes, &shared.memory.staged_bytes, STAGED_IN_ALL) };
-        if let Some(source) = staged {
-            stream.enqueue(work(StagedCopy::<RACING> { destination, source }));
+        let copied = unsafe { StagedBytes::copy_from(source, bytes, &shared.memory.staged_bytes, STAGED_IN_ALL) };
+        if let Some(source) = copied {
+            staged(work(StagedCopy::<RACING> { destination, source }));
             return Ok(());
         }
     }
     let (to_host, from_host) = (manner.to_host, manner.from_host);
-    let sequence = stream.enqueue(work(Copy::<RACING> { destination, source, bytes, to_host, from_host }));
-    if manner.wait {
+    let copy = work(Copy::<RACING> { destination, source, bytes, to_host, from_host });
+    if !manner.wait {
+        stream.enqueue(copy);
+    } else {
+        let sequence = stream.enqueue_and_run(copy);
         shared.engine.wait(&Position { stream: Arc::clone(stream), sequence }, WaitStrategy::Auto);
         stream.core.check()?;
     }
@@ -189,6 +202,7 @@ fn manner(
     Ok(Manner {
         stage: if from_pageable && !between_hosts { STAGING_LIMIT } else { 0 },
         wait: from_pageable || to_pageable || between_hosts || (synchronous && touches_host),
+        may_wait: synchronous,
         from_host: is_host(from),
         to_host: is_host(to),
         races: [from, to].contains(&Lookup::Inside(MemoryKind::Global)),
@@ -211,8 +225,10 @@ pub(super) unsafe fn copy_3d(shared: &Shared, target: Target<'_>, copy: &Copy3d)
             return unsafe { recording.add(NodeParameters::Copy(*copy)) }.map(|_| ());
         }
     };
-    let sequence = stream.enqueue(work(checked));
-    if checked.touches_pageable {
+    if !checked.touches_pageable {
+        stream.enqueue(work(checked));
+    } else {
+        let sequence = stream.enqueue_and_run(work(checked));
         shared.engine.wait(&Position { stream: Arc::clone(stream), sequence }, WaitStrategy::Auto);
         stream.core.check()?;
     }

@@ -8,6 +8,7 @@ pub(crate) use position::{ParkedOn, Position, ValueWait, Waiter};
 
 use super::completion::Completion;
 use super::context::{Context, WaitStrategy};
+use super::core::Pace;
 use super::legacy::{BlockingStream, LegacyOrder};
 use super::partition::Partition;
 use super::queue::{self, Padded, Queue};
@@ -157,16 +158,42 @@ impl StreamState {
     /// Enqueues work after what it must wait for, however full the stream is. Returns its place.
     #[inline]
     pub(crate) fn put(self: &Arc<Self>, entry: Entry) -> u64 {
+        self.put_by(|| self.push(entry))
+    }
+
+    /// As [`put`](Self::put), and if nothing that is queued comes before the work, this thread runs it: it would wait for
+    /// a worker for longer than the work takes.
+    pub(crate) fn put_and_run(self: &Arc<Self>, entry: Entry) -> u64 {
+        let engine = &self.core.engine;
+        if engine.is_deterministic() {
+            return self.put(entry);
+        }
+        let mut is_first = false;
+        let sequence = self.put_by(|| {
+            let pushed = self.queue.push(entry);
+            is_first = pushed.token;
+            pushed.sequence
+        });
+        // The token is this thread's instead of the scheduler's. Where another thread was faster, that one runs the work.
+        if is_first && let Some(claim) = self.queue.claim_by_token() {
+            engine.run(self, claim, Pace::Until(sequence));
+        }
+        sequence
+    }
+
+    /// Has `push` enqueue an entry after what it must wait for.
+    #[inline]
+    fn put_by(self: &Arc<Self>, push: impl FnOnce() -> u64) -> u64 {
         match self.role {
             Role::NonBlocking => {}
             Role::Blocking => {
                 self.core.legacy_order.before_blocking(&self.legacy_seen, |last| self.wait_for_legacy(last))
             }
             Role::Legacy => {
-                return self.core.legacy_order.put_legacy(|| self.wait_for_blocking_streams(), || self.push(entry));
+                return self.core.legacy_order.put_legacy(|| self.wait_for_blocking_streams(), push);
             }
         }
-        self.push(entry)
+        push()
     }
 
     /// The stream's end as an operation sees it that leaves no entry of its own, such as the record of an event. What

@@ -41,6 +41,15 @@ impl StreamState {
         sequence
     }
 
+    /// Enqueues work of a call that is to wait for it, or that may: this thread runs it where nothing comes before it. Returns
+    /// its place.
+    #[inline]
+    pub(crate) fn enqueue_and_run(self: &Arc<Self>, entry: Entry) -> u64 {
+        let sequence = self.put_and_run(entry);
+        self.drain_if_full(sequence);
+        sequence
+    }
+
     /// Runs or waits for half of what the stream may hold, if an entry was enqueued that fills it.
     #[inline]
     pub(crate) fn drain_if_full(self: &Arc<Self>, sequence: u64) {
