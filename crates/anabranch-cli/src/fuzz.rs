@@ -2,6 +2,7 @@
 
 mod compare;
 mod pool;
+mod process;
 mod report;
 mod worker;
 
@@ -191,9 +192,23 @@ fn record(pool: &Pool, device: &Device, options: &FuzzOptions, path: &Path) -> R
         driver: format!("CUDA {}", device.driver_version()),
         date: date::today(),
     };
-    let record = |((family, seed), answers)| Recorded::new(&Program::new(family, seed), answers);
-    let recording = Recording { header, programs: answers.into_iter().map(record).collect() };
+    let played: Vec<(Family, u64)> = answers.keys().copied().collect();
+    let fingerprints = on_all_cores(&played, |&(family, seed)| Program::new(family, seed).fingerprint());
+    let record = |(((family, seed), answers), fingerprint)| Recorded { family, seed, fingerprint, answers };
+    let recording = Recording { header, programs: answers.into_iter().zip(fingerprints).map(record).collect() };
     recording.write(file).map_err(failed)?;
     summary.print(options.json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Computes something of each item, a part of them on each core, and keeps the order.
+fn on_all_cores<T: Sync, R: Send>(items: &[T], compute: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let parts = items.chunks(items.len().div_ceil(cores).max(1));
+    let compute_part = |part: &[T]| part.iter().map(&compute).collect::<Vec<R>>();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = parts.map(|part| (part, scope.spawn(|| compute_part(part)))).collect();
+        // Where a thread has panicked, this one does so too.
+        threads.into_iter().flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| compute_part(part))).collect()
+    })
 }

@@ -25,7 +25,7 @@ pub use shrink::shrink;
 pub(crate) use numbers::Numbers;
 
 use call::Call;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::str::FromStr;
 
 /// What the calls of a program are about.
@@ -122,6 +122,24 @@ pub struct Program {
     calls: Vec<(HostThread, Call)>,
 }
 
+/// The hash of a text that is never there as a whole. FNV-1a: the hashes of the standard library may change between its
+/// versions.
+struct TextHash(u64);
+
+impl TextHash {
+    fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Write for TextHash {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let add = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        self.0 = text.bytes().fold(self.0, add);
+        Ok(())
+    }
+}
+
 impl Program {
     /// Makes the program of a family and a seed. It is the same in every process and for every device.
     pub fn new(family: Family, seed: u64) -> Self {
@@ -155,9 +173,12 @@ impl Program {
 
     /// A number that is different for a different sequence of calls.
     pub fn fingerprint(&self) -> u64 {
-        // FNV-1a: the hashes of the standard library may change between its versions.
-        let text = (0..self.len()).map(|index| self.text(index) + "\n").collect::<String>();
-        text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+        let mut hash = TextHash::new();
+        for (thread, call) in &self.calls {
+            // Hashing has no errors.
+            let _ = writeln!(hash, "t{} {call}", *thread as u8);
+        }
+        hash.0
     }
 
     /// The call of that number with its thread, such as `t0 stream_query(s6)`.

@@ -2,11 +2,11 @@
 
 use super::pool::{Pool, Task};
 use super::report::{Group, Groups, Kind};
-use super::{play, programs};
+use super::{on_all_cores, play, programs};
 use crate::arguments::FuzzOptions;
 use crate::output::{self, Failure};
 use anabranch_conformance::programs::{
-    Answer, Difference, Family, Header, Program, Recorded, Recording, first_difference, shrink,
+    Answer, Difference, Family, Header, Recorded, Recording, first_difference, shrink,
 };
 use std::fs::File;
 use std::path::Path;
@@ -32,15 +32,16 @@ pub(super) fn with_file(pool: &Pool, options: &FuzzOptions, path: &Path) -> Resu
     if chosen.is_empty() {
         return Err(Failure::Usage(format!("{} has no program that was asked for", path.display())));
     }
-    for recorded in &chosen {
-        recorded.program().map_err(|reason| Failure::Failed(format!("{}: {reason}", path.display())))?;
+    let unfit = on_all_cores(&chosen, |recorded| recorded.program().err());
+    if let Some(reason) = unfit.into_iter().flatten().next() {
+        return Err(Failure::Failed(format!("{}: {reason}", path.display())));
     }
     let wanted: Vec<(Family, u64)> = chosen.iter().map(|recorded| (recorded.family, recorded.seed)).collect();
     let (answers, summary) = play(pool, &wanted, options.seconds)?;
     let mut groups = Groups::default();
     for recorded in chosen {
         if let Some(here) = answers.get(&(recorded.family, recorded.seed)) {
-            groups.compare(Program::new(recorded.family, recorded.seed), here, &recorded.answers);
+            groups.compare(recorded.family, recorded.seed, here, &recorded.answers);
         }
     }
     if !options.json {
@@ -60,7 +61,7 @@ pub(super) fn with_device(pool: &Pool, other: &Pool, options: &FuzzOptions) -> R
     let mut groups = Groups::default();
     for (&(family, seed), here) in &here {
         let there = there.get(&(family, seed)).map(|there| &there[..]).unwrap_or_default();
-        groups.compare(Program::new(family, seed), here, there);
+        groups.compare(family, seed, here, there);
     }
     groups.each(|kind, group| shorten(pool, other, kind, group))?;
     groups.print(options.json)?;

@@ -1,23 +1,23 @@
-//! Runs programs in other processes, which may crash or hang.
+//! Gives programs to other processes, which may crash or hang.
 
-use super::worker::{ALONE, DONE, LOST, READY};
+use super::process::{End, Worker};
+use super::worker::ALONE;
 use crate::arguments::FuzzOptions;
 use crate::fault::Fault;
 use crate::output::Failure;
 use anabranch::Device;
-use anabranch_conformance::programs::{Answer, Family, Outcome, Program};
+use anabranch_conformance::programs::{Answer, Family, Program};
+use std::collections::VecDeque;
 use std::fmt;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, ExitStatus, Stdio};
 use std::str::FromStr;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How many programs a worker is given at once, so that it need not wait for the next.
+/// How many programs a worker is given at once.
 const BATCH: usize = 16;
-/// How long a worker may take to open the device.
-const START: Duration = Duration::from_secs(120);
+/// How few a worker has left when it is given more, so that it need not wait for them.
+const FEW: usize = 8;
 
 /// A program to run: that of a family and a seed, or only the calls of these numbers of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,32 +77,6 @@ pub(super) struct Pool {
     idle: Mutex<Vec<Worker>>,
 }
 
-/// Why a worker gave no more answers.
-enum End {
-    Ended(ExitStatus),
-    Hung,
-}
-
-impl End {
-    /// The answer to the call that was being made.
-    fn answer(&self) -> Answer {
-        match self {
-            Self::Hung => Answer::new(Outcome::Hung),
-            Self::Ended(status) => {
-                Answer::with(Outcome::Crashed, status.to_string().trim_end_matches(" (core dumped)"))
-            }
-        }
-    }
-}
-
-/// One process.
-#[derive(Debug)]
-struct Worker {
-    child: Child,
-    lines: Receiver<String>,
-    limit: Duration,
-}
-
 impl Pool {
     /// Makes a pool of processes for a device, whose driver has a fault on purpose.
     pub(super) fn new(device: &Device, fault: Option<&Fault>, options: &FuzzOptions) -> Self {
@@ -144,25 +118,9 @@ impl Pool {
             for _ in 0..jobs {
                 let (queue, results) = (&queue, results.clone());
                 scope.spawn(move || {
-                    let mut worker = self.idle().pop();
-                    loop {
-                        let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
-                        let left = queue.len().saturating_sub(BATCH);
-                        let batch: Vec<Task> = queue.drain(left..).rev().collect();
-                        drop(queue);
-                        if batch.is_empty() || is_past(until) {
-                            self.idle().extend(worker);
-                            return;
-                        }
-                        let mut send = |task: Task, played| results.send(Ok((task, played))).is_ok();
-                        match self.play_batch(&mut worker, batch, until, &mut send) {
-                            Ok(true) => {}
-                            Ok(false) => return,
-                            Err(failure) => {
-                                let _ = results.send(Err(failure));
-                                return;
-                            }
-                        }
+                    let mut send = |task: Task, played| results.send(Ok((task, played))).is_ok();
+                    if let Err(failure) = self.play_queue(queue, until, &mut send) {
+                        let _ = results.send(Err(failure));
                     }
                 });
             }
@@ -178,42 +136,54 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs some programs on one process, which is started if there is none and if there is time. Returns whether more
-    /// can be run.
-    fn play_batch(
+    /// Runs programs on one process until there are no more, or nobody wants the answers. It is started if there is none
+    /// and if there is time, and is given more programs before it has run out of them.
+    fn play_queue(
         &self,
-        worker: &mut Option<Worker>,
-        batch: Vec<Task>,
+        queue: &Mutex<Vec<Task>>,
         until: Option<Instant>,
         send: &mut impl FnMut(Task, Played) -> bool,
-    ) -> Result<bool, Failure> {
-        let mut tasks = batch.into_iter().peekable();
-        while tasks.peek().is_some() {
-            let current = match worker {
+    ) -> Result<(), Failure> {
+        let mut worker = self.idle().pop();
+        // What a process was given and has not answered.
+        let mut asked: VecDeque<Task> = VecDeque::new();
+        loop {
+            if asked.len() <= FEW && !is_past(until) {
+                let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+                let left = queue.len().saturating_sub(BATCH);
+                let more: Vec<Task> = queue.drain(left..).rev().collect();
+                drop(queue);
+                if let Some(worker) = &mut worker {
+                    worker.ask(&lines(&more));
+                }
+                asked.extend(more);
+            }
+            let current = match &mut worker {
+                _ if asked.is_empty() => break,
                 Some(worker) => worker,
-                None if is_past(until) => return Ok(false),
-                None => worker.insert(self.start()?),
+                None if is_past(until) => break,
+                None => {
+                    // What a process that has ended did not read is given to the next one.
+                    let started = worker.insert(self.start()?);
+                    started.ask(&lines(&asked));
+                    started
+                }
             };
-            // What a process that ends does not read is given to the next one.
-            let text: String = tasks.clone().map(|task| format!("{task}\n")).collect();
-            current.ask(&text);
-            for task in tasks.by_ref() {
-                let (answers, end) = current.program();
-                let is_lost = !matches!(end, Ok(false));
-                let played = match end {
-                    Ok(_) => Played { answers, unsteady: None },
-                    Err(end) => self.play_alone(&task, &end)?,
-                };
-                if !send(task, played) {
-                    return Ok(false);
-                }
-                if is_lost {
-                    *worker = None;
-                    break;
-                }
+            let (answers, end) = current.program();
+            let Some(task) = asked.pop_front() else { break };
+            if !matches!(end, Ok(false)) {
+                worker = None;
+            }
+            let played = match end {
+                Ok(_) => Played { answers, unsteady: None },
+                Err(end) => self.play_alone(&task, &end)?,
+            };
+            if !send(task, played) {
+                return Ok(());
             }
         }
-        Ok(true)
+        self.idle().extend(worker);
+        Ok(())
     }
 
     /// Runs a program that has ended its process again, in a process of its own that tells of each answer at once.
@@ -231,70 +201,13 @@ impl Pool {
     }
 
     fn start(&self) -> Result<Worker, Failure> {
-        let command = format!("anabranch fuzz --worker {}", self.arguments.join(" "));
-        let failed = |what: String| Failure::Failed(format!("the process `{command}` {what}"));
-        let program = std::env::current_exe().map_err(|error| failed(format!("could not be started: {error}")))?;
-        let child = Command::new(program)
-            .args(["fuzz", "--worker"])
-            .args(&self.arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn();
-        let mut child = child.map_err(|error| failed(format!("could not be started: {error}")))?;
-        let Some(output) = child.stdout.take() else { return Err(failed("has no output".to_owned())) };
-        let (send, lines) = channel();
-        let read = move || {
-            let mut lines = BufReader::new(output).lines().map_while(Result::ok);
-            let _ = lines.try_for_each(|line| send.send(line));
-        };
-        let spawned = std::thread::Builder::new().name("anabranch-fuzz-reader".to_owned()).spawn(read);
-        spawned.map_err(|error| failed(format!("could not be read: {error}")))?;
-        let mut worker = Worker { child, lines, limit: self.limit };
-        match worker.lines.recv_timeout(START) {
-            Ok(line) if line == READY => Ok(worker),
-            Ok(line) => Err(failed(format!("could not open the device: {line}"))),
-            Err(RecvTimeoutError::Timeout) => Err(failed("did not open the device in time".to_owned())),
-            Err(RecvTimeoutError::Disconnected) => {
-                let status = worker.child.wait().map_or("no status".to_owned(), |status| status.to_string());
-                Err(failed(format!("could not open the device ({status}): run it to see why")))
-            }
-        }
+        Worker::start(&self.arguments, self.limit)
     }
 }
 
-impl Worker {
-    /// Gives the process tasks. If it has ended, its output says so.
-    fn ask(&mut self, text: &str) {
-        if let Some(input) = &mut self.child.stdin {
-            let _ = input.write_all(text.as_bytes()).and_then(|()| input.flush());
-        }
-    }
-
-    /// Reads the answers to one program, and whether the process ends after it.
-    fn program(&mut self) -> (Vec<Answer>, Result<bool, End>) {
-        let mut answers = Vec::new();
-        loop {
-            match self.lines.recv_timeout(self.limit) {
-                Ok(line) if line == DONE => return (answers, Ok(false)),
-                Ok(line) if line == LOST => return (answers, Ok(true)),
-                Ok(line) => answers.extend(Answer::from_line(&line)),
-                Err(RecvTimeoutError::Timeout) => return (answers, Err(End::Hung)),
-                Err(RecvTimeoutError::Disconnected) => {
-                    let end = self.child.wait().map_or(End::Hung, End::Ended);
-                    return (answers, Err(end));
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        // A process that is idle ends with its input, but one that hangs does not.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Tasks as a process reads them.
+fn lines<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> String {
+    tasks.into_iter().map(|task| format!("{task}\n")).collect()
 }
 
 fn is_past(time: Option<Instant>) -> bool {

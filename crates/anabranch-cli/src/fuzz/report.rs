@@ -55,10 +55,11 @@ impl Groups {
         self.groups.is_empty()
     }
 
-    /// Compares the answers to a program.
-    pub(super) fn compare(&mut self, program: Program, here: &[Answer], there: &[Answer]) {
-        *self.compared.entry(program.family()).or_default() += 1;
+    /// Compares the answers to the program of a family and a seed, which is made only where they differ.
+    pub(super) fn compare(&mut self, family: Family, seed: u64, here: &[Answer], there: &[Answer]) {
+        *self.compared.entry(family).or_default() += 1;
         let Some(difference) = first_difference(here, there) else { return };
+        let program = Program::new(family, seed);
         let group = self.groups.entry(Kind::of(&program, &difference)).or_default();
         group.seeds.push(program.seed());
         // The one with the fewest calls before the difference.

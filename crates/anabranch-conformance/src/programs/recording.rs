@@ -78,7 +78,7 @@ impl Recording {
     ///
     /// Those of `to`.
     pub fn write(&self, to: impl Write) -> io::Result<()> {
-        let mut file = BufWriter::new(GzEncoder::new(to, Compression::best()));
+        let mut file = BufWriter::new(GzEncoder::new(to, Compression::default()));
         let Header { device, driver, date } = &self.header;
         writeln!(file, "{FORMAT}\ndevice {device}\ndriver {driver}\ndate {date}")?;
         for recorded in &self.programs {

@@ -30,6 +30,9 @@ pub(super) const REGION_COUNT: usize = 16;
 pub(super) const REGION_BYTES: usize = 64;
 /// How long work of a lost context may run on.
 const LONGEST_RUN: Duration = Duration::from_secs(5);
+/// How long to wait before looking again whether it still runs, at first and at most.
+const SHORTEST_PAUSE: Duration = Duration::from_micros(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 /// Where the regions are that copies read, and those that copies and fills write.
 const IMAGE: usize = 512;
 const TARGET: usize = IMAGE + REGION_COUNT * REGION_BYTES;
@@ -250,12 +253,13 @@ impl Harness {
     /// Waits until no work of a lost context runs any more, and returns whether that is so.
     fn outlast(&self) -> bool {
         let is_running = |context| self.driver.lost_context_is_running(&self.call(ContextSlot(context)));
-        let start = Instant::now();
+        let (start, mut pause) = (Instant::now(), SHORTEST_PAUSE);
         while is_running(0) || is_running(1) {
             if start.elapsed() > LONGEST_RUN {
                 return false;
             }
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(pause);
+            pause = LONGEST_PAUSE.min(pause * 2);
         }
         true
     }
